@@ -7,8 +7,7 @@
 #include "tests/tft/fuzz_data.h"
 #include "base/document.h"
 #include "tft/core/data/csv.h"
-#include "tft/core/data/htd.h"
-#include "tft/core/data/number.h"
+#include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 #include <math.h>
 #include <stdio.h>
@@ -154,7 +153,7 @@ static void read_table(struct halay_log *log, const char *path)
 }
 
 /* Makes the checksums of a file right, so that what they guard is reached. The offsets are those of
- * tft/core/data/htd.h. */
+ * tft/core/data/data.h. */
 static void mend_checksums(uint8_t *bytes, size_t length)
 {
     enum { SECTIONS_MAX = 64, TABLE = 32, ENTRY = 24, PART = 65536 };

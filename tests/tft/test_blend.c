@@ -4,7 +4,7 @@
  * over the whole of it, and over all places in the season.
  */
 #include "tests/tft/files.h"
-#include "tft/core/data/htd.h"
+#include "tft/core/data/data.h"
 #include "tft/core/run/blend.h"
 #include "tft/core/score/blend_choice.h"
 #include <math.h>

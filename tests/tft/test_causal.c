@@ -11,8 +11,8 @@
  * usage: test_causal [CASES [FIRST]]: random numbers begin anew with each case's number, which a failure prints.
  */
 #include "tests/tft/files.h"
-#include "tft/core/data/future.h"
-#include "tft/core/data/htd.h"
+#include "tft/core/data/data.h"
+#include "tft/core/data/table.h"
 #include "tft/core/run/batches.h"
 #include "tft/core/run/resident.h"
 #include <math.h>

@@ -5,7 +5,6 @@
  */
 #include "tests/tft/files.h"
 #include "tft/core/data/csv.h"
-#include "tft/core/data/inflate.h"
 
 /* Read it all: rows, or -1 for an error. */
 static int count_rows(const char *path)

@@ -6,9 +6,9 @@
  * step; and a table most of whose rows would be made up is refused.
  */
 #include "tests/tft/files.h"
+#include "tft/core/data/calendar.h"
 #include "tft/core/data/preset.h"
-#include "tft/core/data/row_gaps.h"
-#include "tft/core/data/time_forms.h"
+#include "tft/core/data/table.h"
 #include <math.h>
 
 enum { ROWS = 400 };

@@ -4,7 +4,7 @@
  */
 #include "tests/tft/files.h"
 #include "tests/tft/fuzz_data.h"
-#include "tft/core/data/htd.h"
+#include "tft/core/data/data.h"
 
 static fuzz_add_seed *add_seed;
 

@@ -4,9 +4,9 @@
  * holiday inputs, indicators, weights, scales, rows that are dropped; each against numbers worked out by hand.
  */
 #include "tests/tft/files.h"
-#include "tft/core/data/future.h"
-#include "tft/core/data/htd.h"
-#include "tft/core/data/lost_changes.h"
+#include "tft/core/data/data.h"
+#include "tft/core/data/encoding.h"
+#include "tft/core/data/table.h"
 #include "tft/core/data/windows.h"
 #include "tft/core/run/batches.h"
 #include <math.h>

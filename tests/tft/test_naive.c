@@ -5,7 +5,7 @@
  * out again from the numbers of the table.
  */
 #include "tests/tft/files.h"
-#include "tft/core/data/htd.h"
+#include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 #include "tft/core/score/forecast_scores.h"
 #include "tft/core/score/naive.h"

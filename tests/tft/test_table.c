@@ -4,7 +4,7 @@
  * all, against numbers worked out by hand; and that file damaged in every byte of its head and cut at many lengths.
  */
 #include "tests/tft/files.h"
-#include "tft/core/data/htd.h"
+#include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 #include <math.h>
 
@@ -277,7 +277,7 @@ static int is_sound(const char *path)
     return sound;
 }
 
-/* Does a byte of a file lie in no section? The offsets are those of tft/core/data/htd.h. */
+/* Does a byte of a file lie in no section? The offsets are those of tft/core/data/data.h. */
 static int is_padding(const char *bytes, size_t at)
 {
     uint64_t section[2];

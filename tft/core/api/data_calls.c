@@ -5,11 +5,10 @@
 #include "base/error_text.h"
 #include "base/struct_size.h"
 #include "tft/core/api/session.h"
-#include "tft/core/data/htd.h"
-#include "tft/core/data/join.h"
-#include "tft/core/data/lost_changes.h"
+#include "tft/core/data/data.h"
+#include "tft/core/data/encoding.h"
 #include "tft/core/data/preset.h"
-#include "tft/core/data/row_gaps.h"
+#include "tft/core/data/table.h"
 #include "tft/core/data/windows.h"
 #include <sched.h>
 #include <stdlib.h>

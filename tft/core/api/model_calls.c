@@ -5,7 +5,7 @@
 #include "tft/core/api/model_calls.h"
 #include "base/output_file.h"
 #include "base/struct_size.h"
-#include "tft/core/data/join.h"
+#include "tft/core/data/data.h"
 #include "tft/core/run/batches.h"
 #include "tft/tools/export/onnx.h"
 #include <stdlib.h>

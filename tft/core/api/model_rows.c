@@ -4,9 +4,8 @@
  * extended by the horizon, whose calendar inputs are known; known columns come from the future.
  */
 #include "tft/core/api/model_calls.h"
-#include "tft/core/data/future.h"
-#include "tft/core/data/join.h"
-#include "tft/core/data/row_gaps.h"
+#include "tft/core/data/data.h"
+#include "tft/core/data/table.h"
 #include "tft/core/run/baselines.h"
 #include "tft/core/score/calibration.h"
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  */
 #include "base/struct_size.h"
 #include "tft/core/api/model_calls.h"
-#include "tft/core/data/join.h"
+#include "tft/core/data/data.h"
 #include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
 #include <math.h>

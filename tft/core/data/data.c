@@ -7,9 +7,7 @@
  */
 #include "tft/core/data/data.h"
 #include "base/memory.h"
-#include "tft/core/data/own_scalers.h"
-#include "tft/core/data/slices.h"
-#include "tft/core/data/view.h"
+#include "tft/core/data/encoding_impl.h"
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

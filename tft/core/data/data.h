@@ -2,7 +2,7 @@
  *
  * Data: series ready for the model: scaled, in the model's order of variables, one row after the other in one block.
  *
- * It is made from a table, or mapped from a file that `prepare` wrote (htd.h); readers see no difference. Temporal
+ * It is made from a table, or mapped from a file that `prepare` wrote (htd.c); readers see no difference. Temporal
  * reals are in the model's order: observed, known, targets; each row holds all of them, the targets scaled like the
  * rest; beside them each row has its temporal categories: observed, known. Further there are the targets in their own
  * units (for scores), whether each was measured, and the row's weight. Everything is read-only once it is made, so that
@@ -13,11 +13,27 @@
 #define HALAY_TFT_DATA_H
 
 #include "tft/core/data/encoding.h"
-#include "tft/core/data/htd_sections.h"
 #include "tft/core/data/schema.h"
 #include "tft/core/data/table.h"
 #include "tft/core/kernels/loss.h"
 #include <stdint.h>
+
+/* The arrays of a data set, in the order in which they lie. */
+enum tft_array {
+    TFT_ARRAY_TARGET,
+    TFT_ARRAY_GAPS,
+    TFT_ARRAY_BRIDGES,
+    TFT_ARRAY_VALUES,
+    TFT_ARRAY_CATEGORIES,
+    TFT_ARRAY_STATIC_VALUES,
+    TFT_ARRAY_STATIC_CODES,
+    TFT_ARRAY_WEIGHTS,
+    TFT_ARRAY_PRESENT,
+    TFT_ARRAY_COUNT
+};
+
+/* Section HTD_ARRAYS + k is the data's array k. */
+enum { HTD_META, HTD_ARRAYS, HTD_SUMS = HTD_ARRAYS + TFT_ARRAY_COUNT, HTD_SECTIONS };
 
 struct tft_entity {
     const char *id; /* in the data's names */
@@ -40,7 +56,7 @@ struct tft_data {
     struct tft_entity *entities; /* owned: those that have rows, in order of id */
     char **names;                /* owned, with what they point to: (entities) their ids */
     struct tft_scaler *own;      /* owned: (entities, inputs) of those not seen there, by which they are scaled
-                               (tft/core/data/own_scalers.h); NULL: as the encoding has it */
+                               (tft/core/data/encoding_impl.h); NULL: as the encoding has it */
     size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
     size_t real_count; /* temporal reals */
     size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */
@@ -122,5 +138,46 @@ size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t 
 size_t tft_data_split_rows(const struct tft_data *data, size_t entity, enum tft_split split);
 /* The moment at which a split ends; the latest, if splits are by entity. */
 int64_t tft_data_split_end(const struct tft_data *data, enum tft_split split);
+
+/* Join: the entities of several data of one schema and encoding, one behind the other, as one data. An id may come
+ * several times: whose entity it is follows from its number. */
+
+/* The parts are copied and stay the caller's; schema and encoding are borrowed from the first of them, so that
+ * tft_data_end ends the joined data. HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_data_join(struct halay_log *log, const struct tft_data *parts, size_t count,
+                                struct tft_data *joined);
+
+/* End data whose schema and encoding are borrowed. */
+void tft_data_end(struct tft_data *data);
+
+/* ---- files ---- */
+
+/* Write prepared data to a file; htd.c draws it. */
+enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *data);
+
+/* Map a file, and check everything in it that has no rows. log is borrowed until it is closed. On error nothing is
+ * held. */
+enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data);
+
+/* The sections of a file of prepared data and their checksums, as htd.c draws them. */
+
+/* Write a file of these sections; the last one, the checksums, is made here. spill: where they lie; NULL: in memory. */
+enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path, const void *const data[HTD_SUMS],
+                                         const size_t bytes[HTD_SUMS], struct tft_spill *spill);
+
+/* A file that is mapped. */
+struct tft_htd;
+
+/* Map a file whose lengths and checksums of checksums are right. log is borrowed until it is closed. */
+enum halay_status tft_htd_map(struct halay_log *log, const char *path, struct tft_htd **file);
+/* NULL is allowed. */
+void tft_htd_close(struct tft_htd *file);
+
+const void *tft_htd_section(const struct tft_htd *file, int section, size_t *bytes);
+/* Are bytes [first, first + bytes) of a section what was written? HALAY_ERR_FORMAT (logged once): a part of them is
+ * damaged. Any thread. */
+enum halay_status tft_htd_check(struct tft_htd *file, int section, size_t first, size_t bytes);
+/* Logs "'path' what", returns HALAY_ERR_FORMAT. */
+enum halay_status tft_htd_bad(const struct tft_htd *file, const char *what);
 
 #endif

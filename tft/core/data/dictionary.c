@@ -2,7 +2,7 @@
  *
  * Dictionary: a hash table with open addressing beside an array of texts. fini accepts any half-built state.
  */
-#include "tft/core/data/dictionary.h"
+#include "tft/core/data/table.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Fill: values are written where they are missing, bridges are kept in order of column and row.
  */
-#include "tft/core/data/fill.h"
+#include "tft/core/data/table_impl.h"
 #include <math.h>
 #include <stdlib.h>
 

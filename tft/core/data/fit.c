@@ -9,9 +9,8 @@
  * Nothing that comes later changes a number.
  */
 #include "tft/core/data/encoding.h"
-#include "tft/core/data/fill.h"
-#include "tft/core/data/slices.h"
-#include "tft/core/data/view.h"
+#include "tft/core/data/encoding_impl.h"
+#include "tft/core/data/table_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  *
  * Frame: cells of columns in memory, as numbers and as texts.
  */
-#include "tft/core/data/frame.h"
 #include "base/number_text.h"
 #include "tft/core/data/calendar.h"
+#include "tft/core/data/table.h"
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>

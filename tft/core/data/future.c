@@ -5,9 +5,9 @@
  * series, as if the file had continued. Rows before the end are ignored. Without times, the first row is the first one
  * after the end.
  */
-#include "tft/core/data/future.h"
 #include "base/memory.h"
-#include "tft/core/data/fill.h"
+#include "tft/core/data/table.h"
+#include "tft/core/data/table_impl.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
  *
  * Holidays: a sorted list of days. Several names for one day are joined ("a; b") where the file is read.
  */
-#include "tft/core/data/holidays.h"
 #include "tft/core/data/calendar.h"
 #include "tft/core/data/csv.h"
 #include <stdio.h>

@@ -6,9 +6,9 @@
  * end), checksums of every part before it is read. Files are replaced by renaming, so that a mapped one does not shrink
  * under its reader.
  */
-#include "tft/core/data/htd_sections.h"
 #include "base/memory.h"
 #include "base/output_file.h"
+#include "tft/core/data/data.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -9,8 +9,8 @@
  * From its start until it sets `ended`, only the thread touches the file. Cleanup: the object is zeroed first and close
  * accepts it half-built.
  */
-#include "tft/core/data/inflate.h"
 #include "base/memory.h"
+#include "tft/core/data/csv.h"
 #include "tft/core/kernels/thread.h"
 #include <errno.h>
 #include <pthread.h>

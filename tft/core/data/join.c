@@ -3,8 +3,8 @@
  * Join. Each array of the joined data is those of the parts one after the other; only what counts rows or entities is
  * shifted. Cleanup: zeroed first, end accepts half-built.
  */
-#include "tft/core/data/join.h"
 #include "base/memory.h"
+#include "tft/core/data/data.h"
 #include <stdlib.h>
 #include <string.h>
 

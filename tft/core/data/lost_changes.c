@@ -4,7 +4,7 @@
  * it. Not counted are changes of the size of a double's own rounding; nor are those lost that are not small beside the
  * value (a decay towards zero), which no unit would keep.
  */
-#include "tft/core/data/lost_changes.h"
+#include "tft/core/data/encoding.h"
 #include <math.h>
 
 void tft_changes_add(const struct tft_scaler *scaler, double before, double value, struct tft_changes *c)

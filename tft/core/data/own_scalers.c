@@ -6,7 +6,7 @@
  * past's spread is at least, and what is rounded away. By the scaler of all entities both would be of another size than
  * the series. Lags go by their input's scaler.
  */
-#include "tft/core/data/own_scalers.h"
+#include "tft/core/data/encoding_impl.h"
 #include <math.h>
 
 static int is_own(const struct tft_input *input)

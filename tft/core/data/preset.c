@@ -4,7 +4,6 @@
  */
 #include "base/memory.h"
 #include "tft/core/data/csv.h"
-#include "tft/core/data/number.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/data/preset_impl.h"
 #include <math.h>

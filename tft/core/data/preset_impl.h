@@ -5,11 +5,11 @@
 #ifndef HALAY_TFT_PRESET_IMPL_H
 #define HALAY_TFT_PRESET_IMPL_H
 
-#include "tft/core/data/dictionary.h"
+#include "tft/core/data/calendar.h"
 #include "tft/core/data/document_reader.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/data/preset.h"
-#include "tft/core/data/time_forms.h"
+#include "tft/core/data/table.h"
 
 enum { TFT_MINUTE = 60, TFT_HOUR = 3600, TFT_DAY = 86400, TFT_WEEK = 7 * TFT_DAY };
 

@@ -9,7 +9,7 @@
  * named here, and so is one whose wrong time would move the splits.
  */
 #include "tft/core/data/preset_impl.h"
-#include "tft/core/data/row_gaps.h"
+#include "tft/core/data/table.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

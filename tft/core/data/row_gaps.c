@@ -3,7 +3,7 @@
  * Gaps: where most rows would be made up, a model would learn the filling instead of the series, and one wrong date
  * stretches a series over centuries. Both are found when the rows are laid on their grid.
  */
-#include "tft/core/data/row_gaps.h"
+#include "tft/core/data/table.h"
 #include "tft/core/data/table_impl.h"
 #include <stdio.h>
 

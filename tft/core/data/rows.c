@@ -4,11 +4,10 @@
  * column's entity.
  */
 #include "base/memory.h"
+#include "tft/core/data/calendar.h"
 #include "tft/core/data/csv.h"
 #include "tft/core/data/encoding.h"
-#include "tft/core/data/number.h"
 #include "tft/core/data/table_impl.h"
-#include "tft/core/data/time_forms.h"
 #include <float.h>
 #include <fnmatch.h>
 #include <math.h>

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "tft/core/data/calendar.h"
-#include "tft/core/data/holidays.h"
+#include "tft/core/data/document_reader.h"
 #include "tft/core/data/zone.h"
 #include "tft/core/model/tft.h"
 #include <jansson.h>
@@ -135,7 +135,7 @@ struct tft_schema {
     int has_span;
     int64_t span[2]; /* first and last moment, both included */
     enum tft_duplicates duplicates;
-    int fills_gaps; /* also where more rows are missing than there are (tft/core/data/row_gaps.h) */
+    int fills_gaps; /* also where more rows are missing than there are (tft/core/data/table.h) */
     char separator, decimal;
     const char *missing[TFT_MISSING_MAX + 1]; /* texts that mean "no value", ended by NULL */
     size_t input_count;
@@ -195,5 +195,13 @@ int64_t tft_schema_second_moment(const struct tft_schema *schema, int64_t moment
  * a row. HALAY_ERR_FORMAT, not logged. */
 enum halay_status tft_schema_read_moment(const struct tft_schema *schema, const char *text, int of_row,
                                          int64_t *moment);
+
+/* ---- for schema.c ---- */
+
+/* Read the document's `inputs`; the schema has window and time already. On error fini still has to be called. */
+enum halay_status tft_schema_read_inputs(const struct tft_where *w, const json_t *document, struct tft_schema *schema);
+
+/* In a document just loaded: replace names of holiday files, found from the folder of `path`, by their contents. */
+enum halay_status tft_schema_take_files(struct halay_log *log, const char *path, json_t *document);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Inputs of a schema: each is read, checked as a whole, and then expanded to what the model sees.
  */
-#include "tft/core/data/number.h"
+#include "tft/core/data/csv.h"
 #include "tft/core/data/paths.h"
-#include "tft/core/data/schema_impl.h"
+#include "tft/core/data/schema.h"
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>

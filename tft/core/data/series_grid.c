@@ -8,7 +8,6 @@
  */
 #include "base/memory.h"
 #include "base/number_text.h"
-#include "tft/core/data/fill.h"
 #include "tft/core/data/table_impl.h"
 #include <math.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
  * write their pages out. madvise takes mapped pages from the process and leaves what is in them to the file. The
  * quarters: this memory, mapped pages, rows that are being collected, and what a single series needs.
  */
-#include "tft/core/data/spill.h"
 #include "base/machine/cgroup.h"
 #include "base/memory.h"
+#include "tft/core/data/table.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>

@@ -3,18 +3,95 @@
  * Table: what the files hold, as one regular series for each entity, in the files' units.
  *
  * Rows may come in any order, from any number of files. They are collected by entity and sorted by time; duplicate
- * moments are merged and periods combined as the schema says; the rest is laid on a grid from the entity's first moment
- * to its last: a moment without a row is a row of missing values. Then every input is filled as the schema says
- * (tft/core/data/fill.h). What was measured and what was filled stays known, because a filled target is never scored.
+ * moments are merged and periods combined as the schema says; the rest is laid on a grid from the entity's first
+ * moment to its last: a moment without a row is a row of missing values. Then every input is filled as the schema says
+ * (tft/core/data/table_impl.h). What was measured and what was filled stays known, because a filled target is never
+ * scored.
  */
 #ifndef HALAY_TFT_TABLE_H
 #define HALAY_TFT_TABLE_H
 
-#include "tft/core/data/dictionary.h"
-#include "tft/core/data/frame.h"
+#include "base/log.h"
+#include "halay_tft.h"
+#include "halay_types.h"
 #include "tft/core/data/schema.h"
-#include "tft/core/data/spill.h"
+#include <stddef.h>
 #include <stdint.h>
+
+/* Dictionary: texts and their numbers, in the order in which they were first seen. */
+
+/* Zero-initialise. */
+struct tft_dictionary {
+    size_t count, size;
+    char **texts;     /* owned, with what they point to */
+    uint64_t *hashes; /* owned */
+    size_t *slots;    /* owned: numbers plus one by hash; a power of two of them, at most half full */
+};
+
+/* The number of a text, which is added if it is new. HALAY_ERR_NO_MEMORY. Never logs. */
+enum halay_status tft_dictionary_add(struct tft_dictionary *dictionary, const char *text, size_t *number);
+void tft_dictionary_fini(struct tft_dictionary *dictionary);
+
+/* Frame: a table's columns in memory, as a program has them, read in place of files. */
+
+/* All borrowed while the frame is read. */
+struct tft_frame {
+    const char *name; /* for messages: "table" */
+    const struct halay_tft_column *columns;
+    size_t column_count, rows;
+    int times_are_utc;
+};
+
+/* The column whose name is the pattern or, if none is, matches it (as in a shell); exactly one must, otherwise the
+ * error lists the columns. */
+enum halay_status tft_frame_find_column(struct halay_log *log, const struct tft_frame *frame, const char *pattern,
+                                        size_t *column);
+
+/* Does a column hold numbers? */
+static inline int tft_frame_is_number(const struct tft_frame *frame, size_t column)
+{
+    return frame->columns[column].kind == HALAY_TFT_REALS || frame->columns[column].kind == HALAY_TFT_INTEGERS;
+}
+
+/* A cell of a column of numbers; NAN: no value. */
+double tft_frame_number(const struct tft_frame *frame, size_t column, size_t row);
+/* A cell of HALAY_TFT_INTEGERS or HALAY_TFT_TIMES; INT64_MIN: no value. */
+static inline int64_t tft_frame_integer(const struct tft_frame *frame, size_t column, size_t row)
+{
+    return ((const int64_t *)frame->columns[column].values)[row];
+}
+
+/* A cell as a file would have it: a number in the shortest form that is this number, "" for no value. Borrowed from the
+ * frame, or in `room`. */
+enum { TFT_FRAME_TEXT = 32 };
+const char *tft_frame_text(const struct tft_frame *frame, size_t column, size_t row, char room[TFT_FRAME_TEXT]);
+
+/* Check what no row says: names, kinds, codes. HALAY_ERR_ARGUMENT (logged). */
+enum halay_status tft_frame_check(struct halay_log *log, const struct tft_frame *frame);
+
+/* Spill: room for a table that may be larger than memory.
+ *
+ * A part of the limit is ordinary memory. What is asked for beyond it lies in a file without a name, so that nothing of
+ * it is left whenever the process ends; it is mapped, and whoever walks through it says how far, so that pages that
+ * were read or written go back to the system in time. Room on the disk is taken before it is written to: a full disk is
+ * an error, not a signal. One thread at a time. */
+
+struct tft_spill;
+
+/* A file would be made in the folder of `beside`, which is copied. limit: bytes, for all that users of the spill hold;
+ * 0: half of what this host, or the process's group, has. HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_spill_create(struct halay_log *log, const char *beside, size_t limit, struct tft_spill **spill);
+/* NULL is allowed. All memory that it gave ends. */
+void tft_spill_destroy(struct tft_spill *spill);
+
+/* Memory, aligned to 64 bytes, until the spill is destroyed. HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY (logged). */
+enum halay_status tft_spill_get(struct tft_spill *spill, size_t bytes, void **memory);
+/* So many bytes of such memory, any of it, have been read or written. NULL is allowed. */
+void tft_spill_touched(struct tft_spill *spill, size_t bytes);
+/* Does some of it lie in the file? Then one thread at a time may walk through it. NULL is allowed. */
+int tft_spill_has_file(const struct tft_spill *spill);
+/* What one user may hold in memory of its own; SIZE_MAX for NULL. */
+size_t tft_spill_share(const struct tft_spill *spill);
 
 struct tft_encoding;
 
@@ -64,7 +141,7 @@ struct tft_row_gap {
     size_t row, missing;             /* the last row before it, and how many are missing */
 };
 
-/* What tft/core/data/row_gaps.h judges. */
+/* What tft/core/data/table.h judges. */
 struct tft_row_gaps {
     size_t own, odd; /* rows that come from files; series with an odd gap */
     struct tft_row_gap widest, oddest;
@@ -128,10 +205,47 @@ enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_
 /* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);
-/* In how many slices (tft/core/data/slices.h) its series are best worked on. */
+/* In how many slices (tft_slices_run) its series are best worked on. */
 size_t tft_table_slices(const struct tft_table *table);
 /* A series has been read, or written: its pages may go. */
 void tft_series_touched(const struct tft_table *table, const struct tft_series *series);
 void tft_series_fini(struct tft_series *series);
+
+/* Gaps between the rows of a series, which become rows that no file has. */
+
+/* Is the gap more likely a wrong time than a pause? That is so if it is longer than all of the series' rows, or if it
+ * cuts off its first or last few. missing: rows in the gap; before: rows of the series before it; rows: all of the
+ * series' own. */
+static inline int tft_gap_is_odd(size_t missing, size_t before, size_t rows)
+{
+    size_t side = before < rows - before ? before : rows - before;
+
+    return missing > 10 && (missing > rows || (side <= 1 + rows / 1000 && missing > rows / 20));
+}
+
+/* Warns of gaps that are odd. refuse: warns of a target most of whose values are filled, too, and more added rows than
+ * rows of the files are an error. Neither is so if the schema has `gaps: fill`, or says what a missing row of a target
+ * means. Call it before series are moved. */
+enum halay_status tft_row_gaps_check(struct halay_log *log, const struct tft_schema *schema,
+                                     const struct tft_table *table, int refuse);
+
+/* The future: known inputs after the end of a table, from files. */
+
+/*
+ * Give the last `rows` rows of each series, which tft_table_extend has added, the known inputs that files, or a frame,
+ * hold for their moments. Series that it does not mention are removed from the table, with a warning. If they
+ * end too early, the error names entity and moment; the table may then be half done.
+ */
+enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
+                                  const struct tft_table_source *source, size_t rows, struct tft_table *table);
+
+/* Slices: work on entities that do not depend on each other, by several threads. */
+
+/* Slice `number` of `count` slices of some entities: [first, last). */
+void tft_slice(size_t entities, size_t number, size_t count, size_t *first, size_t *last);
+
+/* Run f(arg, number) for each of `count` slices at the same time, and return when all have returned. An f that fails
+ * says nothing: which message came first would be chance. The first failed slice's status. */
+enum halay_status tft_slices_run(size_t count, enum halay_status (*f)(void *arg, size_t number), void *arg);
 
 #endif

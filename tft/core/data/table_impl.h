@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows: what is collected from files, entity by entity, before it is a table, in two steps, each in a file of its own:
- * collect (rows.c) and complete (series_grid.c). For table.c only.
+ * What the files that make a table use of each other.
  */
 #ifndef HALAY_TFT_TABLE_IMPL_H
 #define HALAY_TFT_TABLE_IMPL_H
 
-#include "tft/core/data/frame.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/data/table.h"
+
+/* Rows: what is collected from files, entity by entity, before it is a table, in two steps, each in a file of its own:
+ * collect (rows.c) and complete (series_grid.c). For table.c only. */
 
 /* The origin of a row, kept because errors name it. */
 struct tft_row {
@@ -81,5 +82,27 @@ static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
 {
     return !c->future || tft_roles[c->schema->inputs[c->table->columns[k]].role].is_known_ahead;
 }
+
+/* Fill: what stands for values that are missing, by `fill: forward` and `fill: interpolate`.
+ *
+ * A forecast must not see anything after its origin, in any form. So a value is only carried forward, never back: rows
+ * before a column's first value stay empty, and no window holds them. A line drawn between two values is recorded as a
+ * bridge: a window whose known rows end on it cannot know where it leads, and gets the value before it instead.
+ *
+ *     row           0  1  2  3  4  5  6  7
+ *     measured      -  -  3  -  -  -  -  8
+ *     interpolate   -  -  3  4  5  6  7  8     3 in rows 3 to 6, if a window's last known row is one of them */
+
+/* Fill rows [from, to) of the table's column k, which are missing while the row before them is not; without a row
+ * before them they stay missing. A bridge is added to the series' list. HALAY_ERR_NO_MEMORY, not logged. */
+enum halay_status tft_fill_gap(enum tft_filling fill, size_t columns, size_t k, size_t from, size_t to,
+                               struct tft_series *series);
+
+/* The values of rows after `row` have changed: fill their gaps, and the one that leads up to them, again. */
+enum halay_status tft_fill_again(enum tft_filling fill, size_t columns, size_t k, size_t row,
+                                 struct tft_series *series);
+
+/* The bridge of column k over a row; NULL: there is none. */
+const struct tft_bridge *tft_series_bridge(const struct tft_series *series, size_t k, size_t row);
 
 #endif

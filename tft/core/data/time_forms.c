@@ -8,7 +8,6 @@
  * another month. Times since 1970 are before 2100; counts never leave them, so seconds that mostly go up by 1
  * are counts.
  */
-#include "tft/core/data/time_forms.h"
 #include "tft/core/data/calendar.h"
 #include <stdio.h>
 #include <string.h>

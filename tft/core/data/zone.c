@@ -8,7 +8,6 @@
  */
 #include "tft/core/data/zone.h"
 #include "tft/core/data/calendar.h"
-#include "tft/core/data/zone_rule.h"
 #include <stdlib.h>
 
 /* No clock is further from UTC than this. */

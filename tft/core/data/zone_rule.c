@@ -2,8 +2,8 @@
  *
  * Zone rules: a strict reader of POSIX's TZ, with the hours from -167 to 167 of RFC 8536.
  */
-#include "tft/core/data/zone_rule.h"
 #include "tft/core/data/calendar.h"
+#include "tft/core/data/zone.h"
 #include <string.h>
 
 enum { HOUR = 3600, DAY_SECONDS = 86400 };

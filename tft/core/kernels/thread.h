@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A thread beside the caller, from its start to its end: all threads of the program begin here. Those that compute are
- * a pool (tft/core/kernels/threads.h); others read ahead (tft/core/data/inflate.h). Whoever starts a thread waits for
+ * a pool (tft/core/kernels/threads.h); others read ahead (tft/core/data/csv.h). Whoever starts a thread waits for
  * its end.
  */
 #ifndef HALAY_TFT_THREAD_H

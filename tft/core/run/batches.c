@@ -4,7 +4,7 @@
  * copy. Only a window that ends on a bridge gets other values there: it must not know the bridge's end.
  */
 #include "tft/core/run/batches.h"
-#include "tft/core/data/lost_changes.h"
+#include "tft/core/data/encoding.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/kernels/philox.h"
 #include "tft/core/run/run_config.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Missing values of a window, filled in the graph as tft/core/data/fill.h fills a table's: nothing is carried
+ * Missing values of a window, filled in the graph as tft/core/data/table_impl.h fills a table's: nothing is carried
  * backwards, and a line is drawn between two values that the window has both.
  */
 #ifndef HALAY_TFT_ONNX_FILL_H

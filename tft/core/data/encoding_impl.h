@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * View: every input's value at every row of a table's series, whether it comes from a column, the calendar or an
- * earlier value. Used to make data from a table (encoding.c, data.c).
+ * What the files that encode a table use of each other.
  */
-#ifndef HALAY_TFT_VIEW_H
-#define HALAY_TFT_VIEW_H
+#ifndef HALAY_TFT_ENCODING_IMPL_H
+#define HALAY_TFT_ENCODING_IMPL_H
 
-#include "tft/core/data/table.h"
+#include "tft/core/data/encoding.h"
+
+/* View: every input's value at every row of a table's series, whether it comes from a column, the calendar or an
+ * earlier value. Used to make data from a table (encoding.c, data.c). */
 
 struct tft_view {
     const struct tft_schema *schema; /* borrowed */
@@ -41,5 +43,17 @@ static inline double tft_view_real(const struct tft_view *view, size_t input, si
 
 /* The code of a category that the calendar or a list of holidays gives. */
 size_t tft_view_code(const struct tft_view *view, size_t input, size_t row);
+
+/* Scalers of entities that training has not seen. */
+
+/* Does a schema scale an input by windows, so that an unseen entity has a scaler of its own? */
+int tft_own_scalers_apply(const struct tft_schema *schema);
+
+/*
+ * Fit the scalers (inputs) of the series that a view has chosen, which training has not seen: under `per: window` to
+ * its own rows, so that a series of any size is scaled alike; otherwise that of all entities. If the table ends where
+ * the future begins, all of its rows are the past; otherwise the first `encoder` of them are.
+ */
+void tft_own_scalers_fit(const struct tft_view *view, const struct tft_encoding *encoding, struct tft_scaler *scalers);
 
 #endif
