@@ -107,6 +107,21 @@ static void refused(void)
           error_says("adamw"));
 }
 
+/* A run that wrote what is not written any more forecasts and resumes with the rest. */
+static void resumed_without_word(void)
+{
+    struct tft_run_config c;
+
+    tft_run_config_defaults(&c);
+    json_t *run = tft_run_config_json(&c);
+    REQUIRE(run && !json_object_set_new(run, "log", json_pack("[sss]", "tensorboard", "mlflow", "csv")));
+    CHECK(!tft_run_config_take_run(&test_log, "'x'", run, &c) && c.log == 3, "%lld", (long long)c.log);
+    CHECK(!tft_run_config_check_resume(&test_log, "'x'", run, &c));
+    json_decref(run);
+    CHECK(take("log: [csv, mlflow]\n", &c) == HALAY_ERR_UNSUPPORTED &&
+          error_says("'log: mlflow' was removed: write 'csv', of which Python's halay.tft.write_mlflow('RUN')"));
+}
+
 /* What a run may change when it goes on, and what not. */
 static void resumed(void)
 {
@@ -225,6 +240,7 @@ int main(void)
     sources();
     refused();
     resumed();
+    resumed_without_word();
     rank_files();
     end_scratch();
     return test_end();

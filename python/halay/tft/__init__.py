@@ -11,6 +11,7 @@ Importing halay does not load the trainer, importing this does. pandas is import
 """
 
 from ._errors import ForecastWarning
+from ._mlflow import write_mlflow
 from ._results import Drift, Evaluation, Explanation
 from ._tune import Tuning
 from .forecaster import Forecaster
@@ -25,4 +26,5 @@ __all__ = [
     "Tuning",
     "export_torch",
     "import_torch",
+    "write_mlflow",
 ]

@@ -95,8 +95,8 @@ static const struct key {
     { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
       "steps between checkpoints, besides the one before each evaluation" },
     { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
-    { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "mlflow", "csv"), 3,
-      "what else to write the numbers for: any of tensorboard, mlflow, csv (halay-tft(1)); none" },
+    { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "csv"), 2,
+      "what else to write the numbers for: any of tensorboard, csv (halay-tft(1)); none" },
     { "health", WORD, AT(health), 0, 0, 0, 0, WORDS("warn", "off"), 2, "warn of a sick training (halay-tft(1))" },
     { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
 };
@@ -121,6 +121,7 @@ static const struct removed_key {
     { "clip_mode", "none", NULL, 0, "'clip: 1000000' clips nothing" },
     { "commit_every", NULL, NULL, 0, "every step is committed" },
     { "health", "stop", NULL, 0, "'warn' says what is wrong, and 'patience' ends the training" },
+    { "log", "mlflow", NULL, 0, "write 'csv', of which Python's halay.tft.write_mlflow('RUN') makes MLflow's files" },
     { "log_every", NULL, NULL, 0, "rows are 10 steps apart" },
     { "min_delta", NULL, "1e-4", 0, "an improvement is one by 0.0001" },
     { "sampling", NULL, "uniform", 0, "'train_samples' takes any windows" },
@@ -308,6 +309,12 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
         size_t w = 0;
         while (word && w < key->offered && strcmp(word, key->words[w]))
             w++;
+        const struct removed_key *removed = word ? find_removed(key->name, word) : NULL;
+        if (removed) {
+            halay_error(log, "%s: '%s: %s' was removed: %s", where, key->name, word, removed->instead);
+            json_decref(of_text);
+            return HALAY_ERR_UNSUPPORTED;
+        }
         good = word && (w < key->offered || (!strcmp(word, "none") && json_array_size(items) == 1));
         set |= w < key->offered ? (int64_t)1 << w : 0;
     }
@@ -426,6 +433,18 @@ static int is_as_before(const struct removed_key *removed, const json_t *value)
     return text ? !strcmp(text, removed->same) : json_number_value(value) == halay_strtod(removed->same, &end);
 }
 
+/* A list of words without one of them; a new reference. */
+static json_t *list_without(const json_t *list, const char *word)
+{
+    json_t *kept = json_array(), *item;
+    size_t i;
+
+    json_array_foreach(list, i, item)
+        if (!json_is_string(item) || strcmp(json_string_value(item), word))
+            json_array_append(kept, item);
+    return kept;
+}
+
 static enum halay_status refuse_removed(struct halay_log *log, const char *where, const struct removed_key *removed,
                                         const json_t *value)
 {
@@ -451,6 +470,8 @@ enum halay_status tft_run_config_take_run(struct halay_log *log, const char *whe
             status = refuse_removed(log, where, removed, value);
         else if (!removed->word || (text && !strcmp(text, removed->word)))
             json_object_del(copy, removed->name);
+        else if (json_is_array(value) && json_object_set_new(copy, removed->name, list_without(value, removed->word)))
+            status = HALAY_ERR_NO_MEMORY;
     }
     if (!status)
         status = tft_run_config_take(log, where, copy, config);

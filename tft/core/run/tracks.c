@@ -3,19 +3,16 @@
 #include "base/memory.h"
 #include "tft/core/run/csv_tables.h"
 #include "tft/core/run/event_file.h"
-#include "tft/core/run/mlflow.h"
 #include <stdlib.h>
 
 struct tft_tracks {
     unsigned set;
     struct tft_event_file events;
-    struct tft_mlflow mlflow;
     struct tft_csv_tables tables;
 };
 
 enum halay_status tft_tracks_create(struct halay_log *log, const char *folder, unsigned set,
-                                    const uint64_t last[TFT_ROW_TABLES], const json_t *parameters,
-                                    struct tft_tracks **tracks)
+                                    const uint64_t last[TFT_ROW_TABLES], struct tft_tracks **tracks)
 {
     struct tft_tracks *t = calloc(1, sizeof *t);
     enum halay_status status = HALAY_OK;
@@ -25,15 +22,13 @@ enum halay_status tft_tracks_create(struct halay_log *log, const char *folder, u
     t->set = set;
     if (set & TFT_TRACK_TENSORBOARD)
         status = tft_event_file_init(log, folder, last[TFT_ROW_STEP], &t->events);
-    if (!status && set & TFT_TRACK_MLFLOW)
-        status = tft_mlflow_init(log, folder, last, parameters, &t->mlflow);
     if (!status && set & TFT_TRACK_CSV)
         status = tft_csv_tables_init(log, folder, last, &t->tables);
     if (!status) {
         *tracks = t;
         return HALAY_OK;
     }
-    (void)tft_tracks_destroy(t, TFT_TRACK_FAILED); /* the first error is the one to report */
+    tft_tracks_destroy(t);
     return status;
 }
 
@@ -43,8 +38,6 @@ enum halay_status tft_tracks_add(struct tft_tracks *t, const struct tft_row *row
 
     if (t && t->set & TFT_TRACK_TENSORBOARD)
         status = tft_event_file_add(&t->events, row);
-    if (t && !status && t->set & TFT_TRACK_MLFLOW)
-        status = tft_mlflow_add(&t->mlflow, row);
     if (t && !status && t->set & TFT_TRACK_CSV)
         status = tft_csv_tables_add(&t->tables, row);
     return status;
@@ -61,18 +54,11 @@ enum halay_status tft_tracks_add_values(struct tft_tracks *t, uint64_t step, dou
     return tft_tracks_take_values(t) ? tft_event_file_add_values(&t->events, step, seconds, values) : HALAY_OK;
 }
 
-enum halay_status tft_tracks_destroy(struct tft_tracks *t, enum tft_track_end end)
+void tft_tracks_destroy(struct tft_tracks *t)
 {
-    static const enum tft_mlflow_end ends[] = { [TFT_TRACK_FINISHED] = TFT_MLFLOW_FINISHED,
-                                                [TFT_TRACK_INTERRUPTED] = TFT_MLFLOW_KILLED,
-                                                [TFT_TRACK_FAILED] = TFT_MLFLOW_FAILED };
-
     if (!t)
-        return HALAY_OK;
-    enum halay_status status = tft_mlflow_end(&t->mlflow, ends[end]);
+        return;
     tft_event_file_fini(&t->events);
-    tft_mlflow_fini(&t->mlflow);
     tft_csv_tables_fini(&t->tables);
     free(t);
-    return status;
 }

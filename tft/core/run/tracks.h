@@ -8,27 +8,21 @@
 
 #include "base/log.h"
 #include "tft/core/run/row.h"
-#include <jansson.h>
 
 /* As bits of a set; in the order of the key's words. */
-enum tft_track { TFT_TRACK_TENSORBOARD = 1, TFT_TRACK_MLFLOW = 2, TFT_TRACK_CSV = 4 };
-
-enum tft_track_end { TFT_TRACK_FINISHED, TFT_TRACK_INTERRUPTED, TFT_TRACK_FAILED };
+enum tft_track { TFT_TRACK_TENSORBOARD = 1, TFT_TRACK_CSV = 2 };
 
 struct tft_tracks;
 
-/* last: of each table the last step whose rows stay, where the training resumes; 0: none. parameters: the run's keys.
- * set: of enum tft_track. */
+/* last: of each table the last step whose rows stay, where the training resumes; 0: none. set: of enum tft_track. */
 enum halay_status tft_tracks_create(struct halay_log *log, const char *folder, unsigned set,
-                                    const uint64_t last[TFT_ROW_TABLES], const json_t *parameters,
-                                    struct tft_tracks **tracks);
+                                    const uint64_t last[TFT_ROW_TABLES], struct tft_tracks **tracks);
 /* Write a row to each. tracks may be NULL in all calls: nothing is written. */
 enum halay_status tft_tracks_add(struct tft_tracks *tracks, const struct tft_row *row);
 /* Does one of them draw histograms? */
 int tft_tracks_take_values(const struct tft_tracks *tracks);
 enum halay_status tft_tracks_add_values(struct tft_tracks *tracks, uint64_t step, double seconds,
                                         const struct tft_values *values);
-/* Close them all, and say how the training ended where a format has a word for it. */
-enum halay_status tft_tracks_destroy(struct tft_tracks *tracks, enum tft_track_end end);
+void tft_tracks_destroy(struct tft_tracks *tracks);
 
 #endif

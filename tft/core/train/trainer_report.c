@@ -86,18 +86,6 @@ static long long step_of(const char *line)
     return step;
 }
 
-/* last: of each table the last step whose rows stay. */
-static enum halay_status create_tracks(struct tft_trainer *t, const char *folder, const uint64_t last[TFT_ROW_TABLES])
-{
-    json_t *keys = tft_run_config_json(t->config);
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
-
-    if (keys)
-        status = tft_tracks_create(t->log, folder, (unsigned)t->config->log, last, keys, &t->report.tracks);
-    json_decref(keys);
-    return status;
-}
-
 /* last: the last step whose evaluation stays. */
 static enum halay_status open_metrics(struct tft_trainer *t, const char *folder, uint64_t last)
 {
@@ -125,9 +113,7 @@ enum halay_status tft_report_begin(struct tft_trainer *t)
     const uint64_t step = t->state.step, last[TFT_ROW_TABLES] = { step, step - (t->state.pending && step) };
     struct tft_report *r = &t->report;
     const int64_t now = halay_now_us();
-    enum halay_status status = tft_tracks_destroy(r->tracks, TFT_TRACK_FINISHED);
 
-    r->tracks = NULL;
     tft_report_fini(t);
     *r = (struct tft_report){ .listener = t->options->listener,
                               .began_us = now,
@@ -140,31 +126,28 @@ enum halay_status tft_report_begin(struct tft_trainer *t)
                               .row_samples = t->state.samples,
                               .before_us = now,
                               .cpu_before = cpu_seconds() };
-    if (status || (status = open_metrics(t, folder, last[TFT_ROW_EVALUATION])))
+    enum halay_status status = open_metrics(t, folder, last[TFT_ROW_EVALUATION]);
+    if (status)
         return status;
     r->reached = calloc(t->table->count, 1);
     if (!r->reached) {
         halay_error(t->log, "no memory for notes of %zu parameters", t->table->count);
         return HALAY_ERR_NO_MEMORY;
     }
-    return t->config->log ? create_tracks(t, folder, last) : HALAY_OK;
+    return t->config->log ? tft_tracks_create(t->log, folder, (unsigned)t->config->log, last, &r->tracks) : HALAY_OK;
 }
 
 enum halay_status tft_report_end(struct tft_trainer *t, enum halay_status status)
 {
-    static const char *const words[] = {
-        [TFT_TRACK_FINISHED] = "done", [TFT_TRACK_INTERRUPTED] = "stopped", [TFT_TRACK_FAILED] = "failed"
-    };
-    enum tft_track_end end = status ? TFT_TRACK_FAILED : t->interrupted ? TFT_TRACK_INTERRUPTED : TFT_TRACK_FINISHED;
-    enum halay_status closed = tft_tracks_destroy(t->report.tracks, end);
+    const char *word = status ? "failed" : t->interrupted ? "stopped" : "done";
 
+    tft_tracks_destroy(t->report.tracks);
     t->report.tracks = NULL;
-    status = status ? status : closed;
     if (!t->report.end)
         return status;
-    json_t *document =
-        json_pack("{ss sI}", "end", words[status ? TFT_TRACK_FAILED : end], "step", (json_int_t)t->state.step);
-    closed = document ? halay_document_write(t->log, "", t->report.end, document) : HALAY_ERR_NO_MEMORY;
+    json_t *document = json_pack("{ss sI}", "end", word, "step", (json_int_t)t->state.step);
+    enum halay_status closed =
+        document ? halay_document_write(t->log, "", t->report.end, document) : HALAY_ERR_NO_MEMORY;
     json_decref(document);
     return status ? status : closed;
 }
@@ -173,8 +156,7 @@ void tft_report_fini(struct tft_trainer *t)
 {
     struct tft_report *r = &t->report;
 
-    (void)tft_tracks_destroy(r->tracks,
-                             TFT_TRACK_FAILED); /* some are left only if training failed, for a known reason */
+    tft_tracks_destroy(r->tracks);
     if (r->metrics)
         fclose(r->metrics);
     free(r->end);
