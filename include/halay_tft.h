@@ -617,6 +617,12 @@ HALAY_API void halay_tft_pass_close(struct halay_tft_pass *pass);
  * ranks. Blocks until all ranks have called it. */
 HALAY_API enum halay_status halay_tft_agree(struct halay_tft *tft, enum halay_status status);
 
+/* The session of a model, and a session's log (base/log.h), for tools that are built with halay: what they log is an
+ * error's text once halay_tft_agree has returned it. Both are borrowed. */
+struct halay_log;
+HALAY_API struct halay_tft *halay_tft_model_session(const struct halay_tft_model *model);
+HALAY_API struct halay_log *halay_tft_log(struct halay_tft *tft);
+
 /* ---- rows of data ------------------------------------------------------------------------------------------------ */
 
 /* Read a table by a model's own schema, scalers and categories: data for passes and rows, closed before the model.

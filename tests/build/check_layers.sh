@@ -35,9 +35,8 @@ perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ 
 perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
 tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/
 tft/core/api            halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/ tft/core/api/
-tft/core/api            tft/tools/drift/ tft/tools/explain/ tft/tools/export/ tft/tools/report/
+tft/core/api            tft/tools/explain/ tft/tools/export/ tft/tools/report/
 tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
-tft/tools/drift         halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/drift/
 tft/tools/explain       halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/explain/
 tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/export/
 tft/tools/report        halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/report/
@@ -120,7 +119,7 @@ check_includes() {
         }
         BEGIN {
             parts = "^(collectives/transport|perf/(simulated|trainer)|" \
-                "tft/(core/api|core|tools/(drift|explain|export|report)|tools))/"
+                "tft/(core/api|core|tools/(explain|export|report)|tools))/"
             while ((getline file < files) > 0)
                 exists[file] = 1
             count = split(layers, lines, "\n")

@@ -152,11 +152,10 @@ static void check_reference(const struct tft_spans *s, size_t number, double mid
 
 static void check_spans(void)
 {
-    struct tft_schema schema = { .time_kind = TFT_TIME_TEXT };
     struct tft_spans s;
 
     /* Four years and then two weeks, half a year later. */
-    tft_spans_init(&schema, 0, 4 * year, 4 * year + 180 * day, 4 * year + 194 * day, &s);
+    tft_spans_init(0, 0, 4 * year, 4 * year + 180 * day, 4 * year + 194 * day, &s);
     CHECK(s.is_seasonal && s.width == 3 * day + day / 2 && s.block == 4 && s.slots == (size_t)(4 * year / s.width) &&
           s.blocks == s.slots - 3);
     CHECK(tft_spans_slot(&s, 4 * year - 1) == 0 && tft_spans_slot(&s, 4 * year - s.width) == 0 &&
@@ -179,14 +178,13 @@ static void check_spans(void)
     CHECK(tft_spans_counts(&s, 0) && tft_spans_counts(&s, s.blocks / 2));
 
     /* A year is no season yet; whole numbers have none. */
-    tft_spans_init(&schema, 0, year, year, year + 10 * day, &s);
+    tft_spans_init(0, 0, year, year, year + 10 * day, &s);
     CHECK(!s.is_seasonal);
     for (size_t b = 0; b < s.blocks; b++)
         check_reference(&s, b, (double)s.end - ((double)b + (double)s.block / 2) * (double)s.width);
-    schema.time_kind = TFT_TIME_INTEGER;
-    tft_spans_init(&schema, 0, 1000000, 1000000, 1000003, &s);
+    tft_spans_init(1, 0, 1000000, 1000000, 1000003, &s);
     CHECK(!s.is_seasonal && s.slots <= TFT_SLOTS_MOST && s.block == 1 && s.blocks == s.slots);
-    tft_spans_init(&schema, 0, 5, 5, 100, &s);
+    tft_spans_init(1, 0, 5, 5, 100, &s);
     CHECK(s.blocks == 0 && s.slots == 0);
 }
 

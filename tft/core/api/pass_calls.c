@@ -3,6 +3,7 @@
  * Passes over windows, as calls. Several passes of a model have the same data, which the first one lends to the model.
  * Zero-initialised, close accepts a pass half-built.
  */
+#include "base/error_text.h"
 #include "base/struct_size.h"
 #include "tft/core/api/forecast_room.h"
 #include <stdlib.h>
@@ -306,6 +307,19 @@ enum halay_status halay_tft_agree(struct halay_tft *tft, enum halay_status statu
 {
     if (!tft)
         return tft_session_refuse_null("halay_tft_agree", "tft");
-    const enum halay_status joined = tft_session_enter_ranks(tft);
-    return tft_session_leave(tft, joined ? joined : tft_session_agree(tft, status));
+    const enum halay_status joined = status ? HALAY_OK : tft_session_enter_ranks(tft); /* keeps an error's text */
+    const enum halay_status agreed = joined ? joined : tft_session_agree(tft, status);
+    if (agreed == HALAY_ERR_CANCELED && tft->stopped)
+        return halay_refuses(agreed, "the session was asked to stop");
+    return tft_session_leave(tft, agreed);
+}
+
+struct halay_tft *halay_tft_model_session(const struct halay_tft_model *model)
+{
+    return model->tft;
+}
+
+struct halay_log *halay_tft_log(struct halay_tft *tft)
+{
+    return &tft->log;
 }

@@ -1,32 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Drift: whether the recent rows of data are still what a model was trained on, and its forecasts as good as they were.
+ * What halay_tft_drift (halay_tft.h) writes:
+ *
+ *     {"kind": "drift", "drifted": true, "since": "2018-07-01 00:00:00", "until": ..., "year": 31556952,
+ *      "inputs": {"rate": 0.025, "blocks": 432, "seasonal": true, "severity": 1.3, "short": 0, "rows": [...]},
+ *      "errors": {..., "windows": 140}}
+ *
+ * "blocks": the number of stretches of the past that the thresholds are based on, as if they did not overlap; "rate":
+ * null if they are fewer than four; "extrapolated": they are too few for the rate (findings.h); "severity": the largest
+ * statistic as a part of its threshold; "short": series with too few values; "rows": an object for each statistic;
+ * "course": a list of moments and of the largest statistic of the stretch that ends there, as a part of its threshold,
+ * the recent span's last.
  */
 #ifndef HALAY_TFT_DRIFT_H
 #define HALAY_TFT_DRIFT_H
 
-#include "tft/core/score/inference.h"
+#include "halay_tft.h"
+#include "tft/tools/drift/findings.h"
+#include "tft/tools/drift/spans.h"
 
-struct tft_drift_request {
-    int64_t since, until; /* the recent span, behind the training span; it ends with the rows at the latest */
-    double rate;          /* probability of a false alarm */
-    size_t stride;        /* steps from one forecast to the next */
+/* A comparison while it is made; all is borrowed. */
+struct tft_drift {
+    struct halay_log *log;
+    struct halay_tft_model *model;
+    struct halay_tft_data *data;
+    struct halay_tft_extent extent;
+    const char *calibrate;
 };
 
 /*
- * All ranks together. *result: a new reference, on every rank. HALAY_ERR_ARGUMENT (logged): no row is that recent, or
- * `since` lies in the training span; HALAY_ERR_CANCELED; HALAY_ERR_NO_MEMORY; errors of forecasts.
- *
- *     {"drifted": true, "run": ..., "since": "2018-07-01 00:00:00", "until": ..., "rows": 5040,
- *      "inputs": {"rate": 0.025, "blocks": 432, "seasonal": true, "severity": 1.3, "short": 0, "rows": [...]},
- *      "errors": {..., "windows": 140}}
- *
- * "blocks": how many stretches of the past the thresholds are based on, as if they did not overlap; "rate": null if
- * they are fewer than four; "extrapolated": they are too few for the rate (distance.h); "severity": the largest
- * statistic as a part of its threshold; "short": series with too few values; "rows": findings.h, inputs.h, errors.h;
- * "course": a list of moments and of the largest statistic of the stretch that ends there, as a part of its threshold,
- * the recent span's last.
+ * Of each entity and each input that a column gives (targets among them) the distribution of its values in the recent
+ * span against that in the past; and of targets, the share that is missing. Adds a row for each statistic, with
+ * "entity", "input", and of distributions "reference" and "recent" (shares of ten groups of values, or of categories)
+ * and "groups" (where each group ends, in the input's own unit; names). Adds to *short_series how many had too few
+ * values to compare. This rank's work alone.
  */
-enum halay_status tft_drift(struct tft_inference *inference, const struct tft_drift_request *request, json_t **result);
+enum halay_status tft_drift_of_inputs(const struct tft_drift *drift, const struct tft_spans *spans,
+                                      struct tft_findings *findings, size_t *short_series);
+
+/*
+ * How good the forecasts of the recent span were, against those of the validation span: of each entity and of all
+ * together the mean quantile loss, and the share of values inside the outermost quantiles. Forecasts of all ranks
+ * together, stride steps apart. spans: past and recent span of these forecasts, by the moment of their first target.
+ * Adds on each rank a row for each statistic, with "entity" (null: all), "reference" and "recent": of "loss" the means,
+ * whose ratio is the value; of "coverage" the shares, whose distance it is. *windows: of the recent span; 0, and
+ * nothing is added: there are none, or none in the past.
+ */
+enum halay_status tft_drift_of_errors(const struct tft_drift *drift, const struct tft_spans *spans, size_t stride,
+                                      struct tft_findings *findings, size_t *windows);
 
 #endif

@@ -3,7 +3,7 @@
  * Drift of errors. What is summed of each entity lies in (entities + 1, slots + 1): the last entity is all together,
  * the last slot the recent span.
  */
-#include "tft/tools/drift/errors.h"
+#include "tft/tools/drift/drift.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ struct sums {
 };
 
 struct work {
-    struct tft_inference *inference;
+    const struct tft_drift *drift;
     const struct tft_spans *spans;
     struct tft_findings *findings;
     struct sums *sums;          /* owned */
@@ -37,55 +37,53 @@ static void add(struct sums *to, const struct sums *from)
 
 /* ---- forecasts --------------------------------------------------------------------------------------------------- */
 
-/* The quantile losses of one value, in the unit of forecasts, and whether the outermost quantiles hold it. */
-static void add_value(const struct tft_list *quantiles, double y, const float *p, struct sums *to)
+static double quantile_loss(double y, double p, double quantile)
 {
-    size_t Q = quantiles->count;
+    return y >= p ? quantile * (y - p) : (1 - quantile) * (p - y);
+}
+
+/* Adds the quantile losses of one value, in the unit of forecasts, and whether the outermost quantiles hold it. */
+static void add_value(const struct halay_tft_forecast *w, double y, const float *p, struct sums *to)
+{
+    size_t Q = w->quantile_count;
 
     for (size_t q = 0; q < Q; q++)
-        to->loss += tft_quantile_loss(y, (double)p[q], quantiles->values[q]) / (double)Q;
+        to->loss += quantile_loss(y, (double)p[q], w->quantiles[q]) / (double)Q;
     to->covered += y >= (double)p[0] && y <= (double)p[Q - 1];
     to->n++;
 }
 
-static enum halay_status take(void *arg, size_t position, const struct tft_window *window, const float *p)
+static void take(struct work *w, const struct halay_tft_forecast *window)
 {
-    struct work *w = arg;
-    const struct tft_data *d = &w->inference->data;
-    const struct tft_list *quantiles = &w->inference->run.config.quantiles;
-    size_t O = d->schema.target_count, D = d->schema.horizon;
-    int64_t moment = tft_data_time(d, window->entity, window->origin);
-    size_t slot = moment >= w->spans->since ? w->spans->slots : tft_spans_slot(w->spans, moment);
-    enum halay_status status = tft_data_check(d, window->origin, D);
+    const int64_t moment = window->times[0];
+    const size_t slot = moment >= w->spans->since ? w->spans->slots : tft_spans_slot(w->spans, moment);
     struct sums found = { 0 };
 
-    (void)position;
     if (moment < w->spans->since && slot >= w->spans->slots)
-        return status; /* in the rest of the past that is no whole slot */
-    for (size_t h = 0; h < D && !status; h++)
-        for (size_t o = 0; o < O; o++)
-            if (d->present[(window->origin + h) * O + o])
-                add_value(quantiles, tft_data_forecast_target(d, window->origin + h, o),
-                          p + (h * O + o) * quantiles->count, &found);
-    add(sums_at(w, window->entity, slot), &found);
-    add(sums_at(w, d->entity_count, slot), &found);
+        return; /* in the rest of the past, which is less than a slot */
+    for (size_t i = 0; i < window->horizon * window->target_count; i++)
+        if (!isnan(window->scaled_actuals[i]))
+            add_value(window, window->scaled_actuals[i], window->scaled + i * window->quantile_count, &found);
+    add(sums_at(w, window->number, slot), &found);
+    add(sums_at(w, w->drift->extent.entities, slot), &found);
     *(slot == w->spans->slots ? &w->recent : &w->past) += found.n > 0;
-    return status;
 }
 
 static enum halay_status forecast(struct work *w, int64_t begin, int64_t end, size_t stride)
 {
-    struct tft_inference *s = w->inference;
-    struct tft_windows windows = { 0 };
-    struct tft_forecaster forecaster = { 0 };
-    enum halay_status status = tft_windows_init_between(s->log, &s->data, TFT_VALID, begin, end, stride, &windows);
+    const struct halay_tft_pass_options o = { .struct_size = sizeof o,
+                                              .split = "valid",
+                                              .begin = begin,
+                                              .end = end,
+                                              .stride = stride,
+                                              .calibrate = w->drift->calibrate };
+    struct halay_tft_pass *pass = NULL;
+    const struct halay_tft_forecast *window = NULL;
+    enum halay_status status = halay_tft_pass_open(w->drift->model, w->drift->data, &o, &pass);
 
-    if (!status && windows.count)
-        status = tft_inference_forecaster(s, &windows, 0, &forecaster);
-    if (!status && windows.count)
-        status = tft_forecast(&forecaster, windows.count, take, w);
-    tft_forecaster_fini(&forecaster);
-    tft_windows_fini(&windows);
+    while (!status && !(status = halay_tft_pass_next(pass, &window)) && window)
+        take(w, window);
+    halay_tft_pass_close(pass);
     return status;
 }
 
@@ -117,11 +115,9 @@ static double coverage_of(const struct sums *s)
 
 static json_t *describe(const struct work *w, size_t entity, double reference, double recent)
 {
-    const struct tft_data *d = &w->inference->data;
+    const char *name = halay_tft_data_entity(w->drift->data, entity, NULL);
 
-    return json_pack("{s:o, s:f, s:f}", "entity",
-                     entity < d->entity_count ? json_string(d->entities[entity].id) : json_null(), "reference",
-                     reference, "recent", recent);
+    return json_pack("{s:s?, s:f, s:f}", "entity", name, "reference", reference, "recent", recent);
 }
 
 static enum halay_status look_at(struct work *w, size_t entity)
@@ -147,15 +143,15 @@ static enum halay_status look_at(struct work *w, size_t entity)
             tft_findings_add(w->findings, "coverage", fabs(coverage_of(&recent) - coverage_of(&past)), w->coverages,
                              least_share, describe(w, entity, coverage_of(&past), coverage_of(&recent)));
     if (status)
-        halay_error(w->inference->log, "no memory for what was found");
+        halay_error(w->drift->log, "no memory for what was found");
     return status;
 }
 
-enum halay_status tft_drift_of_errors(struct tft_inference *inference, const struct tft_spans *spans, size_t stride,
+enum halay_status tft_drift_of_errors(const struct tft_drift *drift, const struct tft_spans *spans, size_t stride,
                                       struct tft_findings *findings, size_t *windows)
 {
-    struct work w = { .inference = inference, .spans = spans, .findings = findings };
-    size_t entities = inference->data.entity_count + 1;
+    struct work w = { .drift = drift, .spans = spans, .findings = findings };
+    size_t entities = drift->extent.entities + 1;
     enum halay_status status = HALAY_OK;
 
     *windows = 0;
@@ -163,7 +159,7 @@ enum halay_status tft_drift_of_errors(struct tft_inference *inference, const str
     w.losses = calloc(spans->blocks + 1, sizeof *w.losses);
     w.coverages = calloc(spans->blocks + 1, sizeof *w.coverages);
     if (!w.sums || !w.losses || !w.coverages) {
-        halay_error(inference->log, "no memory for the errors of %zu entities", entities - 1);
+        halay_error(drift->log, "no memory for the errors of %zu entities", entities - 1);
         status = HALAY_ERR_NO_MEMORY;
     }
     if (!status)

@@ -3,13 +3,13 @@
  * Drift of inputs. A series (of one entity and input) becomes the number of a bin for each row, then counts of bins up
  * to each slot, so that those of any range of slots are a difference. One series at a time: memory is that of a series.
  */
-#include "tft/tools/drift/inputs.h"
 #include "base/bins.h"
+#include "tft/tools/drift/drift.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_VALUES = 8, MISSING_BINS = 2, NAME_MOST = 32 };
+enum { LEAST_VALUES = 8, MISSING_BINS = 2, NAME_MOST = 32, CHUNK = 2048 };
 enum { NO_SLOT = UINT32_MAX, RECENT = UINT32_MAX - 1 };
 
 static const double least_distance = 0.02, least_share = 0.005;
@@ -17,21 +17,25 @@ static const double least_distance = 0.02, least_share = 0.005;
 enum kind { REAL, CATEGORY, MISSING };
 
 struct work {
-    struct halay_log *log;
-    const struct tft_data *data;
+    const struct tft_drift *drift;
     const struct tft_spans *spans;
     struct tft_findings *findings;
     size_t entity, rows;
+    const char *name; /* the entity's */
     uint32_t *slots;  /* owned: (rows of the longest entity) of each row */
     double *sorted;   /* owned: likewise */
     uint64_t *before; /* owned: (slots + 1, bins) counts in slots before one */
     double *ks, *psi; /* owned: (blocks) */
+    double cells[CHUNK];
+    int64_t moments[CHUNK];
+    unsigned char is_gap[CHUNK];
 };
 
 /* A series: what its rows are. */
 struct series {
     enum kind kind;
-    size_t input, column; /* the schema's number; which of the rows' reals, categories or targets */
+    size_t input; /* over time (halay_tft_data_input) */
+    const char *name;
     size_t bins;
     /* Of categories: as many have a bin of their own; then one for those that are too many, if any; the last one for
      * what training has not seen, if there is a code for it. */
@@ -42,10 +46,10 @@ struct series {
 
 static enum halay_status work_init(struct work *w)
 {
-    size_t longest = 1;
+    size_t longest = 1, rows;
 
-    for (size_t e = 0; e < w->data->entity_count; e++)
-        longest = w->data->entities[e].rows > longest ? w->data->entities[e].rows : longest;
+    for (size_t e = 0; halay_tft_data_entity(w->drift->data, e, &rows); e++)
+        longest = rows > longest ? rows : longest;
     w->slots = calloc(longest, sizeof *w->slots);
     w->sorted = calloc(longest, sizeof *w->sorted);
     w->before = calloc((w->spans->slots + 1) * HALAY_BINS_MAX, sizeof *w->before);
@@ -53,7 +57,7 @@ static enum halay_status work_init(struct work *w)
     w->psi = calloc(w->spans->blocks + 1, sizeof *w->psi);
     if (w->slots && w->sorted && w->before && w->ks && w->psi)
         return HALAY_OK;
-    halay_error(w->log, "no memory to compare entities of %zu rows", longest);
+    halay_error(w->drift->log, "no memory to compare entities of %zu rows", longest);
     return HALAY_ERR_NO_MEMORY;
 }
 
@@ -68,91 +72,98 @@ static void work_fini(struct work *w)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* Where each row of the entity lies; rows of gaps nowhere. */
-static void place_rows(struct work *w)
+static uint32_t slot_of(const struct tft_spans *spans, int64_t moment)
 {
-    const struct tft_data *d = w->data;
-    const struct tft_entity *e = &d->entities[w->entity];
+    const size_t slot = moment < spans->begin ? spans->slots : tft_spans_slot(spans, moment);
 
-    w->rows = e->rows;
-    for (size_t r = 0; r < e->rows; r++) {
-        int64_t moment = tft_data_time(d, w->entity, e->first + r);
-        size_t slot = moment < w->spans->begin ? w->spans->slots : tft_spans_slot(w->spans, moment);
-        w->slots[r] = slot < w->spans->slots                                  ? (uint32_t)slot
-                      : moment >= w->spans->since && moment < w->spans->until ? RECENT
-                                                                              : NO_SLOT;
+    if (slot < spans->slots)
+        return (uint32_t)slot;
+    return moment >= spans->since && moment < spans->until ? RECENT : NO_SLOT;
+}
+
+/* Rows of a chunk that begins at `first`. */
+static size_t chunk_rows(const struct work *w, size_t first)
+{
+    return w->rows - first < CHUNK ? w->rows - first : CHUNK;
+}
+
+/* Finds the slot of each row of the entity; rows of gaps have none. */
+static enum halay_status place_rows(struct work *w)
+{
+    enum halay_status status = HALAY_OK;
+
+    w->name = halay_tft_data_entity(w->drift->data, w->entity, &w->rows);
+    for (size_t first = 0; first < w->rows && !status; first += CHUNK) {
+        const size_t n = chunk_rows(w, first);
+        status = halay_tft_data_times(w->drift->data, w->entity, first, n, w->moments, w->is_gap);
+        for (size_t r = 0; r < n && !status; r++)
+            w->slots[first + r] = w->is_gap[r] ? NO_SLOT : slot_of(w->spans, w->moments[r]);
     }
-    for (size_t g = 0; g < d->gap_count; g++)
-        for (size_t r = 0; r < d->gaps[g].rows; r++) {
-            size_t row = (size_t)d->gaps[g].first + r;
-            if (row >= e->first && row < e->first + e->rows)
-                w->slots[row - e->first] = NO_SLOT;
-        }
+    return status;
 }
 
-static float real_at(const struct work *w, const struct series *s, size_t r)
+static enum halay_status read_cells(struct work *w, const struct series *s, size_t first)
 {
-    return w->data->values[(w->data->entities[w->entity].first + r) * w->data->real_count + s->column];
+    return halay_tft_data_cells(w->drift->data, w->entity, s->input, first, chunk_rows(w, first), w->cells);
 }
 
-/* Is a real that is a target's measured there? Others always count. */
-static int is_measured(const struct work *w, const struct series *s, size_t r)
+/* Whether a cell counts: a target's only if it was measured. */
+static int is_counted(const struct series *s, double cell)
 {
-    const struct tft_data *d = w->data;
-    size_t before_targets = d->real_count - d->schema.target_count;
-
-    return s->kind != REAL || s->column < before_targets ||
-           d->present[(d->entities[w->entity].first + r) * d->schema.target_count + s->column - before_targets];
+    return s->kind != REAL || !isnan(cell);
 }
 
-static size_t bin_at(const struct work *w, const struct series *s, size_t r)
+static size_t bin_of(const struct series *s, double cell)
 {
-    const struct tft_data *d = w->data;
-    size_t row = d->entities[w->entity].first + r, code;
-
-    switch (s->kind) {
-    case REAL:
-        return halay_bins_find(s->edges, s->bins, (double)real_at(w, s, r));
-    case CATEGORY:
-        code = (size_t)d->categories[row * d->cat_count + s->column];
-        return code < s->named ? code : code == s->unknown ? s->bins - 1 : s->named;
-    case MISSING:
-        return !d->present[row * d->schema.target_count + s->column];
-    }
-    return 0;
+    if (s->kind == REAL)
+        return halay_bins_find(s->edges, s->bins, cell);
+    if (s->kind == MISSING)
+        return isnan(cell);
+    const size_t code = cell < 0 ? SIZE_MAX : (size_t)cell;
+    return code < s->named ? code : code == s->unknown ? s->bins - 1 : s->named;
 }
 
-/* Bins by the values of the past. 0: there are too few. */
-static int fit(struct work *w, struct series *s)
+/* Makes bins by the values of the past. *is_enough: there are enough of them. */
+static enum halay_status fit(struct work *w, struct series *s, int *is_enough)
 {
     size_t n = 0;
 
-    for (size_t r = 0; r < w->rows; r++)
-        if (w->slots[r] < RECENT && is_measured(w, s, r))
-            w->sorted[n++] = s->kind == REAL ? (double)real_at(w, s, r) : 0;
-    if (n >= LEAST_VALUES && s->kind == REAL)
+    for (size_t first = 0; first < w->rows; first += CHUNK) {
+        enum halay_status status = read_cells(w, s, first);
+        if (status)
+            return status;
+        for (size_t r = 0; r < chunk_rows(w, first); r++)
+            if (w->slots[first + r] < RECENT && is_counted(s, w->cells[r]))
+                w->sorted[n++] = w->cells[r];
+    }
+    *is_enough = n >= LEAST_VALUES;
+    if (*is_enough && s->kind == REAL)
         halay_bins_fit(w->sorted, n, s->bins, s->edges);
-    return n >= LEAST_VALUES;
+    return HALAY_OK;
 }
 
-/* Count the rows of each slot, and those of the recent span. */
-static void count(struct work *w, struct series *s)
+/* Counts the rows of each slot, and those of the recent span. */
+static enum halay_status count(struct work *w, struct series *s)
 {
     size_t slots = w->spans->slots, B = s->bins;
 
     memset(w->before, 0, (slots + 1) * B * sizeof *w->before);
     memset(s->recent, 0, sizeof s->recent);
-    for (size_t r = 0; r < w->rows; r++) {
-        if (w->slots[r] == NO_SLOT || !is_measured(w, s, r))
-            continue;
-        size_t bin = bin_at(w, s, r);
-        if (w->slots[r] == RECENT)
-            s->recent[bin]++;
-        else
-            w->before[(w->slots[r] + 1) * B + bin]++;
+    for (size_t first = 0; first < w->rows; first += CHUNK) {
+        enum halay_status status = read_cells(w, s, first);
+        if (status)
+            return status;
+        for (size_t r = 0; r < chunk_rows(w, first); r++) {
+            const uint32_t slot = w->slots[first + r];
+            if (slot == NO_SLOT || !is_counted(s, w->cells[r]))
+                continue;
+            uint64_t *counts = slot == RECENT ? s->recent : w->before + (slot + 1) * B;
+            counts[bin_of(s, w->cells[r])]++;
+        }
     }
     for (size_t k = B; k < (slots + 1) * B; k++)
         w->before[k] += w->before[k - B];
+    return HALAY_OK;
 }
 
 static uint64_t add_range(const struct work *w, const struct series *s, struct tft_slot_range range, uint64_t *counts)
@@ -237,19 +248,18 @@ static json_t *shares_of(const uint64_t *counts, const size_t *group, size_t bin
 /* Where a group of numbers ends, in the input's own unit; a category's name. */
 static json_t *name_group(const struct work *w, const struct series *s, const size_t *group, size_t k)
 {
-    const struct tft_scaler *scaler = tft_data_scaler(w->data, w->entity, s->input);
     char number[NAME_MOST];
     const char *name;
 
     if (s->kind == REAL) {
         for (size_t bin = 0; bin + 1 < s->bins; bin++)
             if (group[bin] == k && group[bin + 1] != k)
-                return json_real(tft_scaler_undo(scaler, s->edges[bin]));
+                return json_real(s->edges[bin]);
         return json_null();
     }
     if (k >= s->named)
         return json_string(s->unknown != SIZE_MAX && k + 1 == s->bins ? "(not seen in training)" : "(others)");
-    name = tft_encoding_name(&w->data->schema, &w->data->encoding, s->input, k);
+    name = halay_tft_data_category(w->drift->data, s->input, k);
     snprintf(number, sizeof number, "%zu", k);
     return json_string(name ? name : number);
 }
@@ -257,8 +267,7 @@ static json_t *name_group(const struct work *w, const struct series *s, const si
 static json_t *describe(const struct work *w, const struct series *s, const uint64_t *reference)
 {
     size_t group[HALAY_BINS_MAX], groups = s->bins;
-    json_t *row = json_pack("{s:s, s:s}", "entity", w->data->entities[w->entity].id, "input",
-                            w->data->schema.inputs[s->input].name);
+    json_t *row = json_pack("{s:s, s:s}", "entity", w->name, "input", s->name);
     json_t *names = json_array();
 
     if (s->kind == MISSING) {
@@ -298,13 +307,13 @@ static enum halay_status look_at(struct work *w, struct series *s, size_t *short
 {
     uint64_t reference[HALAY_BINS_MAX], n = 0;
     double ks, psi;
-    enum halay_status status = HALAY_OK;
+    int is_enough = 0;
+    enum halay_status status = fit(w, s, &is_enough);
 
-    if (!fit(w, s)) {
+    if (!status && !is_enough)
         ++*short_series;
-        return HALAY_OK;
-    }
-    count(w, s);
+    if (status || !is_enough || (status = count(w, s)))
+        return status;
     for (size_t k = 0; k < s->bins; k++)
         n += s->recent[k];
     if (n < LEAST_VALUES || reference_of(w, s, w->spans->blocks, reference) < n) {
@@ -319,64 +328,52 @@ static enum halay_status look_at(struct work *w, struct series *s, size_t *short
     if (!status && !isnan(psi))
         status = add_psi(w, s, reference, psi);
     if (status)
-        halay_error(w->log, "no memory for what was found");
+        halay_error(w->drift->log, "no memory for what was found");
     return status;
 }
 
-/* A column gives it, and it is no lag of another. */
-static int is_own(const struct tft_data *d, size_t input)
+static struct series series_of(const struct halay_tft_input *x, size_t input)
 {
-    const struct tft_input *i = &d->schema.inputs[input];
+    struct series s = { .kind = REAL, .input = input, .name = x->name, .bins = HALAY_BINS_MAX, .unknown = x->unknown };
 
-    return i->source == TFT_FROM_COLUMN && (i->derivation == TFT_PLAIN || i->derivation == TFT_WAS_MISSING);
-}
-
-static struct series category_series(const struct tft_data *d, size_t k)
-{
-    size_t input = d->cats[k], all = tft_encoding_categories(&d->schema, &d->encoding, input);
-    struct series s = { .kind = CATEGORY, .input = input, .column = k, .unknown = SIZE_MAX };
-    int32_t code;
-
-    if (tft_encoding_unknown(&d->schema, &d->encoding, input, &code))
-        s.unknown = (size_t)code;
-    const size_t known = all - (s.unknown != SIZE_MAX), most = HALAY_BINS_MAX - (s.unknown != SIZE_MAX);
+    if (!x->is_category)
+        return s;
+    const size_t has_unknown = x->unknown != SIZE_MAX;
+    const size_t known = x->categories - has_unknown, most = HALAY_BINS_MAX - has_unknown;
+    s.kind = CATEGORY;
     s.named = known > most ? most - 1 : known;
-    s.bins = s.named + (known > most) + (s.unknown != SIZE_MAX);
+    s.bins = s.named + (known > most) + has_unknown;
     return s;
 }
 
+/* All inputs' distributions, then what is missing of the targets. */
 static enum halay_status look_at_entity(struct work *w, size_t *short_series)
 {
-    const struct tft_data *d = w->data;
-    enum halay_status status = tft_data_check(d, d->entities[w->entity].first, d->entities[w->entity].rows);
+    enum halay_status status = place_rows(w);
 
-    place_rows(w);
-    for (size_t k = 0; k < d->real_count && !status; k++) {
-        struct series s = { .kind = REAL, .input = d->reals[k], .column = k, .bins = HALAY_BINS_MAX };
-        if (is_own(d, s.input))
-            status = look_at(w, &s, short_series);
-    }
-    for (size_t k = 0; k < d->cat_count && !status; k++) {
-        struct series s = category_series(d, k);
-        if (is_own(d, s.input))
-            status = look_at(w, &s, short_series);
-    }
-    for (size_t o = 0; o < d->schema.target_count && !status; o++) {
-        struct series s = { .kind = MISSING, .input = d->schema.targets[o], .column = o, .bins = MISSING_BINS };
-        status = look_at(w, &s, short_series);
-    }
+    for (int is_missing = 0; is_missing < 2; is_missing++)
+        for (size_t k = 0; k < w->drift->extent.inputs && !status; k++) {
+            struct halay_tft_input x = { .struct_size = sizeof x };
+            status = halay_tft_data_input(w->drift->data, k, &x);
+            struct series s = series_of(&x, k);
+            if (is_missing) {
+                s.kind = MISSING;
+                s.bins = MISSING_BINS;
+            }
+            if (!status && (is_missing ? x.is_target : x.is_own))
+                status = look_at(w, &s, short_series);
+        }
     return status;
 }
 
-enum halay_status tft_drift_of_inputs(struct halay_log *log, const struct tft_data *data, const struct tft_stop *stop,
-                                      const struct tft_spans *spans, struct tft_findings *findings,
-                                      size_t *short_series)
+enum halay_status tft_drift_of_inputs(const struct tft_drift *drift, const struct tft_spans *spans,
+                                      struct tft_findings *findings, size_t *short_series)
 {
-    struct work w = { .log = log, .data = data, .spans = spans, .findings = findings };
+    struct work w = { .drift = drift, .spans = spans, .findings = findings };
     enum halay_status status = work_init(&w);
 
-    for (w.entity = 0; w.entity < data->entity_count && !status; w.entity++)
-        status = tft_stop_asked(stop) ? HALAY_ERR_CANCELED : look_at_entity(&w, short_series);
+    for (w.entity = 0; w.entity < drift->extent.entities && !status; w.entity++)
+        status = look_at_entity(&w, short_series);
     work_fini(&w);
     return status;
 }

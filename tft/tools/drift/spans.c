@@ -7,13 +7,12 @@
 
 enum { DAY = 86400, YEAR = 31556952, SEASON_DAYS = 45 };
 
-void tft_spans_init(const struct tft_schema *schema, int64_t begin, int64_t end, int64_t since, int64_t until,
-                    struct tft_spans *s)
+void tft_spans_init(int counts, int64_t begin, int64_t end, int64_t since, int64_t until, struct tft_spans *s)
 {
     int64_t length = until - since, least = (end - begin) / TFT_SLOTS_MOST + 1;
 
     *s = (struct tft_spans){ .begin = begin, .end = end, .since = since, .until = until };
-    s->year = tft_schema_counts(schema) ? 0 : YEAR;
+    s->year = counts ? 0 : YEAR;
     s->width = length / 4 > least ? length / 4 : least;
     s->block = (size_t)((length + s->width / 2) / s->width);
     s->block = s->block ? s->block : 1;

@@ -11,7 +11,8 @@
 #ifndef HALAY_TFT_DRIFT_SPANS_H
 #define HALAY_TFT_DRIFT_SPANS_H
 
-#include "tft/core/data/schema.h"
+#include <stddef.h>
+#include <stdint.h>
 
 enum { TFT_SLOTS_MOST = 8192, TFT_RANGES_MOST = 128 };
 
@@ -32,9 +33,8 @@ struct tft_slot_range {
     size_t first, end;
 };
 
-/* Cut the past [begin, end) for a recent span [since, until), which lies behind it. */
-void tft_spans_init(const struct tft_schema *schema, int64_t begin, int64_t end, int64_t since, int64_t until,
-                    struct tft_spans *spans);
+/* Cuts the past [begin, end) for a recent span [since, until), which is after it. counts: moments are whole numbers. */
+void tft_spans_init(int counts, int64_t begin, int64_t end, int64_t since, int64_t until, struct tft_spans *spans);
 /*
  * Only blocks of about the same time of the year count from now on, as few as will do for a threshold that is exceeded
  * with this probability: what a winter's stretch may do says little of a summer's. Without seasons all of them count.
