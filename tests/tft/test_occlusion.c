@@ -46,7 +46,7 @@ static void blend_without(const struct tft_data *d, struct tft_blend *blend, con
 {
     float values[] = { level };
     int32_t codes[] = { 0 };
-    const struct tft_occlusion occlusion = { input, values, codes };
+    const struct tft_occlusion occlusion = { .input = input, .values = values, .codes = codes };
 
     for (size_t i = 0; i < HORIZON * QUANTILES; i++)
         p[i] = 0;
@@ -95,7 +95,7 @@ static void offsets_stay(const char *keys)
     };
     float values[] = { level };
     int32_t codes[] = { 0 };
-    const struct tft_occlusion occlusion = { TARGET, values, codes };
+    const struct tft_occlusion occlusion = { .input = TARGET, .values = values, .codes = codes };
     struct tft_windows windows;
     struct tft_data d;
 

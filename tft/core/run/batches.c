@@ -58,17 +58,17 @@ struct tft_window tft_gather_window(const struct tft_gather *g, size_t position)
 enum halay_status tft_gather_targets(const struct tft_gather *g, size_t first, size_t count, size_t *targets)
 {
     const struct tft_data *d = g->windows->data;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
     size_t n = 0;
 
-    for (size_t p = first; p < first + count && !status; p++) {
+    for (size_t p = first; p < first + count; p++) {
         struct tft_window w = tft_gather_window(g, p);
-        status = tft_data_check(d, w.origin, d->schema.horizon);
-        n += status ? 0 : tft_window_targets(d, &w);
+        if ((status = tft_data_check(d, w.origin, d->schema.horizon)))
+            return status;
+        n += tft_window_targets(d, &w);
     }
-    if (!status)
-        *targets = n;
-    return status;
+    *targets = n;
+    return HALAY_OK;
 }
 
 /* A row's targets and their weights: (O) each. */
@@ -108,7 +108,7 @@ static int patch_of_bridge(const struct tft_data *d, const struct tft_window *w,
     return 1;
 }
 
-/* May real k have bridges? */
+/* Returns nonzero if real k may have bridges. */
 static int is_drawn(const struct tft_data *d, size_t k)
 {
     const struct tft_input *input = &d->schema.inputs[d->reals[k]];
@@ -127,7 +127,8 @@ static int is_category_dropped(const struct tft_category_dropout *dropout, uint6
     return draws[0] < share * 0x1p32;
 }
 
-/* Is this training step to take a category, by the input's number, for unknown in the window at a position? */
+/* Returns nonzero if this training step takes a category, by the input's number, for unknown in the window at a
+ * position. */
 static int is_unknown(const struct tft_gather *g, uint64_t position, size_t input, int32_t *code)
 {
     const struct tft_data *d = g->windows->data;
@@ -157,8 +158,8 @@ size_t tft_gather_patches(const struct tft_gather *g, const struct tft_window *w
     return count;
 }
 
-/* To sample b. */
-static void apply(const struct tft_data *d, const struct window_patch *p, struct tft_batch *batch, size_t b)
+/* Applies a patch to sample b. */
+static void apply_patch(const struct tft_data *d, const struct window_patch *p, struct tft_batch *batch, size_t b)
 {
     size_t T = d->schema.encoder + d->schema.horizon;
 
@@ -194,7 +195,7 @@ enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch
         for (size_t k = 0; k < d->static_cat_count; k++)
             batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
         for (size_t i = tft_gather_patches(g, &w, batch->position + b, patches); i-- > 0;)
-            apply(d, &patches[i], batch, b);
+            apply_patch(d, &patches[i], batch, b);
         for (size_t h = 0; h < D; h++)
             fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
         tft_window_scale(g->windows->data, &w, batch, b);
@@ -263,7 +264,7 @@ static void scale_target(const struct rows *r, size_t o, struct level level, str
     batch->units[b * O + o] = level.spread;
 }
 
-/* Where a sample's forecasts are not scaled, offset and unit are in the target's own unit, too. */
+/* Puts offset and unit into the target's own unit, for forecasts that are not scaled. */
 static void unscale_target(const struct rows *r, size_t o, struct tft_batch *batch, size_t b)
 {
     const struct tft_schema *s = &r->data->schema;
@@ -321,7 +322,7 @@ static enum halay_status check_scale(struct halay_log *log, const struct tft_dat
                       input->name, tft_loss_words[d->loss]);
 }
 
-static enum halay_status refuse(struct halay_log *log, const struct tft_data *d, size_t e, size_t row, size_t o)
+static enum halay_status refuse_value(struct halay_log *log, const struct tft_data *d, size_t e, size_t row, size_t o)
 {
     double y = d->target[row * d->schema.target_count + o];
     char time[40];
@@ -335,25 +336,27 @@ static enum halay_status refuse(struct halay_log *log, const struct tft_data *d,
 
 enum halay_status tft_targets_check(struct halay_log *log, const struct tft_data *d)
 {
-    size_t O = d->schema.target_count;
-    enum halay_status status = HALAY_OK;
+    const size_t O = d->schema.target_count;
+    enum halay_status status;
 
     if (!tft_loss_is_unscaled(d->loss))
         return HALAY_OK;
-    for (size_t o = 0; o < O && !status; o++)
-        status = check_scale(log, d, o);
-    for (size_t e = 0; e < d->entity_count && !status; e++) {
-        size_t first = d->entities[e].first, end = first + d->entities[e].rows;
-        status = tft_data_check(d, first, end - first);
-        for (size_t i = first * O; i < end * O && !status; i++)
+    for (size_t o = 0; o < O; o++)
+        if ((status = check_scale(log, d, o)))
+            return status;
+    for (size_t e = 0; e < d->entity_count; e++) {
+        const size_t first = d->entities[e].first, end = first + d->entities[e].rows;
+        if ((status = tft_data_check(d, first, end - first)))
+            return status;
+        for (size_t i = first * O; i < end * O; i++)
             if (d->present[i] &&
                 (d->target[i] < 0 || (tft_loss_counts(d->loss) && d->target[i] != floor(d->target[i]))))
-                status = refuse(log, d, e, i / O, i % O);
+                return refuse_value(log, d, e, i / O, i % O);
     }
-    return status;
+    return HALAY_OK;
 }
 
-/* Of the last rows. */
+/* Adds up the changes between the last rows. */
 static struct tft_changes changes_of(const struct tft_data *d, size_t e, size_t o, size_t rows)
 {
     const struct tft_scaler *scaler = tft_data_target_scaler(d, e, o);

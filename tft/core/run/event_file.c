@@ -91,27 +91,25 @@ static FILE *open_new(struct halay_log *log, const char *folder)
 }
 
 enum halay_status tft_event_file_init(struct halay_log *log, const char *folder, uint64_t last,
-                                      struct tft_event_file *events)
+                                      struct tft_event_file *e)
 {
-    struct tft_event_file e = { .log = log, .file = open_new(log, folder) };
-    double now = (double)time(NULL);
+    const double now = (double)time(NULL);
 
-    if (!e.file)
+    *e = (struct tft_event_file){ .log = log, .file = open_new(log, folder) };
+    if (!e->file)
         return HALAY_ERR_SYSTEM;
-    begin_event(&e, 0, now);
-    tft_protobuf_text(&e.event, FILE_VERSION, "brain.Event:2");
-    enum halay_status status = end_event(&e);
+    begin_event(e, 0, now);
+    tft_protobuf_text(&e->event, FILE_VERSION, "brain.Event:2");
+    enum halay_status status = end_event(e);
     if (!status) {
-        begin_event(&e, last + 1, now);
-        size_t from = e.event.size;
-        tft_protobuf_whole(&e.event, STATUS, STATUS_START);
-        tft_protobuf_wrap(&e.event, from, SESSION_LOG);
-        status = end_event(&e);
+        begin_event(e, last + 1, now);
+        size_t from = e->event.size;
+        tft_protobuf_whole(&e->event, STATUS, STATUS_START);
+        tft_protobuf_wrap(&e->event, from, SESSION_LOG);
+        status = end_event(e);
     }
     if (status)
-        tft_event_file_fini(&e);
-    else
-        *events = e;
+        tft_event_file_fini(e);
     return status;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/run/occlusion.h"
-#include "base/memory.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROWS_MOST = 4096, NOWHERE = -1 };
+enum { ROWS_MAX = 4096, NOWHERE = -1 };
 
 static int compare_values(const void *a, const void *b)
 {
@@ -19,7 +18,7 @@ static int compare_codes(const void *a, const void *b)
 }
 
 /* The lower of the two in the middle, so that it is a value that occurs. */
-static float median(float *values, size_t n)
+static float median_of(float *values, size_t n)
 {
     qsort(values, n, sizeof *values, compare_values);
     return n ? values[(n - 1) / 2] : 0;
@@ -52,38 +51,40 @@ static int place_in(const size_t *list, size_t count, size_t input)
     return NOWHERE;
 }
 
-/* Scaled per window, the window's own level stands in. */
+/* Returns nonzero if the input is scaled per window, whose own level then takes the place of its values. */
 static int is_relative(const struct tft_input *input)
 {
     return input->per == TFT_PER_WINDOW && input->scale != TFT_SCALE_NONE;
 }
 
-/* Of one entity's rows. */
+/* Finds what takes the place of one entity's values. */
 static enum halay_status find_of_entity(const struct tft_data *d, size_t entity, struct tft_occlusion *o)
 {
     const struct tft_entity *e = &d->entities[entity];
     size_t end = tft_data_split_rows(d, entity, TFT_TRAIN), n = end ? end : e->rows;
-    size_t count = n < ROWS_MOST ? n : ROWS_MOST;
+    size_t count = n < ROWS_MAX ? n : ROWS_MAX;
     int column = place_in(d->reals, d->real_count, o->input), cat = place_in(d->cats, d->cat_count, o->input);
-    float values[ROWS_MOST];
-    int32_t codes[ROWS_MOST];
+    float values[ROWS_MAX];
+    int32_t codes[ROWS_MAX];
     enum halay_status status = tft_data_check(d, e->first, n);
 
-    for (size_t i = 0; i < count && !status; i++) {
+    if (status)
+        return status;
+    for (size_t i = 0; i < count; i++) {
         size_t row = e->first + tft_spread(i, count, n);
         if (column != NOWHERE)
             values[i] = d->values[row * d->real_count + (size_t)column];
         else
             codes[i] = d->categories[row * d->cat_count + (size_t)cat];
     }
-    if (!status && column != NOWHERE)
-        o->values[entity] = is_relative(&d->schema.inputs[o->input]) ? 0 : median(values, count);
-    else if (!status)
+    if (column == NOWHERE)
         o->codes[entity] = most_frequent(codes, count);
-    return status;
+    else
+        o->values[entity] = is_relative(&d->schema.inputs[o->input]) ? 0 : median_of(values, count);
+    return HALAY_OK;
 }
 
-/* Of the entities' values. */
+/* Finds what takes the place of a constant input: one value of all entities. */
 static void find_of_statics(const struct tft_data *d, struct tft_occlusion *o)
 {
     int column = place_in(d->statics, d->static_count, o->input);
@@ -95,7 +96,7 @@ static void find_of_statics(const struct tft_data *d, struct tft_occlusion *o)
             o->values[e] = d->static_values[e * d->static_count + (size_t)column];
         else
             o->codes[e] = d->static_codes[e * d->static_cat_count + (size_t)cat];
-    float value = column != NOWHERE ? median(o->values, n) : 0;
+    float value = column != NOWHERE ? median_of(o->values, n) : 0;
     int32_t code = column != NOWHERE ? 0 : most_frequent(o->codes, n);
     for (size_t e = 0; e < n; e++) {
         o->values[e] = value;
@@ -104,32 +105,28 @@ static void find_of_statics(const struct tft_data *d, struct tft_occlusion *o)
 }
 
 enum halay_status tft_occlusion_init(struct halay_log *log, const struct tft_data *d, size_t input,
-                                     struct tft_occlusion *occlusion)
+                                     struct tft_occlusion *o)
 {
-    struct tft_occlusion o = { .input = input,
-                               .values = calloc(d->entity_count, sizeof *o.values),
-                               .codes = calloc(d->entity_count, sizeof *o.codes) };
     enum halay_status status = HALAY_OK;
 
-    if (!o.values || !o.codes) {
+    *o = (struct tft_occlusion){ .input = input };
+    o->values = halay_region_alloc(&o->memory, d->entity_count, sizeof *o->values);
+    o->codes = halay_region_alloc(&o->memory, d->entity_count, sizeof *o->codes);
+    if (o->memory.failed)
         status = halay_no_memory(log, "for values in an input's place");
-    } else if (tft_roles[d->schema.inputs[input].role].is_constant) {
-        find_of_statics(d, &o);
-    } else {
-        for (size_t e = 0; e < d->entity_count && !status; e++)
-            status = find_of_entity(d, e, &o);
-    }
-    if (status)
-        tft_occlusion_fini(&o);
+    else if (tft_roles[d->schema.inputs[input].role].is_constant)
+        find_of_statics(d, o);
     else
-        *occlusion = o;
+        for (size_t e = 0; e < d->entity_count && !status; e++)
+            status = find_of_entity(d, e, o);
+    if (status)
+        tft_occlusion_fini(o);
     return status;
 }
 
 void tft_occlusion_fini(struct tft_occlusion *o)
 {
-    free(o->values);
-    free(o->codes);
+    halay_region_fini(&o->memory);
     *o = (struct tft_occlusion){ 0 };
 }
 

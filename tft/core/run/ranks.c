@@ -15,16 +15,14 @@ int tft_stop_asked(const struct tft_stop *stop)
 
 enum halay_status tft_stop_share(struct halay_context *ctx, struct tft_stop *stop, int *reason)
 {
-    int32_t most = tft_stop_asked(stop);
-    enum halay_status status = HALAY_OK;
+    int32_t max = tft_stop_asked(stop);
+    enum halay_status status;
 
-    if (halay_size(ctx) > 1)
-        status = halay_allreduce(ctx, "interrupt", NULL, &most, 1, HALAY_I32, HALAY_MAX);
-    if (status)
+    if (halay_size(ctx) > 1 && (status = halay_allreduce(ctx, "interrupt", NULL, &max, 1, HALAY_I32, HALAY_MAX)))
         return status;
-    if (most && stop)
-        tft_stop_ask(stop, most);
-    *reason = most;
+    if (max && stop)
+        tft_stop_ask(stop, max);
+    *reason = max;
     return HALAY_OK;
 }
 

@@ -26,24 +26,20 @@ struct tft_resident {
     struct windows_data rows;
     size_t granule, area_bytes;
     int threads;
-    struct area *areas; /* owned: (threads) */
+    struct area *areas; /* (threads), in the same block */
 };
-
-static size_t patches_most(const struct tft_data *d)
-{
-    return d->real_count + d->cat_count + d->static_cat_count;
-}
 
 static size_t area_bytes(const struct tft_data *d, size_t granule)
 {
-    size_t sample = sizeof(struct window_place) + patches_most(d) * sizeof(struct window_patch);
+    size_t patches = d->real_count + d->cat_count + d->static_cat_count;
+    size_t sample = sizeof(struct window_place) + patches * sizeof(struct window_patch);
 
     return granule * sample + d->real_count * sizeof(int32_t) + 64;
 }
 
 /* ---- the rows ---- */
 
-/* The arrays, one behind the other, each at a multiple of 64. */
+/* The arrays, one after the other, each at a multiple of 64. */
 enum { VALUES, CODES, STATIC_VALUES, STATIC_CODES, WEIGHTS, ARRAYS };
 
 static size_t place_arrays(const struct tft_data *d, size_t places[ARRAYS])
@@ -64,7 +60,7 @@ static size_t place_arrays(const struct tft_data *d, size_t places[ARRAYS])
     return all;
 }
 
-/* Are all codes of a column those of the input's categories? */
+/* Returns nonzero if all codes of a column are those of the input's categories. */
 static int are_codes(const struct tft_data *d, size_t input, const int32_t *codes, size_t count, size_t columns)
 {
     size_t categories = tft_encoding_categories(&d->schema, &d->encoding, input);
@@ -163,20 +159,9 @@ static int alloc_there(struct tft_resident *r)
     return 0;
 }
 
-static int alloc_here(struct tft_resident *r)
-{
-    for (int i = 0; i < r->threads; i++) {
-        r->areas[i].here = malloc(r->area_bytes);
-        if (!r->areas[i].here)
-            return 0;
-    }
-    return 1;
-}
-
 enum halay_status tft_resident_create(struct halay_log *log, const struct tft_data *data, struct queue *queue,
                                       size_t granule, int threads, struct tft_resident **out)
 {
-    struct tft_resident *r;
     enum halay_status status;
 
     *out = NULL;
@@ -184,54 +169,42 @@ enum halay_status tft_resident_create(struct halay_log *log, const struct tft_da
         halay_info(log, "targets are not scaled: the host fills each batch");
         return HALAY_OK;
     }
-    r = calloc(1, sizeof *r);
-    if (r)
-        r->areas = calloc((size_t)threads, sizeof *r->areas);
-    if (!r || !r->areas)
-        goto no_memory;
+    struct tft_resident *r = calloc(1, sizeof *r + (size_t)threads * sizeof *r->areas);
+    if (!r)
+        return halay_no_memory(log, "for the windows of %d threads", threads);
+    r->areas = (struct area *)(r + 1);
     r->log = log;
     r->data = data;
     r->kernels = kernels_of(queue);
     r->granule = granule;
     r->threads = threads;
     r->area_bytes = area_bytes(data, granule);
-    if (!alloc_here(r))
-        goto no_memory;
-    status = tft_data_check(data, 0, data->rows);
-    if (!status)
-        status = check_codes(r);
-    if (status || !alloc_there(r)) {
-        tft_resident_destroy(r);
-        return status;
-    }
-    status = send_rows(r, queue);
-    if (!status) {
-        kernel_to_host(queue, r->memory, 0, NULL); /* waits: batches are cut on other queues */
-        status = tft_queue_check(log, queue);
-    }
-    if (status)
-        tft_resident_destroy(r);
-    else
-        *out = r;
-    return status;
-
-no_memory:
-    halay_error(log, "no memory for the windows of %d threads", threads);
+    int is_whole = 1;
+    for (int i = 0; i < threads; i++)
+        is_whole &= (r->areas[i].here = malloc(r->area_bytes)) != NULL;
+    status = is_whole ? HALAY_OK : halay_no_memory(log, "for the windows of %d threads", threads);
+    if (status || (status = tft_data_check(data, 0, data->rows)) || (status = check_codes(r)) || !alloc_there(r) ||
+        (status = send_rows(r, queue)))
+        goto destroy;
+    kernel_to_host(queue, r->memory, 0, NULL); /* waits: batches are cut on other queues */
+    if ((status = tft_queue_check(log, queue)))
+        goto destroy;
+    *out = r;
+    return HALAY_OK;
+destroy:
     tft_resident_destroy(r);
-    return HALAY_ERR_NO_MEMORY;
+    return status;
 }
 
 void tft_resident_destroy(struct tft_resident *r)
 {
     if (!r)
         return;
-    for (int i = 0; r->areas && i < r->threads; i++) {
+    for (int i = 0; i < r->threads; i++) {
         free(r->areas[i].here);
         r->kernels->release(r->areas[i].there);
     }
-    if (r->kernels)
-        r->kernels->release(r->memory);
-    free(r->areas);
+    r->kernels->release(r->memory);
     free(r);
 }
 
@@ -243,8 +216,8 @@ struct part {
     const void *there;
 };
 
-/* So many more at the end of what the area holds. */
-static struct part take(struct area *area, size_t bytes)
+/* Takes bytes at the end of what the area holds. */
+static struct part area_take(struct area *area, size_t bytes)
 {
     size_t at = area->used;
 
@@ -255,17 +228,17 @@ static struct part take(struct area *area, size_t bytes)
 /* How each column is scaled. */
 static void put_scaling(const struct tft_data *d, struct area *area, struct windows_run *run)
 {
-    struct part columns = take(area, d->real_count * sizeof *run->scaled_by);
+    struct part columns = area_take(area, d->real_count * sizeof *run->scaled_by);
 
     run->scaled_by = columns.there;
     run->scales = tft_window_scaling(d, columns.here);
 }
 
-/* Where each window begins, and how it differs from the data. */
+/* Describes where each window begins, and how it differs from the data. */
 static void put_windows(const struct tft_gather *gather, struct area *area, struct tft_batch *batch,
                         struct windows_run *run)
 {
-    struct part place = take(area, batch->B * sizeof *run->places), patch = take(area, 0);
+    struct part place = area_take(area, batch->B * sizeof *run->places), patch = area_take(area, 0);
     struct window_place *places = place.here;
     struct window_patch *patches = patch.here;
     size_t count = 0;
@@ -283,7 +256,7 @@ static void put_windows(const struct tft_gather *gather, struct area *area, stru
         batch->lengths[b] = w.length;
         count += found;
     }
-    take(area, count * sizeof *patches);
+    area_take(area, count * sizeof *patches);
     run->places = place.there;
     run->patches = patch.there;
 }

@@ -103,7 +103,7 @@ static const struct key {
 
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* What a run may change when it resumes. */
+/* Keys that a run may change when it resumes. */
 static const char *const free_keys[] = { "epochs", "max_steps", "max_time",  "patience",  "threads", "checkpoint_every",
                                          "keep",   "log",       "init_from", "calibrate", "refit",   "members",
                                          "health", "device" };
@@ -180,7 +180,7 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
-/* Of a whole key (word NULL), or of one of its words; NULL: none. */
+/* Finds what was removed: a whole key (word NULL), or one of its words; NULL: nothing. */
 static const struct removed_key *find_removed(const char *name, const char *word)
 {
     for (size_t i = 0; i < REMOVED_KEYS; i++) {
@@ -418,7 +418,7 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
     return HALAY_OK;
 }
 
-/* Does a run of an older version go on here as it began? */
+/* Returns nonzero if a run of an older version continues here as it began. */
 static int is_as_before(const struct removed_key *removed, const json_t *value)
 {
     const char *text = json_string_value(value);
@@ -473,8 +473,7 @@ enum halay_status tft_run_config_take_run(struct halay_log *log, const char *whe
         else if (json_is_array(value) && json_object_set_new(copy, removed->name, list_without(value, removed->word)))
             status = HALAY_ERR_NO_MEMORY;
     }
-    if (!status)
-        status = tft_run_config_take(log, where, copy, config);
+    status = status ? status : tft_run_config_take(log, where, copy, config);
     json_decref(copy);
     return status;
 }
@@ -542,33 +541,41 @@ json_t *tft_list_json(const struct tft_list *list)
     return tft_numbers_json(list->values, list->count);
 }
 
+/* Returns a key's value; NULL if it is absent. */
+static json_t *value_json(const struct key *key, const struct tft_run_config *config)
+{
+    const char *at = (const char *)config + key->at;
+    const int omits_zero = key->absent_zero && key->preset == 0;
+    json_t *set;
+
+    switch (key->kind) {
+    case TEXT:
+        return *at ? json_string(at) : NULL;
+    case REAL:
+        return omits_zero && *(const double *)at == 0 ? NULL : json_real(*(const double *)at);
+    case WHOLE:
+        return omits_zero && *(const int64_t *)at == 0 ? NULL : json_integer(*(const int64_t *)at);
+    case WORD:
+        return json_string(key->words[*(const int64_t *)at]);
+    case LIST:
+        return tft_list_json(&config->quantiles);
+    default:
+        set = json_array();
+        for (size_t w = 0; w < key->offered; w++)
+            if (*(const int64_t *)at >> w & 1)
+                json_array_append_new(set, json_string(key->words[w]));
+        return set;
+    }
+}
+
 json_t *tft_run_config_json(const struct tft_run_config *config)
 {
     json_t *object = json_object();
-    struct tft_run_config copy = *config;
 
-    for (size_t i = 0; object && i < KEYS; i++) {
-        const struct key *key = &keys[i];
-        json_t *value = NULL;
-        if (key->kind == TEXT && ((const char *)&copy + key->at)[0])
-            value = json_string((const char *)&copy + key->at);
-        int omits_zero = key->absent_zero && key->preset == 0;
-        if (key->kind == REAL && !(omits_zero && *real_at(key, &copy) == 0))
-            value = json_real(*real_at(key, &copy));
-        else if (key->kind == WHOLE && !(omits_zero && *whole_at(key, &copy) == 0))
-            value = json_integer(*whole_at(key, &copy));
-        else if (key->kind == WORD)
-            value = json_string(key->words[*whole_at(key, &copy)]);
-        else if (key->kind == SET) {
-            value = json_array();
-            for (size_t w = 0; w < key->offered; w++)
-                if (*whole_at(key, &copy) >> w & 1)
-                    json_array_append_new(value, json_string(key->words[w]));
-        } else if (key->kind == LIST) {
-            value = tft_list_json(&config->quantiles);
-        }
+    for (size_t i = 0; i < KEYS; i++) {
+        json_t *value = value_json(&keys[i], config);
         if (value)
-            json_object_set_new(object, key->name, value);
+            json_object_set_new(object, keys[i].name, value);
     }
     return object;
 }
@@ -598,21 +605,20 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
     if (status)
         return status;
     json_t *then = tft_run_config_json(&began), *now = tft_run_config_json(config);
+    status = then && now ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < KEYS && !status; i++) {
         json_t *was = json_object_get(then, keys[i].name), *is = json_object_get(now, keys[i].name);
         if (is_free(keys[i].name) || was == is || (was && is && json_equal(was, is)))
             continue;
         char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-        halay_error(log,
-                    "%s: '%s' was %s when the run began and is %s now; a run resumes with the keys that it began with",
-                    where, keys[i].name, old ? old : "absent", new ? new : "absent");
+        status = halay_fail(
+            log, HALAY_ERR_CONFIG,
+            "%s: '%s' was %s when the run began and is %s now; a run resumes with the keys that it began with", where,
+            keys[i].name, old ? old : "absent", new ? new : "absent");
         free(old);
         free(new);
-        status = HALAY_ERR_CONFIG;
     }
-    if (!then || !now)
-        status = HALAY_ERR_NO_MEMORY;
     json_decref(then);
     json_decref(now);
     return status;

@@ -154,9 +154,7 @@ void tft_forecast_scores_fini(struct tft_forecast_scores *result)
     *result = (struct tft_forecast_scores){ 0 };
 }
 
-/*
- * Sums over an entity's rows that grow from window to window. Zero-initialised, fini accepts half-built.
- */
+/* ---- the seasonal error ---- */
 
 enum halay_status tft_seasonal_error_init(struct halay_log *log, const struct tft_data *data,
                                           struct tft_seasonal_error *error)
@@ -164,21 +162,18 @@ enum halay_status tft_seasonal_error_init(struct halay_log *log, const struct tf
     const size_t targets = data->schema.target_count;
 
     *error = (struct tft_seasonal_error){ .data = data };
-    error->sums = calloc(targets, sizeof *error->sums);
-    error->errors = calloc(targets, sizeof *error->errors);
-    if (error->sums && error->errors)
-        return HALAY_OK;
-    return halay_no_memory(log, "for scores");
+    error->sums = halay_region_alloc(&error->memory, targets, sizeof *error->sums);
+    error->errors = halay_region_alloc(&error->memory, targets, sizeof *error->errors);
+    return error->memory.failed ? halay_no_memory(log, "for scores") : HALAY_OK;
 }
 
 void tft_seasonal_error_fini(struct tft_seasonal_error *error)
 {
-    free(error->sums);
-    free(error->errors);
+    halay_region_fini(&error->memory);
     *error = (struct tft_seasonal_error){ 0 };
 }
 
-/* Begin again with no rows of an entity; what was found stays. */
+/* Restarts with no rows of an entity; what was found stays. */
 static void start_entity(struct tft_seasonal_error *s, size_t entity)
 {
     for (size_t o = 0; o < s->data->schema.target_count; o++)

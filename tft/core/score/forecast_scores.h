@@ -26,8 +26,9 @@ struct tft_seasonal_sum {
 struct tft_seasonal_error {
     const struct tft_data *data;   /* borrowed */
     size_t entity, rows;           /* sums are of that many rows of this entity */
-    struct tft_seasonal_sum *sums; /* owned: (targets) */
-    double *errors;                /* owned: (targets) */
+    struct tft_seasonal_sum *sums; /* (targets) */
+    double *errors;                /* (targets) */
+    struct halay_region memory;    /* owned: of both */
 };
 
 enum halay_status tft_seasonal_error_init(struct halay_log *log, const struct tft_data *data,

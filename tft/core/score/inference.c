@@ -123,19 +123,15 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct t
     if (!status && !windows.count)
         status = halay_fail(s->log, HALAY_ERR_FORMAT, "the data hold no window of split '%s'",
                             tft_split_names[choice->split]);
-    if (!status)
-        status = tft_inference_forecaster(s, &windows, 0, &forecaster);
-    if (!status)
-        status = tft_targets_check(s->log, &s->data);
-    if (!status)
-        status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a);
-    if (!status)
-        status = tft_evaluation_add(&a, &forecaster, also, arg);
-    if (!status) {
-        *result = describe_evaluation(s, choice, &a);
-        if (!*result)
-            status = halay_no_memory(s->log, "for the result");
-    }
+    if (status || (status = tft_inference_forecaster(s, &windows, 0, &forecaster)) ||
+        (status = tft_targets_check(s->log, &s->data)) ||
+        (status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a)) ||
+        (status = tft_evaluation_add(&a, &forecaster, also, arg)))
+        goto release;
+    *result = describe_evaluation(s, choice, &a);
+    if (!*result)
+        status = halay_no_memory(s->log, "for the result");
+release:
     if (a.data)
         tft_evaluation_fini(&a);
     tft_forecaster_fini(&forecaster);
