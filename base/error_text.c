@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Error text: one buffer a thread.
+ * Errors: one record a thread.
  */
 #include "base/error_text.h"
 #include "base/number_text.h"
@@ -9,9 +9,11 @@
 #include <string.h>
 
 static _Thread_local struct {
-    char text[HALAY_ERROR_TEXT_MAX];
-    int is_new;               /* noted, and no call has returned since */
-    enum halay_status status; /* that the call with this text returned */
+    struct halay_error_record noted;
+    const struct halay_error_record *shown; /* borrowed while a log function runs */
+    struct halay_error fields;              /* of what was asked for last */
+    int is_new;                             /* noted, and no call has returned since */
+    enum halay_status status;               /* that the call with this text returned */
     int is_muted;
 } last;
 
@@ -52,13 +54,63 @@ void halay_text_mend(char *text)
     *to = '\0';
 }
 
-void halay_error_note(const char *text)
+void halay_error_place_print(const struct halay_error_place *place, char *text, size_t size)
+{
+    char row[40] = "", column[300] = "";
+    const char *const subject = place->subject ? place->subject : "";
+
+    if (place->row)
+        snprintf(row, sizeof row, "%srow %zu", *subject ? ", " : "", place->row);
+    if (place->column)
+        snprintf(column, sizeof column, "%scolumn '%.256s'", *subject || place->row ? ", " : "", place->column);
+    snprintf(text, size, place->is_file ? "file '%.500s'%s%s" : "%.500s%s%s", subject, row, column);
+}
+
+void halay_error_record_set(struct halay_error_record *record, const struct halay_error_place *place, const char *text)
+{
+    snprintf(record->text, sizeof record->text, "%s", text);
+    snprintf(record->subject, sizeof record->subject, "%s", place->subject ? place->subject : "");
+    snprintf(record->column, sizeof record->column, "%s", place->column ? place->column : "");
+    record->row = place->row;
+    record->rank = place->rank;
+    halay_text_mend(record->text);
+    halay_text_mend(record->subject);
+    halay_text_mend(record->column);
+}
+
+void halay_error_note(const struct halay_error_record *record)
 {
     if (last.is_muted)
         return;
-    snprintf(last.text, sizeof last.text, "%s", text);
-    halay_text_mend(last.text);
+    last.noted = *record;
     last.is_new = 1;
+}
+
+static void note_text(const char *text)
+{
+    struct halay_error_record record;
+
+    halay_error_record_set(&record, &HALAY_ERROR_NOWHERE, text);
+    halay_error_note(&record);
+}
+
+const struct halay_error *halay_error_fields(void)
+{
+    const struct halay_error_record *of = last.shown ? last.shown : &last.noted;
+    const int is_nothing = !last.shown && !last.status;
+
+    last.fields = (struct halay_error){ .status = last.shown ? HALAY_OK : last.status,
+                                        .subject = of->subject,
+                                        .row = of->row,
+                                        .column = of->column,
+                                        .rank = is_nothing ? -1 : of->rank,
+                                        .text = of->text };
+    return &last.fields;
+}
+
+void halay_error_show(const struct halay_error_record *record)
+{
+    last.shown = record;
 }
 
 enum halay_status halay_returns(enum halay_status status)
@@ -68,7 +120,7 @@ enum halay_status halay_returns(enum halay_status status)
     if (last.is_muted)
         return status;
     if (!last.is_new && status != last.status) /* of the same status: a call that this one made has said it */
-        halay_error_note(halay_status_string(status));
+        note_text(halay_status_string(status));
     last.is_new = 0;
     last.status = status;
     return status;
@@ -82,7 +134,7 @@ enum halay_status halay_refuses(enum halay_status status, const char *format, ..
     va_start(args, format);
     halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    halay_error_note(text);
+    note_text(text);
     return halay_returns(status);
 }
 
@@ -101,5 +153,5 @@ int halay_error_is_muted(void)
 
 const char *halay_error_noted(void)
 {
-    return last.text;
+    return last.noted.text;
 }

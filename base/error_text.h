@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text of the last error that a call returned on this thread: what halay_error_text gives.
+ * The last error that a call returned on this thread: what halay_error_text and halay_last_error return.
  *
- * The finder of a cause notes the text; the log does so for each line at level error (log.c). A call of the public
+ * The finder of a cause notes the error; the log does so for each line at level error (log.c). A call of the public
  * headers that may fail without such a line returns through halay_returns or halay_refuses. Who drives the engine for
  * others mutes the thread meanwhile: their errors are not those of the call.
  *
- * The text is kept for each thread, the library's only state outside its objects.
+ * The error is kept for each thread, the library's only state outside its objects.
  */
 #ifndef HALAY_BASE_ERROR_TEXT_H
 #define HALAY_BASE_ERROR_TEXT_H
@@ -17,8 +17,37 @@
  * that begins none becomes a question mark. Never longer than before. */
 void halay_text_mend(char *text);
 
+/* Where an error is. */
+struct halay_error_place {
+    const char *subject; /* the table's or file's name; NULL: none */
+    size_t row;          /* from 1; 0: none */
+    const char *column;  /* NULL: none */
+    int rank;            /* -1: none */
+    int is_file;         /* texts write "file 'NAME'" in place of NAME */
+};
+#define HALAY_ERROR_OF_RANK(of) ((struct halay_error_place){ .rank = (of) })
+#define HALAY_ERROR_NOWHERE HALAY_ERROR_OF_RANK(-1)
+
+/* Writes "file 'x.csv', row 7, column 'load'"; HALAY_ERROR_PLACE_MAX bytes hold it. */
+enum { HALAY_ERROR_PLACE_MAX = 840 };
+void halay_error_place_print(const struct halay_error_place *place, char *text, size_t size);
+
+/* An error that was found: the fields of struct halay_error. */
+enum { HALAY_ERROR_SUBJECT_MAX = 512 };
+struct halay_error_record {
+    char text[HALAY_ERROR_TEXT_MAX], subject[HALAY_ERROR_SUBJECT_MAX], column[256]; /* in UTF-8 */
+    size_t row;
+    int rank;
+};
+void halay_error_record_set(struct halay_error_record *record, const struct halay_error_place *place, const char *text);
+
 /* Why the call that runs on this thread will fail. */
-void halay_error_note(const char *text);
+void halay_error_note(const struct halay_error_record *record);
+
+/* Returns the thread's error as the public fields. */
+const struct halay_error *halay_error_fields(void);
+/* Makes halay_error_fields return this record, until it is called with NULL: a log function runs. */
+void halay_error_show(const struct halay_error_record *record);
 
 /* A call returns. If status is an error and nobody noted a text, it is the status's meaning. Returns status. */
 enum halay_status halay_returns(enum halay_status status);

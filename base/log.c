@@ -38,27 +38,10 @@ static void write_stderr(const char *line)
         return;
 }
 
-void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args)
+static void write_line(struct halay_log *log, enum halay_log_level level, const char *text)
 {
-    char text[1024], line[1120];
+    char line[1120];
 
-    if (level != HALAY_LOG_ERROR && (!log || level > log->level))
-        return;
-    halay_vsnprintf(text, sizeof text, format, args);
-    halay_text_mend(text);
-    if (level == HALAY_LOG_ERROR)
-        halay_error_note(text);
-    if (!log)
-        return;
-    if (level == HALAY_LOG_ERROR) {
-        pthread_mutex_lock(&log->lock);
-        snprintf(log->last_error, sizeof log->last_error, "%.511s", text);
-        halay_text_mend(log->last_error);
-        pthread_mutex_unlock(&log->lock);
-    }
-    if (level == HALAY_LOG_ERROR && !halay_error_is_muted() &&
-        (level = halay_log_told_level(log)) > log->level) /* the call that runs returns it */
-        return;
     if (log->rank >= 0)
         snprintf(line, sizeof line, "halay[%d] %s: %s", log->rank, level_names[level], text);
     else
@@ -67,6 +50,54 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
         log->write(log->arg, level, line);
     else
         write_stderr(line);
+}
+
+static void write_error(struct halay_log *log, const struct halay_error_place *place, const char *text)
+{
+    struct halay_error_record record;
+    enum halay_log_level level = HALAY_LOG_ERROR;
+
+    halay_error_record_set(&record, place, text);
+    halay_error_note(&record);
+    if (!log)
+        return;
+    pthread_mutex_lock(&log->lock);
+    log->last_error = record;
+    pthread_mutex_unlock(&log->lock);
+    if (!halay_error_is_muted() && (level = halay_log_told_level(log)) > log->level) /* the call that runs returns it */
+        return;
+    halay_error_show(&record);
+    write_line(log, level, record.text);
+    halay_error_show(NULL);
+}
+
+void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args)
+{
+    char text[HALAY_ERROR_TEXT_MAX];
+
+    if (level != HALAY_LOG_ERROR && (!log || level > log->level))
+        return;
+    halay_vsnprintf(text, sizeof text, format, args);
+    halay_text_mend(text);
+    if (level == HALAY_LOG_ERROR)
+        write_error(log, &HALAY_ERROR_NOWHERE, text);
+    else
+        write_line(log, level, text);
+}
+
+void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
+{
+    char text[HALAY_ERROR_TEXT_MAX];
+    va_list args;
+
+    halay_error_place_print(place, text, sizeof text - 2);
+    if (*text)
+        strcat(text, ": ");
+    const size_t used = strlen(text);
+    va_start(args, format);
+    halay_vsnprintf(text + used, sizeof text - used, format, args);
+    va_end(args);
+    write_error(log, place, text);
 }
 
 void halay_log_write(struct halay_log *log, enum halay_log_level level, const char *format, ...)
@@ -108,6 +139,26 @@ enum halay_log_level halay_log_told_level(struct halay_log *log)
 void halay_log_last_error(struct halay_log *log, char *text, size_t size)
 {
     pthread_mutex_lock(&log->lock);
-    snprintf(text, size, "%s", log->last_error);
+    snprintf(text, size, "%s", log->last_error.text);
     pthread_mutex_unlock(&log->lock);
+    halay_text_mend(text);
+}
+
+void halay_log_copy_error(struct halay_log *log, struct halay_error_record *record)
+{
+    pthread_mutex_lock(&log->lock);
+    *record = log->last_error;
+    pthread_mutex_unlock(&log->lock);
+}
+
+enum halay_status halay_log_returns(struct halay_log *log, enum halay_status status)
+{
+    struct halay_error_record record;
+
+    if (status) {
+        halay_log_copy_error(log, &record);
+        if (*record.text)
+            halay_error_note(&record);
+    }
+    return halay_returns(status);
 }

@@ -10,7 +10,7 @@
 #ifndef HALAY_BASE_LOG_H
 #define HALAY_BASE_LOG_H
 
-#include "halay_types.h"
+#include "base/error_text.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ struct halay_log {
      * info. Relaxed: set once, lines of that moment may be of either kind. */
     _Atomic int is_told;
     pthread_mutex_t lock;
-    char last_error[512]; /* text of the newest error, "" if none; guarded by lock */
+    struct halay_error_record last_error; /* the newest error; its text is "" if there is none; guarded by lock */
 };
 
 void halay_log_init(struct halay_log *log, enum halay_log_level level);
@@ -36,11 +36,22 @@ void halay_log_write(struct halay_log *log, enum halay_log_level level, const ch
     __attribute__((format(printf, 3, 4)));
 void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args);
 
+/* An error at a place, which begins its text, if there is one: "PLACE: ...". */
+void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* An error where there may be no log, since what has one is missing: without it the line goes to standard error. */
 void halay_error_somewhere(struct halay_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The level of what requests end with, and the log says besides. */
 enum halay_log_level halay_log_told_level(struct halay_log *log);
+
+/* Copies the newest error; its text is "" if there is none. */
+void halay_log_copy_error(struct halay_log *log, struct halay_error_record *record);
+
+/* A call returns, like halay_returns, with the log's newest error, which another thread may have found. Returns
+ * status. */
+enum halay_status halay_log_returns(struct halay_log *log, enum halay_status status);
 
 /* Copies the newest error's text, "" if none. */
 void halay_log_last_error(struct halay_log *log, char *text, size_t size);
@@ -50,6 +61,7 @@ enum halay_status halay_fail(struct halay_log *log, enum halay_status status, co
     __attribute__((format(printf, 3, 4)));
 
 #define halay_error(log, ...) halay_log_write(log, HALAY_LOG_ERROR, __VA_ARGS__)
+#define halay_error_at(log, place, ...) halay_log_error_at(log, place, __VA_ARGS__)
 #define halay_warning(log, ...) halay_log_write(log, HALAY_LOG_WARNING, __VA_ARGS__)
 #define halay_info(log, ...) halay_log_write(log, HALAY_LOG_INFO, __VA_ARGS__)
 #define halay_debug(log, ...) halay_log_write(log, HALAY_LOG_DEBUG, __VA_ARGS__)

@@ -95,6 +95,10 @@ HALAY_API struct halay_context *halay_tft_context(const struct halay_tft *tft);
  * would be right. Never NULL, "" if no call has failed; valid until another call on this thread fails. */
 HALAY_API const char *halay_tft_error_text(void);
 
+/* The error whose text that is, as fields: of a cell of a table, its row and column. Never NULL, valid as long as the
+ * text. */
+HALAY_API const struct halay_error *halay_tft_last_error(void);
+
 /* Give back a text that a call made. NULL is allowed. */
 HALAY_API void halay_tft_free(char *text);
 
@@ -427,6 +431,9 @@ struct halay_tft_query {
     char *explanations; /* and the file of explanations; NULL: not asked for */
     size_t windows;     /* one for each entity */
     size_t filled;      /* of them, those with a target without a value in their past: its own rests on filled values */
+    /* The error's fields, as in struct halay_error: NULL or 0 if it has none. */
+    char *subject, *column;
+    size_t row;
 };
 
 /* Several of them. Zero-initialise, set struct_size to sizeof, then the rest. */

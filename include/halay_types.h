@@ -65,6 +65,23 @@ enum { HALAY_ERROR_TEXT_MAX = 1024 };
  */
 HALAY_API const char *halay_error_text(void);
 
+/* An error as fields, so that no program has to read its text. Members are added at the end. */
+struct halay_error {
+    enum halay_status status; /* that the call returned */
+    const char *subject;      /* the name of the table or file that the error is in; "": none */
+    size_t row;               /* of the subject, from 1, a file's header included; 0: none */
+    const char *column;       /* "": none */
+    int rank;                 /* whose failure it is; -1: no single rank's, or not known */
+    const char *text;         /* the same as halay_error_text */
+};
+
+/*
+ * The error whose text halay_error_text returns, as fields. Never NULL, in the library's memory, valid as long as that
+ * text. In a log function (halay_options.log), for a line at level error: that line's error, whose status is HALAY_OK
+ * because no call has returned it yet.
+ */
+HALAY_API const struct halay_error *halay_last_error(void);
+
 /* Element types. The numbers are part of the ABI and of the wire format. */
 enum halay_dtype {
     HALAY_F32 = 0,

@@ -99,12 +99,7 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
 /* The status of a group, or of its collective, for the program: an error has the text that the log has. */
 static enum halay_status say_why(const struct halay_group *group, enum halay_status status)
 {
-    char text[sizeof group->world->log->last_error];
-
-    if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
-        return status;
-    halay_log_last_error(group->world->log, text, sizeof text);
-    return *text ? halay_refuses(status, "%s", text) : halay_returns(status);
+    return status == HALAY_IN_PROGRESS ? status : halay_log_returns(group->world->log, status);
 }
 
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
@@ -431,11 +426,13 @@ static void report_end(const struct halay_group *group, int rank, const struct h
     int who = number_of(group, rank), culprit = number_of(group, words->culprit);
 
     if (words->status == HALAY_ERR_CLOSED)
-        halay_error(log, "rank %d has left after %llu collectives", who, (unsigned long long)words->finished);
+        halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has left after %llu collectives", who,
+                       (unsigned long long)words->finished);
     else if (words->culprit == rank)
-        halay_error(log, "rank %d has given up: %s", who, halay_status_string((enum halay_status)words->status));
+        halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has given up: %s", who,
+                       halay_status_string((enum halay_status)words->status));
     else
-        halay_error(log, "rank %d is lost, according to rank %d", culprit, who);
+        halay_error_at(log, &HALAY_ERROR_OF_RANK(culprit), "rank %d is lost, according to rank %d", culprit, who);
 }
 
 /* Has a rank ended its group while something under way here still needs it? What it has done its part of completes.

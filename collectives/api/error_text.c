@@ -9,3 +9,8 @@ const char *halay_error_text(void)
 {
     return halay_error_noted();
 }
+
+const struct halay_error *halay_last_error(void)
+{
+    return halay_error_fields();
+}

@@ -313,7 +313,7 @@ static enum halay_status finish_making(struct halay_group_making *a)
 static enum halay_status look_for_stall(struct halay_group_making *a, int settled)
 {
     unsigned char *is_awaited;
-    char subject[64], text[sizeof a->world->log->last_error];
+    char subject[64], text[512];
     int first = 0;
 
     enum halay_stall_event event =

@@ -112,8 +112,10 @@ static int find_stopped(struct halay_group *group)
     stall->suspect = rank;
     if (!is_sure)
         return -1;
-    halay_error(group->world->log, "rank %d is stopped: its process did not run while nothing arrived for %.4g s",
-                halay_group_world_rank(group, rank), (double)timeout_us / 1e6);
+    const int stopped = halay_group_world_rank(group, rank);
+    halay_error_at(group->world->log, &HALAY_ERROR_OF_RANK(stopped),
+                   "rank %d is stopped: its process did not run while nothing arrived for %.4g s", stopped,
+                   (double)timeout_us / 1e6);
     return rank;
 }
 
@@ -195,7 +197,7 @@ static int report(struct halay_group *group, enum halay_log_level level)
 {
     const struct halay_coll *c = find_oldest(group);
     unsigned char *is_awaited = calloc((size_t)group->t->size, 1);
-    char subject[160], text[sizeof group->world->log->last_error];
+    char subject[160], text[512];
     int rank = 0;
 
     if (!is_awaited)

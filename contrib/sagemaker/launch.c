@@ -10,6 +10,7 @@
 #include "contrib/sagemaker/ssh_keys.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
+#include "launcher/job/job.h"
 #include "launcher/remote/join.h"
 #include <errno.h>
 #include <limits.h>
@@ -30,24 +31,21 @@ struct launch {
 
 /* ---- the failure file -------------------------------------------------------------------------------------------- */
 
-/* cause: as run writes it (begin_cause in job.c). If the first rank that failed ran on this host and ended by itself,
+/* If the first rank that failed ran on this host and ended by itself,
  * the file that it has written is better than ours. If it was killed, that file is another rank's, which only knows
  * that it lost a peer. */
-static void keep_failure(const struct sagemaker_cluster *c, int code, const char *cause)
+static void keep_failure(const struct sagemaker_cluster *c, int code, const struct job_cause *cause)
 {
-    const char *lines = strchr(cause, '\n');
     char text[TALK_TEXT_MAX];
-    size_t host = strcspn(cause, "\t\n");
-    int was_killed = cause[host] == '\t';
-    int is_here = !host || (strlen(c->allocation.this_host) == host && !strncmp(cause, c->allocation.this_host, host));
+    const int is_here = !*cause->host || !strcmp(cause->host, c->allocation.this_host);
 
-    if (lines && lines[1])
-        snprintf(text, sizeof text, "%s", lines + 1);
+    if (*cause->text)
+        snprintf(text, sizeof text, "%s", cause->text);
     else if (code > EXIT_SIGNAL && code < EXIT_SIGNAL + NSIG)
         snprintf(text, sizeof text, "halayrun was stopped by %s\n", signal_name(code - EXIT_SIGNAL));
     else
         snprintf(text, sizeof text, "halayrun ended with exit code %d\n", code);
-    opt_ml_write_failure(text, !is_here || was_killed);
+    opt_ml_write_failure(text, !is_here || cause->was_killed);
 }
 
 static void fail_to_begin(const struct sagemaker_cluster *c)
@@ -128,8 +126,11 @@ static int take_part(struct launch *l, size_t place)
     else
         join_lead(&join, l->options, l->run, &result);
     explicit_bzero(join.secret, sizeof join.secret);
-    if (result.code && !l->options->dry_run)
-        keep_failure(&l->cluster, result.code, result.text);
+    if (result.code && !l->options->dry_run) {
+        struct job_cause cause;
+        job_cause_read(result.text, &cause);
+        keep_failure(&l->cluster, result.code, &cause);
+    }
     return result.code;
 }
 

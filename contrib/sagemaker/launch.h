@@ -22,7 +22,7 @@
 int sagemaker_is_meant(const struct surroundings *surroundings, const struct options *options);
 
 /* Do what options ask for, and wait for its end: halayrun's exit code. run starts the job that options describe and
- * writes the first cause of its failure to cause_fd: a host's name and a newline, then lines. */
+ * writes the first cause of its failure to cause_fd (job_cause_read). */
 int sagemaker_run(struct halay_log *log, const struct surroundings *surroundings, struct options *options,
                   int (*run)(struct halay_log *log, struct options *options, int cause_fd));
 

@@ -293,7 +293,7 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         why = "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on what is fused";
         status = HALAY_ERR_UNSUPPORTED;
     }
-    if (status != HALAY_OK && strstr(why, HALAY_TYPE_FAULT)) {
+    if (why == halay_type_fault) {
         say_type_fault(info, text, sizeof text);
         why = text;
     }

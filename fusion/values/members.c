@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+const char halay_type_fault[] = "the reduction does not take the type";
+
 /* A program built against a later version has larger ones; what this version does not know of them is zero. */
 const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i)
 {
@@ -58,7 +60,7 @@ static size_t count_of(const struct halay_member *m, int *fits)
 static const char *type_fault(int reduction, double prescale, double postscale, int wire, enum halay_dtype dtype)
 {
     if (!halay_reduction_takes((enum halay_reduction)reduction, dtype))
-        return "a member: " HALAY_TYPE_FAULT;
+        return halay_type_fault;
     if ((prescale != 1 || postscale != 1) && !halay_scale_takes(dtype))
         return "a member: bool has no scale factor";
     if (wire && dtype != HALAY_F32)

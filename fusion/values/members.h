@@ -18,8 +18,8 @@ struct halay_buffers {
     enum halay_dtype dtype;
 };
 
-/* What a fault says of a type that the reduction does not take, alone or behind "a member: ". */
-#define HALAY_TYPE_FAULT "the reduction does not take the type"
+/* The fault of a type that the reduction does not take, of a tensor or a member of it: the same pointer for all. */
+extern const char halay_type_fault[];
 
 /* The member i < member_count; info has members, and their size is one that this version knows. */
 const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i);

@@ -83,7 +83,7 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
             return fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
         if (!halay_reduction_takes(info->reduction, info->dtype))
-            return fault(HALAY_ERR_UNSUPPORTED, HALAY_TYPE_FAULT, why);
+            return fault(HALAY_ERR_UNSUPPORTED, halay_type_fault, why);
         if (info->reduction == HALAY_ADASUM && info->collective != HALAY_ALLREDUCE)
             return fault(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only", why);
         made->reduction = (uint8_t)info->reduction;

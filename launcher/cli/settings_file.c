@@ -130,7 +130,7 @@ static void init_log(struct halay_log *log)
 static int finish(enum halay_status status, struct halay_log *log, json_t *document, struct reader *r)
 {
     if (status) {
-        say("%s", log->last_error);
+        say("%s", log->last_error.text);
         r->code = status == HALAY_ERR_NO_MEMORY ? 1 : EXIT_USAGE;
     } else {
         add_mapping(r, NULL, document);

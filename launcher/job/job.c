@@ -186,6 +186,15 @@ static void begin_cause(struct job *job, const struct host_link *link, int was_k
     job->output.copy_fd = fd;
 }
 
+void job_cause_read(const char *written, struct job_cause *cause)
+{
+    const size_t host = strcspn(written, "\t\n"), line = strcspn(written, "\n");
+
+    snprintf(cause->host, sizeof cause->host, "%.*s", (int)host, written);
+    cause->was_killed = written[host] == '\t';
+    cause->text = written[line] ? written + line + 1 : "";
+}
+
 static void end_cause(struct job *job)
 {
     job->output.copy_fd = 0;

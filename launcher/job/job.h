@@ -11,6 +11,14 @@
  * with a store and a secret of its own. Returns halayrun's exit code, once nothing of the job is left. */
 int job_run(const struct job_setting *setting);
 
+/* The first cause of a job's failure, as cause_fd of struct job_setting gets it. */
+struct job_cause {
+    char host[300];   /* "": this one, or none */
+    int was_killed;   /* a rank, by a signal */
+    const char *text; /* what was reported, "" if nothing was; borrowed from what was read */
+};
+void job_cause_read(const char *written, struct job_cause *cause);
+
 struct job_watch;
 
 /* Prints how to read the ranks' records, where there are some. watch: what is known of other hosts'; NULL: nothing. */

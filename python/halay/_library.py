@@ -12,10 +12,23 @@ from ctypes import CFUNCTYPE, POINTER, c_char_p, c_double, c_int, c_int64, c_siz
 from typing import Any, List, Optional, Tuple
 
 from .constants import DIMENSIONS_MAX
-from .errors import HalayError, LibraryError, error
+from .errors import HalayError, LibraryError, Place, error
 
 VERSION = "0.1.0"
 SONAME = "libhalay.so.1"
+
+
+class Error(ctypes.Structure):
+    """struct halay_error"""
+
+    _fields_ = [
+        ("status", c_int),
+        ("subject", c_char_p),
+        ("row", c_size_t),
+        ("column", c_char_p),
+        ("rank", c_int),
+        ("text", c_char_p),
+    ]
 
 
 class RankList(ctypes.Structure):
@@ -166,7 +179,7 @@ _Prototype = Tuple[str, Any, List[Any]]
 _PROTOTYPES: List[_Prototype] = [
     ("halay_version", c_char_p, []),
     ("halay_status_string", c_char_p, [c_int]),
-    ("halay_error_text", c_char_p, []),
+    ("halay_last_error", POINTER(Error), []),
     ("halay_init_start", c_int, [POINTER(Options), POINTER(c_void_p)]),
     ("halay_init_test", c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(c_int)]),
     ("halay_init_cancel", None, [c_void_p]),
@@ -274,7 +287,17 @@ _check_version(lib, _name)
 path = _name
 
 
+def read_error(pointer: Any, status: int) -> Tuple[str, Place]:
+    """The text and the place of what a call has just returned."""
+    fields = pointer.contents
+    text, subject, column = (
+        one.decode(errors="replace") for one in (fields.text, fields.subject, fields.column)
+    )
+    place = Place(subject or None, fields.row or None, column or None, None if fields.rank < 0 else fields.rank)
+    return text or held.halay_status_string(status).decode(), place
+
+
 def last_error(status: int, what: str, tensor: Optional[str] = None) -> HalayError:
     """The exception for what a call has just returned on this thread."""
-    text = held.halay_error_text() or held.halay_status_string(status)
-    return error(status, f"{what}: {text.decode(errors='replace')}", tensor)
+    text, place = read_error(held.halay_last_error(), status)
+    return error(status, f"{what}: {text}", tensor, place)

@@ -3,9 +3,24 @@
 
 import builtins
 import re
-from typing import Dict, Optional, Tuple, Type
+from typing import Dict, NamedTuple, Optional, Tuple, Type
 
 from .constants import Status
+
+
+class Place(NamedTuple):
+    """
+    Where an error is. subject: the name of the table or file, or None. row: from 1, or None. column: its name, or None.
+    rank: whose failure it is, or None.
+    """
+
+    subject: Optional[str] = None
+    row: Optional[int] = None
+    column: Optional[str] = None
+    rank: Optional[int] = None
+
+
+NOWHERE = Place()
 
 
 class LibraryError(ImportError):
@@ -16,12 +31,15 @@ class HalayError(RuntimeError):
     """
     Something that the library reports. str() says what happened.
 
-    status: the C API's status. tensor: the name of the tensor that it is about, or None. ranks: the ranks that the text
-    names, ascending.
+    status: the C API's status. tensor: the name of the tensor that it is about, or None. place: the cell of a table
+    that it is about. ranks: the ranks that the text names, ascending.
     """
 
-    def __init__(self, text: str, status: int = Status.SYSTEM, tensor: Optional[str] = None) -> None:
+    def __init__(
+        self, text: str, status: int = Status.SYSTEM, tensor: Optional[str] = None, place: Place = NOWHERE
+    ) -> None:
         super().__init__(text)
+        self.place = place
         try:
             self.status = Status(status)
         except ValueError:  # of a later library
@@ -109,6 +127,6 @@ def _ranks_in(text: str) -> "set[int]":
     return {int(number) for some in lists for number in re.findall(r"\d+", some)}
 
 
-def error(status: int, text: str, tensor: Optional[str] = None) -> HalayError:
+def error(status: int, text: str, tensor: Optional[str] = None, place: Place = NOWHERE) -> HalayError:
     """The exception for a status."""
-    return _CLASSES.get(status, HalayError)(text, status, tensor)
+    return _CLASSES.get(status, HalayError)(text, status, tensor, place)

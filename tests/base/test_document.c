@@ -22,8 +22,8 @@ static int refuses(const char *text, int is_json, const char *why)
     json_t *d = NULL;
     enum halay_status status = halay_document_parse(&test_log, "x", text, strlen(text), is_json, NULL, &d);
 
-    return CHECK(status == HALAY_ERR_FORMAT && !d && strstr(test_log.last_error, why), "'%s' is refused with '%s'",
-                 text, test_log.last_error);
+    return CHECK(status == HALAY_ERR_FORMAT && !d && strstr(test_log.last_error.text, why), "'%s' is refused with '%s'",
+                 text, test_log.last_error.text);
 }
 
 static void refused(void)
@@ -97,11 +97,12 @@ static void files(void)
     CHECK(!halay_document_load(&test_log, path, NULL, &d));
     json_decref(d);
     REQUIRE(!ftruncate(fd, ((off_t)4 << 20) + 1));
-    CHECK(halay_document_load(&test_log, path, NULL, &d) == HALAY_ERR_FORMAT && strstr(test_log.last_error, "4 MiB"));
+    CHECK(halay_document_load(&test_log, path, NULL, &d) == HALAY_ERR_FORMAT &&
+          strstr(test_log.last_error.text, "4 MiB"));
     unlink(path);
     close(fd);
     CHECK(halay_document_load(&test_log, path, NULL, &d) == HALAY_ERR_SYSTEM &&
-          strstr(test_log.last_error, "cannot open"));
+          strstr(test_log.last_error.text, "cannot open"));
 }
 
 int main(void)

@@ -35,7 +35,7 @@ static void keep_line(void *arg, enum halay_log_level level, const char *line)
 {
     (void)arg;
     (void)level;
-    (void)line; /* the newest error stays in log.last_error */
+    (void)line; /* the newest error stays in log.last_error.text */
 }
 
 /* ---- a server in a thread of its own
@@ -255,13 +255,14 @@ static void check_two_clients(const struct service *s, struct halay_log *log)
     long_key[HALAY_STORE_KEY_MAX] = 0;
     CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_ERR_ARGUMENT &&
           halay_store_set(b, "", "x", 1) == HALAY_ERR_ARGUMENT);
-    CHECK(strstr(log->last_error, "key '' has 0 bytes and its value 1; expected 1 to "), "%s", log->last_error);
+    CHECK(strstr(log->last_error.text, "key '' has 0 bytes and its value 1; expected 1 to "), "%s",
+          log->last_error.text);
     long_key[HALAY_STORE_KEY_MAX - 1] = 0;
     CHECK(halay_store_set(b, long_key, "x", 1) == HALAY_OK);
 
     value = 5;
     CHECK(halay_store_get(b, "large", &value, sizeof value, PATIENCE_MS) == HALAY_ERR_FORMAT && value == 5);
-    CHECK(strstr(log->last_error, "'large' has 1048576 bytes, 4 were expected"), "%s", log->last_error);
+    CHECK(strstr(log->last_error.text, "'large' has 1048576 bytes, 4 were expected"), "%s", log->last_error.text);
     CHECK(halay_store_get(b, "early", &value, sizeof value, PATIENCE_MS) == HALAY_OK && value == 12, "still usable");
     halay_store_client_close(g.client);
     halay_store_client_close(b);
@@ -299,7 +300,7 @@ static void check_generations(const struct service *s, struct halay_log *log)
     CHECK(reconnects == 0);
     halay_store_client_close(client);
     CHECK(halay_store_client_open(log, address(s), secret, -1, 100, &client, &reconnects) == HALAY_ERR_ARGUMENT);
-    CHECK(strstr(log->last_error, "-1 is not a rank; expected 0 to "), "%s", log->last_error);
+    CHECK(strstr(log->last_error.text, "-1 is not a rank; expected 0 to "), "%s", log->last_error.text);
     CHECK(halay_store_client_open(log, address(s), secret, STORE_RANK_MAX + 1, 100, &client, &reconnects) ==
           HALAY_ERR_ARGUMENT);
 }
@@ -311,7 +312,7 @@ static void check_wrong_secret(const struct service *s, struct halay_log *log)
 
     CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &reconnects) ==
           HALAY_ERR_AUTH);
-    CHECK(strstr(log->last_error, "refuses this process, which does not hold"), "%s", log->last_error);
+    CHECK(strstr(log->last_error.text, "refuses this process, which does not hold"), "%s", log->last_error.text);
 }
 
 static void check_addresses(struct halay_log *log)
@@ -325,11 +326,13 @@ static void check_addresses(struct halay_log *log)
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK(halay_store_client_open(log, bad[i], secret, 0, 100, &client, &reconnects) != HALAY_OK, "'%s'", bad[i]);
-        CHECK(strstr(log->last_error, "is not an address; expected one like 127.0.0.1:40000"), "%s", log->last_error);
+        CHECK(strstr(log->last_error.text, "is not an address; expected one like 127.0.0.1:40000"), "%s",
+              log->last_error.text);
     }
     CHECK(halay_store_client_open(log, "127.0.0.1:1", secret, 0, PATIENCE_MS, &client, &reconnects) ==
           HALAY_ERR_SYSTEM);
-    CHECK(strstr(log->last_error, "'127.0.0.1:1': Connection refused; does the launcher run"), "%s", log->last_error);
+    CHECK(strstr(log->last_error.text, "'127.0.0.1:1': Connection refused; does the launcher run"), "%s",
+          log->last_error.text);
     struct halay_store_server *server;
     CHECK(halay_store_server_create(log, "nowhere", secret, &server) == HALAY_ERR_ARGUMENT);
     if (halay_store_server_create(log, "::1", secret, &server) == HALAY_OK) { /* where there is IPv6 */
@@ -381,7 +384,7 @@ static void check_impostor(struct halay_log *log, const unsigned char *its_secre
     enum halay_status status =
         halay_store_client_open(log, where, secret, 0, is_silent ? 100 : PATIENCE_MS, &client, &reconnects);
     CHECK(status == expected, "%s", halay_status_string(status));
-    CHECK(strstr(log->last_error, text), "%s", log->last_error);
+    CHECK(strstr(log->last_error.text, text), "%s", log->last_error.text);
     REQUIRE(!pthread_join(thread, NULL));
     close(i.listener);
 }
@@ -639,7 +642,7 @@ static void check_busy(struct halay_log *log)
 
     busy_start(&later, close_some_and_serve, where, sizeof where);
     enum halay_status status = halay_store_client_open(log, where, secret, 3, PATIENCE_MS, &client, &reconnects);
-    CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), log->last_error);
+    CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), log->last_error.text);
     if (status == HALAY_OK) {
         CHECK(halay_store_set(client, "key", "x", 1) == HALAY_OK);
         halay_store_client_close(client);
@@ -650,8 +653,8 @@ static void check_busy(struct halay_log *log)
 
     busy_start(&never, close_some, where, sizeof where);
     status = halay_store_client_open(log, where, secret, 3, 1000, &client, &reconnects);
-    CHECK(status == HALAY_ERR_TIMEOUT && strstr(log->last_error, "it is overloaded"), "%s: %s",
-          halay_status_string(status), log->last_error);
+    CHECK(status == HALAY_ERR_TIMEOUT && strstr(log->last_error.text, "it is overloaded"), "%s: %s",
+          halay_status_string(status), log->last_error.text);
     REQUIRE(!shutdown(never.listener, SHUT_RDWR) && !pthread_join(never.service.thread, NULL));
     close(never.listener);
     close(never.service.stop);

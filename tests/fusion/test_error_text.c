@@ -9,7 +9,11 @@
 
 static void expect(const char *want)
 {
+    const struct halay_error *error = halay_last_error();
+
     CHECK(strstr(halay_error_text(), want) != NULL, "'%s', not '%s'", halay_error_text(), want);
+    CHECK(error->status && !strcmp(error->text, halay_error_text()) && !*error->subject && !error->row, "'%s'",
+          error->text);
 }
 
 /* ---- each kind of call ---- */
@@ -18,6 +22,7 @@ static void *look_at_nothing(void *arg)
 {
     (void)arg;
     CHECK(!*halay_error_text(), "'%s' on a thread that has called nothing", halay_error_text());
+    CHECK(!halay_last_error()->status && halay_last_error()->rank == -1, "%d", halay_last_error()->rank);
     return NULL;
 }
 

@@ -56,14 +56,14 @@ static void ask(enum serve_form form, const char *body, size_t length, const str
             look_at_table(&request.instances[i].future);
     }
     const char *name = request.instances[request.count - 1].table.name;
-    char text[800];
-    snprintf(text, sizeof text,
-             form == SERVE_CSV ? "file '%.600s', row 7, column 'a': no" : "%.600s, row 7, column 'a': no",
-             name ? name : "table");
-    serve_error_of_text(&request, request.count - 1, text, &error);
-    require((error.row == 7 && *error.field) || (name && strlen(name) > 600), "where an error is gets lost");
-    serve_error_of_text(&request, request.count - 1, "'id, row 7, column 'a': x' is not known", &error);
-    require(!error.row, "a part of a request is taken for a place");
+    struct halay_tft_query query = {
+        .error = "no", .subject = (char *)(name ? name : "table"), .column = "a", .row = 7
+    };
+    serve_error_of_query(&request, request.count - 1, &query, &error);
+    require(error.row == 7 && *error.field, "where an error is gets lost");
+    query.subject = "another table";
+    serve_error_of_query(&request, request.count - 1, &query, &error);
+    require(!error.row, "a place elsewhere is taken for one in the request");
     serve_request_fini(&request);
 }
 

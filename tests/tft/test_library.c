@@ -188,6 +188,7 @@ static void expect(enum halay_status status, enum halay_status wanted, const cha
 {
     CHECK(status == wanted && strstr(halay_tft_error_text(), text), "%s: '%s', not '%s'", halay_status_string(status),
           halay_tft_error_text(), text);
+    CHECK(halay_tft_last_error()->status == status && !strcmp(halay_tft_last_error()->text, halay_tft_error_text()));
 }
 
 /* model is the folder's own. */
@@ -352,6 +353,8 @@ static void test_late_error(struct between *b, const struct halay_tft_queries *l
     all.count = 1;
     CHECK(!halay_tft_forecast_queries(b->model, &all) && query.status, "%s", halay_status_string(query.status));
     CHECK(query.error && strstr(query.error, "row 16384"), "'%s'", query.error ? query.error : "none");
+    CHECK(query.row == 16384 && query.subject && !strcmp(query.subject, "table"), "row %zu of '%s'", query.row,
+          query.subject ? query.subject : "none");
     halay_tft_queries_clear(&all);
 }
 

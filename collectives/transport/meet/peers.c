@@ -224,8 +224,9 @@ static void declare(struct halay_peers *peers, int rank, unsigned char what, con
     if (!atomic_compare_exchange_strong_explicit(&peers->deaths[rank], &alive, what, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return;
-    halay_error(peers->log, "rank %d (process %d on '%s') %s: %s", rank, halay_peers_pid(peers, rank),
-                halay_peers_host(peers, rank), what == DEAD ? "is dead" : "cannot be reached", why);
+    halay_error_at(peers->log, &HALAY_ERROR_OF_RANK(rank), "rank %d (process %d on '%s') %s: %s", rank,
+                   halay_peers_pid(peers, rank), halay_peers_host(peers, rank),
+                   what == DEAD ? "is dead" : "cannot be reached", why);
     atomic_compare_exchange_strong_explicit(&peers->dead, &nobody, rank, memory_order_release, memory_order_relaxed);
 }
 

@@ -110,13 +110,15 @@ static enum halay_status status_of(const struct shm_transport *self)
 static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
 {
     uint32_t lost = left - HALAY_SHM_LEFT_FOR;
+    const int who = world_rank(self, p->rank);
 
     if (left < HALAY_SHM_LEFT_FOR || lost >= (uint32_t)self->base.size || (int)lost == self->base.rank) {
-        halay_error(self->base.log, "rank %d has left", world_rank(self, p->rank));
+        halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(who), "rank %d has left", who);
         return p->rank;
     }
-    halay_error(self->base.log, "rank %d is dead or has left, according to rank %d, which has left because of it",
-                world_rank(self, (int)lost), world_rank(self, p->rank));
+    const int dead = world_rank(self, (int)lost);
+    halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(dead),
+                   "rank %d is dead or has left, according to rank %d, which has left because of it", dead, who);
     return (int)lost;
 }
 

@@ -109,7 +109,7 @@ static void fail(struct tcp_transport *self, enum halay_status status, int rank,
 {
     if (self->status != HALAY_OK)
         return;
-    halay_error(self->base.log, "rank %d: %s", rank, what);
+    halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(rank), "rank %d: %s", rank, what);
     self->status = status;
     if (self->base.failed_peer < 0)
         self->base.failed_peer = rank;
@@ -298,7 +298,7 @@ static void look_at_left(struct tcp_transport *self)
         struct tcp_peer *p = &self->peers[r];
         if (!p->has_left || self->base.lost[r] || !is_stuck(p))
             continue;
-        halay_error(self->base.log, "rank %d has left", r);
+        halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
         peer_gone(self, r);
     }
 }

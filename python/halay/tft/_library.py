@@ -300,7 +300,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_init", c_int, [POINTER(Options), _PLACE]),
     ("halay_tft_fini", None, [c_void_p]),
     ("halay_tft_stop", None, [c_void_p, c_int]),
-    ("halay_tft_error_text", c_char_p, []),
+    ("halay_tft_last_error", POINTER(_library.Error), []),
     ("halay_tft_free", None, [c_void_p]),
     ("halay_tft_prepare", c_int, [c_void_p, POINTER(Table), POINTER(PrepareOptions), _PLACE]),
     ("halay_tft_data_open", c_int, [c_void_p, c_char_p, _PLACE]),
@@ -358,8 +358,8 @@ lib = _open()
 
 def last_error(status: int) -> HalayError:
     """The exception for what a call has just returned on this thread."""
-    text = lib.halay_tft_error_text() or _library.held.halay_status_string(status)
-    return error(status, text.decode(errors="replace"))
+    text, place = _library.read_error(lib.halay_tft_last_error(), status)
+    return error(status, text, place=place)
 
 
 def sized(kind: Any, **members: Any) -> Any:

@@ -5,7 +5,6 @@ import ctypes
 import inspect
 import json
 import os
-import re
 import tempfile
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
@@ -57,11 +56,11 @@ def _named(call: Callable[[], T]) -> T:
     try:
         return call()
     except HalayError as failure:
-        text = str(failure)
-        row = re.search(r"\btable, row (\d+)", text)
-        if row is None:
+        subject, row, *_ = failure.place
+        if row is None or subject not in ("table", "the future's table"):
             raise
-        raise error(failure.status, f"{text} (row {row[1]} is .iloc[{int(row[1]) - 1}])") from None
+        text = f"{failure} (row {row} is .iloc[{row - 1}])"
+        raise error(failure.status, text, place=failure.place) from None
 
 
 def _prepare(session: Session, table: Table, how: Mapping[str, Any]) -> Handle:

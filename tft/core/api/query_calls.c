@@ -79,15 +79,22 @@ static void let_between(void *arg)
 
 /* ---- what goes wrong for one ---- */
 
-/* A query's status and the text of its error, which is the session's last one. */
+/* Gives a query its status and its error, which is the session's last one. */
 static enum halay_status fail(struct work *w, struct asked *a, enum halay_status status)
 {
-    char text[512];
+    struct halay_tft_query *q = a->query;
+    struct halay_error_record error;
 
-    halay_log_last_error(&w->model->tft->log, text, sizeof text);
-    a->query->status = status;
+    halay_log_copy_error(&w->model->tft->log, &error);
     tft_data_end(&a->data);
-    return tft_session_copy(w->model->tft, text, &a->query->error);
+    q->status = status;
+    q->row = error.row;
+    status = tft_session_copy(w->model->tft, error.text, &q->error);
+    if (!status && *error.subject)
+        status = tft_session_copy(w->model->tft, error.subject, &q->subject);
+    if (!status && *error.column)
+        status = tft_session_copy(w->model->tft, error.column, &q->column);
+    return status;
 }
 
 static enum halay_status check_windows(const struct work *w, const struct tft_data *d, size_t *filled)
@@ -403,8 +410,10 @@ void halay_tft_queries_clear(const struct halay_tft_queries *queries)
         free(q->error);
         free(q->forecasts);
         free(q->explanations);
-        q->error = q->forecasts = q->explanations = NULL;
+        free(q->subject);
+        free(q->column);
+        q->error = q->forecasts = q->explanations = q->subject = q->column = NULL;
         q->status = HALAY_OK;
-        q->windows = q->filled = 0;
+        q->windows = q->filled = q->row = 0;
     }
 }

@@ -16,20 +16,13 @@
 void tft_session_enter(struct halay_tft *t)
 {
     pthread_mutex_lock(&t->log.lock);
-    *t->log.last_error = 0;
+    *t->log.last_error.text = '\0';
     pthread_mutex_unlock(&t->log.lock);
 }
 
 enum halay_status tft_session_leave(struct halay_tft *t, enum halay_status status)
 {
-    char text[sizeof t->log.last_error];
-
-    if (status) {
-        halay_log_last_error(&t->log, text, sizeof text);
-        if (*text) /* perhaps found by another thread */
-            halay_error_note(text);
-    }
-    return halay_returns(status);
+    return halay_log_returns(&t->log, status);
 }
 
 enum halay_status tft_session_leave_stopped(struct halay_tft *t, enum halay_status status)
@@ -52,6 +45,11 @@ const char *halay_tft_error_text(void)
     return halay_error_noted();
 }
 
+const struct halay_error *halay_tft_last_error(void)
+{
+    return halay_error_fields();
+}
+
 /* ---- life ---- */
 
 static void write_stderr(const char *line)
@@ -63,12 +61,12 @@ static void write_stderr(const char *line)
 static void take_line(void *arg, enum halay_log_level level, const char *line)
 {
     struct halay_tft *t = arg;
-    const char *text = strstr(line, "error: ");
+    const struct halay_error *error = halay_last_error();
 
-    if (level == HALAY_LOG_ERROR && text) {
+    if (level == HALAY_LOG_ERROR) {
         pthread_mutex_lock(&t->log.lock);
-        if (!*t->log.last_error)
-            snprintf(t->log.last_error, sizeof t->log.last_error, "%.500s", text + 7);
+        if (!*t->log.last_error.text)
+            halay_error_record_set(&t->log.last_error, &(struct halay_error_place){ .rank = error->rank }, error->text);
         pthread_mutex_unlock(&t->log.lock);
     }
     if (level == HALAY_LOG_ERROR && t->log.is_told)

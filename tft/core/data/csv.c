@@ -36,7 +36,9 @@ struct tft_csv {
 
 static enum halay_status bad_row(struct tft_csv *csv, const char *what)
 {
-    halay_error(csv->log, "file '%s', row %zu: %s", csv->path, csv->row, what);
+    const struct halay_error_place place = { csv->path, csv->row, NULL, -1, 1 };
+
+    halay_error_at(csv->log, &place, "%s", what);
     return HALAY_ERR_FORMAT;
 }
 
@@ -327,8 +329,8 @@ enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end)
     if (status)
         return status;
     if (any && csv->field_count != csv->column_count) {
-        halay_error(csv->log, "file '%s', row %zu: %zu fields, the header has %zu", csv->path, csv->row,
-                    csv->field_count, csv->column_count);
+        const struct halay_error_place place = { csv->path, csv->row, NULL, -1, 1 };
+        halay_error_at(csv->log, &place, "%zu fields, the header has %zu", csv->field_count, csv->column_count);
         return HALAY_ERR_FORMAT;
     }
     *fields = csv->fields;

@@ -215,7 +215,7 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
 {
     struct tft_data *d = m->d;
     size_t e = d->entity_count;
-    enum halay_status status = tft_encoding_check_entity(m->log, NULL, &d->schema, &d->encoding, s->id);
+    enum halay_status status = tft_encoding_check_entity(m->log, &HALAY_ERROR_NOWHERE, &d->schema, &d->encoding, s->id);
 
     if (status)
         return status;

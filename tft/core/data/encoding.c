@@ -211,16 +211,17 @@ size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id)
     return find_name(encoding->ids, encoding->entity_count, id);
 }
 
-enum halay_status tft_encoding_check_entity(struct halay_log *log, const char *where, const struct tft_schema *schema,
-                                            const struct tft_encoding *encoding, const char *id)
+enum halay_status tft_encoding_check_entity(struct halay_log *log, const struct halay_error_place *place,
+                                            const struct tft_schema *schema, const struct tft_encoding *encoding,
+                                            const char *id)
 {
     if (!tft_encoding_needs_entity(schema) || tft_encoding_entity(encoding, id) < encoding->entity_count)
         return HALAY_OK;
-    halay_error(
-        log,
-        "%s%sentity '%.64s' was not seen in training (%zu are known, the first is '%s'); to forecast new "
-        "entities, set 'per: all' or 'per: window' for each input that is scaled and 'unknown: true' for the id",
-        where ? where : "", where ? ": " : "", id, encoding->entity_count, encoding->ids[0]);
+    halay_error_at(
+        log, place,
+        "entity '%.64s' was not seen in training (%zu are known, the first is '%s'); to forecast new entities, set "
+        "'per: all' or 'per: window' for each input that is scaled and 'unknown: true' for the id",
+        id, encoding->entity_count, encoding->ids[0]);
     return HALAY_ERR_FORMAT;
 }
 

@@ -73,10 +73,10 @@ int tft_encoding_is_same(const json_t *a, const json_t *b);
 int tft_encoding_needs_entity(const struct tft_schema *schema);
 /* The number of an entity; entity_count for one that training has not seen. */
 size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id);
-/* Fails (HALAY_ERR_FORMAT, logged) if an entity must have been seen in training and was not. where: "file 'x.csv', row
- * 7" or NULL. */
-enum halay_status tft_encoding_check_entity(struct halay_log *log, const char *where, const struct tft_schema *schema,
-                                            const struct tft_encoding *encoding, const char *id);
+/* Fails (HALAY_ERR_FORMAT, logged) if an entity must have been seen in training and was not. place: its row's. */
+enum halay_status tft_encoding_check_entity(struct halay_log *log, const struct halay_error_place *place,
+                                            const struct tft_schema *schema, const struct tft_encoding *encoding,
+                                            const char *id);
 /* Rows of a category's embedding. */
 size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input);
 /* Does an input have a code for what training has not seen? If so, it is set. */

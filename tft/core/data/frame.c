@@ -90,14 +90,15 @@ static enum halay_status check_codes(struct halay_log *log, const struct tft_fra
 {
     for (size_t i = 0; i < c->text_count; i++)
         if (!c->texts || !c->texts[i]) {
-            halay_error(log, "%s, column '%s': text %zu of its codes is missing", f->name, c->name, i);
+            const struct halay_error_place place = { .subject = f->name, .column = c->name, .rank = -1 };
+            halay_error_at(log, &place, "text %zu of its codes is missing", i);
             return HALAY_ERR_ARGUMENT;
         }
     for (size_t row = 0; row < f->rows; row++) {
         int32_t code = ((const int32_t *)c->values)[row];
         if (code >= 0 && (size_t)code >= c->text_count) {
-            halay_error(log, "%s, row %zu, column '%s': %d is not a text's number from 0 to %zu", f->name, row + 1,
-                        c->name, (int)code, c->text_count - 1);
+            const struct halay_error_place place = { f->name, row + 1, c->name, -1, 0 };
+            halay_error_at(log, &place, "%d is not a text's number from 0 to %zu", (int)code, c->text_count - 1);
             return HALAY_ERR_ARGUMENT;
         }
     }
@@ -112,9 +113,8 @@ static enum halay_status check_times(struct halay_log *log, const struct tft_fra
         const int64_t time = tft_frame_integer(f, column, row);
         if (time == INT64_MIN || (time >= begin && time < end))
             continue;
-        halay_error(log,
-                    "%s, row %zu, column '%s': %" PRId64 " is not a time in seconds since 1970, of the years 1 to 9999",
-                    f->name, row + 1, f->columns[column].name, time);
+        const struct halay_error_place place = { f->name, row + 1, f->columns[column].name, -1, 0 };
+        halay_error_at(log, &place, "%" PRId64 " is not a time in seconds since 1970, of the years 1 to 9999", time);
         return HALAY_ERR_ARGUMENT;
     }
     return HALAY_OK;

@@ -40,8 +40,8 @@ static enum halay_status read_days(struct halay_log *log, const char *path, stru
         if (status || end)
             return status;
         if (tft_time_parse(fields[date], "%Y-%m-%d", &time)) {
-            halay_error(log, "file '%s', row %zu, column '%s': '%.64s' is not a day like 2017-12-25", path,
-                        tft_csv_row(csv), tft_csv_column_name(csv, date), fields[date]);
+            const struct halay_error_place place = { path, tft_csv_row(csv), tft_csv_column_name(csv, date), -1, 1 };
+            halay_error_at(log, &place, "'%.64s' is not a day like 2017-12-25", fields[date]);
             return HALAY_ERR_FORMAT;
         }
         status = add_day(log, document, fields[date],

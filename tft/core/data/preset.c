@@ -48,7 +48,8 @@ static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, i
     return HALAY_OK;
 }
 
-static enum halay_status not_a_time(const struct tft_preset_scan *s, const char *where, size_t row, const char *text)
+static enum halay_status not_a_time(const struct tft_preset_scan *s, const struct halay_error_place *place,
+                                    const char *text)
 {
     const char *expected = "a time like 2017-08-01 01:00:00";
     char advice[200] = "";
@@ -59,8 +60,8 @@ static enum halay_status not_a_time(const struct tft_preset_scan *s, const char 
         expected = "a time of the schema's format";
     else
         tft_time_advise(text, advice, sizeof advice);
-    halay_error(s->log, "%s, row %zu, column '%s': '%.64s' is not %s%s%s", where, row, s->ds, text, expected, advice,
-                strstr(advice, "format'") ? ", or by --time-format" : "");
+    halay_error_at(s->log, place, "'%.64s' is not %s%s%s", text, expected, advice,
+                   strstr(advice, "format'") ? ", or by --time-format" : "");
     return HALAY_ERR_FORMAT;
 }
 
@@ -74,7 +75,7 @@ static void look_at(struct tft_preset_scan *s, size_t row, int64_t value)
         }
 }
 
-static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, size_t row, const char *id,
+static enum halay_status scan_row(struct tft_preset_scan *s, const struct halay_error_place *place, const char *id,
                                   const char *text, double value)
 {
     int64_t time;
@@ -84,13 +85,12 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const char *where, 
         s->counts = s->integer_is_given || tft_time_read_digits(text, &time);
     if (s->counts ? !tft_time_read_digits(text, &time) || (!s->integer_is_given && tft_time_is_reversed(text))
                   : tft_time_parse_clock(text, s->format, &time, &is_utc) != 0)
-        return not_a_time(s, where, row, text);
+        return not_a_time(s, place, text);
     if (s->counts)
-        look_at(s, row, time);
+        look_at(s, place->row, time);
     s->clocks |= is_utc ? 2 : 1;
     if (s->clocks == 3 && !s->zone) {
-        halay_error(s->log, "%s, row %zu, column '%s': '%.64s' %s", where, row, s->ds, text,
-                    is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+        halay_error_at(s->log, place, "'%.64s' %s", text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
         return HALAY_ERR_FORMAT;
     }
     return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time, value);
@@ -240,7 +240,8 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
 {
     size_t id, ds, y;
     struct tft_csv *csv;
-    char **fields, where[600];
+    struct halay_error_place place = { path, 0, s->ds, -1, 1 };
+    char **fields;
     int end = 0;
     enum halay_status status = open_csv(s, path, text, &csv);
 
@@ -253,14 +254,14 @@ static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, 
     if (!status && s->y)
         status = find_column(s, csv, s->y, &y);
     const size_t value = value_column(s, csv);
-    snprintf(where, sizeof where, "file '%.500s'", path);
     while (!status && !end) {
         status = tft_csv_next(csv, &fields, &end);
         if (status || end)
             break;
         if (s->separator != ',' && value < tft_csv_columns(csv))
             look_at_number(s, fields[value]);
-        status = scan_row(s, where, tft_csv_row(csv), s->id_constant ? s->id_constant : fields[id], fields[ds],
+        place.row = tft_csv_row(csv);
+        status = scan_row(s, &place, s->id_constant ? s->id_constant : fields[id], fields[ds],
                           value < tft_csv_columns(csv) ? read_value(fields[value]) : (double)NAN);
     }
     tft_csv_close(csv);
@@ -271,7 +272,7 @@ static enum halay_status scan_time(struct tft_preset_scan *s, const struct tft_f
                                    int64_t time)
 {
     if (time == INT64_MIN)
-        return scan_row(s, f->name, row + 1, id, "", (double)NAN);
+        return scan_row(s, &(struct halay_error_place){ f->name, row + 1, s->ds, -1, 0 }, id, "", (double)NAN);
     s->counts = 0;
     return add_moment(s, id, s->zone && f->times_are_utc ? time + tft_zone_offset(s->zone, time) : time, (double)NAN);
 }
@@ -301,10 +302,11 @@ static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_
         status = tft_frame_find_column(s->log, f, s->y, &y);
     const size_t value = value_in(s, f);
     for (size_t row = 0; !status && row < f->rows; row++) {
+        const struct halay_error_place place = { f->name, row + 1, s->ds, -1, 0 };
         const char *text = s->id_constant ? s->id_constant : tft_frame_text(f, id, row, id_room);
         status = f->columns[ds].kind == HALAY_TFT_TIMES
                      ? scan_time(s, f, row, text, tft_frame_integer(f, ds, row))
-                     : scan_row(s, f->name, row + 1, text, tft_frame_text(f, ds, row, room),
+                     : scan_row(s, &place, text, tft_frame_text(f, ds, row, room),
                                 value < f->column_count ? tft_frame_number(f, value, row) : (double)NAN);
     }
     return status;
@@ -391,12 +393,14 @@ static enum halay_status judge_numbers(struct tft_preset_scan *s)
                     "2017-08-01, or set 'integer: true' in the schema's 'time' if they are counts",
                     s->ds, f->name);
     else
-        halay_error(s->log,
-                    "%s%s%srow %zu: column '%s' has whole numbers that look like %s, but this one, %lld, does not; "
-                    "correct it, or say that they are counts (in the schema, time: {column: %s, integer: true})",
-                    s->others[form].file ? "file '" : "", s->others[form].file ? s->others[form].file : "",
-                    s->others[form].file ? "', " : "", s->others[form].row, s->ds, f->name,
-                    (long long)s->moments[s->look.first_other[form] - 1].time, s->ds);
+        halay_error_at(s->log,
+                       &((struct halay_error_place){ .subject = s->others[form].file,
+                                                     .row = s->others[form].row,
+                                                     .rank = -1,
+                                                     .is_file = s->others[form].file != NULL }),
+                       "column '%s' has whole numbers that look like %s, but this one, %lld, does not; correct it, or "
+                       "say that they are counts (in the schema, time: {column: %s, integer: true})",
+                       s->ds, f->name, (long long)s->moments[s->look.first_other[form] - 1].time, s->ds);
     return HALAY_ERR_FORMAT;
 }
 

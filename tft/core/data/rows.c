@@ -59,9 +59,17 @@ static size_t row_number(const struct source *s)
     return s->frame ? s->frame_row : tft_csv_row(s->csv);
 }
 
-static struct tft_place place_of(const struct tft_collector *c, const struct source *s)
+static struct halay_error_place place_of(const struct tft_collector *c, const struct source *s)
 {
     return tft_rows_place(c, s->number, row_number(s));
+}
+
+static struct halay_error_place cell_of(const struct tft_collector *c, const struct source *s, size_t column)
+{
+    struct halay_error_place place = place_of(c, s);
+
+    place.column = column_name(s, column);
+    return place;
 }
 
 static enum halay_status find_column(struct tft_collector *c, const struct source *s, const char *pattern,
@@ -105,6 +113,17 @@ static int is_utf8(const char *text)
     return is;
 }
 
+static enum halay_status check_id(const struct tft_collector *c, const struct source *source, const char *id)
+{
+    const struct halay_error_place place = place_of(c, source);
+
+    if (!is_utf8(id)) {
+        halay_error_at(c->log, &place, "the id '%.64s' is not text in UTF-8", id);
+        return HALAY_ERR_FORMAT;
+    }
+    return c->encoding ? tft_encoding_check_entity(c->log, &place, c->schema, c->encoding, id) : HALAY_OK;
+}
+
 static enum halay_status find_entity(struct tft_collector *c, const struct source *source, const char *id,
                                      size_t *entity)
 {
@@ -112,13 +131,8 @@ static enum halay_status find_entity(struct tft_collector *c, const struct sourc
 
     if (tft_dictionary_add(&c->ids, id, entity))
         return no_memory(c);
-    if (c->ids.count > known && !is_utf8(id)) {
-        halay_error(c->log, "%s: the id '%.64s' is not text in UTF-8", place_of(c, source).text, id);
-        return HALAY_ERR_FORMAT;
-    }
-    if (c->ids.count > known && c->encoding) {
-        enum halay_status status =
-            tft_encoding_check_entity(c->log, place_of(c, source).text, c->schema, c->encoding, id);
+    if (c->ids.count > known) {
+        enum halay_status status = check_id(c, source, id);
         if (status)
             return status;
     }
@@ -354,8 +368,9 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
 static enum halay_status bad_cell(struct tft_collector *c, const struct source *source, size_t column, const char *text,
                                   const char *should)
 {
-    halay_error(c->log, "%s, column '%s': '%.64s' is not %s", place_of(c, source).text, column_name(source, column),
-                text, should);
+    const struct halay_error_place place = cell_of(c, source, column);
+
+    halay_error_at(c->log, &place, "'%.64s' is not %s", text, should);
     return HALAY_ERR_FORMAT;
 }
 
@@ -569,15 +584,15 @@ static enum halay_status take_cells(struct tft_collector *c, const struct source
 static enum halay_status mixed_clocks(struct tft_collector *c, const struct source *source, const char *text,
                                       int is_utc)
 {
+    const struct halay_error_place place = cell_of(c, source, source->times[0]);
+
     if (c->schema->clocks)
-        halay_error(c->log,
-                    "%s, column '%s': '%.64s' has %s offset from UTC, and the times that the model was trained on have "
-                    "%s; write these as those, or give the training a zone (--zone, 'zone'), which reads both",
-                    place_of(c, source).text, column_name(source, source->times[0]), text, is_utc ? "an" : "no",
-                    is_utc ? "none" : "one");
+        halay_error_at(c->log, &place,
+                       "'%.64s' has %s offset from UTC, and the times that the model was trained on have %s; write "
+                       "these as those, or give the training a zone (--zone, 'zone'), which reads both",
+                       text, is_utc ? "an" : "no", is_utc ? "none" : "one");
     else
-        halay_error(c->log, "%s, column '%s': '%.64s' %s", place_of(c, source).text,
-                    column_name(source, source->times[0]), text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+        halay_error_at(c->log, &place, "'%.64s' %s", text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
     return HALAY_ERR_FORMAT;
 }
 
@@ -588,10 +603,13 @@ static void look_for_moved(struct tft_collector *c, const struct source *source,
         if (!tft_time_is_moved(text_of(source, fields, source->times[i])))
             continue;
         c->has_moved = 1;
+        const struct halay_error_place place = cell_of(c, source, source->times[i]);
+        char where[HALAY_ERROR_PLACE_MAX];
+        halay_error_place_print(&place, where, sizeof where);
         halay_warning(c->log,
-                      "%s, column '%s': times have an offset from UTC; without a zone (--zone, 'zone') their calendar "
-                      "and the times of forecasts are UTC's",
-                      place_of(c, source).text, column_name(source, source->times[i]));
+                      "%s: times have an offset from UTC; without a zone (--zone, 'zone') their calendar and the times "
+                      "of forecasts are UTC's",
+                      where);
     }
 }
 
@@ -653,13 +671,9 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
     return status ? status : give_row(c, source->entity, &row, values, outside);
 }
 
-struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line)
+struct halay_error_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line)
 {
-    struct tft_place place;
-
-    snprintf(place.text, sizeof place.text, c->frame ? "%.500s, row %zu" : "file '%.500s', row %zu",
-             c->paths->list[file], line);
-    return place;
+    return (struct halay_error_place){ .subject = c->paths->list[file], .row = line, .rank = -1, .is_file = !c->frame };
 }
 
 static enum halay_status open_frame(struct tft_collector *c, struct source *source)

@@ -157,10 +157,18 @@ static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
     *last = sums && tft_period_add(&step, series_time(g, *last), 1) < next ? tft_period_add(every, end, -1) : end;
 }
 
+static const char *print_place(const struct grid *g, const struct tft_row *row, char text[HALAY_ERROR_PLACE_MAX])
+{
+    const struct halay_error_place place = tft_rows_place(g->c, row->file, row->line);
+
+    halay_error_place_print(&place, text, HALAY_ERROR_PLACE_MAX);
+    return text;
+}
+
 static enum halay_status too_wide(const struct grid *g, uint64_t steps)
 {
     const struct tft_row *from = &g->e->rows[g->order[0]], *to = from;
-    char before[40], after[40];
+    char before[40], after[40], place_before[HALAY_ERROR_PLACE_MAX], place_after[HALAY_ERROR_PLACE_MAX];
 
     for (size_t i = 1; i < g->e->count; i++) {
         const struct tft_row *a = &g->e->rows[g->order[i - 1]], *b = &g->e->rows[g->order[i]];
@@ -174,9 +182,8 @@ static enum halay_status too_wide(const struct grid *g, uint64_t steps)
     halay_error(g->c->log,
                 "'%s' has %zu rows where its first and last moment leave room for %llu: are 'every' and the times "
                 "right? The widest gap is from %s (%s) to %s (%s)",
-                g->series->id, g->e->count, (unsigned long long)steps, before,
-                tft_rows_place(g->c, from->file, from->line).text, after,
-                tft_rows_place(g->c, to->file, to->line).text);
+                g->series->id, g->e->count, (unsigned long long)steps, before, print_place(g, from, place_before),
+                after, print_place(g, to, place_after));
     return HALAY_ERR_FORMAT;
 }
 
@@ -242,13 +249,14 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
     const int is_weekend = kind == TFT_PERIOD_BUSINESS_DAYS && date.day_of_week >= 5;
     tft_schema_print_row_time(g->c->schema, odd->time, moment, sizeof moment);
     tft_schema_print_row_time(g->c->schema, is_first ? row->time : g->series->start, start, sizeof start);
-    halay_error(g->c->log, "%s: %s is not a whole number of steps %s %s of '%s', %s; %s",
-                tft_rows_place(g->c, odd->file, odd->line).text, moment, is_first ? "before" : "after",
-                is_first ? "the next moment" : "the first moment", g->series->id, start,
-                is_weekend ? "it is on a weekend, which business days leave out: set 'every: 1d' in the schema"
-                : kind == TFT_PERIOD_HOURS
-                    ? "the hours of 'every' leave it out: set 'every' without hours, or with others, in the schema"
-                    : "'resample' combines rows of a step");
+    const struct halay_error_place place = tft_rows_place(g->c, odd->file, odd->line);
+    halay_error_at(g->c->log, &place, "%s is not a whole number of steps %s %s of '%s', %s; %s", moment,
+                   is_first ? "before" : "after", is_first ? "the next moment" : "the first moment", g->series->id,
+                   start,
+                   is_weekend ? "it is on a weekend, which business days leave out: set 'every: 1d' in the schema"
+                   : kind == TFT_PERIOD_HOURS
+                       ? "the hours of 'every' leave it out: set 'every' without hours, or with others, in the schema"
+                       : "'resample' combines rows of a step");
     return HALAY_ERR_FORMAT;
 }
 
@@ -265,12 +273,13 @@ static int may_be_autumn(const struct grid *g, int64_t time)
 
 static enum halay_status doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
 {
-    char moment[40];
+    const struct halay_error_place place = tft_rows_place(g->c, b->file, b->line);
+    char moment[40], first[HALAY_ERROR_PLACE_MAX];
 
     tft_schema_print_row_time(g->c->schema, a->time, moment, sizeof moment);
-    halay_error(
-        g->c->log, "%s: '%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one",
-        tft_rows_place(g->c, b->file, b->line).text, g->series->id, moment, tft_rows_place(g->c, a->file, a->line).text,
+    halay_error_at(
+        g->c->log, &place, "'%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one",
+        g->series->id, moment, print_place(g, a, first),
         may_be_autumn(g, a->time) ? "if a clock was set back, say by which zone it goes (--zone, 'zone'); else " : "");
     return HALAY_ERR_FORMAT;
 }
@@ -493,14 +502,15 @@ static enum halay_status lay_out(struct grid *g)
 static enum halay_status cannot_fill(const struct grid *g, const struct tft_input *input, size_t row, const char *why)
 {
     const struct tft_row *line = g->line[row];
-    char moment[40], where[600] = "no row of any file";
+    const struct halay_error_place place =
+        line ? tft_rows_place(g->c, line->file, line->line)
+             : (struct halay_error_place){ .subject = "no row of any file", .rank = -1 };
+    char moment[40];
 
     tft_schema_print_time(g->c->schema, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment,
                           sizeof moment);
-    if (line)
-        snprintf(where, sizeof where, "%s", tft_rows_place(g->c, line->file, line->line).text);
-    halay_error(g->c->log, "%s: '%s' has no value for input '%s' (column '%s') at %s; %s", where, g->series->id,
-                input->name, input->column, moment, why);
+    halay_error_at(g->c->log, &place, "'%s' has no value for input '%s' (column '%s') at %s; %s", g->series->id,
+                   input->name, input->column, moment, why);
     return HALAY_ERR_FORMAT;
 }
 

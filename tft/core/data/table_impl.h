@@ -56,11 +56,8 @@ struct tft_collector {
     int future;              /* only known inputs are read; other columns may be absent */
 };
 
-/* "file 'x.csv', row 7", for messages. */
-struct tft_place {
-    char text[600];
-};
-struct tft_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line);
+/* Where a row is, for errors; borrowed from the collector. */
+struct halay_error_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line);
 
 /* So many rows have been worked on. */
 void tft_rows_worked(struct tft_collector *c, size_t rows);

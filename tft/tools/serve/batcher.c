@@ -77,7 +77,7 @@ static int answer_failed(const struct serve_waiting *w, const struct halay_tft_q
     const struct halay_tft_query *q = &queries[failed];
     struct serve_error error;
 
-    serve_error_of_text(&w->request, failed, q->error ? q->error : "", &error);
+    serve_error_of_query(&w->request, failed, q, &error);
     if (q->status == HALAY_ERR_NO_MEMORY)
         error.code = 503;
     else if (q->status == HALAY_ERR_SYSTEM)

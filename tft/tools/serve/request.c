@@ -152,40 +152,24 @@ static int no_memory(struct serve_error *error)
     return 0;
 }
 
-/* Returns the rest of a text after its beginning; NULL if it begins otherwise. */
-static const char *skip_beginning(const char *text, const char *begin)
+/* The subject's row and column are the request's if the subject is one of its tables. */
+void serve_error_of_query(const struct serve_request *r, size_t instance, const struct halay_tft_query *q,
+                          struct serve_error *error)
 {
-    const size_t length = strlen(begin);
-
-    return text && !strncmp(text, begin, length) ? text + length : NULL;
-}
-
-/* "TABLE, row 7, column 'load': ..." as the library says it, of a table by its name; what else looks like that is a
- * part of the request. */
-void serve_error_of_text(const struct serve_request *r, size_t instance, const char *text, struct serve_error *error)
-{
-    const struct halay_tft_table *table = &r->instances[instance].table;
-    const char *at = r->form == SERVE_CSV
-                         ? skip_beginning(skip_beginning(skip_beginning(text, "file '"), table->name), "'")
-                         : skip_beginning(text, table->name ? table->name : "table");
-    const int is_future = !at && r->form != SERVE_CSV && (at = skip_beginning(text, "the future's table"));
-    size_t row = 0;
+    const char *name = r->instances[instance].table.name, *text = q->error ? q->error : "";
+    const char *subject = q->subject ? q->subject : "";
+    const int is_table = !strncmp(subject, name ? name : "table", HALAY_ERROR_SUBJECT_MAX - 1);
+    const int is_future = !is_table && r->form != SERVE_CSV && !strcmp(subject, "the future's table");
     char field[SERVE_FIELD] = "";
 
     if (r->form != SERVE_CSV)
         snprintf(field, sizeof field, "instances[%zu]", instance);
-    if (skip_beginning(at, ", row ")) {
-        char *end;
-        row = strtoul(skip_beginning(at, ", row "), &end, 10);
-        at = end;
-    }
-    const char *column = skip_beginning(at, ", column '"), *end = column ? strstr(column, "': ") : NULL;
-    if (end) {
+    if (q->column && (is_table || is_future)) {
         const size_t used = strlen(field);
         const char *part = is_future ? ".future." : used ? ".columns." : "";
-        snprintf(field + used, sizeof field - used, "%s%.*s", part, (int)(end - column), column);
+        snprintf(field + used, sizeof field - used, "%s%s", part, q->column);
     }
-    refuse(error, field, row, "%s", text);
+    refuse(error, field, is_table || is_future ? q->row : 0, "%s", text);
 }
 
 /* A text that may be cut, of SERVE_REASON bytes at most. */

@@ -83,9 +83,9 @@ void serve_request_fini(struct serve_request *request);
 /* Returns nonzero if two requests have the same options. */
 int serve_options_equal(const struct serve_options *a, const struct serve_options *b);
 
-/* An error of the library's about an instance: its text says where. */
-void serve_error_of_text(const struct serve_request *request, size_t instance, const char *text,
-                         struct serve_error *error);
+/* The error of a query about an instance. */
+void serve_error_of_query(const struct serve_request *request, size_t instance, const struct halay_tft_query *query,
+                          struct serve_error *error);
 /* {"error": {"reason": .., "field": .., "row": ..}}: to be freed; NULL: no memory. */
 char *serve_error_json(const struct serve_error *error);
 
