@@ -7,7 +7,7 @@
 #include "base/document.h"
 #include "base/number_text.h"
 #include "tft/core/data/paths.h"
-#include "tft/core/run/lines.h"
+#include "tft/core/run/tracks.h"
 #include "tft/core/train/trainer.h"
 #include <errno.h>
 #include <inttypes.h>
