@@ -40,10 +40,10 @@ enum { TFT_BASELINES_MAX = 2 * TFT_SEASONS_MAX + 4 };
 size_t tft_baselines_of(const struct tft_schema *schema, struct tft_baseline all[TFT_BASELINES_MAX]);
 /* The most rows before an origin that they see. */
 size_t tft_baselines_rows(const struct tft_schema *schema);
-/* What to call one. */
+/* Prints a baseline's title. */
 void tft_baseline_title(const struct tft_baseline *baseline, char *text, size_t size);
 
-/* What a target was before an origin. */
+/* The past of a target before an origin. */
 struct tft_history {
     size_t season; /* the schema's first */
     size_t max;    /* rows that there is room for */

@@ -41,7 +41,7 @@ struct tft_gather {
 /* A tft_fill; arg is a struct tft_gather. Fills inputs, targets, weights and lengths. */
 enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch);
 
-/* What a window, which is that at a position, has in place of the data's values (tft/core/kernels/kernels.h): there is
+/* Finds what the window at a position has in place of the data's values (tft/core/kernels/kernels.h): there is
  * room for one for each real and category, static ones included. Returns how many there are. */
 size_t tft_gather_patches(const struct tft_gather *gather, const struct tft_window *window, uint64_t position,
                           struct window_patch *patches);

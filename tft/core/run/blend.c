@@ -79,7 +79,7 @@ void tft_blend_fini(struct tft_blend *b)
 
 /* ---- fit ---- */
 
-/* What baselines were off by in training windows, of one target. */
+/* The errors of baselines in training windows, of one target. */
 struct fit {
     const struct tft_windows *windows;
     const struct tft_list *quantiles;

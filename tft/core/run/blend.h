@@ -39,14 +39,14 @@ struct tft_blend {
  * blended. */
 enum halay_status tft_blend_fit(struct halay_log *log, const struct tft_windows *windows,
                                 const struct tft_list *quantiles, struct tft_blend *blend);
-/* As a run's description holds them: a new reference; NULL if there is no memory. */
+/* As a run's description holds them: a new reference; NULL without memory. */
 json_t *tft_blend_json(const struct tft_blend *blend);
 /* Read that. HALAY_ERR_FORMAT (not logged) if it does not fit. Nothing is held on error, or if no target is blended. */
 enum halay_status tft_blend_read(const json_t *json, const struct tft_schema *schema, size_t quantile_count,
                                  struct tft_blend *blend);
 void tft_blend_fini(struct tft_blend *blend);
 
-/* Weights as the file of the best parameters has them: to be freed; NULL if there is no memory. */
+/* Weights as the file of the best parameters has them: to be freed; NULL without memory. */
 char *tft_blend_weights_text(const struct tft_blend *blend);
 /* Read that; NULL: leave them as they are. HALAY_ERR_FORMAT (not logged) if it does not fit. */
 enum halay_status tft_blend_weights_read(const char *text, struct tft_blend *blend);
@@ -59,7 +59,7 @@ const double *tft_blend_errors_at(const struct tft_blend *blend, size_t target, 
 int tft_blend_is_model(const struct tft_blend *blend);
 /* Returns nonzero if the target is blended. */
 int tft_blend_has(const struct tft_blend *blend, const struct tft_schema *schema, size_t target);
-/* What a target's forecast is made of, in a sentence. */
+/* Describes in a sentence what a target's forecast is made of. */
 void tft_blend_describe(const struct tft_blend *blend, const struct tft_schema *schema, size_t target, char *text,
                         size_t size);
 

@@ -327,7 +327,7 @@ enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const js
                       block_names[block]);
 }
 
-static void replace(json_t **held, json_t *value)
+static void replace_json(json_t **held, json_t *value)
 {
     json_incref(value);
     json_decref(*held);
@@ -343,8 +343,8 @@ enum halay_status tft_checkpoints_resume(struct tft_checkpoints *c, const json_t
     if (status)
         return status;
     *step = entry ? (long long)json_integer_value(json_object_get(entry, "step")) : -1;
-    replace(&c->best, entry);
-    replace(&c->files, json_object_get(manifest, "files"));
+    replace_json(&c->best, entry);
+    replace_json(&c->files, json_object_get(manifest, "files"));
     return HALAY_OK;
 }
 
@@ -472,7 +472,7 @@ static int is_in_manifests(const struct tft_checkpoints *c, const uint64_t *step
 }
 
 /* Deletes old checkpoints. What cannot be deleted does no harm. */
-static void prune(const struct tft_checkpoints *c)
+static void prune_old(const struct tft_checkpoints *c)
 {
     uint64_t *steps;
     size_t count;
@@ -506,8 +506,8 @@ enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *
         if (blocks[block])
             status = save_block(c, state->step, (enum tft_checkpoint_block)block, table, blocks[block], files);
     if (!status && !(status = save_manifest(c, run, state, files))) {
-        replace(&c->files, files);
-        prune(c);
+        replace_json(&c->files, files);
+        prune_old(c);
     }
     if (status == HALAY_ERR_NO_MEMORY)
         halay_error(c->log, "no memory for the checkpoint of step %" PRIu64, state->step);
@@ -517,7 +517,7 @@ enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *
 
 void tft_checkpoints_set_best(struct tft_checkpoints *c, enum tft_checkpoint_block block)
 {
-    replace(&c->best, find_block(c->files, block));
+    replace_json(&c->best, find_block(c->files, block));
 }
 
 void tft_checkpoints_fini(struct tft_checkpoints *c)

@@ -25,7 +25,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-/* Where training stands: plain numbers, so that rank 0 can send them as they are. */
+/* The state of a training: plain numbers, so that rank 0 can send them as they are. */
 struct tft_training_state {
     uint64_t step, samples;   /* done since the beginning */
     uint64_t epoch, position; /* of the next window: epoch from 0, position in its order */
@@ -40,7 +40,7 @@ struct tft_training_state {
     int32_t pending; /* this step's evaluation is still due */
 };
 
-/* What a file holds. */
+/* Contents of a file. */
 enum tft_checkpoint_block {
     TFT_CHECKPOINT_PARAMS,
     TFT_CHECKPOINT_MOMENT1,
@@ -64,13 +64,13 @@ enum halay_status tft_checkpoints_init(struct halay_log *log, const char *folder
 /* Removes the stage. */
 void tft_checkpoints_fini(struct tft_checkpoints *c);
 
-/* Is there a manifest? */
+/* Returns nonzero if there is a manifest. */
 int tft_checkpoints_has_any(const struct tft_checkpoints *c);
 
-/* The newest good checkpoint: its manifest as a new reference, NULL if there is no checkpoint at all. A damaged one is
+/* The newest good checkpoint: its manifest as a new reference, NULL without any checkpoint. A damaged one is
  * a warning, and the one before it is tried; HALAY_ERR_FORMAT if all are damaged. */
 enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t **manifest);
-/* What that manifest says. run: borrowed from it. HALAY_ERR_UNSUPPORTED: each rank wrote a file of its own, as older
+/* Reads a manifest's state. run: borrowed from it. HALAY_ERR_UNSUPPORTED: each rank wrote a file of its own, as older
  * versions could. */
 enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const json_t *manifest, const json_t **run,
                                         struct tft_training_state *state);

@@ -22,8 +22,8 @@ struct tft_stop {
 void tft_stop_ask(struct tft_stop *stop, int reason);
 /* Returns the reason, 0 if there is none or stop is NULL. From any thread. */
 int tft_stop_asked(const struct tft_stop *stop);
-/* What one rank was asked counts for all. *reason: the largest, the same on all ranks; 0: none. Blocks until all ranks
- * have called it. */
+/* Shares what one rank was asked: it counts for all. *reason: the largest, the same on all ranks; 0: none. Blocks until
+ * all ranks have called it. */
 enum halay_status tft_stop_share(struct halay_context *ctx, struct tft_stop *stop, int *reason);
 
 /* Returns HALAY_OK only if every rank's status is that: otherwise the rank's own error, or HALAY_ERR_PEER where another

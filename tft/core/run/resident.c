@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a call brings to the device lies in one area, here and there, so that it is one copy:
+ * A call brings one area to the device, here and there, so that it is one copy:
  *
  *     scaled_by (reals) | places (B) | patches
  */

@@ -63,25 +63,25 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
  * forecasts depend on one (HALAY_ERR_UNSUPPORTED). */
 enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
                                           struct tft_run_config *config);
-/* Do the values fit together? A loss that forecasts one number gets its one quantile if none was given. */
+/* Checks that the values fit together. A loss that forecasts one number gets its one quantile if none was given. */
 enum halay_status tft_run_config_check(struct halay_log *log, struct tft_run_config *config);
 
-/* All keys with their values; NULL if there is no memory. A document that take reads. */
+/* All keys with their values; NULL without memory. A document that take reads. */
 json_t *tft_run_config_json(const struct tft_run_config *config);
 
-/* The numbers as a new reference; NULL if there is no memory. */
+/* The numbers as a new reference; NULL without memory. */
 json_t *tft_numbers_json(const double *values, size_t count);
 json_t *tft_list_json(const struct tft_list *list);
 
 /* The keys that identify a run: a new reference without those that may change when it resumes (its length, threads,
- * checkpoints). NULL if there is no memory. */
+ * checkpoints). NULL without memory. */
 json_t *tft_run_config_identity(const json_t *config);
-/* Can a run that began with the keys of `before` (where: for messages) resume with config? HALAY_ERR_CONFIG names the
- * key. */
+/* Checks that a run that began with the keys of `before` (where: for messages) can resume with config. HALAY_ERR_CONFIG
+ * names the key. */
 enum halay_status tft_run_config_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                               const struct tft_run_config *config);
 
-/* What keys there are: what halay_tft_keys gives. A new reference; NULL if there is no memory. */
+/* Describes all keys, as halay_tft_keys gives them. A new reference; NULL without memory. */
 json_t *tft_run_config_keys(void);
 
 #endif

@@ -35,7 +35,7 @@ static const char *instruction_set(void)
 #endif
 }
 
-/* Describes what of the machine the bits of a training depend on; NULL if there is no memory. */
+/* Describes what of the machine the bits of a training depend on; NULL without memory. */
 static json_t *describe_machine(const struct tft_run_config *config)
 {
     static const char *const means[] = {

@@ -73,10 +73,11 @@ struct tft_run {
     int is_checkpoint;            /* its training has not chosen the blend's weights */
 };
 
-/* What run.json holds: a new reference; NULL if there is no memory (logged). */
+/* Describes a run, as run.json holds it: a new reference; NULL without memory (logged). */
 json_t *tft_run_describe(struct halay_log *log, const struct tft_run_config *config, const struct tft_schema *schema,
                          const struct tft_encoding *encoding);
-/* Can the run that `before` describes (where: for messages) resume with this configuration and these data? What their
+/* Checks that the run that `before` describes (where: for messages) can resume with this configuration and these data.
+ * What their
  * schema leaves to training is chosen as the run did, here and in tft_run_check_data. */
 enum halay_status tft_run_check_resume(struct halay_log *log, const char *where, const json_t *before,
                                        const struct tft_run_config *config, struct tft_data *data);
@@ -122,16 +123,16 @@ enum halay_status tft_run_load_shared(struct halay_log *log, struct halay_contex
 enum halay_status tft_share_members(struct halay_context *ctx, const struct tft_param_table *table,
                                     struct tft_members *members);
 
-/* What forecasts times that no row of the training's data has. Scores of these data are those of run->params: the other
- * weights have seen the rows. */
+/* Returns the weights that forecast times that no row of the training's data has. Scores of these data are those of
+ * run->params: the other weights have seen the rows. */
 static inline const float *tft_run_future_params(const struct tft_run *run)
 {
     return run->refit ? run->refit : run->params;
 }
-/* The CRC-32 that stands for parameters, in hexadecimal digits. */
+/* Prints the CRC-32 of parameters, in hexadecimal digits. */
 void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16]);
 
-/* Were these data prepared by the run's schema and scalers? Logs what differs. */
+/* Checks that these data were prepared by the run's schema and scalers. Logs what differs. */
 enum halay_status tft_run_check_data(struct halay_log *log, const struct tft_run *run, const char *path,
                                      struct tft_data *data);
 

@@ -106,7 +106,7 @@ int tft_run_length_is_short(uint64_t steps, size_t width)
     return width > WIDTH_LEAST && steps < STEPS_A_COLUMN * (uint64_t)width;
 }
 
-/* The step by which the rate goes, out of so many: the one made, or the one due by the clock if that is ahead. */
+/* The step by which the rate goes, out of `steps`: the one made, or the one due by the clock if that is ahead. */
 static uint64_t schedule_step(const struct tft_limits *limits, const struct tft_run_length *length,
                               const struct tft_moment *now, uint64_t steps)
 {
@@ -150,7 +150,7 @@ double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint6
 }
 
 /* Smoothed losses. Returns how many there are before they diverge. */
-static size_t smooth(enum tft_loss kind, const double *losses, size_t steps, double *smoothed)
+static size_t smooth_losses(enum tft_loss kind, const double *losses, size_t steps, double *smoothed)
 {
     const double smoothing = 0.9, too_much = 4;
     double sum = 0, weight = 0, lowest = INFINITY;
@@ -187,7 +187,7 @@ double tft_learning_rate_suggest(enum tft_loss kind, const double *rates, const 
 {
     double smoothed[TFT_RATE_FINDER_STEPS], steepest = 0, rate = 0;
     size_t lowest = 0,
-           good = smooth(kind, losses, steps < TFT_RATE_FINDER_STEPS ? steps : TFT_RATE_FINDER_STEPS, smoothed);
+           good = smooth_losses(kind, losses, steps < TFT_RATE_FINDER_STEPS ? steps : TFT_RATE_FINDER_STEPS, smoothed);
 
     for (size_t i = 1; i + 1 < good; i++) {
         double slope = slope_at(rates, smoothed, good, i);

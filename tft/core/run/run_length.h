@@ -10,7 +10,7 @@
  * its share of the steps, and the rate follows the time: the limit of time then stops the run at a rate that has
  * fallen.
  *
- * Pure: all ranks are told the same seconds and find the same rate.
+ * Pure: all ranks get the same seconds and find the same rate.
  */
 #ifndef HALAY_TFT_RUN_LENGTH_H
 #define HALAY_TFT_RUN_LENGTH_H
@@ -28,13 +28,13 @@ struct tft_limits {
     double reserved; /* of these, for what follows the last step */
 };
 
-/* Where a run stands. */
+/* A moment of a run. */
 struct tft_moment {
     uint64_t step;  /* steps done */
     double seconds; /* they took */
 };
 
-/* What a checkpoint keeps of it; all 0 without a limit of time. */
+/* The part that a checkpoint keeps; all 0 without a limit of time. */
 struct tft_run_length {
     struct tft_moment began; /* the pace is measured from here; step 0: not yet */
     uint64_t steps;          /* for which there is time; 0: not fixed yet */
@@ -54,10 +54,11 @@ int tft_run_length_is_over(const struct tft_limits *limits, const struct tft_run
 uint64_t tft_run_length_part(const struct tft_limits *limits, const struct tft_run_length *length);
 /* Steps of a run that nothing else limits: eight times all windows, but 500 to 10,000 steps. */
 uint64_t tft_run_length_suited(size_t windows, size_t batch);
-/* How many models share a training of this many seconds: three where an epoch has few steps, since there the seed
- * matters most; two from ten minutes on; one otherwise. */
+/* Returns the number of models that share a training of this many seconds: three where an epoch has few steps, since
+ * there the seed matters most; two from ten minutes on; one otherwise. */
 size_t tft_run_length_members(double seconds, size_t windows, size_t batch);
-/* Returns nonzero if a model of this width learns less in so many steps than one of half of it in the same time. */
+/* Returns nonzero if a model of this width learns less in this number of steps than one of half of it in the same
+ * time. */
 int tft_run_length_is_short(uint64_t steps, size_t width);
 /* The rate of the next step. */
 double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run_length *length,
@@ -70,7 +71,7 @@ double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run
 /*
  * The rate of a step (from 0) of `total`.
  *   warmup   rises linearly over the first twentieth of the steps, then stays
- *   cosine   rises likewise, then falls along half a cosine to 0 at the end
+ *   cosine   rises as warmup does, then falls along half a cosine to 0 at the end
  */
 double tft_learning_rate_at(enum tft_lr_schedule schedule, double highest, uint64_t step, uint64_t total);
 

@@ -7,7 +7,7 @@
 
 /* A part whose loss is at most this much above the lowest is as good as the best. */
 static const double close_by = .03;
-/* Of the mean unit: what is added to a window's, so that no flat past counts for all others. */
+/* The part of the mean unit that is added to a window's, so that no flat past counts for all others. */
 static const double unit_min = .1;
 
 /* Parts of a mean; windows that count as much as what was before. */

@@ -12,10 +12,10 @@
  * but windows and chunk. */
 enum halay_status tft_calibrate(const struct tft_forecaster *forecaster, const struct tft_data *data,
                                 const struct tft_list *quantiles, size_t most, json_t **document);
-/* How many factors a calibration has for all entities; 0: its windows are too few. */
+/* Returns how many factors a calibration has for all entities; 0: its windows are too few. */
 size_t tft_calibrate_found(const json_t *document);
-/* What it found, in a sentence: how many entities have factors of their own, and what is missing. windows: what they
- * are called. */
+/* Describes the calibration in a sentence: how many entities have factors of their own, and what is missing. windows:
+ * what they are called. */
 void tft_calibrate_describe(const json_t *document, const struct tft_data *data, const char *windows, char *text,
                             size_t size);
 

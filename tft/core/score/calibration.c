@@ -119,7 +119,7 @@ void tft_bands_widen(const struct tft_band *bands, size_t band_count, const doub
 
 /* ---- save ---- */
 
-/* The CRC-32 that stands for what makes the forecasts. */
+/* Prints the CRC-32 of what makes the forecasts: parameters, members and blend. */
 static void print_crc(const struct tft_param_table *table, const float *params, const struct tft_members *members,
                       const struct tft_blend *blend, char text[16])
 {

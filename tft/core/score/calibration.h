@@ -25,7 +25,7 @@
  * quantile regression, with errors relative to the width).
  *
  * A band is a central interval of two quantiles, or, where a quantile has no partner, its one side: from it to the
- * median. The median stays. The score of a value y is how far it lies outside, in widths, negative inside:
+ * median. The median stays. The score of a value y is how far it is outside, in widths, negative inside:
  *
  *     score = max(low - y, y - high) / (high - low)
  *
@@ -58,7 +58,7 @@ struct tft_band {
 /* The bands of ascending quantiles, then the same for flat forecasts; how many in all. */
 size_t tft_bands_of(const double *quantiles, size_t count, struct tft_band bands[TFT_BANDS_MAX]);
 
-/* Is a forecast, p (quantiles) in order, of the band's kind? */
+/* Returns nonzero if a forecast, p (quantiles) in order, is of the band's kind. */
 int tft_band_applies(const struct tft_band *band, const double *p);
 
 /* The score of a value; p: (quantiles), in order. NAN for a band that does not apply, or of what is not finite. */
@@ -67,7 +67,7 @@ double tft_band_score(const struct tft_band *band, const double *p, double y);
 /* The factor of scores, which it puts in order; those that are NAN must have been left out. NAN: they are too few. */
 double tft_conformal_factor(double *scores, size_t count, double level);
 
-/* What is kept of a factor that this many validation windows gave. */
+/* Returns the part that is kept of a factor that this many validation windows gave. */
 double tft_conformal_kept(double factor, size_t count);
 
 /* The least factor, at which the ends meet. */
@@ -91,17 +91,17 @@ struct tft_calibration {
     struct halay_region memory; /* owned: of these */
 };
 
-/* Where an entity's factors come from. */
+/* The sources of an entity's factors. */
 enum tft_calibrated_by { TFT_BY_RECENT, TFT_BY_ENTITY, TFT_BY_HORIZON, TFT_BY_NOTHING, TFT_CALIBRATED_BY_COUNT };
 
-/* What the file holds: a new reference; NULL if there is no memory. document: its keys quantiles, windows and targets
+/* Makes the file's contents: a new reference; NULL without memory. document: its keys quantiles, windows and targets
  * (tft_calibrate), to which what identifies the parameters is added. */
 json_t *tft_calibration_json(const struct tft_param_table *table, const float *params,
                              const struct tft_members *members, const struct tft_blend *blend, long long step,
                              json_t *document);
 /* Write it into a folder. whole: NULL is an error. */
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole);
-/* What the folder's file holds: a new reference, NULL if there is none. */
+/* Reads the folder's file: a new reference, NULL without one. */
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document);
 /* The same; HALAY_ERR_ARGUMENT (logged) if there is none. */
 enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document);
@@ -160,7 +160,7 @@ void tft_calibrator_fini(struct tft_calibrator *calibrator);
 /* Calibrate the forecast of a window in place, p: (D, O, Q), scaled; then note it. An entity's windows must come in
  * order of origin. */
 enum halay_status tft_calibrator_apply(struct tft_calibrator *calibrator, const struct tft_window *window, float *p);
-/* Only note it, as rolling does: (D, O, Q) as the model says. */
+/* Only note it, as rolling does: (D, O, Q) as the model forecasts. */
 enum halay_status tft_calibrator_note(struct tft_calibrator *calibrator, const struct tft_window *window,
                                       const float *p);
 
@@ -169,7 +169,8 @@ enum halay_status tft_calibrator_note(struct tft_calibrator *calibrator, const s
 void tft_calibration_scores(const struct tft_calibration *calibration, const struct tft_data *data,
                             const struct tft_window *window, const float *p, float *scores);
 
-/* Where the factors came from, as shares: {"recent": .., "entity": .., "horizon": .., "none": ..}; NULL: no memory. */
+/* Returns the sources of the factors, as shares: {"recent": .., "entity": .., "horizon": .., "none": ..}; NULL: no
+ * memory. */
 json_t *tft_calibrator_json(const struct tft_calibrator *calibrator);
 /* The same in words: "60 windows of the entity: 97 %, ...". */
 void tft_calibrator_describe(const json_t *shares, char *text, size_t size);

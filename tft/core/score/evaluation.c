@@ -217,7 +217,7 @@ static void put_best(const struct tft_evaluation *a, size_t target, json_t *scor
     json_object_set_new(scores, "no_better_than_naive", json_string(text));
 }
 
-/* Returns all scores of a target; NULL if there is no memory. */
+/* Returns all scores of a target; NULL without memory. */
 static json_t *target_json(const struct tft_evaluation *a, size_t target)
 {
     const size_t O = a->data->schema.target_count;

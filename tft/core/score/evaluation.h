@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation: what `evaluate` and `backtest` report of a model's forecasts, or of several models' in turn: the scores
+ * Evaluation: what `evaluate` and `backtest` report of a model's forecasts, or of several models': the scores
  * of each target, beside those of the naive forecasts (tft_naive_seasons) of the same values, and how they compare with
  * the best of them.
  */
@@ -42,7 +42,7 @@ enum halay_status tft_evaluation_add(struct tft_evaluation *evaluation, struct t
 enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
                                       const struct tft_list *quantiles, struct tft_naive_best *best);
 
-/* All scores, of the only target or of each under "targets": a new reference; NULL if there is no memory. */
+/* All scores, of the only target or of each under "targets": a new reference; NULL without memory. */
 json_t *tft_evaluation_json(const struct tft_evaluation *evaluation);
 
 #endif

@@ -15,7 +15,7 @@ struct share {
     struct tft_gather gather;
     float *out;                     /* borrowed: (windows of the share, all) */
     tft_forecast_look look;         /* NULL: none */
-    size_t D, O, P, Q, values, all; /* values: D O Q; all: with the numbers behind them */
+    size_t D, O, P, Q, values, all; /* values: D O Q; all: with the numbers after them */
 };
 
 size_t tft_forecast_granules(const struct tft_model *model)

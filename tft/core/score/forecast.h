@@ -29,14 +29,14 @@ typedef void (*tft_forecast_look)(void *arg, const struct tft_forecast_granule *
 struct tft_forecaster {
     struct halay_log *log;     /* borrowed, as all pointers of the first group */
     struct halay_context *ctx; /* NULL: this process alone */
-    struct tft_stop *stop;     /* NULL: nobody asks it to stop */
+    struct tft_stop *stop;     /* NULL: it is not asked to stop */
     const struct tft_model *model;
     struct tft_workers *workers;
     struct tft_gather gather; /* which windows */
     const float *params;
     const struct tft_members *members; /* whose quantiles are averaged with those of params; NULL: none */
     const struct tft_blend *blend;     /* NULL: not blended */
-    struct tft_calibrator *calibrator; /* NULL: forecasts are as the model says */
+    struct tft_calibrator *calibrator; /* NULL: forecasts stay as the model makes them */
     tft_forecast_look look;            /* of params' granules alone; NULL: none */
     void *look_arg;
     void (*between)(void *arg); /* NULL: none; called on the caller's thread between two chunks, of which none is left
@@ -51,11 +51,11 @@ struct tft_forecaster {
 };
 
 /* Called on the caller's thread with each window's forecast, in order: p is (D, O, Q), scaled as
- * tft_data_target_scaler says, and then (more). */
+ * tft_data_target_scaler has it, and then (more). */
 typedef enum halay_status (*tft_forecast_take)(void *arg, size_t position, const struct tft_window *window,
                                                const float *p);
 
-/* A distribution's loss, of p as `take` gets it: that of all windows of a granule comes with the granule's first one.
+/* A distribution's loss, of p as `take` gets it: that of all windows of a granule is with the granule's first one.
  * It is the model's (the mean of its members'), whatever is done with its forecasts. 0 of other losses, which follow
  * from forecasts. */
 double tft_forecast_loss(const struct tft_forecaster *forecaster, const float *p);

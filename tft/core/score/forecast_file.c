@@ -30,7 +30,7 @@ static size_t written_count(const struct tft_forecast_file *f)
 }
 
 /* The number of the i-th quantile that is written. */
-static size_t written(const struct tft_forecast_file *f, size_t i)
+static size_t written_at(const struct tft_forecast_file *f, size_t i)
 {
     return f->chosen ? f->chosen[i] : i;
 }
@@ -44,7 +44,7 @@ static const char *target_name(const struct tft_schema *s, size_t target)
     return s->inputs[s->targets[target]].name;
 }
 
-/* Is it the table's own name of ids, times or a target? */
+/* Returns nonzero if it is the table's own name of ids, times or a target. */
 static int is_named(const struct tft_schema *s, const char *name)
 {
     int found = (s->id_column && !strcmp(name, s->id_column)) ||
@@ -79,7 +79,7 @@ static const char *quantile_column(const struct tft_forecast_file *f, size_t tar
     const struct tft_schema *s = &f->data->schema;
     char base[NAME_SIZE];
 
-    halay_snprintf(base, sizeof base, "%s_%g", target_name(s, target), f->quantiles->values[written(f, i)]);
+    halay_snprintf(base, sizeof base, "%s_%g", target_name(s, target), f->quantiles->values[written_at(f, i)]);
     return own_name(s, base, name);
 }
 
@@ -132,7 +132,7 @@ struct row {
 };
 
 /* The forecast of a target in its unit; how many digits it has. */
-static int unscale(const struct tft_forecast_file *f, const struct row *r, size_t target, double *p)
+static int unscale_row(const struct tft_forecast_file *f, const struct row *r, size_t target, double *p)
 {
     const size_t Q = f->quantiles->count;
     const struct tft_scaler *scaler = tft_data_target_scaler(f->data, r->window->entity, target);
@@ -142,7 +142,7 @@ static int unscale(const struct tft_forecast_file *f, const struct row *r, size_
     return digits_of(scaler, p, Q);
 }
 
-/* What was measured; NULL: nothing. */
+/* Returns what was measured; NULL: nothing. */
 static const double *actual_of(const struct tft_forecast_file *f, const struct row *r, size_t target)
 {
     const size_t at = (r->window->origin + r->h) * f->data->schema.target_count + target;
@@ -164,12 +164,12 @@ static void write_json(const struct tft_forecast_file *f, const struct row *r)
     for (size_t o = 0; o < s->target_count; o++) {
         const double *actual = actual_of(f, r, o);
         double p[TFT_SCORE_QUANTILES_MAX];
-        int digits = unscale(f, r, o, p);
+        int digits = unscale_row(f, r, o, p);
         most = digits > most ? digits : most;
         if (f->backtest)
             json_object_set_new(row, target_name(s, o), actual ? json_real(*actual) : json_null());
         for (size_t i = 0; i < written_count(f); i++)
-            json_object_set_new(row, quantile_column(f, o, i, name), json_real(p[written(f, i)]));
+            json_object_set_new(row, quantile_column(f, o, i, name), json_real(p[written_at(f, i)]));
     }
     if (f->backtest)
         json_object_set_new(row, own_name(s, "fit", name), json_integer((json_int_t)f->fit));
@@ -185,13 +185,13 @@ static void write_csv(const struct tft_forecast_file *f, const struct row *r)
     for (size_t o = 0; o < f->data->schema.target_count; o++) {
         const double *actual = actual_of(f, r, o);
         double p[TFT_SCORE_QUANTILES_MAX];
-        int digits = unscale(f, r, o, p);
+        int digits = unscale_row(f, r, o, p);
         if (f->backtest && actual)
             halay_fprintf(f->file, ",%.*g", digits, *actual);
         else if (f->backtest)
             fputc(',', f->file);
         for (size_t i = 0; i < written_count(f); i++)
-            halay_fprintf(f->file, ",%.*g", digits, p[written(f, i)]);
+            halay_fprintf(f->file, ",%.*g", digits, p[written_at(f, i)]);
     }
     if (f->backtest)
         fprintf(f->file, ",%zu", f->fit);

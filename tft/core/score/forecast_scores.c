@@ -93,7 +93,7 @@ static void free_scores(struct tft_scores *scores, size_t count)
     free(scores);
 }
 
-/* Returns (targets) empty sums; NULL (logged) if there is no memory. */
+/* Returns (targets) empty sums; NULL (logged) without memory. */
 static struct tft_scores *make_scores(struct halay_log *log, const double *quantiles, size_t quantile_count,
                                       const struct tft_data *data, size_t entities)
 {

@@ -16,7 +16,7 @@
  * An entity with no more rows than a season has is measured by the row before. Only measured values count.
  */
 
-/* Of one target: what the rows so far add up to, with a season between two values and with one step. */
+/* The sums of one target over the rows so far, with a season between two values and with one step. */
 struct tft_seasonal_sum {
     double by_season, by_step;
     size_t season_count, step_count;
@@ -42,7 +42,7 @@ const double *tft_seasonal_error_before(struct tft_seasonal_error *error, const 
 struct tft_forecast_scores {
     size_t target_count;
     struct tft_scores *scores;       /* owned: (targets), each in its own unit */
-    struct tft_scores *uncalibrated; /* owned: (targets), of the same forecasts as the model says; NULL: there is no
+    struct tft_scores *uncalibrated; /* owned: (targets), of the same forecasts as the model makes them; NULL: without
                                         calibrator */
     double loss_sum; /* over measured targets: the loss of forecasts (that of quantiles for distributions) times the
                               row's weight, in the unit of forecasts */
@@ -50,7 +50,7 @@ struct tft_forecast_scores {
     double loss;           /* the loss divided by the number of measured targets, times the model's factor */
 };
 
-/* Empty sums; entities: how many are told apart. Nothing is held on error. */
+/* Makes empty sums; entities: how many are kept apart. Nothing is held on error. */
 enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
                                            const struct tft_data *data, size_t entities,
                                            struct tft_forecast_scores *result);

@@ -77,7 +77,7 @@ enum halay_status tft_inference_forecaster(struct tft_inference *s, const struct
     return status ? status : tft_forecaster_init(forecaster);
 }
 
-/* What the forecast of each blended target is made of, in sentences; NULL: no memory. */
+/* Describes what the forecast of each blended target is made of, in sentences; NULL: no memory. */
 static json_t *describe_blend(const struct tft_inference *s)
 {
     json_t *all = json_array();

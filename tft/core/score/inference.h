@@ -33,13 +33,13 @@ void tft_inference_fini(struct tft_inference *inference);
 enum halay_status tft_inference_forecaster(struct tft_inference *inference, const struct tft_windows *windows,
                                            size_t more, struct tft_forecaster *forecaster);
 
-/* Which windows: those of a split, one every so many steps (0: the default). */
+/* A choice of windows: those of a split, one every `stride` steps (0: the default). */
 struct tft_window_choice {
     enum tft_split split;
     size_t stride;
 };
 
-/* What `evaluate` reports of windows: a new reference. also: called with each forecast, or NULL. */
+/* Makes the report of `evaluate` on windows: a new reference. also: called with each forecast, or NULL. */
 enum halay_status tft_inference_evaluate(struct tft_inference *inference, const struct tft_window_choice *choice,
                                          tft_forecast_take also, void *arg, json_t **result);
 

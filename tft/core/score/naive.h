@@ -57,7 +57,7 @@ int tft_naive_forecast(const struct tft_naive *naive, size_t entity, size_t orig
 
 /* The key of a season in documents: a number, or "drift". */
 void tft_naive_key(size_t season, char *text, size_t size);
-/* What to call the naive forecast of such a key in a table. */
+/* Prints the title of the naive forecast of such a key in a table. */
 void tft_naive_title(const char *key, size_t horizon, char *text, size_t size);
 
 /* Returns nonzero if forecasts with this q-risk are no better than naive ones: not below theirs by 1 % at least. */

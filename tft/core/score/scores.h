@@ -25,7 +25,7 @@ struct tft_sums {
     size_t scaled_n;
     double width;                              /* between the outer quantiles */
     size_t covered, crossed;                   /* y between the outer quantiles; quantiles out of order */
-    size_t above[TFT_SCORE_QUANTILES_MAX + 1]; /* y above so many of the quantiles */
+    size_t above[TFT_SCORE_QUANTILES_MAX + 1]; /* y above this number of quantiles */
 };
 
 struct tft_scores {
@@ -52,12 +52,12 @@ void tft_scores_add(struct tft_scores *scores, size_t entity, size_t horizon, do
                     double naive_error);
 
 double tft_sums_q_risk(const struct tft_sums *sums, size_t quantile);
-/* Of all values of each of several targets, the mean. */
+/* Returns the mean over several targets of each one's q-risk of all values. */
 double tft_scores_mean_q_risk(const struct tft_scores *scores, size_t targets, size_t quantile);
-/* {"p10": ...} of that, and of the means by horizon; NULL if there is no memory. */
+/* {"p10": ...} of that, and of the means by horizon; NULL without memory. */
 json_t *tft_scores_mean_q_risk_json(const struct tft_scores *scores, size_t targets);
 json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *scores, size_t targets);
-/* {"p10": ...} of some sums, null without values; NULL if there is no memory. */
+/* {"p10": ...} of some sums, null without values; NULL without memory. */
 json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
 /* Those of all values together that have to do with intervals, and q_risk. NULL if there
  * is no memory. */
@@ -66,8 +66,8 @@ json_t *tft_scores_intervals_json(const struct tft_scores *scores);
  * there is no memory. */
 json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);
 
-/* Of several targets' objects of tft_scores_json: the number of values, and the mean of each score that has no unit,
- * over those that have it. NULL if there is no memory. */
+/* Combines several targets' objects of tft_scores_json: the number of values, and the mean of each score that has no
+ * unit, over those that have it. NULL without memory. */
 json_t *tft_scores_mean_json(json_t *const *of_targets, size_t targets);
 
 /*
@@ -86,8 +86,8 @@ json_t *tft_scores_mean_json(json_t *const *of_targets, size_t targets);
 enum { TFT_NO_PARTNER = -1 };
 int tft_interval_partner(const double *quantiles, size_t count, size_t quantile);
 
-/* Of quantile losses, or of sums or means of them: (count). NAN where the quantiles hold no central interval (of the
- * outermost two; for WIS, of any two). */
+/* Scores of quantile losses, or of sums or means of them: (count). NAN where the quantiles hold no central interval (of
+ * the outermost two; for WIS, of any two). */
 double tft_interval_score(const double *quantiles, size_t count, const double *losses);
 double tft_weighted_interval_score(const double *quantiles, size_t count, const double *losses);
 double tft_crps(const double *quantiles, size_t count, const double *losses);
