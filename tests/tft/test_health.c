@@ -70,7 +70,9 @@ static unsigned run(const struct training *t, char text[512])
     for (int i = 1; i <= STEPS; i++) {
         const struct tft_health_step step = { (uint64_t)i, t->loss(i),      t->norm(i),
                                               .3,          .3 * t->waiting, .3 * t->gathering };
-        unsigned now = tft_health_take_step(&health, &step, text, 512);
+        unsigned now = tft_health_take_step(&health, &step);
+        if (now)
+            strcpy(text, health.text);
         CHECK(!(now & said));
         said |= now;
     }
@@ -109,8 +111,8 @@ static unsigned evaluate(enum tft_loss kind, const double valid[], const double 
     unsigned said = 0;
 
     for (size_t i = 0; i < count; i++)
-        said |= tft_health_take_evaluation(
-            &health, &(struct tft_health_evaluation){ 100 * (i + 1), train[i], valid[i] }, text, 512);
+        said |= tft_health_take_evaluation(&health, 100 * (i + 1), train[i], valid[i]);
+    strcpy(text, health.text);
     return said;
 }
 

@@ -10,10 +10,9 @@
 #include "base/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/ranks.h"
-#include "tft/core/score/calibrate.h"
 #include "tft/core/score/evaluation.h"
 #include "tft/core/score/forecast_file.h"
-#include "tft/core/train/exchange.h"
+#include "tft/core/score/inference.h"
 #include "tft/core/train/train.h"
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ struct backtest {
 
 /* ---- the origins ---- */
 
-/* The moment so many steps after the first forecast's beginning. */
+/* Returns the moment this number of steps after the first forecast's first. */
 static int64_t moment(const struct backtest *b, size_t steps)
 {
     return tft_period_add(&b->before.every, b->begin, (int64_t)steps);
@@ -49,7 +48,7 @@ static size_t origins_of(const struct backtest *b, size_t fit)
     return left < b->per_fit ? left : b->per_fit;
 }
 
-/* First and last moment of the data inside the split. */
+/* Finds the first and last moment of the data inside the split. */
 static void find_moments(const struct tft_data *d, enum tft_split split, int64_t *first, int64_t *last)
 {
     int64_t begin = tft_schema_split_begin(&d->schema, split);
@@ -98,7 +97,7 @@ static enum halay_status list_origins(struct backtest *b)
 
 /* ---- one fit ---- */
 
-/* The end of a split before the rolled one, moved on by so many steps. */
+/* Returns the end of a split before the rolled one, moved on by this number of steps. */
 static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t steps)
 {
     const struct tft_schema *s = &b->before;
@@ -110,43 +109,31 @@ static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t 
                : tft_period_add(&s->every, s->split_end[split], (int64_t)steps);
 }
 
-/* Give the data a schema whose earlier splits end later. */
+/* Gives the data a schema whose earlier splits end later. */
 static enum halay_status move_splits(struct backtest *b, size_t steps)
 {
     struct tft_schema schema;
     json_t *document = json_deep_copy(b->before.document), *split = json_object_get(document, "split");
+    int failed = !document;
     char text[48];
-    enum halay_status status = HALAY_OK;
 
     for (int i = 0; i < (int)b->options->split && steps; i++) {
         if (!b->before.has_split[i])
             continue;
         memcpy(text, "< ", 3);
         tft_schema_print_time(&b->before, moved_end(b, (enum tft_split)i, steps), text + 2, sizeof text - 2);
-        if (json_object_set_new(split, tft_split_names[i], json_string(text)))
-            status = HALAY_ERR_NO_MEMORY;
+        failed |= json_object_set_new(split, tft_split_names[i], json_string(text)) != 0;
     }
-    if (!document || status) {
+    if (failed)
         halay_error(b->log, "no memory for the schema of a fit");
-        status = HALAY_ERR_NO_MEMORY;
-    }
-    if (!status)
-        status = tft_schema_init(b->log, "the schema of a fit", document, &schema);
+    enum halay_status status =
+        failed ? HALAY_ERR_NO_MEMORY : tft_schema_init(b->log, "the schema of a fit", document, &schema);
     json_decref(document);
     if (status)
         return status;
     tft_schema_fini(&b->data->schema);
     b->data->schema = schema;
     return HALAY_OK;
-}
-
-/* Was any rank asked to stop? Blocks until all ranks have asked. */
-static enum halay_status check_stop(struct backtest *b)
-{
-    int reason = 0;
-    enum halay_status status = tft_stop_share(b->ctx, b->options->stop, &reason);
-
-    return !status && reason ? HALAY_ERR_CANCELED : status;
 }
 
 struct fit_name {
@@ -167,31 +154,31 @@ static char *fit_folder(const struct backtest *b, size_t fit)
     return tft_path_join(b->log, b->options->folder, name_of_fit(fit).text);
 }
 
-static enum halay_status train_fit(struct backtest *b, size_t fit, const char *folder)
+/* before: the folder of the fit before, whose weights it starts from; NULL: none. */
+static enum halay_status train_fit(struct backtest *b, const char *folder, const char *before)
 {
     struct tft_run_config config = *b->config;
-    char *checkpoints = tft_path_join(b->log, folder, "checkpoints");
-    char *before = b->options->warm && fit ? fit_folder(b, fit - 1) : NULL;
-    enum halay_status status = checkpoints && (before || !b->options->warm || !fit) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    int reason = 0;
 
-    if (!status && before && snprintf(config.init_from, sizeof config.init_from, "%s", before) > TFT_RUN_TEXT_MAX) {
+    if (before && snprintf(config.init_from, sizeof config.init_from, "%s", before) > TFT_RUN_TEXT_MAX) {
         halay_error(b->log, "'%s' is too long a name", before);
-        status = HALAY_ERR_CONFIG;
+        return HALAY_ERR_CONFIG;
     }
+    char *checkpoints = tft_path_join(b->log, folder, "checkpoints");
     const struct tft_train_options how = { .folder = folder,
                                            .checkpoints = checkpoints,
                                            .holds_out = b->options->split,
                                            .resume = b->options->resume,
                                            .stop = b->options->stop,
                                            .listener = b->options->listener };
-    if (!status)
-        status = tft_train(b->log, b->ctx, &config, b->data, &how);
+    enum halay_status status = checkpoints ? tft_train(b->log, b->ctx, &config, b->data, &how) : HALAY_ERR_NO_MEMORY;
     free(checkpoints);
-    free(before);
-    return status ? status : check_stop(b);
+    if (status || (status = tft_stop_share(b->ctx, b->options->stop, &reason)))
+        return status;
+    return reason ? HALAY_ERR_CANCELED : HALAY_OK;
 }
 
-/* What a fit added to the sums: its q-risk, averaged over the targets. */
+/* Makes of what a fit added to the sums its q-risk, averaged over the targets. */
 static json_t *fit_q_risk(const struct backtest *b, const struct tft_sums *before)
 {
     const struct tft_forecast_scores *r = &b->evaluation.result;
@@ -230,142 +217,138 @@ static enum halay_status describe_fit(struct backtest *b, size_t fit, long long 
     return HALAY_ERR_NO_MEMORY;
 }
 
-/* Forecast a fit's windows with the parameters that it left in its folder. */
-static enum halay_status add_forecasts(struct backtest *b, size_t fit, struct tft_run *run, struct tft_forecaster *f)
+/* Forecasts a fit's windows, and adds the scores. */
+static enum halay_status add_forecasts(struct backtest *b, size_t fit, long long step, struct tft_forecaster *f)
 {
     struct tft_evaluation *a = &b->evaluation;
     struct tft_sums *before = calloc(a->result.target_count, sizeof *before);
-    enum halay_status status = tft_forecaster_init(f);
+    enum halay_status status;
 
-    for (size_t o = 0; before && o < a->result.target_count; o++)
-        before[o] = a->result.scores[o].all;
-    if (!status && !before) {
+    if (!before) {
         halay_error(b->log, "no memory for scores");
-        status = HALAY_ERR_NO_MEMORY;
+        return HALAY_ERR_NO_MEMORY;
     }
+    for (size_t o = 0; o < a->result.target_count; o++)
+        before[o] = a->result.scores[o].all;
     b->file.fit = fit + 1;
+    status = tft_evaluation_add(a, f, tft_forecast_file_window, &b->file);
     if (!status)
-        status = tft_evaluation_add(a, f, tft_forecast_file_window, &b->file);
-    if (!status)
-        status = describe_fit(b, fit, run->step, f->gather.windows->count, before);
+        status = describe_fit(b, fit, step, f->gather.windows->count, before);
     free(before);
     return status;
 }
 
-/* Give the forecaster of a fit a calibrator, if forecasts are calibrated. */
-static enum halay_status calibrate_fit(struct backtest *b, const char *folder, const struct tft_run *run,
-                                       struct tft_forecaster *f, struct tft_calibrator *calibrator)
+/* Reads, on rank 0, the calibration that the forecasts of a fit are to have, for all ranks. *document: a new reference;
+ * NULL: `auto`, and the fit has none. */
+static enum halay_status read_calibration(struct backtest *b, const char *folder, const struct tft_run *run,
+                                          json_t **document)
 {
-    int is_rolling = b->config->calibrate == TFT_CALIBRATE_ROLLING;
+    const int is_auto = b->config->calibrate == TFT_CALIBRATE_AUTO;
+    json_t *found = NULL, *shared = NULL;
+    enum halay_status status = HALAY_OK;
+
+    if (b->rank == 0) {
+        status = is_auto ? tft_calibration_find(b->log, folder, &found) : tft_calibration_read(b->log, folder, &found);
+        if (is_auto && !status && !tft_calibration_suits(b->log, folder, found, run)) {
+            json_decref(found);
+            found = NULL;
+        }
+        shared = json_pack("{so?}", "calibration", found);
+    }
+    status = tft_share_document(b->log, b->ctx, "calibration.json", status, &shared);
+    if (!status && json_is_object(json_object_get(shared, "calibration")))
+        *document = json_incref(json_object_get(shared, "calibration"));
+    json_decref(shared);
+    return status;
+}
+
+/* Makes the calibrator of a fit, if forecasts are calibrated. */
+static enum halay_status calibrate_fit(struct backtest *b, const char *folder, struct tft_inference *s)
+{
     struct tft_calibration calibration;
     json_t *document = NULL;
 
     if (b->config->calibrate == TFT_CALIBRATE_NONE)
         return HALAY_OK;
-    const int is_auto = b->config->calibrate == TFT_CALIBRATE_AUTO;
-    enum halay_status status = b->rank   ? HALAY_OK
-                               : is_auto ? tft_calibration_find(b->log, folder, &document)
-                                         : tft_calibration_read(b->log, folder, &document);
-    if (is_auto && !status && b->rank == 0 && !tft_calibration_suits(b->log, folder, document, run)) {
-        json_decref(document);
-        document = NULL;
-    }
-    int32_t is_there = status || document;
-    if (is_auto && halay_size(b->ctx) > 1) {
-        enum halay_status heard = halay_broadcast(b->ctx, "calibration is there", &is_there, 1, HALAY_I32, 0);
-        status = status ? status : heard;
-    }
-    if (is_auto && !is_there)
+    enum halay_status status = read_calibration(b, folder, &s->run, &document);
+    if (status || !document)
         return status;
-    status = tft_share_document(b->log, b->ctx, "calibration.json", status, &document);
-    if (!status)
-        status = tft_calibration_take(b->log, folder, document, run, b->data, &calibration);
+    status = tft_calibration_take(b->log, folder, document, &s->run, b->data, &calibration);
     json_decref(document);
-    if (!status)
-        status = tft_calibrator_init(b->log, b->data, is_rolling, &calibration, calibrator);
     if (status)
         return status;
-    f->calibrator = calibrator;
-    return tft_calibrate_recall(f);
+    return tft_calibrator_init(b->log, b->data, b->config->calibrate == TFT_CALIBRATE_ROLLING, &calibration,
+                               &s->calibrator);
+}
+
+/* Forecasts the windows by the run that a fit left in its folder. */
+static enum halay_status forecast_windows(struct backtest *b, size_t fit, const char *folder, struct tft_inference *s,
+                                          const struct tft_windows *windows)
+{
+    struct tft_forecaster f;
+    enum halay_status status;
+
+    if ((status = tft_pool_create(b->log, tft_trainer_threads(b->log, b->ctx, b->config), &s->pool)) ||
+        (status = tft_inference_start(s)) || (status = calibrate_fit(b, folder, s)))
+        return status;
+    f = (struct tft_forecaster){ .log = b->log,
+                                 .ctx = b->ctx,
+                                 .stop = b->options->stop,
+                                 .model = s->run.model,
+                                 .workers = s->workers,
+                                 .gather = { .windows = windows },
+                                 .params = s->run.params,
+                                 .members = &s->run.members,
+                                 .blend = &s->run.blend,
+                                 .calibrator = s->calibrator.data ? &s->calibrator : NULL };
+    if ((status = tft_calibrate_recall(&f)))
+        return status;
+    f.params = tft_run_future_params(&s->run); /* which has seen no row of the fit's windows */
+    status = tft_forecaster_init(&f);
+    if (!status)
+        status = add_forecasts(b, fit, s->run.step, &f);
+    tft_forecaster_fini(&f);
+    return status;
 }
 
 static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char *folder)
 {
-    struct tft_run run = { 0 };
+    struct tft_inference s = { .log = b->log, .ctx = b->ctx, .rank = b->rank };
     struct tft_windows windows = { 0 };
-    struct tft_calibrator calibrator = { 0 };
-    struct tft_pool *pool = NULL;
-    size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
-    int64_t end = moment(b, last + b->before.horizon);
-    struct tft_forecaster f = {
-        .log = b->log, .ctx = b->ctx, .stop = b->options->stop, .gather = { .windows = &windows }
-    };
-    int threads = b->config->device    ? 1
-                  : b->config->threads ? (int)b->config->threads
-                                       : tft_exchange_threads(b->log, b->ctx);
     struct tft_device device;
-    enum halay_status status =
-        tft_device_open(b->log, (enum tft_device_kind)b->config->device, halay_local_rank(b->ctx), &device);
+    size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
+    enum halay_status status;
 
+    if ((status =
+             tft_device_open(b->log, (enum tft_device_kind)b->config->device, halay_local_rank(b->ctx), &device)) ||
+        (status = tft_run_load_shared(b->log, b->ctx, folder, &device, &s.run)))
+        return status;
+    status = tft_windows_init_between(b->log, b->data, b->options->split, moment(b, first),
+                                      moment(b, last + b->before.horizon), b->stride, &windows);
     if (!status)
-        status = tft_run_load_shared(b->log, b->ctx, folder, &device, &run);
-
-    if (!status)
-        status =
-            tft_windows_init_between(b->log, b->data, b->options->split, moment(b, first), end, b->stride, &windows);
-    if (!status)
-        status = tft_pool_create(b->log, threads, &pool);
-    if (!status)
-        status = tft_workers_create(b->log, run.model, pool, tft_forecast_granules(run.model), &f.workers);
-    if (!status) {
-        f.model = run.model;
-        f.params = run.params;
-        f.members = &run.members;
-        f.blend = &run.blend;
-        status = calibrate_fit(b, folder, &run, &f, &calibrator);
-    }
-    f.params = tft_run_future_params(&run); /* which has seen no row of the fit's windows */
-    if (!status)
-        status = add_forecasts(b, fit, &run, &f);
-    tft_forecaster_fini(&f);
-    tft_calibrator_fini(&calibrator);
-    tft_workers_destroy(f.workers);
-    tft_pool_destroy(pool);
+        status = forecast_windows(b, fit, folder, &s, &windows);
     tft_windows_fini(&windows);
-    if (run.model)
-        tft_run_fini(&run);
+    tft_inference_fini(&s);
     return status;
-}
-
-__attribute__((format(printf, 2, 3))) static void say(const struct backtest *b, const char *format, ...)
-{
-    const struct tft_listener *listener = &b->options->listener;
-    char text[1024];
-    va_list args;
-
-    if (!listener->say)
-        return;
-    va_start(args, format);
-    halay_vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    listener->say(listener->arg, text);
 }
 
 static enum halay_status run_fit(struct backtest *b, size_t fit)
 {
-    char *folder = fit_folder(b, fit), from[40];
+    const int warms = b->options->warm && fit;
+    char *folder = fit_folder(b, fit), *before = warms ? fit_folder(b, fit - 1) : NULL, from[40];
     size_t steps = fit * b->per_fit * b->stride;
-    enum halay_status status = folder ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = folder && (before || !warms) ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
 
     if (!status && b->rank == 0) {
         tft_schema_print_time(&b->before, moment(b, steps), from, sizeof from);
-        say(b, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits, origins_of(b, fit),
-            origins_of(b, fit) == 1 ? "" : "s", from, folder);
+        tft_say(&b->options->listener, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits,
+                origins_of(b, fit), origins_of(b, fit) == 1 ? "" : "s", from, folder);
     }
     if (!status)
-        status = train_fit(b, fit, folder);
+        status = train_fit(b, folder, before);
     if (!status)
         status = forecast_fit(b, fit, folder);
+    free(before);
     free(folder);
     return status;
 }
@@ -391,39 +374,32 @@ static json_t *describe_backtest(const struct backtest *b)
 }
 
 /* Rank 0 begins its files; the others learn whether it could. */
-static enum halay_status begin(struct backtest *b)
+static enum halay_status begin_files(struct backtest *b)
 {
-    int32_t failed = 0;
-    enum halay_status status = HALAY_OK, shared = HALAY_OK;
+    enum halay_status status = HALAY_OK;
 
     if (b->rank == 0) {
         status = tft_make_folder(b->log, b->options->folder);
         if (!status && b->options->forecasts)
             status = halay_output_open(b->log, b->options->forecasts, &b->out);
-        failed = status != HALAY_OK;
     }
-    if (halay_size(b->ctx) > 1)
-        shared = halay_broadcast(b->ctx, "backtest begins", &failed, 1, HALAY_I32, 0);
     b->file.file = b->out.file;
     tft_forecast_file_header(&b->file);
-    if (status || shared)
-        return status ? status : shared;
-    return failed ? HALAY_ERR_PEER : HALAY_OK;
+    return tft_agree(b->ctx, "backtest begins", status);
 }
 
 static enum halay_status run_fits(struct backtest *b, json_t **result)
 {
-    enum halay_status status = list_origins(b);
+    enum halay_status status;
 
-    if (!status)
-        status = tft_evaluation_init(b->log, b->data, &b->config->quantiles, &b->evaluation);
-    if (!status)
-        status = begin(b);
-    for (size_t fit = 0; fit < b->fits && !status; fit++)
-        status = run_fit(b, fit);
-    if (!status && b->out.file)
-        status = halay_output_commit(&b->out);
-    if (status)
+    if ((status = list_origins(b)) ||
+        (status = tft_evaluation_init(b->log, b->data, &b->config->quantiles, &b->evaluation)) ||
+        (status = begin_files(b)))
+        return status;
+    for (size_t fit = 0; fit < b->fits; fit++)
+        if ((status = run_fit(b, fit)))
+            return status;
+    if (b->out.file && (status = halay_output_commit(&b->out)))
         return status;
     *result = describe_backtest(b);
     if (*result)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Health: what a training's own numbers say about it, in words. Rank 0 feeds each step and each evaluation; a rule
- * speaks at most once.
+ * Health: warnings that follow from a training's own numbers. Rank 0 feeds each step and each evaluation; a rule speaks
+ * at most once.
  *
  * Steps are judged in blocks of TFT_HEALTH_BLOCK: single ones are noise. A block has its mean loss, the geometric mean
  * of its gradients' norms (before clipping), and shares of its time. The rules, whose thresholds are far from what
@@ -18,7 +18,7 @@
  *   communication  a third of a block's time went into waiting for other ranks
  *   input          a third of a block's time went into putting batches together
  *
- * The first four say that training on is of no use; the others that something is wasted.
+ * After the first four more training is of no use; the others mean that something is wasted.
  */
 #ifndef HALAY_TFT_HEALTH_H
 #define HALAY_TFT_HEALTH_H
@@ -46,44 +46,43 @@ struct tft_health_step {
     double seconds, waiting, gathering; /* of the step: wall clock; a thread's mean for other ranks, for batches */
 };
 
-struct tft_health_evaluation {
-    uint64_t step;
-    double train_loss, valid_loss;
+/* The steps of a block so far: sums. */
+struct tft_health_block {
+    size_t steps;
+    double loss, squares, log_norm, seconds, waiting, gathering;
 };
 
 /* Zero-initialise, and set the kind. */
 struct tft_health {
     enum tft_loss kind; /* of the losses */
-    unsigned said;      /* bits: rules that spoke */
-    /* the block so far */
-    size_t steps;
-    double loss, squares, log_norm, seconds, waiting, gathering;
+    unsigned spoken;    /* bits: rules that spoke */
+    char text[512];     /* of the last that spoke: what it saw and what helps */
+    struct tft_health_block block;
     /* since the start of the process */
     size_t blocks, early;
     double early_loss;                                        /* sum of the first steps */
     double first[TFT_HEALTH_TREND], latest[TFT_HEALTH_TREND]; /* blocks' mean losses; these in any order */
-    double first_norm, least_norm, least_loss;
-    double noise; /* standard deviation of the steps' losses in the block with the least */
+    double first_norm, norm_min, loss_min;
+    double noise; /* standard deviation of the steps' losses in the block with the lowest */
     /* evaluations */
     int evaluated, above;
     double lowest, lowest_train;
     uint64_t lowest_step;
 };
 
-/* The word of a rule ("overfitting"). */
-const char *tft_health_word(enum tft_health_rule rule);
+/* Returns the name of a rule ("overfitting"). */
+const char *tft_health_name(enum tft_health_rule rule);
 
-/* Take a step. A rule that speaks: its bit, with what it saw and what helps in text; else 0. */
-unsigned tft_health_take_step(struct tft_health *health, const struct tft_health_step *step, char *text, size_t size);
-/* Take an evaluation with validation. */
-unsigned tft_health_take_evaluation(struct tft_health *health, const struct tft_health_evaluation *evaluation,
-                                    char *text, size_t size);
-/* Was that step the last of a block? */
+/* Each takes numbers, and returns the bit of a rule that speaks, whose text is then in the struct; else 0. */
+unsigned tft_health_take_step(struct tft_health *health, const struct tft_health_step *step);
+/* Of an evaluation with validation. */
+unsigned tft_health_take_evaluation(struct tft_health *health, uint64_t step, double train_loss, double valid_loss);
+/* Of an input that no gradient has reached. */
+unsigned tft_health_take_dead_input(struct tft_health *health, const char *input);
+/* Returns nonzero if the last step ended a block. */
 static inline int tft_health_ends_block(const struct tft_health *health)
 {
-    return health->steps == 0 && health->blocks > 0;
+    return health->block.steps == 0 && health->blocks > 0;
 }
-/* An input that no gradient has reached. */
-unsigned tft_health_take_dead_input(struct tft_health *health, const char *input, char *text, size_t size);
 
 #endif

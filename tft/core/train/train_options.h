@@ -7,6 +7,7 @@
 
 #include "halay_tft.h"
 #include "tft/core/run/ranks.h"
+#include "tft/core/run/run_config.h"
 #include <stdio.h>
 
 /* Gets what rank 0's training announces; each may be NULL. Called on the thread that trains. */
@@ -17,6 +18,9 @@ struct tft_listener {
     void *arg;
 };
 
+/* Returns the number of a rank's compute threads: the configuration's, or its share of its host's cores; one for a
+ * device of its own. */
+int tft_trainer_threads(struct halay_log *log, const struct halay_context *ctx, const struct tft_run_config *config);
 /* Prints a line for people, if the listener takes such. */
 void tft_say(const struct tft_listener *listener, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -17,11 +17,11 @@ static int is_cpu(const struct tft_trainer *t)
     return t->config->device == TFT_DEVICE_CPU;
 }
 
-static int threads_of_rank(const struct tft_trainer *t)
+int tft_trainer_threads(struct halay_log *log, const struct halay_context *ctx, const struct tft_run_config *config)
 {
-    if (!is_cpu(t)) /* a thread that drives the device; each further one would take as much of its memory */
+    if (config->device != TFT_DEVICE_CPU) /* one drives the device; each further one would take as much of its memory */
         return 1;
-    return t->config->threads ? (int)t->config->threads : tft_exchange_threads(t->log, t->ctx);
+    return config->threads ? (int)config->threads : tft_exchange_threads(log, ctx);
 }
 
 enum halay_status tft_trainer_list_windows(struct tft_trainer *t)
@@ -75,7 +75,7 @@ static enum halay_status set_up_model(struct tft_trainer *t)
     if ((status = tft_device_open(t->log, (enum tft_device_kind)t->config->device, halay_local_rank(t->ctx),
                                   &model.device)) ||
         (status = tft_model_create(t->log, &model, &t->model)) ||
-        (status = tft_pool_create(t->log, threads_of_rank(t), &t->pool)))
+        (status = tft_pool_create(t->log, tft_trainer_threads(t->log, t->ctx, t->config), &t->pool)))
         return status;
     t->table = tft_model_params(t->model);
     const size_t granules = (t->batch + model.granule - 1) / model.granule, max = tft_forecast_granules(t->model);

@@ -166,12 +166,12 @@ void tft_report_fini(struct tft_trainer *t)
 
 /* ---- health ---- */
 
-static void warn(struct tft_trainer *t, unsigned rules, const char *text)
+/* Prints the text of a rule that spoke. rule: its bit; 0: none. */
+static void warn(struct tft_trainer *t, unsigned rule)
 {
-    if (!rules)
-        return;
-    tft_say(&t->report.listener, "health: %s", text);
-    t->report.rules |= rules;
+    if (rule)
+        tft_say(&t->report.listener, "health: %s", t->report.health.text);
+    t->report.rules |= rule;
 }
 
 /* Returns nonzero if a tensor is the embedding of an input: what multiplies it. */
@@ -186,7 +186,7 @@ static int is_embedding(const struct tft_trainer *t, size_t i)
 static void watch_inputs(struct tft_trainer *t)
 {
     struct tft_report *r = &t->report;
-    char text[512], name[TFT_PARAM_NAME_MAX + 1];
+    char name[TFT_PARAM_NAME_MAX + 1];
     int judges = tft_health_ends_block(&r->health);
 
     for (size_t i = 0; i < t->table->count; i++) {
@@ -196,19 +196,9 @@ static void watch_inputs(struct tft_trainer *t)
         if (judges && !r->reached[i]) {
             const char *whole = t->table->params[i].name + 6;
             snprintf(name, sizeof name, "%.*s", (int)(strlen(whole) - 7), whole);
-            warn(t, tft_health_take_dead_input(&r->health, name, text, sizeof text), text);
+            warn(t, tft_health_take_dead_input(&r->health, name));
         }
     }
-}
-
-static void judge_step(struct tft_trainer *t, const struct tft_health_step *step)
-{
-    char text[512];
-
-    if (t->config->health == TFT_HEALTH_OFF)
-        return;
-    warn(t, tft_health_take_step(&t->report.health, step, text, sizeof text), text);
-    watch_inputs(t);
 }
 
 /* ---- steps ---- */
@@ -282,7 +272,10 @@ enum halay_status tft_report_step(struct tft_trainer *t)
     r->waiting += step.waiting;
     r->gathering += step.gathering;
     announce_step(t, loss);
-    judge_step(t, &step);
+    if (t->config->health != TFT_HEALTH_OFF) {
+        warn(t, tft_health_take_step(&r->health, &step));
+        watch_inputs(t);
+    }
     return t->state.step % STEPS_OF_ROW || !r->tracks ? HALAY_OK : write_row(t, loss);
 }
 
@@ -304,8 +297,24 @@ struct evaluation {
     const struct tft_forecast_scores *result; /* NULL: no validation */
     double train_loss, samples_per_second, comm_seconds;
     int is_best;
-    unsigned rules; /* of health, that spoke since the evaluation before */
+    unsigned rules;                        /* of health, that spoke since the evaluation before */
+    size_t count;                          /* of quantiles */
+    char names[TFT_RUN_QUANTILES_MAX][40]; /* "valid_p10" */
+    double risks[TFT_RUN_QUANTILES_MAX];
 };
+
+static void name_risks(struct evaluation *e)
+{
+    const struct tft_scores *s = e->result->scores;
+    char name[32];
+
+    e->count = s->quantile_count;
+    for (size_t q = 0; q < e->count; q++) {
+        tft_quantile_name(s->quantiles[q], name, sizeof name);
+        snprintf(e->names[q], sizeof e->names[q], "valid_%s", name);
+        e->risks[q] = tft_scores_mean_q_risk(s, e->result->target_count, q);
+    }
+}
 
 enum halay_status tft_report_values(struct tft_trainer *t)
 {
@@ -332,24 +341,16 @@ enum halay_status tft_report_values(struct tft_trainer *t)
 /* Writes a row of the tracks. */
 static enum halay_status write_evaluation(struct tft_trainer *t, const struct evaluation *e)
 {
-    enum { MAX = 5 + TFT_RUN_QUANTILES_MAX };
-    char names[TFT_RUN_QUANTILES_MAX][40];
-    struct tft_number numbers[MAX] = { { "epoch", (double)t->state.epoch + 1 },
-                                       { "train_loss", e->train_loss },
-                                       { "evaluation_samples_per_second", e->samples_per_second },
-                                       { "comm_seconds", e->comm_seconds } };
+    struct tft_number numbers[5 + TFT_RUN_QUANTILES_MAX] = { { "epoch", (double)t->state.epoch + 1 },
+                                                             { "train_loss", e->train_loss },
+                                                             { "evaluation_samples_per_second", e->samples_per_second },
+                                                             { "comm_seconds", e->comm_seconds } };
     size_t count = 4;
 
-    if (e->result) {
-        const struct tft_scores *s = e->result->scores;
+    if (e->result)
         numbers[count++] = (struct tft_number){ "valid_loss", e->result->loss };
-        for (size_t q = 0; q < s->quantile_count && count < MAX; q++) {
-            char name[32];
-            tft_quantile_name(s->quantiles[q], name, sizeof name);
-            snprintf(names[q], sizeof names[q], "valid_%s", name);
-            numbers[count++] = (struct tft_number){ names[q], tft_scores_mean_q_risk(s, e->result->target_count, q) };
-        }
-    }
+    for (size_t q = 0; q < e->count; q++)
+        numbers[count++] = (struct tft_number){ e->names[q], e->risks[q] };
     const struct tft_row row = { TFT_ROW_EVALUATION, t->state.step, seconds_now(), numbers, count };
     return tft_tracks_add(t->report.tracks, &row);
 }
@@ -361,16 +362,10 @@ static void print_evaluation(struct tft_trainer *t, const struct evaluation *e)
     int n = halay_snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
                            t->state.step, t->state.epoch + 1, tft_report_seconds(&t->report), e->train_loss);
 
-    if (e->result) {
-        const struct tft_scores *s = e->result->scores;
+    if (e->result)
         n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->result->loss);
-        for (size_t q = 0; q < s->quantile_count && n < 400; q++) {
-            char name[32];
-            tft_quantile_name(s->quantiles[q], name, sizeof name);
-            n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_%s=%.5f", name,
-                                tft_scores_mean_q_risk(s, e->result->target_count, q));
-        }
-    }
+    for (size_t q = 0; q < e->count && n < 400; q++)
+        n += halay_snprintf(text + n, sizeof text - (size_t)n, " %s=%.5f", e->names[q], e->risks[q]);
     halay_snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", t->adam.learning_rate,
                    e->samples_per_second, e->is_best ? " best" : "");
     tft_say(&t->report.listener, "%s", text);
@@ -378,12 +373,12 @@ static void print_evaluation(struct tft_trainer *t, const struct evaluation *e)
 
 static json_t *health_json(unsigned rules)
 {
-    json_t *words = json_array();
+    json_t *names = json_array();
 
     for (int rule = 0; rule < TFT_HEALTH_RULES; rule++)
         if (rules >> rule & 1)
-            json_array_append_new(words, json_string(tft_health_word((enum tft_health_rule)rule)));
-    return words;
+            json_array_append_new(names, json_string(tft_health_name((enum tft_health_rule)rule)));
+    return names;
 }
 
 /* Writes a line of metrics.jsonl, and gives it to the listener. */
@@ -448,14 +443,11 @@ enum halay_status tft_report_evaluation(struct tft_trainer *t, const struct tft_
                             .samples_per_second = (double)(t->state.samples - t->since_samples) / seconds,
                             .comm_seconds = tft_trainer_waited(t) - t->since_waited,
                             .is_best = is_best };
-    char text[512];
 
     if (result && t->config->health != TFT_HEALTH_OFF)
-        warn(t,
-             tft_health_take_evaluation(&r->health,
-                                        &(struct tft_health_evaluation){ t->state.step, e.train_loss, result->loss },
-                                        text, sizeof text),
-             text);
+        warn(t, tft_health_take_evaluation(&r->health, t->state.step, e.train_loss, result->loss));
+    if (result)
+        name_risks(&e);
     e.rules = r->rules;
     r->rules = 0;
     r->step_us = halay_now_us(); /* an evaluation is no part of the next step */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transfer: tensor by tensor. A tensor is a matrix (a vector: of one row), and its rows and columns have each a map: to
- * mine, the number of the other run's, or NONE, which stays as it is.
+ * Tensor by tensor. A tensor is a matrix (a vector: of one row), and its rows and columns have each a map that says of
+ * which of the other run's it begins.
  */
 #include "tft/core/train/transfer.h"
+#include "base/memory.h"
 #include "base/number_text.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NONE SIZE_MAX
@@ -24,8 +24,20 @@ struct transfer {
     size_t whole, part, fresh;      /* tensors */
     char categories[2 * LIST_SIZE]; /* what happened to those of each input */
     int has_other_quantiles;
-    enum halay_status status; /* of the first failure */
+    struct halay_region region; /* owned: maps and rows */
+    enum halay_status status;   /* of the first failure */
 };
+
+/* A row or column begins as (1 - share) of one of the other run's and share of another. */
+struct mix {
+    size_t from[2]; /* the same for one alone; NONE: it begins at random */
+    double share;
+};
+
+static struct mix mix_of_one(size_t i)
+{
+    return (struct mix){ { i, i }, 0 };
+}
 
 static const struct tft_param *param_named(const struct tft_param_table *table, const char *name)
 {
@@ -49,7 +61,7 @@ static size_t input_of(const struct tft_schema *schema, const char *tensor)
     return i;
 }
 
-/* Do both know the rows' names? A calendar's are numbers, the same everywhere. */
+/* Returns nonzero if the rows have names: a calendar's are numbers, the same everywhere. */
 static int has_names(const struct tft_schema *schema, size_t input)
 {
     return input < schema->input_count && schema->inputs[input].source != TFT_FROM_CALENDAR;
@@ -57,7 +69,7 @@ static int has_names(const struct tft_schema *schema, size_t input)
 
 /* ---- embeddings ---- */
 
-/* The initial row of a category that the other run did not have: its row for unknown ones, or the mean of the
+/* Makes the initial row of a category that the other run did not have: its row for unknown ones, or the mean of the
  * others: other implementations, of whose model it may be, train no row for unknown ones. */
 static void make_unknown(const struct tft_run *from, size_t input, const float *rows, size_t count, size_t width,
                          float *row)
@@ -90,7 +102,7 @@ static void append(char *text, size_t size, const char *format, ...)
     va_end(arguments);
 }
 
-/* Names of an input's categories, without the row for unknown ones. */
+/* Returns how many of an input's rows have names: all but that for unknown ones. */
 static size_t named_rows(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                          size_t rows)
 {
@@ -99,20 +111,17 @@ static size_t named_rows(const struct tft_schema *schema, const struct tft_encod
     return rows - (size_t)tft_encoding_unknown(schema, encoding, input, &unknown);
 }
 
-/* Fill an embedding's rows, each by its category's name; rows: (count, width). */
+/* Fills an embedding's rows, each by its category's name; rows: (count, width). */
 static void take_rows(struct transfer *t, const struct tft_param *theirs, const struct tft_param *mine,
                       const size_t inputs[2], float *rows)
 {
     const struct tft_run *from = t->from;
     size_t width = mine->shape[1], count = mine->shape[0], kept = 0, code;
     const float *old = from->params + theirs->offset;
-    float *unknown = malloc(width * sizeof *unknown);
+    float *unknown = halay_region_alloc(&t->region, width, sizeof *unknown);
 
-    if (!unknown) {
-        halay_error(t->log, "no memory for the transfer of '%s'", mine->name);
-        t->status = HALAY_ERR_NO_MEMORY;
+    if (!unknown)
         return;
-    }
     make_unknown(from, inputs[0], old, theirs->shape[0], width, unknown);
     for (size_t r = 0; r < count; r++) {
         const char *name = tft_encoding_name(t->to->schema, t->to->encoding, inputs[1], r);
@@ -124,7 +133,6 @@ static void take_rows(struct transfer *t, const struct tft_param *theirs, const 
         }
         memcpy(rows + r * width, row, width * sizeof *row);
     }
-    free(unknown);
     size_t here = named_rows(t->to->schema, t->to->encoding, inputs[1], count);
     size_t there = named_rows(&from->schema, &from->encoding, inputs[0], theirs->shape[0]);
     if (kept < here || kept < there)
@@ -134,7 +142,7 @@ static void take_rows(struct transfer *t, const struct tft_param *theirs, const 
 
 /* ---- rows and columns ---- */
 
-/* What an axis of a tensor counts. */
+/* The things that an axis of a tensor counts. */
 enum axis { AS_IT_IS, EMBEDDED, VARIABLES, OUTPUTS };
 
 /* The axes of a tensor of a selection's joint network; part: its name there. */
@@ -171,36 +179,30 @@ static int is_same_variable(const struct tft_variable *a, const struct tft_varia
     return a->type == b->type && !strcmp(a->name, b->name);
 }
 
-/* A map of the inputs of a selection, each of so many numbers as its embedding has, or of one. */
-static void map_variables(const struct transfer *t, enum tft_choice choice, int is_embedded, size_t *map)
+/* Maps the inputs of a selection, each of as many numbers as its embedding has, or of one. */
+static void map_variables(const struct transfer *t, enum tft_choice choice, int is_embedded, struct mix *map)
 {
-    const struct tft_model_config *configs[2] = { t->theirs, t->to->config };
-    size_t chosen[2][TFT_VARIABLES_MAX], count[2], at = 0;
+    const struct tft_model_config *theirs = t->theirs, *mine = t->to->config;
+    size_t chosen[2][TFT_VARIABLES_MAX];
+    size_t theirs_count = tft_config_choice(theirs, choice, chosen[0]);
+    size_t count = tft_config_choice(mine, choice, chosen[1]);
 
-    for (int k = 0; k < 2; k++)
-        count[k] = tft_config_choice(configs[k], choice, chosen[k]);
-    for (size_t j = 0; j < count[1]; j++) {
-        const struct tft_variable *mine = &configs[1]->variables[chosen[1][j]];
-        size_t width = is_embedded ? tft_config_width(configs[1], mine) : 1, place = 0, found = NONE;
-        for (size_t i = 0; i < count[0]; i++) {
-            const struct tft_variable *v = &configs[0]->variables[chosen[0][i]];
-            size_t wide = is_embedded ? tft_config_width(configs[0], v) : 1;
-            if (is_same_variable(v, mine) && wide == width)
+    for (size_t j = 0; j < count; j++) {
+        const struct tft_variable *variable = &mine->variables[chosen[1][j]];
+        size_t width = is_embedded ? tft_config_width(mine, variable) : 1, place = 0, found = NONE;
+        for (size_t i = 0; i < theirs_count; i++) {
+            const struct tft_variable *v = &theirs->variables[chosen[0][i]];
+            size_t wide = is_embedded ? tft_config_width(theirs, v) : 1;
+            if (is_same_variable(v, variable) && wide == width)
                 found = place;
             place += wide;
         }
         for (size_t k = 0; k < width; k++)
-            map[at++] = found == NONE ? NONE : found + k;
+            *map++ = mix_of_one(found == NONE ? NONE : found + k);
     }
 }
 
-/* A column of the last layer begins as (1 - share) of one of the other run's and share of another. */
-struct mix {
-    size_t columns[2]; /* NONE: it begins at random */
-    double share;
-};
-
-/* The target's place among the other run's; NONE. */
+/* Returns the target's place among the other run's, or NONE. */
 static size_t target_there(const struct transfer *t, size_t target)
 {
     const struct tft_schema *here = t->to->schema, *there = &t->from->schema;
@@ -219,19 +221,19 @@ static int has_same_quantiles(const struct transfer *t)
            !memcmp(a->quantiles, b->quantiles, a->quantile_count * sizeof *a->quantiles);
 }
 
-/* Column k O + o of a last layer. */
-static struct mix mix_of(struct transfer *t, size_t k, size_t o)
+/* The mix for column k O + o of a last layer. */
+static struct mix mix_of_output(struct transfer *t, size_t k, size_t o)
 {
     const struct tft_model_config *a = t->theirs, *b = t->to->config;
     size_t O = t->from->schema.target_count, there = target_there(t, o), above = 0;
 
     if (there == NONE)
-        return (struct mix){ { NONE, NONE }, 0 };
+        return mix_of_one(NONE);
     if (b->loss != TFT_LOSS_QUANTILES || has_same_quantiles(t))
-        return (struct mix){ { k * O + there, k * O + there }, 0 };
+        return mix_of_one(k * O + there);
     t->has_other_quantiles = 1;
     if (a->ascending || b->ascending)
-        return (struct mix){ { NONE, NONE }, 0 };
+        return mix_of_one(NONE);
     while (above < a->quantile_count && a->quantiles[above] < b->quantiles[k])
         above++;
     size_t high = above < a->quantile_count ? above : above - 1, low = above ? above - 1 : 0;
@@ -252,44 +254,30 @@ static size_t columns_of(const struct tft_param *p)
     return p->shape[p->dimensions - 1];
 }
 
-/* The last layer's; returns how many columns begin at random. */
-static size_t take_outputs(struct transfer *t, const struct tft_param *theirs, const struct tft_param *mine, float *to)
+/* Makes the map of an axis of mine; NULL: there is no memory, or that axis cannot have another size. sizes: theirs and
+ * mine. */
+static struct mix *make_map(struct transfer *t, enum axis axis, enum tft_choice choice, const size_t sizes[2])
 {
-    const float *from = t->from->params + theirs->offset;
-    size_t O = t->to->schema->target_count, columns = columns_of(mine), wide = columns_of(theirs), fresh = 0;
+    struct mix *map = halay_region_alloc(&t->region, sizes[1], sizeof *map);
+    const size_t O = t->to->schema->target_count;
 
-    for (size_t c = 0; c < columns; c++) {
-        struct mix mix = mix_of(t, c / O, c % O);
-        fresh += mix.columns[0] == NONE;
-        for (size_t r = 0; r < rows_of(mine) && mix.columns[0] != NONE; r++) {
-            double a = from[r * wide + mix.columns[0]], b = from[r * wide + mix.columns[1]];
-            to[r * columns + c] = (float)(a + mix.share * (b - a));
-        }
-    }
-    return fresh;
-}
-
-/* Where both maps have a number. */
-static void take_mapped(const float *from, size_t wide, const size_t *const maps[2], size_t rows, size_t columns,
-                        float *to)
-{
-    for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < columns; c++)
-            if (maps[0][r] != NONE && maps[1][c] != NONE)
-                to[r * columns + c] = from[maps[0][r] * wide + maps[1][c]];
-}
-
-/* Fill a map; 0 if that axis cannot have another size. */
-static int make_map(const struct transfer *t, enum axis axis, enum tft_choice choice, const size_t sizes[2],
-                    size_t *map)
-{
-    if (axis == EMBEDDED || axis == VARIABLES) {
+    if (!map || (axis == AS_IT_IS && sizes[0] != sizes[1]))
+        return NULL;
+    if (axis == EMBEDDED || axis == VARIABLES)
         map_variables(t, choice, axis == EMBEDDED, map);
-        return 1;
-    }
-    for (size_t i = 0; i < sizes[1]; i++)
-        map[i] = i;
-    return sizes[0] == sizes[1];
+    else
+        for (size_t i = 0; i < sizes[1]; i++)
+            map[i] = axis == OUTPUTS ? mix_of_output(t, i / O, i % O) : mix_of_one(i);
+    return map;
+}
+
+static size_t count_fresh(const struct mix *map, size_t size)
+{
+    size_t fresh = 0;
+
+    for (size_t i = 0; i < size; i++)
+        fresh += map[i].from[0] == NONE;
+    return fresh;
 }
 
 static enum halay_status other_shape(struct halay_log *log, const char *folder, const struct tft_param *theirs,
@@ -311,44 +299,49 @@ static enum halay_status other_shape(struct halay_log *log, const char *folder, 
     return HALAY_ERR_CONFIG;
 }
 
-/* A tensor whose rows and columns are as in the other run, or belong to inputs. */
+/* Only columns are mixed. */
+static void take_mapped(const float *from, size_t wide, const struct mix *rows, size_t row_count,
+                        const struct mix *columns, size_t column_count, float *to)
+{
+    for (size_t r = 0; r < row_count; r++)
+        for (size_t c = 0; c < column_count; c++) {
+            if (rows[r].from[0] == NONE || columns[c].from[0] == NONE)
+                continue;
+            const float *row = from + rows[r].from[0] * wide;
+            double a = row[columns[c].from[0]], b = row[columns[c].from[1]];
+            to[r * column_count + c] = (float)(a + columns[c].share * (b - a));
+        }
+}
+
+/* Takes a tensor whose rows and columns are as in the other run, or belong to inputs, targets and quantiles. */
 static void take_matrix(struct transfer *t, const struct tft_param *theirs, const struct tft_param *mine, float *to)
 {
-    size_t sizes[2][2] = { { rows_of(theirs), rows_of(mine) }, { columns_of(theirs), columns_of(mine) } };
-    size_t *maps[2] = { malloc(sizes[0][1] * sizeof **maps), malloc(sizes[1][1] * sizeof **maps) };
+    const size_t R = rows_of(mine), C = columns_of(mine);
     enum axis axes[2];
     enum tft_choice choice;
 
     axes_of(mine->name, axes, &choice);
-    if (!maps[0] || !maps[1]) {
-        halay_error(t->log, "no memory for the transfer of '%s'", mine->name);
-        t->status = HALAY_ERR_NO_MEMORY;
-    } else if (make_map(t, axes[0], choice, sizes[0], maps[0]) & make_map(t, axes[1], choice, sizes[1], maps[1])) {
-        size_t fresh = 0;
-        for (int k = 0; k < 2; k++)
-            for (size_t i = 0; i < sizes[k][1]; i++)
-                fresh += maps[k][i] == NONE;
-        take_mapped(t->from->params + theirs->offset, sizes[1][0], (const size_t *const[]){ maps[0], maps[1] },
-                    sizes[0][1], sizes[1][1], to);
-        *(fresh ? &t->part : &t->whole) += 1;
+    const struct mix *rows = make_map(t, axes[0], choice, (size_t[]){ rows_of(theirs), R });
+    const struct mix *columns = make_map(t, axes[1], choice, (size_t[]){ columns_of(theirs), C });
+    if (t->region.failed)
+        return;
+    if (rows && columns) {
+        const size_t fresh_columns = count_fresh(columns, C), fresh = count_fresh(rows, R) + fresh_columns;
+        take_mapped(t->from->params + theirs->offset, columns_of(theirs), rows, R, columns, C, to);
+        *(axes[1] == OUTPUTS && fresh_columns == C ? &t->fresh : fresh ? &t->part : &t->whole) += 1;
     } else if (choice < TFT_CHOICES && t->to->config->conformance == TFT_PYTORCH_FORECASTING &&
                t->theirs->H == t->to->config->H) {
         t->fresh++; /* the joint network's inner width goes by the number of inputs */
     } else {
         t->status = other_shape(t->log, t->folder, theirs, mine);
     }
-    free(maps[0]);
-    free(maps[1]);
 }
 
 static void take_tensor(struct transfer *t, const struct tft_param *mine, float *params)
 {
     const struct tft_param *theirs = param_named(tft_model_params(t->from->model), mine->name);
     const size_t inputs[2] = { input_of(&t->from->schema, mine->name), input_of(t->to->schema, mine->name) };
-    enum axis axes[2];
-    enum tft_choice choice;
 
-    axes_of(mine->name, axes, &choice);
     if (!theirs) {
         halay_info(t->log, "init_from: '%s' is not in '%s'", mine->name, t->folder);
         t->fresh++;
@@ -361,17 +354,14 @@ static void take_tensor(struct transfer *t, const struct tft_param *mine, float 
         append(t->categories, sizeof t->categories, "; input '%s': an embedding of another width",
                t->to->schema->inputs[inputs[1]].name); /* it goes by the number of categories */
         t->fresh++;
-    } else if (axes[1] == OUTPUTS && rows_of(theirs) == rows_of(mine)) {
-        size_t fresh = take_outputs(t, theirs, mine, params + mine->offset);
-        *(fresh == columns_of(mine) ? &t->fresh : fresh ? &t->part : &t->whole) += 1;
     } else {
         take_matrix(t, theirs, mine, params + mine->offset);
     }
 }
 
-/* ---- what is said ---- */
+/* ---- the report ---- */
 
-/* The names of a's variables that b has not. */
+/* Lists the names of a's variables that b lacks. */
 static void list_others(const struct tft_model_config *a, const struct tft_model_config *b, const char *what,
                         char *text)
 {
@@ -386,7 +376,7 @@ static void list_others(const struct tft_model_config *a, const struct tft_model
     }
 }
 
-/* Inputs of both whose values mean something else. */
+/* Lists inputs of both whose values mean something else. */
 static void list_rescaled(const struct transfer *t, char *text)
 {
     const struct tft_schema *here = t->to->schema, *there = &t->from->schema;
@@ -432,7 +422,12 @@ enum halay_status tft_transfer(struct halay_log *log, const char *folder, const 
         .log = log, .folder = folder, .from = from, .theirs = tft_model_config(from->model), .to = to
     };
 
-    for (size_t i = 0; i < to->table->count && !t.status; i++)
+    for (size_t i = 0; i < to->table->count && !t.status && !t.region.failed; i++)
         take_tensor(&t, &to->table->params[i], params);
+    if (t.region.failed) {
+        halay_error(log, "no memory for a transfer from '%s'", folder);
+        t.status = HALAY_ERR_NO_MEMORY;
+    }
+    halay_region_fini(&t.region);
     return t.status ? t.status : report(&t);
 }
