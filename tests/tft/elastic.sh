@@ -37,7 +37,7 @@ END
     mv "$scratch/said" "$scratch/apart.log"
     [ "$(sed 's/.*"valid_loss":\([^,]*\),.*/\1/' "$scratch"/host.*/run/metrics.jsonl | sort -u | wc -l)" = 1 ] ||
         wrong "the validation losses differ, so that nothing is tested"
-    grep -q "going on after step .* with 1 rank$" "$scratch/apart.log" &&
+    grep -q "continuing after step .* with 1 rank$" "$scratch/apart.log" &&
         [ -e "$scratch/host.1/run/model.safetensors" ] ||
         wrong "rank 1 has no model: $(cat "$scratch/apart.log")"
 }

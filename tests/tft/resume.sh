@@ -105,15 +105,15 @@ interrupted() {
     out=$1
     shift
     terminated manifest-0000000005.json "$@" --out "$out"
-    grep -q "interrupted after [0-9]* steps and .*'--resume' goes on" "$scratch/said" ||
+    grep -q "interrupted after [0-9]* steps and .*use --resume to continue" "$scratch/said" ||
         wrong "SIGTERM: $(tail -n 3 "$scratch/said")"
 }
 interrupted "$scratch/term" "$@"
-refused 1 "'--resume' goes on from them" train --out "$scratch/term"
+refused 1 "use --resume to continue from them" train --out "$scratch/term"
 # One process a folder at a time.
 "$@" --out "$scratch/term" --resume --epochs 1000 --patience 1000 >"$scratch/other" 2>&1 &
 pid=$!
-until grep -q "going on after step" "$scratch/other" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
+until grep -q "continuing after step" "$scratch/other" || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done
 refused 1 "another process is training into '$scratch/term'" train --out "$scratch/term" --resume
 kill -9 $pid
 wait $pid || :
@@ -121,7 +121,7 @@ rm -r "$scratch/term"
 interrupted "$scratch/term" "$@"
 check "how it ended" grep -q '"end": "stopped"' "$scratch/term/end.json"
 check "go on after SIGTERM" train --out "$scratch/term" --resume
-grep -q "going on after step" "$scratch/said" || wrong "it does not say where it goes on"
+grep -q "continuing after step" "$scratch/said" || wrong "it does not say where it goes on"
 check "how it ended now" grep -q '"end": "done"' "$scratch/term/end.json"
 outcome "$scratch/term" >"$scratch/got"
 check "interrupted and gone on" cmp "$scratch/expected" "$scratch/got"
@@ -164,7 +164,7 @@ if [ -x "$halayrun" ]; then
     check "two ranks, killed, and two" cmp "$scratch/whole/model.safetensors" "$scratch/more/model.safetensors"
     rm "$scratch/more/checkpoints/manifest-0000000055.json" "$scratch/more/checkpoints/manifest-0000000057.json"
     check "then one" train --out "$scratch/more" --resume
-    grep -q "going on after step 50" "$scratch/said" ||
+    grep -q "continuing after step 50" "$scratch/said" ||
         wrong "it does not go on from where two were: $(cat "$scratch/said")"
     last() {
         cat "$1/model.safetensors" "$1"/checkpoints/step-0000000057.*.safetensors | cksum
@@ -261,14 +261,14 @@ n() {
     timeout 200 "$tft" train --out "$scratch/n" --hidden-size 8 --heads 2 --batch-size 16 --threads 1 "$@"
 }
 check "a longer table" n --data "$scratch/n300.htd" --max-steps 10 --refit on
-grep -q "^no refit: there are no rows after those of training" "$scratch/said" ||
+grep -q "^no refit: no rows follow those of training" "$scratch/said" ||
     wrong "a refit without rows is not named: $(cat "$scratch/said")"
 refused 1 "the run began with other data: they had 294 training windows, these have 54" \
     n --data "$scratch/n60.htd" --max-steps 12 --resume
 check "one epoch more" train --out "$scratch/whole" --resume --epochs 4 --keep 1 --patience 100
 [ "$(find "$scratch/whole/checkpoints" -name 'manifest-*' | wc -l)" -eq 1 ] || wrong "not one checkpoint is kept"
 check "without checkpoints" train --out "$scratch/none" --keep 0 --max-steps 2 --resume
-grep -q "there is no checkpoint in .*: beginning anew" "$scratch/said" || wrong "it does not say that it begins anew"
+grep -q "no checkpoint in .*: beginning anew" "$scratch/said" || wrong "it does not say that it begins anew"
 [ ! -e "$scratch/none/checkpoints" ] || wrong "keep 0 made checkpoints"
 
 # A folder of checkpoints alone is enough for forecasts; so is it for another machine.

@@ -45,7 +45,7 @@ losses=$(sed 's/.*"valid_loss":\([0-9.e-]*\),.*/\1/' "$run/metrics.jsonl")
 echo "$losses" | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.9 * first) }' ||
     wrong "validation losses did not fall:" $losses
 
-refused 1 "'--resume' goes on from them" train --out "$run"
+refused 1 "use --resume to continue from them" train --out "$run"
 rm -r "$run/checkpoints"
 refused 1 "holds a run already" train --out "$run"
 

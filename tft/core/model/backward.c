@@ -122,7 +122,7 @@ static void static_backward(struct tft_workspace *w, const struct pass *pass)
                  w->d_static, NULL, w->scratch);
 }
 
-/* Where embeddings' gradients add up. */
+/* Zeroes the places where embeddings' gradients add up. */
 static void zero_embeddings(struct tft_workspace *w, const struct pass *pass)
 {
     const struct tft_model *model = w->model;
@@ -137,7 +137,7 @@ static void zero_embeddings(struct tft_workspace *w, const struct pass *pass)
     }
 }
 
-/* What the layers add to. */
+/* Zeroes the gradients that layers add to. */
 static void zero_contexts(struct tft_workspace *w, const struct pass *pass)
 {
     for (size_t k = 0; k < CONTEXTS; k++)

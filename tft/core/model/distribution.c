@@ -196,7 +196,7 @@ static void spread_of(const struct tft_distribution *d, double *variance, double
                                              : *variance * (1 + 2 * a * mean);
 }
 
-/* Of a distribution of numbers above 0, by its P(shape, x / scale). */
+/* Returns the quantile of a distribution of numbers above 0, by its P(shape, x / scale). */
 static double gamma_quantile(double shape, double scale, double q, double guess)
 {
     double low = 0, high = fmax(guess, shape * scale);
@@ -214,7 +214,8 @@ static double gamma_quantile(double shape, double scale, double q, double guess)
 }
 
 /* The quantile is in (*low, *high]; low is below 0 where nothing is. */
-static void bracket(const struct tft_distribution *d, double q, double guess, double step, double *low, double *high)
+static void bracket_quantile(const struct tft_distribution *d, double q, double guess, double step, double *low,
+                             double *high)
 {
     int is_above = tft_distribution_below(d, guess) >= q;
 
@@ -276,12 +277,12 @@ static double positive_quantile(const struct tft_distribution *d, double q)
             return ceil(guess - 0.5);
         if (mean > COUNTS_MOST)
             return ceil(gamma_quantile(mean * mean / variance, variance / mean, q, guess));
-        bracket(d, q, floor(guess), ceil(sqrt(variance) / 8), &low, &high);
+        bracket_quantile(d, q, floor(guess), ceil(sqrt(variance) / 8), &low, &high);
         return whole_quantile(d, q, low, high);
     }
     if (q <= tft_distribution_below(d, 0))
         return 0;
-    bracket(d, q, guess, sqrt(variance) / 8, &low, &high);
+    bracket_quantile(d, q, guess, sqrt(variance) / 8, &low, &high);
     return smooth_quantile(d, q, low, high);
 }
 

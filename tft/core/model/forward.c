@@ -202,7 +202,7 @@ static void rest_forward(struct tft_workspace *w, const struct pass *pass)
     workspace_clock(w, TFT_PART_TAIL);
 }
 
-/* What follows from each sample's own inputs. */
+/* Computes what follows from each sample's own inputs. */
 static void variables_forward(struct tft_workspace *w, const struct pass *pass)
 {
     struct pass own = *pass;

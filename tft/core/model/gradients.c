@@ -53,7 +53,7 @@ struct tft_workers {
     real **spare;         /* a stack, guarded by lock: spare[0 .. spares) */
     size_t spares;
 
-    /* Of the current call. */
+    /* The current call's. */
     const struct tft_step *step; /* one of the two is NULL */
     const struct tft_forward *forward;
     size_t samples, first, count; /* granules [first, first + count) of the samples */
@@ -139,7 +139,7 @@ static void add_gradient(struct queue *queue, const struct tft_param *p, const r
 }
 
 /* Takes a granule's complete gradient of a parameter, and adds what can be added. */
-static void arrive(void *arg, size_t param)
+static void gradient_arrive(void *arg, size_t param)
 {
     const struct arrival *arrival = arg;
     struct tft_workers *w = arrival->workers;
@@ -200,7 +200,7 @@ static enum halay_status step_granule(struct tft_workers *workers, int thread, s
                                    .seed = step->seed,
                                    .step = step->step,
                                    .loss_scale = step->loss_scale,
-                                   .final = step->count > 1 || step->final ? arrive : NULL,
+                                   .final = step->count > 1 || step->final ? gradient_arrive : NULL,
                                    .arg = &arrival };
 
     workers->blocks[g] = g ? take_spare_block(workers) : step->gradients;

@@ -5,9 +5,9 @@
  * Order of sums. The global batch is cut into granules of config.granule samples by position; granules are added along
  * one binary tree over their numbers, cut at the largest power of two below n. A rank holds a subtree
  * (tft_granules_of_rank), and the all-reduce over ranks continues the same tree. Threads take granules one by one; for
- * each parameter, whoever finishes the second of two neighbours adds them (the left one first), so that the sums are
- * the same whatever the number of threads and their pace. A rank without granules contributes negative zeros, which
- * change no sum's bits.
+ * each parameter, the thread that finishes the second of two neighbours adds them (the left one first), so that the
+ * sums are the same whatever the number of threads and their pace. A rank without granules contributes negative zeros,
+ * which change no sum's bits.
  *
  *        0..7                  6 granules: 0..5
  *      /      \                          /      \
@@ -73,7 +73,7 @@ struct tft_forward {
     int with_loss;
 };
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward);
-/* What the first thread computes on; between steps it is the caller's. */
+/* Returns the queue of the first thread; between steps it is the caller's. */
 struct queue *tft_workers_queue(const struct tft_workers *workers);
 /* A thread's workspace, which holds the granule that `take` was called for: for tft_workspace_weights. */
 const struct tft_workspace *tft_workers_workspace(const struct tft_workers *workers, int thread);

@@ -8,8 +8,8 @@
  * granule's gradient is computed alone, on one thread. tft/core/model/gradients.h adds granules, and is what a trainer
  * calls; this header is one level below.
  *
- * Errors. enum halay_status, one line in the log from whoever finds the cause. Threads: a workspace belongs to one
- * thread at a time; the rest is read only.
+ * Errors. enum halay_status, one line in the log from the function that finds the cause. Threads: a workspace belongs
+ * to one thread at a time; the rest is read only.
  */
 #ifndef HALAY_TFT_MODEL_H
 #define HALAY_TFT_MODEL_H
@@ -35,18 +35,18 @@ struct tft_batch {
     real *targets;        /* (B, D, O) for the loss: of quantiles and points (y - offset) / unit, of distributions y */
     real *weights;        /* (B, D, O) 1, or 0 for a masked target; training only; set to 1 before the callback */
     real *offsets;        /* (B, D, O) and (B, O): what makes forecasts of the model's numbers, offset + unit * number
-                             or as tft/core/kernels/loss.h says; set to 0 and 1 before the callback */
+                             or by tft/core/kernels/loss.h; set to 0 and 1 before the callback */
     real *units;
     size_t *lengths; /* (B) steps of history, 1 to E; set to E before the callback. A shorter one fills the encoder
-                             part's end; what stands before it is never read. */
-    /* Where the device has memory of its own: what it computes with, and whether the callback has filled that by calls
+                             part's end; the steps before it are never read. */
+    /* On a device with memory of its own: what it computes with, and whether the callback has filled that by calls
      * on queue, all but lengths. Otherwise NULL. */
     struct queue *queue;
     const struct tft_batch *there;
     int is_there; /* set to 0 before the callback */
 };
 
-/* How many columns the arrays of a batch have. */
+/* The columns of the arrays of a batch. */
 struct tft_columns {
     size_t reals, cats, static_reals, static_cats, targets;
 };
@@ -87,7 +87,7 @@ enum tft_part {
 };
 const char *tft_part_name(enum tft_part part);
 
-/* What a forward or backward pass needs besides the samples. */
+/* The inputs of a forward or backward pass besides the samples. */
 struct tft_pass {
     const real *params;  /* the block */
     uint64_t version;    /* while it is the same, so are the values of params, and what a workspace made of them in an
@@ -96,7 +96,7 @@ struct tft_pass {
     double loss_scale; /* the loss is the sum over unmasked targets (and quantiles) times this: 1 / (number of unmasked
                             targets in the global batch) */
     /* Called once for each living parameter, last layers first, when this granule's gradient of it is complete; NULL:
-     * nobody asks. */
+     * not wanted. */
     void (*final)(void *arg, size_t param);
     void *arg;
 };
@@ -122,13 +122,13 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
                        double *loss);
 
-/* Where to copy what a forecast weighed; NULL: not wanted. The variables of a selection are in its order
+/* Arrays for what a forecast weighed; NULL: not wanted. The variables of a selection are in its order
  * (tft_config_choice); a variable that is alone weighs 1. What the padding before a shorter history weighs means
  * nothing, and no attention goes there. */
 struct tft_weights {
     real *statics;   /* (B, static variables) sums to 1 */
     real *history;   /* (B, E, variables of the past) each step sums to 1 */
-    real *future;    /* (B, D, known variables) likewise */
+    real *future;    /* (B, D, known variables) each step sums to 1 */
     real *attention; /* (B, heads, D, E + D) of each step of the horizon to each step of the window; sums to 1 */
 };
 /* After tft_model_predict, until the workspace's next use. */

@@ -27,7 +27,7 @@ enum { CONTEXT_SELECTION, CONTEXT_ENRICHMENT, CONTEXT_H, CONTEXT_C, CONTEXTS };
     X(grn, feedforward, (N * B))    \
     X(glu, output_gate, (N * B))
 
-/* What the layers leave to each other, and its gradients: X(name, rows, columns). */
+/* The arrays that layers leave to each other, and their gradients: X(name, rows, columns). */
 #define TFT_ACTIVATIONS(X)                                    \
     X(static_vector, B, H)                                    \
     X(d_static, B, H)                                         \
@@ -53,7 +53,7 @@ enum { CONTEXT_SELECTION, CONTEXT_ENRICHMENT, CONTEXT_H, CONTEXT_C, CONTEXTS };
 /* A variable's embedding, and its column among the batch's reals or categories (static or temporal). */
 struct variable {
     enum tft_role role;
-    int rank1; /* comes to selection as x, not as xi */
+    int rank1; /* selection gets x, not xi */
     struct embedding embedding;
     size_t column;
     struct span params;
@@ -143,7 +143,7 @@ struct tft_workspace {
     struct grn_state networks[]; /* as the model's */
 };
 
-/* How many encoder steps each sample lacks; NULL if none does. */
+/* Returns the number of encoder steps that each sample lacks; NULL if none does. */
 static inline const size_t *padding_of(const struct tft_workspace *workspace)
 {
     return workspace->padded ? workspace->padding : NULL;

@@ -77,7 +77,7 @@ void tft_params_fini(struct tft_param_table *table)
 }
 
 /* Draw i of a parameter, in (0, 1). */
-static double uniform(uint32_t seed, uint32_t name, size_t i)
+static double draw_uniform(uint32_t seed, uint32_t name, size_t i)
 {
     const uint32_t key[2] = { seed, name };
     const uint32_t counter[4] = { (uint32_t)(i / 4), (uint32_t)((uint64_t)i / 4 >> 32), 0, INIT_COUNTER };
@@ -90,14 +90,14 @@ static double uniform(uint32_t seed, uint32_t name, size_t i)
 static void init_uniform(real *w, size_t count, double limit, uint32_t seed, uint32_t name)
 {
     for (size_t i = 0; i < count; i++)
-        w[i] = (real)((2 * uniform(seed, name, i) - 1) * limit);
+        w[i] = (real)((2 * draw_uniform(seed, name, i) - 1) * limit);
 }
 
-static double normal(uint32_t seed, uint32_t name, size_t i)
+static double draw_normal(uint32_t seed, uint32_t name, size_t i)
 {
     const double turn = 6.283185307179586;
 
-    return sqrt(-2 * log(uniform(seed, name, 2 * i))) * cos(turn * uniform(seed, name, 2 * i + 1));
+    return sqrt(-2 * log(draw_uniform(seed, name, 2 * i))) * cos(turn * draw_uniform(seed, name, 2 * i + 1));
 }
 
 /* rows <= columns: orthonormal rows, by Gram-Schmidt (twice, which is as accurate as a QR) from normal draws: the same
@@ -109,7 +109,7 @@ static enum halay_status init_orthogonal(real *w, size_t rows, size_t columns, u
     if (!q)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < rows * columns; i++)
-        q[i] = normal(seed, name, i);
+        q[i] = draw_normal(seed, name, i);
     for (size_t r = 0; r < rows; r++) {
         double *row = q + r * columns, norm = 0;
 
@@ -153,7 +153,7 @@ static enum halay_status init_param(const struct tft_param *param, uint32_t seed
         return HALAY_OK;
     case TFT_INIT_NORMAL:
         for (size_t i = 0; i < param->count; i++)
-            w[i] = (real)(param->spread * normal(seed, name, i));
+            w[i] = (real)(param->spread * draw_normal(seed, name, i));
         return HALAY_OK;
     case TFT_INIT_ZERO:
     case TFT_INIT_ONE:

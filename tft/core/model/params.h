@@ -3,7 +3,7 @@
  * The table of parameters: the published model's tensors (224 in Electricity), each with a name, a shape and a place.
  *
  * All parameters are in one block of reals, in the order of the table; so are gradients and the optimizer's moments, at
- * the same places. There may be a gap after a tensor, so that the next one is aligned: it is no parameter, is in no
+ * the same places. There may be a gap after a tensor, so that the next one is aligned: it belongs to no parameter or
  * file, and no pass reads it. The block belongs to the caller (halay_alloc memory or ordinary).
  *
  * A *dead* parameter has a zero gradient by construction (the static selection's weights when there is one static

@@ -26,11 +26,11 @@
 
 enum { TFT_VARIABLES_MAX = 128, TFT_QUANTILES_MAX = 16, TFT_NAME_MAX = 63, TFT_GRANULE = 8 };
 enum { TFT_FORECAST_GRANULE = 16 }; /* of forecasts at least: they share rows and the LSTM's products */
-/* Of a device with memory of its own: of a training at most, which takes a rank's share of a batch; of forecasts. */
+/* On a device with memory of its own: of a training at most, which takes a rank's share of a batch; of forecasts. */
 enum { TFT_DEVICE_GRANULE = 1024, TFT_DEVICE_FORECAST_GRANULE = 256 };
 enum { TFT_STEPS_MAX = HALAY_TFT_STEPS_MAX }; /* of an encoder, a horizon, a lag, a stride */
 
-/* What the model knows of a variable, in the model's order. A target's past is an input, its future is not. */
+/* The model's knowledge of a variable, in the model's order. A target's past is an input, its future is not. */
 enum tft_role { TFT_STATIC = 0, TFT_OBSERVED = 1, TFT_KNOWN = 2, TFT_TARGET = 3, TFT_ROLES };
 enum tft_type { TFT_REAL = 0, TFT_CATEGORY = 1 };
 
@@ -42,7 +42,7 @@ struct tft_variable {
 };
 
 /*
- * Which model it is, to the last weight and its initial value: the published one, or one of two that are built
+ * The kind of model, to the last weight and its initial value: the published one, or one of two that are built
  * differently.
  *
  * NVIDIA's (DeepLearningExamples): no dropout in the selections' joint networks, after the LSTMs, after attention and
@@ -52,14 +52,14 @@ struct tft_variable {
  * pytorch-forecasting's: a real is embedded in hidden_continuous numbers, a category in as many as its number of
  * categories suggests; where a width changes, the skip connection is an interpolation with learned scales and layer
  * norm, and a category's own network is nothing else; the joint network's hidden size is at most the number of
- * variables, and there is none for one variable; selections have categories before reals (tft_config_choice); queries,
+ * variables, and missing for one variable; selections have categories before reals (tft_config_choice); queries,
  * keys and values have biases; a step does not attend to itself; layer norm's epsilon is 1e-5; the LSTMs have a second
  * bias; the loss is twice the mean over the quantiles, not their sum.
  */
 enum tft_conformance { TFT_PUBLISHED = 0, TFT_NVIDIA = 1, TFT_PYTORCH_FORECASTING = 2 };
 
-/* Of the matrix products' factors (tft/core/kernels/kernels.h). Parameters, sums, statistics and cell states are reals.
- * TF32 is F32 where the device has no products of it, as a processor. */
+/* Types of the matrix products' factors (tft/core/kernels/kernels.h). Parameters, sums, statistics and cell states are
+ * reals. TF32 is F32 where the device has no products of it, as a processor. */
 enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1, TFT_TF32 = 2 };
 
 /*
@@ -70,7 +70,7 @@ enum tft_dtype { TFT_F32 = 0, TFT_BF16 = 1, TFT_TF32 = 2 };
  * variable and a target; without static variables the static vector is zero.
  *
  * In a batch, the k-th column of `reals` is the k-th real among observed, known and target in this order; `cats`,
- * `static_reals` and `static_cats` likewise.
+ * `static_reals` and `static_cats` are ordered the same way.
  */
 struct tft_model_config {
     struct tft_device device; /* what computes */
@@ -86,11 +86,11 @@ struct tft_model_config {
     size_t granule;           /* samples of a granule, 1 to the device's granule_most (tft/core/kernels/kernels.h) */
     size_t variable_count;
     struct tft_variable variables[TFT_VARIABLES_MAX];
-    /* A category of at least so many rows (0: none) has a sparse gradient (tft/core/kernels/kernels.h) if the most
-     * samples of a rank's step touch no more than a quarter of them. */
+    /* A category of this number of rows or more (0: none) has a sparse gradient (tft/core/kernels/kernels.h) if the
+     * most samples of a rank's step touch no more than a quarter of them. */
     size_t sparse_rows, step_samples;
     int ascending; /* nonzero: quantiles cannot cross (tft/core/kernels/kernels.h) */
-    int plain;     /* nonzero: the published graph as it stands, without the exact savings; for tests */
+    int plain;     /* nonzero: the published graph unchanged, without the exact savings; for tests */
 };
 
 /* The published Electricity model's numbers (H 160, 4 heads, E 168, D 24, quantiles .1 .5 .9, dropout .1, granule 8),
@@ -110,7 +110,7 @@ size_t tft_config_choice(const struct tft_model_config *config, enum tft_choice 
 /* P. */
 size_t tft_config_outputs(const struct tft_model_config *config);
 
-/* How many numbers a variable's embedding has. */
+/* Returns how many numbers a variable's embedding has. */
 size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * One thread's memory for one granule: its layout, its batch and the batch's checks, its clock.
  *
- * layout() runs twice, to count and to hand out (tft/core/layers/pass.h). destroy accepts a half-built workspace.
+ * layout_all() runs twice, to count and to hand out (tft/core/layers/pass.h). destroy accepts a half-built workspace.
  */
 #include "base/memory.h"
 #include "tft/core/kernels/queue.h"
@@ -19,7 +19,7 @@ double workspace_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static size_t larger(size_t a, size_t b)
+static size_t max_size(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
@@ -37,13 +37,13 @@ static size_t scratch_reals(const struct tft_model *model, size_t B)
 {
     const struct kernels *kernels = model->kernels;
     const size_t E = model->config.E, D = model->config.D, T = model->T, N = model->queries;
-    size_t reals = kernels->lstm_scratch(larger(E, D), B, model->config.H);
+    size_t reals = kernels->lstm_scratch(max_size(E, D), B, model->config.H);
 
-    reals = larger(reals, vsn_scratch(kernels, &model->history_selection, E * B, B));
-    reals = larger(reals, vsn_scratch(kernels, &model->future_selection, D * B, B));
+    reals = max_size(reals, vsn_scratch(kernels, &model->history_selection, E * B, B));
+    reals = max_size(reals, vsn_scratch(kernels, &model->future_selection, D * B, B));
     if (model->static_selection.V)
-        reals = larger(reals, vsn_scratch(kernels, &model->static_selection, B, B));
-#define X(kind, name, rows) reals = larger(reals, scratch_##kind(kernels, &model->name, rows, B));
+        reals = max_size(reals, vsn_scratch(kernels, &model->static_selection, B, B));
+#define X(kind, name, rows) reals = max_size(reals, scratch_##kind(kernels, &model->name, rows, B));
     TFT_LAYERS(X)
 #undef X
     return reals;
@@ -116,7 +116,7 @@ static void layout_layers(struct arena *arena, const struct tft_model *model, st
 #undef X
 }
 
-/* Twice the parameters (as they are and transposed), except embeddings, which are no factors. */
+/* Twice the parameters (as they are and transposed), except embeddings, which products do not use. */
 static size_t factors_of(const struct tft_model *model)
 {
     size_t reals = model->table.reals;
@@ -126,7 +126,7 @@ static size_t factors_of(const struct tft_model *model)
     return 2 * reals + (model->config.plain ? 0 : model->folded);
 }
 
-static void layout(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
+static void layout_all(struct arena *arena, const struct tft_model *model, struct tft_workspace *w)
 {
     const size_t B = w->most, H = model->config.H, T = model->T, N = model->queries, D = model->config.D;
     const size_t P = model->output.out;
@@ -186,12 +186,12 @@ static size_t alloc_device(const struct tft_model *model, struct tft_workspace *
 {
     struct arena arena = { 0 };
 
-    layout(&arena, model, w);
+    layout_all(&arena, model, w);
     w->memory = arena.used == SIZE_MAX ? NULL : model->kernels->alloc(arena.used);
     size_t used = arena.used;
     arena = (struct arena){ .base = w->memory };
     if (w->memory)
-        layout(&arena, model, w);
+        layout_all(&arena, model, w);
     return used;
 }
 
@@ -201,7 +201,7 @@ static size_t bytes_of(const struct tft_model *model, struct tft_workspace *w, s
     struct arena arena = { 0 };
 
     w->most = most;
-    layout(&arena, model, w);
+    layout_all(&arena, model, w);
     return arena.used;
 }
 
@@ -324,7 +324,7 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
                         (unsigned long long)(workspace->batch.position + b), lengths[b], E);
             return HALAY_ERR_ARGUMENT;
         }
-    /* Codes on the device were looked at when they came there. */
+    /* Codes on the device were checked when they were copied. */
     for (size_t i = 0; i < model->config.variable_count && !workspace->batch.is_there; i++) {
         const struct variable *variable = &model->variables[i];
         size_t steps = steps_seen(model, variable->role);

@@ -37,20 +37,19 @@ void tft_adam_fini(struct tft_adam *adam)
     for (int i = 0; i < adam->queue_count; i++)
         adam->kernels->close(adam->queues[i]);
     if (adam->kernels) {
-        adam->kernels->release(adam->squares_there);
+        adam->kernels->release(adam->d_squares);
         adam->kernels->release((void *)(uintptr_t)adam->chunks.all);
         adam->kernels->release(adam->chunks.partial);
     }
+    halay_region_fini(&adam->lists);
     adam->chunks = (struct chunks){ 0 };
-    free(adam->queues);
-    free(adam->squares);
     adam->queues = NULL;
-    adam->squares = adam->squares_there = NULL;
+    adam->squares = adam->d_squares = NULL;
     adam->queue_count = 0;
 }
 
-/* Cut the living tensors into chunks: how many there are; all may be NULL. */
-static size_t cut(const struct tft_param_table *table, struct chunk *all)
+/* Cuts the living tensors into chunks; returns how many there are. all may be NULL. */
+static size_t cut_chunks(const struct tft_param_table *table, struct chunk *all)
 {
     enum { CHUNK = 16384 };
     size_t count = 0;
@@ -73,54 +72,57 @@ static size_t cut(const struct tft_param_table *table, struct chunk *all)
 /* For a device that takes all tensors at once. */
 static enum halay_status make_chunks(struct tft_adam *adam, const struct tft_param_table *table)
 {
-    size_t count = cut(table, NULL);
-    struct chunk *all = calloc(count + 1, sizeof *all), *there;
+    size_t count = cut_chunks(table, NULL);
+    struct chunk *all = calloc(count + 1, sizeof *all), *d_all;
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
-    cut(table, all);
-    adam->chunks.all = there = adam->kernels->alloc((count + 1) * sizeof *all);
+    cut_chunks(table, all);
+    adam->chunks.all = d_all = adam->kernels->alloc((count + 1) * sizeof *all);
     adam->chunks.partial = adam->kernels->alloc((count + 1) * sizeof *adam->chunks.partial);
     adam->chunks.count = count;
     for (size_t i = 0; i < count; i++)
         adam->chunks.reals += all[i].n;
-    if (there)
-        kernel_to_device(adam->queues[0], all, count * sizeof *all, there);
+    if (d_all)
+        kernel_to_device(adam->queues[0], all, count * sizeof *all, d_all);
     free(all);
-    return there && adam->chunks.partial ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    return d_all && adam->chunks.partial ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-/* What the steps use, at the first one. */
-static enum halay_status prepare(struct tft_adam *adam, int threads, const struct tft_param_table *table)
+/* Makes at the first step what all steps use. */
+static enum halay_status prepare_steps(struct tft_adam *adam, int threads, const struct tft_param_table *table)
 {
     const struct queue_needs needs = { 0 };
-    const size_t count = table->count;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
     if (adam->squares)
         return HALAY_OK;
     if (!adam->kernels)
         adam->kernels = tft_kernels_cpu();
-    adam->squares = calloc(count, sizeof *adam->squares);
-    adam->squares_there = adam->kernels->alloc(count * sizeof *adam->squares);
-    adam->queues = calloc((size_t)threads, sizeof *adam->queues);
-    if (!adam->squares || !adam->squares_there || !adam->queues)
+    adam->squares = halay_region_alloc(&adam->lists, table->count, sizeof *adam->squares);
+    adam->queues = halay_region_alloc(&adam->lists, (size_t)threads, sizeof *adam->queues);
+    adam->d_squares = adam->kernels->alloc(table->count * sizeof *adam->squares);
+    if (adam->lists.failed || !adam->d_squares) {
+        halay_error(adam->log, "no memory for the norms of %zu gradients", table->count);
         status = HALAY_ERR_NO_MEMORY;
-    if (status)
-        halay_error(adam->log, "no memory for the norms of %zu gradients", count);
-    for (; !status && adam->queue_count < threads; adam->queue_count++)
-        status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count]);
-    adam->queue_count -= status && adam->queue_count > 0;
-    if (!status && adam->kernels->adam_all) {
-        assert(threads == 1);
-        status = make_chunks(adam, table);
+        goto err_fini;
     }
-    if (status)
-        tft_adam_fini(adam);
+    for (; adam->queue_count < threads; adam->queue_count++)
+        if ((status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count])))
+            goto err_fini;
+    if (!adam->kernels->adam_all)
+        return HALAY_OK;
+    assert(threads == 1);
+    status = make_chunks(adam, table);
+    if (!status)
+        return HALAY_OK;
+
+err_fini:
+    tft_adam_fini(adam);
     return status;
 }
 
-/* The sum of `count` slots, at the first: along the tree that adds granules (tft/core/model/gradients.h). */
+/* Adds up `count` slots, in the first: along the tree that adds granules (tft/core/model/gradients.h). */
 static void add_slots(struct queue *queue, struct sparse shape, real *slots, size_t count)
 {
     size_t reals = sparse_reals(shape.most, shape.W), left = 1;
@@ -134,7 +136,7 @@ static void add_slots(struct queue *queue, struct sparse shape, real *slots, siz
     kernel_sparse_add(queue, slots + left * reals, shape, slots);
 }
 
-/* Where the sum over the ranks of a sparse gradient is; it is made where it is measured. */
+/* Returns the sum over the ranks of a sparse gradient; it is made when it is measured. */
 static const real *sparse_gradient(const struct work *work, struct queue *queue, size_t i, int adds)
 {
     const struct tft_param *param = &work->table->params[i];
@@ -148,12 +150,13 @@ static const real *sparse_gradient(const struct work *work, struct queue *queue,
     return slots;
 }
 
-/* Of tensor i. With clipping by the global norm, of all tensors: others and dead ones have 0. */
+/* Describes the update of tensor i. With clipping by the global norm, the squares are those of all tensors: others and
+ * dead ones have 0. */
 static struct adam_run run_of(const struct work *work, size_t i)
 {
     const struct tft_adam *adam = work->adam;
     int global = adam->clip_mode == TFT_CLIP_GLOBAL;
-    const double *squares = global ? adam->squares_there : adam->squares_there + i;
+    const double *squares = global ? adam->d_squares : adam->d_squares + i;
 
     return (struct adam_run){ .beta1 = adam->beta1,
                               .beta2 = adam->beta2,
@@ -180,10 +183,10 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
         kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + at, adam->v + at, work->params + at);
 }
 
-static void measure(const struct work *work, struct queue *queue, size_t i)
+static void measure_param(const struct work *work, struct queue *queue, size_t i)
 {
     const struct tft_param *param = &work->table->params[i];
-    double *squares = work->adam->squares_there + i;
+    double *squares = work->adam->d_squares + i;
 
     if (param->sparse.most)
         kernel_sparse_squares(queue, sparse_gradient(work, queue, i, 1), param->sparse, squares);
@@ -191,14 +194,14 @@ static void measure(const struct work *work, struct queue *queue, size_t i)
         kernel_squares(queue, work->gradients + param->offset, param->count, squares);
 }
 
-/* What is done for all tensors at once, when each has its gradient. */
+/* Measures or updates all tensors at once, when each has its gradient. */
 static void run_chunks(const struct work *work, struct queue *queue)
 {
     const struct tft_adam *adam = work->adam;
     const struct adam_run run = run_of(work, 0);
 
     if (work->measure)
-        kernel_squares_all(queue, &adam->chunks, work->gradients, adam->squares_there);
+        kernel_squares_all(queue, &adam->chunks, work->gradients, adam->d_squares);
     if (work->update)
         kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
 }
@@ -222,14 +225,14 @@ static void run_round(void *arg, int thread)
                 atomic_compare_exchange_strong(&work->failure, &none, (int)status);
                 return;
             }
-            measure(work, queue, i);
+            measure_param(work, queue, i);
         }
         if (work->update)
             update_param(work, queue, i);
     }
     if (work->adam->chunks.count && !atomic_load(&work->failure))
         run_chunks(work, queue);
-    kernel_to_host(queue, work->adam->squares_there, 0, work->adam->squares); /* waits */
+    kernel_to_host(queue, work->adam->d_squares, 0, work->adam->squares); /* waits */
 }
 
 static double all_squares(const struct work *work)
@@ -242,10 +245,18 @@ static double all_squares(const struct work *work)
     return sum;
 }
 
-static enum halay_status check(const struct tft_adam *adam)
+/* Runs a round on all threads, and brings the squares to the host. */
+static enum halay_status run_on_all(struct work *work, struct tft_pool *pool)
 {
-    enum halay_status status = HALAY_OK;
+    struct tft_adam *adam = work->adam;
+    const size_t bytes = work->table->count * sizeof *adam->squares;
+    enum halay_status status;
 
+    atomic_store(&work->next, 0);
+    kernel_to_device(adam->queues[0], adam->squares, bytes, adam->d_squares);
+    tft_pool_run(pool, run_round, work);
+    kernel_to_host(adam->queues[0], adam->d_squares, bytes, adam->squares);
+    status = (enum halay_status)atomic_load(&work->failure);
     for (int i = 0; i < adam->queue_count && !status; i++)
         status = tft_queue_check(adam->log, adam->queues[i]);
     return status;
@@ -258,7 +269,6 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
     int global = adam->clip_mode == TFT_CLIP_GLOBAL;
     enum halay_status status;
     double t = (double)(adam->step + 1);
-    size_t bytes = table->count * sizeof *adam->squares;
     struct work work = { .adam = adam,
                          .table = table,
                          .params = params,
@@ -267,24 +277,16 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
                          .measure = 1,
                          .update = !global };
 
-    status = prepare(adam, tft_pool_threads(pool), table);
+    status = prepare_steps(adam, tft_pool_threads(pool), table);
     if (status)
         return status;
-    memset(adam->squares, 0, bytes); /* of dead tensors */
-    kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
+    memset(adam->squares, 0, table->count * sizeof *adam->squares); /* of dead tensors */
     work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
-    tft_pool_run(pool, run_round, &work);
-    kernel_to_host(adam->queues[0], adam->squares_there, bytes, adam->squares);
-    status = (enum halay_status)atomic_load(&work.failure);
-    if (!status)
-        status = check(adam);
+    status = run_on_all(&work, pool);
     if (!status && global) {
-        kernel_to_device(adam->queues[0], adam->squares, bytes, adam->squares_there);
         work.measure = 0;
         work.update = 1;
-        atomic_store(&work.next, 0);
-        tft_pool_run(pool, run_round, &work);
-        status = check(adam);
+        status = run_on_all(&work, pool);
     }
     if (status)
         return status;

@@ -15,6 +15,7 @@
 #ifndef HALAY_TFT_ADAM_H
 #define HALAY_TFT_ADAM_H
 
+#include "base/memory.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/kernels/threads.h"
 #include "tft/core/model/params.h"
@@ -30,11 +31,12 @@ struct tft_adam {
     uint64_t step;                 /* updates done; part of the optimizer's state, with m and v */
     real *m, *v;                   /* blocks like the parameters'; borrowed, zero at the start */
     const struct kernels *kernels; /* of the device where all blocks lie; NULL: the processor */
-    /* Owned, NULL until the first step: */
-    double *squares;       /* each tensor's sum of squares in the current step; 0 of dead ones */
-    double *squares_there; /* the same on the device */
-    struct chunks chunks;  /* of a device that takes all tensors at once; else none */
-    struct queue **queues; /* (queue_count): one for each thread of the pool, the same in all steps */
+    /* Owned, empty until the first step: */
+    struct halay_region lists; /* squares and queues */
+    double *squares;           /* each tensor's sum of squares in the current step; 0 of dead ones */
+    double *d_squares;         /* the same on the device */
+    struct chunks chunks;      /* of a device that takes all tensors at once; else none */
+    struct queue **queues;     /* (queue_count): one for each thread of the pool, the same in all steps */
     int queue_count;
 };
 

@@ -26,7 +26,7 @@ struct backtest {
     int rank;
     size_t stride, origins, per_fit, fits;
     int64_t begin;            /* the first forecast's first step */
-    struct tft_schema before; /* owned: the schema that the data came with */
+    struct tft_schema before; /* owned: the data's own schema */
     struct tft_evaluation evaluation;
     struct halay_output out; /* rank 0, if forecasts are asked for */
     struct tft_forecast_file file;
@@ -36,7 +36,7 @@ struct backtest {
 /* ---- the origins ---- */
 
 /* Returns the moment this number of steps after the first forecast's first. */
-static int64_t moment(const struct backtest *b, size_t steps)
+static int64_t moment_after(const struct backtest *b, size_t steps)
 {
     return tft_period_add(&b->before.every, b->begin, (int64_t)steps);
 }
@@ -105,7 +105,7 @@ static int64_t moved_end(const struct backtest *b, enum tft_split split, size_t 
     if (!steps)
         return s->split_end[split];
     return s->split_end[split] == tft_schema_split_begin(s, b->options->split)
-               ? moment(b, steps)
+               ? moment_after(b, steps)
                : tft_period_add(&s->every, s->split_end[split], (int64_t)steps);
 }
 
@@ -206,8 +206,8 @@ static enum halay_status describe_fit(struct backtest *b, size_t fit, long long 
     char first[40], last[40];
     size_t from = fit * b->per_fit;
 
-    tft_schema_print_time(&b->before, moment(b, from * b->stride), first, sizeof first);
-    tft_schema_print_time(&b->before, moment(b, (from + origins_of(b, fit) - 1) * b->stride), last, sizeof last);
+    tft_schema_print_time(&b->before, moment_after(b, from * b->stride), first, sizeof first);
+    tft_schema_print_time(&b->before, moment_after(b, (from + origins_of(b, fit) - 1) * b->stride), last, sizeof last);
     json_t *object =
         json_pack("{ss ss ss sI sI so}", "run", name_of_fit(fit).text, "first", first, "last", last, "windows",
                   (json_int_t)windows, "step", (json_int_t)step, "q_risk", fit_q_risk(b, before));
@@ -323,8 +323,8 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
              tft_device_open(b->log, (enum tft_device_kind)b->config->device, halay_local_rank(b->ctx), &device)) ||
         (status = tft_run_load_shared(b->log, b->ctx, folder, &device, &s.run)))
         return status;
-    status = tft_windows_init_between(b->log, b->data, b->options->split, moment(b, first),
-                                      moment(b, last + b->before.horizon), b->stride, &windows);
+    status = tft_windows_init_between(b->log, b->data, b->options->split, moment_after(b, first),
+                                      moment_after(b, last + b->before.horizon), b->stride, &windows);
     if (!status)
         status = forecast_windows(b, fit, folder, &s, &windows);
     tft_windows_fini(&windows);
@@ -340,7 +340,7 @@ static enum halay_status run_fit(struct backtest *b, size_t fit)
     enum halay_status status = folder && (before || !warms) ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
 
     if (!status && b->rank == 0) {
-        tft_schema_print_time(&b->before, moment(b, steps), from, sizeof from);
+        tft_schema_print_time(&b->before, moment_after(b, steps), from, sizeof from);
         tft_say(&b->options->listener, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits,
                 origins_of(b, fit), origins_of(b, fit) == 1 ? "" : "s", from, folder);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Backtest: forecasts from origins that roll through a split, by models that are trained again, after every so many of
+ * Backtest: forecasts from origins that roll through a split, by models that are trained again, after every few of
  * them, on everything before: what would have been forecast had the model been in use then.
  *
  *   fit 1   train......|valid..|o   o   o
@@ -27,7 +27,7 @@ struct tft_backtest_options {
     int resume;
     const char *forecasts; /* the file of all forecasts; NULL: none */
     int json;              /* that is JSON lines */
-    struct tft_stop *stop; /* NULL: nobody asks it to stop */
+    struct tft_stop *stop; /* NULL: it is not asked to stop */
     struct tft_listener listener;
 };
 

@@ -48,7 +48,7 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Windows that are taken of `count`; max: 0 is no limit. */
+/* Windows that are taken of `count`; max 0: without a limit. */
 static size_t taken(size_t count, size_t max)
 {
     return max && max < count ? max : count;

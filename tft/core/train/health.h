@@ -75,9 +75,9 @@ const char *tft_health_name(enum tft_health_rule rule);
 
 /* Each takes numbers, and returns the bit of a rule that speaks, whose text is then in the struct; else 0. */
 unsigned tft_health_take_step(struct tft_health *health, const struct tft_health_step *step);
-/* Of an evaluation with validation. */
+/* Takes an evaluation with validation. */
 unsigned tft_health_take_evaluation(struct tft_health *health, uint64_t step, double train_loss, double valid_loss);
-/* Of an input that no gradient has reached. */
+/* Takes an input that no gradient has reached. */
 unsigned tft_health_take_dead_input(struct tft_health *health, const char *input);
 /* Returns nonzero if the last step ended a block. */
 static inline int tft_health_ends_block(const struct tft_health *health)

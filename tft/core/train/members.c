@@ -2,7 +2,7 @@
  *
  * Members: trainings from one seed each, one after the other. Those after the first are runs of their own, in folders
  * of the run's folder, so that each resumes by itself; they share the time, and choose and calibrate nothing. The first
- * comes last: once it has ended, the others' best weights are put beside its own, and what is chosen and calibrated
+ * is last: once it has ended, the others' best weights are put beside its own, and what is chosen and calibrated
  * then is so for the mean of all.
  */
 #include "tft/core/data/paths.h"

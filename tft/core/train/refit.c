@@ -122,7 +122,7 @@ enum halay_status tft_trainer_refit(struct tft_trainer *t, const float *params, 
 
     if (!(tft_trainer_refit_part(t) > 0)) {
         if (t->rank == 0)
-            tft_say(&t->report.listener, "no refit: there are no rows after those of training");
+            tft_say(&t->report.listener, "no refit: no rows follow those of training");
         return HALAY_OK;
     }
     /* Rank 0 has read which step the weights are of. */

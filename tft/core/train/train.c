@@ -105,7 +105,7 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         (t->rank == 0 && (status = tft_report_values(t))))
         return status;
     status = has_valid ? tft_trainer_validate(t, &result) : HALAY_OK;
-    if (status == HALAY_ERR_CANCELED) { /* it stays due, as the checkpoint before it says */
+    if (status == HALAY_ERR_CANCELED) { /* it stays due, as in the checkpoint before it */
         t->interrupted = 1;
         return HALAY_OK;
     }
@@ -140,7 +140,7 @@ static int is_due(const struct tft_trainer *t)
 }
 
 /* A step and what is due after it. */
-static enum halay_status advance(struct tft_trainer *t)
+static enum halay_status advance_step(struct tft_trainer *t)
 {
     uint64_t save_every = (uint64_t)t->config->checkpoint_every;
     enum halay_status status = tft_trainer_step(t, tft_trainer_rate(t));
@@ -174,7 +174,7 @@ static enum halay_status run_epoch(struct tft_trainer *t)
     if (t->state.pending)
         status = evaluate_now(t);
     while (!status && !t->elastic.is_changed && !t->stop && !t->interrupted && t->state.position < t->epoch.samples)
-        status = advance(t);
+        status = advance_step(t);
     if (!status && t->state.position == t->epoch.samples && !t->state.pending) {
         t->state.epoch++;
         t->state.position = 0;
@@ -224,10 +224,10 @@ static void print_beginning(struct tft_trainer *t)
             most, t->ranks, t->ranks == 1 ? "" : "s", on);
     print_idle(t);
     if (t->state.step)
-        tft_say(&t->report.listener, "going on after step %llu, from '%s'", (unsigned long long)t->state.step,
+        tft_say(&t->report.listener, "continuing after step %llu, from '%s'", (unsigned long long)t->state.step,
                 t->options->checkpoints);
     else if (t->options->resume)
-        tft_say(&t->report.listener, "there is no checkpoint in '%s': beginning anew", t->options->checkpoints);
+        tft_say(&t->report.listener, "no checkpoint in '%s': beginning anew", t->options->checkpoints);
 }
 
 static void print_end(struct tft_trainer *t)
@@ -239,8 +239,8 @@ static void print_end(struct tft_trainer *t)
     if (t->interrupted && !step)
         tft_say(&t->report.listener, "interrupted before the first step; nothing is kept");
     else if (t->interrupted && t->config->keep)
-        tft_say(&t->report.listener, "interrupted after %llu steps and %.1f s; '--resume' goes on from '%s'", step,
-                seconds, t->options->checkpoints);
+        tft_say(&t->report.listener, "interrupted after %llu steps and %.1f s; use --resume to continue from '%s'",
+                step, seconds, t->options->checkpoints);
     else if (t->options->folder_ends)
         tft_say(&t->report.listener, "%s after %llu steps and %.1f s%s", t->interrupted ? "stopped" : "done", step,
                 seconds, in_vain);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The trainer: what a training holds, in parts of which one file is the owner, and what those files do for each other.
- * Where a function is said to be rank 0's, only that rank calls it; all ranks call the others, in the same order.
+ * A function that begins with "Rank 0" is called on that rank alone; all ranks call the others, in the same order.
  */
 #ifndef HALAY_TFT_TRAINER_H
 #define HALAY_TFT_TRAINER_H
@@ -18,13 +18,13 @@
 #include "tft/core/train/health.h"
 #include "tft/core/train/train_options.h"
 
-/* Calibrating takes one part in so many of a limit of time, at most. */
+/* Calibrating takes a tenth of a limit of time at most. */
 enum { TFT_CALIBRATION_PART = 10 };
 
 /* Numbers that each step sums over the ranks; the seconds are rank 0's, the others add 0. */
 enum { TFT_STEP_LOSS, TFT_STEP_SECONDS, TFT_STEP_INTERRUPT, TFT_STEP_NUMBERS };
 
-/* What a step computes besides the parameters (trainer_step.c). */
+/* The results of a step besides the parameters (trainer_step.c). */
 struct tft_step_sums {
     double numbers[TFT_STEP_NUMBERS];
     struct halay_tensor *tensor; /* owned: numbers, summed over the ranks */
@@ -41,7 +41,7 @@ struct tft_run_files {
     int begun, saved; /* the folder has this run's description, its parameters */
 };
 
-/* What is written and printed of steps and evaluations (trainer_report.c); rank 0's. Zero on the others. */
+/* The reports of steps and evaluations (trainer_report.c); rank 0's. Zero on the others. */
 struct tft_report {
     struct tft_listener listener;
     FILE *metrics; /* owned; NULL: none */
@@ -66,7 +66,7 @@ struct tft_report {
     double cpu_before; /* processor seconds then */
 };
 
-/* What forecasts are made of, chosen at the end (trainer_finish.c). */
+/* The parts that forecasts are made of, chosen at the end (trainer_finish.c). */
 struct tft_made_of {
     struct tft_blend blend;
     struct tft_members members; /* owned: those after the first */
@@ -103,7 +103,7 @@ struct tft_trainer {
     struct tft_training_state state; /* the same on every rank */
     struct tft_limits limits;
     int stop;        /* after this step, with an evaluation */
-    int interrupted; /* after this step, without; the signal's number if it came here */
+    int interrupted; /* after this step, without; the signal's number if this process got it */
     /* Since the last evaluation, or the beginning. */
     uint64_t since_samples;
     int64_t since_us;
@@ -178,7 +178,7 @@ size_t tft_trainer_windows_within(const struct tft_trainer *trainer, double seco
 
 /* ---- trainer_report.c ---- */
 
-/* Rank 0: begins, or begins again, to report from where the state stands: opens metrics.jsonl and the tracks without
+/* Rank 0: begins, or begins again, to report from the state's step: opens metrics.jsonl and the tracks without
  * their lines after that. Until fini metrics.jsonl has a lock (flock(2)), by which others can know that a training is
  * at work (the folder's own lock would do, but for the moment in which a look takes it from a training that begins). */
 enum halay_status tft_report_begin(struct tft_trainer *trainer);
@@ -209,8 +209,8 @@ void tft_made_of_fini(struct tft_made_of *made_of);
 
 /* ---- refit.c ---- */
 
-/* Returns the part of the time that is kept for the refit; 0: there is none. Of the windows' splits and the
- * configuration. */
+/* Returns the part of the time that is kept for the refit, by the windows' splits and the configuration; 0:
+ * without a refit. */
 double tft_trainer_refit_part(const struct tft_trainer *trainer);
 /* Trains on from these parameters, the best ones, of a step, with the windows of all rows, and leaves the result in the
  * run's folder. After the training, whose state and windows stay as they are, but not its blocks. Sets interrupted,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trainer in an elastic job (halay_elastic.h): its state is the block of parameters, moments and average, and where
- * training stands. It is the same on every rank, and a step's sums are over all present ranks, so that any number of
- * them can continue.
+ * The trainer in an elastic job (halay_elastic.h): its state is the block of parameters, moments and average, and the
+ * position of the training. It is the same on every rank, and a step's sums are over all present ranks, so that any
+ * number of them can continue.
  *
  *     join       the first ranks: rank 0 begins, or takes a checkpoint, and the others get its state
  *                later: the state of the others
@@ -42,7 +42,7 @@ static enum halay_status begin_files(struct tft_trainer *t, int has_lost)
     else if (has_lost)
         status = tft_report_begin(t); /* lines since the commit are written again */
     if (!status)
-        tft_say(&t->report.listener, "going on after step %llu with %d rank%s", (unsigned long long)t->state.step,
+        tft_say(&t->report.listener, "continuing after step %llu with %d rank%s", (unsigned long long)t->state.step,
                 t->ranks, t->ranks == 1 ? "" : "s");
     return status;
 }

@@ -113,7 +113,7 @@ static enum halay_status begin_fresh(struct tft_trainer *t)
     enum halay_status status = HALAY_OK;
 
     if (!t->options->resume && tft_checkpoints_has_any(&t->files.checkpoints)) {
-        halay_error(t->log, "'%s' holds checkpoints already; '--resume' goes on from them",
+        halay_error(t->log, "'%s' holds checkpoints already; use --resume to continue from them",
                     t->files.checkpoints.folder);
         return HALAY_ERR_ARGUMENT;
     }

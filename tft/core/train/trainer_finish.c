@@ -106,7 +106,7 @@ static enum halay_status choose_blend(struct tft_trainer *t, const float *params
 
 /* Calibrates the best parameters' forecasts. Under a limit of time that takes a tenth of it at most. *whole: rank 0's
  * file, a new reference. */
-static enum halay_status calibrate(struct tft_trainer *t, const float *params, int64_t step, json_t **whole)
+static enum halay_status calibrate_best(struct tft_trainer *t, const float *params, int64_t step, json_t **whole)
 {
     json_t *document = NULL;
     char text[200];
@@ -170,7 +170,7 @@ static enum halay_status choose_and_calibrate(struct tft_trainer *t, const float
         return status;
     if (!calibrates)
         return HALAY_OK;
-    status = calibrate(t, params, step, &whole);
+    status = calibrate_best(t, params, step, &whole);
     if (!status && has_blend && waits)
         status = tft_files_keep(t, params, (uint64_t)step, 1);
     if (!status && t->rank == 0)

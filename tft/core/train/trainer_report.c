@@ -102,8 +102,8 @@ static enum halay_status open_metrics(struct tft_trainer *t, const char *folder,
         r->end = NULL;
         return status;
     }
-    flock(fileno(r->metrics), LOCK_EX | LOCK_NB); /* says that a training is at work; nothing else depends on it */
-    unlink(r->end);                               /* of an earlier training; usually there is none */
+    flock(fileno(r->metrics), LOCK_EX | LOCK_NB); /* marks that a training is at work; nothing else depends on it */
+    unlink(r->end);                               /* of an earlier training; usually missing */
     return HALAY_OK;
 }
 
@@ -167,7 +167,7 @@ void tft_report_fini(struct tft_trainer *t)
 /* ---- health ---- */
 
 /* Prints the text of a rule that spoke. rule: its bit; 0: none. */
-static void warn(struct tft_trainer *t, unsigned rule)
+static void warn_of(struct tft_trainer *t, unsigned rule)
 {
     if (rule)
         tft_say(&t->report.listener, "health: %s", t->report.health.text);
@@ -196,7 +196,7 @@ static void watch_inputs(struct tft_trainer *t)
         if (judges && !r->reached[i]) {
             const char *whole = t->table->params[i].name + 6;
             snprintf(name, sizeof name, "%.*s", (int)(strlen(whole) - 7), whole);
-            warn(t, tft_health_take_dead_input(&r->health, name));
+            warn_of(t, tft_health_take_dead_input(&r->health, name));
         }
     }
 }
@@ -273,7 +273,7 @@ enum halay_status tft_report_step(struct tft_trainer *t)
     r->gathering += step.gathering;
     announce_step(t, loss);
     if (t->config->health != TFT_HEALTH_OFF) {
-        warn(t, tft_health_take_step(&r->health, &step));
+        warn_of(t, tft_health_take_step(&r->health, &step));
         watch_inputs(t);
     }
     return t->state.step % STEPS_OF_ROW || !r->tracks ? HALAY_OK : write_row(t, loss);
@@ -445,12 +445,12 @@ enum halay_status tft_report_evaluation(struct tft_trainer *t, const struct tft_
                             .is_best = is_best };
 
     if (result && t->config->health != TFT_HEALTH_OFF)
-        warn(t, tft_health_take_evaluation(&r->health, t->state.step, e.train_loss, result->loss));
+        warn_of(t, tft_health_take_evaluation(&r->health, t->state.step, e.train_loss, result->loss));
     if (result)
         name_risks(&e);
     e.rules = r->rules;
     r->rules = 0;
-    r->step_us = halay_now_us(); /* an evaluation is no part of the next step */
+    r->step_us = halay_now_us(); /* the next step begins after the evaluation */
     json_t *line = evaluation_json(t, &e);
     print_evaluation(t, &e);
     enum halay_status status = line ? write_line(t, line) : HALAY_OK;

@@ -100,7 +100,7 @@ static void average_share(void *arg, int thread)
                    NULL); /* waits: copies are made on another queue */
 }
 
-static enum halay_status update(struct tft_trainer *t, double learning_rate)
+static enum halay_status update_params(struct tft_trainer *t, double learning_rate)
 {
     const struct tft_adam_peers peers = tft_exchange_peers(&t->exchange);
 
@@ -208,7 +208,7 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     status = halay_submit(t->sums.tensor, NULL, NULL, &request);
     if (status)
         return status;
-    status = update(t, learning_rate);
+    status = update_params(t, learning_rate);
     enum halay_status summed = halay_wait(request, -1);
     halay_request_free(request);
     if (status || summed)

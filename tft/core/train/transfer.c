@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor by tensor. A tensor is a matrix (a vector: of one row), and its rows and columns have each a map that says of
+ * Tensor by tensor. A tensor is a matrix (a vector: of one row), and its rows and columns have each a map of
  * which of the other run's it begins.
  */
 #include "tft/core/train/transfer.h"
@@ -90,9 +90,9 @@ static void make_unknown(const struct tft_run *from, size_t input, const float *
     }
 }
 
-static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append_text(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-static void append(char *text, size_t size, const char *format, ...)
+static void append_text(char *text, size_t size, const char *format, ...)
 {
     size_t used = strlen(text);
     va_list arguments;
@@ -136,8 +136,8 @@ static void take_rows(struct transfer *t, const struct tft_param *theirs, const 
     size_t here = named_rows(t->to->schema, t->to->encoding, inputs[1], count);
     size_t there = named_rows(&from->schema, &from->encoding, inputs[0], theirs->shape[0]);
     if (kept < here || kept < there)
-        append(t->categories, sizeof t->categories, "; input '%s', categories: %zu kept, %zu new, %zu left out",
-               t->to->schema->inputs[inputs[1]].name, kept, here - kept, there - kept);
+        append_text(t->categories, sizeof t->categories, "; input '%s', categories: %zu kept, %zu new, %zu left out",
+                    t->to->schema->inputs[inputs[1]].name, kept, here - kept, there - kept);
 }
 
 /* ---- rows and columns ---- */
@@ -254,8 +254,8 @@ static size_t columns_of(const struct tft_param *p)
     return p->shape[p->dimensions - 1];
 }
 
-/* Makes the map of an axis of mine; NULL: there is no memory, or that axis cannot have another size. sizes: theirs and
- * mine. */
+/* Makes the map of an axis of mine; NULL: without memory, or where that axis cannot have another size. sizes: theirs
+ * and mine. */
 static struct mix *make_map(struct transfer *t, enum axis axis, enum tft_choice choice, const size_t sizes[2])
 {
     struct mix *map = halay_region_alloc(&t->region, sizes[1], sizeof *map);
@@ -351,8 +351,8 @@ static void take_tensor(struct transfer *t, const struct tft_param *mine, float 
         t->whole++;
     } else if (has_names(t->to->schema, inputs[1]) && t->to->config->conformance == TFT_PYTORCH_FORECASTING &&
                t->theirs->H == t->to->config->H && theirs->shape[1] != mine->shape[1]) {
-        append(t->categories, sizeof t->categories, "; input '%s': an embedding of another width",
-               t->to->schema->inputs[inputs[1]].name); /* it goes by the number of categories */
+        append_text(t->categories, sizeof t->categories, "; input '%s': an embedding of another width",
+                    t->to->schema->inputs[inputs[1]].name); /* it goes by the number of categories */
         t->fresh++;
     } else {
         take_matrix(t, theirs, mine, params + mine->offset);
@@ -372,7 +372,7 @@ static void list_others(const struct tft_model_config *a, const struct tft_model
         while (j < b->variable_count && !is_same_variable(&a->variables[i], &b->variables[j]))
             j++;
         if (j == b->variable_count)
-            append(text, LIST_SIZE, "%s%s", n++ ? ", " : what, a->variables[i].name);
+            append_text(text, LIST_SIZE, "%s%s", n++ ? ", " : what, a->variables[i].name);
     }
 }
 
@@ -387,11 +387,11 @@ static void list_rescaled(const struct transfer *t, char *text)
             const struct tft_input *a = &here->inputs[i], *b = &there->inputs[j];
             if (!strcmp(a->name, b->name) && a->is_category == b->is_category &&
                 (a->scale != b->scale || a->per != b->per || a->transform != b->transform))
-                append(text, LIST_SIZE, "%s%s", n++ ? ", " : "; scaled otherwise: ", a->name);
+                append_text(text, LIST_SIZE, "%s%s", n++ ? ", " : "; scaled otherwise: ", a->name);
         }
 }
 
-static enum halay_status report(const struct transfer *t)
+static enum halay_status report_transfer(const struct transfer *t)
 {
     char text[4 * LIST_SIZE] = "", added[LIST_SIZE] = "", left[LIST_SIZE] = "", rescaled[LIST_SIZE] = "";
 
@@ -402,11 +402,11 @@ static enum halay_status report(const struct transfer *t)
     list_others(t->to->config, t->theirs, "; new inputs: ", added);
     list_others(t->theirs, t->to->config, "; inputs left out: ", left);
     list_rescaled(t, rescaled);
-    append(text, sizeof text, "%s%s%s%s", added, left, rescaled, t->categories);
+    append_text(text, sizeof text, "%s%s%s%s", added, left, rescaled, t->categories);
     if (t->has_other_quantiles || t->theirs->loss != t->to->config->loss)
-        append(text, sizeof text, t->has_other_quantiles ? "; other quantiles" : "; another loss");
+        append_text(text, sizeof text, t->has_other_quantiles ? "; other quantiles" : "; another loss");
     if (t->theirs->conformance != t->to->config->conformance)
-        append(text, sizeof text, "; another conformance");
+        append_text(text, sizeof text, "; another conformance");
     if (t->part || t->fresh || *text)
         halay_warning(t->log, "init_from: of '%s': %zu tensors whole, %zu in part; %zu begin at random%s", t->folder,
                       t->whole, t->part, t->fresh, text);
@@ -429,5 +429,5 @@ enum halay_status tft_transfer(struct halay_log *log, const char *folder, const 
         t.status = HALAY_ERR_NO_MEMORY;
     }
     halay_region_fini(&t.region);
-    return t.status ? t.status : report(&t);
+    return t.status ? t.status : report_transfer(&t);
 }

@@ -30,7 +30,7 @@ struct tft_transfer_to {
 };
 
 /*
- * Fill params, which hold initial values, with what `from` has. A warning says what was taken over, what is new and
+ * Fill params, which hold initial values, with what `from` has. A warning lists what was taken over, what is new and
  * what was left out, if the two differ. HALAY_ERR_CONFIG: a tensor has another shape for another reason, or there is
  * nothing to take; HALAY_ERR_NO_MEMORY. folder: for messages.
  */

@@ -3,7 +3,7 @@
  * Validation: the scores of forecasts of the validation windows, and how many windows it takes.
  *
  * Under a limit of time a validation takes a two hundredth of it at most, so that twenty take a tenth. A few windows
- * are forecast before the first step, and rank 0's clock says how long one takes; the state keeps that, so that all
+ * are forecast before the first step, and rank 0's clock measures how long one takes; the state keeps that, so that all
  * ranks, ranks that join later, and a training that resumes validate the same windows.
  */
 #include "base/clock.h"
@@ -45,7 +45,7 @@ size_t tft_trainer_windows_within(const struct tft_trainer *t, double seconds)
     return seconds > pace * WINDOWS_MIN ? (size_t)(seconds / pace) : WINDOWS_MIN;
 }
 
-/* Returns the seconds that the calibration of all members takes, a tenth of the limit at most; 0: there is none. */
+/* Returns the seconds that the calibration of all members takes, a tenth of the limit at most; 0: without one. */
 static double calibration_seconds(const struct tft_trainer *t)
 {
     const struct tft_schema *s = &t->data->schema;
