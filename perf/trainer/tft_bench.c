@@ -18,7 +18,7 @@
 #include "perf/trainer/arithmetic.h"
 #include "perf/trainer/synthetic.h"
 #include "tft/core/kernels/call.h"
-#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/gemm.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/kernels/queue.h"
 #include "tft/core/model/gradients.h"

@@ -5,7 +5,7 @@
  * or behind it is.
  */
 #include "tests/tft/model_helpers.h"
-#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/gemm.h"
 #include "tft/core/kernels/kernels.h"
 
 static real a[1 << 20], b[1 << 20], c[1 << 20], before[1 << 20];

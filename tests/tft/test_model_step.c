@@ -9,7 +9,7 @@
 #include "perf/trainer/synthetic.h"
 #include "tests/counting.h"
 #include "tests/tft/model_helpers.h"
-#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/gemm.h"
 #include "tft/core/train/adam.h"
 #include <pthread.h>
 

@@ -8,7 +8,7 @@
 #ifndef HALAY_TFT_CPU_H
 #define HALAY_TFT_CPU_H
 
-#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/gemm.h"
 #include "tft/core/kernels/kernels.h"
 
 /* Members take a queue whether they need it or not. */

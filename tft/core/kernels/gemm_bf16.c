@@ -17,7 +17,7 @@
  *
  *   for a block of columns, for a block of k: pack B;  for a block of rows: pack A, multiply
  */
-#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/gemm.h"
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__) && !defined(__clang__) && !defined(TFT_DOUBLE)

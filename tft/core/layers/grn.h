@@ -4,7 +4,7 @@
  *
  *   h1 = x W1 + b1 [+ c Wc];   e = elu(h1);   h2 = e W2 + b2;   z = glu(h2) with dropout, skip and layer norm
  *   skip = x, or where the output is not as wide as the input: x Ws + bs, or layernorm(x S) with a resampling S
- *          (tft/core/layers/skip_resample.h)
+ *          (tft/core/layers/linear.h)
  *
  *   x (R, in)   c (B, H) context, the same for all times of a sample   h1, e, h2 (R, H)   z (R, out)
  *
@@ -18,7 +18,6 @@
 #define HALAY_TFT_GRN_H
 
 #include "tft/core/layers/glu.h"
-#include "tft/core/layers/skip_resample.h"
 
 struct grn {
     size_t in, H, out;

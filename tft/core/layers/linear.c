@@ -47,3 +47,16 @@ void linear_backward(const struct pass *pass, const struct linear *layer, const 
     if (d_x)
         linear_backward_input(pass, layer, d_y, R, d_x, add_x);
 }
+
+void resample_matrix(const struct pass *pass, const struct resample *resample, const struct linear *layer)
+{
+    const real *mask = resample->mask == TFT_NONE ? NULL : pass->p + resample->mask;
+
+    kernel_resample(pass->queue, mask, layer->in, layer->out, pass->derived + (layer->w - TFT_DERIVED));
+}
+
+void resample_backward(const struct pass *pass, const struct resample *resample, const struct linear *layer)
+{
+    kernel_resample_backward(pass->queue, pass->p + resample->mask, pass_g(pass, layer->w), layer->in, layer->out,
+                             pass->g + resample->mask);
+}

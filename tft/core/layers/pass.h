@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* Places from TFT_DERIVED on are not in the block of parameters but among the *derived* weights: matrices that a
- * granule makes of parameters (tft/core/layers/skip_resample.h), which layers then use like parameters. */
+ * granule makes of parameters (tft/core/layers/linear.h), which layers then use like parameters. */
 #define TFT_DERIVED (SIZE_MAX / 2 + 1)
 
 struct pass {
@@ -108,7 +108,18 @@ struct arena {
     size_t used;
 };
 
-void *arena_bytes(struct arena *arena, size_t count, size_t size);
+static inline void *arena_bytes(struct arena *arena, size_t count, size_t size)
+{
+    size_t bytes, begin = arena->used, end;
+
+    if (halay_mul_overflows(count, size, &bytes) || halay_add_overflows(bytes, HALAY_CACHE_LINE - 1, &bytes) ||
+        halay_add_overflows(begin, bytes / HALAY_CACHE_LINE * HALAY_CACHE_LINE, &end)) {
+        arena->used = SIZE_MAX;
+        return NULL;
+    }
+    arena->used = end;
+    return arena->base ? arena->base + begin : NULL;
+}
 
 /* The place after `reals` of scratch from which the next matrix may begin. */
 static inline size_t aligned_reals(size_t reals)

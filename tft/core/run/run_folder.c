@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/number_text.h"
 #include "tft/core/data/paths.h"
-#include "tft/core/kernels/gemm_bf16.h"
+#include "tft/core/kernels/gemm.h"
 #include "tft/core/model/model.h"
 #include "tft/core/run/checkpoints.h"
 #include "tft/core/run/ranks.h"
