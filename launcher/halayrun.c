@@ -6,7 +6,6 @@
  * whole configuration (the ranks' environment is made once, here, and loaded as they will load it), the binding.
  */
 #include "base/config.h"
-#include "contrib/sagemaker/launch.h"
 #include "halay_types.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/outer_job.h"
@@ -33,6 +32,7 @@
 #include "launcher/where/elastic_options.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"
+#include "sagemaker/launch.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

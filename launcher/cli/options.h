@@ -47,7 +47,7 @@ struct options {
     int dry_run, check_build, explain, version, help, list; /* say something and end */
     int mpi;                                                /* start by an MPI's launcher */
     const char *mpi_flavour, *mpi_args;                     /* borrowed from given; NULL if not given */
-    int sagemaker;                                          /* contrib/sagemaker/launch.h */
+    int sagemaker;                                          /* sagemaker/launch.h */
     const char *join;                                       /* borrowed from given: node 0's address (join.h); NULL */
     int join_port, nodes, node_rank;                        /* of it; 0: not given; -1: not given */
     /* Of a job whose nodes have joined, set by join_lead: all of them, the first is here; and the ways to them. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SageMaker: its files below /opt/ml, or HALAY_OPT_ML, and the toolkit's variables where there are none. Everything
- * else about SageMaker is in contrib/sagemaker/.
+ * else about SageMaker is in sagemaker/.
  */
 #include "base/config.h"
 #include "launcher/where/gpus.h"

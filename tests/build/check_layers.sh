@@ -7,7 +7,7 @@
 #
 # with five more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
 # which is the library itself in another world, and perf/trainer, which measures the trainer), so do the trainer's
-# tools, tft/tools, above its core, tft/core, contrib/ stands on the programs and only their main functions
+# tools, tft/tools, above its core, tft/core, sagemaker/ stands on the programs and only their main functions
 # know it, a library of others is included in the one place that wraps it, and nothing includes in a circle: no folders,
 # and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is
 # enough: what is not declared cannot be called. The environment is read in one file.
@@ -28,8 +28,8 @@ collectives             halay_types.h halay_coll.h base/ collectives/transport/ 
 fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h halay_xla.h
 fusion                  base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
-launcher/halayrun.c     halay_types.h base/ launcher/ contrib/
-contrib                 halay_types.h halay.h halay_tft.h base/ launcher/ tft/tools/ contrib/
+launcher/halayrun.c     halay_types.h base/ launcher/ sagemaker/
+sagemaker               halay_types.h halay.h halay_tft.h base/ launcher/ tft/tools/ sagemaker/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
@@ -40,7 +40,7 @@ tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ 
 tft/tools/explain       halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/explain/
 tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/export/
 tft/tools/report        halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/report/
-tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ contrib/
+tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ sagemaker/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
 '
 
@@ -53,7 +53,7 @@ ucs/*       collectives/transport/ucx/*
 hwloc*      base/machine/topology*
 sodium*     base/*
 microhttpd* base/http/http.c
-jansson.h   base/document* base/http/* tft/* perf/* launcher/* contrib/sagemaker/*
+jansson.h   base/document* base/http/* tft/* perf/* launcher/* sagemaker/*
 yaml.h      base/document*
 zlib.h      tft/*
 dnnl*       tft/core/kernels/gemm*

@@ -5,7 +5,7 @@
 . "${top_srcdir:?}/tests/build/build.sh"
 cd "$top_srcdir"
 
-for page in *.md docs/*.md docs/*/*.md contrib/*/*.md; do
+for page in *.md docs/*.md docs/*/*.md contrib/*/*.md sagemaker/*.md; do
     [ -f "$page" ] || continue
     folder=$(dirname "$page")
 
@@ -31,7 +31,8 @@ for page in *.md docs/*.md docs/*/*.md contrib/*/*.md; do
     done <"$scratch/functions"
 
     # `folder/…` in code marks, for the folders of this project; a star stands for any name.
-    folders='base|collectives|fusion|tft|launcher|contrib|perf|python|tests|examples|docs|tools|include|m4|data|\.ci'
+    folders='base|collectives|fusion|tft|launcher|contrib|sagemaker|perf|python|tests|examples|docs|tools|include|m4'
+    folders="$folders|data|\.ci"
     grep -oE '`('"$folders"')/[A-Za-z0-9_/.*-]*`' "$page" |
         tr -d '`' | sort -u >"$scratch/paths" || true
     while read -r path; do
@@ -54,7 +55,8 @@ diff "$scratch/entries" "$scratch/index" >"$scratch/differ" ||
 # Texts of errors that troubleshooting.md quotes, but those of others ("(of ...)"): each of their pieces between
 # ellipses is in the sources, where a string may go on in the next line.
 page=docs/guides/troubleshooting.md
-find base collectives fusion launcher tft contrib tools -type f ! -name '*.am' -exec cat {} + | tr -s '\n\t ' '   ' |
+find base collectives fusion launcher tft contrib sagemaker tools -type f ! -name '*.am' -exec cat {} + |
+    tr -s '\n\t ' '   ' |
     sed 's/" *"//g; s/\\ / /g' >"$scratch/texts"
 sed -n '/^| `/ { /^| `[^|]*(of /d; s/^| `\([^`]*\)`.*/\1/p; }' "$page" | sed 's/…/\n/g' | sed 's/^ *//; s/ *$//' |
     grep -E '.{6}' >"$scratch/quoted"

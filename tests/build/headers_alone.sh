@@ -64,7 +64,7 @@ folder_alone() {
     }
 }
 
-folders=$(find base collectives fusion launcher perf tft contrib tests -name '*.h' | sed 's|/[^/]*$||' | sort -u)
+folders=$(find base collectives fusion launcher perf tft sagemaker tests -name '*.h' | sed 's|/[^/]*$||' | sort -u)
 for path in $folders; do
     folder_alone "$path"
 done

@@ -91,7 +91,7 @@ find base collectives fusion tft -name '*.[ch]' -o -name '*.cu' |
     grep -vE '^tft/(cli|serve)/|^tft/halay_tft[.]c$|^base/number_text[.]c$' | sort >"$scratch/list"
 find_calls "$scratch/list" >"$scratch/found"
 none_found "these depend on the locale; base/number_text.h has what does not"
-grep -rnE '\b(setlocale|uselocale)\(' base collectives fusion tft launcher perf contrib include --include='*.[ch]' \
+grep -rnE '\b(setlocale|uselocale)\(' base collectives fusion tft launcher perf sagemaker include --include='*.[ch]' \
     --include='*.cu' | grep -v '^base/number_text[.]c:' >"$scratch/found" || true
 none_found "these set a locale"
 build_end

@@ -9,7 +9,7 @@ top_srcdir=$(cd "$top_srcdir" && pwd -P)
 top_builddir=$(cd "$top_builddir" && pwd -P)
 tree=$scratch/tree
 mkdir "$tree"
-for folder in base contrib include launcher tft; do
+for folder in base contrib include launcher sagemaker tft; do
     cp -r "$top_srcdir/$folder" "$tree/"
 done
 

@@ -6,7 +6,7 @@
 . "${top_srcdir:?}/tests/build/build.sh"
 cd "$top_srcdir"
 
-find autogen.sh .ci containers perf tests tools launcher examples docs tft contrib -type f \
+find autogen.sh .ci containers perf tests tools launcher examples docs tft contrib sagemaker -type f \
     -exec grep -lE '^#!/bin/(ba)?sh|shellcheck shell=' {} + 2>/dev/null | grep -v '\.[ch]$' | sort >"$scratch/scripts"
 while read -r script; do
     checks=$((checks + 1))

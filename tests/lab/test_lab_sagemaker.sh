@@ -10,7 +10,7 @@
 . "$top_srcdir/tests/lab/lib.sh"
 
 node=$(realpath "$top_srcdir")/tests/lab/sagemaker_node
-entry=$build/contrib/sagemaker/sm-entry tft=$build/halay-tft
+entry=$build/sagemaker/sm-entry tft=$build/halay-tft
 preload=$build/tests/lab/.libs/gethostname.so
 if ! test -x "$tft" || ! test -e "$build/.libs/libhalay-ucx.so"; then
     skip "no halay-tft, or nothing that moves data between hosts"

@@ -5,7 +5,7 @@
 # stands for /opt/ml. (tests/lab/test_lab_sagemaker.sh has real ones.)
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 needs pgrep
-entry=$top_builddir/contrib/sagemaker/sm-entry
+entry=$top_builddir/sagemaker/sm-entry
 case $halayrun in /*) ;; *) halayrun=$PWD/$halayrun ;; esac
 # Addresses that no other run of this test has, a port, and one for what is between the hosts.
 host1=127.$((64 + ($$ >> 15))).$(($$ >> 7 & 255)).$((($$ & 127) * 2)) host2=${host1%.*}.$((($$ & 127) * 2 + 1))

@@ -2,8 +2,8 @@
  *
  * halay-tft: trains Temporal Fusion Transformers on tables of time series. This file finds the command.
  */
-#include "contrib/sagemaker/train.h"
 #include "halay_types.h"
+#include "sagemaker/train.h"
 #include "tft/tools/cli/session.h"
 #include <stdio.h>
 #include <stdlib.h>

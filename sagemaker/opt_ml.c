@@ -2,7 +2,7 @@
  *
  * The container's folder. The first failure file stays, unless a later one replaces it.
  */
-#include "contrib/sagemaker/opt_ml.h"
+#include "sagemaker/opt_ml.h"
 #include "base/config.h"
 #include "base/output_file.h"
 #include <errno.h>

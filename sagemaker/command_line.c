@@ -2,7 +2,7 @@
  *
  * The command line of halay-tft train: hyperparameters that are options go in front, what the platform adds goes out.
  */
-#include "contrib/sagemaker/container.h"
+#include "sagemaker/container.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

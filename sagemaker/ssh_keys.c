@@ -2,7 +2,7 @@
  *
  * Keys for ssh: two pairs, told apart by a label.
  */
-#include "contrib/sagemaker/ssh_keys.h"
+#include "sagemaker/ssh_keys.h"
 #include "base/secure/ssh_key.h"
 #include "launcher/common/say.h"
 #include <errno.h>

@@ -2,8 +2,8 @@
  *
  * Train: the steps of tft/tools/cli/cmd_train.h, with the container's part between them.
  */
-#include "contrib/sagemaker/train.h"
-#include "contrib/sagemaker/container.h"
+#include "sagemaker/train.h"
+#include "sagemaker/container.h"
 #include "tft/tools/cli/session.h"
 
 struct request {

@@ -3,10 +3,10 @@
  * Hyperparameters: the program that they name, and its command line as SageMaker's toolkit spells it
  * (mapping.to_cmd_args: sorted by name, --key value, Python's spelling of booleans and lists).
  */
-#include "contrib/sagemaker/hyperparameters.h"
+#include "sagemaker/hyperparameters.h"
 #include "base/config.h"
-#include "contrib/sagemaker/opt_ml.h"
 #include "launcher/common/say.h"
+#include "sagemaker/opt_ml.h"
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_SAGEMAKER_SSH_KEYS_H
 #define HALAY_SAGEMAKER_SSH_KEYS_H
 
-#include "contrib/sagemaker/cluster.h"
+#include "sagemaker/cluster.h"
 
 /* Write into the folder id_ed25519, for logins; host_ed25519, for the hosts' sshd; authorized_keys and known_hosts,
  * which name these two only. 0, or an exit code (reported). */

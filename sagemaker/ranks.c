@@ -4,7 +4,7 @@
  * success.
  */
 #include "base/config.h"
-#include "contrib/sagemaker/container.h"
+#include "sagemaker/container.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

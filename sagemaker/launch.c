@@ -2,16 +2,16 @@
  *
  * Launch: the two parts that a host can play, and what must be right before it plays one.
  */
-#include "contrib/sagemaker/launch.h"
+#include "sagemaker/launch.h"
 #include "base/config.h"
-#include "contrib/sagemaker/cluster.h"
-#include "contrib/sagemaker/hyperparameters.h"
-#include "contrib/sagemaker/opt_ml.h"
-#include "contrib/sagemaker/ssh_keys.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job.h"
 #include "launcher/remote/join.h"
+#include "sagemaker/cluster.h"
+#include "sagemaker/hyperparameters.h"
+#include "sagemaker/opt_ml.h"
+#include "sagemaker/ssh_keys.h"
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>

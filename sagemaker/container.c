@@ -5,10 +5,10 @@
  * The log's lines go to standard error as always; the first error is kept. Other threads and the engine report their
  * errors the same way, so it is what failed first on this host.
  */
-#include "contrib/sagemaker/container.h"
+#include "sagemaker/container.h"
 #include "base/config.h"
 #include "base/document.h"
-#include "contrib/sagemaker/opt_ml.h"
+#include "sagemaker/opt_ml.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

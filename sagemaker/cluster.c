@@ -2,13 +2,13 @@
  *
  * Cluster: the hosts and this host's name are the allocation's; order and secret are made here.
  */
-#include "contrib/sagemaker/cluster.h"
-#include "contrib/sagemaker/hyperparameters.h"
-#include "contrib/sagemaker/opt_ml.h"
+#include "sagemaker/cluster.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/remote/join.h"
 #include "launcher/remote/join_secret.h"
+#include "sagemaker/hyperparameters.h"
+#include "sagemaker/opt_ml.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  * continues them in another container.
  */
 #include "base/output_file.h"
-#include "contrib/sagemaker/container.h"
-#include "contrib/sagemaker/opt_ml.h"
+#include "sagemaker/container.h"
+#include "sagemaker/opt_ml.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>

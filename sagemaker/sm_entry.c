@@ -10,11 +10,11 @@
  * SIGTERM.
  */
 #include "base/config.h"
-#include "contrib/sagemaker/opt_ml.h"
 #include "halay_types.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/local/processes.h"
+#include "sagemaker/opt_ml.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
