@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls on models: open, save, describe, export.
+ * Calls on models: open, create, save, describe.
  */
 #include "tft/core/api/model_calls.h"
 #include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/data/data.h"
 #include "tft/core/run/batches.h"
-#include "tft/tools/export/onnx.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -269,64 +268,6 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
                   (json_int_t)run->step, "calibrated", m->calibration != NULL, "refitted", run->refit != NULL,
                   "needs_future", tft_model_needs_future(m));
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
-}
-
-/* ---- export ---- */
-
-static enum halay_status read_export(const struct halay_tft_model *m, const struct halay_tft_export_options *o,
-                                     struct tft_onnx_options *onnx)
-{
-    struct halay_log *log = &m->tft->log;
-
-    *onnx = (struct tft_onnx_options){ .calibration = m->calibration, .folder = m->folder, .explains = o->explains };
-    if (o->format && strcmp(o->format, "onnx")) {
-        halay_error(log, "unknown 'format' '%s': 'onnx' is known (halay.tft.export_torch writes PyTorch's)", o->format);
-        return HALAY_ERR_ARGUMENT;
-    }
-    if (!o->path || !*o->path) {
-        halay_error(log, "'path' of halay_tft_export_options is missing: the file to write");
-        return HALAY_ERR_ARGUMENT;
-    }
-    return tft_session_word(m->tft, "calibrate", o->calibrate, tft_calibrate_words, -1, &onnx->calibrate);
-}
-
-static enum halay_status write_about(struct halay_log *log, const char *path, const json_t *described)
-{
-    struct halay_output out = { 0 };
-    enum halay_status status = halay_output_open(log, path, &out);
-
-    if (status)
-        return status;
-    json_dumpf(described, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)); /* commit reports a failed write */
-    fputc('\n', out.file);
-    return halay_output_commit(&out);
-}
-
-enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
-                                         const struct halay_tft_export_options *options, char **json)
-{
-    struct halay_tft_export_options given;
-    struct tft_onnx_options onnx;
-    json_t *described = NULL;
-
-    if (!m || !options || !json)
-        return tft_session_refuse_null("halay_tft_model_export", "an argument");
-    struct halay_log *log = &m->tft->log;
-    tft_session_enter(m->tft);
-    enum halay_status status =
-        halay_struct_read(log, "halay_tft_export_options", options, sizeof given, sizeof given, &given);
-    if (!status)
-        status = read_export(m, &given, &onnx);
-    if (!status)
-        status = tft_onnx_write(log, given.path, &m->inference.run, &onnx, &described);
-    if (!status && json_object_set_new(described, "kind", json_string("graph")))
-        status = HALAY_ERR_NO_MEMORY;
-    if (!status && given.about)
-        status = write_about(log, given.about, described);
-    if (!status)
-        return tft_session_leave(m->tft, tft_session_text(m->tft, described, json));
-    json_decref(described);
-    return tft_session_leave(m->tft, status);
 }
 
 /* ---- data for a call ---- */

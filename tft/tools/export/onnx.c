@@ -1,19 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a run to the file: inputs, network, forecast, outputs; then what describes them.
+ * A trained model as an ONNX file that forecasts from a table's own values: scaling, categories and calibration are
+ * in the graph, which needs no operator of its own. It forecasts as the model alone does: baselines that a run
+ * blends with (tft/core/run/baselines.h) need more of the past than a window. onnx_impl.h says what it reads. Outputs:
+ *
+ *   quantiles      (batch, horizon, targets, quantiles) float32, in the targets' units
+ *   static_weights (batch, variables), past_weights (batch, encoder, variables), future_weights (batch, horizon,
+ *                  variables), attention (batch, heads, horizon, encoder + horizon): if they are asked for
+ *
+ * The file's metadata and what describes it are the same; the metadata also have the schema.
  */
-#include "tft/tools/export/onnx.h"
 #include "base/output_file.h"
-#include "tft/tools/export/onnx_forecast.h"
+#include "base/struct_size.h"
+#include "tft/core/api/model_calls.h"
+#include "tft/tools/export/onnx_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+struct options {
+    int calibrate;             /* of tft_calibrate_words; -1: as the run was trained */
+    const json_t *calibration; /* what the run's calibration.json holds; NULL: it has none */
+    const char *folder;        /* the run's, for messages; NULL: it is in memory */
+    int explains;              /* with weights and attention */
+};
 
 /* While a file is made. */
 struct export
 {
     struct halay_log *log; /* borrowed, as the next */
     const struct tft_run *run;
-    const struct tft_onnx_options *options;
+    const struct options *options;
     int is_calibrated;
     struct onnx_calibration calibration; /* owned, as the next */
     struct onnx_graph graph;
@@ -171,7 +188,7 @@ static enum halay_status write_model(struct export *x, const char *path, const j
 
 static enum halay_status take_calibration(struct export *x)
 {
-    const struct tft_onnx_options *o = x->options;
+    const struct options *o = x->options;
     int word = o->calibrate < 0 ? x->run->config.calibrate : o->calibrate;
     const int is_alone = tft_blend_is_model(&x->run->blend);
 
@@ -200,8 +217,11 @@ static enum halay_status take_calibration(struct export *x)
     return onnx_calibration_init(x->log, o->folder, x->run, o->calibration, &x->calibration);
 }
 
-enum halay_status tft_onnx_write(struct halay_log *log, const char *path, const struct tft_run *run,
-                                 const struct tft_onnx_options *options, json_t **described)
+/* Writes the file, which replaces its name at the end or not at all. *described: a new reference. HALAY_ERR_ARGUMENT
+ * (logged): forecasts that no graph can make, or there is no calibration; HALAY_ERR_UNSUPPORTED: a layer or a size that
+ * no graph can have. */
+static enum halay_status write_graph(struct halay_log *log, const char *path, const struct tft_run *run,
+                                     const struct options *options, json_t **described)
 {
     struct export x = { .log = log, .run = run, .options = options };
     json_t *description = NULL;
@@ -234,4 +254,62 @@ enum halay_status tft_onnx_write(struct halay_log *log, const char *path, const 
     else
         *described = description;
     return status;
+}
+
+/* ---- the call ---- */
+
+static enum halay_status read_export(const struct halay_tft_model *m, const struct halay_tft_export_options *o,
+                                     struct options *onnx)
+{
+    struct halay_log *log = &m->tft->log;
+
+    *onnx = (struct options){ .calibration = m->calibration, .folder = m->folder, .explains = o->explains };
+    if (o->format && strcmp(o->format, "onnx")) {
+        halay_error(log, "unknown 'format' '%s': 'onnx' is known (halay.tft.export_torch writes PyTorch's)", o->format);
+        return HALAY_ERR_ARGUMENT;
+    }
+    if (!o->path || !*o->path) {
+        halay_error(log, "'path' of halay_tft_export_options is missing: the file to write");
+        return HALAY_ERR_ARGUMENT;
+    }
+    return tft_session_word(m->tft, "calibrate", o->calibrate, tft_calibrate_words, -1, &onnx->calibrate);
+}
+
+static enum halay_status write_about(struct halay_log *log, const char *path, const json_t *described)
+{
+    struct halay_output out = { 0 };
+    enum halay_status status = halay_output_open(log, path, &out);
+
+    if (status)
+        return status;
+    json_dumpf(described, out.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)); /* commit reports a failed write */
+    fputc('\n', out.file);
+    return halay_output_commit(&out);
+}
+
+enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
+                                         const struct halay_tft_export_options *options, char **json)
+{
+    struct halay_tft_export_options given;
+    struct options onnx;
+    json_t *described = NULL;
+
+    if (!m || !options || !json)
+        return tft_session_refuse_null("halay_tft_model_export", "an argument");
+    struct halay_log *log = &m->tft->log;
+    tft_session_enter(m->tft);
+    enum halay_status status =
+        halay_struct_read(log, "halay_tft_export_options", options, sizeof given, sizeof given, &given);
+    if (!status)
+        status = read_export(m, &given, &onnx);
+    if (!status)
+        status = write_graph(log, given.path, &m->inference.run, &onnx, &described);
+    if (!status && json_object_set_new(described, "kind", json_string("graph")))
+        status = HALAY_ERR_NO_MEMORY;
+    if (!status && given.about)
+        status = write_about(log, given.about, described);
+    if (!status)
+        return tft_session_leave(m->tft, tft_session_text(m->tft, described, json));
+    json_decref(described);
+    return tft_session_leave(m->tft, status);
 }

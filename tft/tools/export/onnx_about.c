@@ -2,8 +2,8 @@
  *
  * A description is: what the values are; the steps they are of; what a missing one becomes.
  */
-#include "tft/tools/export/onnx_about.h"
 #include "base/number_text.h"
+#include "tft/tools/export/onnx_impl.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

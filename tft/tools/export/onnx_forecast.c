@@ -2,8 +2,8 @@
  *
  * Target by target, (B, D, Q), in double as the scalers are.
  */
-#include "tft/tools/export/onnx_forecast.h"
 #include "base/memory.h"
+#include "tft/tools/export/onnx_impl.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,26 +105,22 @@ static size_t factors_of(struct target *t, const struct onnx_calibration *c)
 {
     size_t D = c->factors.horizon, bands = c->factors.band_count, rows = c->count + 1, of_row = D * bands, all;
     double *values = halay_mul_overflows(rows, of_row, &all) ? NULL : calloc(all + 1, sizeof *values);
-    int64_t *codes = calloc(rows, sizeof *codes);
     enum tft_calibrated_by by;
     size_t factors = ONNX_NONE;
 
-    t->g->failed |= !values || !codes;
+    t->g->failed |= !values;
     for (size_t i = 0; values && i < all; i++) {
         size_t e = i / of_row, h = i % of_row / bands, b = i % bands;
         double factor = e < c->count ? tft_calibration_factor(&c->factors, e, t->number, h, b, &by)
                                      : c->factors.by_horizon[t->number * of_row + i % of_row];
         values[i] = usable(&c->factors.bands[b], factor);
     }
-    for (size_t e = 0; codes && e < rows; e++)
-        codes[e] = (int64_t)e;
-    if (values && codes)
+    if (values)
         factors = onnx_doubles(t->g, values, (const size_t[]){ rows, D, bands }, 3);
-    if (codes && c->count)
+    if (values && c->count)
         factors = onnx_gather(t->g, factors,
-                              onnx_codes(t->g, onnx_inputs_id(t->in), c->ids, codes, c->count, (int64_t)c->count), 0);
+                              onnx_codes(t->g, onnx_inputs_id(t->in), c->ids, NULL, c->count, (int64_t)c->count), 0);
     free(values);
-    free(codes);
     return factors;
 }
 

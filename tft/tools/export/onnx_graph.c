@@ -172,6 +172,26 @@ size_t onnx_integer(struct onnx_graph *g, int64_t value)
     return onnx_integers(g, &value, NULL, 0);
 }
 
+/* 0 .. count - 1, to be freed; NULL: the graph has failed. */
+static int64_t *count_up(struct onnx_graph *g, size_t count)
+{
+    int64_t *numbers = calloc(count + 1, sizeof *numbers);
+
+    g->failed |= !numbers;
+    for (size_t i = 0; numbers && i < count; i++)
+        numbers[i] = (int64_t)i;
+    return numbers;
+}
+
+size_t onnx_range(struct onnx_graph *g, size_t count)
+{
+    int64_t *numbers = count_up(g, count);
+    size_t value = numbers ? onnx_integers(g, numbers, &count, 1) : ONNX_NONE;
+
+    free(numbers);
+    return value;
+}
+
 /* ---- attributes ---- */
 
 static void end_attribute(struct onnx_graph *g, size_t from, const char *name, unsigned type)
@@ -314,11 +334,14 @@ size_t onnx_codes(struct onnx_graph *g, size_t texts, const char *const *keys, c
                   int64_t other)
 {
     size_t from = g->attributes.size;
+    int64_t *numbers = codes ? NULL : count_up(g, count);
 
     for (size_t i = 0; i < count; i++)
         tft_protobuf_text(&g->attributes, A_TEXTS, keys[i]);
     end_attribute(g, from, "keys_strings", A_IS_TEXTS);
-    onnx_set_integers(g, "values_int64s", codes, count);
+    if (codes || numbers)
+        onnx_set_integers(g, "values_int64s", codes ? codes : numbers, count);
+    free(numbers);
     onnx_set_integer(g, "default_int64", other);
     return ONNX_OP(g, "LabelEncoder", texts);
 }

@@ -45,6 +45,8 @@ size_t onnx_integers(struct onnx_graph *graph, const int64_t *values, const size
 size_t onnx_float(struct onnx_graph *graph, float value);
 size_t onnx_double(struct onnx_graph *graph, double value);
 size_t onnx_integer(struct onnx_graph *graph, int64_t value);
+/* The integers 0 .. count - 1. */
+size_t onnx_range(struct onnx_graph *graph, size_t count);
 
 /* Attributes of the next node. */
 void onnx_set_integer(struct onnx_graph *graph, const char *name, int64_t value);
@@ -75,7 +77,7 @@ size_t onnx_gather(struct onnx_graph *graph, size_t x, size_t indices, int64_t a
 size_t onnx_reduce(struct onnx_graph *graph, const char *operator, size_t x);
 /* x (batch, steps), `by` steps later (earlier if negative), with `empty` where nothing comes from. */
 size_t onnx_shift(struct onnx_graph *graph, size_t x, int64_t by, size_t empty);
-/* The code of each text; `other`: of those that are no key. */
+/* The code of each text; codes NULL: its number among the keys; other: of a text that is not a key. */
 size_t onnx_codes(struct onnx_graph *graph, size_t texts, const char *const *keys, const int64_t *codes, size_t count,
                   int64_t other);
 

@@ -3,10 +3,8 @@
  * Each input of the schema in its order: the graph's input, its missing values, its scale. Then the windows' scales,
  * which need all of them.
  */
-#include "tft/tools/export/onnx_inputs.h"
 #include "tft/core/run/batches.h"
-#include "tft/tools/export/onnx_about.h"
-#include "tft/tools/export/onnx_fill.h"
+#include "tft/tools/export/onnx_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,14 +53,9 @@ size_t onnx_inputs_id(struct onnx_inputs *in)
 size_t onnx_inputs_entity(struct onnx_inputs *in)
 {
     const struct tft_encoding *e = &in->run->encoding;
-    int64_t *codes = calloc(e->entity_count + 1, sizeof *codes);
 
-    in->g->failed |= !codes;
-    for (size_t k = 0; codes && k < e->entity_count; k++)
-        codes[k] = (int64_t)k;
-    if (codes && !in->entity)
-        in->entity = onnx_codes(in->g, onnx_inputs_id(in), e->ids, codes, e->entity_count, (int64_t)e->entity_count);
-    free(codes);
+    if (!in->entity)
+        in->entity = onnx_codes(in->g, onnx_inputs_id(in), e->ids, NULL, e->entity_count, (int64_t)e->entity_count);
     return in->entity;
 }
 
@@ -188,18 +181,73 @@ static size_t codes_of_map(struct onnx_inputs *in, size_t i)
     return keys_encode(in, &keys, onnx_inputs_id(in), other_code(in, i));
 }
 
-/* ---- what stands before a shorter history ---- */
+/* ---- missing values ---- */
+
+/* x (B, steps), doubles, NaN if missing: nothing is carried backwards, as tft/core/data/table_impl.h fills a table. A
+ * value is carried over gaps by doubling: what is missing takes what is 1, 2, 4 ... steps before, so that after k
+ * rounds gaps of 2^k - 1 steps are closed. */
+static size_t fill_forward(struct onnx_graph *g, size_t x, size_t steps)
+{
+    size_t empty = onnx_double(g, NAN);
+
+    for (size_t by = 1; by < steps; by *= 2)
+        x = ONNX_OP(g, "Where", ONNX_OP(g, "IsNaN", x), onnx_shift(g, x, (int64_t)by, empty), x);
+    return x;
+}
+
+/* The same of codes, -1 if missing. */
+static size_t fill_codes(struct onnx_graph *g, size_t x, size_t steps)
+{
+    size_t empty = onnx_integer(g, -1), zero = onnx_integer(g, 0);
+
+    for (size_t by = 1; by < steps; by *= 2)
+        x = ONNX_OP(g, "Where", ONNX_OP(g, "Less", x, zero), onnx_shift(g, x, (int64_t)by, empty), x);
+    return x;
+}
+
+/* x with each gap closed by what follows it. */
+static size_t fill_backward(struct onnx_graph *g, size_t x, size_t steps)
+{
+    size_t empty = onnx_double(g, NAN);
+
+    for (size_t by = 1; by < steps; by *= 2)
+        x = ONNX_OP(g, "Where", ONNX_OP(g, "IsNaN", x), onnx_shift(g, x, -(int64_t)by, empty), x);
+    return x;
+}
+
+/* The numbers of the steps that have a value, NaN at those that have none. */
+static size_t places(struct onnx_graph *g, size_t x, size_t steps)
+{
+    double *numbers = calloc(steps + 1, sizeof *numbers);
+
+    g->failed |= !numbers;
+    for (size_t t = 0; numbers && t < steps; t++)
+        numbers[t] = (double)t;
+    size_t all = numbers ? onnx_doubles(g, numbers, &steps, 1) : ONNX_NONE;
+    free(numbers);
+    return ONNX_OP(g, "Where", ONNX_OP(g, "IsNaN", x), onnx_double(g, NAN), all);
+}
+
+/* A line between two values that the window has both. */
+static size_t fill_line(struct onnx_graph *g, size_t x, size_t steps)
+{
+    size_t at = places(g, x, steps), is_missing = ONNX_OP(g, "IsNaN", x);
+    size_t before = fill_forward(g, x, steps), after = fill_backward(g, x, steps);
+    size_t first = fill_forward(g, at, steps), last = fill_backward(g, at, steps);
+    /* of a missing step: its own number is not in `at` */
+    size_t own = places(g, onnx_double(g, 0), steps);
+    size_t share = ONNX_OP(g, "Div", ONNX_OP(g, "Sub", own, first), ONNX_OP(g, "Sub", last, first));
+    size_t line = ONNX_OP(g, "Add", before, ONNX_OP(g, "Mul", ONNX_OP(g, "Sub", after, before), share));
+
+    line = ONNX_OP(g, "Where", ONNX_OP(g, "IsNaN", after), before, line);
+    return ONNX_OP(g, "Where", is_missing, line, x);
+}
+
+/* ---- what is before a shorter history ---- */
 
 static size_t is_before(struct onnx_inputs *in, size_t steps)
 {
-    int64_t *numbers = calloc(steps + 1, sizeof *numbers);
-
-    in->g->failed |= !numbers;
-    for (size_t t = 0; numbers && t < steps; t++)
-        numbers[t] = (int64_t)t;
-    size_t all = numbers ? onnx_integers(in->g, numbers, &steps, 1) : ONNX_NONE;
-    free(numbers);
-    return ONNX_OP(in->g, "Less", all, in->before);
+    return ONNX_OP(in->g, "Less", onnx_range(in->g, steps), in->before);
 }
 
 /* x, and there another value. */
@@ -237,7 +285,7 @@ static size_t fill_category(struct onnx_inputs *in, size_t i)
     int64_t missing = other_code(in, i);
 
     if (input->fill == TFT_FILL_FORWARD && steps > 1)
-        x = onnx_fill_codes(in->g, x, steps);
+        x = fill_codes(in->g, x, steps);
     if (input->fill == TFT_FILL_CONSTANT &&
         tft_encoding_code(&in->run->schema, &in->run->encoding, i, input->constant_text, &code))
         missing = (int64_t)code;
@@ -288,8 +336,8 @@ static size_t fill_real(struct onnx_inputs *in, size_t i)
     if (input->fill == TFT_FILL_CONSTANT)
         return ONNX_OP(in->g, "Where", ONNX_OP(in->g, "IsNaN", x), onnx_double(in->g, input->constant), x);
     if (input->fill == TFT_FILL_FORWARD && steps > 1)
-        return onnx_fill_forward(in->g, x, steps);
-    return input->fill == TFT_FILL_INTERPOLATE && steps > 1 ? onnx_fill_line(in->g, x, steps) : x;
+        return fill_forward(in->g, x, steps);
+    return input->fill == TFT_FILL_INTERPOLATE && steps > 1 ? fill_line(in->g, x, steps) : x;
 }
 
 /* A number of each scaler, for every entity and for others. */

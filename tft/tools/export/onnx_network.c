@@ -3,11 +3,11 @@
  * The network's layers as nodes. A layer's kind follows from the parameters that it has: a skip connection with
  * weights, resampled, or the input itself; biases or none.
  */
-#include "tft/tools/export/onnx_network.h"
 #include "base/memory.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/model/distribution.h"
 #include "tft/core/run/run_config.h"
+#include "tft/tools/export/onnx_impl.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -273,27 +273,14 @@ static size_t take_rows(struct network *n, size_t rows, size_t numbers)
     return ONNX_OP(n->g, "GatherND", rows, places);
 }
 
-/* The steps 0 .. E - 1. */
-static size_t encoder_steps(struct network *n)
-{
-    size_t E = n->config->E;
-    int64_t *steps = calloc(E + 1, sizeof *steps);
-
-    for (size_t t = 0; steps && t < E; t++)
-        steps[t] = (int64_t)t;
-    n->g->failed |= !steps;
-    size_t value = steps ? onnx_integers(n->g, steps, &E, 1) : ONNX_NONE;
-    free(steps);
-    return value;
-}
-
 /* The encoder. ONNX's LSTM wants a shorter history at the beginning, ours ends where the horizon begins. */
 static size_t encode(struct network *n, size_t x, struct state *state)
 {
     if (!n->in->lengths)
         return lstm(n, "encoder", x, ONNX_NONE, state);
     size_t last = onnx_integer(n->g, (int64_t)n->config->E - 1), zero = onnx_integer(n->g, 0);
-    size_t steps = encoder_steps(n), lengths = onnx_cast(n->g, onnx_squeeze(n->g, n->in->lengths, 1), ONNX_INT32);
+    size_t steps = onnx_range(n->g, n->config->E),
+           lengths = onnx_cast(n->g, onnx_squeeze(n->g, n->in->lengths, 1), ONNX_INT32);
     size_t missing = ONNX_OP(n->g, "Sub", onnx_integer(n->g, (int64_t)n->config->E), n->in->lengths);
     size_t forth = ONNX_OP(n->g, "Min", ONNX_OP(n->g, "Add", steps, missing), last);
     size_t back = ONNX_OP(n->g, "Max", ONNX_OP(n->g, "Sub", steps, missing), zero);
@@ -349,7 +336,7 @@ static size_t history_mask(struct network *n)
 {
     size_t E = n->config->E, D = n->config->D;
     size_t missing = ONNX_OP(n->g, "Sub", onnx_integer(n->g, (int64_t)E), n->in->lengths);
-    size_t is_before = ONNX_OP(n->g, "Less", encoder_steps(n), missing);
+    size_t is_before = ONNX_OP(n->g, "Less", onnx_range(n->g, n->config->E), missing);
     size_t mask = ONNX_OP(n->g, "Where", is_before, onnx_float(n->g, -INFINITY), onnx_float(n->g, 0));
     const int64_t pads[] = { 0, 0, 0, (int64_t)D }, shape[] = { 0, 1, 1, (int64_t)(E + D) };
 
