@@ -269,9 +269,8 @@ static enum halay_status list_entities(struct maker *m)
         status = allocate_own(d);
     if (status || d->entity_count)
         return status;
-    halay_error(m->log, "no entity has a row with a value of every input%s",
-                d->schema.longest_lag ? " and its lags" : "");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(m->log, HALAY_ERR_FORMAT, "no entity has a row with a value of every input%s",
+                      d->schema.longest_lag ? " and its lags" : "");
 }
 
 /* Must no window hold this row of a series? The missing value may be one that a lag needs. */
@@ -377,11 +376,10 @@ static enum halay_status too_large(const struct maker *m, size_t input, size_t r
     char moment[40];
 
     tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment, sizeof moment);
-    halay_error(
-        m->log,
+    return halay_fail(
+        m->log, HALAY_ERR_FORMAT,
         "'%s': input '%s' (column '%s') at %s is out of a float's range once scaled; 'scale: none' keeps it as it is",
         s->id, schema->inputs[input].name, what_of(&schema->inputs[input]), moment);
-    return HALAY_ERR_FORMAT;
 }
 
 /* The code of a text that a column holds; asked for once. */
@@ -399,11 +397,11 @@ static enum halay_status code_of_text(struct maker *m, size_t input, double valu
         if (!tft_encoding_code(schema, &m->d->encoding, input, text, &m->codes[k][number])) {
             tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment,
                                   sizeof moment);
-            halay_error(m->log,
-                        "'%s': input '%s' (column '%s') is '%.64s' at %s, which does not occur in the training span; "
-                        "'unknown: true' admits such values",
-                        s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "", moment);
-            return HALAY_ERR_FORMAT;
+            return halay_fail(
+                m->log, HALAY_ERR_FORMAT,
+                "'%s': input '%s' (column '%s') is '%.64s' at %s, which does not occur in the training span; "
+                "'unknown: true' admits such values",
+                s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "", moment);
         }
     }
     *code = m->codes[k][number];
@@ -424,9 +422,9 @@ static enum halay_status find_code(struct maker *m, size_t entity, size_t input,
     *code = m->d->codes[entity];
     if (!in->map || tft_encoding_code(&m->d->schema, &m->d->encoding, input, s->id, code))
         return HALAY_OK;
-    halay_error(m->log, "'%s': the map of input '%s' does not have it; 'unknown: true' admits such values", s->id,
-                in->name);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(m->log, HALAY_ERR_FORMAT,
+                      "'%s': the map of input '%s' does not have it; 'unknown: true' admits such values", s->id,
+                      in->name);
 }
 
 /* One row of the block. */
@@ -593,9 +591,9 @@ static enum halay_status make_data(struct maker *m)
     }
     if (status == HALAY_ERR_NO_MEMORY)
         halay_error(m->log, "no memory for %zu rows", m->d->rows);
-    if (!status)
-        status = tft_view_init(m->log, &m->d->schema, m->table, m->d->encoding.origin, &m->view);
-    return status ? status : fill_block(m);
+    if (status || (status = tft_view_init(m->log, &m->d->schema, m->table, m->d->encoding.origin, &m->view)))
+        return status;
+    return fill_block(m);
 }
 
 enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,

@@ -18,8 +18,7 @@ struct tft_where tft_where_inside(const struct tft_where *outer, const char *wha
 
 enum halay_status tft_where_wrong(const struct tft_where *w, const char *key, const char *should)
 {
-    halay_error(w->log, "%s: '%s' must be %s", w->text, key, should);
-    return HALAY_ERR_CONFIG;
+    return halay_fail(w->log, HALAY_ERR_CONFIG, "%s: '%s' must be %s", w->text, key, should);
 }
 
 static enum halay_status check_keys(const struct tft_where *w, const json_t *object, const struct tft_member *members)
@@ -228,6 +227,6 @@ enum halay_status tft_read_object(const struct tft_where *w, const json_t *objec
     *value = json_object_get(object, key);
     if (*value && json_is_object(*value))
         return HALAY_OK;
-    halay_error(w->log, *value ? "%s: '%s' must be a list of keys and values" : "%s: '%s' is missing", w->text, key);
-    return HALAY_ERR_CONFIG;
+    return halay_fail(w->log, HALAY_ERR_CONFIG,
+                      *value ? "%s: '%s' must be a list of keys and values" : "%s: '%s' is missing", w->text, key);
 }

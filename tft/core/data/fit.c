@@ -196,17 +196,15 @@ static enum halay_status check_fit(const struct fitter *f, size_t input, const c
 {
     const char *name = f->schema->inputs[input].name;
 
-    if (fit->failed) {
-        halay_error(f->log,
-                    "'%s': input '%s' has a value of -1 or less, 'scale: log1p-standard' needs values above that", id,
-                    name);
-        return HALAY_ERR_FORMAT;
-    }
+    if (fit->failed)
+        return halay_fail(f->log, HALAY_ERR_FORMAT,
+                          "'%s': input '%s' has a value of -1 or less, 'scale: log1p-standard' needs values above that",
+                          id, name);
     if (fit->n)
         return HALAY_OK;
-    halay_error(f->log, "'%s' has no value for input '%s' in the training span; leave it out, or scale by 'per: all'",
-                id, name);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(f->log, HALAY_ERR_FORMAT,
+                      "'%s' has no value for input '%s' in the training span; leave it out, or scale by 'per: all'", id,
+                      name);
 }
 
 /* One input, by the numbers of series first to last, all of which get the same scaler. */
@@ -314,8 +312,7 @@ static enum halay_status fit_weight(struct fitter *f, double *mean)
         *mean = fit.n ? fit.sum / (double)fit.n : 1;
         return HALAY_OK;
     }
-    halay_error(f->log, "all weights in the training span are zero");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(f->log, HALAY_ERR_FORMAT, "all weights in the training span are zero");
 }
 
 /* ---- vocabularies ---- */

@@ -201,13 +201,10 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
 
     snprintf(where, sizeof where, "schema in '%.200s'", path);
     status = tft_schema_init(log, where, json_object_get(meta, "schema"), &d->schema);
-    if (!status)
-        status = tft_encoding_init(log, path, &d->schema, json_object_get(meta, "encoding"), &d->encoding);
-    if (!status)
-        status = read_entities(log, path, json_object_get(meta, "entities"), d);
-    if (!status)
-        status = take_own(log, path, json_object_get(meta, "own"), d);
-    if (status)
+    if (status ||
+        (status = tft_encoding_init(log, path, &d->schema, json_object_get(meta, "encoding"), &d->encoding)) ||
+        (status = read_entities(log, path, json_object_get(meta, "entities"), d)) ||
+        (status = take_own(log, path, json_object_get(meta, "own"), d)))
         return status;
     if (gaps < 0 || (size_t)gaps > d->rows || bridges < 0)
         return tft_htd_bad(d->file, "is damaged: too many gaps");

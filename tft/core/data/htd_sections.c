@@ -161,8 +161,7 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
 
 static enum halay_status bad(struct halay_log *log, const char *path, const char *what)
 {
-    halay_error(log, "'%s' %s", path, what);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT, "'%s' %s", path, what);
 }
 
 static enum halay_status check_header(struct halay_log *log, const char *path, const struct header *h,
@@ -172,15 +171,13 @@ static enum halay_status check_header(struct halay_log *log, const char *path, c
         return bad(log, path, "is not a file of prepared data (halay-tft prepare makes them)");
     if (h->endian != ENDIAN)
         return bad(log, path, "was prepared on a machine of another byte order; prepare it here again");
-    if (h->version != FORMAT_VERSION) {
-        halay_error(log, "'%s' has version %u of the format, this program reads %d; prepare it again", path, h->version,
-                    FORMAT_VERSION);
-        return HALAY_ERR_VERSION;
-    }
-    if (h->file_bytes > file_bytes) {
-        halay_error(log, "'%s' is truncated: %zu bytes of %llu", path, file_bytes, (unsigned long long)h->file_bytes);
-        return HALAY_ERR_FORMAT;
-    }
+    if (h->version != FORMAT_VERSION)
+        return halay_fail(log, HALAY_ERR_VERSION,
+                          "'%s' has version %u of the format, this program reads %d; prepare it again", path,
+                          h->version, FORMAT_VERSION);
+    if (h->file_bytes > file_bytes)
+        return halay_fail(log, HALAY_ERR_FORMAT, "'%s' is truncated: %zu bytes of %llu", path, file_bytes,
+                          (unsigned long long)h->file_bytes);
     if (h->file_bytes != file_bytes || h->sections != HTD_SECTIONS)
         return bad(log, path, "is damaged: its section table does not add up");
     for (uint32_t k = 0; k < HTD_SECTIONS; k++) {

@@ -114,10 +114,8 @@ static void read_block(struct tft_inflate *f, char *to)
 /* After the last byte: was the file whole? */
 static enum halay_status look_at_end(const struct tft_inflate *f)
 {
-    if (f->fault && !*f->fault) {
-        halay_error(f->log, "cannot read '%s': %s", f->path, strerror(f->error));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (f->fault && !*f->fault)
+        return halay_fail(f->log, HALAY_ERR_SYSTEM, "cannot read '%s': %s", f->path, strerror(f->error));
     if (f->fault)
         halay_error(f->log, "file '%s' is damaged: %s", f->path, f->fault);
     else if (f->in_member)
@@ -215,10 +213,9 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     if (!have_input(f) && f->fault)
         return look_at_end(f);
     f->compressed = f->stream.avail_in > 1 && f->input[0] == 0x1f && f->input[1] == 0x8b;
-    if (named && !f->compressed) {
-        halay_error(f->log, "file '%s' is not gzip-compressed, as its name says, or is truncated", f->path);
-        return HALAY_ERR_FORMAT;
-    }
+    if (named && !f->compressed)
+        return halay_fail(f->log, HALAY_ERR_FORMAT,
+                          "file '%s' is not gzip-compressed, as its name says, or is truncated", f->path);
     if (f->compressed && inflateInit2(&f->stream, 16 + MAX_WBITS) != Z_OK) { /* 16: a gzip header */
         f->compressed = 0;
         return halay_no_memory(f->log, "to read '%s'", f->path);
@@ -226,61 +223,46 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     return HALAY_OK;
 }
 
-static struct tft_inflate *create(struct halay_log *log, const char *path)
+/* A text of some bytes, or (NULL) the file of that path. */
+static enum halay_status open_source(struct halay_log *log, const char *path, const char *text, size_t bytes,
+                                     struct tft_inflate **inflate)
 {
     struct tft_inflate *f = calloc(1, sizeof *f);
+    enum halay_status status = HALAY_OK;
 
-    if (!f) {
-        halay_error(log, "no memory to read '%s'", path);
-        return NULL;
-    }
+    if (!f)
+        return halay_no_memory(log, "to read '%s'", path);
     f->log = log;
     f->path = path;
     pthread_mutex_init(&f->lock, NULL); /* with default attributes these cannot fail */
     pthread_cond_init(&f->changed, NULL);
     f->input = malloc(TFT_INFLATE_BLOCK);
-    return f;
-}
-
-enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
-                                        struct tft_inflate **inflate)
-{
-    struct tft_inflate *f = create(log, name);
-
-    if (!f)
-        return HALAY_ERR_NO_MEMORY;
-    f->file = f->input ? fmemopen((char *)(uintptr_t)text, bytes, "rb") : NULL;
-    if (f->file) {
-        *inflate = f;
-        return HALAY_OK;
-    }
-    halay_error(log, "no memory to read '%s'", name);
-    tft_inflate_close(f);
-    return HALAY_ERR_NO_MEMORY;
-}
-
-enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate)
-{
-    struct tft_inflate *f = create(log, path);
-
-    if (!f)
-        return HALAY_ERR_NO_MEMORY;
-    f->file = f->input ? fopen(path, "rbe") : NULL;
-    enum halay_status status = HALAY_ERR_SYSTEM;
-    if (f->file) {
+    if (f->input)
+        f->file = text ? fmemopen((char *)(uintptr_t)text, bytes, "rb") : fopen(path, "rbe");
+    if (!f->input || (text && !f->file))
+        status = halay_no_memory(log, "to read '%s'", path);
+    else if (!f->file)
+        status = halay_fail(log, HALAY_ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
+    if (!status && !text) {
         setbuf(f->file, NULL); /* whole blocks are read */
         status = look_at_start(f);
-    } else if (!f->input) {
-        halay_error(log, "no memory to read '%s'", path);
-        status = HALAY_ERR_NO_MEMORY;
-    } else {
-        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
     }
     if (status)
         tft_inflate_close(f);
     else
         *inflate = f;
     return status;
+}
+
+enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
+                                        struct tft_inflate **inflate)
+{
+    return open_source(log, name, text, bytes, inflate);
+}
+
+enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate)
+{
+    return open_source(log, path, NULL, 0, inflate);
 }
 
 void tft_inflate_close(struct tft_inflate *f)

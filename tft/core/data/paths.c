@@ -47,20 +47,16 @@ static enum halay_status add_folder(struct halay_log *log, struct tft_paths *p, 
     enum halay_status status = HALAY_OK;
     int n = scandir(folder, &entries, NULL, alphasort);
 
-    if (n < 0) {
-        halay_error(log, "cannot read folder '%s': %s", folder, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (n < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot read folder '%s': %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
         if (!status && matches(patterns, entries[i]->d_name))
             status = add_path(log, p, folder, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    if (!status && p->count == before) {
-        halay_error(log, "folder '%s' holds no file that matches the schema's 'files'", folder);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!status && p->count == before)
+        return halay_fail(log, HALAY_ERR_FORMAT, "folder '%s' holds no file that matches the schema's 'files'", folder);
     return status;
 }
 
@@ -113,8 +109,8 @@ enum halay_status tft_make_folder(struct halay_log *log, const char *path)
 
     if (!mkdir(path, 0777) || (errno == EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode)))
         return HALAY_OK;
-    halay_error(log, "cannot make folder '%s': %s", path, errno == EEXIST ? "it is not a folder" : strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(log, HALAY_ERR_SYSTEM, "cannot make folder '%s': %s", path,
+                      errno == EEXIST ? "it is not a folder" : strerror(errno));
 }
 
 enum halay_status tft_lock_folder(struct halay_log *log, const char *path, const char *what, int *lock)
@@ -122,10 +118,8 @@ enum halay_status tft_lock_folder(struct halay_log *log, const char *path, const
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
     *lock = -1;
-    if (fd < 0) {
-        halay_error(log, "cannot open folder '%s': %s", path, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (fd < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot open folder '%s': %s", path, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
         *lock = fd;
         return HALAY_OK;

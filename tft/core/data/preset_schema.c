@@ -343,11 +343,11 @@ static json_t *last_horizons(size_t n)
 static enum halay_status too_short(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
                                    size_t needed, int has_test)
 {
-    halay_error(s->log,
-                "the table's longest series has %zu steps (%s each); for a horizon of %zu it needs %zu%s (or give a "
-                "shorter horizon)",
-                l->most, s->every_text, horizon, needed, has_test ? " with a test" : "");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
+        "the table's longest series has %zu steps (%s each); for a horizon of %zu it needs %zu%s (or give a "
+        "shorter horizon)",
+        l->most, s->every_text, horizon, needed, has_test ? " with a test" : "");
 }
 
 /* Are the series too short to hold rows back? */

@@ -299,29 +299,27 @@ static enum halay_status no_common_step(const struct tft_preset_scan *s, const s
 {
     char text[32];
 
-    if (!s->counts && commonest->length >= 27 * TFT_DAY && is_one_a_month(s)) {
-        halay_error(s->log,
-                    "'%s' has one row a month, on different days; write the month (2020-01) or its first day, or give "
-                    "a schema with 'every: 1M' and 'resample'",
-                    s->ds);
-        return HALAY_ERR_FORMAT;
-    }
-    if (!s->counts && is_two_a_month(s)) {
-        halay_error(s->log,
-                    "'%s' has two rows a month, on the same days, which no step is between; number the rows (a whole "
-                    "number as time, --season 24), or give a schema with 'every: 1M' and 'resample'",
-                    s->ds);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!s->counts && commonest->length >= 27 * TFT_DAY && is_one_a_month(s))
+        return halay_fail(
+            s->log, HALAY_ERR_FORMAT,
+            "'%s' has one row a month, on different days; write the month (2020-01) or its first day, or give "
+            "a schema with 'every: 1M' and 'resample'",
+            s->ds);
+    if (!s->counts && is_two_a_month(s))
+        return halay_fail(
+            s->log, HALAY_ERR_FORMAT,
+            "'%s' has two rows a month, on the same days, which no step is between; number the rows (a whole "
+            "number as time, --season 24), or give a schema with 'every: 1M' and 'resample'",
+            s->ds);
     if (s->counts)
         print_step(commonest->length, "", text, sizeof text);
     else
         print_seconds(commonest->length, text, sizeof text);
-    halay_error(s->log,
-                "the rows have no step in common: the commonest, %s, is that of %zu of %zu; give 'every', or a schema "
-                "with 'resample' for irregular rows",
-                text, commonest->count, all);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
+        "the rows have no step in common: the commonest, %s, is that of %zu of %zu; give 'every', or a schema "
+        "with 'resample' for irregular rows",
+        text, commonest->count, all);
 }
 
 static enum halay_status choose_step(struct tft_preset_scan *s, struct length *lengths)
@@ -330,11 +328,9 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
     struct tft_period hours;
     size_t all, kinds = count_lengths(s, &one, 0, s->count, lengths, &all);
 
-    if (!all) {
-        halay_error(s->log, "no series has two rows with different '%s', so the step from row to row is unknown",
-                    s->ds);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!all)
+        return halay_fail(s->log, HALAY_ERR_FORMAT,
+                          "no series has two rows with different '%s', so the step from row to row is unknown", s->ds);
     const struct length commonest = lengths[0];
     const int64_t least = common_length(lengths, kinds, all);
     const int64_t months = !s->counts && commonest.length >= 28 * TFT_DAY ? months_of(s, all, lengths) : 0;
@@ -354,8 +350,7 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
         print_seconds(least, s->every_text, sizeof s->every_text);
     if (!tft_period_parse(s->every_text, &s->every))
         return HALAY_OK;
-    halay_error(s->log, "the step from row to row, %s, is too long", s->every_text);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(s->log, HALAY_ERR_FORMAT, "the step from row to row, %s, is too long", s->every_text);
 }
 
 /* ---- what one entity does ---- */
@@ -411,12 +406,11 @@ static enum halay_status check_ends(const struct tft_preset_scan *s, size_t firs
         return HALAY_OK;
     print_moment(s, m[at - 1].time, from);
     print_moment(s, m[at].time, to);
-    halay_error(
-        s->log,
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
         "'%s' has no row between %s and %s, where %lld steps of %s are missing: is one of the two a wrong time? If "
         "both are right, say 'gaps: fill' in a schema",
         s->ids.texts[m[first].entity], from, to, (long long)widest - 1, s->every_text);
-    return HALAY_ERR_FORMAT;
 }
 
 /* One row of other series far before or after all the rest moves them, too. */
@@ -442,11 +436,11 @@ static enum halay_status check_bound(const struct tft_preset_scan *s, int at_end
         return HALAY_OK;
     print_moment(s, outer->time, from);
     print_moment(s, inner->time, to);
-    halay_error(s->log,
-                "'%s' has a row at %s, and %s of all others is at %s: is that a wrong time? If it is right, say 'gaps: "
-                "fill', or where the splits end, in a schema",
-                s->ids.texts[outer->entity], from, at_end ? "the last" : "the first", to);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
+        "'%s' has a row at %s, and %s of all others is at %s: is that a wrong time? If it is right, say 'gaps: "
+        "fill', or where the splits end, in a schema",
+        s->ids.texts[outer->entity], from, at_end ? "the last" : "the first", to);
 }
 
 /* The number of steps from row to row that an entity has, if most of its rows are farther apart than one. */
@@ -497,11 +491,11 @@ static enum halay_status check_single(const struct tft_preset_scan *s)
         doubled += s->moments[i].time == s->moments[i - 1].time;
     if (doubled * 10 <= s->count)
         return HALAY_OK;
-    halay_error(s->log,
-                "%zu of %zu rows have the time of another one, and no column says of which series they are; give its "
-                "name (--columns id,%s,%s; in a schema, id: {column: NAME})",
-                doubled, s->count, s->ds, s->y ? s->y : "y");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
+        "%zu of %zu rows have the time of another one, and no column says of which series they are; give its "
+        "name (--columns id,%s,%s; in a schema, id: {column: NAME})",
+        doubled, s->count, s->ds, s->y ? s->y : "y");
 }
 
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s)

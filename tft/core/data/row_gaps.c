@@ -89,12 +89,12 @@ enum halay_status tft_row_gaps_check(struct halay_log *log, const struct tft_sch
             halay_warning(log, "%zu rows were added to the %zu that there are, and filled; %s", added, gaps->own, gap);
             return HALAY_OK;
         }
-        halay_error(log,
-                    "%zu rows would be added to the %zu that there are, and filled; %s. Correct a wrong time or a "
-                    "wrong 'every', number the rows if they skip nights or weekends (a whole number as time), "
-                    "'resample' them, or allow it by 'gaps: fill'",
-                    added, gaps->own, gap);
-        return HALAY_ERR_FORMAT;
+        return halay_fail(
+            log, HALAY_ERR_FORMAT,
+            "%zu rows would be added to the %zu that there are, and filled; %s. Correct a wrong time or a "
+            "wrong 'every', number the rows if they skip nights or weekends (a whole number as time), "
+            "'resample' them, or allow it by 'gaps: fill'",
+            added, gaps->own, gap);
     }
     if (refuse)
         warn_of_filled(log, schema, table);

@@ -154,13 +154,11 @@ static enum halay_status read_source(const struct tft_where *w, const struct tft
     if (status)
         return status;
     if (!!input->column + !!input->calendar + has_holidays + is_wave + !!g->from != 1 ||
-        (g->from && strcmp(g->from, "id"))) {
-        halay_error(w->log,
-                    "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', "
-                    "'fourier: {period: 365.25 days, terms: 3}', 'from: id'",
-                    w->text);
-        return HALAY_ERR_CONFIG;
-    }
+        (g->from && strcmp(g->from, "id")))
+        return halay_fail(w->log, HALAY_ERR_CONFIG,
+                          "%s: give one of 'column: NAME', 'calendar: NAME' (hour, day_of_week, ...), 'holiday: FILE', "
+                          "'fourier: {period: 365.25 days, terms: 3}', 'from: id'",
+                          w->text);
     if (has_holidays)
         return read_holidays(w, object, input);
     if (is_wave)
@@ -266,10 +264,9 @@ static enum halay_status check_source(const struct tft_where *w, const struct tf
         return tft_where_wrong(w, "role", "static for the id");
     if (of_dates && input->role != TFT_INPUT_KNOWN)
         return tft_where_wrong(w, "role", "known for a calendar input");
-    if (of_dates && input->calendar != TFT_CALENDAR_STEPS && input->source != TFT_FROM_WAVE && tft_schema_counts(s)) {
-        halay_error(w->log, "%s: time is a whole number here, so the calendar has only 'steps' and 'fourier'", w->text);
-        return HALAY_ERR_CONFIG;
-    }
+    if (of_dates && input->calendar != TFT_CALENDAR_STEPS && input->source != TFT_FROM_WAVE && tft_schema_counts(s))
+        return halay_fail(w->log, HALAY_ERR_CONFIG,
+                          "%s: time is a whole number here, so the calendar has only 'steps' and 'fourier'", w->text);
     if (input->calendar == TFT_CALENDAR_STEPS && input->is_category)
         return tft_where_wrong(w, "type", "real for steps");
     if ((input->days || input->source == TFT_FROM_WAVE) && input->is_category)
@@ -326,11 +323,9 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
     struct tft_input *input = &g->input;
     enum halay_status status;
 
-    if (!*name || strlen(name) > TFT_INPUT_NAME_MAX || !json_is_object(object)) {
-        halay_error(w->log, "%s: an input is NAME: {role: ..., ...}, its name at most %d bytes", w->text,
-                    TFT_INPUT_NAME_MAX);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!*name || strlen(name) > TFT_INPUT_NAME_MAX || !json_is_object(object))
+        return halay_fail(w->log, HALAY_ERR_CONFIG, "%s: an input is NAME: {role: ..., ...}, its name at most %d bytes",
+                          w->text, TFT_INPUT_NAME_MAX);
     const char *role = json_string_value(json_object_get(object, "role"));
     snprintf(input->name, sizeof input->name, "%s", name);
     input->scale = role && !strcmp(role, "weight") ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
@@ -353,10 +348,9 @@ static enum halay_status derive(const struct tft_where *w, struct tft_schema *s,
     if (s->input_count == TFT_INPUTS_MAX)
         return tft_where_wrong(w, "inputs", "at most 128, including those made from them");
     snprintf(name, sizeof name, "%s%s", input.name, suffix);
-    if (strlen(name) > TFT_INPUT_NAME_MAX) {
-        halay_error(w->log, "%s: '%s' is too long a name for the inputs made from it", w->text, input.name);
-        return HALAY_ERR_CONFIG;
-    }
+    if (strlen(name) > TFT_INPUT_NAME_MAX)
+        return halay_fail(w->log, HALAY_ERR_CONFIG, "%s: '%s' is too long a name for the inputs made from it", w->text,
+                          input.name);
     memcpy(input.name, name, strlen(name) + 1);
     input.derivation = derivation;
     input.base = base;
@@ -432,10 +426,9 @@ static enum halay_status check_names(const struct tft_where *w, const struct tft
 {
     for (size_t i = 0; i < s->input_count; i++)
         for (size_t j = 0; j < i; j++)
-            if (!strcmp(s->inputs[i].name, s->inputs[j].name)) {
-                halay_error(w->log, "%s: two inputs have the name '%s'", w->text, s->inputs[i].name);
-                return HALAY_ERR_CONFIG;
-            }
+            if (!strcmp(s->inputs[i].name, s->inputs[j].name))
+                return halay_fail(w->log, HALAY_ERR_CONFIG, "%s: two inputs have the name '%s'", w->text,
+                                  s->inputs[i].name);
     return HALAY_OK;
 }
 

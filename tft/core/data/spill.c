@@ -104,11 +104,10 @@ static int open_file(const char *folder)
 
 static enum halay_status no_room(const struct tft_spill *s, size_t bytes, int error)
 {
-    halay_error(s->log,
-                "no room for %zu bytes of the table in '%s': %s; it is larger than its part of the memory, which "
-                "'--memory' sets",
-                bytes, s->folder, strerror(error));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(s->log, HALAY_ERR_SYSTEM,
+                      "no room for %zu bytes of the table in '%s': %s; it is larger than its part of the memory, which "
+                      "'--memory' sets",
+                      bytes, s->folder, strerror(error));
 }
 
 static enum halay_status map_chunk(struct tft_spill *s, size_t bytes, struct chunk *chunk)

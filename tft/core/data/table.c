@@ -71,20 +71,17 @@ static enum halay_status complete_entities(struct tft_collector *c)
     if (status == HALAY_ERR_NO_MEMORY)
         halay_error(c->log, "no memory for the table");
     free(order);
-    if (!status && !c->table->series_count && c->future && c->table->summary.entities_empty) {
-        halay_error(c->log,
-                    "'%s' has no row of the future, after the last measured target, where known inputs need values",
-                    c->paths->list[0]);
-        return HALAY_ERR_FORMAT;
-    }
-    if (!status && !c->table->series_count) {
-        halay_error(c->log, "the files hold no %s%s%s: '%s'%s",
-                    c->table->summary.entities_empty ? "value of the target" : "row",
-                    c->schema->resampling == TFT_RESAMPLE_SUM ? " of a whole period" : "",
-                    c->schema->has_span ? " inside the schema's span" : "", c->paths->list[0],
-                    c->paths->count > 1 ? " and the others" : "");
-        return HALAY_ERR_FORMAT;
-    }
+    if (!status && !c->table->series_count && c->future && c->table->summary.entities_empty)
+        return halay_fail(
+            c->log, HALAY_ERR_FORMAT,
+            "'%s' has no row of the future, after the last measured target, where known inputs need values",
+            c->paths->list[0]);
+    if (!status && !c->table->series_count)
+        return halay_fail(c->log, HALAY_ERR_FORMAT, "the files hold no %s%s%s: '%s'%s",
+                          c->table->summary.entities_empty ? "value of the target" : "row",
+                          c->schema->resampling == TFT_RESAMPLE_SUM ? " of a whole period" : "",
+                          c->schema->has_span ? " inside the schema's span" : "", c->paths->list[0],
+                          c->paths->count > 1 ? " and the others" : "");
     return status;
 }
 

@@ -52,6 +52,16 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
     return HALAY_OK;
 }
 
+/* Gives the list away, or frees it after an error. */
+static enum halay_status list_finish(enum halay_status status, struct tft_windows *w, struct tft_windows *windows)
+{
+    if (status)
+        tft_windows_fini(w);
+    else
+        *windows = *w;
+    return status;
+}
+
 /*
  * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity,
  * without those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that is not
@@ -101,11 +111,7 @@ static enum halay_status init_range(struct halay_log *log, const struct tft_data
         if (high >= D && low <= high - D)
             status = add_windows(&l, e, floor, low, high - D, &gap);
     }
-    if (status)
-        tft_windows_fini(&w);
-    else
-        *windows = w;
-    return status;
+    return list_finish(status, &w, windows);
 }
 
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
@@ -136,11 +142,7 @@ enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_
         if (rows > D)
             status = add_windows(&l, e, 0, rows - D, rows - D, &gap);
     }
-    if (status)
-        tft_windows_fini(&w);
-    else
-        *windows = w;
-    return status;
+    return list_finish(status, &w, windows);
 }
 
 /* The row of an entity where those begin that precede its row `first`; that row itself: there are none. */
@@ -171,11 +173,7 @@ enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct
         if (from < first)
             status = add_windows(&l, entity, 0, from, first - D, &gap);
     }
-    if (status)
-        tft_windows_fini(&w);
-    else
-        *windows = w;
-    return status;
+    return list_finish(status, &w, windows);
 }
 
 void tft_windows_fini(struct tft_windows *windows)

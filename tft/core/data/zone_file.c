@@ -220,11 +220,10 @@ enum halay_status tft_zone_load(struct halay_log *log, const char *where, const 
     }
     json_t *zone = read_zone(name, bytes, size);
     free(bytes);
-    if (!zone) {
-        halay_error(log, "%s: '%s' is not a file of tzdata that can be used (damaged, or it counts leap seconds)",
-                    where, path);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!zone)
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "%s: '%s' is not a file of tzdata that can be used (damaged, or it counts leap seconds)",
+                          where, path);
     *document = zone;
     return HALAY_OK;
 }
