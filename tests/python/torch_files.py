@@ -356,6 +356,9 @@ def check_runs():
         with open(file, "rb") as one, open(path("again.safetensors"), "rb") as other:
             assert one.read() == other.read(), name
 
+    onwards = Forecaster(schema=schema, conformance=NVIDIA, init_from=path("x"), **{**keys, "max_steps": 1}).fit(rows)
+    assert not onwards.predict(rows, split="test", calibrate="none").equals(wanted)
+
     how = {"data": path("d.htd")}
     refused(ConfigError, "leave 'conformance' out",
             call=lambda: import_torch(file, NVIDIA, conformance=FORECASTING, **how))  # fmt: skip
