@@ -483,6 +483,7 @@ struct halay_tft_windows {
     const char *page;   /* to explain or report: an HTML page with pictures */
     const char *window; /* to explain: a forecast to look at, "ENTITY,TIME": the last moment that it has seen */
     const struct halay_tft_table *table; /* in place of data, which are NULL then: rows like those of the training */
+    int has_pictures; /* the result also has "pictures": what charts need, for example some forecasts */
 };
 
 /* Score a model's forecasts beside naive ones, whose errors in the training span are those of the same rows: what
@@ -546,6 +547,11 @@ HALAY_API enum halay_status halay_tft_calibrate(struct halay_tft_model *model, s
  * on rank 0. Errors are those of halay_tft_forecast. */
 HALAY_API enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_tft_data *data,
                                               const struct halay_tft_windows *windows, char **json);
+
+/* Read a run's records: a JSON object with "kind" ("run"), "halay" (the version that trained), "config", "schema", and
+ * "metrics", a list of what metrics.jsonl has so far. This rank's work alone. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT,
+ * HALAY_ERR_NO_MEMORY. */
+HALAY_API enum halay_status halay_tft_run_describe(struct halay_tft *tft, const char *folder, char **json);
 
 /* Write a page about a run's folder, windows->page: loss curves; with data also scores, some forecasts, and what they
  * rely on. data may be NULL: then it is this rank's work alone. Errors are those of halay_tft_forecast. */

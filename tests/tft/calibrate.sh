@@ -82,7 +82,10 @@ cut -d, -f 1-4,6 "$scratch/rolling.csv" >"$scratch/medians"
 cut -d, -f 1-4,6 "$scratch/none.csv" | cmp -s - "$scratch/medians" || wrong "calibration moves medians"
 
 check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scratch/page.html"
-grep -q "as the model says" "$scratch/page.html" || wrong "the page does not compare intervals with the model's"
+drawn "$scratch/page.html"
+shows '<td>not calibrated</td>'
+grep -q "<h3>uncalibrated</h3>\|<td>uncalibrated " "$scratch/page.html" ||
+    wrong "the page does not compare intervals with the model's"
 
 check "backtest" "$tft" backtest --data "$data" --out "$scratch/fits" --hidden-size 8 --heads 2 --max-steps 5 \
     --valid-samples 50 --stride 480 --calibrate conformal --json "$scratch/back"

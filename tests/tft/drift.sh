@@ -82,8 +82,12 @@ refused 3 "statistics have drifted" drift price --page "$scratch/page.html" --cs
 grep -q '^drifted price of c, ks ' "$scratch/said" || wrong "$(cat "$scratch/said")"
 check "the price of c alone" found 'all(r["entity"] == "c" and r["input"] == "price" for r in d if "input" in r) and
     any(r["statistic"] == "ks" and sum(r["recent"][:8]) < .1 and abs(sum(r["reference"]) - 1) < 1e-9 for r in d)'
-grep -q '<h1>Drift</h1>' "$scratch/page.html" && grep -q '<h3>price of c, ' "$scratch/page.html" &&
-    grep -q '</html>' "$scratch/page.html" || wrong "the page"
+drawn "$scratch/page.html"
+shows '<h1>Drift</h1>'
+shows '<b>price of c, '
+grep -q '<td>drifted</td><td>yes</td>' "$scratch/page.html" &&
+    grep -q '<td>price</td>' "$scratch/page.html" && grep -q '</html>' "$scratch/page.html" ||
+    wrong "the page"
 check "the table and the gauges" python3 - "$scratch/found.json" "$scratch/table.csv" "$scratch/drift.prom" <<'END'
 import csv, json, re, sys
 o = json.load(open(sys.argv[1]))

@@ -40,12 +40,20 @@ END
 make_run made 0 "" 1500
 set -- --checkpoint "$scratch/made" --data "$scratch/made.htd"
 check "explain" "$tft" explain "$@" --csv "$scratch/tables" --json "$scratch/1.json" -o "$scratch/page.html"
+drawn "$scratch/page.html"
 for part in 'What the forecasts rely on' 'past input</th>' 'Without each input' 'Weight of other by horizon' \
-    'Attention by horizon and lag' 'Attention by lag, one step ahead' Regimes 'farthest windows' 'farthest window, ' \
+    'Attention by horizon and lag' 'Attention by lag, one step ahead' Regimes 'farthest windows' 'farthest window<' \
     'The worst forecast' 'The best forecast' 'class="share"' '</html>'; do
+    shows "$part"
+done
+for part in 'past</h3>' 'occlusion</h2>' 'by_horizon</h3>' 'farthest</h3>' '<td>worst</td>' '<td>best</td>' \
+    '</html>'; do
     grep -q "$part" "$scratch/page.html" || wrong "the page has no '$part'"
 done
-grep -q 'nan\|inf' "$scratch/page.html" && wrong "the page has numbers that are none"
+sed '/^"use strict"/,$d' "$scratch/page.html" | grep -qw 'nan\|inf' && wrong "the page has numbers that are none"
+if [ -e "$scratch/drawn" ] && grep -qw 'NaN\|Infinity\|undefined' "$scratch/drawn"; then
+    wrong "the charts have no numbers"
+fi
 check "again" "$tft" explain "$@"
 mv "$scratch/said" "$scratch/table"
 
@@ -60,7 +68,8 @@ is() {
 is "heaviest past input" "$(first 'past inputs' 2)" driver
 is "most missed input" "$(first 'without the input' 3)" driver
 is "the verdict" "$(sed -n 's/^(.*; \(.*\))$/\1/p' "$scratch/table")" "driver is first in both"
-grep -q 'Their rank correlation is [-0-9.]*: the weights .*; driver is first in both' "$scratch/page.html" ||
+shows 'The rank correlation of the two is [-0-9.]*: the weights .*; driver is first in both'
+grep -q '<td class="long">the weights .*; driver is first in both</td>' "$scratch/page.html" ||
     wrong "the page does not say how far the weights may be believed"
 is "where attention looks" "$(sed -n 's/^attention looks most \([0-9]*\) .*/\1/p' "$scratch/table")" 12
 

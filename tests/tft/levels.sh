@@ -63,6 +63,8 @@ schema poor ', per: window' '[24, 2000]' # no series is so long
 train poor 1
 advises poor "'blend: season'"
 check "report" "$tft" report --run "$scratch/plain" --data "$scratch/plain.htd" -o "$scratch/page.html"
+drawn "$scratch/page.html"
+shows '<b>Warning: </b>'
 grep -qF "no better than naive: the forecast" "$scratch/page.html" || wrong "the page has no warning"
 
 # The best naive forecast is what a forecast must beat: of a random walk its last value, whatever season the schema
@@ -88,8 +90,11 @@ for said in trained scores; do
         wrong "a random walk, $said: $(cat "$scratch/walk.$said")"
 done
 check "report of a walk" "$tft" report --run "$scratch/walk" --data "$scratch/walk.htd" -o "$scratch/page.html"
-grep -q 'against the best naive forecast, last value repeated' "$scratch/page.html" &&
-    grep -q '<td>last value and drift, plain</td>' "$scratch/page.html" || wrong "the page has not the last value"
+drawn "$scratch/page.html"
+shows 'against the best naive forecast, last value repeated'
+shows '<td>last value and drift, plain</td>'
+grep -q '<td>last value repeated</td>' "$scratch/page.html" &&
+    grep -q '<td>last value and drift</td>' "$scratch/page.html" || wrong "the page has not the last value"
 best rise drift '.01 * i * i + u'
 # Two baselines that hit every value in validation have parts of one another.
 best round 5 '100 + i % 5 * i % 5 + (i < 1200 ? 0 : .01 * u)'

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The pages that halay-tft writes, opened in Chromium and looked at by axe (pages.py): report, explain, tune,
-# drift; each in light on a desk and in dark on a phone. A page that keeps readers out is found.
+# drift; each in light on a desk and in dark on a phone, and one of them without its script. A page that keeps readers
+# out is found.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 axe=$(find /usr/local/lib/axe-core /usr/share/javascript -name axe.min.js 2>/dev/null | head -n 1)
@@ -27,9 +28,10 @@ status=0
 look() {
     python3 "$top_srcdir/tests/tft/pages.py" "$axe" "$scratch" "$@"
 }
-check "look" look "$scratch/report.html" "$scratch/explain.html" "$scratch/tune/tune.html" \
+sed 's/^<script>$/<script type="text\/none">/' "$scratch/drift.html" >"$scratch/plain.html"
+check "look" look "$scratch/plain.html" "$scratch/report.html" "$scratch/explain.html" "$scratch/tune/tune.html" \
     "$scratch/drift.html"
-sed 's/<table>/<table><tr><td style="color:#999;background:#aaa">pale<\/td><\/tr>/; s/<h1>/<h1 style="width:3000px">/' \
+sed 's/<\/main>/<\/main><p style="color:#999;background:#aaa">pale<\/p>/; s/<main /<main style="min-width:3000px" /' \
     "$scratch/drift.html" >"$scratch/bad.html"
 status=0
 look "$scratch/bad.html" >"$scratch/said" 2>&1 || status=$?

@@ -109,3 +109,17 @@ finish() {
     echo "$passed checks passed, $failed failed"
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }
+
+# drawn PAGE: have Chromium draw a page, for `shows`. Without Chromium nothing is drawn, and `shows` accepts anything.
+drawn() {
+    rm -f "$scratch/drawn"
+    command -v chromium >/dev/null || return 0
+    chromium --headless --no-sandbox --disable-gpu --user-data-dir="$scratch/chromium" --virtual-time-budget=10000 \
+        --dump-dom "file://$1" 2>/dev/null | sed '/<script/,/<\/script>/d; s/></>\n</g' >"$scratch/drawn"
+    grep -q '<summary>All numbers' "$scratch/drawn" || wrong "Chromium does not draw $1"
+}
+
+# shows PATTERN: the page that was drawn last has a line that matches.
+shows() {
+    [ ! -e "$scratch/drawn" ] || grep -q "$1" "$scratch/drawn" || wrong "the page does not show '$1'"
+}

@@ -105,13 +105,16 @@ near "the mean of the targets" "$(number "$scratch/scores.json" q_risk p50)" \
     wrong "no naive forecast of the second target"
 [ -z "$(number "$scratch/scores.json" mae)" ] || wrong "an error in no unit"
 check "report" "$tft" report --run "$run" --data "$data" -o "$scratch/page.html"
-grep -q '<h3>flow</h3>' "$scratch/page.html" || wrong "the page has not the second target"
-grep -q 'WIS and CRPS are approximated by 3 quantiles' "$scratch/page.html" || wrong "the page does not say of how many"
+grep -q '<h4>flow</h4>' "$scratch/page.html" || wrong "the page has not the second target"
+drawn "$scratch/page.html"
+shows '<h3>flow</h3>'
+shows 'WIS and CRPS are approximated by 3 quantiles'
 # A single evaluation is a ring in the middle of its chart, where a line would show nothing.
 cp -r "$run" "$scratch/once"
 sed 1q "$run/metrics.jsonl" >"$scratch/once/metrics.jsonl"
 check "report of one evaluation" "$tft" report --run "$scratch/once" -o "$scratch/once.html"
-grep -q '<circle class="line ' "$scratch/once.html" || wrong "the page does not show a single evaluation"
+drawn "$scratch/once.html"
+shows '<circle class="line"'
 # Another season changes what the model is compared with, and nothing else; MASE is null, and says why, where
 # each value is that of a season before.
 sed 's/season: 24/season: [2, 200]/' "$scratch/schema.yaml" >"$scratch/other.yaml"
@@ -150,6 +153,9 @@ awk -F, -v OFS=, 'NR > 1 && $1 >= 250 { if ($3 != "") $3 = 0; if ($4 != "" && $2
     "$scratch/table.csv" >"$scratch/zeros.csv"
 check "prepare zeros" "$tft" prepare --schema "$scratch/schema.yaml" "$scratch/zeros.csv" -o "$scratch/zeros.htd"
 check "report of zeros" "$tft" report --run "$run" --data "$scratch/zeros.htd" -o "$scratch/page.html"
+drawn "$scratch/page.html"
+[ ! -e "$scratch/drawn" ] || ! grep -qw 'NaN\|Infinity\|undefined' "$scratch/drawn" || wrong "charts say NaN"
+sed -i '/^"use strict"/,$d' "$scratch/page.html"
 if grep -qi '[>(" ,-]nan\b' "$scratch/page.html"; \
     then wrong "a page says nan: $(grep -oi '[^>]*>[^<]*\bnan\b[^<]*<' "$scratch/page.html" | head)"; fi
 

@@ -673,6 +673,26 @@ static void test_resampled(struct halay_tft *tft, struct halay_tft_model *model)
 }
 
 /* Scores in all forms, before and after a calibration. */
+/* A name cannot end the element it is in, nor begin one. */
+static void check_hostile_page(void)
+{
+    static const char drift[] =
+        "{\"kind\":\"drift\",\"drifted\":true,\"inputs\":{\"rows\":[{\"entity\":\"</script><img src=x>&\\\"\","
+        "\"input\":\"a\",\"value\":1}]},\"errors\":null}";
+    char *page = NULL;
+    int ends = 0;
+
+    CHECK(!halay_tft_format(drift, "page", &page) &&
+              strstr(page, "<td>&#60;/script&#62;&#60;img src=x&#62;&#38;&#34;</td>"),
+          "%s", page ? page : halay_tft_error_text());
+    CHECK(page && strstr(page, "\"\\u003c/script>\\u003cimg src=x>&\\\"\"") && !strstr(page, "<img"),
+          "an image in the page");
+    for (const char *at = page; at && (at = strstr(at, "</script>")); at++)
+        ends++;
+    CHECK(ends == 2, "%d scripts end", ends);
+    halay_tft_free(page);
+}
+
 static void test_scores(struct halay_tft *tft, const char *file)
 {
     const struct halay_tft_table memory = memory_table();
@@ -691,6 +711,7 @@ static void test_scores(struct halay_tft *tft, const char *file)
     halay_tft_free(text);
     CHECK(!halay_tft_evaluate(model, data, &windows, &scores) && !access(file, F_OK), "%s", halay_tft_error_text());
     REQUIRE(scores);
+    check_hostile_page();
     CHECK(!halay_tft_format(scores, "table", &text) && strstr(text, "\ncoverage_p10_p90 "), "%s", text);
     halay_tft_free(text);
     CHECK(!halay_tft_format(scores, "csv", &text) && strstr(text, "\n,horizon,6,"), "%s", text);

@@ -102,14 +102,21 @@ head='{"entity":"PJME","origin":"2018-01-31 23:00:00","Datetime":"2018-02-01 00:
 grep -q "^$head" "$scratch/split.jsonl" || wrong "predict's JSON lines"
 
 check "report" "$tft" report --run "$run" --data "$data" --stride 480 -o "$scratch/page.html"
-grep -q 'What the forecasts rely on' "$scratch/page.html" || wrong "the page explains nothing"
-grep -q 'Without each input' "$scratch/page.html" && wrong "the page has an occlusion that nobody asked for"
+grep -q '<h2>explanation</h2>' "$scratch/page.html" || wrong "the page explains nothing"
+grep -q '<h3>occlusion</h3>' "$scratch/page.html" && wrong "the page has an occlusion that nobody asked for"
+drawn "$scratch/page.html"
+for part in '<h1>PJM hourly load' 'id="inputs"' 'Where attention looks' Reliability 'Coverage by horizon'; do
+    shows "$part"
+done
+if grep -q 'Without each input' "$scratch/drawn" 2>/dev/null; then wrong "the page shows an occlusion"; fi
+[ ! -e "$scratch/drawn" ] || [ "$(grep -c '<svg' "$scratch/drawn")" -ge 12 ] ||
+    wrong "the page has not all its charts"
 check "report --occlusion" "$tft" report --run "$run" --data "$data" --stride 480 --occlusion -o "$scratch/more.html"
-grep -q 'Without each input' "$scratch/more.html" || wrong "the page has no occlusion"
+grep -q '<h3>occlusion</h3>' "$scratch/more.html" || wrong "the page has no occlusion"
 tail -n 1 "$scratch/page.html" | grep -q '</html>' || wrong "the page has no end"
-if grep -qE '<script|src=|href=|https?://' "$scratch/page.html"; then wrong "the page needs something from elsewhere"; \
-    fi
-[ "$(grep -c '<svg' "$scratch/page.html")" -ge 12 ] || wrong "the page has not all its charts"
+if grep -qE '<script [^>]*src|src=|href=|https?://|url\(|@import|fetch\(' "$scratch/page.html"; then
+    wrong "the page needs something from elsewhere"
+fi
 check "report without data" "$tft" report --run "$run" -o "$scratch/small.html"
 
 # A run without its metrics has a page without curves; what follows a run continues its training.

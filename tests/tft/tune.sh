@@ -52,7 +52,10 @@ assert {k: keys[k] for k in best["keys"]} == best["keys"] and "eval_every" not i
 table = list(csv.DictReader(open(sys.argv[2])))
 assert [float(r["valid_loss"]) for r in table] == [float("%.9g" % r["value"]) for r in rows]
 END
-[ "$(grep -c '<title>trial' "$out/tune.html")" -eq 6 ] && grep -q '</html>' "$out/tune.html" || wrong "the page"
+drawn "$out/tune.html"
+[ ! -e "$scratch/drawn" ] || [ "$(grep -c '<title>trial' "$scratch/drawn")" -eq 6 ] ||
+    wrong "the page has not all trials"
+grep -q '<h2>rows</h2>' "$out/tune.html" && grep -q '</html>' "$out/tune.html" || wrong "the page"
 
 # The best configuration, trained.
 check "train the best" "$tft" train --data "$data" --out "$scratch/best" --config "$out/best.json" --eval-every 2

@@ -248,6 +248,7 @@ class Windows(ctypes.Structure):
         ("page", c_char_p),
         ("window", c_char_p),
         ("table", POINTER(Table)),
+        ("has_pictures", c_int),
     ]
 
 

@@ -5,6 +5,7 @@
 #include "tft/core/api/result_files.h"
 #include "base/document.h"
 #include "tft/core/score/score_output.h"
+#include "tft/tools/report/page.h"
 
 enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv, const char *page,
                                         struct tft_result_files *f)
@@ -20,18 +21,21 @@ enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, c
     return status;
 }
 
-enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result,
-                                         const struct tft_report *report)
+enum halay_status tft_result_files_page(struct tft_result_files *f, const json_t *result)
+{
+    if (!f->page.file)
+        return HALAY_OK;
+    tft_page_write(f->page.file, result);
+    return halay_output_commit(&f->page);
+}
+
+enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result)
 {
     enum halay_status status = f->json.file ? halay_document_commit(&f->json, result) : HALAY_OK;
 
     if (!status && f->csv.file) {
         tft_scores_write_csv(f->csv.file, result);
         status = halay_output_commit(&f->csv);
-    }
-    if (!status && f->page.file) {
-        tft_report_write(f->page.file, report);
-        status = halay_output_commit(&f->page);
     }
     return status;
 }

@@ -8,7 +8,6 @@
 
 #include "base/output_file.h"
 #include "tft/core/api/session.h"
-#include "tft/tools/report/report.h"
 
 /* Zero-initialise. */
 struct tft_result_files {
@@ -18,9 +17,10 @@ struct tft_result_files {
 /* Paths: NULL: none; "-": standard output. abort in any case. */
 enum halay_status tft_result_files_open(struct halay_tft *tft, const char *json, const char *csv, const char *page,
                                         struct tft_result_files *files);
-/* Write a result into those that are open, and complete them. report: for the page. */
-enum halay_status tft_result_files_write(struct tft_result_files *files, const json_t *result,
-                                         const struct tft_report *report);
+/* Writes the result's page, if that is open, and completes it. */
+enum halay_status tft_result_files_page(struct tft_result_files *files, const json_t *result);
+/* Writes the result into the others that are open, and completes them. */
+enum halay_status tft_result_files_write(struct tft_result_files *files, const json_t *result);
 /* Give up what is not complete. */
 void tft_result_files_abort(struct tft_result_files *files);
 

@@ -6,10 +6,13 @@
 #include "base/struct_size.h"
 #include "tft/core/api/model_calls.h"
 #include "tft/core/api/result_files.h"
+#include "tft/core/score/pictures.h"
 #include "tft/core/score/score_output.h"
 #include "tft/tools/explain/explain.h"
 #include "tft/tools/report/drift_forms.h"
+#include "tft/tools/report/page.h"
 #include "tft/tools/report/tuning.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +21,8 @@ enum halay_status tft_windows_read(struct halay_tft *t, const struct halay_tft_w
 {
     int split = TFT_TEST;
     enum halay_status status =
-        windows ? halay_struct_read(&t->log, "halay_tft_windows", windows, sizeof c->given, sizeof c->given, &c->given)
+        windows ? halay_struct_read(&t->log, "halay_tft_windows", windows,
+                                    offsetof(struct halay_tft_windows, has_pictures), sizeof c->given, &c->given)
                 : HALAY_OK;
 
     if (!status)
@@ -90,9 +94,10 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
     if (!status)
         tft_windows_settle(model, &c.windows);
     if (!status)
-        status = tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
+        status = c.given.has_pictures ? tft_pictures_evaluate(&model->inference, &c.windows, &result)
+                                      : tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
     if (!status)
-        status = tft_result_files_write(&files, result, NULL);
+        status = tft_result_files_write(&files, result);
     if (!status)
         status = tft_session_give(t, json_incref(result), json);
     json_decref(result);
@@ -101,27 +106,33 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
     return tft_session_leave_stopped(t, status);
 }
 
-/* The explanation's document, in the files and as a text. */
+/* Gives the explanation's document, in the files and as a text. */
 static enum halay_status give_explanation(const struct halay_tft_model *model,
-                                          const struct tft_explanation *explanation, struct tft_result_files *files,
-                                          char **json)
+                                          const struct tft_explanation *explanation, int has_pictures,
+                                          struct tft_result_files *files, char **json)
 {
     struct halay_tft *t = model->tft;
-    struct tft_report page = { .run = model->inference.run.document, .explanation = explanation };
+    json_t *result = t->rank == 0 ? tft_explanation_json(explanation) : NULL;
     enum halay_status status = HALAY_OK;
 
     *json = NULL;
     if (t->rank != 0)
         return HALAY_OK;
-    page.explained = tft_explanation_json(explanation);
-    if (!page.explained) {
+    if (!result) {
         halay_error(&t->log, "no memory for the explanation");
         return HALAY_ERR_NO_MEMORY;
     }
-    status = tft_result_files_write(files, page.explained, &page);
+    if (has_pictures || files->page.file)
+        status = tft_explanation_pictures(explanation, result);
     if (!status)
-        return tft_session_text(t, page.explained, json);
-    json_decref(page.explained);
+        status = tft_result_files_page(files, result);
+    if (!has_pictures)
+        json_object_del(result, "pictures");
+    if (!status)
+        status = tft_result_files_write(files, result);
+    if (!status)
+        return tft_session_text(t, result, json);
+    json_decref(result);
     return status;
 }
 
@@ -150,7 +161,7 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     if (!status)
         status = tft_explanation_init(&model->inference, &request, &explanation);
     if (!status)
-        status = give_explanation(model, &explanation, &files, json);
+        status = give_explanation(model, &explanation, c.given.has_pictures, &files, json);
     tft_result_files_abort(&files);
     tft_explanation_fini(&explanation);
     tft_model_return_data(model);
@@ -214,10 +225,10 @@ static const struct result_form {
     { "explanation", "table", tft_explanation_print },
     { "tuning", "table", tft_tuning_print },
     { "tuning", "csv", tft_tuning_write_csv },
-    { "tuning", "page", tft_tuning_write_page },
+    { "tuning", "page", tft_page_write },
     { "drift", "table", tft_drift_print },
     { "drift", "csv", tft_drift_write_csv },
-    { "drift", "page", tft_drift_write_page },
+    { "drift", "page", tft_page_write },
     { "drift", "metrics", tft_drift_write_metrics },
 };
 

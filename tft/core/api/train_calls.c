@@ -250,7 +250,7 @@ enum halay_status halay_tft_backtest(struct halay_tft *t, struct halay_tft_data 
     if (!status)
         status = tft_backtest(&t->log, t->ctx, &config, &data->data, &how, &result);
     if (!status)
-        status = tft_result_files_write(&files, result, NULL);
+        status = tft_result_files_write(&files, result);
     if (!status)
         status = tft_session_give(t, result, json);
     else

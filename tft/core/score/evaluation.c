@@ -223,7 +223,7 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
     const size_t O = a->data->schema.target_count;
     const char **ids = calloc(a->data->entity_count, sizeof *ids);
     json_t *scores, *naive = json_object(), *why = why_no_mase(a, target);
-    char name[32];
+    char name[32], title[64];
 
     for (size_t i = 0; ids && i < a->data->entity_count; i++)
         ids[i] = a->data->entities[i].id;
@@ -231,7 +231,10 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
     free(ids);
     for (size_t k = target; k < naive_count(a); k += O) {
         tft_naive_key(a->seasons[k / O], name, sizeof name);
-        json_object_set_new(naive, name, naive_json(&a->naive[k]));
+        tft_naive_title(name, a->data->schema.horizon, title, sizeof title);
+        json_t *of_season = naive_json(&a->naive[k]);
+        json_object_set_new(of_season, "title", json_string(title));
+        json_object_set_new(naive, name, of_season);
     }
     if (a->result.uncalibrated)
         json_object_set_new(scores, "uncalibrated", tft_scores_intervals_json(&a->result.uncalibrated[target]));

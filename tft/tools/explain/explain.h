@@ -84,6 +84,9 @@ void tft_explanation_fini(struct tft_explanation *explanation);
 /* All numbers but the single windows' and the whole of attention: a new reference; NULL if there is no memory. */
 json_t *tft_explanation_json(const struct tft_explanation *explanation);
 
+/* Adds "pictures" to that: what charts need besides, "map", "series" and "forecasts". Errors are logged. */
+enum halay_status tft_explanation_pictures(const struct tft_explanation *explanation, json_t *result);
+
 /* In words, how far the weights may be believed, of what that has under "occlusion"; empty without a correlation. */
 void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size);
 

@@ -265,6 +265,7 @@ static json_t *occlusion_json(const struct tft_explanation *e)
     size_t Q = c->quantile_count, median = tft_median_of(c->quantiles, Q);
     double weights[TFT_VARIABLES_MAX], changes[TFT_VARIABLES_MAX];
     json_t *inputs = json_object();
+    char verdict[400];
 
     tft_explanation_importance(e, weights);
     for (size_t i = 0; i < c->variable_count; i++) {
@@ -273,9 +274,13 @@ static json_t *occlusion_json(const struct tft_explanation *e)
                             json_pack("{so so so}", "weight", number(weights[i]), "q_risk", q_risk_json(e, 1 + i),
                                       "change", number(changes[i])));
     }
-    return json_pack("{so so so so so}", "inputs", inputs, "rank_correlation", correlation_json(e, weights, changes, 0),
-                     "rank_correlation_static", correlation_json(e, weights, changes, 1), "heaviest",
-                     largest_json(e, weights), "most_missed", largest_json(e, changes));
+    json_t *all =
+        json_pack("{so so so so so}", "inputs", inputs, "rank_correlation", correlation_json(e, weights, changes, 0),
+                  "rank_correlation_static", correlation_json(e, weights, changes, 1), "heaviest",
+                  largest_json(e, weights), "most_missed", largest_json(e, changes));
+    tft_explanation_verdict(all, verdict, sizeof verdict);
+    json_object_set_new(all, "verdict", json_string(verdict));
+    return all;
 }
 
 /* ---- single windows ---- */

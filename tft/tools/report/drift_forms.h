@@ -11,7 +11,6 @@
 
 void tft_drift_print(FILE *to, const json_t *result);
 void tft_drift_write_csv(FILE *to, const json_t *result);
-void tft_drift_write_page(FILE *to, const json_t *result);
 /* Gauges in Prometheus' text format. */
 void tft_drift_write_metrics(FILE *to, const json_t *result);
 

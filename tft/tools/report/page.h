@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages: what every HTML page of halay-tft begins and ends with. Neither looks at the stream's errors: its owner does,
- * at the end.
+ * Pages: a result as one HTML file, which loads nothing from elsewhere. page.html is the template: its script draws the
+ * result's JSON, by its member "kind"; tables of all numbers are what readers without scripts see.
  */
 #ifndef HALAY_TFT_PAGE_H
 #define HALAY_TFT_PAGE_H
 
+#include <jansson.h>
 #include <stdio.h>
 
-/* Up to the first heading; title: plain text. */
-void tft_page_begin(FILE *file, const char *title);
-void tft_page_end(FILE *file);
+/* Writes the page of a result. The stream's owner checks its errors. */
+void tft_page_write(FILE *file, const json_t *result);
 
 #endif

@@ -16,6 +16,5 @@
 
 void tft_tuning_print(FILE *to, const json_t *result);
 void tft_tuning_write_csv(FILE *to, const json_t *result);
-void tft_tuning_write_page(FILE *to, const json_t *result);
 
 #endif
