@@ -15,6 +15,7 @@
  * References: memfd_create(2), fcntl(2) "File sealing", madvise(2) (MADV_COLLAPSE, Linux 6.1).
  */
 #include "base/memory.h"
+#include "base/number_text.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -59,7 +60,7 @@ enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...)
     va_list args;
 
     va_start(args, what);
-    vsnprintf(text, sizeof text, what, args);
+    halay_vsnprintf(text, sizeof text, what, args);
     va_end(args);
     halay_error(log, "no memory %s", text);
     return HALAY_ERR_NO_MEMORY;

@@ -88,7 +88,7 @@ none_found "nothing is wrong in right.c"
 
 cd "$top_srcdir"
 find base collectives fusion tft -name '*.[ch]' -o -name '*.cu' |
-    grep -vE '^tft/(cli|serve)/|^tft/halay_tft[.]c$|^base/number_text[.]c$' | sort >"$scratch/list"
+    grep -vE '^tft/tools/(cli|serve)/|^tft/tools/halay_tft[.]c$|^base/number_text[.]c$' | sort >"$scratch/list"
 find_calls "$scratch/list" >"$scratch/found"
 none_found "these depend on the locale; base/number_text.h has what does not"
 grep -rnE '\b(setlocale|uselocale)\(' base collectives fusion tft launcher perf sagemaker include --include='*.[ch]' \

@@ -174,12 +174,12 @@ def refusals(server):
         (400, None, 1, "not JSON", '{"instances": [{"columns": {"t": [NaN]}}]}'),
         (400, None, 1, "not JSON", b'{"instances": \xff}'),
         (400, None, 1, "not JSON", '{"instances": [], "instances": []}'),
-        (400, None, None, "no key 'instance'", {"instance": []}),
+        (400, None, None, "unknown key 'instance'", {"instance": []}),
         (400, None, None, "not an object", [1]),
         (400, "instances", None, "missing", {}),
         (400, "instances", None, "missing", {"instances": []}),
         (400, "instances[1]", None, "not an object", {"instances": [good, 3]}),
-        (400, "instances[0]", None, "no key 'column'", {"instances": [{"column": {}}]}),
+        (400, "instances[0]", None, "unknown key 'column'", {"instances": [{"column": {}}]}),
         (400, "instances[0].columns", None, "not an object of columns", {"instances": [{"columns": {}}]}),
         (400, "instances[0].columns.t", None, "a list of values", {"instances": [{"columns": {"t": 3}}]}),
         (400, "instances[0].columns.load", None, "it has 2 values", {"instances": [short]}),
@@ -194,9 +194,9 @@ def refusals(server):
         (400, "instances[0].future.heat", 2, "'warm' is not a number", {"instances": [warm]}),
         (400, "instances[0].columns.t", 1, "'-9", {"instances": [{"columns": {**few["columns"], "t": 3 * [-2**63]}}]}),
         (400, "instances[0]", 1, "was not seen", {"instances": [liar]}),
-        (400, "quantiles", None, "between 0 and 1", {"instances": [good], "quantiles": [2]}),
+        (400, "quantiles", None, "above 0 and below 1", {"instances": [good], "quantiles": [2]}),
         (400, None, None, "does not forecast the quantile 0.3", {"instances": [good], "quantiles": [0.3]}),
-        (400, "calibrate", None, "none of none", {"instances": [good], "calibrate": 1}),
+        (400, "calibrate", None, "not one of none", {"instances": [good], "calibrate": 1}),
         (400, None, None, "no calibration", {"instances": [good], "calibrate": "conformal"}),
         (400, "explain", None, "neither true nor false", {"instances": [good], "explain": "yes"}),
     ]
@@ -278,7 +278,8 @@ def quoted(server):
                        "?", "\xff"), f"{letter} after {before}: {found} {text}")
             if letter != "\xff":
                 found, text = server.post({"instances": [{value: 1}]})
-                expect(found == 400 and "no key" in json.loads(text)["error"]["reason"], f"{letter}: {found} {text}")
+                reason = json.loads(text)["error"]["reason"]
+                expect(found == 400 and "unknown key" in reason, f"{letter}: {found} {text}")
                 found, text = server.post({"instances": [{"columns": {value: {}}}]})
                 expect(found == 400 and "a list" in json.loads(text)["error"]["reason"], f"{letter}: {found} {text}")
     with open(os.path.join(FOLDER, "quoted.csv"), "w", encoding="utf-8") as file:
@@ -482,7 +483,7 @@ def overtakes(server, kind, body, counter, small):
     answers = [heard(link) for link in later]
     expect(answers[0] == small[1] and answers[1][0] == 200, f"beside a large request: {answers}")
     answer = heard(large)
-    expect(answer == server.post(body, kind) and (answer[0] == 200 or "no key" in answer[1]),
+    expect(answer == server.post(body, kind) and (answer[0] == 200 or "unknown key" in answer[1]),
            f"a large request, overtaken: {answer[0]}, {answer[1][:300]}")
     return is_first
 

@@ -4,6 +4,7 @@
  */
 #include "tft/core/data/document_reader.h"
 #include "base/config.h"
+#include "base/number_text.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -126,10 +127,10 @@ static const char *describe(const struct tft_member *m, const json_t *value, cha
     if (m->kind == TFT_MEMBER_CHAR && !(given && *given))
         return "a text";
     if (m->kind == TFT_MEMBER_STEPS)
-        snprintf(text, size, "a whole number of steps from 1 to %.0f", m->most);
+        halay_snprintf(text, size, "a whole number of steps from 1 to %.0f", m->most);
     else if (m->kind == TFT_MEMBER_WHOLE || m->kind == TFT_MEMBER_REAL)
-        snprintf(text, size, "a %snumber from %g to %.10g", m->kind == TFT_MEMBER_WHOLE ? "whole " : "", m->least,
-                 m->most);
+        halay_snprintf(text, size, "a %snumber from %g to %.10g", m->kind == TFT_MEMBER_WHOLE ? "whole " : "", m->least,
+                       m->most);
     else if (m->kind != TFT_MEMBER_WORD)
         return kinds[m->kind];
     for (size_t i = 0, used = 0; m->kind == TFT_MEMBER_WORD && m->words[i]; i++, used = strlen(text))

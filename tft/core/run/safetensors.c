@@ -8,6 +8,7 @@
  */
 #include "tft/core/run/safetensors.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "base/output_file.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -83,7 +84,7 @@ cannot_read(struct halay_log *log, const char *path, const char *format, ...)
     va_list list;
 
     va_start(list, format);
-    vsnprintf(why, sizeof why, format, list);
+    halay_vsnprintf(why, sizeof why, format, list);
     va_end(list);
     return halay_fail(log, HALAY_ERR_FORMAT, "'%s' cannot be read: %s", path, why);
 }
