@@ -29,8 +29,8 @@ fusion/api/calls.c:halay_scatter
 
 # Folders and how many phrases each may have.
 phrases='
-tft 1067
-python/halay/tft 1067
+tft 570
+python/halay/tft 146
 '
 
 # Files of the current tree that people write.
