@@ -91,7 +91,7 @@ for said in trained scores; do
 done
 check "report of a walk" "$tft" report --run "$scratch/walk" --data "$scratch/walk.htd" -o "$scratch/page.html"
 drawn "$scratch/page.html"
-shows 'against the best naive forecast, last value repeated'
+shows 'the best naive forecast, last value repeated'
 shows '<td>last value and drift, plain</td>'
 grep -q '<td>last value repeated</td>' "$scratch/page.html" &&
     grep -q '<td>last value and drift</td>' "$scratch/page.html" || wrong "the page has not the last value"
