@@ -9,7 +9,7 @@ for file in "$top_srcdir"/tft/core/data/*.c; do
     sources="$sources tft/core/data/${file##*/}"
 done
 sources="$sources tft/core/kernels/thread.c base/config.c base/document.c base/error_text.c base/log.c base/memory.c"
-sources="$sources base/number_text.c"
+sources="$sources base/number_text.c base/output_file.c"
 sources="$sources base/parse.c base/types.c base/machine/cgroup.c"
 # shellcheck disable=SC2086 # words are meant
 exec "$top_srcdir/tests/fuzz/with_clang" tests/tft/test_fuzz $sources -- -ljansson -lyaml -lz -lm
