@@ -761,7 +761,7 @@ for files in "one long" "long one"; do
         -o "$scratch/none.htd"
 done
 sed '1s/unique_id/store/' "$scratch/long.csv" >"$scratch/store.csv"
-refused 1 "of which series they are; give its name (--columns id,ds,y" \
+refused 1 "no column has the ids of their series; give its name (--columns id,ds,y" \
     "$tft" prepare --preset long "$scratch/store.csv" -o "$scratch/none.htd"
 # Files as spreadsheets write them: separated by semicolons or tabs, numbers with decimal commas.
 awk -F, 'NR == 1 { print; next } { printf "%s,%d.5,%s,%s\n", $1, $2, $3, $4 }' "$scratch/long.csv" >"$scratch/point.csv"

@@ -313,7 +313,7 @@ static const struct {
     { YEAR, "12M", 1, "1", "", NULL },
     { AMERICAN, "1d", 1, "", "",
       "'01/01/2019' is not a time like 2017-08-01 01:00:00 (set 'format': \"%d/%m/%Y\" if "
-      "the day comes first, \"%m/%d/%Y\" if the month does)" },
+      "the day is first, \"%m/%d/%Y\" if the month is)" },
     { AMERICAN, "1d", 20, "", "", "(set 'format', here \"%m/%d/%Y\")" },
     { EUROPEAN, "1d", 20, "", "", "(set 'format', here \"%d.%m.%y\")" },
     { DOTS_TIME, "1h", 31, "", "", "(set 'format', here \"%d.%m.%Y %H:%M\")" },
@@ -705,7 +705,7 @@ static void advice(void)
     static const struct {
         const char *time, *advice;
     } advised[] = {
-        { "01022024", " (set 'format': \"%d%m%Y\" if the day comes first, \"%m%d%Y\" if the month does)" },
+        { "01022024", " (set 'format': \"%d%m%Y\" if the day is first, \"%m%d%Y\" if the month is)" },
         { "00000017", " (or set 'format')" },
         { "20240131.0", " (write 20240131)" },
         { "2020.000", " (write 2020)" },
@@ -785,7 +785,7 @@ static void clocks(void)
     add_series(&f, "a", ISO, "1h", tft_time_from_date(2019, 10, 20, 0, 0, 0), 0);
     add(&f, "a", "2019-10-27 02:00:00", 1);
     CHECK(refuses_with(&f, "preset: long\nduplicates: error\n",
-                       "if a clock was set back, say by which zone it goes (--zone, 'zone'); else set"));
+                       "if a clock was set back, give its zone (--zone, 'zone'); otherwise set"));
     add_series(&f, "a", ISO, "1h", tft_time_from_date(2019, 10, 20, 0, 0, 0), 0);
     add(&f, "a", "2019-10-24 02:00:00", 1);
     CHECK(refuses_with(&f, "preset: long\nduplicates: error\n", "(the first: file ") && !error_says("clock"));

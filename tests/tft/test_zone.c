@@ -158,10 +158,10 @@ static void names(void)
 {
     refuse(scratch, "Zono", "did you mean 'Zone'?");
     refuse(scratch, "Here/zone", "did you mean 'Zone'?");
-    refuse(scratch, "Qwertyuiop", "a zone is like");
-    refuse(scratch, "../Zone", "there is no time zone");
-    refuse(scratch, "/etc/passwd", "there is no time zone");
-    refuse(scratch, "", "there is no time zone");
+    refuse(scratch, "Qwertyuiop", "expected a name like");
+    refuse(scratch, "../Zone", "unknown time zone");
+    refuse(scratch, "/etc/passwd", "unknown time zone");
+    refuse(scratch, "", "unknown time zone");
     refuse("/nowhere", "UTC", "install tzdata");
 }
 

@@ -128,7 +128,7 @@ int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date)
 
 /* ---- steps ---- */
 
-/* Up to `most` digits, at least `least`; NULL if there are fewer. */
+/* Reads up to `most` digits; NULL if there are fewer than `least`. */
 static const char *read_digits(const char *text, int least, int most, int *value)
 {
     int n = 0, sum = 0;
@@ -141,7 +141,7 @@ static const char *read_digits(const char *text, int least, int most, int *value
     return text + n;
 }
 
-/* "08:00": seconds from midnight. */
+/* Reads "08:00" as seconds from midnight. */
 static const char *read_clock(const char *text, int *seconds)
 {
     int hour, minute;
@@ -154,7 +154,7 @@ static const char *read_clock(const char *text, int *seconds)
     return end;
 }
 
-/* The clock times that a step is kept to: "08:00-16:00", or "08:00-16:00 B". */
+/* Reads the clock times of a day's steps: "08:00-16:00", or "08:00-16:00 B". */
 static enum halay_status read_hours(const char *text, struct tft_period *step)
 {
     int begin, end;
@@ -202,7 +202,7 @@ enum halay_status tft_period_parse(const char *text, struct tft_period *step)
     return HALAY_ERR_FORMAT;
 }
 
-/* Add a season that is a whole number of steps. */
+/* Adds a season that is a whole number of steps. */
 static size_t add_season(int64_t cycle, const struct tft_period *step, size_t count, size_t *seasons)
 {
     if (cycle % step->count)
@@ -232,7 +232,7 @@ size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERI
     return n;
 }
 
-/* Months since year 0, and the day in it; a month's last day counts as the 31st. */
+/* Returns the months since year 0, and the day in the month; a month's last day counts as the 31st. */
 static int64_t month_of(int64_t time, int *day)
 {
     struct tft_date d;
@@ -251,7 +251,7 @@ static int64_t add_months(int64_t start, int64_t months)
     return days_from_date(year, month, day < last ? day : last) * DAY_SECONDS + in_day;
 }
 
-/* Business days from a Monday long ago to a day (since 1970); a weekend counts as its Friday. */
+/* Returns the business days from a Monday long ago to a day (since 1970); a weekend counts as its Friday. */
 static int64_t business_day(int64_t day)
 {
     int64_t week = floor_div(day + 3, 7), weekday = day + 3 - week * 7;
@@ -259,7 +259,7 @@ static int64_t business_day(int64_t day)
     return week * 5 + (weekday < 4 ? weekday : 4);
 }
 
-/* The day of a business day's number. */
+/* Returns the day of a business day's number. */
 static int64_t day_of_business(int64_t number)
 {
     int64_t week = floor_div(number, 5);
@@ -274,7 +274,7 @@ static int64_t add_business_days(int64_t start, int64_t n)
     return day_of_business(business_day(day) + n) * DAY_SECONDS + (start - day * DAY_SECONDS);
 }
 
-/* The number of the last step of the hours of days that is not after a moment. */
+/* Returns the number of the last step of the hours of days that is not after a moment. */
 static int64_t hour_number(const struct tft_period *step, int64_t time)
 {
     int64_t day = tft_time_day(time), slot = floor_div(time - day * DAY_SECONDS - step->hours.begin, step->count);
@@ -339,7 +339,7 @@ int64_t tft_period_floor(const struct tft_period *step, int64_t time)
     return floor_div(time - origin, step->count) * step->count + origin;
 }
 
-/* ---- texts ---- */
+/* ---- parsing ---- */
 
 int tft_time_format_is_valid(const char *format)
 {
@@ -355,7 +355,7 @@ int tft_time_format_is_valid(const char *format)
     return year;
 }
 
-/* What has been read of a text. */
+/* The values read from a text. */
 struct reading {
     struct tft_date date;
     int afternoon; /* -1: not given */
@@ -364,7 +364,7 @@ struct reading {
     int64_t epoch, offset; /* seconds */
 };
 
-/* One of the names, short (three letters) or long; its number from 0. */
+/* Reads one of the names, short (three letters) or long; its number from 0. */
 static const char *read_name(const char *text, const char *const *names, int *number)
 {
     for (int i = 0; names[i]; i++) {
@@ -396,7 +396,7 @@ static const char *read_weekday_name(const char *text)
     return read_name(text, names, &ignored);
 }
 
-/* Z, +hh, +hhmm, +hh:mm or, of clocks of long ago, +hh:mm:ss. */
+/* Reads Z, +hh, +hhmm, +hh:mm or, of clocks of long ago, +hh:mm:ss. */
 static const char *read_offset(const char *text, int64_t *offset)
 {
     int hours, minutes = 0, seconds = 0, sign = *text == '-' ? -1 : 1;
@@ -525,7 +525,7 @@ static const char *read_fields(const char *text, const char *format, struct read
     return text;
 }
 
-/* Year, month and, unless the text ends there, day, with hyphens or slashes between them. */
+/* Reads year, month and, unless the text ends there, day, with hyphens or slashes between them. */
 static const char *read_date(const char *text, struct reading *r)
 {
     text = read_field(text, 'Y', r);
@@ -538,7 +538,7 @@ static const char *read_date(const char *text, struct reading *r)
     return *text == separator ? read_field(text + 1, 'd', r) : NULL;
 }
 
-/* ISO 8601: a date, then as much of the time as the text has. */
+/* Reads ISO 8601: a date, then the part of the time that the text has. */
 static const char *read_iso(const char *text, struct reading *r)
 {
     text = read_date(text, r);
@@ -557,7 +557,7 @@ static const char *read_iso(const char *text, struct reading *r)
     return text;
 }
 
-/* The quarter's first day: 2000Q1, 2000-Q1, 2000 Q1, Q1 2000, Q1-2000. */
+/* Reads a quarter as its first day: 2000Q1, 2000-Q1, 2000 Q1, Q1 2000, Q1-2000. */
 static const char *read_quarter(const char *text, struct reading *r)
 {
     const int is_first = *text == 'Q' || *text == 'q';
@@ -574,7 +574,7 @@ static const char *read_quarter(const char *text, struct reading *r)
     return quarter >= 1 && quarter <= 4 ? text : NULL;
 }
 
-/* A week of ISO 8601, whose first day is Monday, or a day of it: 2018-W01, 2018W01, 2018-W01-7. */
+/* Reads a week of ISO 8601, whose first day is Monday, or a day of it: 2018-W01, 2018W01, 2018-W01-7. */
 static const char *read_week(const char *text, struct reading *r)
 {
     enum { THURSDAY = 3 };
@@ -600,7 +600,7 @@ static const char *read_week(const char *text, struct reading *r)
     return text;
 }
 
-/* Forms other than the plain ones of ISO 8601 that can be read in one way only. */
+/* Reads unambiguous formats other than the plain ones of ISO 8601. */
 static const char *read_other(const char *text, struct reading *r)
 {
     static const char *const named[] = { "%b %Y",    "%b-%Y",    "%Y %b",     "%Y-%b",   "%d %b %Y",
@@ -619,8 +619,8 @@ static const char *read_other(const char *text, struct reading *r)
     return end;
 }
 
-/* The moment that was read; a date that does not exist is an error. */
-static enum halay_status settle(const struct reading *r, int64_t *time)
+/* Returns the moment of the fields; a date that does not exist is an error. */
+static enum halay_status settle_moment(const struct reading *r, int64_t *time)
 {
     struct tft_date d = r->date;
 
@@ -653,7 +653,7 @@ enum halay_status tft_time_parse_clock(const char *text, const char *format, int
         r = nothing;
         end = read_other(text, &r);
     }
-    enum halay_status status = end && !*end ? settle(&r, time) : HALAY_ERR_FORMAT;
+    enum halay_status status = end && !*end ? settle_moment(&r, time) : HALAY_ERR_FORMAT;
 
     if (!status)
         *is_utc = r.has_epoch || r.has_offset;
@@ -674,7 +674,7 @@ enum halay_status tft_time_from_parts(const int *parts, size_t count, int64_t *t
 
     for (size_t i = 0; i < count; i++)
         *fields[i] = parts[i];
-    return settle(&r, time);
+    return settle_moment(&r, time);
 }
 
 enum halay_status tft_time_parse_moment(const char *text, int64_t *time)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time: moments, steps from one to the next, texts that mean moments, and what the calendar says of them.
+ * Time: moments, steps from one to the next, parsing of times, and calendar inputs.
  *
- * A moment is seconds since 1970-01-01 00:00:00 of some clock, that of UTC or whichever the data were written by (no
- * leap seconds; tft/core/data/zone.h goes from one to the other); where a table counts in whole numbers instead, a
- * moment is that number. A step is a fixed number of seconds, calendar months, business days (Monday to Friday, the
- * time of day kept), seconds within the same hours of each day, or a whole number. All functions are pure.
+ * A moment is seconds since 1970-01-01 00:00:00 of a clock, that of UTC or the one by which the data were written (no
+ * leap seconds; tft/core/data/zone.h converts between them); where a table counts in whole numbers instead, a moment is
+ * that number. A step is a fixed number of seconds, calendar months, business days (Monday to Friday, the time of day
+ * kept), seconds within the same hours of each day, or a whole number. All functions are pure.
  */
 #ifndef HALAY_TFT_CALENDAR_H
 #define HALAY_TFT_CALENDAR_H
@@ -39,16 +39,16 @@ enum tft_calendar {
     TFT_CALENDAR_STEPS,      /* since the data set's first moment */
 };
 
-/* Names by number ("none" first), ended by NULL. */
+/* Names by number ("none" first), terminated by NULL. */
 extern const char *const tft_calendar_names[];
 
 int64_t tft_time_from_date(int year, int month, int day, int hour, int minute, int second);
 void tft_time_to_date(int64_t time, struct tft_date *date);
-/* Days since 1970-01-01 (a Thursday) of a moment. */
+/* Returns the days since 1970-01-01 (a Thursday) of a moment. */
 int64_t tft_time_day(int64_t time);
 
-/* The range of a calendar input that is part of a date: [first, first + count), after which it starts again. count is 0
- * for steps. */
+/* Sets the range of a calendar input that is part of a date: [first, first + count), after which it starts again. count
+ * is 0 for steps. */
 void tft_calendar_range(enum tft_calendar calendar, int *first, int *count);
 int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date);
 
@@ -72,70 +72,65 @@ struct tft_period {
     } hours;       /* of TFT_PERIOD_HOURS */
 };
 
-/* "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers); "1h 08:00-16:00",
- * the hours of each day from and to these, and "1h 08:00-16:00 B", of each business day. HALAY_ERR_FORMAT for anything
- * else. Never logs. */
+/* Parses a step: "30s", "15min", "1h", "1d", "1w", "1M" (calendar month), "1B" (business day), "10" (whole numbers);
+ * "1h 08:00-16:00", the hours of each day from and to these, and "1h 08:00-16:00 B", of each business day.
+ * HALAY_ERR_FORMAT for anything else. Never logs. */
 enum halay_status tft_period_parse(const char *text, struct tft_period *step);
 
-/*
- * The moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter month; a
- * month's last day leads to last days. Business days count from one; from a weekend, from the Friday before. Hours of
- * days count from the last of them that is not after start.
- */
+/* Returns the moment n steps after start, n of either sign. Months keep start's day, or the last day of a shorter
+ * month; a month's last day leads to last days. Business days count from one; from a weekend, from the Friday before.
+ * Hours of days count from the last of them that is not after start. */
 int64_t tft_period_add(const struct tft_period *step, int64_t start, int64_t n);
-/* The largest n for which that is not after `time`. */
+/* Returns the largest n for which that is not after `time`. */
 int64_t tft_period_between(const struct tft_period *step, int64_t start, int64_t time);
-/* The beginning of the period that holds a moment: days at midnight, weeks on Monday, months on the first. */
+/* Returns the beginning of the period that contains a moment: days at midnight, weeks on Monday, months on the
+ * first. */
 int64_t tft_period_floor(const struct tft_period *step, int64_t time);
 
 enum { TFT_PERIOD_SEASONS = 2 };
-/*
- * The usual seasons of such series, in steps: for steps below a day and hours of days a day and a week, for days a
- * week, for weeks 52, for months a year, as far as these are whole numbers of steps; otherwise, and for whole
- * numbers, 1. Ascending; returns how many there are.
- */
+/* Returns the number of usual seasons of such series, in steps, ascending: for steps below a day and hours of days a
+ * day and a week, for days a week, for weeks 52, for months a year, if these are whole numbers of steps; otherwise, and
+ * for whole numbers, 1. */
 size_t tft_period_seasons(const struct tft_period *step, size_t seasons[TFT_PERIOD_SEASONS]);
 
-/* ---- texts ---- */
+/* ---- parsing ---- */
 
-/*
- * Can we read the format? %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and ordinary characters, with
- * a year or %s in it. %b and %a know English names, short and long; %f (parts of a second) and %Z (a zone's name or
- * offset) are read and ignored; %z (an offset) is subtracted; %s is seconds since 1970.
- */
+/* Returns nonzero if the format is supported: %Y %y %m %b %d %e %j %H %I %p %M %S %f %F %T %D %s %z %Z %a %% and
+ * ordinary characters, with a year or %s in it. %b and %a know English names, short and long; %f (parts of a second)
+ * and %Z (a zone's name or offset) are read and ignored; %z (an offset) is subtracted; %s is seconds since 1970. */
 int tft_time_format_is_valid(const char *format);
-/* Read all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. A
+/* Reads all of text by the format; dates that do not exist are HALAY_ERR_FORMAT; 24:00:00 is the next day's midnight. A
  * NULL format is ISO 8601: a date, or a date and a time after a blank or T, to minutes, seconds or parts of seconds,
- * with or without Z or an offset at the end; or a year and a month, which is the month's first day. Slashes may stand
- * in place of a date's hyphens. Never logs. */
+ * with or without Z or an offset at the end; or a year and a month, which is the month's first day. Slashes may replace
+ * a date's hyphens. Never logs. */
 enum halay_status tft_time_parse(const char *text, const char *format, int64_t *time);
-/* The same; *is_utc: the text has an offset, Z, or seconds since 1970, so that the moment is of UTC. */
+/* Does the same; *is_utc: the text has an offset, Z, or seconds since 1970, so that the moment is in UTC. */
 enum halay_status tft_time_parse_clock(const char *text, const char *format, int64_t *time, int *is_utc);
-/* A moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
+/* Reads a moment in a schema: a date, or date and time, as ISO 8601 without an offset. Never logs. */
 enum halay_status tft_time_parse_moment(const char *text, int64_t *time);
-/* A whole number, blanks around it allowed. Never logs. */
+/* Reads a whole number, which may have blanks around it. Never logs. */
 enum halay_status tft_time_parse_integer(const char *text, int64_t *value);
-/* Year, month, day, hour, minute, second, as far as they go (1 to 6 of them). Never logs. */
+/* Combines year, month, day, hour, minute, second; the last ones may be absent (1 to 6 parts). Never logs. */
 enum halay_status tft_time_from_parts(const int *parts, size_t count, int64_t *time);
-/* "2017-08-01 01:00:00"; size at least 32. */
+/* Prints "2017-08-01 01:00:00"; size at least 32. */
 void tft_time_print(int64_t time, char *text, size_t size);
-/* "2017-08-01 01:00:00+02:00" of a moment of UTC and an offset in seconds; size at least 40. */
+/* Prints "2017-08-01 01:00:00+02:00" of a moment in UTC and an offset in seconds; size at least 40. */
 void tft_time_print_offset(int64_t utc, int offset, char *text, size_t size);
 
-/* Forms of times that ISO 8601 does not cover: dates written as whole numbers (20240131), and texts whose parts may
- * come in another order (01/31/2020). A table counts in whole numbers only if they do not look like dates. */
+/* Formats of times that ISO 8601 does not cover: dates written as whole numbers (20240131), and texts whose parts are
+ * in another order (01/31/2020). A table counts in whole numbers only if they do not look like dates. */
 
-/* Forms of whole numbers, by number; some have no format that would read them. */
+/* Formats of whole numbers, by number; some cannot be read by any format string. */
 enum { TFT_TIME_FORMS = 13 };
 
 struct tft_time_form {
     const char *name;   /* for messages: "dates like 20240131" */
-    const char *format; /* NULL: none reads it */
+    const char *format; /* NULL: unreadable */
     int64_t in_second;  /* of numbers since 1970, how many a second has; 0: it is a date */
 };
 extern const struct tft_time_form tft_time_forms[TFT_TIME_FORMS];
 
-/* What has been seen of a column of whole numbers. Zero-initialised. */
+/* Statistics of a column of whole numbers. Zero-initialise. */
 struct tft_time_look {
     size_t rows, fits[TFT_TIME_FORMS];
     int64_t first_month[TFT_TIME_FORMS], last_month[TFT_TIME_FORMS]; /* since year 0 */
@@ -144,38 +139,39 @@ struct tft_time_look {
     size_t first_other[TFT_TIME_FORMS]; /* the first row that does not fit, counted from 1 */
 };
 
-/* A whole number of at most TFT_COUNT_MAX in magnitude: the difference of two is an int64_t. Returns 0 if the text is
- * none. */
+/* Parses a whole number of at most TFT_COUNT_MAX in magnitude: the difference of two is an int64_t. Returns 0 if the
+ * text is anything else. */
 #define TFT_COUNT_MAX (INT64_MAX / 2)
 int tft_time_read_digits(const char *text, int64_t *value);
 void tft_time_look_add(struct tft_time_look *look, int64_t value);
-/* The form that all rows have, or, with *fits_all 0, nine tenths of at least ten; -1: none, the numbers are counts. */
+/* Returns the format that all rows have or, with *fits_all 0, nine tenths of at least ten rows; -1: the numbers are
+ * counts. */
 int tft_time_look_form(const struct tft_time_look *look, int *fits_all);
-/* Are the numbers counts that might be seconds since 1970 as well? */
+/* Returns nonzero if the numbers are counts that might be seconds since 1970 as well. */
 int tft_time_look_is_either(const struct tft_time_look *look);
 
-/* What is wrong with the first time of the other kind, where a column has times with and without an offset and nothing
- * says by which clock the latter are written. */
+/* Errors for the first time of the other kind, where a column has times with and without an offset and the clock of the
+ * latter is unknown. */
 #define TFT_TIME_HAS_OFFSET \
-    "has an offset from UTC, and the times before it have none; a zone (--zone, 'zone') says by which clock those are"
+    "has an offset from UTC, and the times before it have none; a zone (--zone, 'zone') gives the clock of those"
 #define TFT_TIME_LACKS_OFFSET \
-    "has no offset from UTC, and the times before it have one; a zone (--zone, 'zone') says by which clock it is"
+    "has no offset from UTC, and the times before it have one; a zone (--zone, 'zone') gives its clock"
 
-/* Is a text of eight digits, the first of them 0, a date whose year is last, and so not a number? */
+/* Returns nonzero if a text of eight digits, the first of them 0, is a date whose year is last, and so not a number. */
 int tft_time_is_reversed(const char *text);
 
-/* Does the text of a time end with an offset from UTC that is not 0? */
+/* Returns nonzero if the text of a time ends with an offset from UTC that is not 0. */
 int tft_time_is_moved(const char *text);
 
-/* What would read a text that is not a time of ISO 8601, as the end of a message: " (set 'format', here \"%m/%d/%Y\")".
- */
+/* Suggests a format for a text that is not a time of ISO 8601, as the end of a message: " (set 'format', here
+ * \"%m/%d/%Y\")". */
 void tft_time_advise(const char *text, char *advice, size_t size);
 
 /* Holidays: named days.
  *
- * They come from a CSV file: its column `date` (or the first one) holds days like 2017-12-25, its column `name` (or the
- * second) what they are called. In a schema's document they are a list of keys and values, day to name: a file's
- * contents are put into the document when the schema is loaded, so that a run does not need the file any more. */
+ * They are read from a CSV file: its column `date` (or the first one) has days like 2017-12-25, its column `name` (or
+ * the second) their names. In a schema's document they are a list of keys and values, day to name: the contents of a
+ * file are put into the document when the schema is loaded, so that a run does not need the file. */
 
 struct tft_holiday {
     int64_t day; /* since 1970-01-01 */
@@ -188,18 +184,19 @@ struct tft_holidays {
     int names;                /* different names; codes go up to it, in order of name */
 };
 
-/* Read a file into a list of keys and values; the caller's reference. */
+/* Reads a file into a list of keys and values; the caller's reference. */
 enum halay_status tft_holidays_load(struct halay_log *log, const char *path, json_t **document);
-/* Take them from a list of keys and values. where: for messages. */
+/* Reads them from a list of keys and values. where: for messages. */
 enum halay_status tft_holidays_init(struct halay_log *log, const char *where, const json_t *document,
                                     struct tft_holidays *holidays);
 void tft_holidays_fini(struct tft_holidays *holidays);
 
-/* The code of the day that holds a moment; 0 if it is no holiday. */
+/* Returns the code of the day that contains a moment, or 0 on other days. */
 int tft_holidays_code(const struct tft_holidays *holidays, int64_t time);
 
 enum tft_holiday_days { TFT_DAYS_NONE, TFT_DAYS_UNTIL, TFT_DAYS_SINCE };
-/* Days from a moment's until the next holiday, or since the last one: 0 on a holiday, at most `most`. */
+/* Returns the days from a moment's day until the next holiday, or since the last one: 0 on a holiday, at most
+ * `most`. */
 int64_t tft_holidays_days(const struct tft_holidays *holidays, int64_t time, enum tft_holiday_days which, int64_t most);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CSV: one pass over the bytes that tft/core/data/csv.h brings, through one buffer that always holds a whole row.
+ * CSV: one pass over the bytes that tft/core/data/csv.h provides, through one buffer that always contains a whole row.
  *
- * First the row's end is found, then the row is cut into fields where it lies: separators become zero bytes, quoted
+ * The end of a row is found first; then the row is cut into fields in place: separators become zero bytes, quoted
  * fields are moved together. A row without a quote, the common case, is found and cut by memchr. Cleanup: the object is
- * zeroed first and close accepts it half-built.
+ * zeroed first and close accepts it partly initialised.
  */
 #include "tft/core/data/csv.h"
 #include "base/memory.h"
@@ -26,7 +26,7 @@ struct tft_csv {
     char separator;
     char *data;              /* owned: size + 1 bytes; those from `at` to `length` are not yet taken */
     size_t at, length, size; /* of them */
-    int drained;             /* nothing more to come from the file */
+    int drained;             /* the file has no more bytes */
     size_t row, lines;       /* row last read; line ends seen */
     size_t field_count;
     char **fields; /* owned: (COLUMNS_MAX) */
@@ -42,8 +42,8 @@ static enum halay_status bad_row(struct tft_csv *csv, const char *what)
     return HALAY_ERR_FORMAT;
 }
 
-/* Move what is unread to the front, and read more after it. */
-static enum halay_status refill(struct tft_csv *csv)
+/* Moves unread bytes to the front, and reads more after them. */
+static enum halay_status refill_buffer(struct tft_csv *csv)
 {
     size_t kept = csv->length - csv->at;
 
@@ -66,7 +66,7 @@ static enum halay_status refill(struct tft_csv *csv)
     return status;
 }
 
-/* How a row with quotes ends: the length of its text, SIZE_MAX if the end has not been read yet. */
+/* Returns the length of a row with quotes; SIZE_MAX if its end has not been read yet. */
 static size_t quoted_length(const struct tft_csv *csv, const char *row, size_t length, size_t *lines)
 {
     enum { FIELD_BEGIN, PLAIN, QUOTED, QUOTE_SEEN } state = FIELD_BEGIN;
@@ -87,7 +87,8 @@ static size_t quoted_length(const struct tft_csv *csv, const char *row, size_t l
     return SIZE_MAX;
 }
 
-/* Length of the row that begins at `at`, without its line end; *taken is with it. *any: 0 if the file had ended. */
+/* Finds the length of the row that begins at `at`, without its line end; *taken includes it. *any: 0 if the file had
+ * ended. */
 static enum halay_status find_row_end(struct tft_csv *csv, size_t *length, size_t *taken, int *any)
 {
     for (;;) {
@@ -110,14 +111,14 @@ static enum halay_status find_row_end(struct tft_csv *csv, size_t *length, size_
             csv->lines += 1;
             return HALAY_OK;
         }
-        enum halay_status status = refill(csv);
+        enum halay_status status = refill_buffer(csv);
         if (status)
             return status;
     }
 }
 
-/* A quoted field, from after its opening quote: quotes are removed in place. *next is after its separator, or at the
- * row's end. */
+/* Reads a quoted field, from after its opening quote: quotes are removed in place. *next is after its separator, or at
+ * the row's end. */
 static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end, char **next, int *more)
 {
     char *to = field, *from = field;
@@ -139,7 +140,7 @@ static enum halay_status take_quoted(struct tft_csv *csv, char *field, char *end
     return HALAY_OK;
 }
 
-/* Cut a row into fields. */
+/* Cuts a row into fields. */
 static enum halay_status cut_row(struct tft_csv *csv, char *row, size_t length)
 {
     char *end = row + length, *next = row;
@@ -173,7 +174,7 @@ static enum halay_status cut_row(struct tft_csv *csv, char *row, size_t length)
     return HALAY_OK;
 }
 
-/* Read rows until one that is not empty. */
+/* Reads rows until one that is not empty. */
 static enum halay_status read_filled_row(struct tft_csv *csv, int *any)
 {
     size_t length, taken;
@@ -194,7 +195,7 @@ static enum halay_status read_filled_row(struct tft_csv *csv, int *any)
 static enum halay_status read_column_names(struct tft_csv *csv)
 {
     int any = 0;
-    enum halay_status status = refill(csv);
+    enum halay_status status = refill_buffer(csv);
 
     if (!status) {
         csv->at = csv->length >= 3 && !memcmp(csv->data, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -340,10 +341,10 @@ enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end)
 
 /* ---- numbers ---- */
 
-/* Numbers: digits are gathered in an integer. While that is below 2^53 and the power of ten at most 22, both are exact
- * doubles, so that one division or product is correctly rounded (Clinger 1990); everything else goes to strtod. */
+/* Numbers: digits are collected in an integer. While that is below 2^53 and the power of ten at most 22, both are exact
+ * doubles, so that one division or product is correctly rounded (Clinger 1990); everything else is parsed by strtod. */
 
-/* Everything that is not short and plain. */
+/* Parses everything that is not short and plain. */
 static int parse_slowly(const char *text, size_t length, char decimal, double *value)
 {
     char copy[512], *end;

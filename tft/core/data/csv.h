@@ -18,7 +18,7 @@ struct tft_csv;
 /* Opens the file and reads its header. path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (empty file, no
  * header, a column's name twice), HALAY_ERR_NO_MEMORY. */
 enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **csv);
-/* The same of a text in memory, borrowed like its name until close; it is not compressed. */
+/* Does the same for a text in memory, borrowed like its name until close; it is not compressed. */
 enum halay_status tft_csv_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
                                     char separator, struct tft_csv **csv);
 void tft_csv_close(struct tft_csv *csv);
@@ -26,46 +26,46 @@ void tft_csv_close(struct tft_csv *csv);
 size_t tft_csv_columns(const struct tft_csv *csv);
 const char *tft_csv_column_name(const struct tft_csv *csv, size_t column); /* borrowed until close */
 
-/* The column whose name matches the pattern (as in a shell: *, ?, [a-z]); exactly one must, otherwise the error lists
- * the columns. */
+/* Finds the column whose name matches the pattern (as in a shell: *, ?, [a-z]); exactly one must match, otherwise the
+ * error lists the columns. */
 enum halay_status tft_csv_find_column(struct tft_csv *csv, const char *pattern, size_t *column);
 
-/* The next row: fields[column], borrowed until the next call. *end is set to 1 after the last row. */
+/* Reads the next row: fields[column], borrowed until the next call. *end is set to 1 after the last row. */
 enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end);
 size_t tft_csv_row(const struct tft_csv *csv); /* number of the row last read; the header is 1 */
 
 /* Inflate: the bytes of a file, plain or gzip-compressed, read ahead of their reader.
  *
- * A file of more than one block is read and inflated on a thread of its own, at most eight blocks (1 MiB) ahead; a
- * smaller one by the reader. Bytes and errors are the same either way. A text in memory is read alike, but never
- * inflated: whoever sent it could make any amount of it. */
+ * A file of more than one block is read and inflated on a separate thread, at most eight blocks (1 MiB) ahead; a
+ * smaller one by the reader. Bytes and errors are the same either way. A text in memory is read in the same way but
+ * never inflated: its sender could make it expand without limit. */
 
 #define TFT_INFLATE_BLOCK ((size_t)1 << 17)
 
 struct tft_inflate;
 
-/* path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (the name ends in .gz, and it is not compressed),
- * HALAY_ERR_NO_MEMORY; all are logged. */
+/* Opens a file. path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (the name ends in .gz, and it is not
+ * compressed), HALAY_ERR_NO_MEMORY; all are logged. */
 enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate);
-/* A text in memory, borrowed like its name. */
+/* Opens a text in memory, borrowed like its name. */
 enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
                                         struct tft_inflate **inflate);
-/* Ends the thread, wherever it is; NULL is allowed. */
+/* Ends the thread in any state; NULL is allowed. */
 void tft_inflate_close(struct tft_inflate *inflate);
 
-/* The next bytes, at most TFT_INFLATE_BLOCK: *got of them, 0 at the end. Blocks while the thread is behind. A
- * compressed file whose end is missing, or whose checksum is wrong, is an error (HALAY_ERR_FORMAT), never a shorter
- * file. */
+/* Reads the next bytes, at most TFT_INFLATE_BLOCK: *got of them, 0 at the end. Blocks until the thread has read a
+ * block. A compressed file whose end is missing, or whose checksum is wrong, is an error (HALAY_ERR_FORMAT), never a
+ * shorter file. */
 enum halay_status tft_inflate_read(struct tft_inflate *inflate, char *to, size_t *got);
 
 /* Numbers in texts. */
 
-/* A decimal number with nothing but blanks around it: its value, bit for bit that of strtod; infinite if it is too
- * large. decimal is '.' or ','. Returns 0 if the text is no number. */
+/* Parses a decimal number with nothing but blanks around it; the value equals that of strtod bit for bit; infinite if
+ * it is too large. decimal is '.' or ','. Returns 0 if the text is not a number. */
 int tft_number_parse(const char *text, char decimal, double *value);
 
-/* Is it a text that programs write in place of a number that is missing? Those that pandas.read_csv takes for it, with
- * nothing but blanks around them, and none. */
+/* Returns nonzero if the text is one that programs write for a missing number: empty, or one of those that
+ * pandas.read_csv accepts, with nothing but blanks around it. */
 int tft_number_is_missing(const char *text);
 
 #endif

@@ -2,8 +2,8 @@
  *
  * Data: from a table and an encoding to the one block from which the model's batches are gathered.
  *
- * The block holds the arrays one after the other, those with the largest elements first. An entity's rows are left out
- * until every input, and every lag, has a value. Cleanup: zeroed first, fini accepts half-built.
+ * The block contains the arrays one after the other, those with the largest elements first. An entity's rows are left
+ * out until every input, and every lag, has a value. Cleanup: zeroed first, fini accepts a partly initialised object.
  */
 #include "tft/core/data/data.h"
 #include "base/memory.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what lies where ---- */
+/* ---- layout ---- */
 
 static void list_variables(const struct tft_schema *s, enum tft_role role, int is_category, size_t *list, size_t *count)
 {
@@ -27,7 +27,7 @@ static void list_variables(const struct tft_schema *s, enum tft_role role, int i
 void tft_data_order_inputs(struct tft_data *d)
 {
     const struct tft_schema *s = &d->schema;
-    size_t apart = 0; /* inputs that are no variables */
+    size_t apart = 0; /* inputs that do not become variables */
 
     d->real_count = d->known_count = d->cat_count = d->static_count = d->static_cat_count = 0;
     list_variables(s, TFT_OBSERVED, 0, d->reals, &d->real_count);
@@ -115,7 +115,7 @@ const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, siz
     return tft_loss_is_unscaled(data->loss) ? &none : tft_data_scaler(data, entity, data->schema.targets[target]);
 }
 
-/* Does one bridge come before another one? */
+/* Returns nonzero if one bridge precedes another one. */
 static int comes_before(const struct tft_bridge *a, const struct tft_bridge *b)
 {
     if (a->entity != b->entity)
@@ -126,7 +126,7 @@ static int comes_before(const struct tft_bridge *a, const struct tft_bridge *b)
 const struct tft_bridge *tft_data_bridge(const struct tft_data *d, size_t entity, size_t input, int64_t row)
 {
     const struct tft_bridge key = { .column = (uint32_t)input, .entity = (uint32_t)entity, .first = row };
-    size_t low = 0, high = d->bridge_count; /* none before low comes after the key */
+    size_t low = 0, high = d->bridge_count; /* bridges before low are not after the key */
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -201,7 +201,7 @@ struct maker {
     struct tft_data *d;
     struct tft_view view;
     const struct tft_series **series; /* owned: (entities) of each */
-    size_t *codes[TFT_INPUTS_MAX];    /* owned: (texts) of a category's column: codes, SIZE_MAX not asked for yet */
+    size_t *codes[TFT_INPUTS_MAX]; /* owned: (texts) of a category's column: codes, SIZE_MAX before the first lookup */
     /* the arrays, to be written */
     double *target;
     struct tft_gap *gaps;
@@ -237,7 +237,7 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
     return HALAY_OK;
 }
 
-/* Room for the scalers of entities that training has not seen, if there are any. */
+/* Allocates scalers for entities that training has not seen, if there are any. */
 static enum halay_status allocate_own(struct tft_data *d)
 {
     size_t unseen = 0;
@@ -250,7 +250,7 @@ static enum halay_status allocate_own(struct tft_data *d)
     return d->own ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-/* Entities of the table that have rows, and how many these are together. */
+/* Lists the table's entities that have rows, and counts these rows. */
 static enum halay_status list_entities(struct maker *m)
 {
     struct tft_data *d = m->d;
@@ -273,7 +273,7 @@ static enum halay_status list_entities(struct maker *m)
                       d->schema.longest_lag ? " and its lags" : "");
 }
 
-/* Must no window hold this row of a series? The missing value may be one that a lag needs. */
+/* Returns nonzero if windows must not contain this row of a series. The missing value may be one that a lag needs. */
 static int is_row_dropped(const struct tft_schema *s, const struct tft_series *series, size_t row)
 {
     if (!series->dropped)
@@ -286,7 +286,7 @@ static int is_row_dropped(const struct tft_schema *s, const struct tft_series *s
     return 0;
 }
 
-/* Runs of rows that are dropped: counts them, and writes them if there is a list already. */
+/* Finds runs of dropped rows: counts them, and writes them if the list is allocated. */
 static void find_gaps(struct maker *m)
 {
     struct tft_data *d = m->d;
@@ -319,7 +319,7 @@ static enum halay_status allocate_bytes(struct maker *m, size_t bytes, char **at
     enum halay_status status = tft_spill_get(m->d->spill, bytes, &memory);
     if (!status)
         *at = memory;
-    return status == HALAY_ERR_NO_MEMORY ? HALAY_ERR_SYSTEM : status; /* it was said already */
+    return status == HALAY_ERR_NO_MEMORY ? HALAY_ERR_SYSTEM : status; /* the spill has logged it */
 }
 
 static size_t bytes_of_row(const struct tft_data *d)
@@ -331,7 +331,7 @@ static size_t bytes_of_row(const struct tft_data *d)
     return bytes;
 }
 
-/* Allocate the block and divide it into the arrays. */
+/* Allocates the block and divides it into the arrays. */
 static enum halay_status allocate_block(struct maker *m)
 {
     size_t bytes[TFT_ARRAY_COUNT], all = 0;
@@ -382,7 +382,7 @@ static enum halay_status too_large(const struct maker *m, size_t input, size_t r
         s->id, schema->inputs[input].name, what_of(&schema->inputs[input]), moment);
 }
 
-/* The code of a text that a column holds; asked for once. */
+/* Returns the code of a text of a column; each text is looked up once. */
 static enum halay_status code_of_text(struct maker *m, size_t input, double value, size_t row, size_t *code)
 {
     const struct tft_series *s = m->view.series;
@@ -427,7 +427,7 @@ static enum halay_status find_code(struct maker *m, size_t entity, size_t input,
                       in->name);
 }
 
-/* One row of the block. */
+/* Fills one row of the block. */
 static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, size_t at)
 {
     struct tft_data *d = m->d;
@@ -459,7 +459,7 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
     return status;
 }
 
-/* Values that an entity has only one of. If one is missing under `fill: drop`, the entity has no window. */
+/* Fills the inputs of which an entity has one value. If one is missing under `fill: drop`, the entity has no window. */
 static enum halay_status fill_statics(struct maker *m, size_t entity)
 {
     struct tft_data *d = m->d;
@@ -483,7 +483,7 @@ static enum halay_status fill_statics(struct maker *m, size_t entity)
     return status;
 }
 
-/* Append an entity's bridges to the *n written before. Scaled values in their place must fit a float too. */
+/* Appends an entity's bridges to the *n written before. The scaled values that replace them must fit a float, too. */
 static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
 {
     const struct tft_schema *schema = &m->d->schema;
@@ -502,7 +502,7 @@ static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
     return HALAY_OK;
 }
 
-/* The rows of the entities [first, last). */
+/* Fills the rows of the entities [first, last). */
 static enum halay_status fill_entities(struct maker *m, size_t first, size_t last)
 {
     struct tft_data *d = m->d;
@@ -525,7 +525,7 @@ static enum halay_status fill_entities(struct maker *m, size_t first, size_t las
     return status;
 }
 
-/* Room for the codes of each column's texts, and one for no text. */
+/* Allocates the codes of each column's texts, and one for a missing text. */
 static enum halay_status allocate_codes(struct maker *m)
 {
     for (size_t k = 0; k < m->table->column_count; k++) {
@@ -547,7 +547,7 @@ static void free_codes(struct maker *m)
         free(m->codes[k]);
 }
 
-/* The rows of a slice of the entities, on a thread. */
+/* Fills the rows of a slice of the entities, on a thread. */
 static enum halay_status fill_slice(void *arg, size_t number)
 {
     struct maker m = *(const struct maker *)arg;
@@ -576,7 +576,7 @@ static enum halay_status fill_block(struct maker *m)
     find_gaps(m);
     if (slices > 1 && !tft_slices_run(slices, fill_slice, m))
         return HALAY_OK;
-    return fill_entities(m, 0, m->d->entity_count); /* or says what is wrong */
+    return fill_entities(m, 0, m->d->entity_count); /* finds the first error again, and logs it */
 }
 
 static enum halay_status make_data(struct maker *m)
@@ -608,7 +608,7 @@ enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema
     tft_view_fini(&m.view);
     free(m.series);
     free_codes(&m);
-    if (status) { /* both stay the caller's */
+    if (status) { /* the caller keeps both */
         d.schema = (struct tft_schema){ 0 };
         d.encoding = (struct tft_encoding){ 0 };
         tft_data_fini(&d);

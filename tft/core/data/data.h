@@ -18,7 +18,7 @@
 #include "tft/core/kernels/loss.h"
 #include <stdint.h>
 
-/* The arrays of a data set, in the order in which they lie. */
+/* The arrays of a data set, in their order in the block. */
 enum tft_array {
     TFT_ARRAY_TARGET,
     TFT_ARRAY_GAPS,
@@ -42,13 +42,13 @@ struct tft_entity {
     size_t rows;
 };
 
-/* Rows of the block that no window may hold. */
+/* Rows of the block that must not be in a window. */
 struct tft_gap {
     uint64_t first, rows;
 };
 
 struct tft_data {
-    enum tft_loss loss; /* of the run that forecasts, which sets it: says whether its forecasts are scaled */
+    enum tft_loss loss; /* of the run that forecasts, which sets it: determines whether its forecasts are scaled */
     struct tft_schema schema;
     struct tft_encoding encoding;
     struct tft_table_summary summary;
@@ -78,36 +78,34 @@ struct tft_data {
     const struct tft_bridge *bridges; /* (bridges) in order of entity, column and row */
     const uint8_t *present;           /* (rows, targets) 1 where the target was measured */
     void *block;                      /* owned: the arrays' memory, if it was made here */
-    struct tft_spill *spill;          /* borrowed: or where they lie; NULL: nowhere */
-    struct tft_htd *file;             /* owned: or the file that they are mapped from; NULL: none */
+    struct tft_spill *spill;          /* borrowed: or the spill with the arrays; NULL: not used */
+    struct tft_htd *file;             /* owned: or the file that they are mapped from; may be NULL */
 };
 
-/*
- * Make data from a table. On success the data own the schema and the encoding, and the caller's are empty; the table
- * stays the caller's. An entity or category that the encoding does not know is an error that names it, unless the
- * schema says `unknown: true`.
- */
+/* Makes data from a table. On success the data own the schema and the encoding, and the caller's are empty; the caller
+ * keeps the table. An entity or category that the encoding does not know is an error that names it, unless the schema
+ * has `unknown: true`. */
 enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
                                 const struct tft_table *table, struct tft_data *data);
 void tft_data_fini(struct tft_data *data);
 
-/* Order the schema's inputs as the model wants them; fills the counts and lists of inputs. */
+/* Orders the schema's inputs for the model; fills the counts and lists of inputs. */
 void tft_data_order_inputs(struct tft_data *data);
-/* Bytes of each array, by the data's counts; HALAY_ERR_NO_MEMORY if one does not fit. */
+/* Computes the bytes of each array from the data's counts; HALAY_ERR_NO_MEMORY if one does not fit. */
 enum halay_status tft_data_array_bytes(const struct tft_data *data, size_t bytes[TFT_ARRAY_COUNT]);
-/* Bytes of one row of an array; 0 for an array without rows. */
+/* Returns the bytes of one row of an array; 0 for an array without rows. */
 size_t tft_data_row_bytes(const struct tft_data *data, enum tft_array array);
-/* Set where each array lies (an empty one may be anywhere), and get it. */
+/* Set and get the address of each array (an empty one may have any). */
 void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *data);
 void tft_data_get_arrays(const struct tft_data *data, const void *arrays[TFT_ARRAY_COUNT]);
 
-/* Rows [first, first + count) of the block are about to be read. HALAY_ERR_FORMAT (logged once): the file is damaged
- * there. */
+/* Checks rows [first, first + count) of the block before they are read. HALAY_ERR_FORMAT (logged once): the file is
+ * damaged there. */
 enum halay_status tft_data_check(const struct tft_data *data, size_t first, size_t count);
 
-/* How forecasts of a target (by its number among the targets) of an entity are scaled: as the data are, or not. */
+/* Returns the scaler of the forecasts of an entity's target (by its number among the targets): the data's, or none. */
 const struct tft_scaler *tft_data_target_scaler(const struct tft_data *data, size_t entity, size_t target);
-/* The value of a target in a row of the block, scaled as forecasts are. */
+/* Returns the value of a target in a row of the block, scaled as forecasts are. */
 static inline double tft_data_forecast_target(const struct tft_data *data, size_t row, size_t target)
 {
     size_t O = data->schema.target_count;
@@ -116,66 +114,67 @@ static inline double tft_data_forecast_target(const struct tft_data *data, size_
                                             : data->values[(row + 1) * data->real_count - O + target];
 }
 
-/* How an input (by its number in the schema) of an entity was scaled. */
+/* Returns the scaler of an entity's input (by its number in the schema). */
 const struct tft_scaler *tft_data_scaler(const struct tft_data *data, size_t entity, size_t input);
 
-/* The bridge of a plain input (by its number) over a row of an entity, counted from its first row and perhaps below 0;
- * NULL: there is none. */
+/* Returns the bridge of a plain input (by its number) over a row of an entity, or NULL. The row is counted from the
+ * entity's first one and may be below 0. */
 const struct tft_bridge *tft_data_bridge(const struct tft_data *data, size_t entity, size_t input, int64_t row);
 
-/* The moment of a row of the block, as the entity counts; also for rows before and after its own. */
+/* Returns the moment of a row of the block, by the entity's times; also for rows before and after its own. */
 int64_t tft_data_time(const struct tft_data *data, size_t entity, size_t row);
 
-/* The weight of a row's targets in the loss. */
+/* Returns the weight of a row's targets in the loss. */
 static inline float tft_data_weight(const struct tft_data *data, size_t row)
 {
     return data->weights ? data->weights[row] : 1;
 }
 
-/* Rows of an entity before a moment. */
+/* Returns the number of an entity's rows before a moment. */
 size_t tft_data_rows_before(const struct tft_data *data, size_t entity, int64_t time);
-/* Rows of an entity before the end of a split, which the schema has; of TFT_SPLIT_COUNT: 0. */
+/* Returns the number of an entity's rows before the end of a split, which the schema has; of TFT_SPLIT_COUNT: 0. */
 size_t tft_data_split_rows(const struct tft_data *data, size_t entity, enum tft_split split);
-/* The moment at which a split ends; the latest, if splits are by entity. */
+/* Returns the moment at which a split ends; the latest, if splits are by entity. */
 int64_t tft_data_split_end(const struct tft_data *data, enum tft_split split);
 
-/* Join: the entities of several data of one schema and encoding, one behind the other, as one data. An id may come
- * several times: whose entity it is follows from its number. */
+/* Join: the entities of several data of one schema and encoding, one after the other, as one data. An id may occur
+ * several times: an entity is identified by its number. */
 
-/* The parts are copied and stay the caller's; schema and encoding are borrowed from the first of them, so that
+/* Copies the parts, which the caller keeps; schema and encoding are borrowed from the first of them, so that
  * tft_data_end ends the joined data. HALAY_ERR_NO_MEMORY (logged). */
 enum halay_status tft_data_join(struct halay_log *log, const struct tft_data *parts, size_t count,
                                 struct tft_data *joined);
 
-/* End data whose schema and encoding are borrowed. */
+/* Ends data whose schema and encoding are borrowed. */
 void tft_data_end(struct tft_data *data);
 
 /* ---- files ---- */
 
-/* Write prepared data to a file; htd.c draws it. */
+/* Writes prepared data to a file; htd.c describes the format. */
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *data);
 
-/* Map a file, and check everything in it that has no rows. log is borrowed until it is closed. On error nothing is
+/* Maps a file, and checks everything in it except rows. log is borrowed until it is closed. On error nothing is
  * held. */
 enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct tft_data *data);
 
-/* The sections of a file of prepared data and their checksums, as htd.c draws them. */
+/* The sections of a file of prepared data and their checksums, in the format that htd.c describes. */
 
-/* Write a file of these sections; the last one, the checksums, is made here. spill: where they lie; NULL: in memory. */
+/* Writes a file of these sections; the last one, the checksums, is made here. spill: the one with the sections; NULL:
+ * they are in memory. */
 enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path, const void *const data[HTD_SUMS],
                                          const size_t bytes[HTD_SUMS], struct tft_spill *spill);
 
-/* A file that is mapped. */
+/* A mapped file. */
 struct tft_htd;
 
-/* Map a file whose lengths and checksums of checksums are right. log is borrowed until it is closed. */
+/* Maps a file whose lengths and checksums of checksums are right. log is borrowed until it is closed. */
 enum halay_status tft_htd_map(struct halay_log *log, const char *path, struct tft_htd **file);
 /* NULL is allowed. */
 void tft_htd_close(struct tft_htd *file);
 
 const void *tft_htd_section(const struct tft_htd *file, int section, size_t *bytes);
-/* Are bytes [first, first + bytes) of a section what was written? HALAY_ERR_FORMAT (logged once): a part of them is
- * damaged. Any thread. */
+/* Checks bytes [first, first + bytes) of a section against their checksums. HALAY_ERR_FORMAT (logged once): a part of
+ * them is damaged. Any thread. */
 enum halay_status tft_htd_check(struct tft_htd *file, int section, size_t first, size_t bytes);
 /* Logs "'path' what", returns HALAY_ERR_FORMAT. */
 enum halay_status tft_htd_bad(const struct tft_htd *file, const char *what);

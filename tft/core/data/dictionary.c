@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dictionary: a hash table with open addressing beside an array of texts. fini accepts any half-built state.
+ * Dictionary: a hash table with open addressing and an array of texts. fini accepts a partly initialised one.
  */
 #include "tft/core/data/table.h"
 #include <stdlib.h>

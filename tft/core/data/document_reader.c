@@ -65,7 +65,7 @@ static int take_whole(const json_t *value, double least, double most, int64_t *n
 }
 
 /* Returns zero if the row does not allow the value. */
-static int take(const struct tft_member *m, const json_t *value, void *to)
+static int take_value(const struct tft_member *m, const json_t *value, void *to)
 {
     const char *text = json_string_value(value);
     const double real = json_number_value(value);
@@ -110,11 +110,11 @@ static int take_at(const struct tft_member *m, const json_t *object, void *to)
 {
     const json_t *value = json_object_get(object, m->key);
 
-    return value ? take(m, value, (char *)to + m->at) : !m->missing;
+    return value ? take_value(m, value, (char *)to + m->at) : !m->missing;
 }
 
-/* What the value must be: the row's text, or one made in `text`. */
-static const char *describe(const struct tft_member *m, const json_t *value, char *text, size_t size)
+/* Describes the valid values: the row's text, or one made in `text`. */
+static const char *describe_member(const struct tft_member *m, const json_t *value, char *text, size_t size)
 {
     static const char *const kinds[] = { [TFT_MEMBER_TEXT] = "a text",
                                          [TFT_MEMBER_TEXT_OR_EMPTY] = "a text",
@@ -145,7 +145,8 @@ enum halay_status tft_member_read(const struct tft_where *w, const json_t *objec
 
     if (take_at(member, object, to))
         return HALAY_OK;
-    return tft_where_wrong(w, member->key, describe(member, json_object_get(object, member->key), text, sizeof text));
+    return tft_where_wrong(w, member->key,
+                           describe_member(member, json_object_get(object, member->key), text, sizeof text));
 }
 
 /* ---- mappings ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Documents by descriptor: a table with a row for each key says how its value is written, which values are allowed, and
- * which member of a struct holds it. One function reads a mapping by such a table, one writes it.
+ * Documents by descriptor: a table has a row for each key with its type, its allowed values and the member of a struct
+ * that receives it. One function reads a mapping by such a table, one writes it.
  *
  *     static const struct tft_member members[] = {
  *         TFT_MEMBER("encoder", STEPS, offsetof(struct window, encoder), .most = 1000),
@@ -26,7 +26,7 @@ struct tft_where {
     char text[256];
 };
 
-/* A list of words that ends with NULL. */
+/* A list of names that ends with NULL. */
 #define TFT_WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
 /* How a value is written, and the type of its member. */
@@ -50,8 +50,8 @@ struct tft_member {
     size_t at; /* offset of the member in its struct */
     const char *const *words;
     double least, most;
-    const char *should;  /* "must be ..." of messages; NULL: as the kind is described */
-    const char *missing; /* the same where the key is absent; NULL: it may be */
+    const char *should;  /* "must be ..." of messages; NULL: derived from the kind */
+    const char *missing; /* the same where the key is absent; NULL: the key is optional */
 };
 
 /* Rows of a table: a member, by key, kind, offset and, by name, what else there is; a key that the table only knows. */
@@ -73,21 +73,20 @@ struct tft_where tft_where_inside(const struct tft_where *outer, const char *wha
 /* Logs that the value of a key must be something else. Returns HALAY_ERR_CONFIG. */
 enum halay_status tft_where_wrong(const struct tft_where *w, const char *key, const char *should);
 
-/* Reads a mapping into the struct `to`. Fails (HALAY_ERR_CONFIG, logged) on a key that no row has, of which the message
- * names the nearest, and on a value that its row does not allow. */
+/* Reads a mapping into the struct `to`. Fails (HALAY_ERR_CONFIG, logged) on an unknown key, for which the message names
+ * the nearest key, and on a value that its row does not allow. */
 enum halay_status tft_members_read(const struct tft_where *w, const json_t *object, const struct tft_member *members,
                                    void *to);
-/* The same for the mapping that a key of `object` holds. A section that is absent is an error if it is required. */
+/* Does the same for the mapping under a key of `object`. A section that is absent is an error if it is required. */
 enum halay_status tft_section_read(const struct tft_where *outer, const json_t *object, const char *key,
                                    int is_required, const struct tft_member *members, void *to);
 /* Reads one member, without a check of other keys. */
 enum halay_status tft_member_read(const struct tft_where *w, const json_t *object, const struct tft_member *member,
                                   void *to);
-/* Reads a mapping that a program wrote: keys that no row has are ignored. Returns the first row that is wrong or
- * missing, or NULL; logs nothing. */
+/* Reads a mapping that a program wrote: unknown keys are ignored. Returns the first row that is wrong or missing, or
+ * NULL; logs nothing. */
 const struct tft_member *tft_members_take(const json_t *object, const struct tft_member *members, void *to);
-/* Writes all members but OTHER: a new reference; NULL if there is no memory. Texts and values that are NULL are left
- * out. */
+/* Writes all members but OTHER: a new reference; NULL without memory. Texts and values that are NULL are left out. */
 json_t *tft_members_write(const struct tft_member *members, const void *from);
 
 /* Reads a mapping, which must be there. */

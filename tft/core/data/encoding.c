@@ -2,8 +2,8 @@
  *
  * Encoding: scalers and vocabularies as a JSON document, and the arrays that are used.
  *
- * The document is what is saved, and the arrays are always made from it, so that data that are read back are scaled by
- * the same numbers. fit.c finds them. Cleanup: zeroed first, fini accepts half-built.
+ * The document is saved, and the arrays are always made from it, so that data that are read back are scaled by the same
+ * numbers. fit.c computes them. Cleanup: zeroed first, fini accepts a partly initialised object.
  */
 #include "tft/core/data/encoding.h"
 #include "base/memory.h"
@@ -47,13 +47,13 @@ const struct tft_member tft_encoding_members[] = {
     TFT_MEMBERS_END,
 };
 
-static enum halay_status damaged(struct halay_log *log, const char *where, const char *what)
+static enum halay_status report_damaged(struct halay_log *log, const char *where, const char *what)
 {
     halay_error(log, "%s: the scalers are damaged: %s", where, what);
     return HALAY_ERR_FORMAT;
 }
 
-/* An array of texts in order. */
+/* Reads an array of texts in order. */
 static enum halay_status take_names(struct halay_log *log, const char *where, const json_t *list, size_t *count,
                                     const char ***names)
 {
@@ -64,35 +64,35 @@ static enum halay_status take_names(struct halay_log *log, const char *where, co
     for (size_t i = 0; i < *count; i++) {
         (*names)[i] = json_string_value(json_array_get(list, i));
         if (!(*names)[i] || (i && strcmp((*names)[i - 1], (*names)[i]) >= 0))
-            return damaged(log, where, "names are not in order");
+            return report_damaged(log, where, "names are not in order");
     }
     return HALAY_OK;
 }
 
-/* The scalers of one input; the arrays are sized already. */
+/* Reads the scalers of one input; the arrays have their size already. */
 static enum halay_status take_scalers(struct halay_log *log, const char *where, const struct tft_input *input,
                                       const json_t *list, size_t number, struct tft_encoding *e)
 {
     size_t pairs = json_array_size(list) / 2, expected = input->per == TFT_PER_ALL ? 1 : e->entity_count;
 
-    /* Runs of older versions whose training chose 'per: entity' have that of all entities, too. */
+    /* Runs of older versions whose training chose 'per: entity' have the scaler of all entities, too. */
     if (json_array_size(list) % 2 || pairs < expected || pairs > expected + (input->per != TFT_PER_ALL) ||
         (pairs == expected && input->per == TFT_PER_WINDOW))
-        return damaged(log, where, "an input has the wrong number of scalers");
+        return report_damaged(log, where, "an input has the wrong number of scalers");
     for (size_t i = 0; i <= e->entity_count; i++) {
         size_t at = input->per == TFT_PER_ALL ? 0 : i;
         const json_t *shift = json_array_get(list, 2 * at), *scale = json_array_get(list, 2 * at + 1);
         if (at == pairs)
             continue; /* an entity that training has not seen */
         if (!json_is_number(shift) || !json_is_number(scale) || !(json_number_value(scale) > 0))
-            return damaged(log, where, "an input has no numbers");
+            return report_damaged(log, where, "an input has no numbers");
         e->scalers[i * e->input_count + number] =
             (struct tft_scaler){ json_number_value(shift), json_number_value(scale), input->scale == TFT_SCALE_LOG1P };
     }
     return HALAY_OK;
 }
 
-/* Are a category's names kept? */
+/* Returns nonzero if a category's names are kept. */
 static int has_vocabulary(const struct tft_input *input)
 {
     return input->is_category &&
@@ -107,7 +107,7 @@ static enum halay_status take_all(struct halay_log *log, const char *where, cons
     enum halay_status status;
 
     if (wrong || !json_array_size(d.entities))
-        return damaged(log, where, wrong && json_object_get(document, wrong->key) ? wrong->should : NO_ORIGIN);
+        return report_damaged(log, where, wrong && json_object_get(document, wrong->key) ? wrong->should : NO_ORIGIN);
     if ((status = take_names(log, where, d.entities, &e->entity_count, &e->ids)))
         return status;
     e->origin = d.origin;
@@ -147,7 +147,7 @@ enum halay_status tft_encoding_init(struct halay_log *log, const char *where, co
     return HALAY_OK;
 }
 
-/* Has b the same of all that a has? */
+/* Returns nonzero if b has all members of a with the same values. */
 static int has_all(const json_t *a, const json_t *b)
 {
     const char *key;
@@ -188,7 +188,7 @@ int tft_encoding_needs_entity(const struct tft_schema *schema)
     return 0;
 }
 
-/* The number of a text among names; count if it is not there. */
+/* Returns the number of a text among names, or count. */
 static size_t find_name(const char *const *names, size_t count, const char *text)
 {
     size_t low = 0, high = count;
@@ -267,7 +267,7 @@ int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding
     return *code < v->count || input->unknown;
 }
 
-/* The days of an input of holidays, as the schema's document has them. */
+/* Returns the days of an input of holidays, as the schema's document has them. */
 static const json_t *days_of(const struct tft_schema *schema, size_t number)
 {
     const json_t *input = json_object_get(json_object_get(schema->document, "inputs"), schema->inputs[number].name);
@@ -284,7 +284,7 @@ static size_t code_of_day(const struct tft_schema *schema, size_t number, const 
     return (size_t)tft_holidays_code(&schema->inputs[number].holidays, time);
 }
 
-/* A category's names in order; NULL for a calendar's. */
+/* Returns a category's names in order; NULL for a calendar's. */
 static const char *const *names_of(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number,
                                    size_t *count)
 {

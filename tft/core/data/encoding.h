@@ -21,7 +21,7 @@ struct tft_scaler {
 };
 
 double tft_scaler_exact(const struct tft_scaler *scaler, double value);
-/* The same as a float; infinite, or not a number, where that cannot hold it. */
+/* Scales a value as a float; infinite, or not a number, where a float cannot represent it. */
 float tft_scaler_apply(const struct tft_scaler *scaler, double value);
 double tft_scaler_undo(const struct tft_scaler *scaler, double scaled);
 
@@ -31,10 +31,10 @@ struct tft_vocabulary {
 };
 
 struct tft_encoding {
-    json_t *document; /* owned */
-    int64_t origin;   /* steps are counted from here */
-    int clocks;       /* 1: times were without an offset from UTC, 2: with one; 0: not known, or it does not matter */
-    double weight;    /* mean of the weights in the training span; 1 without weights */
+    json_t *document;           /* owned */
+    int64_t origin;             /* steps are counted from here */
+    int clocks;                 /* 1: times were without an offset from UTC, 2: with one; 0: unknown, or irrelevant */
+    double weight;              /* mean of the weights in the training span; 1 without weights */
     size_t entity_count;        /* seen in training */
     const char **ids;           /* owned array, its texts in the document; in order of name */
     size_t input_count;         /* of the schema */
@@ -52,67 +52,69 @@ struct tft_encoding_document {
 };
 extern const struct tft_member tft_encoding_members[];
 
-/* Remove from the table the entities that cannot be encoded, because the training span has no measured value for one of
- * their targets. The summary counts them, and a warning says how many they are. */
+/* Removes from the table the entities that cannot be encoded, because the training span has no measured value for one
+ * of their targets. The summary counts them, and a warning gives their number. */
 void tft_encoding_drop_untrained(struct halay_log *log, const struct tft_schema *schema, struct tft_table *table);
-/* Remove from the table the entities that training has not seen, where that matters and it has seen others. A warning
- * says how many they are and names the first. */
+/* Removes from the table the entities that training has not seen, where that matters and it has seen others. A warning
+ * gives their number and names the first. */
 void tft_encoding_drop_unknown(struct halay_log *log, const struct tft_schema *schema,
                                const struct tft_encoding *encoding, struct tft_table *table);
-/* Fit the encoding on the training span of a table. */
+/* Fits the encoding on the training span of a table. */
 enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schema *schema,
                                    const struct tft_table *table, struct tft_encoding *encoding);
-/* Take it from its document, which is checked in full. Keeps a reference of its own. where: for messages. */
+/* Reads the encoding from its document, which is checked in full and of which it keeps a reference. where: for
+ * messages. */
 enum halay_status tft_encoding_init(struct halay_log *log, const char *where, const struct tft_schema *schema,
                                     json_t *document, struct tft_encoding *encoding);
 void tft_encoding_fini(struct tft_encoding *encoding);
-/* Are the documents of two encodings the same? "clocks", which earlier versions did not keep, may be in one alone. */
+/* Returns nonzero if the documents of two encodings are the same. "clocks", which earlier versions did not keep, may be
+ * in only one of them. */
 int tft_encoding_is_same(const json_t *a, const json_t *b);
 
-/* Must an entity have been seen in training to be encoded? */
+/* Returns nonzero if an entity must have been seen in training to be encoded. */
 int tft_encoding_needs_entity(const struct tft_schema *schema);
-/* The number of an entity; entity_count for one that training has not seen. */
+/* Returns the number of an entity; entity_count for one that training has not seen. */
 size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id);
-/* Fails (HALAY_ERR_FORMAT, logged) if an entity must have been seen in training and was not. place: its row's. */
+/* Fails (HALAY_ERR_FORMAT, logged) if an entity must have been seen in training but was not. place: its row's. */
 enum halay_status tft_encoding_check_entity(struct halay_log *log, const struct halay_error_place *place,
                                             const struct tft_schema *schema, const struct tft_encoding *encoding,
                                             const char *id);
-/* Rows of a category's embedding. */
+/* Returns the number of rows of a category's embedding. */
 size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input);
-/* Does an input have a code for what training has not seen? If so, it is set. */
+/* Returns nonzero, and sets the code, if an input has a code for values that training has not seen. */
 int tft_encoding_unknown(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                          int32_t *code);
-/* The name of a code, borrowed; NULL for the code of unknown values and for a calendar's numbers. */
+/* Returns the name of a code, borrowed; NULL for the code of unknown values and for a calendar's numbers. */
 const char *tft_encoding_name(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                               size_t code);
-/* The code with a name. Returns 0 if there is none. */
+/* Finds the code of a name. Returns 0 if the name is unknown. */
 int tft_encoding_find(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                       const char *name, size_t *code);
-/* The code of a text (NULL: no value) of an input with a vocabulary. Returns 0 if training has not seen it and the
- * input has no category for that. */
+/* Finds the code of a text (NULL: missing) of an input with a vocabulary. Returns 0 if training has not seen it and the
+ * input has no category for such values. */
 int tft_encoding_code(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                       const char *text, size_t *code);
 
-/* Changes from row to row that are lost where values become floats, as those of a meter that counts millions of units
- * while an hour adds a few: a float has 24 bits, and the scale of a series is that of all its values. */
+/* Changes from row to row that are lost where values become floats, such as those of a meter that counts millions of
+ * units while an hour adds a few: a float has 24 bits, and the scale of a series is that of all its values. */
 
-/* Of one series. */
+/* The changes of one series. */
 struct tft_changes {
     size_t count, lost;
     double sum;  /* of the lost ones' magnitudes */
     double most; /* largest magnitude of a value */
 };
 
-/* Count the change from a value to the next row's; NAN: not measured. */
+/* Counts the change from a value to the next row's; NAN: not measured. */
 void tft_changes_add(const struct tft_scaler *scaler, double before, double value, struct tft_changes *changes);
 
-/* Are most of them lost? */
+/* Returns nonzero if most of the changes are lost. */
 static inline int tft_changes_are_lost(const struct tft_changes *changes)
 {
     return 2 * changes->lost > changes->count;
 }
 
-/* Warn of each real column most of whose changes are lost in a series. Reads all rows. */
+/* Warns of each real column most of whose changes are lost in a series. Reads all rows. */
 void tft_lost_changes_check(struct halay_log *log, const struct tft_schema *schema, const struct tft_table *table,
                             const struct tft_encoding *encoding);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fill: values are written where they are missing, bridges are kept in order of column and row.
+ * Fill: replaces missing values and keeps the bridges in order of column and row.
  */
 #include "tft/core/data/table_impl.h"
 #include <math.h>
@@ -17,7 +17,7 @@ static int compare_bridges(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* The list has room for as many as the next power of two. */
+/* Appends a bridge; the list is allocated in powers of two. */
 static enum halay_status add_bridge(struct tft_series *s, const struct tft_bridge *bridge)
 {
     size_t n = s->bridge_count;

@@ -2,11 +2,11 @@
  *
  * Fit: scalers and vocabularies from the training span of a table.
  *
- * A scaler sees rows before the end of the training split: of the target only measured values; of other inputs also
- * filled ones, filled as they would be at that end; never a dropped row. Mean and variance are taken in two passes in
- * double precision; the deviation is the population's (divided by n). A constant column is scaled by its size, what
- * else has no deviation by 1. Categories are what those rows name, entities those with a measured target there.
- * Nothing that comes later changes a number.
+ * A scaler is fitted on rows before the end of the training split: of the target only measured values; of other inputs
+ * also filled ones, filled as they would be at that end; never a dropped row. Mean and variance are taken in two passes
+ * in double precision; the deviation is the population's (divided by n). A constant column is scaled by its size, any
+ * other column without a deviation by 1. Categories are the names in those rows, entities those with a measured target
+ * there. Later rows do not change any number.
  */
 #include "tft/core/data/encoding.h"
 #include "tft/core/data/encoding_impl.h"
@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A column of smaller values is 0, as far as rounding goes. */
+/* A column of smaller values is 0, within rounding. */
 #define DUST 1e-12
 
-/* What one scaler is fitted on. */
+/* Statistics for one scaler. */
 struct fit {
     size_t n;
     double sum, squares, mean, least, most;
@@ -35,7 +35,7 @@ struct fitter {
     struct tft_scaler *scalers; /* owned: (entities + 1, inputs); the last row is for entities not seen */
 };
 
-/* Could a series end with this row? Under `active: trim` it must have a target. */
+/* Returns nonzero if a series may end with this row. Under `active: trim` the row must have a target. */
 static int ends_series(const struct tft_schema *schema, const struct tft_table *table, const uint8_t *measured)
 {
     for (size_t k = 0; k < table->column_count; k++)
@@ -44,8 +44,8 @@ static int ends_series(const struct tft_schema *schema, const struct tft_table *
     return 0;
 }
 
-/* Rows [*low, *high) of a series that fitting may see. Rows that exist only because others follow after the span are
- * not among them. */
+/* Finds rows [*low, *high) of a series that fitting may use, without rows that exist only because others follow after
+ * the span. */
 static void training_rows(const struct tft_schema *schema, const struct tft_table *table, const struct tft_series *s,
                           size_t *low, size_t *high)
 {
@@ -61,7 +61,7 @@ static void training_rows(const struct tft_schema *schema, const struct tft_tabl
         --*high;
 }
 
-/* How many targets have a measured value in the training span? */
+/* Returns the number of targets with a measured value in the training span. */
 static size_t trained_targets(const struct tft_schema *schema, const struct tft_table *table,
                               const struct tft_series *s)
 {
@@ -78,14 +78,14 @@ static size_t trained_targets(const struct tft_schema *schema, const struct tft_
     return n;
 }
 
-/* Does training see the entity? If not, it is ignored. */
+/* Returns nonzero if training has seen the entity; others are ignored. */
 static int is_seen(const struct fitter *f, size_t entity)
 {
     return trained_targets(f->schema, f->table, &f->table->series[entity]) > 0;
 }
 
-/* Does the row count for the input? */
-static int counts(const struct fitter *f, size_t input, size_t row)
+/* Returns nonzero if the row counts for the input. */
+static int row_counts(const struct fitter *f, size_t input, size_t row)
 {
     const struct tft_series *s = f->view.series;
     size_t columns = f->table->column_count;
@@ -95,7 +95,7 @@ static int counts(const struct fitter *f, size_t input, size_t row)
     return f->schema->inputs[input].role != TFT_INPUT_TARGET || s->measured[row * columns + f->table->column_of[input]];
 }
 
-/* The bridge of an input's column over the end of the training span; NULL: there is none. */
+/* Returns the bridge of an input's column over the end of the training span, or NULL. */
 static const struct tft_bridge *bridge_at(const struct fitter *f, size_t input, size_t end)
 {
     const struct tft_input *x = &f->schema->inputs[input];
@@ -104,7 +104,8 @@ static const struct tft_bridge *bridge_at(const struct fitter *f, size_t input, 
     return drawn ? tft_series_bridge(f->view.series, f->table->column_of[input], end - 1) : NULL;
 }
 
-/* open: the bridge that ends after the training span, or NULL. NAN if the row that a lag reads was dropped. */
+/* Returns an input's value in a row. open: the bridge that ends after the training span, or NULL. NAN if the row that a
+ * lag reads was dropped. */
 static double value_of(const struct fitter *f, size_t input, size_t row, const struct tft_bridge *open, struct fit *fit)
 {
     size_t from = row - f->schema->inputs[input].lag;
@@ -116,15 +117,15 @@ static double value_of(const struct fitter *f, size_t input, size_t row, const s
     return x <= -1 ? 0 : log1p(x);
 }
 
-/* First pass over the view's series: count, sum, extremes. */
-static void look(const struct fitter *f, size_t input, struct fit *fit)
+/* Runs the first pass over the view's series: count, sum, extremes. */
+static void measure_sum(const struct fitter *f, size_t input, struct fit *fit)
 {
     size_t low, high;
 
     training_rows(f->schema, f->table, f->view.series, &low, &high);
     const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
-        if (!counts(f, input, i))
+        if (!row_counts(f, input, i))
             continue;
         double x = value_of(f, input, i, open, fit);
         if (isnan(x))
@@ -138,15 +139,16 @@ static void look(const struct fitter *f, size_t input, struct fit *fit)
     }
 }
 
-/* Second pass: squared deviations from the mean, or, for quantiles, the values, appended to the n already there. */
-static void look_again(const struct fitter *f, size_t input, struct fit *fit, size_t *n)
+/* Runs the second pass: squared deviations from the mean or, for quantiles, the values, appended to the n already
+ * there. */
+static void measure_deviations(const struct fitter *f, size_t input, struct fit *fit, size_t *n)
 {
     size_t low, high;
 
     training_rows(f->schema, f->table, f->view.series, &low, &high);
     const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
-        if (!counts(f, input, i))
+        if (!row_counts(f, input, i))
             continue;
         double x = value_of(f, input, i, open, fit);
         if (isnan(x))
@@ -163,7 +165,7 @@ static int compare_values(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Linear between the two nearest. */
+/* Interpolates linearly between the two nearest values. */
 static double quantile_of(const double *sorted, size_t n, double quantile)
 {
     double at = quantile * (double)(n - 1);
@@ -207,7 +209,7 @@ static enum halay_status check_fit(const struct fitter *f, size_t input, const c
                       name);
 }
 
-/* One input, by the numbers of series first to last, all of which get the same scaler. */
+/* Fits one input on the series from first to last, all of which get the same scaler. */
 static enum halay_status fit_input(struct fitter *f, size_t input, size_t first, size_t last)
 {
     const struct tft_table *t = f->table;
@@ -217,7 +219,7 @@ static enum halay_status fit_input(struct fitter *f, size_t input, size_t first,
     for (size_t e = first; e < last; e++) {
         if (last - first > 1)
             tft_view_choose(&f->view, &t->series[e]);
-        look(f, input, &fit);
+        measure_sum(f, input, &fit);
     }
     enum halay_status status = check_fit(f, input, t->series[first].id, &fit);
     if (status)
@@ -226,7 +228,7 @@ static enum halay_status fit_input(struct fitter *f, size_t input, size_t first,
     for (size_t e = first; e < last; e++) {
         if (last - first > 1)
             tft_view_choose(&f->view, &t->series[e]);
-        look_again(f, input, &fit, &n);
+        measure_deviations(f, input, &fit, &n);
     }
     struct tft_scaler scaler = make_scaler(f, &f->schema->inputs[input], &fit, n);
     for (size_t e = first; e < last; e++)
@@ -234,7 +236,8 @@ static enum halay_status fit_input(struct fitter *f, size_t input, size_t first,
     return HALAY_OK;
 }
 
-/* Under `per: window` and `auto` an entity without a value has the scaler of all. */
+/* Returns nonzero if an entity's scaler is fitted alone. Under `per: window` and `auto` an entity without a value has
+ * the scaler of all. */
 static int is_fitted_alone(const struct fitter *f, size_t input)
 {
     const struct tft_input *x = &f->schema->inputs[input];
@@ -243,11 +246,11 @@ static int is_fitted_alone(const struct fitter *f, size_t input)
     if (x->scale == TFT_SCALE_NONE || x->per == TFT_PER_ALL)
         return 0;
     if (x->per != TFT_PER_ENTITY)
-        look(f, input, &fit);
+        measure_sum(f, input, &fit);
     return x->per == TFT_PER_ENTITY || fit.n;
 }
 
-/* What is fitted to each of the series [first, last) alone. */
+/* Fits the scalers of each of the series [first, last) alone. */
 static enum halay_status fit_series(struct fitter *f, size_t first, size_t last)
 {
     enum halay_status status = HALAY_OK;
@@ -261,7 +264,7 @@ static enum halay_status fit_series(struct fitter *f, size_t first, size_t last)
     return status;
 }
 
-/* The same of a slice, on a thread. */
+/* Does the same for a slice, on a thread. */
 static enum halay_status fit_slice(void *arg, size_t number)
 {
     const struct fitter *all = arg;
@@ -295,10 +298,10 @@ static enum halay_status fit_all(struct fitter *f)
         }
     if (status || (tft_table_slices(f->table) > 1 && !tft_slices_run(tft_table_slices(f->table), fit_slice, f)))
         return status;
-    return fit_series(f, 0, count); /* or says what is wrong */
+    return fit_series(f, 0, count); /* finds the first error again, and logs it */
 }
 
-/* Mean of the weights; 1 without them. */
+/* Computes the mean of the weights; 1 without them. */
 static enum halay_status fit_weight(struct fitter *f, double *mean)
 {
     struct fit fit = { 0 };
@@ -306,7 +309,7 @@ static enum halay_status fit_weight(struct fitter *f, double *mean)
     *mean = 1;
     for (size_t e = 0; f->schema->has_weight && e < f->table->series_count; e++) {
         tft_view_choose(&f->view, &f->table->series[e]);
-        look(f, f->schema->weight, &fit);
+        measure_sum(f, f->schema->weight, &fit);
     }
     if (!f->schema->has_weight || (fit.n && fit.sum > 0)) {
         *mean = fit.n ? fit.sum / (double)fit.n : 1;
@@ -322,7 +325,7 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Different names of a list, in order, as a JSON array. */
+/* Returns the distinct names of a list, in order, as a JSON array. */
 static json_t *make_names(const char **names, size_t count)
 {
     json_t *list = json_array();
@@ -336,7 +339,7 @@ static json_t *make_names(const char **names, size_t count)
     return list;
 }
 
-/* The names in a column's rows of the training span. */
+/* Returns the names in a column's rows of the training span. */
 static json_t *column_names(struct fitter *f, size_t input)
 {
     size_t columns = f->table->column_count, k = f->table->column_of[input], n = 0;
@@ -367,7 +370,7 @@ static json_t *column_names(struct fitter *f, size_t input)
     return list;
 }
 
-/* The names that a map gives to the ids that training has seen. */
+/* Returns the names that a map gives to the ids that training has seen. */
 static json_t *id_names(const struct fitter *f, size_t input)
 {
     const char **names = calloc(f->table->series_count + 1, sizeof *names);
@@ -405,7 +408,7 @@ static json_t *scaler_list(const struct fitter *f, size_t input)
     return list;
 }
 
-/* Fill the two objects; 0 if memory ran out. */
+/* Fills the two objects; returns 0 without memory. */
 static int describe_inputs(struct fitter *f, json_t *scalers, json_t *categories)
 {
     for (size_t i = 0; i < f->schema->input_count; i++) {
@@ -448,7 +451,7 @@ static int64_t first_moment(const struct tft_table *table)
     return origin;
 }
 
-/* Scratch for quantiles, if an input asks for them. */
+/* Allocates the scalers, and scratch for quantiles if an input needs them. */
 static enum halay_status allocate_scalers(struct fitter *f)
 {
     size_t rows = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The future: the files become a table of their own, by the same rules (resampling, duplicates, fills), and its known
+ * The future: the files become a separate table, by the same rules (resampling, duplicates, fills), and its known
  * columns are copied to the rows of the same moments. Gaps are filled once the rows before and after the end are one
  * series, as if the file had continued. Rows before the end are ignored. Without times, the first row is the first one
  * after the end.
@@ -19,7 +19,7 @@ struct future {
     size_t rows;
 };
 
-/* The series that goes with a name; NULL if there is none. */
+/* Returns the series with a name, or NULL. */
 static const struct tft_series *find_series(const struct future *f, const char *id)
 {
     size_t low = 0, high = f->table.series_count;
@@ -37,7 +37,7 @@ static const struct tft_series *find_series(const struct future *f, const char *
     return f->schema->id_kind == TFT_ID_HEADER ? f->table.series : NULL;
 }
 
-/* The number of the row of a moment, which is `step` steps after the end; -1: there is none. */
+/* Returns the number of the row of a moment, which is `step` steps after the end, or -1. */
 static int64_t row_of_moment(const struct future *f, const struct tft_series *from, int64_t moment, size_t step)
 {
     const struct tft_period *every = &f->schema->every;
@@ -48,8 +48,8 @@ static int64_t row_of_moment(const struct future *f, const struct tft_series *fr
     return row >= 0 && (size_t)row < from->rows && tft_period_add(every, from->start, row) == moment ? row : -1;
 }
 
-/* A value of column k; of a category, its number in the other table's dictionary. */
-static enum halay_status translate(const struct future *f, struct tft_table *to, size_t k, double *value)
+/* Converts a value of column k; of a category, to its number in the other table's dictionary. */
+static enum halay_status translate_value(const struct future *f, struct tft_table *to, size_t k, double *value)
 {
     size_t number;
 
@@ -81,7 +81,7 @@ static enum halay_status copy_known(const struct future *f, struct tft_table *to
         if (!tft_roles[f->schema->inputs[to->columns[k]].role].is_known_ahead)
             continue;
         double value = from->values[from_row * columns + k];
-        status = translate(f, to, k, &value);
+        status = translate_value(f, to, k, &value);
         s->values[row * columns + k] = value;
         s->measured[row * columns + k] = from->measured[from_row * columns + k];
     }
@@ -90,8 +90,8 @@ static enum halay_status copy_known(const struct future *f, struct tft_table *to
     return status;
 }
 
-/* Fill the file's gaps from what lies before and after, including gaps that begin before the end. */
-static enum halay_status fill(const struct future *f, const struct tft_table *t, struct tft_series *s)
+/* Fills the gaps of the future from the values before and after, including gaps that begin before the end. */
+static enum halay_status fill_gaps(const struct future *f, const struct tft_table *t, struct tft_series *s)
 {
     for (size_t k = 0; k < t->column_count; k++) {
         const struct tft_input *input = &f->schema->inputs[t->columns[k]];
@@ -123,10 +123,10 @@ static enum halay_status take_series(const struct future *f, struct tft_table *t
                     text, f->rows);
         status = HALAY_ERR_FORMAT;
     }
-    return status ? status : fill(f, to, s);
+    return status ? status : fill_gaps(f, to, s);
 }
 
-/* The moments from the first row of the future to the last, of all series. */
+/* Sets the moments from the first row of the future to the last, of all series. */
 static void set_ahead(const struct tft_table *table, size_t rows, struct tft_schema *schema)
 {
     schema->has_ahead = schema->time_kind != TFT_TIME_NONE && table->series_count;
@@ -144,7 +144,7 @@ static void set_ahead(const struct tft_table *table, size_t rows, struct tft_sch
 enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
                                   const struct tft_table_source *source, size_t rows, struct tft_table *table)
 {
-    struct tft_schema open = *schema; /* borrows what the caller's holds */
+    struct tft_schema open = *schema; /* borrows the members of the caller's */
     struct future f = { .log = log, .schema = &open, .name = tft_table_source_name(source), .rows = rows };
     size_t kept = 0;
 

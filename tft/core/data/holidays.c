@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The column of that name, or the one at `otherwise`; columns if there is none. */
+/* Returns the column of that name, or the one at `otherwise`; columns if it does not exist. */
 static size_t column_named(const struct tft_csv *csv, const char *name, size_t otherwise)
 {
     for (size_t i = 0; i < tft_csv_columns(csv); i++)
@@ -79,7 +79,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Different names, sorted in place; how many. */
+/* Sorts the names in place and removes duplicates; returns their number. */
 static int sort_names(const char **names, size_t count)
 {
     size_t n = 0;
@@ -120,7 +120,7 @@ enum halay_status tft_holidays_init(struct halay_log *log, const char *where, co
         int64_t time = 0;
         const char *name = json_string_value(value);
         const char **found = bsearch(&name, names, (size_t)h.names, sizeof *names, compare_names);
-        (void)tft_time_parse(day, "%Y-%m-%d", &time); /* it went well above */
+        (void)tft_time_parse(day, "%Y-%m-%d", &time); /* checked above */
         h.list[n++] = (struct tft_holiday){ .day = tft_time_day(time), .code = (int)(found - names) + 1 };
     }
     qsort(h.list, h.count, sizeof *h.list, compare_days);
@@ -152,7 +152,7 @@ int tft_holidays_code(const struct tft_holidays *holidays, int64_t time)
 int64_t tft_holidays_days(const struct tft_holidays *holidays, int64_t time, enum tft_holiday_days which, int64_t most)
 {
     int64_t day = tft_time_day(time), distance = most;
-    size_t low = 0, high = holidays->count; /* holidays before low lie before the day */
+    size_t low = 0, high = holidays->count; /* holidays before low are before the day */
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;

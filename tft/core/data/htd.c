@@ -65,8 +65,8 @@ static json_t *make_summary(const struct tft_table_summary *s)
     return object;
 }
 
-/* The scalers of entities that training has not seen: [shift, scale, ...] of the inputs of each; NULL: there are none.
- */
+/* Returns the scalers of entities that training has not seen: [shift, scale, ...] of the inputs of each; NULL without
+ * such entities. */
 static json_t *make_own(const struct tft_data *d)
 {
     const size_t inputs = d->schema.input_count;
@@ -119,7 +119,7 @@ enum halay_status tft_htd_write(struct halay_log *log, const char *path, const s
 
 /* ---- open ---- */
 
-/* One entity: [id, code, start, first row, rows]. */
+/* Reads one entity: [id, code, start, first row, rows]. */
 static enum halay_status take_entity(const json_t *list, struct tft_data *d)
 {
     json_int_t code, start, first, rows;
@@ -142,7 +142,7 @@ static enum halay_status take_entity(const json_t *list, struct tft_data *d)
     return d->rows > (size_t)1 << 44 ? tft_htd_bad(d->file, "is damaged: too many rows") : HALAY_OK;
 }
 
-/* Entities, contiguous, in order. */
+/* Reads the entities: contiguous, in order. */
 static enum halay_status read_entities(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
 {
     size_t count = json_array_size(list);
@@ -162,7 +162,7 @@ static enum halay_status read_entities(struct halay_log *log, const char *path, 
     return status;
 }
 
-/* Older files have none: there unseen entities are scaled as all are. */
+/* Reads the scalers of unseen entities. Older files do not have them: there unseen entities are scaled as all are. */
 static enum halay_status take_own(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
 {
     const size_t inputs = d->schema.input_count;
@@ -215,7 +215,7 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
     return HALAY_OK;
 }
 
-/* Bridges belong to the data's entities, in their order, and their rows do not overflow. */
+/* Returns nonzero if bridges belong to the data's entities, in their order, and their rows do not overflow. */
 static int bridges_are_sound(const struct tft_data *d)
 {
     const int64_t most = (int64_t)1 << 44;
@@ -229,7 +229,7 @@ static int bridges_are_sound(const struct tft_data *d)
     return 1;
 }
 
-/* Gaps lie inside the block, one after the other. */
+/* Returns nonzero if gaps are inside the block, one after the other. */
 static int gaps_are_sound(const struct tft_data *d)
 {
     uint64_t end = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sections of a file of prepared data: write them with their checksums, map them, look at a part before it is read.
+ * The sections of a file of prepared data: writes them with their checksums, maps them, checks a part before it is
+ * read.
  *
- * Everything in the file is checked before it is used: lengths against the file's (so that no access can lie beyond its
+ * Everything in the file is checked before it is used: lengths against the file's (so that no access can be beyond its
  * end), checksums of every part before it is read. Files are replaced by renaming, so that a mapped one does not shrink
  * under its reader.
  */
@@ -51,8 +52,8 @@ struct tft_htd {
     size_t bytes;
     const uint32_t *sums;           /* in the map: of each part */
     size_t first_sum[HTD_SECTIONS]; /* of each section's parts */
-    /* Owned: (parts) enum part_state. Any thread may set one, and two may check the same part; relaxed, since the part
-     * that it describes never changes. */
+    /* Owned: (parts) enum part_state. Any thread may set one, and two may check the same part; relaxed, since the
+     * described part never changes. */
     _Atomic uint8_t *states;
 };
 
@@ -68,7 +69,7 @@ static uint32_t checksum_of_part(const void *section, size_t bytes, size_t part)
     return (uint32_t)crc32(0, (const unsigned char *)section + part * PART, (uInt)(left < PART ? left : PART));
 }
 
-/* Of the section table and the checksums after it. */
+/* Returns the checksum of the section table and the checksums after it. */
 static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
 {
     uLong crc = crc32(0, (const unsigned char *)h->table, sizeof h->table);
@@ -78,7 +79,7 @@ static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
 
 /* ---- write ---- */
 
-/* The checksums of all parts; NULL without memory. Freed by the caller. */
+/* Returns the checksums of all parts, to be freed; NULL without memory. */
 static uint32_t *make_sums(const void *const data[HTD_SECTIONS], size_t bytes[HTD_SECTIONS], struct tft_spill *spill)
 {
     size_t n = 0;
@@ -96,7 +97,7 @@ static uint32_t *make_sums(const void *const data[HTD_SECTIONS], size_t bytes[HT
     return sums;
 }
 
-/* Lay the sections out one after the other. */
+/* Places the sections one after the other. */
 static void plan_sections(const uint32_t *sums, const size_t bytes[HTD_SECTIONS], struct header *h)
 {
     size_t at = halay_round_up(sizeof *h, ALIGNMENT);
@@ -114,7 +115,7 @@ static void plan_sections(const uint32_t *sums, const size_t bytes[HTD_SECTIONS]
     h->table_crc = checksum_of_table(h, sums);
 }
 
-/* Errors of the stream are found by its commit. */
+/* Writes the sections; errors of the stream are found by its commit. */
 static void write_sections(FILE *file, const struct header *h, const void *const data[HTD_SECTIONS],
                            struct tft_spill *spill)
 {
@@ -159,7 +160,7 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
 
 /* ---- map ---- */
 
-static enum halay_status bad(struct halay_log *log, const char *path, const char *what)
+static enum halay_status report_bad(struct halay_log *log, const char *path, const char *what)
 {
     return halay_fail(log, HALAY_ERR_FORMAT, "'%s' %s", path, what);
 }
@@ -168,9 +169,9 @@ static enum halay_status check_header(struct halay_log *log, const char *path, c
                                       size_t file_bytes)
 {
     if (memcmp(h->magic, magic, sizeof magic))
-        return bad(log, path, "is not a file of prepared data (halay-tft prepare makes them)");
+        return report_bad(log, path, "is not a file of prepared data (halay-tft prepare makes them)");
     if (h->endian != ENDIAN)
-        return bad(log, path, "was prepared on a machine of another byte order; prepare it here again");
+        return report_bad(log, path, "was prepared on a machine of another byte order; prepare it here again");
     if (h->version != FORMAT_VERSION)
         return halay_fail(log, HALAY_ERR_VERSION,
                           "'%s' has version %u of the format, this program reads %d; prepare it again", path,
@@ -179,11 +180,11 @@ static enum halay_status check_header(struct halay_log *log, const char *path, c
         return halay_fail(log, HALAY_ERR_FORMAT, "'%s' is truncated: %zu bytes of %llu", path, file_bytes,
                           (unsigned long long)h->file_bytes);
     if (h->file_bytes != file_bytes || h->sections != HTD_SECTIONS)
-        return bad(log, path, "is damaged: its section table does not add up");
+        return report_bad(log, path, "is damaged: its section table does not add up");
     for (uint32_t k = 0; k < HTD_SECTIONS; k++) {
         const struct section *s = &h->table[k];
         if (s->kind != k + 1 || s->offset % ALIGNMENT || s->offset > file_bytes || s->bytes > file_bytes - s->offset)
-            return bad(log, path, "is damaged: a section lies outside the file");
+            return report_bad(log, path, "is damaged: a section is outside the file");
     }
     return HALAY_OK;
 }
@@ -193,7 +194,7 @@ static const void *section_of(const struct tft_htd *f, int section)
     return (const char *)f->map + f->map->table[section].offset;
 }
 
-/* Find the checksums and check their own. */
+/* Finds the checksums and checks theirs. */
 static enum halay_status take_sums(struct tft_htd *f)
 {
     const struct section *table = f->map->table;
@@ -205,7 +206,7 @@ static enum halay_status take_sums(struct tft_htd *f)
     }
     f->sums = section_of(f, HTD_SUMS);
     if (table[HTD_SUMS].bytes != n * sizeof *f->sums || checksum_of_table(f->map, f->sums) != f->map->table_crc)
-        return bad(f->log, f->path, "is damaged: its section table does not add up");
+        return report_bad(f->log, f->path, "is damaged: its section table does not add up");
     f->states = calloc(n + 1, sizeof *f->states);
     if (!f->states)
         return halay_no_memory(f->log, "to open '%s'", f->path);
@@ -252,7 +253,7 @@ static enum halay_status map_file(struct tft_htd *f)
         goto err_close;
     }
     if (!S_ISREG(st.st_mode) || (size_t)st.st_size < sizeof *f->map) {
-        status = bad(f->log, f->path, "is not a file of prepared data, or is truncated");
+        status = report_bad(f->log, f->path, "is not a file of prepared data, or is truncated");
         goto err_close;
     }
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
@@ -313,5 +314,5 @@ const void *tft_htd_section(const struct tft_htd *f, int section, size_t *bytes)
 
 enum halay_status tft_htd_bad(const struct tft_htd *f, const char *what)
 {
-    return bad(f->log, f->path, what);
+    return report_bad(f->log, f->path, what);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inflate: blocks circulate between the thread, which fills them, and the reader, which empties them. Whoever waits is
- * woken when half of them are ready, so that on a busy machine the two do not wait for the scheduler at each block.
+ * Inflate: blocks circulate between the thread, which fills them, and the reader, which empties them. The waiting side
+ * wakes when half of them are ready, so that on a busy machine the two do not wait for the scheduler at each block.
  *
  * A compressed file is one gzip member or several (RFC 1952 2.2), with zeros after the last, as tapes and some tools
  * pad them. zlib's own reader of files takes anything else after a member as the end, so that a damaged second member
- * would be lost silently; here it is an error. The reader reads the first block; if that is all, there is no thread.
- * From its start until it sets `ended`, only the thread touches the file. Cleanup: the object is zeroed first and close
- * accepts it half-built.
+ * would be lost silently; here it is an error. The reader reads the first block; a thread is started only if the file
+ * continues. From its start until it sets `ended`, only the thread touches the file. Cleanup: the object is zeroed
+ * first and close accepts it partly initialised.
  */
 #include "base/memory.h"
 #include "tft/core/data/csv.h"
@@ -25,13 +25,13 @@ enum { BLOCKS = 8, ENOUGH = 4 };
 struct tft_inflate {
     struct halay_log *log; /* borrowed */
     const char *path;      /* borrowed until close */
-    FILE *file;            /* owned; the thread's while there is one that has not ended, as the next six */
+    FILE *file;            /* owned; the thread's while it runs, like the next six */
     unsigned char *input;  /* owned; a block as it is in the file */
     z_stream stream;       /* next_in, avail_in: input not yet taken, also of a file that is not compressed */
     int compressed;        /* stream is initialised */
     int in_member;         /* a member has begun and not ended */
     int members;           /* that ended */
-    const char *fault;     /* NULL, or what is wrong with the file; "": errno says it */
+    const char *fault;     /* NULL, or what is wrong with the file; "": see errno */
     struct tft_thread *thread;
     int begun;  /* the first block was read; reader only, as the next */
     int joined; /* the end was reached and checked */
@@ -40,15 +40,15 @@ struct tft_inflate {
     char *blocks[BLOCKS];   /* owned; block (taken + i) mod BLOCKS is full for i < full */
     size_t lengths[BLOCKS]; /* of the full ones */
     size_t taken, full;     /* guarded by lock, as the next two */
-    int ended;              /* the thread will fill no more */
-    int leaving;            /* and the reader wants no more */
+    int ended;              /* the thread does not fill any more blocks */
+    int leaving;            /* the reader does not want any more blocks */
     size_t got;             /* by the last read_block; written before `ended`, as the next */
     int error;              /* errno of that fault */
 };
 
 /* ---- the file ---- */
 
-/* Make input available, unless the file has ended or cannot be read. */
+/* Makes input available, unless the file has ended or cannot be read. */
 static int have_input(struct tft_inflate *f)
 {
     if (f->stream.avail_in)
@@ -62,7 +62,7 @@ static int have_input(struct tft_inflate *f)
     return f->stream.avail_in > 0;
 }
 
-/* Part of what is between members: zeros, or the beginning of another member. */
+/* Reads part of the bytes between members: zeros, or the beginning of another member. */
 static void step_between(struct tft_inflate *f)
 {
     while (f->members && f->stream.avail_in && !*f->stream.next_in) {
@@ -89,7 +89,7 @@ static void step_inside(struct tft_inflate *f)
     }
 }
 
-/* Fill a block; fewer bytes mean the end, or a fault. */
+/* Fills a block; fewer bytes mean the end, or a fault. */
 static void read_block(struct tft_inflate *f, char *to)
 {
     f->stream.next_out = (unsigned char *)to;
@@ -111,7 +111,7 @@ static void read_block(struct tft_inflate *f, char *to)
     f->got = TFT_INFLATE_BLOCK - f->stream.avail_out;
 }
 
-/* After the last byte: was the file whole? */
+/* Fails if the file was not whole, after its last byte. */
 static enum halay_status look_at_end(const struct tft_inflate *f)
 {
     if (f->fault && !*f->fault)
@@ -125,7 +125,7 @@ static enum halay_status look_at_end(const struct tft_inflate *f)
 
 /* ---- the thread ---- */
 
-/* Wait for an empty block; NULL: the reader wants no more. */
+/* Waits for an empty block; NULL: the reader does not want any more. */
 static char *wait_for_room(struct tft_inflate *f)
 {
     pthread_mutex_lock(&f->lock);
@@ -204,7 +204,8 @@ enum halay_status tft_inflate_read(struct tft_inflate *f, char *to, size_t *got)
     return f->joined ? look_at_end(f) : HALAY_OK;
 }
 
-/* The first bytes tell whether it is compressed. If only its name says so, its beginning is damaged. */
+/* Finds out from the first bytes whether the file is compressed. If only its name suggests so, its beginning is
+ * damaged. */
 static enum halay_status look_at_start(struct tft_inflate *f)
 {
     size_t length = strlen(f->path);
@@ -215,7 +216,7 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     f->compressed = f->stream.avail_in > 1 && f->input[0] == 0x1f && f->input[1] == 0x8b;
     if (named && !f->compressed)
         return halay_fail(f->log, HALAY_ERR_FORMAT,
-                          "file '%s' is not gzip-compressed, as its name says, or is truncated", f->path);
+                          "file '%s' is not gzip-compressed although its name ends in .gz, or is truncated", f->path);
     if (f->compressed && inflateInit2(&f->stream, 16 + MAX_WBITS) != Z_OK) { /* 16: a gzip header */
         f->compressed = 0;
         return halay_no_memory(f->log, "to read '%s'", f->path);
@@ -223,7 +224,7 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     return HALAY_OK;
 }
 
-/* A text of some bytes, or (NULL) the file of that path. */
+/* Opens a text of some bytes, or (NULL) the file of that path. */
 static enum halay_status open_source(struct halay_log *log, const char *path, const char *text, size_t bytes,
                                      struct tft_inflate **inflate)
 {

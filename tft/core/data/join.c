@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Join. Each array of the joined data is those of the parts one after the other; only what counts rows or entities is
- * shifted. Cleanup: zeroed first, end accepts half-built.
+ * Join. Each array of the joined data is those of the parts one after the other; only numbers of rows and entities are
+ * shifted. Cleanup: zeroed first, end accepts a partly initialised object.
  */
 #include "base/memory.h"
 #include "tft/core/data/data.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of array k of a part; they fitted when it was made. */
+/* Returns the bytes of array k of a part; they fitted when it was made. */
 static size_t bytes_of(const struct tft_data *part, int k)
 {
     size_t bytes[TFT_ARRAY_COUNT] = { 0 };
@@ -57,7 +57,7 @@ static enum halay_status copy_entities(const struct tft_data *part, size_t entit
     return HALAY_OK;
 }
 
-/* What counts rows or entities, in the part's copy of an array. */
+/* Shifts the numbers of rows and entities in the part's copy of an array. */
 static void shift(int array, void *copy, const struct tft_data *part, size_t entity, size_t row)
 {
     struct tft_gap *gaps = copy;

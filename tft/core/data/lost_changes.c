@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lost changes: a change is lost if the distance from one float to the next, at its place, is more than a sixteenth of
- * it. Not counted are changes of the size of a double's own rounding; nor are those lost that are not small beside the
- * value (a decay towards zero), which no unit would keep.
+ * it. Changes of the size of a double's own rounding are not counted; changes that are large relative to the value (a
+ * decay towards zero), which no unit would keep, do not count as lost.
  */
 #include "tft/core/data/encoding.h"
 #include <math.h>

@@ -2,9 +2,9 @@
  *
  * Own scalers: mean and deviation of an unseen entity's measured values, in double.
  *
- * A window is scaled by its own past in the end (tft/core/run/batches.h), so the scaler decides only what a flat
- * past's spread is at least, and what is rounded away. By the scaler of all entities both would be of another size than
- * the series. Lags go by their input's scaler.
+ * A window is finally scaled by its own past (tft/core/run/batches.h), so the scaler decides only the minimum spread of
+ * a flat past, and the rounding. With the scaler of all entities both would differ in size from the series. Lags use
+ * their input's scaler.
  */
 #include "tft/core/data/encoding_impl.h"
 #include <math.h>
@@ -22,7 +22,7 @@ int tft_own_scalers_apply(const struct tft_schema *schema)
     return 0;
 }
 
-/* The value of a plain input in a row; NAN: it was not measured. */
+/* Returns the value of a plain input in a row; NAN: it was not measured. */
 static double value_at(const struct tft_view *view, size_t input, size_t row)
 {
     const struct tft_input *x = &view->schema->inputs[input];
@@ -56,7 +56,7 @@ static struct tft_scaler fit(const struct tft_view *view, size_t input, size_t f
         squares += isfinite(x) ? x * x : 0;
     }
     const double spread = sqrt(squares / (double)n), size = sizes / (double)n;
-    /* A constant has the size of what it is; of zeros only the others' is known. */
+    /* A constant has the size of its value; for zeros only the size of the other entities is known. */
     if (spread > 1e-9 * size)
         s.scale = spread;
     else if (size > 0)

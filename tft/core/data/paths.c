@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths. Cleanup: a zero-initialised object that fini accepts half-built.
+ * Paths. Cleanup: a zero-initialised object that fini accepts partly initialised.
  */
 #include "tft/core/data/paths.h"
 #include "base/memory.h"

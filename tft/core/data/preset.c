@@ -104,7 +104,7 @@ static int csv_has(const struct tft_csv *csv, const char *name)
     return 0;
 }
 
-/* The error of a column that is missing says how to name another one. */
+/* Finds a column; the error for a missing one explains how to name another one. */
 static enum halay_status find_column(const struct tft_preset_scan *s, struct tft_csv *csv, const char *name,
                                      size_t *column)
 {
@@ -119,7 +119,7 @@ static enum halay_status find_column(const struct tft_preset_scan *s, struct tft
     return HALAY_ERR_FORMAT;
 }
 
-/* The name of a target's column; NULL: none has one. */
+/* Returns the name of a target's column, or NULL. */
 static const char *value_name(const struct tft_preset_scan *s)
 {
     const char *value = s->y, *name;
@@ -133,7 +133,7 @@ static const char *value_name(const struct tft_preset_scan *s)
     return value;
 }
 
-/* Its number, which shows how numbers are written; the number of columns if it is none. */
+/* Returns its number, which shows how numbers are written; the number of columns if the files do not have it. */
 static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv *csv)
 {
     const char *value = value_name(s);
@@ -144,7 +144,7 @@ static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv
     return i;
 }
 
-/* Open a file. The first one's header says by what columns are separated, unless the schema does. */
+/* Opens a file. The first one's header determines the separator of columns, unless the schema does. */
 static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, const struct tft_text *text,
                                   struct tft_csv **csv)
 {
@@ -169,7 +169,8 @@ static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, c
     }
 }
 
-/* Could the commas of a number separate thousands, as in 12,500 and 1,234,567? Then it is not known what they are. */
+/* Returns nonzero if the commas of a number could separate thousands, as in 12,500 and 1,234,567: then their meaning is
+ * unknown. */
 static int may_be_thousands(const char *text)
 {
     static const char digits[] = "0123456789";
@@ -185,7 +186,7 @@ static int may_be_thousands(const char *text)
     return is_one && !text[strspn(text, " ")];
 }
 
-/* Where commas do not separate columns numbers may have them in place of points. */
+/* Notes the marks of a number. Where commas do not separate columns, numbers may have them instead of points. */
 static void look_at_number(struct tft_preset_scan *s, const char *text)
 {
     const int has_comma = strchr(text, ',') != NULL;
@@ -204,7 +205,7 @@ static double read_value(const char *text)
     return tft_number_parse(text, '.', &value) || tft_number_parse(text, ',', &value) ? value : (double)NAN;
 }
 
-/* Where each comma could be either, the table is not read a thousand times too small. */
+/* Fails if each comma could be either, so that the table is not read a thousand times too small. */
 static enum halay_status judge_commas(const struct tft_preset_scan *s)
 {
     if (s->marks != TFT_MARK_COMMA || json_object_get(s->given, "csv"))
@@ -217,7 +218,7 @@ static enum halay_status judge_commas(const struct tft_preset_scan *s)
     return HALAY_ERR_FORMAT;
 }
 
-/* The column of ids. Files that have all the others, but not that one, are of one series. */
+/* Finds the column of ids. Files that have all the other columns, but not that one, are of one series. */
 static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv, size_t *id)
 {
     const int has_id = csv_has(csv, s->id);
@@ -277,7 +278,7 @@ static enum halay_status scan_time(struct tft_preset_scan *s, const struct tft_f
     return add_moment(s, id, s->zone && f->times_are_utc ? time + tft_zone_offset(s->zone, time) : time, (double)NAN);
 }
 
-/* The column of a frame's target, if it is one of numbers; the number of columns if it is not. */
+/* Returns the column of a frame's target if it has numbers, otherwise the number of columns. */
 static size_t value_in(const struct tft_preset_scan *s, const struct tft_frame *f)
 {
     const char *name = value_name(s);
@@ -314,7 +315,7 @@ static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_
 
 /* ---- whole numbers ---- */
 
-/* Whole numbers that look like dates are read as such. */
+/* Reads whole numbers that look like dates as dates. */
 static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
 {
     char text[24];
@@ -336,7 +337,7 @@ static enum halay_status read_as(struct tft_preset_scan *s, const char *format)
     return HALAY_OK;
 }
 
-/* Rows and splits are read in at most 12 digits (tft_time_parse_integer). */
+/* Checks the number of digits: rows and splits are read in at most 12 (tft_time_parse_integer). */
 static enum halay_status check_counts(const struct tft_preset_scan *s)
 {
     const int64_t end = 1000000000000, wrong = s->last >= end ? s->last : s->first;
@@ -348,7 +349,7 @@ static enum halay_status check_counts(const struct tft_preset_scan *s)
     return HALAY_ERR_FORMAT;
 }
 
-/* What may be counts or times, and is read as counts. */
+/* Warns of numbers that may be counts or times, and are read as counts. */
 static void warn_of_counts(const struct tft_preset_scan *s)
 {
     enum { SHEET_2000 = 36526, SHEET_2050 = 54789 }; /* days of spreadsheets, from 1899-12-30 on */
@@ -453,7 +454,7 @@ static enum halay_status read_time(const struct tft_where *w, struct tft_preset_
     enum halay_status status = tft_section_read(w, s->given, "time", 0, time_members, s);
 
     if (!status && s->format && (s->integer_is_given || !tft_time_format_is_valid(s->format)))
-        return tft_where_wrong(&inside, "format", "made as docs/reference/schema.md says, without 'integer'");
+        return tft_where_wrong(&inside, "format", "a format of docs/reference/schema.md, without 'integer'");
     return status;
 }
 
@@ -499,7 +500,7 @@ static enum halay_status read_given(struct tft_preset_scan *s)
 }
 
 /* Reads all tables, the text's or the frame's. */
-static enum halay_status scan(struct tft_preset_scan *s, const struct tft_table_source *tables)
+static enum halay_status scan_tables(struct tft_preset_scan *s, const struct tft_table_source *tables)
 {
     struct tft_paths *files = &s->files;
     enum halay_status status = HALAY_OK;
@@ -518,12 +519,12 @@ static enum halay_status scan(struct tft_preset_scan *s, const struct tft_table_
     return HALAY_ERR_FORMAT;
 }
 
-static enum halay_status complete(struct tft_preset_scan *s, const struct tft_table_source *tables,
-                                  const struct tft_preset *preset, struct tft_schema *schema)
+static enum halay_status complete_schema(struct tft_preset_scan *s, const struct tft_table_source *tables,
+                                         const struct tft_preset *preset, struct tft_schema *schema)
 {
     enum halay_status status;
 
-    if ((status = take_zone(s, preset->zone)) || (status = scan(s, tables)) || (status = judge_numbers(s)) ||
+    if ((status = take_zone(s, preset->zone)) || (status = scan_tables(s, tables)) || (status = judge_numbers(s)) ||
         (status = tft_preset_find_step(s)))
         return status;
     return tft_preset_make_schema(s, preset, schema);
@@ -555,7 +556,8 @@ enum halay_status tft_preset_read(struct halay_log *log, const struct tft_schema
     if (!status && document && is_preset)
         status = read_given(&s);
     if (!status)
-        status = is_preset ? complete(&s, tables, preset, schema) : tft_schema_init(log, s.where, document, schema);
+        status =
+            is_preset ? complete_schema(&s, tables, preset, schema) : tft_schema_init(log, s.where, document, schema);
     scan_fini(&s);
     json_decref(document);
     *found = is_preset;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preset: the schema of tables whose columns need no explanation, worked out from the files.
+ * Preset: the schema of tables whose columns need no explanation, derived from the files.
  *
  * "long": columns unique_id, ds (a time as ISO 8601, or a whole number) and y, as other forecasting programs read them;
- * other columns are left alone. The step from row to row, and so which calendar inputs are useful, is found in the
- * files; the last tenth of the rows is for validation. A schema with the key `preset` says what differs: other
- * names of columns, more inputs, a window.
+ * other columns are ignored. The step from row to row, and so which calendar inputs are useful, is found in the files;
+ * the last tenth of the rows is for validation. A schema with the key `preset` overrides parts of it: names of columns,
+ * more inputs, a window.
  */
 #ifndef HALAY_TFT_PRESET_H
 #define HALAY_TFT_PRESET_H
@@ -19,13 +19,13 @@ struct tft_preset {
     int has_test;     /* rows are held back for a test */
 };
 
-/* A schema: the file `path`, or `text`; or neither, which is the preset without a word. */
+/* A schema: the file `path`, or `text`; or neither, which is the default preset. */
 struct tft_schema_source {
     const char *path, *text;
 };
 
-/* Read a schema, and complete it from the tables if it asks for a preset. Nothing is held on error. found:
- * whether a preset was at work. */
+/* Reads a schema, and completes it from the tables if it requests a preset. Nothing is held on error. found: nonzero if
+ * a preset was used. */
 enum halay_status tft_preset_read(struct halay_log *log, const struct tft_schema_source *given,
                                   const struct tft_table_source *tables, const struct tft_preset *preset,
                                   struct tft_schema *schema, int *found);

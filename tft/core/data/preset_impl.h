@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a preset finds in the tables, for the two files that make it.
+ * Properties that a preset finds in the tables, for the files that make it.
  */
 #ifndef HALAY_TFT_PRESET_IMPL_H
 #define HALAY_TFT_PRESET_IMPL_H
@@ -33,18 +33,18 @@ struct tft_kept {
 
 struct tft_preset_scan {
     struct halay_log *log;
-    const json_t *given;          /* borrowed: the schema that says what differs; NULL: none */
+    const json_t *given;          /* borrowed: the schema with the differences; NULL: none */
     int preset;                   /* 0: long */
     char where[TFT_SCHEMA_WHERE]; /* what it is, for messages */
     const char *id, *ds, *y;      /* columns; borrowed from it. y: NULL: it has targets */
-    const char *id_constant;      /* borrowed: all rows are of this series; NULL: a column says */
+    const char *id_constant;      /* borrowed: all rows are of this series; NULL: a column has the ids */
     int id_is_given;              /* by the schema */
     struct tft_dictionary ids;
     struct tft_moment *moments; /* owned */
     size_t count, size;
     struct tft_kept kept;      /* of whole numbers as times without a season */
     char separator;            /* of the files' columns; 0: not known yet */
-    int marks;                 /* where that is no comma: what the values have, of TFT_MARK_* */
+    int marks;                 /* where columns are separated otherwise: the values' marks, of TFT_MARK_* */
     char doubtful[32];         /* the first value whose comma may be decimal or not */
     int counts;                /* ds is a whole number */
     const char *format;        /* of ds; borrowed; NULL: ISO 8601 */
@@ -63,23 +63,23 @@ struct tft_preset_scan {
     int64_t first, last;
     struct tft_period every;
     char every_text[32];
-    int resamples; /* rows have a day of their own in each month, which the first of it stands for */
+    int resamples; /* rows have a day of their own in each month, which its first day represents */
 };
 
-/* Where its schema is wrong. */
+/* Returns the place for errors in its schema. */
 struct tft_where tft_preset_where(const struct tft_preset_scan *s);
 
 enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s);
-/* Find the step from row to row, unless the schema says it. */
+/* Finds the step from row to row, unless the schema has it. */
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s);
-/* Keep a value. Returns 0 if there is no memory for it. */
+/* Keeps a value. Returns 0 without memory. */
 int tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value);
-/* The seasons that the kept values have in training, ascending, the shortest first; *count 0: none. */
+/* Finds the seasons of the kept values in training, ascending; *count 0: not found. */
 enum halay_status tft_preset_find_seasons(struct tft_preset_scan *s, const struct tft_schema *probe,
                                           size_t seasons[TFT_PERIOD_SEASONS], size_t *count);
-/* The moment at which training ends for a series whose last row is of the moment `last`. */
+/* Returns the moment at which training ends for a series whose last row is at the moment `last`. */
 int64_t tft_preset_training_end(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t last);
-/* Make the schema of what was found. */
+/* Makes the schema from the scan. */
 enum halay_status tft_preset_make_schema(struct tft_preset_scan *s, const struct tft_preset *preset,
                                          struct tft_schema *schema);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preset: makes the document that a user would have written, from what the rows say and what the given schema says.
+ * Preset: makes the document that a user would have written, from the rows and the given schema.
  */
 #include "base/memory.h"
 #include "tft/core/data/preset_impl.h"
 #include <stdio.h>
 #include <string.h>
 
-/* How long series are, at the least, of which each has parameters of its own. */
+/* Minimum length of series of which each has parameters of its own. */
 enum { HORIZONS_OF_ID = 20 };
-/* Of how many series, at the least, the size is an input: among few it names moments that do not come again. */
+/* Minimum number of series for which the size is an input: among few it identifies moments that do not recur. */
 enum { SERIES_OF_SIZE = 100 };
 
-/* What the window and the calendar are for steps of some length. */
+/* Window and calendar for steps of some length. */
 struct habit {
     size_t encoder, horizon;
     const char *calendar[5]; /* inputs, ended by NULL */
@@ -41,7 +41,7 @@ static struct habit habit_of(const struct tft_preset_scan *s)
     return (struct habit){ 7 * day, day, { "hour", "day_of_week", "month" } };
 }
 
-/* What the preset says of an input of the given schema that comes from a column, where that says nothing. */
+/* Completes an input of the given schema that is read from a column with the preset's defaults. */
 static json_t *complete_input(const json_t *given)
 {
     json_t *input = json_copy((json_t *)given);
@@ -64,8 +64,8 @@ static json_t *complete_input(const json_t *given)
     return input;
 }
 
-/* Add an input of the preset's own, which becomes the inputs'. Where its name is that of a column or of the id, it gets
- * another one; where it is that of another input that the given schema makes, that replaces it. */
+/* Adds an input of the preset's own, which takes the reference. If its name is that of a column or of the id, it is
+ * renamed; an input of that name that the given schema makes replaces it. */
 static enum halay_status add_own(const struct tft_preset_scan *s, const char *name, json_t *own, json_t *inputs)
 {
     const json_t *other = json_object_get(inputs, name);
@@ -91,8 +91,8 @@ static enum halay_status add_own(const struct tft_preset_scan *s, const char *na
     return HALAY_OK;
 }
 
-/* Does training, which ends at `end`, hold two whole cycles of a calendar input? Below that, its values name moments
- * that do not come again, and those after training are new. */
+/* Returns nonzero if training, which ends at `end`, covers two whole cycles of a calendar input. Below that, its values
+ * identify moments that do not recur, and those after training are new. */
 static int has_two_cycles(const struct tft_preset_scan *s, const char *calendar, int64_t end)
 {
     static const struct {
@@ -102,7 +102,7 @@ static int has_two_cycles(const struct tft_preset_scan *s, const char *calendar,
                    { "hour", { .kind = TFT_PERIOD_SECONDS, .count = 2 * TFT_DAY } },
                    { "day_of_week", { .kind = TFT_PERIOD_SECONDS, .count = 2 * TFT_WEEK } },
                    { "day_of_month", { .kind = TFT_PERIOD_MONTHS, .count = 2 } } };
-    struct tft_period both = { .kind = TFT_PERIOD_MONTHS, .count = 24 }; /* of what comes again each year */
+    struct tft_period both = { .kind = TFT_PERIOD_MONTHS, .count = 24 }; /* for annual cycles */
 
     if (s->every.kind == TFT_PERIOD_BUSINESS_DAYS && s->every.count % 5 == 0 && !strcmp(calendar, "day_of_week"))
         return 0; /* always the same */
@@ -112,7 +112,7 @@ static int has_two_cycles(const struct tft_preset_scan *s, const char *calendar,
     return tft_period_add(&both, s->first, 1) <= end;
 }
 
-/* Waves of a season; of several, each has a name of its own. */
+/* Adds waves of a season; each of several has a name of its own. */
 static enum halay_status add_wave(const struct tft_preset_scan *s, size_t season, int is_only, json_t *inputs)
 {
     char name[40] = "season";
@@ -128,8 +128,8 @@ static enum halay_status add_wave(const struct tft_preset_scan *s, size_t season
                    inputs);
 }
 
-/* Waves of the seasons of which training holds two; without one, and where nothing else is known ahead, a wave as long
- * as a step, which is a constant: the decoder must read something. */
+/* Adds waves of the seasons of which training covers two; if nothing else is known ahead, a wave as long as a step,
+ * which is a constant: the decoder must read something. */
 static enum halay_status add_waves(const struct tft_preset_scan *s, const struct tft_schema *probe, int64_t end,
                                    json_t *inputs)
 {
@@ -159,7 +159,7 @@ int64_t tft_preset_training_end(const struct tft_preset_scan *s, const struct tf
     return tft_period_add(&s->every, last, 1 - (int64_t)probe->split_left[TFT_TRAIN]);
 }
 
-/* The id, unless the schema has an input of it, and the calendar's. */
+/* Adds the id, unless the schema has an input of it, and the calendar. */
 static enum halay_status add_all_own(const struct tft_preset_scan *s, const struct habit *habit,
                                      const struct tft_schema *probe, int has_id, json_t *inputs)
 {
@@ -183,7 +183,7 @@ static enum halay_status add_all_own(const struct tft_preset_scan *s, const stru
     return status || count ? status : add_waves(s, probe, end, inputs);
 }
 
-/* Targets, the other inputs that were given, the id unless there is one (has_id) or none should be, the calendar. */
+/* Makes the inputs: targets, the other given inputs, the id unless it is given (has_id) or unwanted, the calendar. */
 static enum halay_status make_inputs(const struct tft_preset_scan *s, const struct habit *habit,
                                      const struct tft_schema *probe, int has_id, json_t **made)
 {
@@ -214,7 +214,7 @@ static enum halay_status make_inputs(const struct tft_preset_scan *s, const stru
     return status;
 }
 
-/* "< 2017-08-01 00:00:00": the moment n steps after the first. */
+/* Makes "< 2017-08-01 00:00:00": the moment n steps after the first. */
 static json_t *make_bound(const struct tft_preset_scan *s, const char *relation, int64_t n)
 {
     int64_t moment = tft_period_add(&s->every, s->first, n);
@@ -235,7 +235,7 @@ struct lengths {
     int64_t first_end, last_end; /* moments of last rows */
 };
 
-/* The end of the series of moments that begins at `first`, and its length in steps. */
+/* Returns the end of the series of moments that begins at `first`, and its length in steps. */
 static size_t end_of_series(const struct tft_preset_scan *s, size_t first, size_t *rows)
 {
     size_t last = first;
@@ -246,7 +246,7 @@ static size_t end_of_series(const struct tft_preset_scan *s, size_t first, size_
     return last;
 }
 
-/* parts: how many horizons are held back at least. */
+/* Measures the series. parts: the minimum number of horizons that are held back. */
 static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horizon, size_t parts)
 {
     const size_t held = (parts + 1) * horizon;
@@ -267,9 +267,9 @@ static struct lengths find_lengths(const struct tft_preset_scan *s, size_t horiz
     return l;
 }
 
-/* The most steps of the past, up to `most`, that half of the series with more than `held` rows have before these; at
- * least one. Of a past much shorter than the encoder a model learns little: what it says of a series' level and spread
- * is noise. 0: no memory. */
+/* Returns the largest number of past steps, up to `most`, that half of the series with more than `held` rows have
+ * before these; at least one. From a past much shorter than the encoder a model learns little: its estimate of a
+ * series' level and spread is noise. 0: out of memory. */
 static size_t find_common_past(const struct tft_preset_scan *s, size_t held, size_t most)
 {
     size_t *pasts = calloc(most + 1, sizeof *pasts), count = 0, shorter = 0, least = 1;
@@ -289,20 +289,21 @@ static size_t find_common_past(const struct tft_preset_scan *s, size_t held, siz
     return least;
 }
 
-/* Do moments cut the series badly: do they end at different times, or is one mostly in the rows that are held back? */
+/* Returns nonzero if moments split the series badly: they end at different times, or one is mostly in the rows that are
+ * held back. */
 static int is_ragged(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon, int64_t held)
 {
     return (int64_t)l->least < 2 * held || tft_period_between(&s->every, l->first_end, l->last_end) > (int64_t)horizon;
 }
 
-/* Is there enough of a series to learn what is its own? Of short ones a model learns the rows by heart: the loss in
- * validation rises after a few passes. */
+/* Returns nonzero if a series is long enough to learn parameters of its own. Of short ones a model memorizes the rows:
+ * the loss in validation rises after a few passes. */
 static int learns_id(const struct lengths *l, size_t horizon)
 {
     return l->sum >= HORIZONS_OF_ID * horizon * l->count;
 }
 
-/* The column of the only target, which its window scales; NULL: there is none such. */
+/* Returns the column of the only target, if its window scales it, or NULL. */
 static const char *scaled_target(const json_t *inputs)
 {
     const char *name, *column = NULL;
@@ -320,8 +321,8 @@ static const char *scaled_target(const json_t *inputs)
     return column;
 }
 
-/* A window's scale takes away how large a series is among all, and how much it changes for its size. Where series have
- * no parameters of their own, add the target's past on a scale of all. */
+/* Adds the target's past on a scale of all series where they have no parameters of their own: a window's scale removes
+ * how large a series is among all, and how much it changes for its size. */
 static enum halay_status add_size(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
                                   json_t *inputs)
 {
@@ -339,7 +340,7 @@ static json_t *last_horizons(size_t n)
     return n == 1 ? json_string("last horizon") : json_sprintf("last %zu horizons", n);
 }
 
-/* Says what the rows are too few for. */
+/* Reports that the rows are too few. */
 static enum halay_status too_short(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
                                    size_t needed, int has_test)
 {
@@ -350,15 +351,15 @@ static enum halay_status too_short(const struct tft_preset_scan *s, const struct
         l->most, s->every_text, horizon, needed, has_test ? " with a test" : "");
 }
 
-/* Are the series too short to hold rows back? */
+/* Returns nonzero if the series are too short to hold rows back. */
 static int trains_on_all(const struct lengths *l, int has_test)
 {
     return 10 * l->trained < l->count && !has_test;
 }
 
-/* The last tenth of the rows is for validation; if a test is asked for, it is for that, and the tenth before it for
- * validation. Each is at least a horizon. Where that leaves few series a window to train on, all rows are for training,
- * unless a test is asked for. */
+/* Makes the split. The last tenth of the rows is for validation; if a test is requested, it is for that, and the tenth
+ * before it for validation. Each is at least a horizon. Where that leaves few series a window to train on, all rows are
+ * for training, unless a test is requested. */
 static enum halay_status make_split(const struct tft_preset_scan *s, const struct lengths *l, size_t horizon,
                                     int has_test, json_t **split)
 {
@@ -392,7 +393,7 @@ static enum halay_status make_split(const struct tft_preset_scan *s, const struc
     return HALAY_OK;
 }
 
-/* A horizon of the preset's own that is too long for all series becomes shorter: so that rows can be held back, if
+/* Shortens a horizon of the preset's own that is too long for all series: so that rows can be held back, if
  * possible. */
 static size_t fit_horizon(const struct tft_preset_scan *s, size_t horizon, size_t parts)
 {
@@ -414,7 +415,7 @@ static void warn_of_short(const struct tft_preset_scan *s, const struct lengths 
                       l->shorter, l->count, horizon);
 }
 
-/* A number of the given window, or else another one. */
+/* Returns a number of the given window, or the default. */
 static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t otherwise)
 {
     json_int_t steps = json_integer_value(json_object_get(json_object_get(s->given, "window"), key));
@@ -422,7 +423,7 @@ static size_t steps_of(const struct tft_preset_scan *s, const char *key, size_t 
     return steps > 0 ? (size_t)steps : otherwise;
 }
 
-/* held: rows of a series that are not for training. */
+/* Makes the window. held: rows of a series that are not for training. */
 static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size_t horizon, size_t held)
 {
     const size_t half = encoder / 2, part = horizon - horizon / 4, most = half < part ? half : part;
@@ -436,10 +437,10 @@ static json_t *make_window(const struct tft_preset_scan *s, size_t encoder, size
     return window;
 }
 
-/* Steps of the past: of whole numbers a week of hours or two seasons; of months two and a half horizons at least; of
- * others no more than these and a third of what half of the series have before the rows that are held back: a model
- * that has hardly seen two of its pasts, one after the other, knows one level. probe: its seasons; NULL: not known
- * yet. */
+/* Chooses the steps of the past: of whole numbers a week of hours or two seasons; of months two and a half horizons at
+ * least; of others no more than these and a third of the steps that half of the series have before the rows that are
+ * held back: a model that has hardly seen two such pasts, one after the other, knows one level. probe: its seasons;
+ * NULL: unknown so far. */
 static size_t choose_encoder(const struct tft_preset_scan *s, size_t habit, const struct tft_schema *probe,
                              size_t horizon, size_t held)
 {
@@ -455,7 +456,8 @@ static size_t choose_encoder(const struct tft_preset_scan *s, size_t habit, cons
     return past < habit ? past : habit;
 }
 
-/* Do the rows skip the same hours of each day or days of each week? Then most of the steps may be without a row. */
+/* Returns nonzero if the rows skip the same hours of each day or days of each week: then most of the steps may be
+ * without a row. */
 static int has_pauses(const struct tft_preset_scan *s)
 {
     enum { SLOTS_MOST = TFT_WEEK / TFT_MINUTE };
@@ -477,7 +479,7 @@ static int has_pauses(const struct tft_preset_scan *s)
     return 4 * used <= 3 * slots && 2 * s->count < all && 2 * s->count >= all / slots * used;
 }
 
-/* What the given schema says besides. */
+/* Copies the given schema's other settings. */
 static void take_given(const struct tft_preset_scan *s, json_t *document)
 {
     static const char *const keys[] = { "name", "season", "duplicates", "active", "gaps", "resample", "csv" };
@@ -485,7 +487,7 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (json_object_get(s->given, keys[i]))
             json_object_set(document, keys[i], json_object_get(s->given, keys[i]));
-    if (json_object_get(json_object_get(s->given, "resample"), "every")) { /* beside that, it is the step of the rows */
+    if (json_object_get(json_object_get(s->given, "resample"), "every")) { /* with that, it is the step of the rows */
         json_object_del(document, "every");
         if (json_object_get(s->given, "every"))
             json_object_set(document, "every", json_object_get(s->given, "every"));
@@ -510,7 +512,8 @@ static void take_given(const struct tft_preset_scan *s, json_t *document)
     json_object_set_new(document, "gaps", json_string("fill"));
 }
 
-/* Everything but the inputs, which depend on where training ends: a schema with the least of them says that. */
+/* Makes everything but the inputs, which depend on the end of training: a schema with minimal inputs determines
+ * that. */
 static json_t *make_document(const struct tft_preset_scan *s, json_t *window, json_t *split)
 {
     json_t *time = s->counts ? json_pack("{ss sb}", "column", s->ds, "integer", 1)
@@ -527,7 +530,7 @@ static json_t *make_document(const struct tft_preset_scan *s, json_t *window, js
     return document;
 }
 
-/* Where nothing says after how many steps the series repeat, the rows do. */
+/* Finds the seasons in the rows if the schema does not have them. */
 static enum halay_status find_seasons(struct tft_preset_scan *s, struct tft_schema *probe, json_t *document)
 {
     size_t seasons[TFT_PERIOD_SEASONS], count;

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Preset: finds the seasons of series whose times are whole numbers, which no calendar names.
+ * Preset: finds the seasons of series whose times are whole numbers, which have no calendar.
  *
- * While the table is read the values of some series are kept: of every 1st, 2nd, 4th ... one, so that there is room for
- * them however many there are. The median over series of the autocorrelation of their changes in training must have a
- * peak, of .3 at least and beyond chance, that stands out of its surroundings and comes again at twice the lag. The
- * first season is the shortest whose peak is about as high as the highest one; a multiple of it that is clearly higher,
- * as a week is for hours, is a second one.
+ * While the table is read the values of some series are kept: of every 1st, 2nd, 4th ... one, so that they fit whatever
+ * their number. The median over series of the autocorrelation of their changes in training must have a peak, of .3 at
+ * least and beyond chance, that is higher than its surroundings and recurs at twice the lag. The first season is the
+ * shortest whose peak is about as high as the highest one; a multiple of it that is clearly higher, as a week is for
+ * hours, is a second one.
  */
 #include "tft/core/data/preset_impl.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Values that are kept; series, their last rows, and lags that are looked at. Three cycles are seen at least. */
+/* Kept values; series, their last rows, and lags that are examined. At least three cycles are required. */
 enum { KEPT = 1 << 19, SERIES = 64, ROWS = 4096, CYCLES = 3, LAGS = 2 * ROWS / CYCLES + 1 };
 
-/* A peak: how high it is at least, in itself, in deviations of chance, above its surroundings, at twice the lag as part
- * of what it is at the lag. As high as another one: by this part of it. A second season: the part of the changes that
- * it leaves unexplained, in units of the first one's. */
+/* Thresholds of a peak: its height, in itself, in deviations of chance, above its surroundings, at twice the lag as
+ * part of its height at the lag. As high as another one: by this part of it. A second season: the part of the changes
+ * that it leaves unexplained, in units of the first one's. */
 static const double peak_least = .3, deviations = 4, rise_least = .2, again_least = .5, as_high = .8,
                     about_as_good = .95, second_most = .8;
 
-/* Of how many independent series chance moves a median as it does one of all that are looked at, which may be alike. */
+/* Number of independent series whose median varies by chance like that of all examined ones, which may be alike. */
 enum { INDEPENDENT = 4 };
 
 /* ---- values ---- */
 
-/* Keep half of the series: those of even numbers in units of the stride. */
+/* Keeps half of the series: those of even numbers in units of the stride. */
 static void thin_out(struct tft_kept *kept)
 {
     size_t n = 0;
@@ -69,7 +69,7 @@ static int compare_values(const void *a, const void *b)
 
 /* ---- autocorrelation ---- */
 
-/* Of the series that were looked at, at each lag. */
+/* Autocorrelations of the examined series, at each lag. */
 struct correlations {
     float at[LAGS][SERIES];
     size_t count[LAGS]; /* of series that are long enough for it */
@@ -79,8 +79,8 @@ struct correlations {
     float is_known[ROWS];
 };
 
-/* The changes of values in training, which ends before `end`, on the grid of the last ROWS steps there. Returns how
- * many steps they are. */
+/* Computes the changes of values in training, which ends before `end`, on the grid of the last ROWS steps there.
+ * Returns the number of these steps. */
 static size_t lay_changes(const struct tft_preset_scan *s, const struct tft_kept_value *v, size_t count, int64_t end,
                           struct correlations *c)
 {
@@ -104,8 +104,8 @@ static size_t lay_changes(const struct tft_preset_scan *s, const struct tft_kept
     return steps + 1;
 }
 
-/* Less their mean, at most four times their mean size, twice over: an outlier is not all that there is. Returns the
- * mean square; 0: nothing changes. */
+/* Subtracts the mean and clips to four times the mean size, twice over, so that an outlier does not dominate. Returns
+ * the mean square; 0: nothing changes. */
 static double scale_changes(size_t steps, size_t known, struct correlations *c)
 {
     double sum = 0, square = 0;
@@ -159,7 +159,7 @@ static int compare_floats(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Lags that half of the series are long enough for, and the median of each in its first place. */
+/* Computes the median of each lag that half of the series are long enough for, in its first place. */
 static size_t find_medians(struct correlations *c)
 {
     size_t lag = 1;
@@ -173,7 +173,7 @@ static size_t find_medians(struct correlations *c)
 
 /* ---- peaks ---- */
 
-/* How far a lag's median is above the lowest on its left and on its right, whichever is less. */
+/* Returns the height of a lag's median above the lowest on its left or on its right, the smaller of the two. */
 static double rise_of(const struct correlations *c, size_t lag)
 {
     const float r = c->at[lag][0];
@@ -186,7 +186,7 @@ static double rise_of(const struct correlations *c, size_t lag)
     return (double)(r - (left > right ? left : right));
 }
 
-/* What a median may be by chance. */
+/* Returns the level that a median may reach by chance. */
 static double chance_of(const struct correlations *c, size_t lag)
 {
     const double alike = c->count[lag] < INDEPENDENT ? 1 : INDEPENDENT / (double)c->count[lag];
@@ -194,7 +194,7 @@ static double chance_of(const struct correlations *c, size_t lag)
     return deviations / sqrt(c->pairs[lag] * alike);
 }
 
-/* The height of the peak at a lag, which is at most half of the longest one; 0: it is none. */
+/* Returns the height of the peak at a lag, which is at most half of the longest one; 0: not a peak. */
 static double peak_of(const struct correlations *c, size_t lag)
 {
     const float *r = c->at[lag];
@@ -207,7 +207,7 @@ static double peak_of(const struct correlations *c, size_t lag)
                : 0;
 }
 
-/* The mean over all multiples of a lag, which tells it from its neighbours where series are smooth. */
+/* Returns the mean over all multiples of a lag, which distinguishes it from its neighbours where series are smooth. */
 static double comb_of(const struct correlations *c, size_t lag, size_t lags)
 {
     double sum = 0, pairs = 0;
@@ -219,9 +219,9 @@ static double comb_of(const struct correlations *c, size_t lag, size_t lags)
     return sum / pairs;
 }
 
-/* The best lag around a peak; noise may move the peak of smooth series, so one that calendars have goes first if it is
- * about as good. */
-static size_t refine(const struct correlations *c, size_t lag, size_t lags)
+/* Returns the best lag around a peak; noise may move the peak of smooth series, so a lag of the calendar is preferred
+ * if it is about as good. */
+static size_t refine_lag(const struct correlations *c, size_t lag, size_t lags)
 {
     static const size_t usual[] = { 12, 24, 48, 52, 96, 144, 168, 288, 336 };
     size_t best = lag;
@@ -238,7 +238,7 @@ static size_t refine(const struct correlations *c, size_t lag, size_t lags)
     return best;
 }
 
-/* What a peak explains beyond the first season's; 0: not clearly more. */
+/* Returns the part that a peak explains beyond the first season; 0: not clearly more. */
 static double gain_of(const struct correlations *c, size_t lag, size_t first)
 {
     const double peak = peak_of(c, lag), r = (double)c->at[first][0];
@@ -246,7 +246,8 @@ static double gain_of(const struct correlations *c, size_t lag, size_t first)
     return 1 - peak <= second_most * (1 - r) && peak - r >= chance_of(c, lag) ? peak - r : 0;
 }
 
-/* A multiple of the first season that explains clearly more: the shortest of those that are about as good; 0: none. */
+/* Returns a multiple of the first season that explains clearly more: the shortest of those that are about as good; 0:
+ * not found. */
 static size_t find_second(const struct correlations *c, size_t lags, size_t first)
 {
     double most = 0;
@@ -270,7 +271,7 @@ static size_t find_peaks(const struct correlations *c, size_t lags, size_t seaso
         return 0;
     while (peak_of(c, first) < as_high * most)
         first++;
-    seasons[0] = refine(c, first, lags);
+    seasons[0] = refine_lag(c, first, lags);
     seasons[1] = find_second(c, lags, seasons[0]);
     return seasons[1] ? 2 : 1;
 }

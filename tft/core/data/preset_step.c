@@ -48,7 +48,7 @@ static int by_count(const void *a, const void *b)
     return by_length(a, b);
 }
 
-/* The step from moment i - 1 to i in a unit; 0: there is none, of one entity and of whole units. */
+/* Returns the step from moment i - 1 to i in a unit; 0: the two are of different entities or not whole units apart. */
 static int64_t step_at(const struct tft_preset_scan *s, const struct tft_period *unit, size_t i)
 {
     const struct tft_moment *a = &s->moments[i - 1], *b = &s->moments[i];
@@ -59,8 +59,8 @@ static int64_t step_at(const struct tft_preset_scan *s, const struct tft_period 
     return tft_period_add(unit, a->time, n) == b->time ? n : 0;
 }
 
-/* Count the steps of the moments [first, last), in a unit, into `lengths`, which has room for as many. Returns how many
- * lengths there are, the commonest first; *all: how many steps. */
+/* Counts the steps of the moments [first, last), in a unit, into `lengths`, which has room for all. Returns the number
+ * of lengths, the commonest first; *all: the number of steps. */
 static size_t count_lengths(const struct tft_preset_scan *s, const struct tft_period *unit, size_t first, size_t last,
                             struct length *lengths, size_t *all)
 {
@@ -82,7 +82,7 @@ static size_t count_lengths(const struct tft_preset_scan *s, const struct tft_pe
     return kinds;
 }
 
-/* The commonest length that nine tenths of the steps are whole numbers of; 0: there is none among the commonest. */
+/* Returns the commonest length of which nine tenths of the steps are multiples; 0: not found among the commonest. */
 static int64_t common_length(const struct length *lengths, size_t kinds, size_t all)
 {
     enum { TRIED = 64 };
@@ -130,7 +130,7 @@ static void print_seconds(int64_t seconds, char *text, size_t size)
     print_step(seconds / units[i].seconds, units[i].unit, text, size);
 }
 
-/* Rows that are resampled count by the periods that hold them. */
+/* Counts rows that are resampled by the periods that contain them. */
 static void take_periods(struct tft_preset_scan *s)
 {
     for (size_t i = 0; i < s->count; i++)
@@ -162,7 +162,7 @@ static int second_of_day(int64_t time)
     return (int)(time - tft_time_day(time) * TFT_DAY);
 }
 
-/* Count the rows of each step of a day; those at other times are not counted. */
+/* Counts the rows of each step of a day; those at other times are not counted. */
 static size_t count_slots(const struct tft_preset_scan *s, int step, int phase, size_t *rows)
 {
     size_t most = 0;
@@ -176,7 +176,8 @@ static size_t count_slots(const struct tft_preset_scan *s, int step, int phase, 
     return most;
 }
 
-/* Do the rows keep to some hours of each day: all but one in a hundred, and at least half of the steps of these? */
+/* Returns nonzero if the rows keep to some hours of each day: all but one in a hundred, and at least half of the steps
+ * of these. */
 static int find_hours(const struct tft_preset_scan *s, int64_t least, struct tft_period *step)
 {
     enum { SLOTS_MOST = TFT_DAY / TFT_MINUTE };
@@ -207,7 +208,7 @@ static int find_hours(const struct tft_preset_scan *s, int64_t least, struct tft
     return 2 * s->count >= all;
 }
 
-/* "1h 08:00-16:00" */
+/* Prints "1h 08:00-16:00". */
 static void print_hours(const struct tft_preset_scan *s, const struct tft_period *step, char *text, size_t size)
 {
     const int begin = step->hours.begin / TFT_MINUTE;
@@ -221,7 +222,7 @@ static void print_hours(const struct tft_preset_scan *s, const struct tft_period
                   step->hours.days == 5 ? "business " : "", text);
 }
 
-/* One row a month, on days that months do not have in common, like their last business days. */
+/* Returns nonzero if there is one row a month, on days that differ between months, such as the last business days. */
 static int is_one_a_month(const struct tft_preset_scan *s)
 {
     struct tft_date a, b;
@@ -238,7 +239,7 @@ static int is_one_a_month(const struct tft_preset_scan *s)
     return fit * 10 >= n * 9;
 }
 
-/* Are all rows on the last business days of months, or a few days (holidays) before them? */
+/* Returns nonzero if all rows are on the last business days of months, or a few days (holidays) before them. */
 static int are_month_ends(const struct tft_preset_scan *s)
 {
     struct tft_date date;
@@ -251,7 +252,7 @@ static int are_month_ends(const struct tft_preset_scan *s)
     return is_one_a_month(s);
 }
 
-/* Steps of four weeks and more may be months. Returns their number; 0: they are not. */
+/* Returns the number of months in steps of four weeks and more; 0: they are not months. */
 static int64_t months_of(const struct tft_preset_scan *s, size_t all, struct length *lengths)
 {
     static const struct tft_period month = { .kind = TFT_PERIOD_MONTHS, .count = 1 };
@@ -260,7 +261,7 @@ static int64_t months_of(const struct tft_preset_scan *s, size_t all, struct len
     return 2 * whole >= all && (whole == all || !are_month_ends(s)) ? common_length(lengths, kinds, whole) : 0;
 }
 
-/* Two rows a month, on the same days of each, like the 1st and the 15th. */
+/* Returns nonzero if there are two rows a month, on the same days of each, like the 1st and the 15th. */
 static int is_two_a_month(const struct tft_preset_scan *s)
 {
     struct tft_date date;
@@ -277,7 +278,7 @@ static int is_two_a_month(const struct tft_preset_scan *s)
     return (first + second) * 10 >= s->count * 9 && second * 3 >= s->count;
 }
 
-/* Each row becomes its month, of which it is the only one: the first day is the moment. */
+/* Moves each row, the only one of its month, to the month's first day. */
 static enum halay_status take_months(struct tft_preset_scan *s)
 {
     struct tft_date date;
@@ -288,7 +289,7 @@ static enum halay_status take_months(struct tft_preset_scan *s)
         s->first = !i || s->moments[i].time < s->first ? s->moments[i].time : s->first;
         s->last = !i || s->moments[i].time > s->last ? s->moments[i].time : s->last;
     }
-    halay_warning(s->log, "'%s' has one row a month, at its end on different days: the first day stands for the month",
+    halay_warning(s->log, "'%s' has one row a month, at its end on different days: the first day represents the month",
                   s->ds);
     s->resamples = 1;
     print_step(1, "M", s->every_text, sizeof s->every_text);
@@ -353,7 +354,7 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
     return halay_fail(s->log, HALAY_ERR_FORMAT, "the step from row to row, %s, is too long", s->every_text);
 }
 
-/* ---- what one entity does ---- */
+/* ---- checks of each entity ---- */
 
 static void print_moment(const struct tft_preset_scan *s, int64_t time, char text[32])
 {
@@ -363,8 +364,8 @@ static void print_moment(const struct tft_preset_scan *s, int64_t time, char tex
         tft_time_print(time, text, 32);
 }
 
-/* Would the table be a twentieth shorter without the moments [first, last), at its beginning or its end? Not if another
- * one is as far out, which is mostly found at once: tables may have many series. */
+/* Returns nonzero if the table would be a twentieth shorter without the moments [first, last), at its beginning or its
+ * end, and none other is as far out. Another one is mostly found at once: tables may have many series. */
 static int is_alone(const struct tft_preset_scan *s, size_t first, size_t last, int is_begin)
 {
     const int64_t outermost = is_begin ? s->first : s->last;
@@ -384,7 +385,7 @@ static int is_alone(const struct tft_preset_scan *s, size_t first, size_t last, 
     return (is_begin ? end - s->first : s->last - end) > (s->last - s->first) / 20;
 }
 
-/* One wrong time at an end of the table moves the splits' bounds away from the rows. */
+/* Fails on one wrong time at an end of the table, which moves the splits' bounds away from the rows. */
 static enum halay_status check_ends(const struct tft_preset_scan *s, size_t first, size_t last)
 {
     int64_t widest = 0;
@@ -413,7 +414,7 @@ static enum halay_status check_ends(const struct tft_preset_scan *s, size_t firs
         s->ids.texts[m[first].entity], from, to, (long long)widest - 1, s->every_text);
 }
 
-/* One row of other series far before or after all the rest moves them, too. */
+/* Fails on one row of other series far before or after all the rest, which moves the bounds, too. */
 static enum halay_status check_bound(const struct tft_preset_scan *s, int at_end)
 {
     const int64_t part = (s->last - s->first) / 20, bound = at_end ? s->last - part : s->first + part;
@@ -443,7 +444,7 @@ static enum halay_status check_bound(const struct tft_preset_scan *s, int at_end
         s->ids.texts[outer->entity], from, at_end ? "the last" : "the first", to);
 }
 
-/* The number of steps from row to row that an entity has, if most of its rows are farther apart than one. */
+/* Returns the number of steps from row to row of an entity, if most of its rows are more than one apart. */
 static int64_t own_step(const struct tft_preset_scan *s, size_t first, size_t last, struct length *lengths)
 {
     size_t all, kinds = count_lengths(s, &s->every, first, last, lengths, &all);
@@ -451,7 +452,7 @@ static int64_t own_step(const struct tft_preset_scan *s, size_t first, size_t la
     return kinds && all >= 4 && 2 * lengths[0].count >= all ? lengths[0].length : 1;
 }
 
-/* Entity by entity. */
+/* Checks each entity. */
 static enum halay_status check_entities(const struct tft_preset_scan *s, struct length *lengths)
 {
     const char *gaps = json_string_value(json_object_get(s->given, "gaps"));
@@ -481,8 +482,8 @@ static enum halay_status check_entities(const struct tft_preset_scan *s, struct 
     return status;
 }
 
-/* Rows of one series have times of their own, except where a clock is set back: otherwise a column says whose they are.
- */
+/* Fails if rows of one series share times, except where a clock is set back: then a column must identify their
+ * series. */
 static enum halay_status check_single(const struct tft_preset_scan *s)
 {
     size_t doubled = 0;
@@ -493,7 +494,7 @@ static enum halay_status check_single(const struct tft_preset_scan *s)
         return HALAY_OK;
     return halay_fail(
         s->log, HALAY_ERR_FORMAT,
-        "%zu of %zu rows have the time of another one, and no column says of which series they are; give its "
+        "%zu of %zu rows have the time of another one, and no column has the ids of their series; give its "
         "name (--columns id,%s,%s; in a schema, id: {column: NAME})",
         doubled, s->count, s->ds, s->y ? s->y : "y");
 }

@@ -13,7 +13,7 @@ void tft_protobuf_fini(struct tft_protobuf *p)
     *p = (struct tft_protobuf){ 0 };
 }
 
-/* Room for so many bytes more; NULL, and nothing is added from now on, if there is none. */
+/* Returns room for this number of bytes more; NULL without memory: then nothing is added from now on. */
 static unsigned char *claim(struct tft_protobuf *p, size_t bytes)
 {
     size_t wanted, twice;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Protocol buffers, written: a list of fields, each a key (number * 8 + kind), then a varint, 8 or 4 bytes, or a length
- * and as many bytes. A field that holds fields is put together first, behind the bytes so far, and then gets its key
+ * Writer of protocol buffers: a list of fields, each a key (number * 8 + kind), then a varint, 8 or 4 bytes, or a
+ * length and its bytes. A field that contains fields is written first, after the bytes so far, and then gets its key
  * and length.
  */
 #ifndef HALAY_TFT_PROTOBUF_H
@@ -14,7 +14,7 @@
 struct tft_protobuf {
     unsigned char *bytes; /* owned */
     size_t size, room;
-    int failed; /* there was no memory for a field: to be looked at once, at the end */
+    int failed; /* memory ran out for a field; check it once, after the last call */
 };
 void tft_protobuf_fini(struct tft_protobuf *buffer);
 
@@ -28,10 +28,10 @@ void tft_protobuf_doubles(struct tft_protobuf *buffer, unsigned number, const do
 /* Fields that are complete. */
 void tft_protobuf_append(struct tft_protobuf *buffer, const struct tft_protobuf *fields);
 
-/* The bytes since `from`, a former size, become the content of one field. */
+/* Turns the bytes since `from`, a former size, into the content of one field. */
 void tft_protobuf_wrap(struct tft_protobuf *buffer, size_t from, unsigned number);
 
-/* Lowest byte first. */
+/* Writes the lowest byte first. */
 void tft_protobuf_little(uint64_t value, size_t bytes, unsigned char *to);
 
 #endif

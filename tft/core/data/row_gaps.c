@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gaps: where most rows would be made up, a model would learn the filling instead of the series, and one wrong date
- * stretches a series over centuries. Both are found when the rows are laid on their grid.
+ * Gaps: if most rows were made up, a model would learn the filling instead of the series, and one wrong date stretches
+ * a series over centuries. Both are found when the rows are laid on their grid.
  */
 #include "tft/core/data/table.h"
 #include "tft/core/data/table_impl.h"
@@ -35,7 +35,7 @@ void tft_row_gaps_add(const struct tft_series *s, const struct tft_row *const *l
     gaps->odd++;
 }
 
-/* "of 'a' between 2022-06-01 00:00:00 and 2204-05-01 00:00:00 66444 rows are missing" */
+/* Prints "of 'a' 66444 rows are missing between 2022-06-01 00:00:00 and 2204-05-01 00:00:00". */
 static void describe_gap(const struct tft_schema *schema, const struct tft_row_gap *gap, char *text, size_t size)
 {
     const int64_t start = gap->series->start, row = (int64_t)gap->row;
@@ -47,7 +47,7 @@ static void describe_gap(const struct tft_schema *schema, const struct tft_row_g
     snprintf(text, size, "of '%.64s' %zu rows are missing between %s and %s", gap->series->id, gap->missing, from, to);
 }
 
-/* Do missing rows get values that nothing but other rows suggests? */
+/* Returns nonzero if missing rows get values that are derived from other rows only. */
 static int makes_values_up(const struct tft_schema *schema)
 {
     for (size_t o = 0; o < schema->target_count; o++) {
@@ -58,7 +58,8 @@ static int makes_values_up(const struct tft_schema *schema)
     return 0;
 }
 
-/* Rows without a value of a target do not lengthen the series, and yet are filled. */
+/* Warns of targets most of whose values are filled: rows without a value of a target do not lengthen the series, and
+ * yet are filled. */
 static void warn_of_filled(struct halay_log *log, const struct tft_schema *schema, const struct tft_table *table)
 {
     const size_t rows = table->gaps.own + table->summary.rows_missing;

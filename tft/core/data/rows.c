@@ -79,7 +79,7 @@ static enum halay_status find_column(struct tft_collector *c, const struct sourc
                     : tft_csv_find_column(s->csv, pattern, column);
 }
 
-/* Is a cell read as a number, without its text? */
+/* Returns nonzero if a cell is read as a number, without its text. */
 static int is_number(const struct source *s, size_t column)
 {
     return s->frame && tft_frame_is_number(s->frame, column);
@@ -95,7 +95,7 @@ static enum halay_status next_row(struct source *s, char ***fields, int *end)
     return HALAY_OK;
 }
 
-/* A cell of the row that was read last; fields: a file's. */
+/* Returns a cell of the row that was read last; fields: a file's. */
 static const char *text_of(const struct source *s, char **fields, size_t column)
 {
     return s->frame ? tft_frame_text(s->frame, column, s->frame_row - 1, s->rooms[column]) : fields[column];
@@ -103,7 +103,7 @@ static const char *text_of(const struct source *s, char **fields, size_t column)
 
 /* ---- entities ---- */
 
-/* Everything that is written of a table, names of categories and entities included, is UTF-8. */
+/* Returns nonzero if a text is UTF-8, as all output of a table is, names of categories and entities included. */
 static int is_utf8(const char *text)
 {
     json_t *string = json_string(text);
@@ -149,7 +149,7 @@ static enum halay_status find_entity(struct tft_collector *c, const struct sourc
     return HALAY_OK;
 }
 
-/* Put the rows that an entity has in memory aside. */
+/* Puts the rows that an entity has in memory aside. */
 static enum halay_status put_aside(struct tft_collector *c, struct tft_rows *e)
 {
     size_t values = e->count * c->table->column_count * sizeof *e->values, rows = e->count * sizeof *e->rows;
@@ -280,7 +280,7 @@ static enum halay_status id_from_name(struct tft_collector *c, struct source *so
     return HALAY_OK;
 }
 
-/* Is the column the time's, or another input's? */
+/* Returns nonzero if the column is the time's or another input's. */
 static int is_taken(const struct tft_collector *c, const struct source *source, size_t column)
 {
     for (size_t i = 0; i < c->schema->time_column_count; i++)
@@ -294,7 +294,7 @@ static int is_taken(const struct tft_collector *c, const struct source *source, 
     return 0;
 }
 
-/* A wide file: all columns of the target's pattern that nothing else takes. */
+/* Finds the entities of a wide file: all columns of the target's pattern that are not used otherwise. */
 static enum halay_status find_entity_columns(struct tft_collector *c, struct source *source)
 {
     const char *pattern = c->schema->inputs[c->schema->targets[0]].column;
@@ -320,7 +320,7 @@ static enum halay_status find_entity_columns(struct tft_collector *c, struct sou
     return status;
 }
 
-/* Names of the first file's columns that no input comes from, for the summary. */
+/* Notes the names of the first file's unused columns, for the summary. */
 static void note_ignored(struct tft_collector *c, const struct source *source)
 {
     struct tft_table *t = c->table;
@@ -392,7 +392,7 @@ static int is_missing(const struct tft_schema *s, const char *text)
     return 0;
 }
 
-/* Year, month, day, hour ... from columns of their own. */
+/* Reads year, month, day, hour ... from separate columns. */
 static enum halay_status read_parts(struct tft_collector *c, const struct source *source, char **fields, int64_t *time)
 {
     int parts[TFT_TIME_COLUMNS_MAX];
@@ -411,7 +411,7 @@ static enum halay_status read_parts(struct tft_collector *c, const struct source
                     "the end of a date and time that exists");
 }
 
-/* Two digits below a limit; -1 if they are none. */
+/* Reads two digits below a limit; -1 for anything else. */
 static int two_digits(const char *text, int limit)
 {
     int tens = text[0] - '0', ones = text[1] - '0', value = tens * 10 + ones;
@@ -419,7 +419,7 @@ static int two_digits(const char *text, int limit)
     return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 && value < limit ? value : -1;
 }
 
-/* The commonest text, 2017-08-01 02:03:04, on the previous row's day: only the time of day is read. */
+/* Reads the commonest format, 2017-08-01 02:03:04, on the previous row's day: only the time of day is parsed. */
 static int same_day(const struct source *source, const char *text, int64_t *time)
 {
     if (!*source->day_text || strncmp(source->day_text, text, 11) || strlen(text) != 19 || text[13] != ':' ||
@@ -432,7 +432,7 @@ static int same_day(const struct source *source, const char *text, int64_t *time
     return 1;
 }
 
-/* Keep the day of such a text, which was read in full. A text of the same length may have an offset (01:00+02), which
+/* Keeps the day of such a text, which was read in full. A text of the same length may have an offset (01:00+02), which
  * would move it. */
 static void keep_day(const struct tft_schema *s, struct source *source, const char *text, int64_t time)
 {
@@ -446,7 +446,7 @@ static void keep_day(const struct tft_schema *s, struct source *source, const ch
     source->day = tft_time_day(time) * 86400;
 }
 
-/* A frame's time as a number. */
+/* Reads a frame's time as a number. */
 static enum halay_status take_time(struct tft_collector *c, const struct source *source, int64_t *time, int *is_utc)
 {
     const int64_t most = 1000000000000; /* as in a file: 12 digits */
@@ -459,7 +459,7 @@ static enum halay_status take_time(struct tft_collector *c, const struct source 
                     "a time in seconds since 1970, of at most 12 digits");
 }
 
-/* The time that a row gives, of the clock that it was written by or (*is_utc) of UTC. */
+/* Reads the time of a row, by the clock of the data or (*is_utc) in UTC. */
 static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time,
                                        int *is_utc)
 {
@@ -491,7 +491,7 @@ static enum halay_status read_row_time(struct tft_collector *c, struct source *s
     return not_a_time(c, source, text);
 }
 
-/* One cell of the table's column k. */
+/* Reads one cell of the table's column k. */
 static enum halay_status read_cell(struct tft_collector *c, const struct source *source, size_t k, size_t column,
                                    char **fields, double *value)
 {
@@ -520,7 +520,7 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
         }
         return bad_cell(c, source, column, text,
                         strspn(text, "+-0123456789.,' ") == strlen(text) && strpbrk(text, "0123456789")
-                            ? "a number (separators of thousands are not read; 'csv: decimal' says what precedes the "
+                            ? "a number (separators of thousands are not read; 'csv: decimal' sets what precedes the "
                               "decimals)"
                             : "a number (what means \"no value\" is listed in 'csv: missing')");
     }
@@ -534,7 +534,7 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
 
 /* ---- rows ---- */
 
-/* Does one of the targets have a value? */
+/* Returns nonzero if one of the targets has a value. */
 static int is_measured(const struct tft_collector *c, const double *values)
 {
     const struct tft_schema *s = c->schema;
@@ -548,7 +548,7 @@ static int is_measured(const struct tft_collector *c, const double *values)
     return 0;
 }
 
-/* Append a row to its entity, if it lies in the span. */
+/* Appends a row to its entity, if it is inside the span. */
 static enum halay_status give_row(struct tft_collector *c, size_t entity, struct tft_row *row, const double *values,
                                   int outside)
 {
@@ -613,7 +613,7 @@ static void look_for_moved(struct tft_collector *c, const struct source *source,
     }
 }
 
-/* A row's moment; *skipped: there was none. */
+/* Reads a row's moment; *skipped: the clock never showed this time. */
 static enum halay_status take_moment(struct tft_collector *c, struct source *source, char **fields, struct tft_row *row,
                                      int *skipped)
 {

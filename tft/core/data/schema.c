@@ -3,7 +3,7 @@
  * Schema: from a checked document to a struct.
  *
  * Each section of the document has a function; the inputs have a file of their own (schema_inputs.c). The struct
- * borrows its texts from the document that it holds. Cleanup: zeroed first, fini accepts half-built; on error the
+ * borrows its texts from the document that it holds. Cleanup: zeroed first, fini accepts partly built; on error the
  * caller's struct is left alone.
  */
 #include "tft/core/data/schema.h"
@@ -149,7 +149,7 @@ static enum halay_status read_time_section(const struct tft_where *outer, const 
     return HALAY_OK;
 }
 
-/* A name is replaced by the zone's rules, which a run then has on any host. */
+/* Reads the zone. A name is replaced by the zone's rules, so that a run has them on any host. */
 static enum halay_status read_zone(const struct tft_where *w, const json_t *document, struct tft_schema *s)
 {
     const json_t *zone = json_object_get(document, "zone");
@@ -170,13 +170,13 @@ static enum halay_status read_zone(const struct tft_where *w, const json_t *docu
     return tft_zone_create(w->log, w->text, zone, &s->zone);
 }
 
-/* Days begin by the clock, hours are counted alike everywhere. */
+/* Returns nonzero for steps below a day: days begin by the clock, hours are counted alike everywhere. */
 static int is_below_a_day(const struct tft_period *step)
 {
     return step->kind == TFT_PERIOD_SECONDS && step->count % 86400;
 }
 
-/* Rows that are resampled are in UTC, too, unless they are said to be days. */
+/* Chooses the clocks. Rows that are resampled are in UTC, too, unless the schema declares them to be days. */
 static void choose_clocks(struct tft_schema *s)
 {
     const struct tft_period *rows = s->resampling ? &s->rows_every : &s->every;
@@ -185,7 +185,7 @@ static void choose_clocks(struct tft_schema *s)
     s->rows_are_in_utc = s->zone && (s->is_in_utc || !rows->count || is_below_a_day(rows));
 }
 
-/* A step, given as a text or as a whole number, that fits how time is counted. */
+/* Reads a step, given as a text or as a whole number, that fits how time is counted. */
 static enum halay_status read_step(const struct tft_where *w, const json_t *object, struct tft_schema *s)
 {
     const json_t *value = json_object_get(object, "every");
@@ -203,7 +203,7 @@ static enum halay_status read_step(const struct tft_where *w, const json_t *obje
         return tft_where_wrong(w, "every",
                                counts ? "a whole number of steps (time is a whole number here)"
                                       : "a step like 30s, 15min, 1h, 1d, 1w, 1M (calendar month), 1B (business day) or "
-                                        "1h 08:00-16:00 (of each day; with B behind it of each business day)");
+                                        "1h 08:00-16:00 (of each day; with B after it of each business day)");
     if (s->every.kind == TFT_PERIOD_HOURS && s->zone)
         return tft_where_wrong(w, "every", "a step without hours of the day where there is a zone");
     return HALAY_OK;
@@ -379,7 +379,7 @@ static enum halay_status read_bound(const struct tft_where *w, const struct tft_
     return tft_where_wrong(w, key, tft_schema_counts(s) ? "like \"< 3624\"" : "like \"< 2017-08-01\"");
 }
 
-/* "last horizon", "last 3 horizons", "last 30 steps": how many steps; 0: another form. */
+/* Reads "last horizon", "last 3 horizons", "last 30 steps" as a number of steps; 0: another format. */
 static size_t last_steps(const char *text, size_t horizon)
 {
     size_t n = 0, digits;
@@ -400,7 +400,7 @@ static size_t last_steps(const char *text, size_t horizon)
     return (digits ? n : 1) * (is_steps ? 1 : horizon);
 }
 
-/* Validation and test are the last steps of each entity; training is what precedes them. */
+/* Reads a split by entity: validation and test are the last steps of each entity; training is the rest. */
 static enum halay_status read_entity_split(const struct tft_where *w, const json_t *split, struct tft_schema *s)
 {
     size_t left = 0;

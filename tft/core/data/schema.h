@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Schema: what the columns of a table mean: which is the id, the time, the target; what is known ahead; how missing
- * values are filled and values are scaled; how long a window is and where training, validation and test meet.
+ * Schema: the meaning of a table's columns: the id, the time, the target; which inputs are known ahead; how missing
+ * values are filled and values are scaled; the length of a window and the bounds of training, validation and test.
  *
  * A schema is a document (YAML or JSON), checked in full before any data are read. An unknown key is an error that
  * names the nearest known one. One input of the document may become several of the model: the value itself, its values
@@ -31,30 +31,30 @@ enum tft_input_role {
 };
 enum tft_input_source { TFT_FROM_COLUMN, TFT_FROM_CALENDAR, TFT_FROM_HOLIDAYS, TFT_FROM_WAVE, TFT_FROM_ID };
 enum { TFT_WAVE_TERMS_MAX = 32, TFT_HOLIDAY_DAYS_MAX = 3650 };
-/* What an input makes of its source's values. */
+/* How an input is derived from its source's values. */
 enum tft_derivation { TFT_PLAIN, TFT_LAG, TFT_WAS_MISSING, TFT_SINE, TFT_COSINE };
 enum tft_filling { TFT_FILL_NONE, TFT_FILL_DROP, TFT_FILL_FORWARD, TFT_FILL_INTERPOLATE, TFT_FILL_CONSTANT };
 enum tft_scale { TFT_SCALE_NONE, TFT_SCALE_STANDARD, TFT_SCALE_ROBUST, TFT_SCALE_LOG1P };
-/* Whose values an input is scaled by. */
+/* The values by which an input is scaled. */
 enum tft_scale_by { TFT_PER_ENTITY, TFT_PER_ALL, TFT_PER_WINDOW };
-/* What a target's forecast is a mean of, besides the model's. */
+/* The second forecast in a target's blend, besides the model's. */
 enum tft_blending { TFT_BLEND_NONE, TFT_BLEND_SEASON };
 enum tft_transform { TFT_TRANSFORM_NONE, TFT_TRANSFORM_LOG, TFT_TRANSFORM_LOG1P };
 enum tft_duplicates { TFT_DUPLICATES_MEAN, TFT_DUPLICATES_FIRST, TFT_DUPLICATES_LAST, TFT_DUPLICATES_ERROR };
 enum tft_resampling { TFT_RESAMPLE_NONE, TFT_RESAMPLE_MEAN, TFT_RESAMPLE_SUM, TFT_RESAMPLE_LAST };
-/* Does an entity begin with its first measured target, and end with its last? */
+/* Trimming of an entity to its first and last measured target. */
 enum tft_trim { TFT_TRIM_NONE, TFT_TRIM_BOTH, TFT_TRIM_END };
 enum tft_split { TFT_TRAIN, TFT_VALID, TFT_TEST, TFT_SPLIT_COUNT };
 
-/* Which entity a row belongs to. */
+/* The source of a row's entity. */
 enum tft_id_kind {
-    TFT_ID_COLUMN,   /* a column says */
+    TFT_ID_COLUMN,   /* a column has it */
     TFT_ID_FILENAME, /* a part of the file's name */
     TFT_ID_HEADER,   /* each column of the (one) target's pattern is one */
     TFT_ID_CONSTANT, /* all rows are one's, of this name */
 };
 
-/* What a row's moment is. */
+/* The source of a row's moment. */
 enum tft_time_kind {
     TFT_TIME_TEXT,    /* one column's text, or several joined by blanks */
     TFT_TIME_PARTS,   /* columns with year, month, day, hour, minute, second, as far as they go */
@@ -90,7 +90,7 @@ struct tft_input {
     double period; /* TFT_FROM_WAVE: seconds of the clock's time, or steps */
     int period_in_steps;
     size_t harmonic;   /* waves in a period, from 1 */
-    const json_t *map; /* text to text, borrowed; NULL: categories are what the column or id says */
+    const json_t *map; /* text to text, borrowed; NULL: categories are the texts of the column or id */
     enum tft_transform transform;
     int has_missing_number;
     double missing_number; /* this number means no value */
@@ -103,7 +103,7 @@ struct tft_input {
 };
 
 struct tft_schema {
-    json_t *document; /* owned: what was read; texts below are borrowed from it */
+    json_t *document; /* owned: the document; texts below are borrowed from it */
     const char *name;
     const json_t *files; /* array of file name patterns, NULL if none */
     enum tft_id_kind id_kind;
@@ -121,7 +121,7 @@ struct tft_schema {
     int is_in_utc;                /* moments of series, and split_end */
     int rows_are_in_utc;          /* moments of rows, before they are resampled, and span */
     struct tft_period every;      /* from row to row of a series, after resampling */
-    struct tft_period rows_every; /* before it; count 0: the schema does not say */
+    struct tft_period rows_every; /* before it; count 0: the schema does not have it */
     size_t season_count;
     size_t seasons[TFT_SEASONS_MAX]; /* steps, ascending: what naive forecasts repeat; the first is MASE's */
     enum tft_resampling resampling;
@@ -129,7 +129,7 @@ struct tft_schema {
     size_t keep;      /* this number of a series' last rows at most; 0: all */
     int has_ahead;    /* of a future: */
     int64_t ahead[2]; /* no moments of series before and after these are asked for */
-    /* Of a run's rows: how the training's times are written, where that is known (tft/core/data/encoding.h). */
+    /* For a run's rows: the format of the training's times, where that is known (tft/core/data/encoding.h). */
     int clocks;
     int limits_gaps; /* a table whose gaps are far larger than its rows is refused: HALAY_ERR_UNSUPPORTED */
     int has_span;
@@ -155,7 +155,7 @@ struct tft_schema {
     int context_before;                 /* the encoder may look back over the split's beginning */
 };
 
-/* Check a document and read it; the schema holds its own reference to it. On error nothing is held. */
+/* Checks a document and reads it; the schema holds its own reference to it. On error nothing is held. */
 enum halay_status tft_schema_init(struct halay_log *log, const char *where, json_t *document,
                                   struct tft_schema *schema);
 /* The same from a file. Files that it names (holidays) are found from its folder, and their contents are put into the
@@ -168,9 +168,9 @@ enum halay_status tft_schema_document(struct halay_log *log, const char *path, c
                                       char where[TFT_SCHEMA_WHERE], json_t **document);
 void tft_schema_fini(struct tft_schema *schema);
 
-/* The split before another one; TFT_SPLIT_COUNT: there is none. */
+/* Returns the split before another one, or TFT_SPLIT_COUNT. */
 enum tft_split tft_schema_split_before(const struct tft_schema *schema, enum tft_split split);
-/* First moment of a split's targets (the previous split's end), INT64_MIN for the first. */
+/* Returns the first moment of a split's targets (the previous split's end), INT64_MIN for the first. */
 int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split split);
 
 /* ---- clocks ---- */
@@ -179,17 +179,17 @@ int64_t tft_schema_split_begin(const struct tft_schema *schema, enum tft_split s
 void tft_schema_print_time(const struct tft_schema *schema, int64_t time, char *text, size_t size);
 /* The same of a row that is not resampled yet. */
 void tft_schema_print_row_time(const struct tft_schema *schema, int64_t time, char *text, size_t size);
-/* Does the schema count time in whole numbers? */
+/* Returns nonzero if the schema counts time in whole numbers. */
 int tft_schema_counts(const struct tft_schema *schema);
-/* What the clock shows at a series' moment, and at a row's. */
+/* Return the clock's time at a series' moment, and at a row's. */
 int64_t tft_schema_clock(const struct tft_schema *schema, int64_t time);
 int64_t tft_schema_row_clock(const struct tft_schema *schema, int64_t time);
 
 enum tft_passes { TFT_PASSED_ONCE, TFT_PASSED_TWICE, TFT_SKIPPED };
-/* The moment of a row that has this time, of the clock or (is_utc) of UTC. The clock may pass a time twice: then it is
- * the first of the two moments. A time that it skips is taken as if it had not been put forward yet. */
+/* Computes the moment of a row with this time, of the clock or (is_utc) of UTC. If the clock passes a time twice, it is
+ * the first of the two moments. A time that the clock skips is taken as if it had not been put forward yet. */
 enum tft_passes tft_schema_row_moment(const struct tft_schema *schema, int64_t time, int is_utc, int64_t *moment);
-/* The second moment at which the clock showed what it shows at a row's moment, if there are two. */
+/* Returns the second moment at which the clock showed the time of a row's moment, if there are two. */
 int64_t tft_schema_second_moment(const struct tft_schema *schema, int64_t moment);
 /* A moment of a document, "2013-06-01 01:00" or, with a zone, also "2013-06-01 01:00+02:00", as that of a series or of
  * a row. HALAY_ERR_FORMAT, not logged. */

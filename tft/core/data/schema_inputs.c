@@ -75,7 +75,7 @@ static enum halay_status read_holidays(const struct tft_where *w, const json_t *
     return tft_holidays_init(w->log, w->text, holidays, &input->holidays);
 }
 
-/* How far the day is from a holiday. */
+/* Checks the distance in days from a holiday. */
 static enum halay_status check_days(const struct tft_where *w, const json_t *object, struct given *g)
 {
     g->input.days_most = (int64_t)g->most;
@@ -86,7 +86,7 @@ static enum halay_status check_days(const struct tft_where *w, const json_t *obj
     return HALAY_OK;
 }
 
-/* "365.25 days", "24h"; a number is one of steps. */
+/* Reads "365.25 days", "24h"; a number is one of steps. */
 static int read_period(const json_t *value, struct tft_input *input)
 {
     static const struct {
@@ -140,7 +140,7 @@ static enum halay_status read_fourier(const struct tft_where *outer, const struc
                                : "a time like \"365.25 days\", \"24h\", \"15min\", or a number of steps, at least 2");
 }
 
-/* Where an input's values come from: exactly one of column, calendar, holiday, fourier, from. */
+/* Reads the source of an input's values: exactly one of column, calendar, holiday, fourier, from. */
 static enum halay_status read_source(const struct tft_where *w, const struct tft_schema *s, const json_t *object,
                                      struct given *g)
 {
@@ -190,7 +190,7 @@ static enum halay_status read_fill(const struct tft_where *w, const json_t *obje
     return status;
 }
 
-/* Keys of older versions. Runs whose training chose 'relative_to: none' have that. */
+/* Rejects keys of older versions. Runs whose training chose 'relative_to: none' have that. */
 static enum halay_status check_removed(const struct tft_where *w, const json_t *object)
 {
     const char *per = json_string_value(json_object_get(object, "per"));
@@ -251,7 +251,7 @@ static enum halay_status check_lags(const struct tft_where *w, const json_t *lag
     return HALAY_OK;
 }
 
-/* Do source and role go together? */
+/* Checks that source and role are compatible. */
 static enum halay_status check_source(const struct tft_where *w, const struct tft_schema *s,
                                       const struct tft_input *input)
 {
@@ -278,7 +278,7 @@ static enum halay_status check_source(const struct tft_where *w, const struct tf
     return HALAY_OK;
 }
 
-/* Do the other keys fit? */
+/* Checks the combination with the other keys. */
 static enum halay_status check_input(const struct tft_where *w, const struct tft_schema *s, const struct given *g)
 {
     const struct tft_input *input = &g->input;
@@ -295,7 +295,7 @@ static enum halay_status check_input(const struct tft_where *w, const struct tft
         return tft_where_wrong(w, "per", "entity or all: a window scales real columns that have a 'scale' already");
     if (input->blend && input->role != TFT_INPUT_TARGET)
         return tft_where_wrong(w, "blend", "left out: it is for targets");
-    /* It would see beyond the training span. */
+    /* It would use values after the training span. */
     if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
         return tft_where_wrong(w, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
     if (input->unknown && !input->is_category)
@@ -338,9 +338,9 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
     return check_input(w, s, g);
 }
 
-/* One more input, made from another one, whose name it extends. */
-static enum halay_status derive(const struct tft_where *w, struct tft_schema *s, size_t base,
-                                enum tft_derivation derivation, size_t lag, const char *suffix)
+/* Adds an input that is derived from another one, whose name it extends. */
+static enum halay_status derive_input(const struct tft_where *w, struct tft_schema *s, size_t base,
+                                      enum tft_derivation derivation, size_t lag, const char *suffix)
 {
     struct tft_input input = s->inputs[base];
     char name[TFT_INPUT_NAME_MAX + 33];
@@ -369,8 +369,8 @@ static enum halay_status derive(const struct tft_where *w, struct tft_schema *s,
     return HALAY_OK;
 }
 
-/* A sine and a cosine for each term, the first of them in place of the input itself. Where a period is one step sines
- * are 0 and cosines 1: one of these is the input. */
+/* Adds a sine and a cosine for each term, the first of them instead of the input itself. Where a period is one step,
+ * sines are 0 and cosines 1: one of these is the input. */
 static enum halay_status expand_wave(const struct tft_where *w, struct tft_schema *s, size_t base, size_t terms)
 {
     const int is_constant = s->inputs[base].period_in_steps && s->inputs[base].period == 1;
@@ -379,7 +379,7 @@ static enum halay_status expand_wave(const struct tft_where *w, struct tft_schem
     for (size_t i = 1; i < 2 * terms && !is_constant; i++) {
         char suffix[16];
         snprintf(suffix, sizeof suffix, "_%s%zu", i % 2 ? "cos" : "sin", i / 2 + 1);
-        if ((status = derive(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, suffix)))
+        if ((status = derive_input(w, s, base, i % 2 ? TFT_COSINE : TFT_SINE, 0, suffix)))
             return status;
         s->inputs[base + i].base = base + i;
         s->inputs[base + i].harmonic = i / 2 + 1;
@@ -391,15 +391,15 @@ static enum halay_status expand_wave(const struct tft_where *w, struct tft_schem
     return HALAY_OK;
 }
 
-/* The inputs made from the one just added. */
-static enum halay_status expand(const struct tft_where *w, struct tft_schema *s, const struct given *g)
+/* Adds the inputs derived from the one just added. */
+static enum halay_status expand_input(const struct tft_where *w, struct tft_schema *s, const struct given *g)
 {
     size_t base = s->input_count - 1, i;
     const json_t *lag;
     enum halay_status status;
 
     if (g->cyclic) { /* two in place of the one */
-        if ((status = derive(w, s, base, TFT_COSINE, 0, "_cos")))
+        if ((status = derive_input(w, s, base, TFT_COSINE, 0, "_cos")))
             return status;
         snprintf(s->inputs[base].name + strlen(s->inputs[base].name), 5, "_sin");
         s->inputs[base].derivation = TFT_SINE;
@@ -408,13 +408,13 @@ static enum halay_status expand(const struct tft_where *w, struct tft_schema *s,
     }
     if (g->terms && (status = expand_wave(w, s, base, g->terms)))
         return status;
-    if (g->missing_indicator && (status = derive(w, s, base, TFT_WAS_MISSING, 0, "_missing")))
+    if (g->missing_indicator && (status = derive_input(w, s, base, TFT_WAS_MISSING, 0, "_missing")))
         return status;
     json_array_foreach((json_t *)g->lags, i, lag) {
         char suffix[32];
         size_t steps = (size_t)json_integer_value(lag);
         snprintf(suffix, sizeof suffix, "_lag%zu", steps);
-        if ((status = derive(w, s, base, TFT_LAG, steps, suffix)))
+        if ((status = derive_input(w, s, base, TFT_LAG, steps, suffix)))
             return status;
         s->longest_lag = steps > s->longest_lag ? steps : s->longest_lag;
     }
@@ -473,7 +473,7 @@ enum halay_status tft_schema_read_inputs(const struct tft_where *w, const json_t
             return tft_where_wrong(w, "inputs", "at most 128");
         status = read_input(&of_input, s, name, value, &g);
         s->inputs[s->input_count++] = g.input; /* fini frees it */
-        if (status || (status = expand(&of_input, s, &g)))
+        if (status || (status = expand_input(&of_input, s, &g)))
             return status;
     }
     return check_all(w, s);

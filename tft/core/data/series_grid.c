@@ -4,7 +4,7 @@
  *
  * Phases: order (by time; rows of one moment keep the order in which they were read), lay out (merge duplicate moments,
  * aggregate periods, put each on its row), fill. Cleanup: everything is zeroed first, the table's fini accepts it
- * half-built.
+ * partly initialised.
  */
 #include "base/memory.h"
 #include "base/number_text.h"
@@ -22,7 +22,7 @@ struct grid {
     size_t *order;               /* owned: numbers of its rows, by time */
     size_t cut;                  /* steps before the series' first that the schema does not keep */
     double *carried;             /* owned: (columns) the last value before them, NAN: none; NULL: nothing is cut */
-    const struct tft_row **line; /* owned: (rows) where each moment's values came from, NULL: nowhere */
+    const struct tft_row **line; /* owned: (rows) the source of each moment's values; NULL: without one */
 };
 
 static enum halay_status no_memory(struct tft_collector *c)
@@ -40,7 +40,7 @@ static int is_sorted(const struct tft_row *rows, size_t count)
     return 1;
 }
 
-/* Numbers of rows by time, rows of one moment in their own order: a radix sort, 11 bits a pass. */
+/* Sorts numbers of rows by time, rows of one moment in their own order: a radix sort, 11 bits a pass. */
 static enum halay_status order_rows(struct grid *g)
 {
     enum { BITS = 11, DIGITS = 1 << BITS };
@@ -80,8 +80,8 @@ static enum halay_status order_rows(struct grid *g)
     return HALAY_OK;
 }
 
-/* Where the clock passes a time twice, an entity's first row of that time is of the first moment; others are of the
- * second one. Were some moved there? */
+/* Moves rows to the second moment of a time that the clock passes twice: an entity's first row of that time is of the
+ * first moment. Returns nonzero if rows were moved. */
 static int move_repeated(const struct grid *g, struct tft_rows *e)
 {
     int moved = 0;
@@ -111,7 +111,7 @@ static enum halay_status settle_repeated(struct grid *g, struct tft_rows *e)
 
 /* ---- lay out ---- */
 
-/* A row's moment by the series' clock. */
+/* Returns a row's moment by the series' clock. */
 static int64_t series_time(const struct grid *g, int64_t time)
 {
     return g->c->schema->is_in_utc ? time : tft_schema_row_clock(g->c->schema, time);
@@ -123,7 +123,7 @@ static int64_t period_of(const struct grid *g, int64_t time)
     return tft_period_floor(&g->c->schema->every, series_time(g, time));
 }
 
-/* The step from one of the entity's rows to the next; the shortest there is if the schema does not say. */
+/* Returns the step from one of the entity's rows to the next; the shortest one if the schema does not have it. */
 static struct tft_period step_of_rows(const struct grid *g)
 {
     const struct tft_row *rows = g->e->rows;
@@ -144,8 +144,8 @@ static struct tft_period step_of_rows(const struct grid *g)
                                 .count = shown != INT64_MAX && shown > shortest ? shown : shortest };
 }
 
-/* The periods that hold the first and the last row. The sum over part of a period is too small, so a first or last
- * period with room for another row is left out. A mean and a last value need no such care. */
+/* Finds the periods that contain the first and the last row. The sum over part of a period is too small, so a first or
+ * last period with room for another row is left out. A mean and a last value are not affected. */
 static void set_periods(const struct grid *g, int64_t *first, int64_t *last)
 {
     const struct tft_period *every = &g->c->schema->every, step = step_of_rows(g);
@@ -187,7 +187,7 @@ static enum halay_status too_wide(const struct grid *g, uint64_t steps)
     return HALAY_ERR_FORMAT;
 }
 
-/* First and last moment of the series, and its number of rows, 0 if nothing is left. */
+/* Sets first and last moment of the series, and its number of rows, 0 if nothing is left. */
 static enum halay_status set_size(struct grid *g)
 {
     const struct tft_schema *s = g->c->schema;
@@ -222,7 +222,7 @@ static enum halay_status set_size(struct grid *g)
     return HALAY_OK;
 }
 
-/* How many of the series' rows are whole steps from a moment. */
+/* Returns the number of the series' rows that are whole steps from a moment. */
 static size_t on_grid(const struct grid *g, int64_t start)
 {
     const struct tft_period *every = &g->c->schema->every;
@@ -235,7 +235,7 @@ static size_t on_grid(const struct grid *g, int64_t start)
     return n;
 }
 
-/* The row does not fit the first moment; if more rows fit it than that, the first one is named. */
+/* Reports that the row does not fit the first moment; if more rows fit it than that, the first one is named. */
 static enum halay_status off_grid(const struct grid *g, const struct tft_row *row)
 {
     const struct tft_row *first = &g->e->rows[g->order[0]];
@@ -260,7 +260,8 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
     return HALAY_ERR_FORMAT;
 }
 
-/* In a night from a Saturday to a Sunday of October and November, or of April in the south, clocks are set back. */
+/* Returns nonzero in a night from a Saturday to a Sunday of October and November, or of April in the south, when clocks
+ * are set back. */
 static int may_be_autumn(const struct grid *g, int64_t time)
 {
     const struct tft_schema *s = g->c->schema;
@@ -271,16 +272,16 @@ static int may_be_autumn(const struct grid *g, int64_t time)
            date.day_of_week == 6 && date.hour < 4 && (date.month == 10 || date.month == 11 || date.month == 4);
 }
 
-static enum halay_status doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
+static enum halay_status report_doubled(const struct grid *g, const struct tft_row *a, const struct tft_row *b)
 {
     const struct halay_error_place place = tft_rows_place(g->c, b->file, b->line);
     char moment[40], first[HALAY_ERROR_PLACE_MAX];
 
     tft_schema_print_row_time(g->c->schema, a->time, moment, sizeof moment);
-    halay_error_at(
-        g->c->log, &place, "'%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one",
-        g->series->id, moment, print_place(g, a, first),
-        may_be_autumn(g, a->time) ? "if a clock was set back, say by which zone it goes (--zone, 'zone'); else " : "");
+    halay_error_at(g->c->log, &place, "'%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one",
+                   g->series->id, moment, print_place(g, a, first),
+                   may_be_autumn(g, a->time) ? "if a clock was set back, give its zone (--zone, 'zone'); otherwise "
+                                             : "");
     return HALAY_ERR_FORMAT;
 }
 
@@ -299,7 +300,7 @@ static void mix_add(struct mix *m, double value)
     m->n++;
 }
 
-/* Categories have no mean: the last one counts. */
+/* Returns the mean; categories have none, so the last one counts. */
 static double mix_mean(const struct mix *m, int is_category)
 {
     if (!m->n)
@@ -314,8 +315,8 @@ static double mix_resampled(const struct mix *m, const struct tft_schema *s, con
     return s->resampling == TFT_RESAMPLE_SUM ? m->sum : m->sum / (double)m->n;
 }
 
-/* Merge column k of the rows order[0 .. count), all of one moment. */
-static double merge(const struct grid *g, const size_t *order, size_t count, size_t k)
+/* Merges column k of the rows order[0 .. count), all of one moment. */
+static double merge_rows(const struct grid *g, const size_t *order, size_t count, size_t k)
 {
     const struct tft_schema *s = g->c->schema;
     size_t columns = g->c->table->column_count;
@@ -330,7 +331,7 @@ static double merge(const struct grid *g, const size_t *order, size_t count, siz
     return mix_mean(&m, s->inputs[g->c->table->columns[k]].is_category);
 }
 
-/* Rows of one moment are merged: note those that are not equal, and the first of them. */
+/* Notes merged rows of one moment that are not equal, and the first of them. */
 static void note_differing(const struct grid *g, const size_t *order, size_t count)
 {
     struct tft_table *t = g->c->table;
@@ -351,20 +352,20 @@ static void note_differing(const struct grid *g, const size_t *order, size_t cou
     }
 }
 
-/* How many rows, from order[0] on, share one moment. */
+/* Counts the rows, from order[0] on, that share one moment. */
 static enum halay_status same_moment(const struct grid *g, const size_t *order, size_t count, size_t *n)
 {
     const struct tft_row *rows = g->e->rows;
 
     for (*n = 1; *n < count && rows[order[*n]].time == rows[order[0]].time; ++*n)
         if (g->c->schema->duplicates == TFT_DUPLICATES_ERROR)
-            return doubled(g, &rows[order[0]], &rows[order[*n]]);
+            return report_doubled(g, &rows[order[0]], &rows[order[*n]]);
     g->c->table->summary.rows_duplicated += *n - 1;
     note_differing(g, order, *n);
     return HALAY_OK;
 }
 
-/* Values at a step outside the series: before it they may begin a fill, if they were cut off. */
+/* Handles a value at a step outside the series: before it the value may begin a fill, if it was cut off. */
 static void leave_out(struct grid *g, int64_t at, size_t rows, size_t k, double value)
 {
     const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
@@ -376,7 +377,7 @@ static void leave_out(struct grid *g, int64_t at, size_t rows, size_t k, double 
         g->carried[k] = value;
 }
 
-/* What was cut off is the value of the first row, where that has none and takes the one before. */
+/* Sets the first row to the value that was cut off, if it has none and is filled by the value before. */
 static void begin_with_carried(struct grid *g, size_t k)
 {
     const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
@@ -391,7 +392,7 @@ static void begin_with_carried(struct grid *g, size_t k)
     g->c->table->filled[k]++;
 }
 
-/* Lay rows on their moments. */
+/* Places rows on their moments. */
 static enum halay_status lay_moments(struct grid *g)
 {
     const struct tft_period *every = &g->c->schema->every;
@@ -405,19 +406,19 @@ static enum halay_status lay_moments(struct grid *g)
         int64_t at = tft_period_between(every, g->series->start, row->time);
         if (at < 0 || (size_t)at >= g->series->rows) {
             for (size_t k = 0; k < columns; k++)
-                leave_out(g, at, n, k, merge(g, g->order + i, n, k));
+                leave_out(g, at, n, k, merge_rows(g, g->order + i, n, k));
             continue;
         }
         if (tft_period_add(every, g->series->start, at) != row->time)
             return off_grid(g, row);
         for (size_t k = 0; k < columns; k++)
-            g->series->values[(size_t)at * columns + k] = merge(g, g->order + i, n, k);
+            g->series->values[(size_t)at * columns + k] = merge_rows(g, g->order + i, n, k);
         g->line[at] = row;
     }
     return HALAY_OK;
 }
 
-/* Combine the rows of each period. */
+/* Combines the rows of each period. */
 static enum halay_status lay_periods(struct grid *g)
 {
     const struct tft_schema *s = g->c->schema;
@@ -435,7 +436,7 @@ static enum halay_status lay_periods(struct grid *g)
             if (status)
                 return status;
             for (size_t k = 0; k < columns; k++)
-                mix_add(&mixes[k], merge(g, g->order + i, n, k));
+                mix_add(&mixes[k], merge_rows(g, g->order + i, n, k));
         }
         int64_t at = tft_period_between(&s->every, g->series->start, period);
         if (at < 0 || (size_t)at >= g->series->rows) {
@@ -452,8 +453,8 @@ static enum halay_status lay_periods(struct grid *g)
     return HALAY_OK;
 }
 
-/* Apply `missing_number` and the transforms (logarithms) to the values. */
-static void transform(struct grid *g, size_t k)
+/* Applies `missing_number` and the transforms (logarithms) to the values. */
+static void transform_values(struct grid *g, size_t k)
 {
     const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
     size_t stride = g->c->table->column_count;
@@ -488,7 +489,7 @@ static enum halay_status lay_out(struct grid *g)
     for (size_t k = 0; k < columns; k++) {
         if (g->carried)
             begin_with_carried(g, k);
-        transform(g, k);
+        transform_values(g, k);
     }
     for (size_t i = 0; i < cells; i++)
         g->series->measured[i] = !isnan(g->series->values[i]);
@@ -514,7 +515,7 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
     return HALAY_ERR_FORMAT;
 }
 
-/* Rows before the first value of column k have none: no window may hold them, nor rows whose lags reach them. */
+/* Marks rows before the first value of column k: they must not be in a window, nor rows whose lags read them. */
 static void begin_behind(struct grid *g, size_t k, size_t rows)
 {
     const struct tft_schema *s = g->c->schema;
@@ -550,10 +551,10 @@ static enum halay_status fill_constant(struct grid *g, const struct tft_input *i
     return HALAY_OK;
 }
 
-/* From the value before, or also from the one after. A category with `unknown: true` begins as unknown. */
+/* Fills from the value before, or also from the one after. A category with `unknown: true` begins as unknown. */
 static enum halay_status fill_by_values(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
 {
-    if (g->c->future) /* is filled together with what lies before it */
+    if (g->c->future) /* filled together with the values before it */
         return HALAY_OK;
     if (from == 0 && !(input->is_category && input->unknown)) {
         if (to == g->series->rows)
@@ -566,7 +567,7 @@ static enum halay_status fill_by_values(struct grid *g, const struct tft_input *
     return tft_fill_gap(input->fill, g->c->table->column_count, k, from, to, g->series) ? no_memory(g->c) : HALAY_OK;
 }
 
-/* Fill rows [from, to) of a column, all of which are missing. */
+/* Fills rows [from, to) of a column, all of which are missing. */
 static enum halay_status fill_hole(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
 {
     switch (input->fill) {
@@ -581,7 +582,7 @@ static enum halay_status fill_hole(struct grid *g, const struct tft_input *input
     default:
         if (input->is_category && input->unknown) /* stays missing: the unknown category */
             return HALAY_OK;
-        return cannot_fill(g, input, from, "'fill' is none");
+        return cannot_fill(g, input, from, "'fill' is 'none'");
     }
 }
 
@@ -605,7 +606,7 @@ static enum halay_status fill_column(struct grid *g, size_t k)
     return status;
 }
 
-/* A static input has one value: all that are given must agree. It holds from the first row that gives it. */
+/* Checks a static input, all of whose given values must agree. The value applies from the first row that gives it. */
 static enum halay_status settle_static(struct grid *g, size_t k)
 {
     const struct tft_table *t = g->c->table;
@@ -653,7 +654,7 @@ static enum halay_status fill_series(struct grid *g)
     return status;
 }
 
-/* Gaps become rows before anything can be filled: what they take must be in proportion to the rows. */
+/* Fails on gaps out of proportion to the rows, before they become rows and take memory. */
 static enum halay_status limit_gaps(struct grid *g, size_t cells)
 {
     enum { FREE = 1 << 18, TIMES = 32 };

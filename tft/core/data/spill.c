@@ -29,7 +29,7 @@ struct chunk {
 struct tft_spill {
     struct halay_log *log; /* borrowed */
     char *folder;          /* owned */
-    int fd;                /* of the file; -1: there is none yet */
+    int fd;                /* of the file; -1: not created yet */
     size_t share, held;    /* bytes: a quarter of the limit; ordinary memory given */
     size_t file_bytes, touched;
     size_t count, size;
@@ -131,7 +131,7 @@ static enum halay_status map_chunk(struct tft_spill *s, size_t bytes, struct chu
     return HALAY_OK;
 }
 
-/* A chunk with room for some bytes: the last one, or a new one. */
+/* Finds a chunk with room for some bytes: the last one, or a new one. */
 static enum halay_status find_chunk(struct tft_spill *s, size_t bytes)
 {
     struct chunk *last = s->count ? &s->chunks[s->count - 1] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Table: files are collected (rows.c), each entity is completed (series_grid.c), in order of id. Cleanup: everything is
- * zeroed first, fini accepts it half-built.
+ * zeroed first, fini accepts it partly initialised.
  */
 #include "tft/core/data/table.h"
 #include "base/memory.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The schema's inputs that come from columns, and where each input finds its values. */
+/* Lists the schema's inputs that are read from columns, and the column of each input. */
 static void choose_columns(const struct tft_schema *s, struct tft_table *t)
 {
     for (size_t i = 0; i < s->input_count; i++) {
@@ -42,7 +42,7 @@ static enum halay_status complete_all(struct tft_collector *c, size_t *order)
     for (size_t i = 0; i < count && !status; i++) {
         struct tft_series *s = &t->series[t->series_count];
         if (!c->entities[order[i]].count && !c->entities[order[i]].part_count)
-            continue; /* all of its rows lie outside the span */
+            continue; /* all of its rows are outside the span */
         s->id = strdup(c->ids.texts[order[i]]);
         t->series_count++; /* fini frees it */
         tft_rows_worked(c, c->entities[order[i]].count);
@@ -158,7 +158,7 @@ enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_
     return read_rows(log, schema, source, 1, NULL, table);
 }
 
-static enum halay_status extend(struct tft_series *s, size_t more, size_t columns)
+static enum halay_status extend_series(struct tft_series *s, size_t more, size_t columns)
 {
     size_t all, cells, bytes;
 
@@ -190,7 +190,7 @@ enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tf
 
     t->ends_in_future = 1;
     for (size_t e = 0; e < t->series_count && !status; e++)
-        status = extend(&t->series[e], rows, t->column_count);
+        status = extend_series(&t->series[e], rows, t->column_count);
     if (status)
         halay_error(log, "no memory for the rows of the future");
     return status;
@@ -239,7 +239,7 @@ size_t tft_table_slices(const struct tft_table *table)
 
 /* ---- slices ---- */
 
-/* Slices: the caller runs slice 0, and those for which no thread could be had. */
+/* Slices: the caller runs slice 0, and those for which a thread could not be started. */
 
 enum { COUNT_MOST = 64 };
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table: what the files hold, as one regular series for each entity, in the files' units.
+ * Table: the contents of the files, as one regular series for each entity, in the files' units.
  *
- * Rows may come in any order, from any number of files. They are collected by entity and sorted by time; duplicate
- * moments are merged and periods combined as the schema says; the rest is laid on a grid from the entity's first
- * moment to its last: a moment without a row is a row of missing values. Then every input is filled as the schema says
- * (tft/core/data/table_impl.h). What was measured and what was filled stays known, because a filled target is never
- * scored.
+ * Rows may be in any order, in any number of files. They are collected by entity and sorted by time; duplicate moments
+ * are merged and periods combined according to the schema; the rest is laid on a grid from the entity's first moment to
+ * its last: a moment without a row is a row of missing values. Then every input is filled according to the schema
+ * (tft/core/data/table_impl.h). The table records which values were measured, because a filled target is never scored.
  */
 #ifndef HALAY_TFT_TABLE_H
 #define HALAY_TFT_TABLE_H
@@ -28,7 +27,7 @@ struct tft_dictionary {
     size_t *slots;    /* owned: numbers plus one by hash; a power of two of them, at most half full */
 };
 
-/* The number of a text, which is added if it is new. HALAY_ERR_NO_MEMORY. Never logs. */
+/* Finds the number of a text, which is added if it is new. HALAY_ERR_NO_MEMORY. Never logs. */
 enum halay_status tft_dictionary_add(struct tft_dictionary *dictionary, const char *text, size_t *number);
 void tft_dictionary_fini(struct tft_dictionary *dictionary);
 
@@ -47,7 +46,7 @@ struct tft_frame {
 enum halay_status tft_frame_find_column(struct halay_log *log, const struct tft_frame *frame, const char *pattern,
                                         size_t *column);
 
-/* Does a column hold numbers? */
+/* Returns nonzero if a column has numbers. */
 static inline int tft_frame_is_number(const struct tft_frame *frame, size_t column)
 {
     return frame->columns[column].kind == HALAY_TFT_REALS || frame->columns[column].kind == HALAY_TFT_INTEGERS;
@@ -66,36 +65,36 @@ static inline int64_t tft_frame_integer(const struct tft_frame *frame, size_t co
 enum { TFT_FRAME_TEXT = 32 };
 const char *tft_frame_text(const struct tft_frame *frame, size_t column, size_t row, char room[TFT_FRAME_TEXT]);
 
-/* Check what no row says: names, kinds, codes. HALAY_ERR_ARGUMENT (logged). */
+/* Checks names, kinds and codes, which do not depend on a row. HALAY_ERR_ARGUMENT (logged). */
 enum halay_status tft_frame_check(struct halay_log *log, const struct tft_frame *frame);
 
 /* Spill: room for a table that may be larger than memory.
  *
- * A part of the limit is ordinary memory. What is asked for beyond it lies in a file without a name, so that nothing of
- * it is left whenever the process ends; it is mapped, and whoever walks through it says how far, so that pages that
- * were read or written go back to the system in time. Room on the disk is taken before it is written to: a full disk is
- * an error, not a signal. One thread at a time. */
+ * A part of the limit is ordinary memory. The rest is in a file without a name, which disappears with the process; it
+ * is mapped, and a caller that walks through it reports its progress, so that pages that were read or written are
+ * returned to the system in time. Room on the disk is allocated before it is written to: a full disk is an error, not a
+ * signal. One thread at a time. */
 
 struct tft_spill;
 
 /* A file would be made in the folder of `beside`, which is copied. limit: bytes, for all that users of the spill hold;
  * 0: half of what this host, or the process's group, has. HALAY_ERR_NO_MEMORY (logged). */
 enum halay_status tft_spill_create(struct halay_log *log, const char *beside, size_t limit, struct tft_spill **spill);
-/* NULL is allowed. All memory that it gave ends. */
+/* Frees all memory of the spill. NULL is allowed. */
 void tft_spill_destroy(struct tft_spill *spill);
 
 /* Memory, aligned to 64 bytes, until the spill is destroyed. HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY (logged). */
 enum halay_status tft_spill_get(struct tft_spill *spill, size_t bytes, void **memory);
-/* So many bytes of such memory, any of it, have been read or written. NULL is allowed. */
+/* Reports that this number of bytes of such memory has been read or written. NULL is allowed. */
 void tft_spill_touched(struct tft_spill *spill, size_t bytes);
-/* Does some of it lie in the file? Then one thread at a time may walk through it. NULL is allowed. */
+/* Returns nonzero if part of it is in the file. Then one thread at a time may walk through it. NULL is allowed. */
 int tft_spill_has_file(const struct tft_spill *spill);
-/* What one user may hold in memory of its own; SIZE_MAX for NULL. */
+/* Returns the bytes that one user may hold in memory of its own; SIZE_MAX for NULL. */
 size_t tft_spill_share(const struct tft_spill *spill);
 
 struct tft_encoding;
 
-/* What happened on the way. */
+/* Counts of one reading. */
 struct tft_table_summary {
     size_t files, rows_read, rows_outside_span, rows_duplicated;
     size_t rows_repeated;  /* of a time that the clock passes twice */
@@ -109,7 +108,7 @@ struct tft_table_summary {
     size_t entities_empty;     /* without a measured target, left out */
     size_t entities_untrained; /* without one in the training span, left out (tft/core/data/encoding.h) */
     size_t entities_short;     /* with no row that has a value of every input, left out (tft/core/data/data.h) */
-    size_t columns_ignored;    /* of the first file: no input comes from them */
+    size_t columns_ignored;    /* of the first file: not used by an input */
 };
 
 /* Rows of a column on a line between two measured values; a window that ends on it does not know the second value. */
@@ -141,7 +140,7 @@ struct tft_row_gap {
     size_t row, missing;             /* the last row before it, and how many are missing */
 };
 
-/* What tft/core/data/table.h judges. */
+/* Gap statistics of a table (tft_row_gaps_check). */
 struct tft_row_gaps {
     size_t own, odd; /* rows that come from files; series with an odd gap */
     struct tft_row_gap widest, oddest;
@@ -155,7 +154,7 @@ struct tft_table {
     struct tft_dictionary *dictionaries; /* owned: (columns), filled for categories */
     size_t filled[TFT_INPUTS_MAX];       /* values of each column that were filled */
     char ignored[512];                   /* names of the ignored columns, as far as there is room */
-    struct tft_spill *spill;             /* borrowed: where series lie; NULL: in memory */
+    struct tft_spill *spill;             /* borrowed: the spill of its series; NULL: they are in memory */
     size_t threads;                      /* how many may work on it; 0: one. Set by who reads it */
     size_t series_count;
     struct tft_series *series; /* owned, in order of id (by bytes) */
@@ -170,11 +169,11 @@ struct tft_table {
 /* CSV in memory. Borrowed while it is read. */
 struct tft_text {
     const char *name;  /* as of a file: for messages, and for ids that are files' names */
-    const char *bytes; /* NULL: there is none */
+    const char *bytes; /* NULL: not given */
     size_t count;
 };
 
-/* Where rows come from: files, a text, or a frame. */
+/* Source of rows: files, a text, or a frame. */
 struct tft_table_source {
     const char *const *paths; /* or folders: the files in them that match the schema's `files` */
     size_t path_count;
@@ -185,35 +184,33 @@ struct tft_table_source {
     void *between_arg;
 };
 
-/* What messages call it: the frame's name, or the first file's. */
+/* Returns its name for messages: the frame's, or the first file's. */
 const char *tft_table_source_name(const struct tft_table_source *source);
 
-/*
- * Read rows by a schema, errors name file, row and column; on error nothing is held. spill (may be NULL): for a table
- * that may be larger than memory; borrowed until the table, and data made from it, end.
- */
+/* Reads rows by a schema, errors name file, row and column; on error nothing is held. spill (may be NULL): for a table
+ * that may be larger than memory; borrowed until the table, and data made from it, end. */
 enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_schema *schema,
                                       const struct tft_table_source *source, struct tft_spill *spill,
                                       struct tft_table *table);
-/* The same of files. */
+/* Does the same for files. */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
-/* The same for the future: id, time and known inputs. Other columns may be absent, and are neither read nor
+/* Does the same for the future: id, time and known inputs. Other columns may be absent, and are neither read nor
  * filled. A wide table's future is that of all entities, a series without a name. */
 enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
                                         const struct tft_table_source *source, struct tft_table *table);
-/* Add rows of the future to each series: columns have their last value, nothing counts as measured. */
+/* Adds rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);
-/* In how many slices (tft_slices_run) its series are best worked on. */
+/* Returns the best number of slices (tft_slices_run) for its series. */
 size_t tft_table_slices(const struct tft_table *table);
-/* A series has been read, or written: its pages may go. */
+/* Reports that a series has been read or written: its pages may be released. */
 void tft_series_touched(const struct tft_table *table, const struct tft_series *series);
 void tft_series_fini(struct tft_series *series);
 
 /* Gaps between the rows of a series, which become rows that no file has. */
 
-/* Is the gap more likely a wrong time than a pause? That is so if it is longer than all of the series' rows, or if it
+/* Returns nonzero if the gap is more likely a wrong time than a pause: it is longer than all of the series' rows, or it
  * cuts off its first or last few. missing: rows in the gap; before: rows of the series before it; rows: all of the
  * series' own. */
 static inline int tft_gap_is_odd(size_t missing, size_t before, size_t rows)
@@ -223,29 +220,27 @@ static inline int tft_gap_is_odd(size_t missing, size_t before, size_t rows)
     return missing > 10 && (missing > rows || (side <= 1 + rows / 1000 && missing > rows / 20));
 }
 
-/* Warns of gaps that are odd. refuse: warns of a target most of whose values are filled, too, and more added rows than
- * rows of the files are an error. Neither is so if the schema has `gaps: fill`, or says what a missing row of a target
- * means. Call it before series are moved. */
+/* Warns of odd gaps. refuse: also warns of a target most of whose values are filled, and fails if more rows were added
+ * than the files have. Neither applies if the schema has `gaps: fill`, or defines the meaning of a missing row of a
+ * target. Call it before series are moved. */
 enum halay_status tft_row_gaps_check(struct halay_log *log, const struct tft_schema *schema,
                                      const struct tft_table *table, int refuse);
 
 /* The future: known inputs after the end of a table, from files. */
 
-/*
- * Give the last `rows` rows of each series, which tft_table_extend has added, the known inputs that files, or a frame,
- * hold for their moments. Series that it does not mention are removed from the table, with a warning. If they
- * end too early, the error names entity and moment; the table may then be half done.
- */
+/* Gives the last `rows` rows of each series, which tft_table_extend has added, the known inputs of files or a frame at
+ * their moments. Series that these do not mention are removed from the table, with a warning. If they end too early,
+ * the error names entity and moment; the table may then be half done. */
 enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
                                   const struct tft_table_source *source, size_t rows, struct tft_table *table);
 
 /* Slices: work on entities that do not depend on each other, by several threads. */
 
-/* Slice `number` of `count` slices of some entities: [first, last). */
+/* Sets slice `number` of `count` slices of some entities: [first, last). */
 void tft_slice(size_t entities, size_t number, size_t count, size_t *first, size_t *last);
 
-/* Run f(arg, number) for each of `count` slices at the same time, and return when all have returned. An f that fails
- * says nothing: which message came first would be chance. The first failed slice's status. */
+/* Runs f(arg, number) for each of `count` slices at the same time, and returns when all have returned, with the first
+ * failed slice's status. A failing f must not log: the order of the messages would be random. */
 enum halay_status tft_slices_run(size_t count, enum halay_status (*f)(void *arg, size_t number), void *arg);
 
 #endif

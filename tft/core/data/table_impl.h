@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files that make a table use of each other.
+ * Functions shared by the files that make a table.
  */
 #ifndef HALAY_TFT_TABLE_IMPL_H
 #define HALAY_TFT_TABLE_IMPL_H
@@ -14,11 +14,11 @@
 /* The origin of a row, kept because errors name it. */
 struct tft_row {
     int64_t time;
-    uint32_t file : 31, is_repeated : 1; /* its time is one of two moments, and nothing says of which */
+    uint32_t file : 31, is_repeated : 1; /* its time is one of two moments, and it is unknown which */
     uint32_t line;
 };
 
-/* Rows of one entity that were put aside: `rows` and, behind them, `values` as below. */
+/* Rows of one entity that were put aside: `rows` and, after them, `values` as below. */
 struct tft_rows_part {
     size_t count;
     const void *memory; /* in the table's spill */
@@ -56,31 +56,31 @@ struct tft_collector {
     int future;              /* only known inputs are read; other columns may be absent */
 };
 
-/* Where a row is, for errors; borrowed from the collector. */
+/* Returns the place of a row, for errors; borrowed from the collector. */
 struct halay_error_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line);
 
-/* So many rows have been worked on. */
+/* Counts rows that have been worked on. */
 void tft_rows_worked(struct tft_collector *c, size_t rows);
 
-/* Read one file of the list, or the frame, into the collector. */
+/* Reads one file of the list, or the frame, into the collector. */
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file);
 
-/* An entity's rows, all of them, in memory. */
+/* Collects all rows of an entity in memory. */
 enum halay_status tft_rows_gather(struct tft_collector *c, struct tft_rows *e);
 
-/* Make a series of an entity's rows, and free them. A series without rows is left out by the caller. */
+/* Makes a series of an entity's rows, and frees them. A series without rows is left out by the caller. */
 enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series);
 
-/* Adds the gaps of a series whose rows came from `line` (NULL: from nowhere) to the table's. */
+/* Adds the gaps of a series, whose rows are from `line` (NULL: added), to the table's. */
 void tft_row_gaps_add(const struct tft_series *series, const struct tft_row *const *line, struct tft_row_gaps *gaps);
 
-/* Is the column k of the collector's table read at all? */
+/* Returns nonzero if column k of the collector's table is read. */
 static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
 {
     return !c->future || tft_roles[c->schema->inputs[c->table->columns[k]].role].is_known_ahead;
 }
 
-/* Fill: what stands for values that are missing, by `fill: forward` and `fill: interpolate`.
+/* Fill: replacement of missing values by `fill: forward` and `fill: interpolate`.
  *
  * A forecast must not see anything after its origin, in any form. So a value is only carried forward, never back: rows
  * before a column's first value stay empty, and no window holds them. A line drawn between two values is recorded as a
@@ -90,16 +90,16 @@ static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
  *     measured      -  -  3  -  -  -  -  8
  *     interpolate   -  -  3  4  5  6  7  8     3 in rows 3 to 6, if a window's last known row is one of them */
 
-/* Fill rows [from, to) of the table's column k, which are missing while the row before them is not; without a row
+/* Fills rows [from, to) of the table's column k, which are missing while the row before them is not; without a row
  * before them they stay missing. A bridge is added to the series' list. HALAY_ERR_NO_MEMORY, not logged. */
 enum halay_status tft_fill_gap(enum tft_filling fill, size_t columns, size_t k, size_t from, size_t to,
                                struct tft_series *series);
 
-/* The values of rows after `row` have changed: fill their gaps, and the one that leads up to them, again. */
+/* Fills the gaps of rows after `row`, whose values have changed, and the one that leads up to them, again. */
 enum halay_status tft_fill_again(enum tft_filling fill, size_t columns, size_t k, size_t row,
                                  struct tft_series *series);
 
-/* The bridge of column k over a row; NULL: there is none. */
+/* Returns the bridge of column k over a row, or NULL. */
 const struct tft_bridge *tft_series_bridge(const struct tft_series *series, size_t k, size_t row);
 
 #endif

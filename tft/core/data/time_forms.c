@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forms of times: which numbers look like dates, and which format a text asks for.
+ * Formats of times: which numbers look like dates, and which format a text needs.
  *
  * A number looks like a date if it has the form's digits, if the date exists, and if its year is from 1900 to 2199.
  * Years alone are counts of 1. Forms that a run of counts may fit by chance must
@@ -51,7 +51,7 @@ int tft_time_read_digits(const char *text, int64_t *value)
     return 1;
 }
 
-/* A year, in months, and a number in it from 1 to most. */
+/* Reads a year, in months, and a number in it from 1 to most. */
 static int64_t year_of(int64_t value, int64_t unit, int64_t most)
 {
     int64_t part = value % unit;
@@ -59,7 +59,7 @@ static int64_t year_of(int64_t value, int64_t unit, int64_t most)
     return part >= 1 && part <= most ? value / unit * 12 : 0;
 }
 
-/* The month, since year 0, of a number of this many digits in a form; 0: it does not have the form. */
+/* Returns the month, since year 0, of a number of this many digits in a format; 0: it does not fit. */
 static int64_t form_month(int form, int64_t value, size_t digits)
 {
     char text[24];
@@ -105,7 +105,7 @@ void tft_time_look_add(struct tft_time_look *look, int64_t value)
     }
 }
 
-/* Could counts have the form by chance, because they would not have left it yet? */
+/* Returns nonzero if counts may have the format by chance, because they would not have left it yet. */
 static int may_be_chance(const struct tft_time_look *look, int form)
 {
     if (form == FORM_SHORT)
@@ -138,7 +138,7 @@ int tft_time_look_form(const struct tft_time_look *look, int *fits_all)
 
 /* ---- texts ---- */
 
-/* Reads up to four digits; how many they are. */
+/* Reads up to four digits; returns their number. */
 static size_t read_part(const char **text, int *value)
 {
     size_t n = 0;
@@ -171,7 +171,7 @@ int tft_time_is_moved(const char *text)
            !offset[1 + strspn(offset + 1, "0123456789:")] && strpbrk(offset, "123456789");
 }
 
-/* The end of a format for a time of day; NULL: it is not one. */
+/* Returns the end of a format for a time of day; NULL: it is not one. */
 static const char *clock_of(const char *text)
 {
     static const char *const formats[] = { "",          " %H:%M",       " %H:%M:%S", "T%H:%M",
@@ -188,7 +188,7 @@ static const char *clock_of(const char *text)
     return NULL;
 }
 
-/* Two numbers and a year, whose order the text does not say unless one is above 12. */
+/* Suggests formats for two numbers and a year, whose order is ambiguous unless one is above 12. */
 static int advise_order(const char *text, char *advice, size_t size)
 {
     int first, second, year;
@@ -213,8 +213,8 @@ static int advise_order(const char *text, char *advice, size_t size)
         snprintf(advice, size, " (set 'format', here \"%%m%s%%d%s%s%s\")", s, s, y, clock);
     else
         snprintf(advice, size,
-                 " (set 'format': \"%%d%s%%m%s%s%s\" if the day comes first, \"%%m%s%%d%s%s%s\" if the "
-                 "month does)",
+                 " (set 'format': \"%%d%s%%m%s%s%s\" if the day is first, \"%%m%s%%d%s%s%s\" if the "
+                 "month is)",
                  s, s, y, clock, s, s, y, clock);
     return 1;
 }
@@ -232,8 +232,7 @@ void tft_time_advise(const char *text, char *advice, size_t size)
         return;
     }
     if (tft_time_is_reversed(text)) {
-        snprintf(advice, size,
-                 " (set 'format': \"%%d%%m%%Y\" if the day comes first, \"%%m%%d%%Y\" if the month does)");
+        snprintf(advice, size, " (set 'format': \"%%d%%m%%Y\" if the day is first, \"%%m%%d%%Y\" if the month is)");
         return;
     }
     if (tft_time_read_digits(text, &value)) {

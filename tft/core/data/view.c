@@ -39,7 +39,7 @@ void tft_view_fini(struct tft_view *view)
     *view = (struct tft_view){ 0 };
 }
 
-/* The date of a moment, given that of an earlier one. */
+/* Computes the date of a moment, given that of an earlier one. */
 static void next_date(int64_t time, int64_t time_before, const struct tft_date *before, struct tft_date *date)
 {
     int64_t day = tft_time_day(time);
@@ -70,7 +70,7 @@ void tft_view_choose(struct tft_view *v, const struct tft_series *series)
     }
 }
 
-/* A sine or cosine of part of a turn. */
+/* Returns a sine or cosine of part of a turn. */
 static double wave(const struct tft_input *input, double turns)
 {
     double angle = 2 * 3.14159265358979323846 * turns;
@@ -78,7 +78,7 @@ static double wave(const struct tft_input *input, double turns)
     return input->derivation == TFT_SINE ? sin(angle) : cos(angle);
 }
 
-/* How far a row is into its wave's period: of the clock's time since 1970, or of the steps. */
+/* Returns the position of a row in its wave's period: of the clock's time since 1970, or of the steps. */
 static double turns_of(const struct tft_view *v, const struct tft_input *input, size_t row)
 {
     double time = input->period_in_steps ? v->steps + (double)row : (double)v->times[row];

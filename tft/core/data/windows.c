@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows: how many there are, and which is which. All arithmetic is on row numbers; moments become rows once, in the
- * constructor. Cleanup: zeroed first, fini accepts half-built.
+ * Windows: their number, and finding one by its number. All arithmetic is on row numbers; moments become rows once, in
+ * the constructor. Cleanup: zeroed first, fini accepts a partly initialised object.
  */
 #include "tft/core/data/windows.h"
 #include "base/memory.h"
 #include <stdlib.h>
 
-/* Which windows: those whose targets lie in a split and, if it is narrowed, in the moments [begin, end). */
+/* A choice of windows: those whose targets are in a split and, if it is narrowed, in the moments [begin, end). */
 struct range {
     enum tft_split split;
     int is_narrowed;
     int64_t begin, end;
 };
 
-/* Rows [low, high) of an entity may hold targets of the range, rows from floor on encoders. */
+/* Finds rows [low, high) of an entity that may be targets of the range, and the first row of encoders, floor. */
 static void target_rows(const struct tft_data *d, size_t entity, const struct range *r, size_t *floor, size_t *low,
                         size_t *high)
 {
@@ -62,11 +62,9 @@ static enum halay_status list_finish(enum halay_status status, struct tft_window
     return status;
 }
 
-/*
- * The windows of an entity whose first targets lie in rows low, low + stride ... to high, counted in the entity,
- * without those that hold a row of a gap; encoders may hold rows from floor on. *gap is the first gap that is not
- * before the entity, and is advanced.
- */
+/* Adds the windows of an entity whose first targets are in rows low, low + stride ... to high, counted in the entity,
+ * without those that contain a row of a gap; encoders may contain rows from floor on. *gap is the first gap that is not
+ * before the entity, and is advanced. */
 static enum halay_status add_windows(struct list *l, size_t entity, size_t floor, size_t low, size_t high, size_t *gap)
 {
     const struct tft_data *d = l->w->data;
@@ -145,7 +143,7 @@ enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_
     return list_finish(status, &w, windows);
 }
 
-/* The row of an entity where those begin that precede its row `first`; that row itself: there are none. */
+/* Returns the row of an entity where the windows begin that precede its row `first`, or that row itself. */
 static size_t preceding_from(const struct tft_data *d, size_t entity, size_t first, size_t count)
 {
     size_t D = d->schema.horizon, least = d->schema.min_encoder;
@@ -224,8 +222,8 @@ size_t tft_windows_short(const struct tft_windows *w)
     return n;
 }
 
-/* Measured targets of a row. */
-static size_t measured(const struct tft_data *d, size_t row)
+/* Counts the measured targets of a row. */
+static size_t count_measured(const struct tft_data *d, size_t row)
 {
     size_t O = d->schema.target_count, n = 0;
 
@@ -253,11 +251,11 @@ size_t tft_window_targets(const struct tft_data *data, const struct tft_window *
     size_t n = 0;
 
     for (size_t h = 0; h < data->schema.horizon; h++)
-        n += measured(data, window->origin + h);
+        n += count_measured(data, window->origin + h);
     return n;
 }
 
-/* Linear in the rows: each counts as often as windows of its run forecast it. */
+/* Counts in time linear in the rows: each row counts once for each window of its run that forecasts it. */
 size_t tft_windows_targets(const struct tft_windows *w)
 {
     size_t D = w->data->schema.horizon, n = 0;
@@ -269,7 +267,7 @@ size_t tft_windows_targets(const struct tft_windows *w)
             /* windows first + k * stride <= row < first + k * stride + D */
             size_t high = row < last ? (row - first) / stride : count - 1;
             size_t low = row >= first + D ? (row - D - first) / stride + 1 : 0;
-            n += high >= low ? measured(w->data, row) * (high - low + 1) : 0;
+            n += high >= low ? count_measured(w->data, row) * (high - low + 1) : 0;
         }
         tft_spill_touched(w->data->spill, (last + D - first) * w->data->schema.target_count);
     }

@@ -29,41 +29,43 @@ struct tft_window_run {
 struct tft_window {
     size_t entity;
     size_t origin; /* the first target's row in the block, after the encoder's rows */
-    size_t length; /* so many */
+    size_t length; /* the number of these rows */
 };
 
-/* All windows of a split, every `stride` steps counted from each entity's first window. Nothing is held on error. */
+/* Lists all windows of a split, every `stride` steps counted from each entity's first window. Nothing is held on
+ * error. */
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                    size_t stride, struct tft_windows *windows);
-/* The windows of a split whose targets lie in the moments [begin, end); every `stride` steps likewise. */
+/* Lists the windows of a split whose targets are in the moments [begin, end), every `stride` steps. */
 enum halay_status tft_windows_init_between(struct halay_log *log, const struct tft_data *data, enum tft_split split,
                                            int64_t begin, int64_t end, size_t stride, struct tft_windows *windows);
-/* One window for each entity, whose targets are its last `horizon` rows, also if fewer than min_encoder rows are before
- * them; an entity with none there has none. */
+/* Lists one window for each entity, whose targets are its last `horizon` rows, also if fewer than min_encoder rows are
+ * before them; an entity without rows before them has no window. */
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data,
                                         struct tft_windows *windows);
-/* Up to `count` windows of each entity, the horizon apart, that precede its first one in another list by one horizon or
- * more, and whose targets lie behind the training span. */
+/* Lists up to `count` windows of each entity, the horizon apart, that precede its first one in another list by one
+ * horizon or more, and whose targets are after the training span. */
 enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct tft_windows *list, size_t count,
                                              struct tft_windows *windows);
 void tft_windows_fini(struct tft_windows *windows);
 
-/* Windows of the entities before one (which may be one behind the last). */
+/* Returns the number of windows of the entities before one (which may be one after the last). */
 size_t tft_windows_before(const struct tft_windows *windows, size_t entity);
 
 struct tft_window tft_windows_get(const struct tft_windows *windows, size_t number);
 
-/* Windows whose encoder is shorter than `encoder`. */
+/* Returns the number of windows whose encoder is shorter than `encoder`. */
 size_t tft_windows_short(const struct tft_windows *windows);
 
-/* Measured targets of all windows. It reads them all; call tft_data_check before, as for the next function. */
+/* Returns the number of measured targets of all windows. It reads them all; call tft_data_check before, as for the next
+ * function. */
 size_t tft_windows_targets(const struct tft_windows *windows);
 
-/* Has a window a target without a measured value in the rows that its encoder holds? Then that target's forecast rests
- * on filled values. */
+/* Returns nonzero if a target has no measured value in the rows of a window's encoder. Then that target's forecast is
+ * based on filled values. */
 int tft_window_is_filled(const struct tft_data *data, const struct tft_window *window);
 
-/* Measured targets of a window. */
+/* Returns the number of measured targets of a window. */
 size_t tft_window_targets(const struct tft_data *data, const struct tft_window *window);
 
 /* Returns number i, ascending, of `count` (at most total) that are spread over 0 to total - 1: one of each stratum of

@@ -25,7 +25,7 @@ struct tft_zone {
     int64_t end;            /* moments from here on are moved back by whole cycles */
 };
 
-/* The pairs of the document; 0: they are malformed. */
+/* Reads the pairs of the document; 0: they are malformed. */
 static int take_changes(const json_t *document, struct tft_zone *z)
 {
     const json_t *offset = json_object_get(document, "offset"), *pairs = json_object_get(document, "changes");
@@ -51,7 +51,7 @@ static void add_change(struct tft_zone *z, int64_t at, int offset, int64_t after
         z->changes[z->count++] = (struct change){ at, offset };
 }
 
-/* Write the rule out. Where summer time ends as the next one begins, it goes on. */
+/* Writes out the rule. Where summer time ends as the next one begins, it continues. */
 static void take_rule(const struct tft_zone_rule *rule, struct tft_zone *z)
 {
     int64_t last = z->changes[z->count - 1].at, begin, end;
@@ -106,7 +106,7 @@ void tft_zone_destroy(struct tft_zone *zone)
     free(zone);
 }
 
-/* The last change that is not after a moment. */
+/* Returns the last change that is not after a moment. */
 static size_t find_change(const struct tft_zone *z, int64_t utc)
 {
     size_t low = 0, high = z->count;
@@ -121,7 +121,7 @@ static size_t find_change(const struct tft_zone *z, int64_t utc)
     return low;
 }
 
-/* How far a time is moved back to be one of the table. */
+/* Returns how far a time is moved back to be one of the table. */
 static int64_t move_back(const struct tft_zone *z, int64_t time)
 {
     return time < z->end ? 0 : ((time - z->end) / cycle + 1) * cycle;

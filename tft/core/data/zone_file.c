@@ -39,7 +39,7 @@ static int64_t number_at(const unsigned char *bytes, size_t width)
     return (int64_t)sum;
 }
 
-/* A header and a body; 0: they do not fit into the file. */
+/* Reads a header and a body; 0: they do not fit into the file. */
 static int take_body(const unsigned char *bytes, const unsigned char *end, size_t width, struct body *b)
 {
     uint32_t counts[6];
@@ -66,7 +66,7 @@ static int take_body(const unsigned char *bytes, const unsigned char *end, size_
     return 1;
 }
 
-/* Changes of the offset; NULL: a kind that is not there, or no memory. */
+/* Lists the changes of the offset; NULL: an invalid kind, or out of memory. */
 static json_t *list_changes(const struct body *b)
 {
     json_t *list = json_array();
@@ -88,7 +88,7 @@ static json_t *list_changes(const struct body *b)
     return list;
 }
 
-/* NULL: the file is malformed. */
+/* Reads a zone; NULL: the file is malformed. */
 static json_t *read_zone(const char *name, const unsigned char *bytes, size_t size)
 {
     const unsigned char *end = bytes + size;
@@ -123,13 +123,13 @@ struct names {
     size_t count;
 };
 
-static int ignores(const struct dirent *entry, int depth)
+static int ignores_entry(const struct dirent *entry, int depth)
 {
     return *entry->d_name == '.' || strchr(entry->d_name, '.') ||
            (!depth && (!strcmp(entry->d_name, "posix") || !strcmp(entry->d_name, "right")));
 }
 
-/* Names of zones below a folder, whatever can be read of them. */
+/* Lists the names of zones below a folder, as far as it can be read. */
 static void list_names(const char *folder, const char *before, int depth, struct names *names)
 {
     char path[512], name[256];
@@ -139,7 +139,7 @@ static void list_names(const char *folder, const char *before, int depth, struct
     if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, before) < sizeof path)
         dir = opendir(path);
     while (dir && names->count < NAMES_MOST && (entry = readdir(dir)) != NULL) {
-        if (ignores(entry, depth) ||
+        if (ignores_entry(entry, depth) ||
             (size_t)snprintf(name, sizeof name, "%s%s%s", before, *before ? "/" : "", entry->d_name) >= sizeof name)
             continue;
         if (entry->d_type == DT_DIR && depth < 3)
@@ -156,7 +156,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The same place in another part of the world, or the name nearest to a misspelt one. */
+/* Returns the same place in another part of the world, or the name nearest to a misspelt one. */
 static const char *nearest_name(const struct names *names, const char *name)
 {
     const char *slash = strrchr(name, '/'), *place = slash ? slash + 1 : name;
@@ -179,11 +179,11 @@ static enum halay_status no_zone(struct halay_log *log, const char *where, const
     }
     const char *near = names ? nearest_name(names, name) : NULL;
     if (names && !names->count)
-        halay_error(log, "%s: time zone '%.64s': there are no zones in '%s'; install tzdata", where, name, folder);
+        halay_error(log, "%s: time zone '%.64s': '%s' has no zones; install tzdata", where, name, folder);
     else if (near)
-        halay_error(log, "%s: there is no time zone '%.64s'; did you mean '%s'?", where, name, near);
+        halay_error(log, "%s: unknown time zone '%.64s'; did you mean '%s'?", where, name, near);
     else
-        halay_error(log, "%s: there is no time zone '%.64s'; a zone is like Europe/Berlin, America/New_York or UTC",
+        halay_error(log, "%s: unknown time zone '%.64s'; expected a name like Europe/Berlin, America/New_York or UTC",
                     where, name);
     for (size_t i = 0; names && i < names->count; i++)
         free(names->list[i]);
@@ -191,7 +191,7 @@ static enum halay_status no_zone(struct halay_log *log, const char *where, const
     return HALAY_ERR_CONFIG;
 }
 
-/* A name stays inside the folder. */
+/* Returns nonzero if a name stays inside the folder. */
 static int is_name(const char *name)
 {
     return *name && *name != '/' && strlen(name) < 128 && !strstr(name, "..") &&
@@ -214,7 +214,7 @@ enum halay_status tft_zone_load(struct halay_log *log, const char *where, const 
         size = fread(bytes, 1, FILE_MOST, file);
     if (file)
         fclose(file);
-    if (!size) { /* or it is a folder */
+    if (!size) { /* or the path is a folder */
         free(bytes);
         return no_zone(log, where, folder, name);
     }

@@ -13,7 +13,7 @@ static int is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* A name: letters, or anything in angle brackets. NULL: there is none. */
+/* Skips a name: letters, or anything in angle brackets. NULL: not a name. */
 static const char *skip_name(const char *text)
 {
     if (*text == '<') {
@@ -36,7 +36,7 @@ static const char *read_number(const char *text, int least, int most, int *numbe
     return n && *number >= least && *number <= most ? text + n : NULL;
 }
 
-/* [+-]hh[:mm[:ss]] */
+/* Reads [+-]hh[:mm[:ss]]. */
 static const char *read_seconds(const char *text, int hours_most, int *seconds)
 {
     int sign = *text == '-' ? -1 : 1, part;
@@ -51,7 +51,7 @@ static const char *read_seconds(const char *text, int hours_most, int *seconds)
     return text;
 }
 
-/* ,Mm.w.d ,Jn or ,n, each with /time. */
+/* Reads ,Mm.w.d ,Jn or ,n, each with /time. */
 static const char *read_day(const char *text, struct tft_zone_day *day)
 {
     if (!text || *text != ',')
@@ -96,7 +96,7 @@ enum halay_status tft_zone_rule_parse(const char *text, struct tft_zone_rule *ru
     return HALAY_OK;
 }
 
-/* When the clock shows the rule's time on that day of a year. */
+/* Returns the moment at which the clock shows the rule's time on that day of a year. */
 static int64_t clock_of(const struct tft_zone_day *rule, int year)
 {
     int64_t january = tft_time_from_date(year, 1, 1, 0, 0, 0), march = tft_time_from_date(year, 3, 1, 0, 0, 0);
