@@ -313,7 +313,7 @@ def check_refusals(small, forecasting):
     no(NVIDIA, small, "needs a static input", inputs=inputs(*SMALL[1:]))
     named = inputs(("a.b", "target", 0), ("a_b", "target", 0))
     no(FORECASTING, forecasting, "'a.b' and 'a_b' would both be named 'a_b'", inputs=named)
-    no(NVIDIA, small, "a run of 3 members has no such form", kind=UnsupportedError, members=3)
+    no(NVIDIA, small, "a run of 3 members cannot be exported", kind=UnsupportedError, members=3)
     refused(ArgumentError, "unknown format 'keras'", call=lambda: _torch_maps.check_format("keras"))
 
 

@@ -173,7 +173,7 @@ for end in 259 250; do
         END { exit NR != 12 }' ||
         wrong "forecasts with a future are not those of the split: $(head -n 3 "$scratch/end.csv" "$scratch/said")"
 done
-refused 1 "known input 'price' comes from a column, which ends with the rows; give its future (--future)" \
+refused 1 "known input 'price' is read from a column, which ends with the rows; give its future (--future)" \
     "$tft" predict --checkpoint "$run" "$scratch/before.csv" -o "$scratch/end.csv"
 sed '/,c,/d' "$scratch/price.csv" >"$scratch/some.csv"
 check "a future of two" "$tft" predict --checkpoint "$run" --future "$scratch/some.csv" "$scratch/before.csv" \
@@ -377,7 +377,7 @@ paste -d , "$scratch/seed1.csv" "$scratch/seed2.csv" "$scratch/seed3.csv" "$scra
     END { if (bad || n != 564) print n, bad }' >"$scratch/said"
 [ ! -s "$scratch/said" ] || wrong "forecasts are not the mean of the members': $(cat "$scratch/said")"
 grep -q '"members": 1' "$run/run.json" && grep -q '"members": 3' "$scratch/members/run.json" || wrong "the key members"
-refused 1 "a run of 3 members has no such form" "$tft" export --format onnx --checkpoint "$scratch/members" \
+refused 1 "a run of 3 members cannot be exported" "$tft" export --format onnx --checkpoint "$scratch/members" \
     -o "$scratch/none.onnx"
 refused 1 "an elastic job trains one model" train --data "$data" --out "$scratch/none" --members 2 --elastic
 refused 2 "'refit: on' trains one model on, not 2 members" train --data "$data" --out "$scratch/none" --members 2 \
@@ -502,7 +502,7 @@ series "" 5 400
 preset "every 5, window 48 + 12; train < 1800, valid <= 1995"
 check "train on the preset" train --data "$scratch/long.htd" --out "$scratch/long" --max-steps 2
 check "evaluate on the preset" "$tft" evaluate --checkpoint "$scratch/long" --data "$scratch/long.htd"
-grep -q "^valid: " "$scratch/said" && grep -q "warning: the data hold no test back: these are the validation" \
+grep -q "^valid: " "$scratch/said" && grep -q "warning: the data have no test split: these are the validation" \
     "$scratch/said" || wrong "the validation is not scored instead of a test: $(cat "$scratch/said")"
 check "predict on the preset" "$tft" predict --checkpoint "$scratch/long" "$scratch/long.csv" -o "$scratch/end.csv"
 # Rows at the end without a target are the first that are forecast, however many there are.
@@ -535,7 +535,7 @@ split: {train: "< 1600", valid: "< 1800", test: "< 1815"}
 END
 check "prepare with a thin split" "$tft" prepare --schema "$scratch/thin.yaml" "$scratch/long.csv" \
     -o "$scratch/thin.htd"
-grep -q "warning: split 'test' holds no window: no entity has 4 rows in it, and 3 before them" "$scratch/said" ||
+grep -q "warning: split 'test' has no window: no entity has 4 rows in it, and 3 before them" "$scratch/said" ||
     wrong "a split without windows is not named: $(cat "$scratch/said")"
 series "%B" 0 200
 preset "every 1M, window 36 + 12; train < 2029-01-31 00:00:00, valid <= 2030-08-31 00:00:00"

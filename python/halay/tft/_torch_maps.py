@@ -441,8 +441,8 @@ def check(format: str, model: Model) -> None:
     if model.members > 1:
         raise error(
             Status.UNSUPPORTED,
-            f"a run of {model.members} members has no such form: it would have the first alone; export a run that was "
-            "trained with 'members: 1'"
+            f"a run of {model.members} members cannot be exported: a graph has the first member only; export a run "
+            "that was trained with 'members: 1'"
         )
     why: Optional[str] = None
     loss = model.config.get("loss", "quantiles")

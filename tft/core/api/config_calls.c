@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configurations of trainings, as JSON. These calls need no session: a program asks before it joins a job.
+ * Training configurations as JSON. These calls need no session: a program may ask before it joins a job.
  */
 #include "base/document.h"
 #include "base/error_text.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Take keys, given as a JSON object; NULL: none. log: NULL outside of a session. */
+/* Reads keys, given as a JSON object; NULL: no keys. log: NULL outside of a session. */
 static enum halay_status take_keys(struct halay_log *log, const char *where, const char *keys,
                                    struct tft_run_config *config)
 {
@@ -48,7 +48,7 @@ enum halay_status halay_tft_keys(char **json)
     return json ? give_document(tft_run_config_keys(), json) : tft_session_refuse_null("halay_tft_keys", "json");
 }
 
-/* Put keys over those of a configuration; both were good. NULL: no memory. */
+/* Puts keys over those of a configuration; both are valid. Returns NULL without memory. */
 static json_t *merge(const char *config, const char *keys)
 {
     json_t *all = config ? json_loads(config, 0, NULL) : json_object(), *more = json_loads(keys, 0, NULL), *value;

@@ -16,7 +16,7 @@
 
 /* ---- describe ---- */
 
-/* table: NULL if it is not known any more. */
+/* table: NULL once it is freed. */
 static json_t *describe_summary(const struct halay_tft_data *d, const struct tft_table *table)
 {
     const struct tft_table_summary *s = &d->data.summary;
@@ -113,7 +113,8 @@ static void find_span(const struct tft_data *d, int64_t *begin, int64_t *end)
     }
 }
 
-static enum halay_status describe(const struct halay_tft_data *d, const struct tft_table *table, json_t **description)
+static enum halay_status describe_data(const struct halay_tft_data *d, const struct tft_table *table,
+                                       json_t **description)
 {
     const struct tft_schema *s = &d->data.schema;
     char first[40], last[40];
@@ -146,7 +147,7 @@ static enum halay_status describe(const struct halay_tft_data *d, const struct t
 
 /* ---- prepare ---- */
 
-/* What is held while a table is prepared. */
+/* State of one preparation of a table. */
 struct work {
     struct halay_tft *tft;
     const struct halay_tft_prepare_options *options;
@@ -182,13 +183,13 @@ static enum halay_status check_options(struct halay_tft *t, const struct halay_t
     if (o->schema && o->schema_text)
         halay_error(&t->log, "schema and schema_text: one of them");
     else if ((o->schema || o->schema_text) && (o->encoder || o->horizon || o->zone))
-        halay_error(&t->log, "encoder, horizon and zone go without a schema, which has all of that");
+        halay_error(&t->log, "encoder, horizon and zone are given without a schema, which defines them");
     else
         return HALAY_OK;
     return HALAY_ERR_ARGUMENT;
 }
 
-/* A split that the schema asks for, and in which nothing can be scored. */
+/* Warns of each split that the schema has and in which nothing can be scored. */
 static void warn_of_splits(struct halay_log *log, const struct halay_tft_data *data)
 {
     const struct tft_schema *s = &data->data.schema;
@@ -197,24 +198,23 @@ static void warn_of_splits(struct halay_log *log, const struct halay_tft_data *d
     for (int split = TFT_TRAIN + 1; split <= TFT_TEST; split++) {
         const json_t *of = json_object_get(windows, tft_split_names[split]);
         if (s->has_split[split] && !json_integer_value(json_object_get(of, "all")))
-            halay_warning(log, "split '%s' holds no window: no entity has %zu rows in it, and %zu before them",
+            halay_warning(log, "split '%s' has no window: no entity has %zu rows in it, and %zu before them",
                           tft_split_names[split], s->horizon, s->min_encoder);
     }
 }
 
-/* What a preset's rule for doubled rows has merged, unless they were equal. */
+/* Warns of duplicate rows that a preset merged although their values differed. */
 static void warn_of_merged(struct halay_log *log, const struct work *w)
 {
     if (w->has_preset && w->schema.duplicates == TFT_DUPLICATES_MEAN && w->table.rows_differing)
         halay_warning(
             log,
-            "%zu rows have the series and time of another row with other values, and the mean of them is "
-            "taken; %s, the first of them (if a clock was set back, --zone tells the two apart; 'duplicates' in a "
-            "schema chooses otherwise)",
+            "%zu rows have the series and time of another row and other values; their mean is used (first: %s); "
+            "if a clock was set back, --zone distinguishes the two; 'duplicates' in a schema chooses otherwise",
             w->table.rows_differing, w->table.first_differing);
 }
 
-/* Is there a training window? */
+/* Fails if no entity is long enough for a training window. */
 static enum halay_status check_windows(struct halay_log *log, const struct halay_tft_data *data)
 {
     const json_t *train = json_object_get(json_object_get(data->description, "windows"), tft_split_names[TFT_TRAIN]);
@@ -242,7 +242,7 @@ static enum halay_status map_file(struct halay_tft_data *d, const char *path)
     return HALAY_ERR_NO_MEMORY;
 }
 
-/* Write the data, and map the file in their place. */
+/* Writes the data and maps the file instead. */
 static enum halay_status move_to_file(struct work *w)
 {
     struct halay_tft_data *d = w->out;
@@ -254,7 +254,7 @@ static enum halay_status move_to_file(struct work *w)
     return status ? status : map_file(d, w->options->path);
 }
 
-static enum halay_status prepare(struct work *w)
+static enum halay_status prepare_data(struct work *w)
 {
     struct halay_log *log = &w->tft->log;
     struct halay_tft_data *d = w->out;
@@ -278,7 +278,7 @@ static enum halay_status prepare(struct work *w)
     if (!status)
         status = tft_data_init(log, &w->schema, &w->encoding, &w->table, &d->data);
     if (!status)
-        status = describe(d, &w->table, &d->description);
+        status = describe_data(d, &w->table, &d->description);
     if (!status && json_object_set_new(d->description, "preset", json_boolean(w->has_preset)))
         status = HALAY_ERR_NO_MEMORY;
     if (!status)
@@ -306,7 +306,7 @@ enum halay_status halay_tft_prepare(struct halay_tft *tft, const struct halay_tf
     struct work w = { .tft = tft, .options = &given };
 
     if (!tft || !table || !data)
-        return tft_session_refuse_null("halay_tft_prepare", "a session, a table or the place of the data");
+        return tft_session_refuse_null("halay_tft_prepare", "a session, a table or the place for the data");
     tft_session_enter(tft);
     enum halay_status status =
         options ? halay_struct_read(&tft->log, "halay_tft_prepare_options", options, sizeof given, sizeof given, &given)
@@ -318,7 +318,7 @@ enum halay_status halay_tft_prepare(struct halay_tft *tft, const struct halay_tf
     if (!status)
         status = data_create(tft, &w.out);
     if (!status)
-        status = prepare(&w);
+        status = prepare_data(&w);
     tft_encoding_fini(&w.encoding);
     tft_table_fini(&w.table);
     tft_schema_fini(&w.schema);
@@ -382,6 +382,6 @@ enum halay_status halay_tft_data_describe(const struct halay_tft_data *d, char *
     if (d->description)
         document = json_incref(d->description);
     else
-        status = describe(d, NULL, &document);
+        status = describe_data(d, NULL, &document);
     return tft_session_leave(d->tft, status ? status : tft_session_text(d->tft, document, json));
 }

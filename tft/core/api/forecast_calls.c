@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forecasts, as a call. Without a split each entity gets one forecast, from its last row. Ranks share the windows, and
- * each gets all forecasts, in order of entity and origin.
+ * Forecasts as a call. Without a split each entity gets one forecast, from its last row. Ranks share the windows, and
+ * each rank gets all forecasts, in order of entity and origin.
  */
 #include "base/output_file.h"
 #include "base/struct_size.h"
@@ -10,19 +10,19 @@
 #include "tft/core/score/forecast_file.h"
 #include <stdlib.h>
 
-enum { AT_END = TFT_SPLIT_COUNT }; /* in place of a split: after the last rows */
+enum { AT_END = TFT_SPLIT_COUNT }; /* instead of a split: after the last rows */
 
-/* A call while it runs. */
+/* State of one call. */
 struct work {
     struct halay_tft_model *model;
     const struct halay_tft_forecast_options *options;
     int split, calibrate;
     struct tft_windows windows;
-    struct tft_weight_reader reader;    /* of forecasts that are explained */
-    struct halay_output out, explained; /* rank 0, if files are asked for */
+    struct tft_weight_reader reader;    /* of explained forecasts */
+    struct halay_output out, explained; /* rank 0, if files are requested */
     struct tft_forecast_file file;
     struct tft_explain_file look;
-    struct tft_forecast_room room; /* what the program gets of each window */
+    struct tft_forecast_room room; /* each window's result for the program */
 };
 
 /* ---- the windows ---- */
@@ -35,7 +35,7 @@ static void warn_left_out(struct halay_log *log, const struct tft_data *d, const
         halay_warning(log, "'%s' is not forecast: a value with 'fill: drop' is missing near its end", e->id);
 }
 
-/* Forecasts from nothing but filled values are no news of the series. */
+/* Warns of forecasts whose encoder has filled values only: they contain no information about the series. */
 static enum halay_status warn_filled(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
@@ -57,7 +57,7 @@ static enum halay_status warn_filled(struct work *w)
     return status;
 }
 
-/* Forecasts from fewer rows than any that training has seen. */
+/* Warns of forecasts from fewer rows than any training window had. */
 static void warn_short(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
 {
     size_t count = 0;
@@ -75,7 +75,7 @@ static void warn_short(struct halay_log *log, const struct tft_data *d, const st
                       count, windows->count, d->schema.min_encoder, d->entities[first.entity].id, first.length);
 }
 
-/* Entities that have no window. Each of the first is named with its reason. */
+/* Names the reason for the first entities without a window and counts all of them. */
 static void warn_all_left_out(struct halay_log *log, const struct tft_data *d, const struct tft_windows *windows)
 {
     enum { NAMED = 3 };
@@ -158,7 +158,7 @@ static enum halay_status complete_files(struct work *w)
 
 /* ---- the call ---- */
 
-static enum halay_status summarize(struct work *w, char **summary)
+static enum halay_status summarize_forecasts(struct work *w, char **summary)
 {
     const struct tft_calibrator *calibrator = &w->model->inference.calibrator;
     json_t *shares = calibrator->data ? tft_calibrator_json(calibrator) : NULL;
@@ -173,7 +173,7 @@ static enum halay_status summarize(struct work *w, char **summary)
                             summary);
 }
 
-/* status: what this rank comes with. */
+/* status: the caller's status so far. */
 static enum halay_status forecast_windows(struct work *w, enum halay_status status)
 {
     struct tft_inference *s = &w->model->inference;
@@ -209,9 +209,9 @@ static enum halay_status check_options(struct work *w)
     if (!o->take && !o->file)
         halay_error(&t->log, "halay_tft_forecast: take and file are NULL");
     else if (!o->table == !o->data)
-        halay_error(&t->log, "what is forecast is either a table or data");
+        halay_error(&t->log, "give either a table or data to forecast");
     else if (o->data && !o->split)
-        halay_error(&t->log, "data are forecast inside a split; forecasts behind the last rows need a table");
+        halay_error(&t->log, "data are forecast inside a split; forecasts after the last rows need a table");
     else if ((o->stride && !o->split) || (o->future && o->split))
         halay_error(&t->log, o->stride ? "a stride goes with a split" : "a future goes without a split");
     else
@@ -247,7 +247,7 @@ enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct
     if (!status)
         status = tft_profile_add(model->profile, &w.windows);
     if (!status && given.summary)
-        status = summarize(&w, given.summary);
+        status = summarize_forecasts(&w, given.summary);
     halay_output_abort(&w.out);
     halay_output_abort(&w.explained);
     tft_weight_reader_fini(&w.reader);

@@ -17,7 +17,7 @@ static void name_inputs(struct tft_forecast_room *room, const char **names)
         }
 }
 
-/* The next `count` numbers. */
+/* Returns the next `count` numbers. */
 static double *take(double **numbers, size_t count)
 {
     *numbers += count;
@@ -81,7 +81,7 @@ void tft_forecast_room_fini(struct tft_forecast_room *room)
     *room = (struct tft_forecast_room){ 0 };
 }
 
-/* What differences of a target's forecasts, scaled as they are, are divided by to compare entities. */
+/* Returns the divisor that makes differences of a target's forecasts, at their scale, comparable between entities. */
 static double scale_of(const struct tft_data *d, size_t entity, size_t o)
 {
     return tft_loss_is_unscaled(d->loss) ? tft_data_scaler(d, entity, d->schema.targets[o])->scale : 1;

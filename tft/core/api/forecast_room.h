@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program gets of each window: a struct halay_tft_forecast, and the memory of its arrays.
+ * Each window's result for the program: a struct halay_tft_forecast and the memory of its arrays.
  */
 #ifndef HALAY_TFT_FORECAST_ROOM_H
 #define HALAY_TFT_FORECAST_ROOM_H
@@ -18,11 +18,12 @@ struct tft_forecast_room {
     char (*input_names)[TFT_NAME_MAX + 16]; /* owned */
 };
 
-/* reader: initialised, or zero. Fini accepts it half-built. HALAY_ERR_NO_MEMORY (logged). */
+/* Initialises a room. reader: initialised, or zero. fini accepts a room after an error. HALAY_ERR_NO_MEMORY
+ * (logged). */
 enum halay_status tft_forecast_room_init(struct halay_log *log, const struct tft_inference *inference,
                                          const struct tft_weight_reader *reader, struct tft_forecast_room *room);
 void tft_forecast_room_fini(struct tft_forecast_room *room);
-/* Fills in a window's entity and times, and its forecast p; more: its (all) means and (T) lags. NULL: none. */
+/* Fills in a window's entity and times and its forecast p; more: its (all) means and (T) lags, or NULL. */
 enum halay_status tft_forecast_room_fill(struct tft_forecast_room *room, const struct tft_window *window,
                                          const float *p, const float *more);
 

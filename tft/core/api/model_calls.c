@@ -12,7 +12,7 @@
 
 /* ---- open ---- */
 
-/* Forecasts that lack what a training makes at its end. */
+/* Warns if the folder lacks what the end of a training adds. */
 static void warn_unfinished(struct halay_log *log, const char *folder, const struct tft_run *run)
 {
     if (run->members.count + 1 < (size_t)run->config.members)
@@ -28,7 +28,7 @@ static void warn_unfinished(struct halay_log *log, const char *folder, const str
                       folder);
 }
 
-/* NULL if there is no memory (logged). */
+/* Returns NULL without memory (logged). */
 static struct halay_tft_model *new_model(struct halay_tft *t)
 {
     struct halay_tft_model *m = calloc(1, sizeof *m);
@@ -118,7 +118,7 @@ static enum halay_status refuse_blend(struct halay_log *log, const struct tft_sc
     return HALAY_OK;
 }
 
-/* The tensors, which in the model's block begin at aligned places. */
+/* Copies the tensors, which begin at aligned places in the model's block. */
 static enum halay_status take_weights(struct halay_log *log, const struct halay_tft_create_options *o,
                                       struct tft_run *run)
 {
@@ -138,15 +138,15 @@ static enum halay_status take_weights(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
-/* Fill in the run of a new model; what it holds after an error is the caller's. */
+/* Fills in the run of a new model; the caller frees it also after an error. */
 static enum halay_status create_run(struct halay_tft *t, const struct halay_tft_create_options *o, struct tft_run *run)
 {
     struct tft_run_config config;
     struct tft_device device;
 
     if (!o->data == !o->like || (o->like && o->config)) {
-        halay_error(&t->log, "a model's inputs, scalers and keys are either those of data and a configuration or those "
-                             "of a model");
+        halay_error(&t->log, "a model's inputs, scalers and keys come either from data and a configuration or "
+                             "from a model");
         return HALAY_ERR_ARGUMENT;
     }
     const struct tft_schema *schema = o->data ? &o->data->data.schema : &o->like->inference.run.schema;
@@ -205,7 +205,7 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
     if (!status)
         status = tft_run_save_members(log, folder, run->document, run->step, tft_model_params(run->model), run->params,
                                       &run->members);
-    if (!status) /* last: a folder with a model is whole */
+    if (!status) /* last: a folder with a model is complete */
         status = tft_run_save_best(log, folder, run->document, run->step, &run->blend, tft_model_params(run->model),
                                    run->params, 0);
     return tft_session_leave(m->tft, status);
@@ -213,7 +213,7 @@ enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const ch
 
 /* ---- describe ---- */
 
-/* Names of a selection's inputs. */
+/* Lists the names of a selection's inputs. */
 static json_t *list_selected(const struct tft_model_config *c, enum tft_choice choice)
 {
     size_t variables[TFT_VARIABLES_MAX], count = tft_config_choice(c, choice, variables);
@@ -298,7 +298,7 @@ static enum halay_status take_calibration(const struct halay_tft_model *m, struc
 {
     const struct tft_inference *s = &m->inference;
 
-    if (!m->calibration && m->folder) /* which says what makes one */
+    if (!m->calibration && m->folder) /* reports how to make one */
         return tft_calibration_load(s->log, m->folder, &s->run, &s->data, calibration);
     if (!m->calibration) {
         halay_error(s->log, "the model has no calibration: halay_tft_calibrate makes one, 'none' does without");
@@ -307,7 +307,7 @@ static enum halay_status take_calibration(const struct halay_tft_model *m, struc
     return tft_calibration_take(s->log, m->folder, m->calibration, &s->run, &s->data, calibration);
 }
 
-/* Read the folder's, if it has one that is of the model's parameters: a training may be writing new ones. */
+/* Reads the folder's calibration if it fits the model's parameters: a training may be writing new ones. */
 static enum halay_status find_calibration(struct halay_tft_model *m)
 {
     enum halay_status status = HALAY_OK;
@@ -357,7 +357,7 @@ enum halay_status tft_model_lend_data(struct halay_tft_model *m, struct halay_tf
 {
     struct tft_inference *s = &m->inference;
 
-    s->data = data->data; /* its memory stays the data's */
+    s->data = data->data; /* the data own its memory */
     if (data->model == m)
         return tft_model_calibrate(m, calibrate);
     enum halay_status status = tft_run_check_data(s->log, &s->run, data->path ? data->path : "the data", &data->data);
@@ -369,7 +369,7 @@ enum halay_status tft_model_lend_data(struct halay_tft_model *m, struct halay_tf
 
 void tft_model_look(struct halay_tft_model *m, struct tft_data *data)
 {
-    enum { LAST = 1000 }; /* rows, of each entity */
+    enum { LAST = 1000 }; /* rows of each entity */
 
     data->loss = (enum tft_loss)m->inference.run.config.loss;
     if (m->inference.rank == 0 && !m->has_warned)

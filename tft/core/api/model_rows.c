@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows that a call reads for a model, by its schema and its scalers. For forecasts behind the last ones the table is
- * extended by the horizon, whose calendar inputs are known; known columns come from the future.
+ * Rows that a call reads for a model, by its schema and its scalers. For forecasts after the last row the table is
+ * extended by the horizon: calendar inputs are computed, known columns are read from the future.
  */
 #include "tft/core/api/model_calls.h"
 #include "tft/core/data/data.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond the end only the calendar's inputs are known: the first other one, NULL if there is none. */
+/* Returns the first known input that the calendar cannot compute beyond the end, or NULL. */
 static const struct tft_input *find_open(const struct tft_schema *schema)
 {
     for (size_t i = 0; i < schema->input_count; i++)
@@ -33,13 +33,13 @@ static enum halay_status check_known(struct halay_log *log, const struct tft_sch
     if (!open)
         return HALAY_OK;
     halay_error(log,
-                "known input '%s' comes from a column, which ends with the rows; give its future (--future), or "
+                "known input '%s' is read from a column, which ends with the rows; give its future (--future), or "
                 "forecast inside them (--split)",
                 open->name);
     return HALAY_ERR_ARGUMENT;
 }
 
-/* Where rows come from; what the model's owner lets come between comes between them. */
+/* Sets where rows are read; between parts of them, the function of the model's owner is called. */
 static enum halay_status find_source(const struct halay_tft_model *m, const struct halay_tft_table *given,
                                      struct tft_frame *frame, struct tft_table_source *source)
 {
@@ -65,7 +65,7 @@ static enum halay_status take_future(const struct halay_tft_model *m, const stru
     return status;
 }
 
-/* Entities that were left out on the way, where all must be forecast. The first reason is said. */
+/* Fails if an entity was left out where all must be forecast; the error names the first reason. */
 static enum halay_status check_all_there(struct halay_log *log, const struct tft_data *d, size_t series)
 {
     const struct tft_table_summary *s = &d->summary;
@@ -82,7 +82,7 @@ static enum halay_status check_all_there(struct halay_log *log, const struct tft
     return HALAY_ERR_FORMAT;
 }
 
-/* Does a missing target have a value of its own, so that rows without one are not the future? */
+/* Returns nonzero if a missing target gets a constant, so that rows without one are not the future. */
 static int has_constant(const struct tft_schema *schema)
 {
     for (size_t o = 0; o < schema->target_count; o++)
@@ -91,8 +91,8 @@ static int has_constant(const struct tft_schema *schema)
     return 0;
 }
 
-/* The future that goes with a table: what is given, or the table's own rows after the last measured target, which
- * then have the known inputs. *future: NULL if nothing is needed. */
+/* Finds the future that belongs to a table: the given one, or the table's own rows after the last measured target if
+ * they have the known inputs. *future: NULL if nothing is needed. */
 static enum halay_status find_future(struct halay_log *log, const struct tft_model_rows *rows,
                                      const struct tft_schema *schema, const struct tft_table *table,
                                      const struct halay_tft_table **future)
@@ -106,7 +106,7 @@ static enum halay_status find_future(struct halay_log *log, const struct tft_mod
     return HALAY_OK;
 }
 
-/* The table, up to the last row that is forecast. */
+/* Reads the table, up to the last row that is forecast. */
 static enum halay_status read_table(struct halay_tft_model *m, const struct tft_model_rows *rows,
                                     const struct tft_schema *schema, const struct tft_table_source *source,
                                     struct tft_table *table)
@@ -128,8 +128,8 @@ static enum halay_status read_table(struct halay_tft_model *m, const struct tft_
     return status;
 }
 
-/* What forecasts after the last rows see of a series, with the windows before them that a rolling calibration has, and
- * as much again, since some of these may be missing; and what baselines see of it before these windows. */
+/* Returns the number of rows that forecasts after the last rows read of a series: windows of a rolling calibration, the
+ * same number again since some of these may be missing, and the rows that baselines read before them. */
 static size_t rows_seen(const struct tft_schema *s)
 {
     const size_t season = s->season_count ? s->seasons[s->season_count - 1] : 0,
@@ -144,7 +144,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
                                       struct tft_data *data)
 {
     struct tft_inference *s = &m->inference;
-    struct tft_schema schema = s->run.schema; /* these two borrow what the run's hold, and so do the data */
+    struct tft_schema schema = s->run.schema; /* these two borrow the run's members, and so do the data */
     struct tft_encoding encoding = s->run.encoding;
     struct tft_frame frame = { 0 };
     struct tft_table_source source;
@@ -152,7 +152,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     enum halay_status status = find_source(m, rows->table, &frame, &source);
 
     if (rows->is_at_end) {
-        schema.span[1] = INT64_MAX; /* new rows lie after the span of the training */
+        schema.span[1] = INT64_MAX; /* new rows are after the training span */
         schema.keep = rows_seen(&schema);
     }
     if (rows->validates) {
@@ -165,7 +165,7 @@ enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tf
     schema.limits_gaps = rows->is_whole;
     schema.clocks = encoding.clocks;
     source.encoding = rows->is_whole ? &encoding : NULL; /* before memory is spent on its rows */
-    /* Rows after the last measured target are the future, unless that is given apart. */
+    /* Rows after the last measured target are the future, unless one is given separately. */
     if (rows->is_at_end && !schema.trim && (rows->future ? rows->future == rows->table : !has_constant(&schema)))
         schema.trim = TFT_TRIM_END;
     if (!status)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes over windows, as calls. Several passes of a model have the same data, which the first one lends to the model.
- * Zero-initialised, close accepts a pass half-built.
+ * Passes over windows as calls. Several passes of a model have the same data, which the first one lends to the model. A
+ * pass is zero-initialised; close accepts a partly initialised one.
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LAST_HORIZON = TFT_SPLIT_COUNT }; /* in place of a split */
+enum { LAST_HORIZON = TFT_SPLIT_COUNT }; /* instead of a split */
 
 struct halay_tft_pass {
     struct halay_tft_model *model; /* borrowed */
@@ -26,17 +26,17 @@ struct halay_tft_pass {
     size_t values, explained; /* numbers of a window: of its forecast, of its explanation */
     size_t base, count;       /* windows [base, base + count) */
     size_t listed;            /* of these, if they are listed */
-    enum halay_status failed; /* why this rank gives up with the next window */
+    enum halay_status failed; /* the error with which this rank gives up at the next window */
 };
 
-/* ---- what a window weighed ---- */
+/* ---- weights of a window ---- */
 
 static size_t attention_of(const struct tft_weight_reader *r)
 {
     return r->heads * r->D * r->T;
 }
 
-/* Numbers of all weights of a window. */
+/* Returns the number of all weights of a window. */
 static size_t weights_count(const struct tft_weight_reader *r)
 {
     size_t count = attention_of(r);
@@ -46,7 +46,7 @@ static size_t weights_count(const struct tft_weight_reader *r)
     return count;
 }
 
-/* Finds a window's weights, which begin at an address. */
+/* Points `weights` at a window's weights, which begin at an address. */
 static void find_weights(const struct tft_weight_reader *r, const float *at, struct halay_tft_weights *weights)
 {
     weights->statics = at;
@@ -55,7 +55,7 @@ static void find_weights(const struct tft_weight_reader *r, const float *at, str
     weights->attention = weights->future + r->D * r->V[TFT_CHOICE_FUTURE];
 }
 
-/* Those of a granule's sample b, where the reader has them. */
+/* Returns the weights of a granule's sample b, at their addresses. */
 static struct halay_tft_weights weights_of(const struct tft_weight_reader *r, const struct tft_weights *w, size_t b)
 {
     return (struct halay_tft_weights){ .statics = w->statics + b * r->V[TFT_CHOICE_STATIC],
@@ -75,8 +75,8 @@ static void copy_weights(const struct tft_weight_reader *r, const struct halay_t
     memcpy(to, from->attention, attention_of(r) * sizeof *to);
 }
 
-/* A tft_forecast_look: a window's numbers are its explanation, those of the program, its weights. */
-static void look(void *arg, const struct tft_forecast_granule *granule)
+/* Copies a granule's forecasts and weights (a tft_forecast_look); the program's weights are a window's explanation. */
+static void copy_granule(void *arg, const struct tft_forecast_granule *granule)
 {
     const struct halay_tft_pass *pass = arg;
     const struct halay_tft_pass_options *o = &pass->options;
@@ -131,7 +131,7 @@ static enum halay_status take_away(struct halay_tft_pass *pass)
     return HALAY_ERR_ARGUMENT;
 }
 
-/* What forecasts the windows. */
+/* Creates the forecaster of the windows. */
 static enum halay_status make_forecaster(struct halay_tft_pass *pass, int split)
 {
     struct tft_inference *s = &pass->model->inference;
@@ -153,14 +153,14 @@ static enum halay_status make_forecaster(struct halay_tft_pass *pass, int split)
     if (o->without)
         pass->forecaster.gather.occlusion = &pass->occlusion;
     if (looks) {
-        pass->forecaster.look = look;
+        pass->forecaster.look = copy_granule;
         pass->forecaster.look_arg = pass;
     }
     return tft_forecast_scores_init(s->log, c->quantiles, c->quantile_count, &s->data, 1, &pass->scores);
 }
 
-/* The model's data are these for as long as it has passes. */
-static enum halay_status lend(struct halay_tft_pass *pass, struct halay_tft_data *data, int calibrate)
+/* Lends these data to the model for as long as it has passes. */
+static enum halay_status lend_data(struct halay_tft_pass *pass, struct halay_tft_data *data, int calibrate)
 {
     struct halay_tft_model *m = pass->model;
 
@@ -183,7 +183,7 @@ static enum halay_status open_pass(struct halay_tft_pass *pass, struct halay_tft
 
     if ((status = tft_session_word(t, "split", o->split, tft_split_names, LAST_HORIZON, &split)) ||
         (status = tft_session_word(t, "calibrate", o->calibrate, tft_calibrate_words, -1, &calibrate)) ||
-        (status = lend(pass, data, calibrate)) || (status = choose_windows(pass, split)) ||
+        (status = lend_data(pass, data, calibrate)) || (status = choose_windows(pass, split)) ||
         (!o->is_list && (status = make_forecaster(pass, split))))
         return status;
     return tft_forecast_room_init(&t->log, &pass->model->inference, o->explains ? &pass->reader : &pass->unread,
@@ -250,8 +250,8 @@ size_t halay_tft_pass_seek(struct halay_tft_pass *pass, size_t first, size_t cou
     return pass->count;
 }
 
-/* The next one, and what has been computed of it. */
-static enum halay_status fill(struct halay_tft_pass *pass, const struct tft_window *window, const float *p)
+/* Copies the next window with its results. */
+static enum halay_status fill_window(struct halay_tft_pass *pass, const struct tft_window *window, const float *p)
 {
     struct halay_tft_forecast *f = &pass->room.forecast;
     const size_t values = f->horizon * f->target_count * f->quantile_count;
@@ -288,7 +288,7 @@ enum halay_status halay_tft_pass_next(struct halay_tft_pass *pass, const struct 
     }
     enum halay_status status = tft_forecast_next(&pass->forecaster, pass->failed, &position, &w, &p);
     if (!status && p) {
-        pass->failed = fill(pass, &w, p); /* of which the other ranks hear with the next chunk */
+        pass->failed = fill_window(pass, &w, p); /* the other ranks receive it with the next chunk */
         status = pass->failed ? tft_forecast_next(&pass->forecaster, pass->failed, &position, &w, &p) : HALAY_OK;
         *window = status ? NULL : &pass->room.forecast;
     }

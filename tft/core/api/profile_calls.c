@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profiles, and what models were asked, as calls.
+ * Profiles, and the log of a model's queries, as calls.
  */
 #include "tft/core/api/model_calls.h"
 

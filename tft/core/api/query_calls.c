@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Queries, group by group, so that memory does not grow with their number. The tables of a group are read one by one,
- * so that one that is wrong fails alone; the data of the others are joined, forecast as one list of windows, and each
- * window's line goes to its query's text. Zero-initialised, fini accepts half-built.
+ * so that a malformed one fails alone; the data of the others are joined and forecast as one list of windows, and each
+ * window's line is appended to its query's text. Zero-initialised; fini accepts partly initialised.
  */
 #include "base/struct_size.h"
 #include "tft/core/api/model_calls.h"
@@ -20,22 +20,22 @@ struct text {
     size_t count;
 };
 
-/* A query while the call runs. */
+/* A query during the call. */
 struct asked {
     struct halay_tft_query *query; /* borrowed */
     struct tft_data data;          /* owned; empty once it failed */
-    size_t end;                    /* the number of the entity behind its own in the joined data */
+    size_t end;                    /* the number of the entity after its own in the joined data */
     struct text forecasts, explanations;
 };
 
 enum { QUERIES_READ = 8 };    /* between two calls of the program's function */
-enum { QUERIES_GROUP = 256 }; /* at once: each takes some tens of kilobytes beside its rows */
+enum { QUERIES_GROUP = 256 }; /* at once: each takes some tens of kilobytes besides its rows */
 
 struct work {
     struct halay_tft_model *model;
     struct halay_tft_queries given; /* with the group's queries */
     struct asked *asked;            /* owned: (count) */
-    size_t current;                 /* whose window comes */
+    size_t current;                 /* the query of the next window */
     struct tft_windows windows;
     struct tft_weight_reader reader;
     struct tft_forecast_file file;
@@ -48,10 +48,10 @@ static struct halay_tft_query *query_at(const struct halay_tft_queries *q, size_
     return (struct halay_tft_query *)(void *)((char *)q->queries + i * q->query_bytes);
 }
 
-/* ---- what comes between ---- */
+/* ---- calls in between ---- */
 
-/* The program uses the model between two parts of the work. What the call keeps in it is set aside meanwhile, and comes
- * back to the same place, which the windows point to. */
+/* Lets the program use the model between two parts of the work. The call's state in the model is set aside during this
+ * time and restored at the same address, which the windows point to. */
 static void let_between(void *arg)
 {
     struct work *w = arg;
@@ -74,13 +74,13 @@ static void let_between(void *arg)
     w->model->owns_data = owns_data;
     tft_session_enter(t); /* forgets the errors of the calls between */
     if (t->stopped)
-        tft_stop_ask(&t->stop, t->stopped); /* one of them has taken the request: it is for this call, too */
+        tft_stop_ask(&t->stop, t->stopped); /* one of them took the request, which is for this call, too */
 }
 
-/* ---- what goes wrong for one ---- */
+/* ---- errors of one query ---- */
 
 /* Gives a query its status and its error, which is the session's last one. */
-static enum halay_status fail(struct work *w, struct asked *a, enum halay_status status)
+static enum halay_status fail_query(struct work *w, struct asked *a, enum halay_status status)
 {
     struct halay_tft_query *q = a->query;
     struct halay_error_record error;
@@ -136,12 +136,12 @@ static enum halay_status read_query(struct work *w, struct asked *a)
     if (!status)
         status = check_windows(w, &a->data, &a->query->filled);
     if (status)
-        return fail(w, a, status);
+        return fail_query(w, a, status);
     a->query->windows = a->data.entity_count;
     return HALAY_OK;
 }
 
-/* ---- all together ---- */
+/* ---- all queries ---- */
 
 static enum halay_status read_queries(struct work *w)
 {
@@ -149,7 +149,7 @@ static enum halay_status read_queries(struct work *w)
     enum halay_status status = HALAY_OK;
 
     for (size_t i = 0; i < w->given.count && !status; i++) {
-        tft_session_enter(t); /* forgets the error of the one before */
+        tft_session_enter(t); /* forgets the previous query's error */
         if (tft_stop_asked(&t->stop))
             return HALAY_ERR_CANCELED;
         status = read_query(w, &w->asked[i]);
@@ -161,8 +161,8 @@ static enum halay_status read_queries(struct work *w)
     return status;
 }
 
-/* Join what could be read, as the model's data for the call. */
-static enum halay_status join(struct work *w)
+/* Joins the data of the readable queries as the model's data for the call. */
+static enum halay_status join_queries(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
     struct tft_data *parts = calloc(w->given.count + 1, sizeof *parts);
@@ -180,7 +180,7 @@ static enum halay_status join(struct work *w)
     }
     enum halay_status status = tft_data_join(s->log, parts, count ? count : 1, &s->data);
     w->model->owns_data = !status;
-    free(parts); /* what is in them is the queries' */
+    free(parts); /* the queries own their members */
     return status;
 }
 
@@ -214,7 +214,7 @@ static enum halay_status open_texts(struct work *w)
     return status;
 }
 
-/* Close a text, and give it away; a write that failed found no memory. */
+/* Closes a text and gives it to the caller; a failed write means that memory ran out. */
 static enum halay_status close_text(struct work *w, struct text *text, char **to)
 {
     if (!text->file)
@@ -257,7 +257,7 @@ static enum halay_status take_window(void *arg, size_t position, const struct tf
     return status ? status : tft_explain_file_window(&w->look, window, p + values);
 }
 
-static enum halay_status forecast(struct work *w)
+static enum halay_status forecast_queries(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
     struct tft_forecaster forecaster = { 0 };
@@ -308,7 +308,7 @@ static enum halay_status choose_quantiles(struct work *w)
     return HALAY_OK;
 }
 
-static enum halay_status begin(struct work *w, int *calibrate)
+static enum halay_status begin_queries(struct work *w, int *calibrate)
 {
     struct halay_tft *t = w->model->tft;
     struct tft_inference *s = &w->model->inference;
@@ -337,7 +337,7 @@ static enum halay_status begin(struct work *w, int *calibrate)
 static void free_text(struct text *text)
 {
     if (text->file)
-        fclose(text->file); /* it is given up */
+        fclose(text->file); /* discarded */
     free(text->bytes);
 }
 
@@ -370,11 +370,11 @@ static enum halay_status forecast_group(struct work *w, const struct halay_tft_q
         w->asked[i].query = query_at(&w->given, i);
     enum halay_status status = read_queries(w);
     if (!status)
-        status = join(w);
+        status = join_queries(w);
     if (!status)
         status = tft_model_calibrate(w->model, calibrate);
     if (!status)
-        status = forecast(w);
+        status = forecast_queries(w);
     group_fini(w);
     return status;
 }
@@ -391,7 +391,7 @@ enum halay_status halay_tft_forecast_queries(struct halay_tft_model *model, cons
     if (!status)
         status = halay_struct_read(&t->log, "halay_tft_queries", queries, sizeof w.given, sizeof w.given, &w.given);
     if (!status)
-        status = begin(&w, &calibrate);
+        status = begin_queries(&w, &calibrate);
     const struct halay_tft_queries all = w.given;
     size_t first = 0;
     do {

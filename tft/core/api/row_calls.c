@@ -7,7 +7,7 @@
 #include "tft/core/api/session.h"
 #include <math.h>
 
-/* The schema's number of an input over time; SIZE_MAX: there is no such one. */
+/* Returns the schema's number of an input over time, or SIZE_MAX if the number is out of range. */
 static size_t input_at(const struct tft_data *d, size_t number)
 {
     if (number < d->real_count)
@@ -93,7 +93,7 @@ const char *halay_tft_data_category(const struct halay_tft_data *data, size_t in
     return tft_encoding_name(&d->schema, &d->encoding, at, code);
 }
 
-/* Whether an entity has these rows, and `more` after them. */
+/* Fails unless an entity has these rows and `more` after them. */
 static enum halay_status check_rows(const struct tft_data *d, size_t entity, size_t first, size_t count, size_t more)
 {
     if (entity < d->entity_count && first <= d->entities[entity].rows + more &&
@@ -143,7 +143,7 @@ enum halay_status halay_tft_data_cells(const struct halay_tft_data *data, size_t
     const size_t begin = d->entities[entity].first + first;
     status = tft_stop_asked(&data->tft->stop) ? HALAY_ERR_CANCELED : tft_data_check(d, begin, count);
     const struct tft_scaler *scaler = tft_data_scaler(d, entity, at);
-    const size_t target = input + O - d->real_count; /* at least O: it is not one */
+    const size_t target = input + O - d->real_count; /* at least O: not a target */
     for (size_t row = begin; row < begin + count && !status; row++) {
         if (input >= d->real_count)
             values[row - begin] = (double)d->categories[row * d->cat_count + input - d->real_count];

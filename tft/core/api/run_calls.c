@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the lines of metrics.jsonl, of which there may be none yet. */
+/* Reads the lines of metrics.jsonl, which may not exist yet. */
 static enum halay_status read_metrics(struct halay_log *log, const char *folder, json_t *metrics)
 {
     char *path = tft_path_join(log, folder, "metrics.jsonl"), *line = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, calibrations and explanations of data's windows, as calls, and what they give in other forms.
+ * Scores, calibrations and explanations of data's windows as calls, and other formats of their results.
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
@@ -42,7 +42,7 @@ void tft_windows_settle(struct halay_tft_model *model, struct tft_window_choice 
     choice->split = TFT_VALID;
     if (model->tft->rank == 0)
         halay_warning(&model->tft->log,
-                      "the data hold no test back: these are the validation windows, by which training chose its "
+                      "the data have no test split: these are the validation windows, by which training chose its "
                       "parameters ('prepare --test' holds one back)");
 }
 
@@ -62,12 +62,12 @@ struct tft_explain_request tft_windows_request(const struct tft_chosen_windows *
                                          .single = c->given.window };
 }
 
-/* What is scored: data, or a table. */
-static enum halay_status lend(struct halay_tft_model *model, struct halay_tft_data *data,
-                              const struct tft_model_rows *rows, int calibrate)
+/* Lends the data to score: given data, or a table that is read. */
+static enum halay_status lend_scored(struct halay_tft_model *model, struct halay_tft_data *data,
+                                     const struct tft_model_rows *rows, int calibrate)
 {
     if (!data == !rows->table) {
-        halay_error(&model->tft->log, "what is scored is either data or a table");
+        halay_error(&model->tft->log, "give either data or a table to score");
         return HALAY_ERR_ARGUMENT;
     }
     return data ? tft_model_lend_data(model, data, calibrate) : tft_model_read_rows(model, rows, calibrate);
@@ -89,7 +89,7 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
     if (!status)
         status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files);
     if (!status)
-        status = lend(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
+        status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
     status = tft_session_agree(t, status);
     if (!status)
         tft_windows_settle(model, &c.windows);
@@ -152,7 +152,7 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     struct tft_explain_request request = tft_windows_request(&c);
     c.calibrate = TFT_CALIBRATE_NONE;
     if (!status)
-        status = lend(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
+        status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
     if (!status)
         status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files);
     status = tft_session_agree(t, status);
@@ -181,7 +181,7 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
     struct tft_inference *s = &model->inference;
     enum halay_status status = tft_model_enter(model);
     if (!status)
-        status = lend(model, data, &rows, TFT_CALIBRATE_NONE);
+        status = lend_scored(model, data, &rows, TFT_CALIBRATE_NONE);
     status = tft_session_agree(model->tft, status);
     if (!status) {
         const struct tft_forecaster forecaster = { .log = s->log,
@@ -211,9 +211,9 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
     return tft_session_leave_stopped(model->tft, status);
 }
 
-/* ---- other forms ---- */
+/* ---- other formats ---- */
 
-/* What makes a form of a result of each kind. */
+/* The function for each format of each kind of result. */
 static const struct result_form {
     const char *kind, *form;
     void (*make)(FILE *to, const json_t *result);
@@ -232,7 +232,7 @@ static const struct result_form {
     { "drift", "metrics", tft_drift_write_metrics },
 };
 
-/* Returns NULL if results of this kind have no such form. */
+/* Returns NULL if results of this kind have no such format. */
 static const struct result_form *find_form(const json_t *result, const char *form)
 {
     const char *kind = json_string_value(json_object_get(result, "kind"));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sessions, and what all calls begin and end with.
+ * Sessions, and the beginning and end of every call.
  */
 #include "tft/core/api/session.h"
 #include "base/config.h"
@@ -57,7 +57,7 @@ static void write_stderr(const char *line)
     fprintf(stderr, "%s\n", line);
 }
 
-/* A line of the engine's: an error of it may be why a call fails. */
+/* Forwards a line of the engine's log; an error in it may be why a call fails. */
 static void take_line(void *arg, enum halay_log_level level, const char *line)
 {
     struct halay_tft *t = arg;
@@ -90,7 +90,7 @@ static void take_job(struct halay_tft *t, struct halay_context *ctx)
     tft_session_count_ranks(t);
 }
 
-static enum halay_status join(struct halay_tft *t)
+static enum halay_status join_job(struct halay_tft *t)
 {
     char deterministic[64];
     const char *const settings[] = { deterministic, NULL };
@@ -113,12 +113,12 @@ static enum halay_status join(struct halay_tft *t)
 enum halay_status tft_session_enter_ranks(struct halay_tft *t)
 {
     tft_session_enter(t);
-    return t->ctx ? HALAY_OK : join(t);
+    return t->ctx ? HALAY_OK : join_job(t);
 }
 
 enum halay_status tft_session_device(struct halay_tft *t, struct tft_device *device)
 {
-    enum halay_status status = t->device == TFT_DEVICE_CPU || t->ctx ? HALAY_OK : join(t);
+    enum halay_status status = t->device == TFT_DEVICE_CPU || t->ctx ? HALAY_OK : join_job(t);
 
     return status ? status : tft_device_open(&t->log, t->device, t->ctx ? halay_local_rank(t->ctx) : 0, device);
 }
@@ -134,7 +134,7 @@ enum halay_status tft_session_agree(struct halay_tft *t, enum halay_status statu
         return status ? status : agreed;
     if (!worst)
         return HALAY_OK;
-    halay_error(&t->log, "another rank gave up: its error says why");
+    halay_error(&t->log, "another rank failed; its error has the cause");
     return HALAY_ERR_PEER;
 }
 
@@ -209,7 +209,7 @@ void halay_tft_free(char *text)
 
 /* ---- arguments and results ---- */
 
-/* The columns of a table, whose members may be fewer than this version's. */
+/* Copies the columns of a table, whose structs may be smaller than this version's. */
 static enum halay_status copy_columns(struct halay_tft *t, const struct halay_tft_table *table, struct tft_frame *frame)
 {
     struct halay_tft_column *columns = calloc(table->column_count + 1, sizeof *columns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Training and what is like it, as calls. A model without a folder of the program's is trained in one of its own, which
- * ends with the call.
+ * Training and similar calls. A model for which the program gives no folder is trained in a temporary one, which is
+ * removed at the end of the call.
  */
 #include "base/config.h"
 #include "base/error_text.h"
@@ -27,7 +27,7 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     (void)st;
     (void)kind;
     (void)at;
-    remove(path); /* what stays lies in the system's folder for such files */
+    remove(path); /* what remains is in the system's folder for temporary files */
     return 0;
 }
 
@@ -50,7 +50,7 @@ static enum halay_status make_folder(struct halay_tft *t, char path[PATH_SIZE])
     return !status && !*path ? HALAY_ERR_PEER : status;
 }
 
-/* Rank 0's folder ends; all ranks have read it (take_model). */
+/* Removes rank 0's folder; all ranks have read it (take_model). */
 static void remove_folder(struct halay_tft *t, const char *path)
 {
     if (t->rank == 0 && *path)
@@ -75,7 +75,7 @@ static struct tft_train_options options_of(struct halay_tft *t, const struct hal
                                        } };
 }
 
-/* Is there a model in the folder? */
+/* Returns nonzero if the folder has a model. */
 static int has_model(struct halay_tft *t, const char *folder)
 {
     char *path = tft_path_join(&t->log, folder, "model.safetensors");
@@ -85,7 +85,7 @@ static int has_model(struct halay_tft *t, const char *folder)
     return has;
 }
 
-/* The model of the folder, which all ranks read; a training that was stopped may have left none. */
+/* Reads the folder's model on all ranks; a stopped training may have left none. */
 static enum halay_status take_model(struct halay_tft *t, const char *folder, int stays, struct halay_tft_model **model)
 {
     struct halay_tft_model *taken = NULL;
@@ -105,8 +105,8 @@ static enum halay_status take_model(struct halay_tft *t, const char *folder, int
     return status;
 }
 
-static enum halay_status train(struct halay_tft_data *data, const struct halay_tft_train_options *o,
-                               const struct tft_run_config *config, int stays, struct halay_tft_model **model)
+static enum halay_status train_model(struct halay_tft_data *data, const struct halay_tft_train_options *o,
+                                     const struct tft_run_config *config, int stays, struct halay_tft_model **model)
 {
     struct halay_tft *t = data->tft;
     struct tft_train_options how = options_of(t, o);
@@ -118,9 +118,9 @@ static enum halay_status train(struct halay_tft_data *data, const struct halay_t
         return HALAY_ERR_NO_MEMORY;
     how.checkpoints = how.checkpoints ? how.checkpoints : checkpoints;
     enum halay_status status = tft_train(&t->log, t->ctx, config, &data->data, &how);
-    tft_session_count_ranks(t);                                     /* of an elastic job: as they are now */
-    if (status == HALAY_ERR_CANCELED && has_model(t, how.folder)) { /* in the calibration of a trained model */
-        halay_warning(&t->log, "the model is trained, and not calibrated: the session was asked to stop");
+    tft_session_count_ranks(t);                                     /* of an elastic job: the current number */
+    if (status == HALAY_ERR_CANCELED && has_model(t, how.folder)) { /* during the calibration of a trained model */
+        halay_warning(&t->log, "the model is trained but not calibrated: the session was asked to stop");
         status = HALAY_OK;
     }
     if (!status && !o->elastic)
@@ -139,7 +139,8 @@ enum halay_status halay_tft_train(struct halay_tft *t, struct halay_tft_data *da
     char own[PATH_SIZE] = "";
 
     if (!t || !data || (!model && !(options && options->folder)))
-        return tft_session_refuse_null("halay_tft_train", "a session, data, or both a folder and the model's place");
+        return tft_session_refuse_null("halay_tft_train",
+                                       "a session, data, or both a folder and the place for the model");
     enum halay_status status = tft_session_enter_ranks(t);
     if (!status && options)
         status = halay_struct_read(&t->log, "halay_tft_train_options", options, sizeof given, sizeof given, &given);
@@ -156,13 +157,13 @@ enum halay_status halay_tft_train(struct halay_tft *t, struct halay_tft_data *da
         config.keep = 0;
     }
     if (!status)
-        status = train(data, &given, &config, has_folder, model);
+        status = train_model(data, &given, &config, has_folder, model);
     if (!has_folder)
         remove_folder(t, own);
     return tft_session_leave_stopped(t, status);
 }
 
-/* ---- what is like it ---- */
+/* ---- similar calls ---- */
 
 enum halay_status halay_tft_find_learning_rate(struct halay_tft *t, struct halay_tft_data *data, const char *config,
                                                double *rate, char **text)

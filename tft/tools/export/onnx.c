@@ -2,13 +2,13 @@
  *
  * A trained model as an ONNX file that forecasts from a table's own values: scaling, categories and calibration are
  * in the graph, which needs no operator of its own. It forecasts as the model alone does: baselines that a run
- * blends with (tft/core/run/baselines.h) need more of the past than a window. onnx_impl.h says what it reads. Outputs:
+ * blends with (tft/core/run/baselines.h) need more of the past than a window. onnx_impl.h lists its inputs. Outputs:
  *
  *   quantiles      (batch, horizon, targets, quantiles) float32, in the targets' units
  *   static_weights (batch, variables), past_weights (batch, encoder, variables), future_weights (batch, horizon,
  *                  variables), attention (batch, heads, horizon, encoder + horizon): if they are asked for
  *
- * The file's metadata and what describes it are the same; the metadata also have the schema.
+ * The file's metadata equal its description, and also have the schema.
  */
 #include "base/output_file.h"
 #include "base/struct_size.h"
@@ -25,7 +25,7 @@ struct options {
     int explains;              /* with weights and attention */
 };
 
-/* While a file is made. */
+/* State of one export. */
 struct export
 {
     struct halay_log *log; /* borrowed, as the next */
@@ -128,9 +128,9 @@ static enum halay_status make_graph(struct export *x)
     return HALAY_OK;
 }
 
-/* ---- what describes it ---- */
+/* ---- description ---- */
 
-static json_t *describe(const struct export *x)
+static json_t *describe_export(const struct export *x)
 {
     const struct tft_run *run = x->run;
 
@@ -141,7 +141,7 @@ static json_t *describe(const struct export *x)
                      tft_calibrate_words[x->is_calibrated ? TFT_CALIBRATE_CONFORMAL : TFT_CALIBRATE_NONE]);
 }
 
-/* Each key with its value as a text, and the schema. */
+/* Returns the metadata: each key with its value as a text, and the schema. */
 static json_t *metadata_of(const struct export *x, const json_t *described)
 {
     json_t *metadata = json_object(), *value;
@@ -184,7 +184,7 @@ static enum halay_status write_model(struct export *x, const char *path, const j
     return status;
 }
 
-/* ---- can it be made? ---- */
+/* ---- checks ---- */
 
 static enum halay_status take_calibration(struct export *x)
 {
@@ -193,18 +193,18 @@ static enum halay_status take_calibration(struct export *x)
     const int is_alone = tft_blend_is_model(&x->run->blend);
 
     if (!is_alone)
-        halay_warning(x->log, "the graph forecasts as the model alone does: it sees a window, not the past that the "
+        halay_warning(x->log, "the graph forecasts by the model alone: it reads a window, not the past that the "
                               "baselines of the run's blend need");
     if (word == TFT_CALIBRATE_NONE || (!is_alone && o->calibrate < 0) ||
         (word == TFT_CALIBRATE_AUTO && !tft_calibration_suits(x->log, o->folder, o->calibration, x->run)))
         return HALAY_OK;
     if (!is_alone) {
-        halay_error(x->log, "the calibration is that of blended forecasts, which no graph makes; calibrate 'none', or "
+        halay_error(x->log, "the calibration is for blended forecasts, which a graph cannot make; calibrate 'none', or "
                             "train without 'blend'");
         return HALAY_ERR_ARGUMENT;
     }
     if (word == TFT_CALIBRATE_ROLLING) {
-        halay_error(x->log, "an ONNX graph cannot calibrate 'rolling', by the forecasts that came before; "
+        halay_error(x->log, "an ONNX graph cannot calibrate 'rolling', which needs earlier forecasts; "
                             "calibrate 'conformal' or 'none'");
         return HALAY_ERR_ARGUMENT;
     }
@@ -217,9 +217,9 @@ static enum halay_status take_calibration(struct export *x)
     return onnx_calibration_init(x->log, o->folder, x->run, o->calibration, &x->calibration);
 }
 
-/* Writes the file, which replaces its name at the end or not at all. *described: a new reference. HALAY_ERR_ARGUMENT
- * (logged): forecasts that no graph can make, or there is no calibration; HALAY_ERR_UNSUPPORTED: a layer or a size that
- * no graph can have. */
+/* Writes the file, which replaces its name only when it is complete. *described: a new reference. HALAY_ERR_ARGUMENT
+ * (logged): the calibration is missing, or a graph cannot make these forecasts; HALAY_ERR_UNSUPPORTED: a graph cannot
+ * have this layer or size. */
 static enum halay_status write_graph(struct halay_log *log, const char *path, const struct tft_run *run,
                                      const struct options *options, json_t **described)
 {
@@ -228,7 +228,7 @@ static enum halay_status write_graph(struct halay_log *log, const char *path, co
 
     if (run->members.count) {
         halay_error(log,
-                    "a run of %zu members has no such form: it would have the first alone; export a run that was "
+                    "a run of %zu members cannot be exported: a graph has the first member only; export a run that was "
                     "trained with 'members: 1'",
                     run->members.count + 1);
         return HALAY_ERR_UNSUPPORTED;
@@ -238,7 +238,7 @@ static enum halay_status write_graph(struct halay_log *log, const char *path, co
     if (!status)
         status = make_graph(&x);
     if (!status) {
-        description = describe(&x);
+        description = describe_export(&x);
         status = description ? HALAY_OK : HALAY_ERR_NO_MEMORY;
         if (status)
             halay_error(log, "no memory for a description of the model");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A description is: what the values are; the steps they are of; what a missing one becomes.
+ * A description gives the values, their steps, and what replaces a missing one.
  */
 #include "base/number_text.h"
 #include "tft/tools/export/onnx_impl.h"
@@ -34,8 +34,8 @@ void onnx_about_length(const struct tft_run *run, char text[ONNX_ABOUT_MAX])
 {
     *text = 0;
     append(text,
-           "steps of the past that there are, %zu to %zu; they are the last ones up to the origin, what stands before "
-           "them is not read",
+           "number of steps of the past, %zu to %zu; they are the last ones up to the origin, and earlier steps "
+           "are not read",
            run->schema.min_encoder, run->schema.encoder);
 }
 
@@ -124,7 +124,7 @@ void onnx_about_input(const struct tft_run *run, size_t i, char text[ONNX_ABOUT_
     if (!role->is_constant)
         append(text, "; the %zu steps up to the origin", s->encoder);
     if (role->is_known_ahead)
-        append(text, ", then the %zu behind it", s->horizon);
+        append(text, ", then the %zu after it", s->horizon);
     if (input->source == TFT_FROM_COLUMN)
         add_missing(input, text);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Target by target, (B, D, Q), in double as the scalers are.
+ * The forecast's nodes, target by target: (B, D, Q), in double like the scalers.
  */
 #include "base/memory.h"
 #include "tft/tools/export/onnx_impl.h"
@@ -10,7 +10,7 @@
 
 /* ---- calibration's document ---- */
 
-/* Has a target before this one factors of the entity? */
+/* Returns nonzero if a target before this one has factors of the entity. */
 static int is_listed(json_t *targets, const char *before, const char *id)
 {
     const char *name;
@@ -25,7 +25,7 @@ static int is_listed(json_t *targets, const char *before, const char *id)
     return 0;
 }
 
-/* The entities that have factors of some target; ids: room for them, or NULL to count them. */
+/* Lists the entities that have factors of some target; ids: room for them, or NULL to count them. */
 static size_t list_ids(const json_t *document, const char **ids)
 {
     json_t *targets = json_object_get(document, "targets"), *target, *factors;
@@ -94,13 +94,13 @@ static size_t undo_window(struct target *t, size_t p)
     return offset ? ONNX_OP(t->g, "Add", p, onnx_unsqueeze(t->g, offset, 2)) : p;
 }
 
-/* A band's factor as it is used, where 0 leaves the band as it is. */
-static double usable(const struct tft_band *band, double factor)
+/* Returns the factor to apply, where 0 leaves the band unchanged. */
+static double usable_factor(const struct tft_band *band, double factor)
 {
     return isnan(factor) ? 0 : fmax(factor, tft_band_least(band));
 }
 
-/* Factors of the samples: (B or 1, D, bands). */
+/* Returns the factors of the samples: (B or 1, D, bands). */
 static size_t factors_of(struct target *t, const struct onnx_calibration *c)
 {
     size_t D = c->factors.horizon, bands = c->factors.band_count, rows = c->count + 1, of_row = D * bands, all;
@@ -113,7 +113,7 @@ static size_t factors_of(struct target *t, const struct onnx_calibration *c)
         size_t e = i / of_row, h = i % of_row / bands, b = i % bands;
         double factor = e < c->count ? tft_calibration_factor(&c->factors, e, t->number, h, b, &by)
                                      : c->factors.by_horizon[t->number * of_row + i % of_row];
-        values[i] = usable(&c->factors.bands[b], factor);
+        values[i] = usable_factor(&c->factors.bands[b], factor);
     }
     if (values)
         factors = onnx_doubles(t->g, values, (const size_t[]){ rows, D, bands }, 3);
@@ -124,7 +124,7 @@ static size_t factors_of(struct target *t, const struct onnx_calibration *c)
     return factors;
 }
 
-/* How far the ends of a band of this width move, by its factor or by that of the flat ones. */
+/* Returns how far the ends of a band of this width move, by its factor or by that of flat forecasts. */
 static size_t move_of(struct target *t, size_t width, size_t factor, size_t of_flat)
 {
     size_t has_width = ONNX_OP(t->g, "Greater", width, onnx_double(t->g, TFT_FLAT_WIDTH));
@@ -132,7 +132,7 @@ static size_t move_of(struct target *t, size_t width, size_t factor, size_t of_f
     return ONNX_OP(t->g, "Where", has_width, ONNX_OP(t->g, "Mul", width, factor), of_flat);
 }
 
-/* Ascending. */
+/* Sorts the quantiles in ascending order. */
 static size_t sort_quantiles(struct target *t, size_t p)
 {
     const int64_t count = (int64_t)t->run->config.quantiles.count;
@@ -144,8 +144,8 @@ static size_t sort_quantiles(struct target *t, size_t p)
     return sorted[0];
 }
 
-/* As tft_bands_widen does it. */
-static size_t calibrate(struct target *t, const struct onnx_calibration *c, size_t p)
+/* Widens the bands as tft_bands_widen does. */
+static size_t calibrate_target(struct target *t, const struct onnx_calibration *c, size_t p)
 {
     size_t Q = c->factors.quantile_count, before[TFT_BANDS_MAX + 1], q[TFT_BANDS_MAX + 1];
     size_t sorted = sort_quantiles(t, p);
@@ -201,7 +201,7 @@ size_t onnx_forecast(struct onnx_inputs *in, const struct onnx_calibration *cali
         if (in->run->config.conformance == TFT_PUBLISHED)
             p = sort_quantiles(&t, p);
         if (calibration)
-            p = calibrate(&t, calibration, p);
+            p = calibrate_target(&t, calibration, p);
         of_targets[o] = onnx_unsqueeze(in->g, onnx_cast(in->g, undo_entity(&t, p), ONNX_FLOAT), 2);
     }
     return onnx_concat(in->g, of_targets, s->target_count, 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The messages of onnx.proto, put together field by field: each list of the graph (its nodes, say) is one buffer of
- * fields that are complete, and a model is a head and these lists.
+ * Writes the messages of onnx.proto field by field: each list of the graph (its nodes, for example) is one buffer of
+ * complete fields, and a model is a header and these lists.
  */
 #include "tft/tools/export/onnx_graph.h"
 #include "base/memory.h"
@@ -172,7 +172,7 @@ size_t onnx_integer(struct onnx_graph *g, int64_t value)
     return onnx_integers(g, &value, NULL, 0);
 }
 
-/* 0 .. count - 1, to be freed; NULL: the graph has failed. */
+/* Returns 0 .. count - 1, to be freed; NULL: the graph has failed. */
 static int64_t *count_up(struct onnx_graph *g, size_t count)
 {
     int64_t *numbers = calloc(count + 1, sizeof *numbers);
@@ -264,7 +264,7 @@ size_t onnx_cast(struct onnx_graph *g, size_t x, enum onnx_type type)
     return ONNX_OP(g, "Cast", x);
 }
 
-/* A list of one axis. */
+/* Adds a list of one axis. */
 static size_t axis_of(struct onnx_graph *g, int64_t axis)
 {
     return onnx_integers(g, &axis, (const size_t[]){ 1 }, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ONNX graph while it is put together: nodes, constants, inputs, outputs. A node's results are *values*, each a
- * number; ONNX_NONE stands for an input that an operator does without.
+ * An ONNX graph under construction: nodes, constants, inputs, outputs. A node's results are *values*, each a number;
+ * ONNX_NONE represents an optional input that is absent.
  *
- * What goes wrong (no memory) is kept and looked at once, when the file is written; until then every call works.
+ * An error (out of memory) is kept and checked once, when the file is written; until then every call succeeds.
  * Operators are those of ONNX's opset 17, and ai.onnx.ml's LabelEncoder.
  */
 #ifndef HALAY_TFT_ONNX_GRAPH_H
@@ -15,7 +15,7 @@
 
 #define ONNX_NONE ((size_t)0)
 
-/* ONNX's numbers. */
+/* Numbers that ONNX defines. */
 enum onnx_type { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_TEXT = 8, ONNX_BOOL = 9, ONNX_DOUBLE = 11 };
 const char *onnx_type_name(enum onnx_type type); /* "float32" */
 
@@ -27,33 +27,33 @@ struct onnx_graph {
     struct tft_protobuf attributes;                        /* owned: of the next node */
     char **names;                                          /* owned: (count) of values, from 1 */
     size_t count, room;
-    const char *part; /* borrowed: what names of new values begin with */
+    const char *part; /* borrowed: the prefix of new values' names */
     int failed;
 };
 void onnx_graph_fini(struct onnx_graph *graph);
 
-/* An input whose first dimension is the batch's; shape: the other ones. about: for people. */
+/* Adds an input whose first dimension is the batch; shape: the other dimensions. about: for people. */
 size_t onnx_input(struct onnx_graph *graph, const char *name, enum onnx_type type, const size_t *shape, size_t rank,
                   const char *about);
 void onnx_output(struct onnx_graph *graph, size_t value, const char *name, const size_t *shape, size_t rank,
                  const char *about);
 
-/* Constants; name may be NULL. The values are copied. */
+/* Add constants; name may be NULL. The values are copied. */
 size_t onnx_floats(struct onnx_graph *graph, const char *name, const float *values, const size_t *shape, size_t rank);
 size_t onnx_doubles(struct onnx_graph *graph, const double *values, const size_t *shape, size_t rank);
 size_t onnx_integers(struct onnx_graph *graph, const int64_t *values, const size_t *shape, size_t rank);
 size_t onnx_float(struct onnx_graph *graph, float value);
 size_t onnx_double(struct onnx_graph *graph, double value);
 size_t onnx_integer(struct onnx_graph *graph, int64_t value);
-/* The integers 0 .. count - 1. */
+/* Adds the integers 0 .. count - 1. */
 size_t onnx_range(struct onnx_graph *graph, size_t count);
 
-/* Attributes of the next node. */
+/* Set attributes of the next node. */
 void onnx_set_integer(struct onnx_graph *graph, const char *name, int64_t value);
 void onnx_set_integers(struct onnx_graph *graph, const char *name, const int64_t *values, size_t count);
 void onnx_set_float(struct onnx_graph *graph, const char *name, float value);
 
-/* A node; ONNX_OP is for one result and inputs that are listed. */
+/* Adds a node; ONNX_OP is for one result and a list of inputs. */
 void onnx_node(struct onnx_graph *graph, const char *operator, const size_t * inputs, size_t count, size_t *results,
                size_t result_count);
 size_t onnx_operate(struct onnx_graph *graph, const char *operator, const size_t * inputs, size_t count);
@@ -70,19 +70,19 @@ size_t onnx_transpose(struct onnx_graph *graph, size_t x, const int64_t *order, 
 size_t onnx_reshape(struct onnx_graph *graph, size_t x, const int64_t *shape, size_t rank); /* 0: as it is; -1: rest */
 size_t onnx_slice(struct onnx_graph *graph, size_t x, int64_t axis, size_t from, size_t to);
 size_t onnx_concat(struct onnx_graph *graph, const size_t *values, size_t count, int64_t axis);
-/* Element k along an axis, which goes. */
+/* Takes element k along an axis, which is removed. */
 size_t onnx_element(struct onnx_graph *graph, size_t x, int64_t axis, size_t k);
 size_t onnx_gather(struct onnx_graph *graph, size_t x, size_t indices, int64_t axis);
-/* Sum, mean or largest along the last axis, which stays with one element: "ReduceSum", "ReduceMean", "ReduceMax". */
+/* Reduces the last axis to one element by sum, mean or maximum: "ReduceSum", "ReduceMean", "ReduceMax". */
 size_t onnx_reduce(struct onnx_graph *graph, const char *operator, size_t x);
-/* x (batch, steps), `by` steps later (earlier if negative), with `empty` where nothing comes from. */
+/* Shifts x (batch, steps) by `by` steps to later (earlier if negative), with `empty` in the steps without a source. */
 size_t onnx_shift(struct onnx_graph *graph, size_t x, int64_t by, size_t empty);
-/* The code of each text; codes NULL: its number among the keys; other: of a text that is not a key. */
+/* Maps each text to its code; codes NULL: its number among the keys; other: of a text that is not a key. */
 size_t onnx_codes(struct onnx_graph *graph, size_t texts, const char *const *keys, const int64_t *codes, size_t count,
                   int64_t other);
 
-/* The whole model, as the bytes of a file; metadata: texts by name. HALAY_ERR_NO_MEMORY, or HALAY_ERR_UNSUPPORTED: more
- * than the 2 GiB that the format allows. Logged. */
+/* Writes the whole model as the bytes of a file; metadata: texts by name. HALAY_ERR_NO_MEMORY, or
+ * HALAY_ERR_UNSUPPORTED: more than the 2 GiB that the format allows. Logged. */
 enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_graph *graph, const char *name,
                                    const json_t *metadata, struct tft_protobuf *model);
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of an ONNX file, for onnx*.c: inputs, network, forecast, and the words for what to feed.
+ * The parts of an ONNX file, for onnx*.c: inputs, network, forecast, and the descriptions of inputs.
  *
- * The inputs are a table's values in its own units and words, as they are in a window, and the nodes that make of them
- * what the network reads: missing values filled, categories numbered, reals scaled by their entity and by the window.
+ * The inputs are a table's values in its own units and names, as they are in a window, and the nodes that turn them
+ * into the network's inputs: missing values filled, categories numbered, reals scaled by their entity and by the
+ * window.
  *
- *   entity         (batch) string: the id, where something depends on it
+ *   entity         (batch) string: the id, if something depends on it
  *   length         (batch) int64: steps of history, where the schema has a min_encoder; they end the window's past, and
  *                  what is before them is not read
  *   ROLE.NAME      one for each input of the schema but indicators of missing values, which follow from what is
  *                  missing: target and observed (batch, encoder), known (batch, encoder + horizon), static (batch)
  *
- * Reals are float32, NaN where there is no value; categories are strings, "" or another word for missing values of the
- * schema where there is none; numbers of the calendar that are categories are int64.
+ * Reals are float32, NaN for a missing value; categories are strings, "" or another of the schema's texts for a missing
+ * value; numbers of the calendar that are categories are int64.
  */
 #ifndef HALAY_TFT_ONNX_IMPL_H
 #define HALAY_TFT_ONNX_IMPL_H
@@ -21,11 +22,11 @@
 #include "tft/core/score/calibration.h"
 #include "tft/tools/export/onnx_graph.h"
 
-/* ---- words ---- */
+/* ---- descriptions ---- */
 
 enum { ONNX_ABOUT_MAX = 512 };
 
-/* What to feed. */
+/* Describe the values of an input. */
 void onnx_about_entity(const struct tft_run *run, char text[ONNX_ABOUT_MAX]);
 void onnx_about_length(const struct tft_run *run, char text[ONNX_ABOUT_MAX]);
 void onnx_about_input(const struct tft_run *run, size_t input, char text[ONNX_ABOUT_MAX]);
@@ -33,7 +34,7 @@ void onnx_about_input(const struct tft_run *run, size_t input, char text[ONNX_AB
 /* ---- network ---- */
 
 /* The network is what tft/core/model/forward.c computes, layer by layer, without dropout. Rows are samples first: (B,
- * T, H). The table of parameters says which layers there are, and of which kind. Shapes are those of values. */
+ * T, H). The table of parameters defines the layers and their kinds. Shapes are those of values. */
 struct onnx_network_inputs {
     size_t variables[TFT_VARIABLES_MAX]; /* of the configuration's variables: a float or an int64 code for each step,
                                             (B) of a static one, (B, E), or (B, E + D) of one that is known */
@@ -48,7 +49,7 @@ struct onnx_network_outputs {
     size_t attention;               /* (B, heads, D, E + D) */
 };
 
-/* HALAY_ERR_UNSUPPORTED (logged): a layer that the file does not know. */
+/* Adds the network. HALAY_ERR_UNSUPPORTED (logged): a layer that the file does not know. */
 enum halay_status onnx_network(struct halay_log *log, struct onnx_graph *graph, const struct tft_model *model,
                                const float *params, const struct onnx_network_inputs *inputs,
                                struct onnx_network_outputs *outputs);
@@ -69,33 +70,32 @@ struct onnx_inputs {
 /* Adds all inputs. HALAY_ERR_NO_MEMORY (logged). fini accepts any state. */
 enum halay_status onnx_inputs_init(struct onnx_graph *graph, const struct tft_run *run, struct onnx_inputs *inputs);
 void onnx_inputs_fini(struct onnx_inputs *inputs);
-/* Sets what the network reads. */
+/* Sets the network's inputs. */
 void onnx_inputs_of_network(const struct onnx_inputs *inputs, struct onnx_network_inputs *network);
 
-/* The entity's text, and its number; the input is added if there is none yet. */
+/* Returns the entity's text, and its number; adds the input on the first call. */
 size_t onnx_inputs_id(struct onnx_inputs *inputs);
 size_t onnx_inputs_entity(struct onnx_inputs *inputs);
-/* A scaler's shift and scale of each sample: (B, 1), or one for all. */
+/* Adds a scaler's shift and scale of each sample: (B, 1), or one for all. */
 void onnx_inputs_scaler(struct onnx_inputs *inputs, size_t input, size_t *shift, size_t *scale);
 
 /* ---- forecast ---- */
 
-/* The factors of those entities that have their own. */
+/* The factors of the entities that have their own. */
 struct onnx_calibration {
     struct tft_calibration factors; /* owned; its entities are `ids` */
     const char **ids;               /* owned array, its texts in the document */
     size_t count;
 };
 
-/* Takes the document of a folder's calibration, which stays the caller's until fini; errors are those of
- * tft_calibration_take. */
+/* Reads the document of a folder's calibration, which must outlive it; errors are those of tft_calibration_take. */
 enum halay_status onnx_calibration_init(struct halay_log *log, const char *folder, const struct tft_run *run,
                                         const json_t *document, struct onnx_calibration *calibration);
 void onnx_calibration_fini(struct onnx_calibration *calibration);
 
-/* Makes of what the network computes a forecast in the targets' units: the window's scale undone, quantiles in order,
+/* Turns the network's result into a forecast in the targets' units: the window's scale undone, quantiles in order,
  * calibrated, the entity's scale undone; as tft/core/score/forecast.h does it. quantiles: (B, D, O, Q) of the network;
- * calibration: NULL if there is none. */
+ * calibration: may be NULL. */
 size_t onnx_forecast(struct onnx_inputs *inputs, const struct onnx_calibration *calibration, size_t quantiles);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each input of the schema in its order: the graph's input, its missing values, its scale. Then the windows' scales,
+ * Each input of the schema in its order: the graph's input, its missing values, its scale. The windows' scales follow,
  * which need all of them.
  */
 #include "tft/core/run/batches.h"
@@ -15,7 +15,7 @@ static const struct tft_input *input_of(const struct onnx_inputs *in, size_t i)
     return &in->run->schema.inputs[i];
 }
 
-/* Steps of a window that an input has; 0: it is static. */
+/* Returns the number of a window's steps that an input has; 0: it is static. */
 static size_t steps_of(const struct onnx_inputs *in, size_t i)
 {
     const struct tft_role_traits *role = &tft_roles[input_of(in, i)->role];
@@ -59,10 +59,11 @@ size_t onnx_inputs_entity(struct onnx_inputs *in)
     return in->entity;
 }
 
-/* A number of each entity, (entities + 1) of which the last is for others, by its number: (B, 1). */
+/* Looks up a number of each entity, (entities + 1) of which the last is for other entities, by the entity's number: (B,
+ * 1). */
 static size_t of_entity(struct onnx_inputs *in, const double *numbers)
 {
-    /* Without a row for others, Gather refuses them. */
+    /* Without a row for other entities, Gather refuses them. */
     size_t rows = in->run->encoding.entity_count + !tft_encoding_needs_entity(&in->run->schema);
     size_t all = onnx_doubles(in->g, numbers, &rows, 1);
 
@@ -71,7 +72,7 @@ static size_t of_entity(struct onnx_inputs *in, const double *numbers)
 
 /* ---- categories ---- */
 
-/* What LabelEncoder maps. */
+/* The keys of a LabelEncoder. */
 struct keys {
     const char **texts; /* owned array */
     int64_t *codes;     /* owned */
@@ -92,7 +93,7 @@ static void keys_add(struct onnx_inputs *in, struct keys *keys, const char *text
     keys->codes[keys->count++] = code;
 }
 
-/* The codes of texts; other: of what is no key. Frees the keys. */
+/* Adds the codes of texts and frees the keys; other: the code of a text that is not a key. */
 static size_t keys_encode(struct onnx_inputs *in, struct keys *keys, size_t texts, int64_t other)
 {
     size_t codes = onnx_codes(in->g, texts, keys->texts, keys->codes, keys->count, other);
@@ -102,7 +103,8 @@ static size_t keys_encode(struct onnx_inputs *in, struct keys *keys, size_t text
     return codes;
 }
 
-/* The code of what training has not seen; without one it is outside of the embedding, so that Gather refuses it. */
+/* Returns the code of an unseen category; without one, a code outside of the embedding, so that Gather
+ * refuses it. */
 static int64_t other_code(const struct onnx_inputs *in, size_t i)
 {
     const struct tft_run *run = in->run;
@@ -113,7 +115,7 @@ static int64_t other_code(const struct onnx_inputs *in, size_t i)
     return (int64_t)tft_encoding_categories(&run->schema, &run->encoding, i);
 }
 
-/* The texts of a map, with their codes; those whose category training has not seen are no keys. */
+/* Collects the texts of a map with their codes, without those whose category training has not seen. */
 static void keys_of_map(struct onnx_inputs *in, size_t i, struct keys *keys)
 {
     const json_t *map = input_of(in, i)->map;
@@ -162,7 +164,8 @@ static size_t codes_of_holidays(struct onnx_inputs *in, size_t i, size_t texts)
     return keys_encode(in, &keys, texts, (int64_t)count);
 }
 
-/* Numbers that the calendar has not are outside of the embedding: Gather takes those below 0 from the end. */
+/* Maps numbers that the calendar does not have to codes outside of the embedding: Gather counts numbers below 0 from
+ * the end. */
 static size_t codes_of_calendar(struct onnx_inputs *in, size_t i, size_t numbers)
 {
     int first, count;
@@ -183,9 +186,9 @@ static size_t codes_of_map(struct onnx_inputs *in, size_t i)
 
 /* ---- missing values ---- */
 
-/* x (B, steps), doubles, NaN if missing: nothing is carried backwards, as tft/core/data/table_impl.h fills a table. A
- * value is carried over gaps by doubling: what is missing takes what is 1, 2, 4 ... steps before, so that after k
- * rounds gaps of 2^k - 1 steps are closed. */
+/* Fills x (B, steps), doubles, NaN if missing: nothing is carried backwards, as tft/core/data/table_impl.h fills a
+ * table. A value is carried over gaps by doubling: a missing step takes the value 1, 2, 4 ... steps before, so that
+ * after k rounds gaps of 2^k - 1 steps are closed. */
 static size_t fill_forward(struct onnx_graph *g, size_t x, size_t steps)
 {
     size_t empty = onnx_double(g, NAN);
@@ -195,7 +198,7 @@ static size_t fill_forward(struct onnx_graph *g, size_t x, size_t steps)
     return x;
 }
 
-/* The same of codes, -1 if missing. */
+/* Does the same for codes, -1 if missing. */
 static size_t fill_codes(struct onnx_graph *g, size_t x, size_t steps)
 {
     size_t empty = onnx_integer(g, -1), zero = onnx_integer(g, 0);
@@ -205,7 +208,7 @@ static size_t fill_codes(struct onnx_graph *g, size_t x, size_t steps)
     return x;
 }
 
-/* x with each gap closed by what follows it. */
+/* Closes each gap of x with the value after it. */
 static size_t fill_backward(struct onnx_graph *g, size_t x, size_t steps)
 {
     size_t empty = onnx_double(g, NAN);
@@ -215,8 +218,8 @@ static size_t fill_backward(struct onnx_graph *g, size_t x, size_t steps)
     return x;
 }
 
-/* The numbers of the steps that have a value, NaN at those that have none. */
-static size_t places(struct onnx_graph *g, size_t x, size_t steps)
+/* Returns the numbers of the steps that have a value, NaN at the others. */
+static size_t step_numbers(struct onnx_graph *g, size_t x, size_t steps)
 {
     double *numbers = calloc(steps + 1, sizeof *numbers);
 
@@ -228,14 +231,14 @@ static size_t places(struct onnx_graph *g, size_t x, size_t steps)
     return ONNX_OP(g, "Where", ONNX_OP(g, "IsNaN", x), onnx_double(g, NAN), all);
 }
 
-/* A line between two values that the window has both. */
+/* Fills each gap between two values inside the window with a line. */
 static size_t fill_line(struct onnx_graph *g, size_t x, size_t steps)
 {
-    size_t at = places(g, x, steps), is_missing = ONNX_OP(g, "IsNaN", x);
+    size_t at = step_numbers(g, x, steps), is_missing = ONNX_OP(g, "IsNaN", x);
     size_t before = fill_forward(g, x, steps), after = fill_backward(g, x, steps);
     size_t first = fill_forward(g, at, steps), last = fill_backward(g, at, steps);
     /* of a missing step: its own number is not in `at` */
-    size_t own = places(g, onnx_double(g, 0), steps);
+    size_t own = step_numbers(g, onnx_double(g, 0), steps);
     size_t share = ONNX_OP(g, "Div", ONNX_OP(g, "Sub", own, first), ONNX_OP(g, "Sub", last, first));
     size_t line = ONNX_OP(g, "Add", before, ONNX_OP(g, "Mul", ONNX_OP(g, "Sub", after, before), share));
 
@@ -243,15 +246,15 @@ static size_t fill_line(struct onnx_graph *g, size_t x, size_t steps)
     return ONNX_OP(g, "Where", is_missing, line, x);
 }
 
-/* ---- what is before a shorter history ---- */
+/* ---- steps before a shorter history ---- */
 
 static size_t is_before(struct onnx_inputs *in, size_t steps)
 {
     return ONNX_OP(in->g, "Less", onnx_range(in->g, steps), in->before);
 }
 
-/* x, and there another value. */
-static size_t blank(struct onnx_inputs *in, size_t steps, size_t x, double value)
+/* Replaces the steps of x before the history by another value. */
+static size_t blank_history(struct onnx_inputs *in, size_t steps, size_t x, double value)
 {
     return steps && in->before ? ONNX_OP(in->g, "Where", is_before(in, steps), onnx_double(in->g, value), x) : x;
 }
@@ -277,7 +280,7 @@ static size_t add_column(struct onnx_inputs *in, size_t i, enum onnx_type type)
     return add_input(in, graph_name(in, i, name), type, steps_of(in, i), about);
 }
 
-/* In place of missing codes. */
+/* Replaces missing codes. */
 static size_t fill_category(struct onnx_inputs *in, size_t i)
 {
     const struct tft_input *input = input_of(in, i);
@@ -310,7 +313,7 @@ static void add_category(struct onnx_inputs *in, size_t i)
     in->scaled[i] = blank_codes(in, steps, codes, 0);
 }
 
-/* A real as the table has it, in double: missing_number and transform. */
+/* Converts a real as the table has it, in double: missing_number and transform. */
 static size_t read_real(struct onnx_inputs *in, size_t i, size_t x)
 {
     const struct tft_input *input = input_of(in, i);
@@ -340,7 +343,7 @@ static size_t fill_real(struct onnx_inputs *in, size_t i)
     return input->fill == TFT_FILL_INTERPOLATE && steps > 1 ? fill_line(in->g, x, steps) : x;
 }
 
-/* A number of each scaler, for every entity and for others. */
+/* Returns a number of each scaler, for every entity and for other entities. */
 static size_t scaler_numbers(struct onnx_inputs *in, size_t i, int of_scale)
 {
     const struct tft_encoding *e = &in->run->encoding;
@@ -349,7 +352,7 @@ static size_t scaler_numbers(struct onnx_inputs *in, size_t i, int of_scale)
 
     in->g->failed |= !numbers;
     for (size_t k = 0; numbers && k <= e->entity_count; k++) {
-        /* Of an unseen entity lags go by their input's, as its own scalers do (tft/core/data/own_scalers.c). */
+        /* For an unseen entity, lags use their input's scaler, as its own scalers do (tft/core/data/own_scalers.c). */
         const int is_unseen = k == e->entity_count && input_of(in, i)->per != TFT_PER_ALL;
         const struct tft_scaler *scaler = &e->scalers[k * e->input_count + (is_unseen ? input_of(in, i)->base : i)];
         numbers[k] = of_scale ? scaler->scale : scaler->shift;
@@ -382,18 +385,18 @@ static void add_real(struct onnx_inputs *in, size_t i)
 {
     size_t steps = steps_of(in, i);
 
-    in->raw[i] = blank(in, steps, read_real(in, i, add_column(in, i, ONNX_FLOAT)), NAN);
-    in->scaled[i] = blank(in, steps, scale_real(in, i, fill_real(in, i)), 0);
+    in->raw[i] = blank_history(in, steps, read_real(in, i, add_column(in, i, ONNX_FLOAT)), NAN);
+    in->scaled[i] = blank_history(in, steps, scale_real(in, i, fill_real(in, i)), 0);
 }
 
-/* 1 where the input that this one is made from has no value. */
+/* Adds 1 where the input that this one is made from has no value. */
 static void add_indicator(struct onnx_inputs *in, size_t i)
 {
     size_t base = input_of(in, i)->base, raw = in->raw[base], steps = steps_of(in, i);
     size_t is_missing = input_of(in, base)->is_category ? ONNX_OP(in->g, "Less", raw, onnx_integer(in->g, 0))
                                                         : ONNX_OP(in->g, "IsNaN", raw);
 
-    in->scaled[i] = blank(in, steps, onnx_cast(in->g, is_missing, ONNX_DOUBLE), 0);
+    in->scaled[i] = blank_history(in, steps, onnx_cast(in->g, is_missing, ONNX_DOUBLE), 0);
 }
 
 static void add_length(struct onnx_inputs *in)
@@ -415,7 +418,7 @@ static int is_scaled_by_window(const struct tft_input *input)
     return input->per == TFT_PER_WINDOW && input->scale != TFT_SCALE_NONE;
 }
 
-/* The mean over the steps of history of x (B, E), which is 0 before them. */
+/* Returns the mean of x (B, E) over the steps of history; x is 0 before them. */
 static size_t mean_of(struct onnx_inputs *in, size_t x)
 {
     if (!in->length)
@@ -423,13 +426,13 @@ static size_t mean_of(struct onnx_inputs *in, size_t x)
     return ONNX_OP(in->g, "Div", onnx_reduce(in->g, "ReduceSum", x), onnx_cast(in->g, in->length, ONNX_DOUBLE));
 }
 
-/* Level and spread of an input's plain values. */
+/* Computes level and spread of an input's plain values. */
 static void measure_window(struct onnx_inputs *in, size_t i)
 {
     size_t E = in->run->schema.encoder, x = onnx_slice(in->g, in->scaled[i], 1, 0, E);
 
     in->mean[i] = mean_of(in, x);
-    x = blank(in, E, ONNX_OP(in->g, "Sub", x, in->mean[i]), 0);
+    x = blank_history(in, E, ONNX_OP(in->g, "Sub", x, in->mean[i]), 0);
     size_t spread = ONNX_OP(in->g, "Sqrt", mean_of(in, ONNX_OP(in->g, "Mul", x, x)));
     in->spread[i] = ONNX_OP(in->g, "Max", spread, onnx_double(in->g, tft_spread_least));
 }
@@ -447,7 +450,7 @@ static void scale_windows(struct onnx_inputs *in)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all inputs ---- */
 
 enum halay_status onnx_inputs_init(struct onnx_graph *g, const struct tft_run *run, struct onnx_inputs *inputs)
 {
@@ -477,7 +480,7 @@ void onnx_inputs_fini(struct onnx_inputs *in)
     *in = (struct onnx_inputs){ 0 };
 }
 
-/* The schema's input that is a variable of the model. */
+/* Returns the number of the schema's input that is a variable of the model. */
 static size_t input_named(const struct onnx_inputs *in, const char *name)
 {
     size_t i = 0;

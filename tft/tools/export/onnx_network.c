@@ -29,7 +29,7 @@ struct network {
 
 /* ---- parameters ---- */
 
-static const struct tft_param *find(const struct network *n, const char *layer, const char *tensor)
+static const struct tft_param *find_param(const struct network *n, const char *layer, const char *tensor)
 {
     char name[2 * TFT_PARAM_NAME_MAX];
 
@@ -40,10 +40,10 @@ static const struct tft_param *find(const struct network *n, const char *layer, 
     return NULL;
 }
 
-static const struct tft_param *need(struct network *n, const char *layer, const char *tensor)
+static const struct tft_param *need_param(struct network *n, const char *layer, const char *tensor)
 {
     static const struct tft_param none = { .dimensions = 1, .shape = { 1 } };
-    const struct tft_param *param = find(n, layer, tensor);
+    const struct tft_param *param = find_param(n, layer, tensor);
 
     if (param)
         return param;
@@ -53,9 +53,9 @@ static const struct tft_param *need(struct network *n, const char *layer, const 
     return &none;
 }
 
-static size_t constant(struct network *n, const char *layer, const char *tensor)
+static size_t add_param(struct network *n, const char *layer, const char *tensor)
 {
-    const struct tft_param *param = need(n, layer, tensor);
+    const struct tft_param *param = need_param(n, layer, tensor);
 
     if (n->status)
         return ONNX_NONE;
@@ -65,8 +65,8 @@ static size_t constant(struct network *n, const char *layer, const char *tensor)
     return *value;
 }
 
-/* A matrix that is made for the file; the caller fills it and passes it to `made`. */
-static float *make(struct network *n, size_t rows, size_t columns)
+/* Allocates a matrix for the file; the caller fills it and passes it to add_matrix. */
+static float *make_matrix(struct network *n, size_t rows, size_t columns)
 {
     size_t count;
     float *values = halay_mul_overflows(rows, columns, &count) ? NULL : calloc(count + 1, sizeof *values);
@@ -76,7 +76,7 @@ static float *make(struct network *n, size_t rows, size_t columns)
     return values;
 }
 
-static size_t made(struct network *n, float *values, const size_t *shape, size_t rank)
+static size_t add_matrix(struct network *n, float *values, const size_t *shape, size_t rank)
 {
     size_t value = values ? onnx_floats(n->g, NULL, values, shape, rank) : ONNX_NONE;
 
@@ -86,70 +86,70 @@ static size_t made(struct network *n, float *values, const size_t *shape, size_t
 
 /* ---- layers ---- */
 
-/* x W [+ b]; part: of the layer. */
-static size_t linear(struct network *n, const char *layer, const char *part, size_t x)
+/* Adds x W [+ b]; part: of the layer. */
+static size_t add_linear(struct network *n, const char *layer, const char *part, size_t x)
 {
     char kernel[64], bias[64];
 
     snprintf(kernel, sizeof kernel, "%s.kernel", part);
     snprintf(bias, sizeof bias, "%s.bias", part);
-    size_t y = ONNX_OP(n->g, "MatMul", x, constant(n, layer, kernel));
-    return find(n, layer, bias) ? ONNX_OP(n->g, "Add", y, constant(n, layer, bias)) : y;
+    size_t y = ONNX_OP(n->g, "MatMul", x, add_param(n, layer, kernel));
+    return find_param(n, layer, bias) ? ONNX_OP(n->g, "Add", y, add_param(n, layer, bias)) : y;
 }
 
-static size_t norm(struct network *n, const char *layer, const char *part, size_t x)
+static size_t add_norm(struct network *n, const char *layer, const char *part, size_t x)
 {
     char gamma[64], beta[64];
 
     snprintf(gamma, sizeof gamma, "%s.gamma", part);
     snprintf(beta, sizeof beta, "%s.beta", part);
-    size_t scale = constant(n, layer, gamma), shift = constant(n, layer, beta);
+    size_t scale = add_param(n, layer, gamma), shift = add_param(n, layer, beta);
     onnx_set_integer(n->g, "axis", -1);
     onnx_set_float(n->g, "epsilon", n->config->conformance == TFT_PYTORCH_FORECASTING ? 1e-5F : 1e-3F);
     return ONNX_OP(n->g, "LayerNormalization", x, scale, shift);
 }
 
-static size_t gated(struct network *n, const char *layer, size_t x, size_t skip)
+static size_t add_gate(struct network *n, const char *layer, size_t x, size_t skip)
 {
-    size_t gate = ONNX_OP(n->g, "Sigmoid", linear(n, layer, "gate", x));
-    size_t product = ONNX_OP(n->g, "Mul", linear(n, layer, "value", x), gate);
+    size_t gate = ONNX_OP(n->g, "Sigmoid", add_linear(n, layer, "gate", x));
+    size_t product = ONNX_OP(n->g, "Mul", add_linear(n, layer, "value", x), gate);
 
-    return norm(n, layer, "norm", ONNX_OP(n->g, "Add", product, skip));
+    return add_norm(n, layer, "norm", ONNX_OP(n->g, "Add", product, skip));
 }
 
-/* The matrix by which a skip connection is resampled from `in` numbers. */
-static size_t resampling(struct network *n, const char *layer, size_t in)
+/* Adds the matrix by which a skip connection is resampled from `in` numbers. */
+static size_t add_resampling(struct network *n, const char *layer, size_t in)
 {
-    const struct tft_param *mask = need(n, layer, "skip.mask");
-    float *matrix = make(n, in, mask->count);
+    const struct tft_param *mask = need_param(n, layer, "skip.mask");
+    float *matrix = make_matrix(n, in, mask->count);
 
     if (matrix)
         n->kernels->resample(NULL, n->params + mask->offset, in, mask->count, matrix);
-    return made(n, matrix, (const size_t[]){ in, mask->count }, 2);
+    return add_matrix(n, matrix, (const size_t[]){ in, mask->count }, 2);
 }
 
-/* A gated residual network of `in` numbers; context: ONNX_NONE, or what can be added to its rows. */
-static size_t grn(struct network *n, const char *layer, size_t in, size_t x, size_t context)
+/* Adds a gated residual network of `in` numbers; context: ONNX_NONE, or a value that can be added to its rows. */
+static size_t add_grn(struct network *n, const char *layer, size_t in, size_t x, size_t context)
 {
     size_t skip = x;
 
-    if (find(n, layer, "skip.kernel"))
-        skip = linear(n, layer, "skip", x);
-    else if (find(n, layer, "skip.mask"))
-        skip = norm(n, layer, "skip.norm", ONNX_OP(n->g, "MatMul", x, resampling(n, layer, in)));
-    if (!find(n, layer, "dense1.kernel")) /* nothing but its skip connection */
+    if (find_param(n, layer, "skip.kernel"))
+        skip = add_linear(n, layer, "skip", x);
+    else if (find_param(n, layer, "skip.mask"))
+        skip = add_norm(n, layer, "skip.norm", ONNX_OP(n->g, "MatMul", x, add_resampling(n, layer, in)));
+    if (!find_param(n, layer, "dense1.kernel")) /* only a skip connection */
         return skip;
-    size_t hidden = linear(n, layer, "dense1", x);
+    size_t hidden = add_linear(n, layer, "dense1", x);
     if (context)
-        hidden = ONNX_OP(n->g, "Add", hidden, linear(n, layer, "context", context));
-    hidden = linear(n, layer, "dense2", ONNX_OP(n->g, "Elu", hidden));
-    return gated(n, layer, hidden, skip);
+        hidden = ONNX_OP(n->g, "Add", hidden, add_linear(n, layer, "context", context));
+    hidden = add_linear(n, layer, "dense2", ONNX_OP(n->g, "Elu", hidden));
+    return add_gate(n, layer, hidden, skip);
 }
 
 /* ---- inputs and selections ---- */
 
-/* A variable's embedding, of `steps` steps from `from` on (0: a static one). */
-static size_t embedding(struct network *n, size_t variable, size_t from, size_t steps)
+/* Adds a variable's embedding, of `steps` steps from `from` on (0: a static one). */
+static size_t embed_variable(struct network *n, size_t variable, size_t from, size_t steps)
 {
     const struct tft_variable *v = &n->config->variables[variable];
     size_t x = n->in->variables[variable];
@@ -159,9 +159,9 @@ static size_t embedding(struct network *n, size_t variable, size_t from, size_t 
     if (steps && v->role == TFT_KNOWN)
         x = onnx_slice(n->g, x, 1, from, from + steps);
     if (v->type == TFT_CATEGORY)
-        return onnx_gather(n->g, constant(n, layer, "table"), x, 0);
+        return onnx_gather(n->g, add_param(n, layer, "table"), x, 0);
     x = onnx_unsqueeze(n->g, x, -1);
-    return ONNX_OP(n->g, "Add", ONNX_OP(n->g, "Mul", x, constant(n, layer, "kernel")), constant(n, layer, "bias"));
+    return ONNX_OP(n->g, "Add", ONNX_OP(n->g, "Mul", x, add_param(n, layer, "kernel")), add_param(n, layer, "bias"));
 }
 
 struct selection {
@@ -171,7 +171,7 @@ struct selection {
     size_t weights; /* out: (..., variables) */
 };
 
-/* Ones, as many as there are rows. */
+/* Adds a one for each row. */
 static size_t ones_like(struct network *n, size_t rows)
 {
     size_t first = onnx_slice(n->g, rows, -1, 0, 1), zero = onnx_float(n->g, 0);
@@ -187,16 +187,16 @@ static size_t select_variables(struct network *n, struct selection *s)
 
     n->g->part = s->name;
     for (size_t j = 0; j < count; j++) {
-        xi[j] = embedding(n, chosen[j], s->from, s->steps);
+        xi[j] = embed_variable(n, chosen[j], s->from, s->steps);
         width += tft_config_width(n->config, &n->config->variables[chosen[j]]);
     }
     snprintf(layer, sizeof layer, "%s.joint", s->name);
     if (count > 1)
-        s->weights = ONNX_OP(n->g, "Softmax", grn(n, layer, width, onnx_concat(n->g, xi, count, -1), s->context));
+        s->weights = ONNX_OP(n->g, "Softmax", add_grn(n, layer, width, onnx_concat(n->g, xi, count, -1), s->context));
     for (size_t j = 0; j < count; j++) {
         const struct tft_variable *v = &n->config->variables[chosen[j]];
         snprintf(layer, sizeof layer, "%s.variable.%s", s->name, v->name);
-        weighed[j] = grn(n, layer, tft_config_width(n->config, v), xi[j], ONNX_NONE);
+        weighed[j] = add_grn(n, layer, tft_config_width(n->config, v), xi[j], ONNX_NONE);
         if (count > 1)
             weighed[j] = ONNX_OP(n->g, "Mul", weighed[j], onnx_slice(n->g, s->weights, -1, j, j + 1));
     }
@@ -208,27 +208,27 @@ static size_t select_variables(struct network *n, struct selection *s)
 
 /* ---- LSTMs ---- */
 
-/* A kernel (H, 4 H) of gates i, f, g, o as ONNX has it: (1, 4 H, H), of gates i, o, f, g. */
+/* Converts a kernel (H, 4 H) of gates i, f, g, o to ONNX's layout: (1, 4 H, H), of gates i, o, f, g. */
 static size_t gates_kernel(struct network *n, const char *layer, const char *tensor)
 {
     static const size_t ours[] = { 0, 3, 1, 2 };
     size_t H = n->config->H;
-    const float *from = n->params + need(n, layer, tensor)->offset;
-    float *to = make(n, 4 * H, H);
+    const float *from = n->params + need_param(n, layer, tensor)->offset;
+    float *to = make_matrix(n, 4 * H, H);
 
     for (size_t row = 0; to && !n->status && row < 4 * H; row++)
         for (size_t k = 0; k < H; k++)
             to[row * H + k] = from[k * 4 * H + ours[row / H] * H + row % H];
-    return made(n, to, (const size_t[]){ 1, 4 * H, H }, 3);
+    return add_matrix(n, to, (const size_t[]){ 1, 4 * H, H }, 3);
 }
 
-/* Both biases, (1, 8 H); the second one is 0 where the model has none. */
+/* Adds both biases, (1, 8 H); the second one is 0 where the model has none. */
 static size_t gates_bias(struct network *n, const char *layer)
 {
     static const size_t ours[] = { 0, 3, 1, 2 };
-    const struct tft_param *biases[] = { need(n, layer, "bias"), find(n, layer, "recurrent.bias") };
+    const struct tft_param *biases[] = { need_param(n, layer, "bias"), find_param(n, layer, "recurrent.bias") };
     size_t H = n->config->H;
-    float *to = make(n, 8, H);
+    float *to = make_matrix(n, 8, H);
 
     for (size_t i = 0; to && !n->status && i < 8 * H; i++) {
         const struct tft_param *bias = biases[i / (4 * H)];
@@ -236,7 +236,7 @@ static size_t gates_bias(struct network *n, const char *layer)
         if (bias)
             to[i] = n->params[bias->offset + ours[row / H] * H + row % H];
     }
-    return made(n, to, (const size_t[]){ 1, 8 * H }, 2);
+    return add_matrix(n, to, (const size_t[]){ 1, 8 * H }, 2);
 }
 
 /* The states of an LSTM. */
@@ -244,8 +244,8 @@ struct state {
     size_t h, c; /* (1, B, H) */
 };
 
-/* x and the result (B, S, H); lengths (B): int32, ONNX_NONE: all steps. */
-static size_t lstm(struct network *n, const char *layer, size_t x, size_t lengths, struct state *state)
+/* Adds an LSTM. x and the result are (B, S, H); lengths (B): int32, ONNX_NONE: all steps. */
+static size_t add_lstm(struct network *n, const char *layer, size_t x, size_t lengths, struct state *state)
 {
     size_t results[3], y;
 
@@ -264,7 +264,7 @@ static size_t lstm(struct network *n, const char *layer, size_t x, size_t length
     return onnx_transpose(n->g, y, (const int64_t[]){ 1, 0, 2 }, 3);
 }
 
-/* Rows (B, E, H) by numbers (B, E). */
+/* Takes rows (B, E, H) by numbers (B, E). */
 static size_t take_rows(struct network *n, size_t rows, size_t numbers)
 {
     size_t places = onnx_unsqueeze(n->g, numbers, -1);
@@ -273,65 +273,66 @@ static size_t take_rows(struct network *n, size_t rows, size_t numbers)
     return ONNX_OP(n->g, "GatherND", rows, places);
 }
 
-/* The encoder. ONNX's LSTM wants a shorter history at the beginning, ours ends where the horizon begins. */
-static size_t encode(struct network *n, size_t x, struct state *state)
+/* Adds the encoder. ONNX's LSTM expects a shorter history at the beginning; the model's ends where the horizon
+ * begins. */
+static size_t add_encoder(struct network *n, size_t x, struct state *state)
 {
     if (!n->in->lengths)
-        return lstm(n, "encoder", x, ONNX_NONE, state);
+        return add_lstm(n, "encoder", x, ONNX_NONE, state);
     size_t last = onnx_integer(n->g, (int64_t)n->config->E - 1), zero = onnx_integer(n->g, 0);
     size_t steps = onnx_range(n->g, n->config->E),
            lengths = onnx_cast(n->g, onnx_squeeze(n->g, n->in->lengths, 1), ONNX_INT32);
     size_t missing = ONNX_OP(n->g, "Sub", onnx_integer(n->g, (int64_t)n->config->E), n->in->lengths);
     size_t forth = ONNX_OP(n->g, "Min", ONNX_OP(n->g, "Add", steps, missing), last);
     size_t back = ONNX_OP(n->g, "Max", ONNX_OP(n->g, "Sub", steps, missing), zero);
-    return take_rows(n, lstm(n, "encoder", take_rows(n, x, forth), lengths, state), back);
+    return take_rows(n, add_lstm(n, "encoder", take_rows(n, x, forth), lengths, state), back);
 }
 
 /* ---- attention ---- */
 
-/* The heads' kernels or biases side by side: (H, H) or (H). */
+/* Joins the heads' kernels or biases side by side: (H, H) or (H). */
 static size_t heads_of(struct network *n, const char *part, const char *tensor, size_t rows)
 {
     size_t H = n->config->H, heads = n->config->heads, d = H / heads;
-    float *to = make(n, rows, H);
+    float *to = make_matrix(n, rows, H);
     char name[64];
 
     for (size_t h = 0; to && h < heads; h++) {
         snprintf(name, sizeof name, "%s.%zu.%s", part, h, tensor);
-        const struct tft_param *param = need(n, "attention", name);
+        const struct tft_param *param = need_param(n, "attention", name);
         for (size_t i = 0; !n->status && i < rows * d; i++)
             to[i / d * H + h * d + i % d] = n->params[param->offset + i];
     }
-    return rows > 1 ? made(n, to, (const size_t[]){ rows, H }, 2) : made(n, to, &H, 1);
+    return rows > 1 ? add_matrix(n, to, (const size_t[]){ rows, H }, 2) : add_matrix(n, to, &H, 1);
 }
 
-/* x (B, rows, H) to (B, heads, rows, d), or with the last two swapped. */
-static size_t project(struct network *n, const char *part, size_t x, size_t rows, int swapped)
+/* Projects x (B, rows, H) to (B, heads, rows, d), or with the last two swapped. */
+static size_t project_heads(struct network *n, const char *part, size_t x, size_t rows, int swapped)
 {
     size_t H = n->config->H, heads = n->config->heads;
     char bias[64];
 
     snprintf(bias, sizeof bias, "%s.0.bias", part);
     size_t y = ONNX_OP(n->g, "MatMul", x, heads_of(n, part, "kernel", H));
-    if (find(n, "attention", bias))
+    if (find_param(n, "attention", bias))
         y = ONNX_OP(n->g, "Add", y, heads_of(n, part, "bias", 1));
     y = onnx_reshape(n->g, y, (const int64_t[]){ 0, (int64_t)rows, (int64_t)heads, (int64_t)(H / heads) }, 4);
     return onnx_transpose(n->g, y, swapped ? (const int64_t[]){ 0, 2, 3, 1 } : (const int64_t[]){ 0, 2, 1, 3 }, 4);
 }
 
-/* What is added to scores (D, T): 0, or -infinity where a step of the horizon does not see one of the window. */
+/* Adds the mask of scores (D, T): 0, or -infinity where a step of the horizon must not see a step of the window. */
 static size_t causal_mask(struct network *n)
 {
     size_t D = n->config->D, E = n->config->E, T = E + D;
     size_t itself = n->config->conformance != TFT_PYTORCH_FORECASTING;
-    float *mask = make(n, D, T);
+    float *mask = make_matrix(n, D, T);
 
     for (size_t i = 0; mask && i < D * T; i++)
         mask[i] = i % T < E + i / T + itself ? 0 : -INFINITY;
-    return made(n, mask, (const size_t[]){ D, T }, 2);
+    return add_matrix(n, mask, (const size_t[]){ D, T }, 2);
 }
 
-/* What is added to the scores of steps before a shorter history: (B, 1, 1, T). */
+/* Adds the mask of the scores of steps before a shorter history: (B, 1, 1, T). */
 static size_t history_mask(struct network *n)
 {
     size_t E = n->config->E, D = n->config->D;
@@ -344,14 +345,14 @@ static size_t history_mask(struct network *n)
     return onnx_reshape(n->g, mask, shape, 4);
 }
 
-/* x (B, T, H) to (B, D, H); *weights (B, heads, D, T). */
-static size_t attend(struct network *n, size_t x, size_t *weights)
+/* Adds attention from x (B, T, H) to (B, D, H); *weights (B, heads, D, T). */
+static size_t add_attention(struct network *n, size_t x, size_t *weights)
 {
     size_t E = n->config->E, D = n->config->D, T = E + D, d = n->config->H / n->config->heads;
     const int64_t heads = 1, drop = 0;
 
     n->g->part = "attention";
-    size_t q = project(n, "query", onnx_slice(n->g, x, 1, E, T), D, 0), k = project(n, "key", x, T, 1);
+    size_t q = project_heads(n, "query", onnx_slice(n->g, x, 1, E, T), D, 0), k = project_heads(n, "key", x, T, 1);
     size_t scores = ONNX_OP(n->g, "Mul", ONNX_OP(n->g, "MatMul", q, k), onnx_float(n->g, (float)(1 / sqrt((double)d))));
     scores = ONNX_OP(n->g, "Add", scores, causal_mask(n));
     if (n->in->lengths)
@@ -360,23 +361,23 @@ static size_t attend(struct network *n, size_t x, size_t *weights)
     onnx_set_integers(n->g, "axes", &heads, 1);
     onnx_set_integer(n->g, "keepdims", drop);
     size_t mean = ONNX_OP(n->g, "ReduceMean", *weights);
-    return linear(n, "attention", "output", ONNX_OP(n->g, "MatMul", mean, linear(n, "attention", "value", x)));
+    return add_linear(n, "attention", "output", ONNX_OP(n->g, "MatMul", mean, add_linear(n, "attention", "value", x)));
 }
 
-/* ---- from top to bottom ---- */
+/* ---- the whole network ---- */
 
-/* The last layer's numbers, (B, D, O, P); name: of what they are. */
+/* Adds the last layer's numbers, (B, D, O, P); name: what they are. */
 static size_t last_layer(struct network *n, const char *name, size_t rows)
 {
     size_t P = tft_config_outputs(n->config), targets = tft_model_columns(n->model)->targets;
     const int64_t shape[] = { 0, (int64_t)n->config->D, (int64_t)P, (int64_t)targets };
-    size_t p = onnx_reshape(n->g, linear(n, "output", name, rows), shape, 4);
+    size_t p = onnx_reshape(n->g, add_linear(n, "output", name, rows), shape, 4);
 
     return onnx_transpose(n->g, p, (const int64_t[]){ 0, 1, 3, 2 }, 4);
 }
 
-/* Quantiles that cannot cross, of the first and its distances. */
-static size_t ascending(struct network *n, size_t p)
+/* Adds quantiles that cannot cross, from the first one and the distances. */
+static size_t ascending_quantiles(struct network *n, size_t p)
 {
     size_t Q = n->config->quantile_count;
 
@@ -386,7 +387,7 @@ static size_t ascending(struct network *n, size_t p)
     return ONNX_OP(n->g, "CumSum", onnx_concat(n->g, steps, 2, -1), onnx_integer(n->g, 3));
 }
 
-/* Quantiles of a normal distribution, which are linear in its mean and deviation. */
+/* Adds the quantiles of a normal distribution, which are linear in its mean and deviation. */
 static size_t normal_quantiles(struct network *n, size_t p)
 {
     const struct tft_distribution normal = { .family = TFT_LOSS_GAUSSIAN, .at = { 0, 1 } };
@@ -401,16 +402,16 @@ static size_t normal_quantiles(struct network *n, size_t p)
     return ONNX_OP(n->g, "Add", onnx_slice(n->g, p, -1, 0, 1), spread);
 }
 
-/* The head: from the last rows (B, D, H) to quantiles (B, D, O, Q), scaled as the window is; as
+/* Adds the head: from the last rows (B, D, H) to quantiles (B, D, O, Q), scaled as the window is, as
  * tft/core/model/distribution.c makes them. */
-static size_t head(struct network *n, size_t rows)
+static size_t add_head(struct network *n, size_t rows)
 {
     const struct tft_model_config *config = n->config;
 
     n->g->part = "output";
     if (config->loss == TFT_LOSS_QUANTILES) {
         size_t p = last_layer(n, "quantiles", rows);
-        return config->ascending ? ascending(n, p) : p;
+        return config->ascending ? ascending_quantiles(n, p) : p;
     }
     if (tft_loss_is_point(config->loss))
         return last_layer(n, "point", rows);
@@ -426,20 +427,21 @@ static size_t head(struct network *n, size_t rows)
     return ONNX_NONE;
 }
 
-/* One of the static vector's uses, (B or 1, H). */
-static size_t context(struct network *n, const char *name, size_t vector)
+/* Adds one of the static vector's uses, (B or 1, H). */
+static size_t add_context(struct network *n, const char *name, size_t vector)
 {
     n->g->part = name;
-    return grn(n, name, n->config->H, vector, ONNX_NONE);
+    return add_grn(n, name, n->config->H, vector, ONNX_NONE);
 }
 
-/* The same as an initial state (1, B, H): without static inputs there is one for all samples. */
+/* Adds a context as an initial state (1, B, H): without static inputs all samples share one. */
 static size_t initial_state(struct network *n, const char *name, size_t vector)
 {
     size_t one = onnx_integers(n->g, (const int64_t[]){ 1 }, (const size_t[]){ 1 }, 1);
     const size_t shape[] = { one, n->in->batch, one };
 
-    return ONNX_OP(n->g, "Expand", onnx_unsqueeze(n->g, context(n, name, vector), 0), onnx_concat(n->g, shape, 3, 0));
+    return ONNX_OP(n->g, "Expand", onnx_unsqueeze(n->g, add_context(n, name, vector), 0),
+                   onnx_concat(n->g, shape, 3, 0));
 }
 
 static size_t static_vector(struct network *n, struct onnx_network_outputs *out)
@@ -448,30 +450,30 @@ static size_t static_vector(struct network *n, struct onnx_network_outputs *out)
     size_t chosen[TFT_VARIABLES_MAX], vector;
 
     if (!tft_config_choice(n->config, TFT_CHOICE_STATIC, chosen))
-        return made(n, make(n, 1, n->config->H), (const size_t[]){ 1, n->config->H }, 2);
+        return add_matrix(n, make_matrix(n, 1, n->config->H), (const size_t[]){ 1, n->config->H }, 2);
     vector = select_variables(n, &statics);
     out->selections[TFT_CHOICE_STATIC] = statics.weights;
     return vector;
 }
 
-/* The sequence up to attention, phi (B, T, H). */
-static size_t sequence(struct network *n, size_t vector, struct onnx_network_outputs *out)
+/* Adds the sequence up to attention, phi (B, T, H). */
+static size_t add_sequence(struct network *n, size_t vector, struct onnx_network_outputs *out)
 {
     size_t E = n->config->E, D = n->config->D;
-    size_t own = onnx_unsqueeze(n->g, context(n, "context.selection", vector), 1);
+    size_t own = onnx_unsqueeze(n->g, add_context(n, "context.selection", vector), 1);
     struct selection history = { "history", TFT_CHOICE_HISTORY, 0, E, own, 0 };
     struct selection future = { "future", TFT_CHOICE_FUTURE, E, D, own, 0 };
     const size_t x[] = { select_variables(n, &history), select_variables(n, &future) };
     struct state state = { initial_state(n, "context.state_h", vector), initial_state(n, "context.state_c", vector) };
     size_t y[2];
 
-    y[0] = encode(n, x[0], &state);
-    y[1] = lstm(n, "decoder", x[1], ONNX_NONE, &state);
+    y[0] = add_encoder(n, x[0], &state);
+    y[1] = add_lstm(n, "decoder", x[1], ONNX_NONE, &state);
     out->selections[TFT_CHOICE_HISTORY] = history.weights;
     out->selections[TFT_CHOICE_FUTURE] = future.weights;
     n->g->part = "sequence_gate";
     size_t rows = onnx_concat(n->g, y, 2, 1), skip = onnx_concat(n->g, x, 2, 1);
-    return gated(n, "sequence_gate", rows, skip);
+    return add_gate(n, "sequence_gate", rows, skip);
 }
 
 enum halay_status onnx_network(struct halay_log *log, struct onnx_graph *graph, const struct tft_model *model,
@@ -494,15 +496,16 @@ enum halay_status onnx_network(struct halay_log *log, struct onnx_graph *graph, 
         halay_error(log, "no memory for an ONNX model");
         return HALAY_ERR_NO_MEMORY;
     }
-    size_t vector = static_vector(&n, outputs), phi = sequence(&n, vector, outputs);
-    size_t about = onnx_unsqueeze(graph, context(&n, "context.enrichment", vector), 1);
+    size_t vector = static_vector(&n, outputs), phi = add_sequence(&n, vector, outputs);
+    size_t about = onnx_unsqueeze(graph, add_context(&n, "context.enrichment", vector), 1);
     graph->part = "enrichment";
-    size_t enriched = grn(&n, "enrichment", H, phi, about), attended = attend(&n, enriched, &outputs->attention);
+    size_t enriched = add_grn(&n, "enrichment", H, phi, about),
+           attended = add_attention(&n, enriched, &outputs->attention);
     graph->part = "tail";
-    size_t rows = gated(&n, "attention_gate", attended, onnx_slice(graph, enriched, 1, E, T));
-    rows = grn(&n, "feedforward", H, rows, ONNX_NONE);
-    rows = gated(&n, "output_gate", rows, onnx_slice(graph, phi, 1, E, T));
-    outputs->quantiles = head(&n, rows);
+    size_t rows = add_gate(&n, "attention_gate", attended, onnx_slice(graph, enriched, 1, E, T));
+    rows = add_grn(&n, "feedforward", H, rows, ONNX_NONE);
+    rows = add_gate(&n, "output_gate", rows, onnx_slice(graph, phi, 1, E, T));
+    outputs->quantiles = add_head(&n, rows);
     graph->part = NULL;
     free(n.constants);
     return n.status;
