@@ -10,8 +10,8 @@
 
 enum { BLOCK_ROWS = 96, GRANULE_MOST = 64 };
 
-/* A large block asks for huge pages: its arrays are read in turn from end to end, and thousands of small pages would
- * not fit the TLB. */
+/* A large block asks for huge pages: passes read its arrays from end to end, and thousands of small pages would not fit
+ * the TLB. */
 static void *cpu_alloc(size_t bytes)
 {
     void *memory;

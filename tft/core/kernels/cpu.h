@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of the processor's table, for tft/core/kernels/cpu*.c: what a member does stands in
- * tft/core/kernels/kernels.h.
+ * Internals of the processor's kernel table, for tft/core/kernels/cpu*.c. tft/core/kernels/kernels.h describes the
+ * members.
  *
  * Everything is done when a member returns. Blocks of rows fit the second-level cache.
  */

@@ -48,8 +48,8 @@ TFT_VECTOR static void softmax_backward(const real *restrict a, real *restrict d
     }
 }
 
-/* A value after dropout; keep NULL: there is none. */
-static real kept(const uint8_t *keep, size_t i, real value, real scale)
+/* Returns a value after dropout; keep NULL: no dropout. */
+static real drop_value(const uint8_t *keep, size_t i, real value, real scale)
 {
     return keep ? dropout_value(keep[i], value, scale) : value;
 }
@@ -82,7 +82,7 @@ static void mean_of_heads(const struct attention_run *run, const real *o, size_t
             if (keep)
                 dropout_row(&run->dropout, run->site.name, (run->T - N + n) * run->site.stride + h * d, b, d, keep);
             for (size_t i = 0; i < d; i++)
-                mean[i] += kept(keep, i, in[i], run->dropout.scale);
+                mean[i] += drop_value(keep, i, in[i], run->dropout.scale);
         }
         for (size_t i = 0; i < d; i++)
             mean[i] *= part;
@@ -101,7 +101,7 @@ static void heads_backward(const struct attention_run *run, const real *d_mean, 
             real *out = d_o + (h * N + n) * d;
 
             for (size_t i = 0; i < d; i++)
-                out[i] = kept(keep, i, in[i], run->dropout.scale) * part;
+                out[i] = drop_value(keep, i, in[i], run->dropout.scale) * part;
         }
 }
 

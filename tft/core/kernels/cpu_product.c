@@ -33,7 +33,7 @@ static int is_param(const struct queue *queue, const real *x)
     return is_among(x, queue->params, queue->needs.params) || is_among(x, queue->folded, queue->needs.folded);
 }
 
-/* The rounded copy of a parameter, made if there is none yet; NULL without a place for it. */
+/* Returns the rounded copy of a parameter, made at the first call; NULL if no place is left for it. */
 static const uint16_t *kept(struct queue *queue, struct matrix b, size_t K, size_t N)
 {
     size_t size = tft_bf16_packed(K, N), place = ((uintptr_t)b.data / sizeof(real) * 2654435761u) >> 7;
@@ -75,7 +75,7 @@ void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t 
 {
     struct tft_bf16_second second;
 
-    if (K <= EXACT_ROWS) { /* not for few rows: what one comes to must not depend on their number */
+    if (K <= EXACT_ROWS) { /* not for few rows: the result of one must not depend on their number */
         tft_gemm_plain(a, b, M, N, K, to.add, to.data, to.ld);
         return;
     }

@@ -27,7 +27,7 @@ void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, si
         cpu_add(queue, x + r * W, W, p.rows + sparse_place(p.codes, n, codes[r]) * W);
 }
 
-/* How many rows of both together. */
+/* Returns the number of distinct rows of both together. */
 static size_t count_union(const struct sparse_parts *a, const struct sparse_parts *b)
 {
     size_t n = 0, i = 0, k = 0, left = (size_t)*a->count, right = (size_t)*b->count;

@@ -64,7 +64,7 @@ static void patch(const struct sample *s, const struct window_patch *p)
             s->run->static_cats[s->b * d->static_cats + p->column] = p->code;
 }
 
-/* What a column is scaled by: of the window's past, in two passes. */
+/* Computes the mean and spread that scale a column, from the window's past, in two passes. */
 static void find_level(const struct sample *s, size_t column, real *mean, real *spread)
 {
     const struct windows_run *r = s->run;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Devices: what computes. The processor is always there; another one's kernels are in a module, libhalay-tft-NAME.so,
- * which is loaded when it is asked for. One place chooses, `device` of struct tft_model_config; all others ask the
- * model.
+ * Compute devices. The processor is always available; the kernels of another device are in a module,
+ * libhalay-tft-NAME.so, which is loaded on request. Only `device` of struct tft_model_config chooses; all other code
+ * asks the model.
  */
 #ifndef HALAY_TFT_DEVICE_H
 #define HALAY_TFT_DEVICE_H
@@ -23,9 +23,9 @@ enum tft_device_kind { TFT_DEVICE_CPU, TFT_DEVICE_CUDA };
 /* The words of `device`, in this order, and NULL. */
 extern const char *const tft_device_words[];
 
-/* The device for a rank with this number on its host: several take turns. The calling thread uses it from now on.
- * HALAY_ERR_UNSUPPORTED (logged: what would be right): no module, or none of its devices can be used;
- * HALAY_ERR_VERSION: the module is another release's. */
+/* Opens the device of a rank with this number on its host; ranks are spread over several devices in order. The calling
+ * thread uses it from now on. HALAY_ERR_UNSUPPORTED (logged: what would be right): no module, or none of its devices
+ * can be used; HALAY_ERR_VERSION: the module is another release's. */
 enum halay_status tft_device_open(struct halay_log *log, enum tft_device_kind kind, int local_rank,
                                   struct tft_device *device);
 
@@ -34,7 +34,7 @@ enum halay_status tft_device_open(struct halay_log *log, enum tft_device_kind ki
 struct tft_device_module {
     const char *version; /* HALAY_VERSION */
     size_t kernels_size; /* sizeof(struct kernels) */
-    /* As tft_device_open. On an error `why` says in `size` bytes what is wrong and what would be right. */
+    /* As tft_device_open. On an error it writes to `why` (`size` bytes) what is wrong and what would be right. */
     enum halay_status (*open)(int local_rank, struct tft_device *device, char *why, size_t size);
 };
 

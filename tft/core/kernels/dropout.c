@@ -23,7 +23,7 @@ struct dropout dropout_of(double p, uint32_t seed, uint32_t step, uint64_t posit
                              .position = position };
 }
 
-/* What all elements of a row share. */
+/* The part of the counter and key that all elements of a row share. */
 struct row_key {
     uint32_t seed, site, step, sample, threshold;
 };

@@ -25,13 +25,13 @@ void tft_gemm_plain(struct matrix a, struct matrix b, size_t M, size_t N, size_t
 
 /* "onednn 2.6.3", "cblas", "own": for reports. */
 const char *tft_gemm_name(void);
-/* What of the library decides a product's bits: its version and the instruction set that it chose here: "onednn 2.6.3,
- * avx512_core". */
+/* Writes the properties of the library that decide a product's bits, its version and the instruction set that it chose
+ * here: "onednn 2.6.3, avx512_core". */
 void tft_gemm_describe(char *text, size_t size);
-/* Tell the library, on this thread, that calls from it use no other thread. */
+/* Restricts library calls from this thread to this thread alone. */
 void tft_gemm_this_thread_only(void);
 
-/* Where a product goes, and whether it is added to what is there. */
+/* The destination of a product; add: the product is added to what it contains. */
 struct target {
     real *data;
     size_t ld;
@@ -85,7 +85,8 @@ enum { TFT_BF16_ROOM = 96 * 256 + 256 * 320 };
 void tft_gemm_bf16(enum tft_bf16 means, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,
                    struct target to, uint16_t *room);
 
-/* A second factor, (K, N), packed beforehand for several products: so many numbers, aligned to a cache line. */
+/* A second factor, (K, N), packed beforehand for several products. The first function returns its size in numbers; the
+ * memory is aligned to a cache line. */
 size_t tft_bf16_packed(size_t K, size_t N);
 void tft_bf16_pack(struct matrix b, size_t K, size_t N, uint16_t *packed);
 
@@ -96,7 +97,8 @@ struct tft_bf16_second {
     struct target to;
 };
 
-/* As so many products, at most TFT_BF16_TOGETHER, with the same bits; the first factor is packed once. */
+/* Computes `count` products, at most TFT_BF16_TOGETHER, with the bits of as many single calls, but packs the first
+ * factor once. */
 enum { TFT_BF16_TOGETHER = 2 };
 void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_bf16_second *seconds, size_t count,
                         size_t M, size_t N, size_t K, uint16_t *room);

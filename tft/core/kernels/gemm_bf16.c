@@ -46,7 +46,7 @@ enum {
 
 _Static_assert(TALL *DEEP + DEEP * WIDE <= TFT_BF16_ROOM, "room for a block of either factor");
 
-static size_t least(size_t a, size_t b)
+static size_t smaller_of(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -144,7 +144,7 @@ DOT static INLINE void pack_block(const real *x, size_t ld, int along, size_t si
             if (side - i >= SIDE && depth - k >= DEPTH)
                 pack_tile(from, ld, along, SIDE, DEPTH, transposed, tile);
             else
-                pack_tile(from, ld, along, least(side - i, SIDE), least(depth - k, DEPTH), transposed, tile);
+                pack_tile(from, ld, along, smaller_of(side - i, SIDE), smaller_of(depth - k, DEPTH), transposed, tile);
         }
 }
 
@@ -196,7 +196,7 @@ DOT static void multiply_dot(const struct block *block)
         for (size_t m = 0; m < block->M; m += ROWS) {
             const uint16_t *a = block->a + m / SIDE * block->depth * TILE + m % SIDE * DEPTH;
             real *c = block->c + m * block->ldc + n;
-            size_t rows = least(block->M - m, ROWS);
+            size_t rows = smaller_of(block->M - m, ROWS);
             __m512 sums[ROWS][2];
 
             for (size_t i = 0; i < ROWS; i++) {
@@ -238,7 +238,7 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* Where a tile of C is: in place, or, at an edge, in a square of its own. */
+/* The memory of a tile of C: in place, or, at an edge, a square of its own. */
 struct square {
     real *data, *inside;
     size_t ld, ldc, rows, columns;
@@ -249,8 +249,8 @@ static INLINE void square_begin(struct square *square, const struct block *block
 {
     square->inside = square->data = block->c + m * block->ldc + n;
     square->ld = square->ldc = block->ldc;
-    square->rows = least(block->M - m, SIDE);
-    square->columns = least(block->N - n, SIDE);
+    square->rows = smaller_of(block->M - m, SIDE);
+    square->columns = smaller_of(block->N - n, SIDE);
     if (square->rows == block->height && square->columns == SIDE)
         return;
     square->data = square->edge;
@@ -280,16 +280,17 @@ static INLINE void square_end(const struct square *square)
         square_end(square);                                                \
     } while (0)
 
-/* Where the next square will be stored. */
+/* The destination of the next square. */
 struct next {
     const real *c;
     size_t rows, step; /* how many, 0: none; how many for each k of this square */
 };
 
-/* Some of its rows: C is often far, and its rows are too far apart for the hardware to foresee. */
+/* Prefetches some of its rows: C is often out of the cache, and its rows are too far apart for the hardware
+ * prefetcher. */
 AMX static INLINE void fetch_ahead(const struct next *next, size_t ldc, size_t k)
 {
-    for (size_t i = k * next->step; i < least((k + 1) * next->step, next->rows); i++) {
+    for (size_t i = k * next->step; i < smaller_of((k + 1) * next->step, next->rows); i++) {
         __builtin_prefetch(next->c + i * ldc, 1);
         __builtin_prefetch(next->c + i * ldc + SIDE, 1);
     }
@@ -344,7 +345,7 @@ AMX static void multiply_amx(const struct block *block)
             int tall = block->M - m > SIDE, wide = block->N - n > SIDE;
             size_t right = n + 2 * SIDE < block->N ? n + 2 * SIDE : 0, down = right ? m : m + 2 * SIDE;
             const struct next next = { block->c + down * block->ldc + right,
-                                       down < block->M ? least(block->M - down, 2 * SIDE) : 0, step };
+                                       down < block->M ? smaller_of(block->M - down, 2 * SIDE) : 0, step };
 
             if (tall && wide)
                 multiply_square(block, m, n, 1, 1, &next);
@@ -364,7 +365,7 @@ AMX static void amx_begin(size_t M)
 
     for (int i = 0; i < 8; i++) {
         config.bytes[i] = DEPTH * sizeof(uint16_t);
-        config.rows[i] = i < 6 ? (uint8_t)least(M, SIDE) : SIDE;
+        config.rows[i] = i < 6 ? (uint8_t)smaller_of(M, SIDE) : SIDE;
     }
     __asm__ volatile("" : : "r"(&config) : "memory");
     _tile_loadconfig(&config);
@@ -403,7 +404,7 @@ static void rows_of(enum tft_bf16 means, struct matrix a, size_t k, size_t M, st
                     size_t deep, uint16_t *room)
 {
     for (size_t m = 0; m < M; m += TALL) {
-        size_t rows = least(M - m, TALL);
+        size_t rows = smaller_of(M - m, TALL);
 
         pack_a(a, m, k, rows, deep, room);
         for (struct block *block = blocks; block < blocks + count; block++) {
@@ -445,7 +446,7 @@ void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_b
     struct block blocks[TFT_BF16_TOGETHER];
 
     for (size_t i = 0; i < count; i++)
-        wide = seconds[i].packed ? wide : least(wide, share);
+        wide = seconds[i].packed ? wide : smaller_of(wide, share);
     if (M == 0 || K == 0) {
         for (const struct tft_bf16_second *at = seconds; at < seconds + count; at++)
             tft_gemm(a, matrix_of(NULL, N), M, N, 0, at->to.add, at->to.data, at->to.ld); /* zeros, or nothing */
@@ -455,13 +456,13 @@ void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_b
         amx_begin(M);
     for (size_t n = 0; n < N; n += wide)
         for (size_t k = 0; k < K; k += DEEP) {
-            size_t deep = least(K - k, DEEP);
+            size_t deep = smaller_of(K - k, DEEP);
 
             for (size_t i = 0; i < count; i++) {
-                blocks[i] =
-                    block_of(&seconds[i], n, k, least(N - n, wide), K, deep, room + TALL * DEEP + i * share * DEEP);
+                blocks[i] = block_of(&seconds[i], n, k, smaller_of(N - n, wide), K, deep,
+                                     room + TALL * DEEP + i * share * DEEP);
                 blocks[i].a = room;
-                blocks[i].height = least(M, SIDE); /* as amx_begin says */
+                blocks[i].height = smaller_of(M, SIDE); /* as in amx_begin */
             }
             rows_of(means, a, k, M, blocks, count, deep, room);
         }
@@ -469,7 +470,7 @@ void tft_gemm_bf16_each(enum tft_bf16 means, struct matrix a, const struct tft_b
         amx_end();
 }
 #else
-/* No such processor: nobody calls the products. */
+/* Such a processor does not exist here, so the products are never called. */
 enum tft_bf16 tft_bf16_here(void)
 {
     return TFT_BF16_NONE;

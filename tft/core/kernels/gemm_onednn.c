@@ -3,8 +3,8 @@
  * Matrix products by oneDNN's dnnl_sgemm, which is row-major, packs its operands itself and is as fast on the small
  * shapes of an LSTM step as with weights packed beforehand. (The only file that includes oneDNN.)
  *
- * oneDNN's threads are OpenMP's; their number is a property of the calling thread. The runtime comes with oneDNN,
- * whichever it was built with, so its function is looked up weakly.
+ * oneDNN's threads are OpenMP's; their number is a property of the calling thread. oneDNN brings the OpenMP runtime
+ * that it was built with, so its function is looked up weakly.
  */
 #include "tft/core/kernels/gemm.h"
 #include <dnnl.h>

@@ -82,7 +82,7 @@ static struct kernel kernel_of(size_t vector)
     return (struct kernel){ tile, 2 * vector / sizeof(real) };
 }
 
-/* Columns from n of rows from k of B, side by side; zeros where there are none. */
+/* Packs columns from n of rows from k of B side by side, with zeros beyond the edge. */
 TFT_VECTOR static void pack(struct matrix b, size_t k, size_t n, size_t depth, size_t columns, size_t width, real *to)
 {
     for (size_t j = columns; j < width; j++)

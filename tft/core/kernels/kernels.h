@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One table of all that touches the model's memory. The layers compose its members and never look at a number; another
- * device is another table. This header is all that an implementer needs;
- * callers go through tft/core/kernels/call.h, which asserts what is said here.
+ * The table of all functions that touch the model's memory. The layers compose its members and never look at a number;
+ * another device is another table. This header is all that an implementer needs; callers go through
+ * tft/core/kernels/call.h, which asserts its rules.
  *
- * Memory. `alloc` gives memory of the device. Every pointer that a member takes points into such memory, unless it is
- * said to be the host's; the host computes addresses in it and dereferences none. Structs of arguments are the host's
- * and read before the member returns.
+ * Memory. `alloc` returns memory of the device. Every pointer that a member takes points into such memory, unless it is
+ * documented as the host's; the host computes addresses in it and dereferences none. Structs of arguments are the
+ * host's and read before the member returns.
  *
  * Queues. Members run on a queue, in the order of the calls. A call may return before its work is done; `to_host` waits
  * for all before it. A queue belongs to one thread at a time; different queues run beside each other. Nothing is
- * allocated and nothing fails after a queue is open: members return void, and a device's own error stays with the queue
- * (`failure`); what `to_host` brings then are no numbers. Members write no log: tft/core/kernels/queue.h does.
+ * allocated and nothing fails after a queue is open: members return void, and the queue keeps a device's own error
+ * (`failure`); `to_host` then copies NaN. Members write no log: tft/core/kernels/queue.h does.
  *
  * Shapes. Arrays are row-major and dense, with the letters of tft/core/model/tft.h; (R, W) is R rows of W numbers. Rows
- * of a window are time-major, of B samples: row r belongs to sample r mod B. No count is 0, except where said.
+ * of a window are time-major, of B samples: row r belongs to sample r mod B. No count is 0, unless documented.
  *
- * Aliasing. An argument that is written overlaps no other one, except where a member says "in place".
+ * Aliasing. An argument that is written overlaps no other one, except where a member is documented as "in place".
  *
  * Sums. The same call gives the same bits each time, on any queue. The order inside is the device's; where a test
- * compares devices, it allows for that. A sum over rows that says `add` is added to what is there, or else written; a
- * sum of several calls is that of their rows in turn.
+ * compares devices, it allows for that. A sum over rows with `add` is added to what is there, and otherwise written; a
+ * sum over several calls is that of their rows, in order.
  *
- * Numbers are `real` (tft/core/kernels/real.h); double only where said.
+ * Numbers are `real` (tft/core/kernels/real.h); double only where documented.
  */
 #ifndef HALAY_TFT_KERNELS_H
 #define HALAY_TFT_KERNELS_H
@@ -47,14 +47,14 @@ static inline const struct kernels *kernels_of(const struct queue *queue)
     return ((const struct queue_head *)(const void *)queue)->kernels;
 }
 
-/* What a queue will have to do. All zero: products of reals, nothing kept. */
+/* Requirements of a queue. All zero: products of reals, nothing kept. */
 struct queue_needs {
     int bf16;       /* products round their factors to bf16 (to nearest, ties to even) and add in f32 */
     int tf32;       /* they may round them to tf32, 10 bits of fraction: tensor cores do, a processor does not */
     size_t params;  /* reals of the block of parameters */
     size_t folded;  /* reals of what forecasts make of them, see `begin` */
-    size_t factors; /* reals of all second factors among these, each counted once for every form that is used: as it
-                       lies, transposed */
+    size_t factors; /* reals of all second factors among these, each counted once for every form that is used:
+                       plain, transposed */
 };
 
 /* (M, N) = or += op(A) op(B) [+ bias], tft/core/kernels/gemm.h. */
@@ -70,7 +70,7 @@ struct product {
 
 /* Rows of a site, for which a mask is drawn: tft/core/kernels/dropout.h. */
 struct masked_rows {
-    struct dropout dropout; /* threshold 0: there is none, and keep is not used */
+    struct dropout dropout; /* threshold 0: no dropout, and keep is not used */
     struct site site;
     size_t row, R, B, W; /* the window's row of the first, how many, samples, width */
 };
@@ -137,7 +137,7 @@ struct lstm_gradient {
 
 /*
  * Causal attention of heads that share their values. Query n of N, which are the last of T steps, sees the steps
- * padding .. T - N + n - strict; zeros if that is none.
+ * padding .. T - N + n - strict; its result is zeros if that range is empty.
  *
  *   a = softmax(q k^T / sqrt(d)), heads apart;   mean = mean over heads of dropout(a v)
  */
@@ -160,9 +160,9 @@ struct attention_gradient {
     real *d_q, *d_k, *d_v; /* shaped like q, k, v */
 };
 
-/* What the last layer computed, P numbers for each target, and its loss (tft/core/kernels/loss.h), times the target's
+/* The last layer's output, P numbers for each target, and its loss (tft/core/kernels/loss.h), times the target's
  * weight. That of quantiles (TFT equations 24 and 25) is q max(y - p, 0) + (1 - q) max(p - y, 0); at p = y the slope is
- * 0, between -q and 1 - q, and so is mae's. Where the weight is 0, y may be anything, also no number. */
+ * 0, between -q and 1 - q, and so is mae's. Where the weight is 0, y may be anything, also NaN. */
 struct outputs_run {
     size_t D, B, P, O;
     enum tft_loss loss;
@@ -199,7 +199,7 @@ struct window_place {
     uint32_t length, entity;
     uint32_t patch, patches; /* its first patch, and how many */
 };
-/* What a window has in place of the data's, in its rows [from, to) of E + D. */
+/* Values that replace the data's in a window's rows [from, to) of E + D. */
 enum window_array { WINDOW_REALS, WINDOW_CODES, WINDOW_STATIC_CODES };
 struct window_patch {
     uint32_t array, column, from, to;
@@ -227,7 +227,7 @@ struct windows_run {
 /* A column of a batch, samples first, to a variable's rows, time-major. */
 struct column {
     size_t B, steps, columns, column;
-    const size_t *padding; /* (B): so many first steps become 0; NULL: none */
+    const size_t *padding; /* (B): the number of first steps that become 0; NULL: none */
 };
 
 /* A variable's rows: reals or codes (the other is NULL). */
@@ -245,7 +245,7 @@ struct shared_rows {
 };
 
 /* An update by Adam (tft/core/train/adam.h). The gradient is multiplied by clip / norm where the norm, of the squares
- * added up in turn, is above clip; one that is no number clips nothing. squares NULL: no clipping. */
+ * added up in order, is above clip; a NaN norm clips nothing. squares NULL: no clipping. */
 struct adam_run {
     double beta1, beta2, epsilon;
     double rate, decay; /* of this step; learning rate times weight decay */
@@ -254,10 +254,10 @@ struct adam_run {
     size_t count;
 };
 
-/* A part of a tensor that lies so in the blocks of parameters, gradients and moments. */
+/* A part of a tensor, at the same place in the blocks of parameters, gradients and moments. */
 struct chunk {
     size_t tensor, at, n;
-    size_t chunks; /* of the tensor, which follow in turn, if this is its first one; else 0 */
+    size_t chunks; /* of the tensor, consecutive, if this is its first one; else 0 */
     int decays;    /* whether adam_run.decay is for it */
 };
 
@@ -268,7 +268,7 @@ struct chunks {
     size_t count, reals;     /* reals: of all of them */
 };
 
-/* What differs between training passes that otherwise make the same calls: those whose key is the same. */
+/* The values that differ between training passes of the same key, which otherwise make the same calls. */
 struct pass_values {
     uint32_t seed, step; /* of dropout, as in struct dropout, with the next */
     uint64_t position;
@@ -302,14 +302,14 @@ struct kernels {
     void (*release)(void *memory); /* nothing under way uses it; NULL is allowed */
     enum halay_status (*open)(const struct queue_needs *needs, struct queue **queue); /* HALAY_ERR_NO_MEMORY */
     void (*close)(struct queue *queue);                /* waits for what is under way; NULL is allowed */
-    const char *(*failure)(const struct queue *queue); /* the first error, in words; NULL: none so far */
-    void *(*stream)(struct queue *queue); /* the device's own, for the engine (halay.h); NULL: there is none */
-    /* Parameters have changed, or are elsewhere: what the queue made of the old ones is stale. folded: where what
-     * forecasts make of parameters will be written before it is multiplied by; NULL: nowhere. */
+    const char *(*failure)(const struct queue *queue); /* text of the first error; NULL: none so far */
+    void *(*stream)(struct queue *queue);              /* the device's own, for the engine (halay.h); NULL: no stream */
+    /* Discards what the queue derived from the parameters, which have changed or moved. folded: where forecasts write
+     * the products that they derive from parameters, before they multiply by them; NULL: nowhere. */
     void (*begin)(struct queue *queue, const real *params, const real *folded);
-    /* Around a training pass, on a device that can repeat one by itself; else NULL. begin, nonzero: what the calls of
-     * this key did has been started again, with these values: leave them out, and end. end, nonzero: make the calls
-     * again, from begin on; never twice in turn. */
+    /* Called around a training pass, on a device that can repeat one by itself; else NULL. pass_begin returns nonzero
+     * if it has started the recorded calls of this key again, with these values: skip them, and end the pass. pass_end
+     * returns nonzero if the calls must be made again, from pass_begin on; never twice in a row. */
     int (*pass_begin)(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
     int (*pass_end)(struct queue *queue);
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
@@ -326,7 +326,7 @@ struct kernels {
 #include "tft/core/kernels/kernels.def"
 };
 
-/* Slots for so many rows. */
+/* Returns the number of slots for this number of rows. */
 static inline size_t shared_rows_slots(size_t rows)
 {
     size_t slots = 1;

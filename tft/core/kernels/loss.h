@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Losses: what a model learns to forecast, and what the P numbers that its last layer computes for a target mean.
+ * Losses: what a model learns to forecast, and the meaning of the P numbers that its last layer computes for a target.
  *
  *     quantiles                 P = Q: the quantiles
  *     mae, mse, huber           1: one number, the point (the median, the mean, between the two)
@@ -8,8 +8,8 @@
  *     student-t                 3: location, scale, degrees of freedom
  *     poisson                   1: mean
  *     negative-binomial         2: mean, dispersion a; the variance is mean + a mean^2
- *     tweedie                   2: mean, dispersion f; the variance is f mean^power; a sum of so many gamma values as a
- *                               Poisson value says, so that it may be 0
+ *     tweedie                   2: mean, dispersion f; the variance is f mean^power; a sum of a Poisson
+ *                               number of gamma values, so that it may be 0
  *
  * Quantiles and points are of the target as its window is scaled. A distribution's loss is the negative logarithm of
  * the target's likelihood. Its target y and its forecasts are scaled as the data are, or, of the last three, not at
@@ -53,13 +53,13 @@ TFT_ANYWHERE static inline int tft_loss_is_distribution(enum tft_loss loss)
     return loss >= TFT_LOSS_POISSON;
 }
 
-/* Is the distribution one of whole numbers? */
+/* Returns nonzero if the distribution is of whole numbers. */
 TFT_ANYWHERE static inline int tft_loss_counts(enum tft_loss loss)
 {
     return loss == TFT_LOSS_POISSON || loss == TFT_LOSS_NEGATIVE_BINOMIAL;
 }
 
-/* Is the distribution of the target in its own unit, and never below 0? */
+/* Returns nonzero if the distribution is of the target in its own unit, and never below 0. */
 TFT_ANYWHERE static inline int tft_loss_is_unscaled(enum tft_loss loss)
 {
     return tft_loss_counts(loss) || loss == TFT_LOSS_TWEEDIE;
@@ -75,7 +75,8 @@ TFT_ANYWHERE static inline size_t tft_loss_outputs(enum tft_loss loss, size_t qu
     return tft_loss_is_point(loss) || loss == TFT_LOSS_POISSON ? 1 : 2;
 }
 
-/* Of a point that is below the target by so much: huber's is the square up to a scaled unit, then straight. */
+/* Returns the loss of a point that is below the target by this distance: huber's is the square up to a scaled unit,
+ * then linear. */
 TFT_ANYWHERE static inline double tft_loss_of_point(enum tft_loss loss, double below)
 {
     double size = fabs(below);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queues of a device, and what is said of their failures: a device writes no log of its own.
+ * Queues of a device, and the messages of their failures: a device writes no log of its own.
  */
 #ifndef HALAY_TFT_QUEUE_H
 #define HALAY_TFT_QUEUE_H
@@ -12,7 +12,7 @@
 enum halay_status tft_queue_open(struct halay_log *log, const struct kernels *kernels, const struct queue_needs *needs,
                                  struct queue **queue);
 
-/* HALAY_ERR_NO_MEMORY (logged, with what the device has): so many bytes for `what` are not there. */
+/* Returns HALAY_ERR_NO_MEMORY and logs that `what` needs this number of bytes, with what the device has. */
 enum halay_status tft_queue_no_memory(struct halay_log *log, const struct kernels *kernels, const char *what,
                                       size_t bytes);
 

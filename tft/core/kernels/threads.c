@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool: a generation number says that there is work, a count says how many are still at it; both under one lock.
+ * The pool: a generation number announces work, and a count has the threads that are still busy; one lock guards both.
  *
  * create undoes what it did through destroy, which accepts a half-started pool.
  */

@@ -2,7 +2,7 @@
  *
  * The trainer's compute threads: one pool, created once; each call runs one function on all of them.
  *
- * The caller is thread 0, so that a pool of one starts none. The matrix libraries are told, on each thread, to use that
+ * The caller is thread 0, so that a pool of one starts none. On each thread, the matrix libraries are set to use that
  * thread alone. Between calls the threads sleep.
  */
 #ifndef HALAY_TFT_THREADS_H

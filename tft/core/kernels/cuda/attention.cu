@@ -5,8 +5,8 @@
  *
  *     forward     a block a (sample, head), a warp a query: scores, softmax, product with v -> o of each head
  *                 then for each (query, sample, column) the mean of the heads
- *     backward    the same blocks: d_a, the scores' gradient, d_q; then for each step d_k and d_v, whose sums go over
- *                 queries (and heads) in turn
+ *     backward    the same blocks: d_a, the scores' gradient, d_q; then for each step d_k and d_v, whose sums run over
+ *                 queries (and heads) in order
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include "tft/core/kernels/formulas.h"
@@ -16,7 +16,7 @@ namespace attention_kernels
 
 constexpr int QUERY_WARPS = 8;
 
-/* What all kernels need of a call. */
+/* Sizes and arrays of a call, for all kernels. */
 struct shape {
     size_t B, T, N, heads, d;
     size_t strict;
@@ -36,7 +36,7 @@ struct shape {
     }
 };
 
-static __device__ float dot(const float *x, const float *y, size_t n)
+static __device__ float head_dot(const float *x, const float *y, size_t n)
 {
     float sum = 0;
 
@@ -45,7 +45,7 @@ static __device__ float dot(const float *x, const float *y, size_t n)
     return sum;
 }
 
-static __global__ void __launch_bounds__(WARP *QUERY_WARPS) attend(shape s)
+static __global__ void __launch_bounds__(WARP *QUERY_WARPS) attend_forward(shape s)
 {
     const size_t b = blockIdx.x / s.heads, h = blockIdx.x % s.heads, H = s.heads * s.d;
     const unsigned lane = threadIdx.x % WARP;
@@ -58,7 +58,7 @@ static __global__ void __launch_bounds__(WARP *QUERY_WARPS) attend(shape s)
 
         for (size_t t = lane; t < s.T; t += WARP) {
             const bool is_seen = t >= from && t < seen;
-            const float score = is_seen ? dot(q, s.k + (t * s.B + b) * H + h * s.d, s.d) : 0;
+            const float score = is_seen ? head_dot(q, s.k + (t * s.B + b) * H + h * s.d, s.d) : 0;
 
             row[t] = score;
             largest = is_seen && score > largest ? score : largest;
@@ -137,7 +137,7 @@ static __global__ void __launch_bounds__(WARP *QUERY_WARPS)
         float *d = d_a + (blockIdx.x * s.N + n) * s.T, row_dot = 0;
 
         for (size_t t = lane; t < s.T; t += WARP) {
-            d[t] = dot(from_o, s.v + (t * s.B + b) * s.d, s.d);
+            d[t] = head_dot(from_o, s.v + (t * s.B + b) * s.d, s.d);
             row_dot += row[t] * d[t];
         }
         row_dot = warp_sum(row_dot);
@@ -207,7 +207,7 @@ void cuda_attention(struct queue *queue, const struct attention_run *run, real *
 {
     const shape s = shape_of(run);
 
-    cuda_note(queue, cuda_launch(attend, run->B * run->heads, WARP * QUERY_WARPS, 0, queue->stream, s));
+    cuda_note(queue, cuda_launch(attend_forward, run->B * run->heads, WARP * QUERY_WARPS, 0, queue->stream, s));
     if (run->dropout.threshold)
         cuda_draw_heads(queue, run);
     run_each(queue, mean_of_heads{ *run, s.o, mean }, run->N * run->B * run->d);

@@ -58,7 +58,7 @@ static void cuda_close(struct queue *queue)
     cuda_graphs_destroy(queue);
     cuda_plans_destroy(queue);
     cudaFree(queue->values);
-    cudaFree(queue->partial); /* cannot fail: nothing is under way; likewise: */
+    cudaFree(queue->partial); /* cannot fail: nothing is under way */
     cudaFreeHost(queue->stage);
     if (queue->stream)
         cudaStreamDestroy(queue->stream);
@@ -75,7 +75,7 @@ static void find_multiprocessors(struct queue *queue)
         cuda_note(queue, cudaDeviceGetAttribute(&queue->multiprocessors, cudaDevAttrMultiProcessorCount, device));
 }
 
-/* What fails shows as the queue's failure. */
+/* Opens a queue. A failed call of the device becomes the queue's failure. */
 static enum halay_status cuda_open(const struct queue_needs *needs, struct queue **out)
 {
     struct queue *queue = calloc(1, sizeof *queue);
@@ -105,7 +105,8 @@ static void cuda_begin(struct queue *queue, const real *params, const real *fold
     (void)folded;
 }
 
-/* The host's bytes go through pinned memory, so that the caller has them back at once and the stream goes on. */
+/* Copies the host's bytes through pinned memory: the caller may reuse its memory at once, and the stream need not
+ * wait. */
 static void cuda_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
 {
     for (size_t done = 0, part; done < bytes; done += part) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inside of the CUDA table, for tft/core/kernels/cuda/: what a member does stands in tft/core/kernels/kernels.h,
- * what the same member means in tft/core/kernels/cpu_*.c.
+ * Internals of the CUDA kernel table, for tft/core/kernels/cuda/. tft/core/kernels/kernels.h describes the members;
+ * tft/core/kernels/cpu_*.c is their reference implementation.
  *
- * A queue is a stream. Members launch and return. The first error of a launch stays with the queue and fills what is
- * read back with no numbers. Sums over rows have a fixed shape: slabs of rows, then the slabs in turn, without atomics,
- * so that the same call gives the same bits.
+ * A queue is a stream. Members launch and return. The queue keeps the first error of a launch, and what is read back
+ * after it is NaN. Sums over rows have a fixed order: slabs of rows, then the slabs one after the other, without
+ * atomics, so that the same call gives the same bits.
  */
 #ifndef HALAY_TFT_CUDA_H
 #define HALAY_TFT_CUDA_H
@@ -32,7 +32,7 @@ enum { CUDA_GRAPHS = 4 };
 struct queue {
     struct queue_head head;
     struct queue_needs needs;
-    int multiprocessors; /* for kernels whose blocks wait for each other; 0: there are none such */
+    int multiprocessors; /* for kernels whose blocks wait for each other; 0: they are not used */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
     float *partial;                                   /* sums of slabs: CUDA_PARTIAL */

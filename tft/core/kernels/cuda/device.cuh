@@ -33,7 +33,7 @@ template <int V> static __device__ __forceinline__ void store(const pack<V> &p, 
     *reinterpret_cast<pack<V> *>(x) = p;
 }
 
-/* May rows of W floats be taken four at a time, at all these places? */
+/* Returns true if rows of W floats can be read four at a time, at all these places. */
 template <class... P> static bool takes_four(size_t W, P... places)
 {
     const void *const list[] = { places... };
@@ -93,7 +93,7 @@ static __device__ __forceinline__ double block_sum(double x)
 static inline unsigned blocks_for(size_t n, size_t each)
 {
     size_t blocks = (n + each - 1) / each;
-    const size_t most = 4096; /* the kernels go on in strides */
+    const size_t most = 4096; /* the kernels stride over the rest */
 
     return static_cast<unsigned>(blocks < most ? blocks : most);
 }
@@ -159,7 +159,7 @@ static __global__ void __launch_bounds__(WARP *COLUMN_LANES)
     }
 }
 
-/* Where an operation's sums go. */
+/* Destinations of an operation's sums. */
 template <int SUMS> struct columns_to {
     const float *partial;
     size_t W, slabs;

@@ -41,8 +41,9 @@ struct elu_backward {
 
 /* ---- dropout ---- */
 
-/* tft/core/kernels/philox.c, on the device: one of the four draws. */
-static __device__ uint32_t draw(uint32_t k0, uint32_t k1, uint64_t block, uint32_t step, uint32_t sample, unsigned lane)
+/* Returns one of the four draws of a Philox counter, as tft/core/kernels/philox.c. */
+static __device__ uint32_t draw_lane(uint32_t k0, uint32_t k1, uint64_t block, uint32_t step, uint32_t sample,
+                                     unsigned lane)
 {
     uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32), c2 = step, c3 = sample;
 
@@ -67,8 +68,8 @@ static __device__ bool is_kept(const struct dropout &dropout, const struct pass_
     const uint32_t seed = pass ? pass->seed : dropout.seed, step = pass ? pass->step : dropout.step;
     const uint64_t position = pass ? pass->position : dropout.position;
 
-    return draw(seed, site, element / 4, step, static_cast<uint32_t>(position + sample),
-                static_cast<unsigned>(element % 4)) >= dropout.threshold;
+    return draw_lane(seed, site, element / 4, step, static_cast<uint32_t>(position + sample),
+                     static_cast<unsigned>(element % 4)) >= dropout.threshold;
 }
 
 /* An element draws its own lane: four times the generator's work, and no thread writes another one's bytes. */

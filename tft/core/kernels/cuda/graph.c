@@ -22,7 +22,7 @@ static int is_same(const struct pass_key *a, const struct pass_key *b)
 static void drop(struct cuda_graph *graph)
 {
     if (graph->exec)
-        cudaGraphExecDestroy(graph->exec); /* what was launched goes on */
+        cudaGraphExecDestroy(graph->exec); /* a launched graph keeps running */
     *graph = (struct cuda_graph){ .exec = NULL };
 }
 
@@ -82,7 +82,7 @@ int cuda_pass_end(struct queue *queue)
     if (!made || finish(queue, made))
         return 0;
     made->passes = -1;
-    queue->failure = NULL; /* of the capture: there was none before, and the calls are made again */
+    queue->failure = NULL; /* set by the capture only, and the calls are made again */
     return 1;
 }
 

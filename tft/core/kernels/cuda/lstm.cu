@@ -49,8 +49,8 @@ struct lstm_cell {
     }
 };
 
-/* d_c: in of c_t, out of c_(t-1). The gradient of h_t is what came from step t + 1 and from above; for a step that does
- * not exist it goes on to h_(t-1), after the product of gates that are 0: `passed`. */
+/* d_c: in of c_t, out of c_(t-1). The gradient of h_t is the sum of those from step t + 1 and from above; for a step
+ * that does not exist it passes on to h_(t-1) (`passed`), after the product of gates that are 0. */
 struct lstm_cell_backward {
     size_t B, H, t;
     const size_t *padding;
@@ -80,15 +80,15 @@ struct lstm_cell_backward {
     }
 };
 
-/* To bf16 and back, to nearest, ties to even; what is no number stays none. */
-static __device__ __forceinline__ float rounded(float x, int rounds)
+/* Rounds to bf16 and back, to nearest, ties to even; NaN stays NaN. */
+static __device__ __forceinline__ float round_bf16(float x, int rounds)
 {
     const unsigned bits = __float_as_uint(x);
 
     return rounds && x == x ? __uint_as_float((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u) : x;
 }
 
-/* What both directions share. */
+/* Arguments of both directions. */
 struct lstm_steps {
     struct lstm_run run;
     int rounds;         /* factors of the products */
@@ -123,7 +123,7 @@ static __global__ void __launch_bounds__(THREADS) lstm_forward(lstm_steps s)
     for (size_t i = threadIdx.x; i < H * UNITS * GATES; i += THREADS) {
         const size_t unit = blockIdx.x * UNITS + i / GATES % UNITS;
 
-        part[i] = unit < H ? rounded(run.u[i / (UNITS * GATES) * 4 * H + i % GATES * H + unit], s.rounds) : 0;
+        part[i] = unit < H ? round_bf16(run.u[i / (UNITS * GATES) * 4 * H + i % GATES * H + unit], s.rounds) : 0;
     }
     __syncthreads();
     for (size_t t = 0; t < run.S; t++) {
@@ -136,7 +136,7 @@ static __global__ void __launch_bounds__(THREADS) lstm_forward(lstm_steps s)
 
             for (size_t k = 0; k < H; k++) {
                 const pack<GATES> u = load<GATES>(part + (k * UNITS + threadIdx.x % UNITS) * GATES);
-                const float x = rounded(h[k], s.rounds);
+                const float x = round_bf16(h[k], s.rounds);
 
                 for (size_t gate = 0; gate < GATES; gate++)
                     sums[gate] += x * u.v[gate];
@@ -167,7 +167,7 @@ static __global__ void __launch_bounds__(THREADS) lstm_backward(lstm_steps s)
     for (size_t i = threadIdx.x; i < 4 * H * UNITS; i += THREADS) {
         const size_t unit = blockIdx.x * UNITS + i % UNITS;
 
-        part[i] = unit < H ? rounded(run.u[unit * 4 * H + i / UNITS], s.rounds) : 0;
+        part[i] = unit < H ? round_bf16(run.u[unit * 4 * H + i / UNITS], s.rounds) : 0;
     }
     __syncthreads();
     for (size_t t = run.S; t-- > 0;) {
@@ -192,13 +192,14 @@ static __global__ void __launch_bounds__(THREADS) lstm_backward(lstm_steps s)
             float sum = s.passed[b * H + j];
 
             for (size_t k = 0; k < 4 * H; k++)
-                sum += rounded(g[k], s.rounds) * part[k * UNITS + threadIdx.x % UNITS];
+                sum += round_bf16(g[k], s.rounds) * part[k * UNITS + threadIdx.x % UNITS];
             s.d_h[b * H + j] = sum;
         }
     }
 }
 
-/* Run all steps in one launch; false: there is no room for all blocks, and nothing was launched. */
+/* Runs all steps in one launch. Returns false, with nothing launched, if the device has too little room for all blocks
+ * at once. */
 static bool run_together(struct queue *queue, void (*kernel)(lstm_steps), lstm_steps s)
 {
     const size_t H = s.run.H, B = s.run.B, shared = H * UNITS * GATES * sizeof(float), across = (H + UNITS - 1) / UNITS;

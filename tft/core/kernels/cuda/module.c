@@ -9,7 +9,7 @@
 
 enum { MAJOR_LEAST = 8 }; /* compute capability: the kernels are compiled from 8.0 on */
 
-/* What would be right. */
+/* Returns what would help, as the end of a sentence. */
 static const char *advice(cudaError_t error, int driver)
 {
     switch (error) {

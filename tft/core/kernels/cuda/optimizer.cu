@@ -20,7 +20,7 @@ struct move_average {
     }
 };
 
-/* A block a chunk, then a thread for each tensor, which adds its chunks up in turn. */
+/* A block adds up a chunk; then a thread for each tensor adds up its chunks in order. */
 static __global__ void __launch_bounds__(SUM_THREADS) squares_of_chunks(chunks list, const float *x)
 {
     const chunk part = list.all[blockIdx.x];
@@ -57,7 +57,7 @@ struct adam_pass {
     size_t count;
 };
 
-/* What the gradient is multiplied by: every block finds it for itself. */
+/* Returns the factor of the gradient. Every block computes it for itself. */
 static __device__ float clip_scale(const adam_pass &f)
 {
     static_assert(EACH_THREADS == SUM_THREADS, "a block adds up");

@@ -12,7 +12,7 @@ namespace outputs_kernels
 
 /* ---- quantiles ---- */
 
-static __device__ float softplus(float x)
+static __device__ float softplus_of(float x)
 {
     return (x > 0 ? x : 0) + log1pf(expf(-fabsf(x)));
 }
@@ -27,7 +27,7 @@ struct ascend {
         float *at = o + i / O * Q * O + i % O;
 
         for (size_t q = 1; q < Q; q++)
-            at[q * O] = at[(q - 1) * O] + softplus(at[q * O]);
+            at[q * O] = at[(q - 1) * O] + softplus_of(at[q * O]);
     }
 };
 

@@ -15,7 +15,7 @@ enum { PLANS = 512, PLAN_PROBES = 8 };
 
 static const size_t workspace_bytes = 4 << 20; /* the products are small */
 
-/* What a plan depends on; compared as bytes, so it is zeroed first. */
+/* The arguments that a plan depends on. It is compared as bytes, so it is zeroed first. */
 struct plan_key {
     size_t M, N, K, lda, ldb, ldc, batch, step_a, step_b, step_to;
     int a_transposed, b_transposed, has_bias;
@@ -37,11 +37,11 @@ struct cuda_plans {
     struct plan plans[PLANS];
 };
 
-static bool note(struct queue *queue, cublasStatus_t status)
+static bool note_status(struct queue *queue, cublasStatus_t status)
 {
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
-    const cudaError_t before = cudaStreamQuery(queue->stream); /* a kernel that failed says more */
+    const cudaError_t before = cudaStreamQuery(queue->stream); /* the error of a failed kernel is more precise */
     if (before != cudaErrorNotReady)
         cuda_note(queue, before);
     if (!queue->failure)
@@ -59,7 +59,7 @@ static void plan_clear(struct plan *plan)
         if (layout)
             cublasLtMatrixLayoutDestroy(layout); /* cannot fail: it exists */
     if (plan->product)
-        cublasLtMatmulDescDestroy(plan->product); /* likewise */
+        cublasLtMatmulDescDestroy(plan->product);
     memset(plan, 0, sizeof *plan);
 }
 
@@ -93,13 +93,13 @@ static cublasStatus_t make_layouts(struct plan *plan)
     return status;
 }
 
-static cublasStatus_t set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what, const void *value,
-                          size_t size)
+static cublasStatus_t set_attribute(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t what,
+                                    const void *value, size_t size)
 {
     return cublasLtMatmulDescSetAttribute(product, what, value, size);
 }
 
-static cublasStatus_t describe(struct plan *plan, const real *bias)
+static cublasStatus_t describe_product(struct plan *plan, const real *bias)
 {
     const struct plan_key *k = &plan->key;
     const cublasOperation_t op_a = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -108,18 +108,18 @@ static cublasStatus_t describe(struct plan *plan, const real *bias)
     cublasStatus_t status = cublasLtMatmulDescCreate(&plan->product, k->computes, CUDA_R_32F);
 
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = set(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
+        status = set_attribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSA, &op_a, sizeof op_a);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = set(plan->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
+        status = set_attribute(plan->product, CUBLASLT_MATMUL_DESC_TRANSB, &op_b, sizeof op_b);
     if (status == CUBLAS_STATUS_SUCCESS && k->has_bias)
-        status = set(plan->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+        status = set_attribute(plan->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (status == CUBLAS_STATUS_SUCCESS && k->has_bias)
-        status = set(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+        status = set_attribute(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     return status;
 }
 
-/* What the library may take for granted; by itself it supposes 256 bytes. */
-static cublasStatus_t promise(cublasLtMatmulPreference_t preference, const struct plan_key *k)
+/* Sets the alignments and the workspace that the library may rely on; its default alignment is 256 bytes. */
+static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, const struct plan_key *k)
 {
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
@@ -137,8 +137,8 @@ static cublasStatus_t promise(cublasLtMatmulPreference_t preference, const struc
     return status;
 }
 
-/* The first of its suggestions. */
-static cublasStatus_t choose(struct cuda_plans *plans, struct plan *plan)
+/* Takes the first of the library's suggestions. */
+static cublasStatus_t choose_algorithm(struct cuda_plans *plans, struct plan *plan)
 {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found;
@@ -146,7 +146,7 @@ static cublasStatus_t choose(struct cuda_plans *plans, struct plan *plan)
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
 
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = promise(preference, &plan->key);
+        status = set_preference(preference, &plan->key);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulAlgoGetHeuristic(plans->handle, plan->product, plan->b, plan->a, plan->c, plan->c,
                                                 preference, 1, &found, &count);
@@ -161,7 +161,7 @@ static cublasStatus_t choose(struct cuda_plans *plans, struct plan *plan)
     return status;
 }
 
-static size_t hash(const struct plan_key *key)
+static size_t hash_key(const struct plan_key *key)
 {
     const unsigned char *bytes = reinterpret_cast<const unsigned char *>(key);
     uint64_t h = 0;
@@ -174,7 +174,7 @@ static size_t hash(const struct plan_key *key)
 /* The plan of a shape; NULL: the failure is noted. Where all places are taken, the first gives way. */
 static const struct plan *plan_of(struct queue *queue, const struct plan_key *key, const real *bias)
 {
-    const size_t place = hash(key);
+    const size_t place = hash_key(key);
     struct plan *plan = &queue->plans->plans[place % PLANS];
 
     for (size_t i = 0; i < PLAN_PROBES; i++) {
@@ -189,7 +189,8 @@ static const struct plan *plan_of(struct queue *queue, const struct plan_key *ke
     }
     plan_clear(plan);
     plan->key = *key;
-    if (note(queue, make_layouts(plan)) && note(queue, describe(plan, bias)) && note(queue, choose(queue->plans, plan)))
+    if (note_status(queue, make_layouts(plan)) && note_status(queue, describe_product(plan, bias)) &&
+        note_status(queue, choose_algorithm(queue->plans, plan)))
         return plan;
     plan_clear(plan);
     return NULL;
@@ -201,7 +202,7 @@ enum halay_status cuda_plans_create(struct queue *queue)
     if (!queue->plans)
         return HALAY_ERR_NO_MEMORY;
     cuda_note(queue, cudaMalloc(&queue->plans->workspace, workspace_bytes));
-    note(queue, cublasLtCreate(&queue->plans->handle));
+    note_status(queue, cublasLtCreate(&queue->plans->handle));
     return queue->failure ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
@@ -212,8 +213,8 @@ void cuda_plans_destroy(struct queue *queue)
     for (size_t i = 0; i < PLANS; i++)
         plan_clear(&queue->plans->plans[i]);
     if (queue->plans->handle)
-        cublasLtDestroy(queue->plans->handle); /* cannot fail */
-    cudaFree(queue->plans->workspace);         /* likewise */
+        cublasLtDestroy(queue->plans->handle); /* this and the next cannot fail */
+    cudaFree(queue->plans->workspace);
     free(queue->plans);
 }
 
@@ -222,7 +223,7 @@ void cuda_plans_destroy(struct queue *queue)
 namespace product_kernels
 {
 
-/* What a product of no terms leaves. */
+/* The result of a product of no terms. */
 struct empty_product {
     float *to;
     const float *bias;
@@ -241,7 +242,7 @@ struct empty_product {
 
 using namespace product_kernels;
 
-/* Of a matrix's first element, and of all that its batch's steps lead to. */
+/* Returns the alignment of a matrix's first element, and of those that its batch's steps lead to. */
 static uint32_t alignment_of(const real *data, size_t step)
 {
     const uintptr_t bits = reinterpret_cast<uintptr_t>(data) | step * sizeof *data;
@@ -294,12 +295,12 @@ void cuda_product(struct queue *queue, const struct product *p)
     }
     const struct plan_key key = key_of(queue, p);
     const struct plan *plan = plan_of(queue, &key, p->bias);
-    if (!plan ||
-        (p->bias && !note(queue, set(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof p->bias))))
+    if (!plan || (p->bias && !note_status(queue, set_attribute(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                               &p->bias, sizeof p->bias))))
         return;
-    note(queue, cublasLtMatmul(queue->plans->handle, plan->product, &one, p->b.data, plan->b, p->a.data, plan->a, &kept,
-                               p->to.data, plan->c, p->to.data, plan->c, &plan->algorithm, queue->plans->workspace,
-                               plan->workspace, queue->stream));
+    note_status(queue, cublasLtMatmul(queue->plans->handle, plan->product, &one, p->b.data, plan->b, p->a.data, plan->a,
+                                      &kept, p->to.data, plan->c, p->to.data, plan->c, &plan->algorithm,
+                                      queue->plans->workspace, plan->workspace, queue->stream));
 }
 
 void cuda_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,

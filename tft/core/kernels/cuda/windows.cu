@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows cut from rows on the device, and scaled: a block a sample. What is copied lies in rows that are neighbours,
- * here and there.
+ * Windows cut from rows on the device, and scaled: a block a sample. Rows of a window are contiguous in the data and in
+ * the batch.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 
@@ -15,7 +15,7 @@ constexpr int TAKE_THREADS = 256;
 /* A sample's part of the run. */
 struct sample {
     size_t begin, steps, length; /* begin: the first step that is there, of E + D */
-    const float *values;         /* the data's, from its first row on, likewise: */
+    const float *values;         /* the data's, from its first row on, as the next two */
     const int32_t *codes;
     const float *weights;
     float *x; /* the batch's, from step `begin` on */
@@ -128,7 +128,7 @@ static __device__ void scale_columns(const windows_run &run, const windows_data 
     }
 }
 
-static __global__ void __launch_bounds__(TAKE_THREADS) take(windows_run run, windows_data d)
+static __global__ void __launch_bounds__(TAKE_THREADS) cut_windows(windows_run run, windows_data d)
 {
     for (size_t b = blockIdx.x; b < run.B; b += gridDim.x) {
         const sample s = find_sample(run, d, b);
@@ -140,8 +140,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) take(windows_run run, win
     }
 }
 
-/* All levels are made before any column changes. */
-static __global__ void __launch_bounds__(TAKE_THREADS) scale(windows_run run, windows_data d)
+/* Computes all levels before any column changes. */
+static __global__ void __launch_bounds__(TAKE_THREADS) scale_windows(windows_run run, windows_data d)
 {
     float *levels = reinterpret_cast<float *>(dynamic_shared);
 
@@ -167,7 +167,7 @@ void cuda_windows_take(struct queue *queue, const struct windows_run *run)
     const size_t shared = 2 * run->data->reals * sizeof(float);
     const unsigned blocks = blocks_for(run->B, 1);
 
-    cuda_note(queue, cuda_launch(take, blocks, TAKE_THREADS, 0, queue->stream, *run, *run->data));
+    cuda_note(queue, cuda_launch(cut_windows, blocks, TAKE_THREADS, 0, queue->stream, *run, *run->data));
     if (run->scales)
-        cuda_note(queue, cuda_launch(scale, blocks, TAKE_THREADS, shared, queue->stream, *run, *run->data));
+        cuda_note(queue, cuda_launch(scale_windows, blocks, TAKE_THREADS, shared, queue->stream, *run, *run->data));
 }
