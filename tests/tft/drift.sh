@@ -185,7 +185,7 @@ refused 2 "'--profile' looks at nothing" drift none --profile
 
 refused 1 "cannot begin at 2022-05-01 00:00:00: the training span goes up to 2023-01-01" drift none --since 2022-05-01
 refused 1 "cannot begin at 2024-08-01 00:00:00: they end before 2024-07-01" drift none --since 2024-08-01
-refused 1 "'since': 'today' is no moment" drift none --since today
+refused 1 "'since': 'today' is not a moment" drift none --since today
 refused 2 "'--last' is up to the last row" drift none --last 3
 refused 2 "--rate" drift none --rate 2
 refused 2 "--data is missing" "$tft" drift --checkpoint "$scratch/run"

@@ -155,7 +155,7 @@ refuse 1 "target 'y' is scaled by its logarithm, and 'loss: poisson' is of the t
 refuse 2 "'loss: gaussian' is of 'conformance: published'" normal --loss gaussian --conformance nvidia
 refuse 2 "'crossing: forbid' is of 'loss: quantiles'" normal --loss gaussian --crossing forbid
 refuse 2 "'loss: mae' forecasts one number: leave 'quantiles' out" normal --loss mae --quantiles 0.1,0.9
-refuse 2 "'loss: mae' forecasts one number: there is no interval to calibrate" normal --loss mae --calibrate conformal
+refuse 2 "'loss: mae' forecasts one number and so has no interval to calibrate" normal --loss mae --calibrate conformal
 refused 1 "'loss' was \"mse\" when the run began and is \"mae\" now" "$tft" train --data "$scratch/burst.htd" \
     --out "$scratch/mse" --hidden-size 4 --heads 2 --dropout 0 --resume --loss mae
 finish

@@ -752,7 +752,7 @@ static void test_files(struct halay_tft *tft, const char *folder, const char *fi
           halay_tft_error_text());
     halay_tft_free(text);
     b.split = "train";
-    expect(halay_tft_backtest(tft, data, &b, &text), HALAY_ERR_CONFIG, "behind the training span");
+    expect(halay_tft_backtest(tft, data, &b, &text), HALAY_ERR_CONFIG, "after the training span");
     CHECK(!halay_tft_find_learning_rate(tft, data, config, &rate, &text) && rate > 0 && strstr(text, "learning_rate: "),
           "%g, %s", rate, halay_tft_error_text());
     halay_tft_free(text);

@@ -20,7 +20,7 @@ void attention_layout(struct arena *arena, const struct attention *layer, size_t
     state->output_keep = arena_flags(arena, rows, H);
 }
 
-/* What backward writes before it multiplies: the gradients of mean, q, k, v, and of weights side by side. */
+/* Results of backward before its products: the gradients of mean, q, k, v, and of weights side by side. */
 struct gradients {
     real *d_mean, *d_q, *d_k, *d_v, *wide;
 };

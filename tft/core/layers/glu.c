@@ -17,8 +17,8 @@ void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct g
     state->inverse = arena_reals(arena, R, 1);
 }
 
-/* Both products with rows u (R, in): they share what a device makes of u. The gate's weights, gradients and results lie
- * behind the value's, each pair at one distance. */
+/* Computes both products with rows u (R, in) in one call, so that a device prepares u once. The gate's weights,
+ * gradients and results follow the value's, each pair at the same distance. */
 static void multiply_both(const struct pass *pass, const struct glu *layer, const real *u, size_t R,
                           const struct glu_state *state, size_t at)
 {

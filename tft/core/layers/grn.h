@@ -56,7 +56,7 @@ size_t grn_scratch(const struct kernels *kernels, const struct grn *grn, size_t 
 void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, size_t row, const real *x,
                  const real *context, size_t R, real *z);
 
-/* What backward makes of d_z, and what it needs. */
+/* Arguments and results of backward. */
 struct grn_backward {
     const real *x, *context; /* as forward had them */
     real *d_z;               /* (R, out), overwritten */
@@ -78,8 +78,8 @@ void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn
 void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
                        real *d_z, real *d_h1, real *scratch);
 
-/* The skip connection of rows whose product with its weights lies in state->skip + at * out: that, or in `normalised`
- * (R, out) its layer norm. */
+/* Returns the skip connection of rows whose product with its weights is in state->skip + at * out: that product, or its
+ * layer norm, written to `normalised` (R, out). */
 const real *grn_skip_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
                              real *normalised);
 /* d_skip (R, out) becomes the gradient of the product. */

@@ -13,7 +13,7 @@
 
 struct linear {
     size_t in, out;
-    size_t w, b; /* places; w is TFT_NONE if there is no such layer */
+    size_t w, b; /* places; w is TFT_NONE if the layer is absent */
 };
 
 /* y = x w, without the bias: for callers that add it in a loop of their own. ldy: distance of y's rows. */

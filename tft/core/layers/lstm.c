@@ -6,8 +6,8 @@
  */
 #include "tft/core/layers/lstm.h"
 
-/* The steps from `at` on, at most `most`. Without backward, nobody reads a block's gates later: all are in the memory
- * of the first. */
+/* Returns a run of the steps from `at` on, at most `most`. Without backward, a block's gates are not read later, so all
+ * blocks use the memory of the first. */
 static struct lstm_run run_of(const struct pass *pass, const struct lstm *lstm, const struct lstm_steps *steps,
                               size_t at, size_t most)
 {
@@ -31,7 +31,8 @@ static void input_product(const struct pass *pass, const struct lstm *lstm, cons
         kernel_rows_add(pass->queue, pass->p + lstm->recurrent.b, R, 4 * lstm->H, gates);
 }
 
-/* That of the rows that differ, behind the gates of a block of R rows; NULL: they are not known, or find no room. */
+/* Returns the product of the distinct rows, stored after the gates of a block of R rows; NULL if they are not known, or
+ * do not fit. */
 static const real *distinct_product(const struct pass *pass, const struct lstm *lstm, const struct lstm_steps *steps,
                                     size_t R)
 {

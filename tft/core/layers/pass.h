@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every layer's forward and backward share: where parameters and their gradients are, how many samples there are,
- * dropout; and the arena that holds a workspace's arrays.
+ * Arguments that every layer's forward and backward share: the places of parameters and their gradients, the number of
+ * samples, dropout; and the arena that holds a workspace's arrays.
  *
- * Layers are immutable descriptions (sizes, places of their parameters); what a pass computes lies in a struct *_state
+ * Layers are immutable descriptions (sizes, places of their parameters); the results of a pass are in a struct *_state
  * of the workspace. A layer's gradient of a parameter is *written* by the first block of rows and added to by the
- * others, unless its header says that it always adds.
+ * others, unless its header documents that it always adds.
  */
 #ifndef HALAY_TFT_PASS_H
 #define HALAY_TFT_PASS_H
@@ -32,7 +32,7 @@ struct pass {
     void *final_arg;
 };
 
-/* What lies at a place, and its gradient. */
+/* Returns the parameter at a place; the next function its gradient. */
 static inline const real *pass_p(const struct pass *pass, size_t place)
 {
     return place >= TFT_DERIVED ? pass->derived + (place - TFT_DERIVED) : pass->p + place;
@@ -89,8 +89,8 @@ static inline size_t block_rows_most(const struct kernels *kernels, size_t R, si
     return rows < R ? rows : R;
 }
 
-/* The block that begins at `at` of R rows, the first of which is the window's `row`. Without backward, nobody reads a
- * block's state later: all blocks are in the memory of the first, which stays near. */
+/* Returns the block that begins at `at` of R rows, the first of which is the window's `row`. Without backward, a
+ * block's state is not read later, so all blocks use the memory of the first, which stays in the cache. */
 static inline struct rows block_at(const struct pass *pass, size_t at, size_t row, size_t R)
 {
     size_t most = block_rows(pass, R);

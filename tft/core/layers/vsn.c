@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Forward: the joint network for all rows, then each variable's network in turn, block by block, so that the variable's
- * weights stay in the cache. Backward: the variables in turn, which also gives the weights' gradients; then the joint
- * network. Each variable's part of the joint kernels is a block of rows of its own, from its network's `first` on.
+ * Forward: the joint network for all rows, then one variable's network after the other, block by block, so that the
+ * variable's weights stay in the cache. Backward: one variable after the other, which also gives the weights'
+ * gradients; then the joint network. Each variable's part of the joint kernels is a block of rows of its own, from its
+ * network's `first` on.
  */
 #include "tft/core/layers/vsn.h"
 #include "tft/core/layers/embedding.h"

@@ -7,19 +7,20 @@
  *
  *   xi_j (R, H)   weights (R, V)   context (B, H) or none   out (R, H)
  *
- * A real comes as x (R) with xi = x w + b, rank 1. Then xi W = x (w W) + (b W): two vectors, made once a granule,
+ * A real is given as x (R) with xi = x w + b, rank 1. Then xi W = x (w W) + (b W): two vectors, made once a granule,
  * replace a matrix product over all rows, in the variable's first layer and in the joint network's first layer and skip
  * connection. Backward, with g the gradient of xi W:
  *     d_W = w^T (sum x g) + b^T (sum g),   d_w = (sum x g) W^T,   d_b = (sum g) W^T
- * which are two sums over rows. A category, and in the plain graph every variable, comes as xi itself.
+ * which are two sums over rows. A category, and in the plain graph every variable, is given as xi itself.
  *
  * An embedding may be narrower than H (xi_j (R, W_j), tft.h: pytorch-forecasting); the joint network reads them side by
  * side, and each variable's network has H outputs.
  *
  * With one variable its weight is 1 and the joint network's gradient is 0: `single` leaves it out.
  *
- * What the variables' networks keep for backward is most of a granule's memory, and grows with their number. With
- * `recompute` they share the memory of one block of rows, and backward makes it again before it reads it, bit for bit.
+ * The states that the variables' networks keep for backward take most of a granule's memory, and grow with their
+ * number. With `recompute` they share the memory of one block of rows, and backward computes it again before it reads
+ * it, bit for bit.
  */
 #ifndef HALAY_TFT_VSN_H
 #define HALAY_TFT_VSN_H
@@ -57,7 +58,7 @@ void vsn_layout(struct arena *arena, const struct kernels *kernels, const struct
 /* Reals, for both directions. */
 size_t vsn_scratch(const struct kernels *kernels, const struct vsn *vsn, size_t R, size_t most);
 
-/* What a selection chooses from. */
+/* The inputs of a selection. */
 struct vsn_rows {
     const struct vsn_input *inputs; /* (V) */
     const real *context;            /* (B, H), or NULL */

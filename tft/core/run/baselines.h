@@ -56,7 +56,7 @@ struct tft_history {
     int has_z;
 };
 
-/* Takes its memory from the region, which has failed if there is none. */
+/* Takes its memory from the region, which has failed if its memory is used up. */
 void tft_history_init(const struct tft_schema *schema, struct halay_region *memory, struct tft_history *history);
 /* Reads a window's. HALAY_ERR_FORMAT (logged): damaged data. */
 enum halay_status tft_history_read(struct tft_history *history, const struct tft_data *data,

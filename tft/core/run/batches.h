@@ -73,7 +73,7 @@ int tft_window_scaling(const struct tft_data *data, int32_t *scaled_by);
 extern const double tft_spread_least;
 
 /*
- * Can a loss be of these targets?
+ * Checks that the targets suit a loss.
  */
 
 /* Check the measured targets of all splits for data->loss. HALAY_ERR_FORMAT (logged: the entity, the moment, what would

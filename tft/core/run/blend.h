@@ -6,12 +6,12 @@
  *     weight of the model * its quantile + sum over baselines of weight * (forecast + unit * error)
  *
  * The weights, whose sum is 1, are those of the step's third of the horizon. unit is the mean distance of values a
- * season apart in the window's past, and error a quantile of what the baseline was off by in training windows, in that
- * unit, for each step: baselines need no training, so that every origin of that span can judge them. They and the model
- * err in different ways, so that their mean is often better than each. Validation chooses the weights
+ * season apart in the window's past, and error a quantile of the baseline's errors in training windows, in that unit,
+ * for each step: baselines need no training, so that every origin of that span can measure them. They and the model err
+ * in different ways, so that their mean is often better than each. Validation chooses the weights
  * (tft/core/score/blend_choice.h); before, they are a half of the model and a half of the baseline with the lowest
  * quantile loss in training. Only measured values before the origin are read; where a baseline has none, the model
- * stands in.
+ * replaces it.
  */
 #ifndef HALAY_TFT_BLEND_H
 #define HALAY_TFT_BLEND_H
@@ -67,8 +67,8 @@ void tft_blend_describe(const struct tft_blend *blend, const struct tft_schema *
  * (logged): damaged data. */
 enum halay_status tft_blend_points(const struct tft_blend *blend, const struct tft_data *data,
                                    const struct tft_window *window, size_t target, double *points, double *unit);
-/* Blend a window's forecast, p (horizon, targets, quantiles). occlusion: of a target that was taken away, what stands
- * in for its values is what baselines forecast; NULL: nothing was. HALAY_ERR_FORMAT (logged): damaged data. */
+/* Blend a window's forecast, p (horizon, targets, quantiles). occlusion: baselines of an occluded target forecast the
+ * values that replace its own; NULL: no occlusion. HALAY_ERR_FORMAT (logged): damaged data. */
 enum halay_status tft_blend_apply(const struct tft_blend *blend, const struct tft_data *data,
                                   const struct tft_window *window, const struct tft_occlusion *occlusion, float *p);
 

@@ -306,7 +306,7 @@ static int is_of(const json_t *entry, enum tft_checkpoint_block block)
     return what && !strcmp(what, block_names[block]);
 }
 
-/* Returns the first file of a block in a list; NULL if there is none. */
+/* Returns the first file of a block in a list; NULL if the list has none. */
 static json_t *find_block(const json_t *files, enum tft_checkpoint_block block)
 {
     for (size_t i = 0; i < json_array_size(files); i++)

@@ -5,13 +5,13 @@
  *   step-0000001200.params.safetensors    blocks of the model's table: parameters, both moments of Adam, the moving
  *   step-0000001200.moment1.safetensors   average of the parameters if there is one
  *   step-0000001200.moment2.safetensors
- *   manifest-0000001200.json              written last: the run's description, where training stands, each file with
+ *   manifest-0000001200.json              written last: the run's description, the state of training, each file with
  *                                         its length and CRC-32, and the CRC-32 of the manifest itself
  *
- * A checkpoint is what its manifest says; a file that no manifest names belongs to none. Each file is written in a
- * folder beside this one (".NAME.stage"; in this one if that would be on another file system), synced and renamed, so
- * that a program that copies this folder never sees half a file. The best weights so far are a block of the checkpoint
- * of their step: later manifests name that file, and it stays as long as one of them does.
+ * A checkpoint is the files that its manifest names; a file that no manifest names belongs to none. Each file is
+ * written in a folder beside this one (".NAME.stage"; in this one if that would be on another file system), synced and
+ * renamed, so that a program that copies this folder never sees half a file. The best weights so far are a block of the
+ * checkpoint of their step: later manifests name that file, and it stays as long as one of them does.
  *
  * A process may die at any moment: training resumes from the newest manifest whose files are all there and undamaged,
  * on any number of ranks.
@@ -79,12 +79,12 @@ enum halay_status tft_checkpoints_read(const struct tft_checkpoints *c, const js
                                        enum tft_checkpoint_block block, const struct tft_param_table *table,
                                        float *values);
 /* Resume from this manifest: the checkpoints written from now on follow it. Reads the best weights; *step: theirs, -1
- * if there are none yet. */
+ * without best weights. */
 enum halay_status tft_checkpoints_resume(struct tft_checkpoints *c, const json_t *manifest,
                                          const struct tft_param_table *table, float *best, long long *step);
 
-/* Write a checkpoint, then delete those beyond keep. run: the run's description. blocks: NULL where there is none. On
- * error earlier checkpoints are untouched. */
+/* Write a checkpoint, then delete those beyond keep. run: the run's description. blocks: NULL where a block is absent.
+ * On error earlier checkpoints are untouched. */
 enum halay_status tft_checkpoints_save(struct tft_checkpoints *c, const json_t *run,
                                        const struct tft_training_state *state, const struct tft_param_table *table,
                                        const float *const blocks[TFT_CHECKPOINT_BLOCKS]);

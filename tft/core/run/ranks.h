@@ -20,7 +20,7 @@ struct tft_stop {
 };
 
 void tft_stop_ask(struct tft_stop *stop, int reason);
-/* Returns the reason, 0 if there is none or stop is NULL. From any thread. */
+/* Returns the reason, 0 without a reason or if stop is NULL. From any thread. */
 int tft_stop_asked(const struct tft_stop *stop);
 /* Shares what one rank was asked: it counts for all. *reason: the largest, the same on all ranks; 0: none. Blocks until
  * all ranks have called it. */

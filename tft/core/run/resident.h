@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Resident rows: the data in the memory of a device, where each step's windows are cut from them. The host says which
- * windows, how they are scaled and where they differ from the data (tft/core/run/batches.h), some kilobytes a step.
- * What a batch then holds has the bits that tft_gather_fill would give it.
+ * Resident rows: the data in the memory of a device, where each step's windows are cut from them. The host sends the
+ * places of the windows, their scaling and where they differ from the data (tft/core/run/batches.h), some kilobytes a
+ * step. The batch has the same bits as one of tft_gather_fill.
  */
 #ifndef HALAY_TFT_RESIDENT_H
 #define HALAY_TFT_RESIDENT_H

@@ -120,7 +120,7 @@ static const struct removed_key {
       "training takes a category with 'unknown: true' for unknown in 5 % of windows" },
     { "clip_mode", "none", NULL, 0, "'clip: 1000000' clips nothing" },
     { "commit_every", NULL, NULL, 0, "every step is committed" },
-    { "health", "stop", NULL, 0, "'warn' says what is wrong, and 'patience' ends the training" },
+    { "health", "stop", NULL, 0, "'warn' reports what is wrong, and 'patience' ends the training" },
     { "log", "mlflow", NULL, 0, "write 'csv', of which Python's halay.tft.write_mlflow('RUN') makes MLflow's files" },
     { "log_every", NULL, NULL, 0, "rows are 10 steps apart" },
     { "min_delta", NULL, "1e-4", 0, "an improvement is one by 0.0001" },
@@ -499,7 +499,7 @@ static enum halay_status check_loss(struct halay_log *log, struct tft_run_config
         return halay_fail(log, HALAY_ERR_CONFIG,
                           "'loss: %s' forecasts one number: leave 'quantiles' out, or choose a distribution", word);
     if (config->calibrate)
-        return halay_fail(log, HALAY_ERR_CONFIG, "'loss: %s' forecasts one number: there is no interval to calibrate",
+        return halay_fail(log, HALAY_ERR_CONFIG, "'loss: %s' forecasts one number and so has no interval to calibrate",
                           word);
     return HALAY_OK;
 }

@@ -28,7 +28,7 @@ struct tft_list {
 };
 
 /* Integers and words (numbers of the lists above) are int64_t, so that one table describes all; 0 means "absent" where
- * the table says so. */
+ * the table allows it. */
 struct tft_run_config {
     int64_t hidden_size, heads;
     double dropout;

@@ -328,7 +328,7 @@ static enum halay_status read_params(struct halay_log *log, const char *path, ui
     if (!is_of_run(*metadata, crc))
         halay_error(log, "'%s' holds the parameters of another run than the run.json beside it", path);
     else if (crc_of_params && strcmp(crc_of_params, of_params))
-        halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than it says", path);
+        halay_error(log, "'%s' is damaged: its parameters have another checksum (CRC-32) than its metadata", path);
     else
         return HALAY_OK;
     json_decref(*metadata);
@@ -381,8 +381,8 @@ static int belongs_beside(const json_t *header, uint32_t crc, const char *of_fir
     return is_of_run(metadata, crc) && first && !strcmp(first, of_first);
 }
 
-/* Reads weights that belong beside the run's. *params: a new block; NULL: there are none, they are of another run or of
- * a training that continued since, or (with a warning) they are damaged. */
+/* Reads weights that belong to the run's. *params: a new block; NULL if the file is missing, of another run, of a
+ * training that continued since, or (with a warning) damaged. */
 static enum halay_status read_beside(struct halay_log *log, const char *folder, const char *name, uint32_t crc,
                                      const struct tft_run *r, float **params)
 {

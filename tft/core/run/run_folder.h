@@ -2,23 +2,21 @@
  *
  * A run's folder. The first two of its files are all that forecasting needs.
  *
- *   run.json            configuration, schema, encoding (scalers, entities), and what of the machine the bits depend
- *                       on; written when the run begins and when it resumes
+ *   run.json            configuration, schema, encoding (scalers, entities), and the properties of the machine that
+ *                       the bits depend on; written when the run begins and when it resumes
  *   model.safetensors   the best weights: the parameters of the best evaluation so far. Its metadata has the step, the
  *                       parameters' CRC-32, the weights of a blend (tft/core/run/blend.h), and the CRC-32 of run.json,
- * so
- *                       that another run's parameters are not mistaken for this one's
+ *                       so that another run's parameters are not mistaken for this one's
  *   refit.safetensors   those weights, trained on with all rows (tft/core/train/refit.c), if the run has such. Its
- * metadata
- *                       has the CRC-32 of the weights in model.safetensors that it began with: beside others, and
- *                       under `refit: off`, it is not read; damaged, it gives a warning
+ *                       metadata has the CRC-32 of the weights in model.safetensors that it began with: beside others,
+ *                       and under `refit: off`, it is not read; damaged, it gives a warning
  *   member-2.safetensors, ...  the other members' weights, if the run has members. Beside other weights than those that
  *                       their metadata names by their CRC-32, and where one is missing, none is read
  *   calibration.json    how far to move the ends of its intervals, if it is calibrated (tft/core/score/calibration.h)
  *   metrics.jsonl       a line for each evaluation (tft/core/train/trainer_report.c)
- *   end.json            how the training ended; while it runs, or if it was killed, there is none
- *   checkpoints/        what training resumes from (tft/core/run/checkpoints.h), unless --checkpoints names another
- * folder
+ *   end.json            how the training ended; absent while it runs, and if it was killed
+ *   checkpoints/        what training resumes from (tft/core/run/checkpoints.h), unless --checkpoints names
+ *                       another folder
  *
  * The first two are written under another name, synced and renamed.
  */
@@ -52,7 +50,7 @@ struct tft_member_name {
 /* "member-2" and an ending: of the first of those. */
 struct tft_member_name tft_member_name(size_t member, const char *ending);
 
-/* Memory for a block of a model's weights, zeroed; NULL: there is none (logged). */
+/* Returns memory for a block of a model's weights, zeroed; NULL if it runs out (logged). */
 float *tft_alloc_params(struct halay_log *log, const struct tft_model *model);
 /* Make this number of blocks. On error those made so far are held. */
 enum halay_status tft_members_init(struct halay_log *log, const struct tft_model *model, size_t count,

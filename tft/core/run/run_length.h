@@ -65,7 +65,7 @@ double tft_run_length_rate(const struct tft_limits *limits, const struct tft_run
                            const struct tft_moment *now, double highest);
 
 /*
- * Learning rate: a function of where the run stands (tft/core/run/run_length.h).
+ * Learning rate: a function of the progress of the run (tft/core/run/run_length.h).
  */
 
 /*

@@ -10,7 +10,7 @@ static const double close_by = .03;
 /* The part of the mean unit that is added to a window's, so that no flat past counts for all others. */
 static const double unit_min = .1;
 
-/* Parts of a mean; windows that count as much as what was before. */
+/* ROUNDS: parts of a mean; PRIOR: number of windows that the prior weights count for. */
 enum { ROUNDS = 20, PRIOR = 10, PARTS_MAX = TFT_BASELINES_MAX + 1 };
 
 struct choice {
@@ -189,8 +189,8 @@ static void select_greedily(struct choice *c, const struct third *third, double 
     }
 }
 
-/* Equal weights of the parts that are as good as the best, by the whole horizon. Returns zero if no loss tells them
- * apart, since no value was measured. */
+/* Sets equal weights of the parts that are as good as the best, by the whole horizon. Returns zero if no value was
+ * measured, so that they have no loss to compare. */
 static int find_close(struct choice *c, size_t target, double *weights)
 {
     const struct third whole = { target, 0, c->blend->horizon };

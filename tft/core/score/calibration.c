@@ -55,7 +55,7 @@ double tft_band_score(const struct tft_band *band, const double *p, double y)
     return tft_band_applies(band, p) && isfinite(score) ? score : NAN;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_scores(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
@@ -67,7 +67,7 @@ double tft_conformal_factor(double *scores, size_t count, double level)
 
     if (count < TFT_CONFORMAL_LEAST || rank > (double)count)
         return NAN;
-    qsort(scores, count, sizeof *scores, compare);
+    qsort(scores, count, sizeof *scores, compare_scores);
     return scores[(size_t)fmax(rank, 1) - 1];
 }
 
@@ -172,7 +172,7 @@ static size_t values_of(const struct tft_calibration *c)
     return c->target_count * c->horizon * c->band_count;
 }
 
-/* Returns memory for this number of factors, none of which is known; NULL if there is none. */
+/* Returns memory for this number of factors, none of which is known; NULL if it runs out. */
 static double *no_factors(struct tft_calibration *c, size_t count)
 {
     double *factors = halay_region_alloc(&c->memory, count, sizeof *factors);
@@ -294,8 +294,8 @@ static enum halay_status check_document(struct halay_log *log, const char *folde
     json_decref(quantiles);
     if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION)
         halay_error(log,
-                    "'%s/calibration.json' is no calibration that this version reads; 'halay-tft train --resume' makes "
-                    "one",
+                    "'%s/calibration.json' is not a calibration that this version reads; 'halay-tft train --resume' "
+                    "makes one",
                     folder);
     else if (!is_current)
         halay_error(log,

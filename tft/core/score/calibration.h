@@ -103,13 +103,13 @@ json_t *tft_calibration_json(const struct tft_param_table *table, const float *p
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole);
 /* Reads the folder's file: a new reference, NULL without one. */
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document);
-/* The same; HALAY_ERR_ARGUMENT (logged) if there is none. */
+/* The same; HALAY_ERR_ARGUMENT (logged) if the folder has none. */
 enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document);
 /* Returns nonzero if there is a document that was made with the parameters and the weights of a blend that the run has
  * now. Warns of one that was made with others: where nothing asks for a calibration, forecasts do without. */
 int tft_calibration_suits(struct halay_log *log, const char *folder, const json_t *document, const struct tft_run *run);
-/* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): there is none; HALAY_ERR_FORMAT: it belongs to
- * other parameters. Nothing is held on error. */
+/* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): the run has none; HALAY_ERR_FORMAT: it belongs
+ * to other parameters. Nothing is held on error. */
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
                                        const struct tft_data *data, struct tft_calibration *calibration);
 /* The same of the document of such a file. folder: for messages; NULL: none, it is in memory. */
@@ -121,7 +121,7 @@ enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_l
                                        const struct tft_data *data, struct tft_calibration *calibration);
 void tft_calibration_fini(struct tft_calibration *calibration);
 
-/* The factor of a band, NAN if there is none, and whose it is. */
+/* Returns the factor of a band, NAN if it has none; *by: the group that it was found for. */
 double tft_calibration_factor(const struct tft_calibration *calibration, size_t entity, size_t target, size_t horizon,
                               size_t band, enum tft_calibrated_by *by);
 

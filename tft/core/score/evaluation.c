@@ -197,7 +197,7 @@ static struct tft_naive_best best_of(const struct tft_evaluation *a, size_t targ
     return best;
 }
 
-/* Adds which naive forecasts are the best, and a sentence if the target's are no better. */
+/* Adds which naive forecasts are the best, and a sentence if the target's do not beat them. */
 static void put_best(const struct tft_evaluation *a, size_t target, json_t *scores)
 {
     const struct tft_scores *mine = &a->result.scores[target];

@@ -85,7 +85,7 @@ static enum halay_status write_json(const struct tft_explain_file *f, const char
     json_decref(row);
     if (!failed)
         return HALAY_OK;
-    return halay_no_memory(f->log, "for the explanation of a forecast, or its weights are no numbers");
+    return halay_no_memory(f->log, "for the explanation of a forecast, or its weights are not finite");
 }
 
 enum halay_status tft_explain_file_window(const struct tft_explain_file *f, const struct tft_window *w,

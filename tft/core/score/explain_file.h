@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A file of what single forecasts relied on: CSV or JSON lines, a row for each entity and origin. It holds the mean
- * weights of the inputs, and attention by lag: to what lies so many steps before the forecast step, mean over the
- * heads and the steps of the horizon whose window goes back so far.
+ * weights of the inputs, and attention by lag: to the step this number of steps before the forecast step, mean over the
+ * heads and the steps of the horizon whose window goes back that far.
  */
 #ifndef HALAY_TFT_EXPLAIN_FILE_H
 #define HALAY_TFT_EXPLAIN_FILE_H

@@ -181,7 +181,7 @@ static enum halay_status judge_chunk(struct tft_forecaster *f, float sum)
     int reason;
 
     if (sum >= GAVE_UP)
-        return halay_fail(f->log, HALAY_ERR_PEER, "another rank gave up forecasting: its error says why");
+        return halay_fail(f->log, HALAY_ERR_PEER, "another rank gave up forecasting: see its error");
     enum halay_status status = sum > 0 ? tft_stop_share(f->ctx, f->stop, &reason) : HALAY_OK;
     return status || !(sum > 0) ? status : HALAY_ERR_CANCELED;
 }

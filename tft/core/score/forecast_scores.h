@@ -35,7 +35,7 @@ enum halay_status tft_seasonal_error_init(struct halay_log *log, const struct tf
                                           struct tft_seasonal_error *error);
 void tft_seasonal_error_fini(struct tft_seasonal_error *error);
 
-/* The errors (targets) in the rows before a window's first target; 0: there is none. Valid until the next call. Cheap
+/* Returns the errors (targets) in the rows before a window's first target; 0: unknown. Valid until the next call. Cheap
  * for windows of an entity in ascending order. The rows have been checked by tft_data_check. */
 const double *tft_seasonal_error_before(struct tft_seasonal_error *error, const struct tft_window *window);
 

@@ -19,7 +19,7 @@
  * many times those of the last value as of a season of 720. */
 enum { RESIDUALS_MIN = 10, RESIDUALS_ENOUGH = 100, RESIDUALS_MAX = 20000000, ROUNDS_MAX = 64 };
 
-/* Forecasts that are better by less than this are no better. */
+/* Forecasts that are better by less than this count as equal. */
 static const double margin = .01;
 
 /* Returns the value of the entity's row; NAN: not measured. */
@@ -30,8 +30,7 @@ static double value_at(const struct tft_naive *naive, const struct tft_entity *e
     return naive->data->present[at] ? naive->data->target[at] : NAN;
 }
 
-/* Returns the value `lag` steps before the row, or the latest whole number of seasons before that; NAN: there is
- * none. */
+/* Returns the value `lag` steps before the row, or the latest whole number of seasons before that; NAN without one. */
 static double value_before(const struct tft_naive *naive, const struct tft_entity *e, size_t row, size_t lag)
 {
     double value = NAN;
@@ -56,7 +55,7 @@ static double line_at(const struct tft_naive *naive, size_t entity, size_t row, 
     return last > first ? b + (b - a) / (double)(last - first) * (double)(row - last) : NAN;
 }
 
-/* Returns the forecast of an entity's row from `lag` steps before; NAN: there is none. */
+/* Returns the forecast of an entity's row from `lag` steps before; NAN without one. */
 static double forecast_at(const struct tft_naive *naive, size_t entity, size_t row, size_t lag)
 {
     return naive->season == TFT_NAIVE_DRIFT ? line_at(naive, entity, row, lag)
@@ -153,7 +152,7 @@ static void fit_ahead(struct tft_naive *naive, size_t entity, size_t ahead, size
     }
 }
 
-/* Returns the first measured row of an entity; SIZE_MAX: there is none. */
+/* Returns the first measured row of an entity; SIZE_MAX without one. */
 static size_t first_of(const struct tft_naive *naive, const struct tft_entity *e)
 {
     size_t row = 0;

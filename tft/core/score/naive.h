@@ -40,7 +40,7 @@ struct tft_naive {
 struct tft_naive_best {
     size_t season;
     int is_plain;  /* without residuals */
-    double q_risk; /* of the median; infinite: there is none */
+    double q_risk; /* of the median; infinite: unknown */
 };
 
 /* The seasons of a schema's naive forecasts: its own, a single step if none of them is, and drift; how many. */
@@ -60,7 +60,7 @@ void tft_naive_key(size_t season, char *text, size_t size);
 /* Prints the title of the naive forecast of such a key in a table. */
 void tft_naive_title(const char *key, size_t horizon, char *text, size_t size);
 
-/* Returns nonzero if forecasts with this q-risk are no better than naive ones: not below theirs by 1 % at least. */
+/* Returns nonzero if forecasts with this q-risk do not beat naive ones: it is not below theirs by 1 % at least. */
 int tft_naive_wins(double q_risk, const struct tft_naive_best *best);
 
 /* The sentence for a target's forecasts (of all: target_count) for whose median's q-risk tft_naive_wins. It names the

@@ -67,8 +67,8 @@ static void list_inputs(const struct tft_data *ordered, struct tft_profile *p)
                                             .is_category = 1 };
 }
 
-/* All inputs, without numbers. */
-static struct tft_profile *create(const struct tft_schema *schema, const struct tft_encoding *encoding)
+/* Returns a profile of all inputs, without numbers. */
+static struct tft_profile *profile_create(const struct tft_schema *schema, const struct tft_encoding *encoding)
 {
     struct tft_data ordered = { .schema = *schema, .encoding = *encoding }; /* borrows */
     struct tft_profile *p = calloc(1, sizeof *p);
@@ -119,7 +119,7 @@ static size_t bin_of(const float *edges, float value)
     return bin;
 }
 
-/* Is it something that the entity's training span did not have? */
+/* Returns nonzero if the entity's training span did not have such a value. */
 static int is_outside(const struct tft_data *d, const struct tft_profile_input *x, const float *edges, float value)
 {
     int32_t unknown;
@@ -132,8 +132,8 @@ static int is_outside(const struct tft_data *d, const struct tft_profile_input *
 
 /* ---- the training span ------------------------------------------------------------------------------------------- */
 
-/* Set an entity's edges, and add its values. values: room for its rows. */
-static void learn(const struct tft_data *d, size_t entity, struct tft_profile_input *x, double *values)
+/* Sets an entity's edges, and adds its values. values: room for its rows. */
+static void learn_entity(const struct tft_data *d, size_t entity, struct tft_profile_input *x, double *values)
 {
     size_t first = d->entities[entity].first, n = 0;
     size_t rows = tft_data_split_rows(d, entity, TFT_TRAIN);
@@ -191,7 +191,7 @@ static json_t *input_json(const struct tft_profile *p, const struct tft_profile_
 
 enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data *d, json_t **document)
 {
-    struct tft_profile *p = create(&d->schema, &d->encoding);
+    struct tft_profile *p = profile_create(&d->schema, &d->encoding);
     size_t rows = 1;
     char crc[CRC_TEXT];
     enum halay_status status = HALAY_OK;
@@ -203,7 +203,7 @@ enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data 
     for (size_t e = 0; p && values && e < d->entity_count && !status; e++) {
         status = tft_data_check(d, d->entities[e].first, d->entities[e].rows);
         for (size_t i = 0; i < p->count && !status && d->codes[e] < p->entity_count; i++)
-            learn(d, e, &p->inputs[i], values);
+            learn_entity(d, e, &p->inputs[i], values);
     }
     for (size_t i = 0; p && i < p->count; i++)
         json_object_set_new(inputs, d->schema.inputs[p->inputs[i].input].name,
@@ -230,7 +230,7 @@ enum halay_status tft_profile_save(struct halay_log *log, const char *folder, co
 
 /* ---- from a folder ----------------------------------------------------------------------------------------------- */
 
-/* Returns 0 if it is no such input. */
+/* Returns 0 if the object does not describe such an input. */
 static int take_input(const json_t *object, const struct tft_encoding *encoding, struct tft_profile *p,
                       struct tft_profile_input *x)
 {
@@ -257,7 +257,7 @@ static int take_input(const json_t *object, const struct tft_encoding *encoding,
     return 1;
 }
 
-/* Why a document is no profile of this run; NULL: it is one. */
+/* Returns why a document is not a profile of this run; NULL if it is one. */
 static const char *take_document(const json_t *document, const struct tft_schema *schema,
                                  const struct tft_encoding *encoding, struct tft_profile *p)
 {
@@ -267,7 +267,7 @@ static const char *take_document(const json_t *document, const struct tft_schema
 
     print_crc(encoding, right);
     if (json_integer_value(json_object_get(document, "format")) != FORMAT || !crc || !json_is_object(inputs))
-        return "is no profile, or one of another version";
+        return "is not a profile, or one of another version";
     if (strcmp(crc, right) != 0)
         return "is of another training";
     for (size_t i = 0; i < p->count; i++)
@@ -289,7 +289,7 @@ enum halay_status tft_profile_find(struct halay_log *log, const char *folder, co
         free(path);
         return HALAY_OK;
     }
-    struct tft_profile *p = create(schema, encoding);
+    struct tft_profile *p = profile_create(schema, encoding);
     const char *why = "cannot be read";
     if (p && !(document = json_load_file(path, 0, NULL)))
         why = "is damaged";

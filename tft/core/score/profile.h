@@ -40,8 +40,8 @@ struct tft_profile {
 /* The document of data's training span: a new reference. */
 enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data *data, json_t **document);
 enum halay_status tft_profile_save(struct halay_log *log, const char *folder, const json_t *document);
-/* A folder's profile for a run of this schema and encoding; NULL: it has none, or (a warning) a damaged one or that of
- * another training, which is no reason not to forecast. HALAY_ERR_NO_MEMORY. */
+/* Reads a folder's profile for a run of this schema and encoding; NULL: it has none, or (with a warning, since
+ * forecasts do not need it) a damaged one or that of another training. HALAY_ERR_NO_MEMORY. */
 enum halay_status tft_profile_find(struct halay_log *log, const char *folder, const struct tft_schema *schema,
                                    const struct tft_encoding *encoding, struct tft_profile **profile);
 void tft_profile_destroy(struct tft_profile *profile);

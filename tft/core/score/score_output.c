@@ -14,7 +14,7 @@
 /* A reader should know: this part of the values has quantiles out of order. */
 #define CROSSING_OFTEN .01
 
-static double number(const json_t *object, const char *a, const char *b)
+static double number_at(const json_t *object, const char *a, const char *b)
 {
     const json_t *inner = json_object_get(object, a);
     return json_number_value(b ? json_object_get(inner, b) : inner);
@@ -40,7 +40,7 @@ static void print_naive(FILE *to, const json_t *r, const char *key, const char *
 {
     const json_t *naive = json_object_get(json_object_get(r, "naive"), key), *best = json_object_get(r, "best_naive");
     const char *best_key = json_string_value(json_object_get(best, "forecast"));
-    double mine = number(r, "q_risk", median), other = number(best, "q_risk", NULL);
+    double mine = number_at(r, "q_risk", median), other = number_at(best, "q_risk", NULL);
     char name[64];
 
     tft_naive_title(key, json_array_size(json_object_get(naive, "by_horizon")), name, sizeof name);
@@ -51,7 +51,7 @@ static void print_naive(FILE *to, const json_t *r, const char *key, const char *
     fprintf(to, "\n");
 }
 
-/* Is it a score that is one number? */
+/* Returns nonzero if the key is of a score that is one number. */
 static int has_row(const char *key)
 {
     static const char *const keys[] = { "mae", "rmse", "smape",    "mase", "wql", "width", "interval_score",
@@ -63,7 +63,7 @@ static int has_row(const char *key)
     return keys[i] || !strncmp(key, "coverage", 8);
 }
 
-/* Between which values a score lies over the horizons, or the entities. */
+/* Prints the range of a score over the horizons, or the entities. */
 static void print_range(FILE *to, const char *over, const json_t *list, const char *key)
 {
     double low = INFINITY, high = -INFINITY;
@@ -72,12 +72,12 @@ static void print_range(FILE *to, const char *over, const json_t *list, const ch
     json_t *of;
 
     for (size_t i = 0; i < n; i++) {
-        low = fmin(low, number(json_array_get(list, i), key, NULL));
-        high = fmax(high, number(json_array_get(list, i), key, NULL));
+        low = fmin(low, number_at(json_array_get(list, i), key, NULL));
+        high = fmax(high, number_at(json_array_get(list, i), key, NULL));
     }
     json_object_foreach((json_t *)list, name, of) {
-        low = fmin(low, number(of, key, NULL));
-        high = fmax(high, number(of, key, NULL));
+        low = fmin(low, number_at(of, key, NULL));
+        high = fmax(high, number_at(of, key, NULL));
         n++;
     }
     if (n > 1)
@@ -112,7 +112,7 @@ static void print_score(FILE *to, const json_t *r, const char *key, const json_t
         print_range(to, "entity", json_object_get(r, "by_entity"), key);
     }
     if (json_is_number(json_object_get(before, key)))
-        halay_fprintf(to, "   %.4g as the model says", number(before, key, NULL));
+        halay_fprintf(to, "   %.4g from the model", number_at(before, key, NULL));
     fprintf(to, "\n");
 }
 
@@ -142,12 +142,12 @@ static void print_scores(FILE *to, const json_t *r, const char *median)
         if (has_row(key))
             print_score(to, r, key, value);
     }
-    if (number(r, "crossing", NULL) > CROSSING_OFTEN)
+    if (number_at(r, "crossing", NULL) > CROSSING_OFTEN)
         halay_fprintf(
             to,
             "In %.0f %% of the values a lower quantile is above a higher one; 'crossing: forbid' in training prevents "
             "it.\n",
-            100 * number(r, "crossing", NULL));
+            100 * number_at(r, "crossing", NULL));
 }
 
 /* The name of the quantile nearest to the middle. */

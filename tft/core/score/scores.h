@@ -59,11 +59,10 @@ json_t *tft_scores_mean_q_risk_json(const struct tft_scores *scores, size_t targ
 json_t *tft_scores_mean_by_horizon_json(const struct tft_scores *scores, size_t targets);
 /* {"p10": ...} of some sums, null without values; NULL without memory. */
 json_t *tft_scores_q_risk_json(const struct tft_scores *scores, const struct tft_sums *sums);
-/* Those of all values together that have to do with intervals, and q_risk. NULL if there
- * is no memory. */
+/* Returns the scores of intervals and q_risk, of all values together. NULL if memory runs out. */
 json_t *tft_scores_intervals_json(const struct tft_scores *scores);
-/* All keys of `evaluate` that scores give, null where there is no value; ids (entities) name the entities. NULL if
- * there is no memory. */
+/* Returns all keys of `evaluate` that scores give, null where a value is missing; ids (entities) name the entities.
+ * NULL if memory runs out. */
 json_t *tft_scores_json(const struct tft_scores *scores, const char *const *ids);
 
 /* Combines several targets' objects of tft_scores_json: the number of values, and the mean of each score that has no
@@ -82,7 +81,7 @@ json_t *tft_scores_mean_json(json_t *const *of_targets, size_t targets);
  *         than to any other quantile: .3, .4, .3 for .1, .5, .9.
  */
 
-/* The quantile that makes a central interval with this one; NO_PARTNER if there is none. */
+/* Returns the quantile that makes a central interval with this one; NO_PARTNER without one. */
 enum { TFT_NO_PARTNER = -1 };
 int tft_interval_partner(const double *quantiles, size_t count, size_t quantile);
 

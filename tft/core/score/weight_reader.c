@@ -62,7 +62,7 @@ const struct tft_weights *tft_weight_reader_read(const struct tft_weight_reader 
     return weights;
 }
 
-/* Of rows [0, steps) of V weights. */
+/* Computes the means of rows [0, steps) of V weights. */
 static void mean_of_rows(const real *rows, size_t steps, size_t V, float *means)
 {
     for (size_t j = 0; j < V; j++) {

@@ -35,8 +35,8 @@ const struct tft_weights *tft_weight_reader_read(const struct tft_weight_reader 
 /* Sample b's mean weight of each variable over its steps: (all), static, past, future. */
 void tft_weight_means(const struct tft_weight_reader *reader, const struct tft_weights *weights,
                       const struct tft_batch *batch, size_t b, float *means);
-/* Sample b's attention by lag, (T): to what lies so many steps before the forecast step, mean over the heads and the
- * steps of the horizon that see so far back; 0 at lags that its window does not reach. */
+/* Computes sample b's attention by lag, (T): to the step this number of steps before the forecast step, mean over the
+ * heads and the steps of the horizon that see that far back; 0 at lags that its window does not reach. */
 void tft_weight_lags(const struct tft_weight_reader *reader, const struct tft_weights *weights,
                      const struct tft_batch *batch, size_t b, float *lags);
 /* Sample b's attention to each step of the window, (T), mean over the heads and the horizon. */

@@ -73,7 +73,7 @@ static enum halay_status list_origins(struct backtest *b)
     int64_t last;
 
     if (split == TFT_TRAIN || !d->schema.has_split[split]) {
-        halay_error(b->log, "a backtest goes through a split behind the training span, which '%s' is not",
+        halay_error(b->log, "a backtest needs a split after the training span, which '%s' is not",
                     tft_split_names[split]);
         return HALAY_ERR_CONFIG;
     }

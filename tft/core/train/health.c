@@ -69,7 +69,7 @@ static unsigned judge_progress(struct tft_health *h, uint64_t step)
         return 0;
     return speak(h, TFT_HEALTH_STALLED,
                  "the loss does not fall: %.4g in the first %d steps, %.4g in the best %d before step %" PRIu64
-                 "; '--find-learning-rate' suggests a rate, and 'halay-tft evaluate' says whether the inputs foretell "
+                 "; '--find-learning-rate' suggests a rate, and 'halay-tft evaluate' shows whether the inputs foretell "
                  "more than the last season",
                  early, EARLY_STEPS, h->loss_min, TFT_HEALTH_BLOCK, step);
 }
