@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drift. Inputs are measured by the training span, errors by the validation span, whose forecasts are no better than
- * those of the time behind it. Each of the two may raise half of the false alarms.
+ * Drift. Inputs are compared with the training span, errors with the validation span: its forecasts are as good as
+ * those of the time after it, since it was not trained on. Each of the two may raise half of the false alarms.
  */
 #include "tft/tools/drift/drift.h"
 #include "base/document.h"
@@ -19,7 +19,7 @@ static enum halay_status read_moment(const struct tft_drift *d, const char *what
 {
     if (!halay_tft_data_read_time(d->data, text, moment))
         return HALAY_OK;
-    halay_error(d->log, "'%s': '%s' is no moment, such as 2018-07-01 00:00", what, text);
+    halay_error(d->log, "'%s': '%s' is not a moment, such as 2018-07-01 00:00", what, text);
     return HALAY_ERR_ARGUMENT;
 }
 
@@ -62,7 +62,7 @@ static enum halay_status find_recent(const struct tft_drift *d, const struct hal
     return status;
 }
 
-static enum halay_status refuse(const struct tft_drift *d, int64_t since, const char *what, int64_t moment)
+static enum halay_status refuse_since(const struct tft_drift *d, int64_t since, const char *what, int64_t moment)
 {
     char at[TIME_MOST], other[TIME_MOST];
 
@@ -79,7 +79,7 @@ static size_t separate_blocks(const struct tft_spans *spans)
     return spans->blocks ? spans->slots / spans->block : 0;
 }
 
-/* Of the blocks, from the oldest on, when each ends and how far its largest statistic went. */
+/* Returns the end of each block, from the oldest on, and its largest statistic as a part of the threshold. */
 static json_t *course_of(const struct tft_spans *spans, const struct tft_findings *f)
 {
     json_t *course = json_array();
@@ -97,7 +97,7 @@ static json_t *course_of(const struct tft_spans *spans, const struct tft_finding
     return course;
 }
 
-static json_t *describe(struct tft_findings *f, const struct tft_spans *spans)
+static json_t *describe_findings(struct tft_findings *f, const struct tft_spans *spans)
 {
     tft_findings_finish(f);
     json_t *object = json_pack("{s:I, s:b, s:b, s:O}", "blocks", (json_int_t)f->used, "seasonal", spans->is_seasonal,
@@ -112,9 +112,9 @@ static json_t *describe(struct tft_findings *f, const struct tft_spans *spans)
     return object;
 }
 
-/* What is compared: inputs, or with a stride errors. *object stays NULL where there are no forecasts to compare. */
-static enum halay_status find(const struct tft_drift *d, const struct tft_spans *spans, double rate, size_t stride,
-                              json_t **object, size_t *drifted)
+/* Compares inputs, or with a stride errors. *object stays NULL if no forecasts can be compared. */
+static enum halay_status compare_family(const struct tft_drift *d, const struct tft_spans *spans, double rate,
+                                        size_t stride, json_t **object, size_t *drifted)
 {
     struct tft_findings findings;
     size_t compared = 0, all;
@@ -125,7 +125,7 @@ static enum halay_status find(const struct tft_drift *d, const struct tft_spans 
         status = stride ? tft_drift_of_errors(d, spans, stride, &findings, &compared)
                         : tft_drift_of_inputs(d, spans, &findings, &compared);
     if (!status && (compared || !stride)) {
-        *object = describe(&findings, spans);
+        *object = describe_findings(&findings, spans);
         status = *object ? HALAY_OK : HALAY_ERR_NO_MEMORY;
         json_object_set_new(*object, stride ? "windows" : "short", json_integer((json_int_t)compared));
         *drifted += tft_findings_drifted(&findings, &all);
@@ -145,9 +145,9 @@ static json_t *describe_all(const struct tft_drift *d, const struct tft_spans *s
                      "until", until, "year", (json_int_t)spans->year, "inputs", inputs, "errors", errors);
 }
 
-/* Inputs are measured by the past up to the end of training, errors by the validation span. */
-static enum halay_status compare(const struct tft_drift *d, const struct halay_tft_drift_options *o, int64_t since,
-                                 int64_t until, json_t **result)
+/* Compares inputs with the past up to the end of training, and errors with the validation span. */
+static enum halay_status compare_all(const struct tft_drift *d, const struct halay_tft_drift_options *o, int64_t since,
+                                     int64_t until, json_t **result)
 {
     const struct halay_tft_extent *x = &d->extent;
     const double given = o->rate > 0 ? o->rate : default_rate;
@@ -158,24 +158,24 @@ static enum halay_status compare(const struct tft_drift *d, const struct halay_t
     enum halay_status status = HALAY_OK;
 
     if (since < x->train_end)
-        return refuse(d, since, "the training span goes up to", x->train_end);
+        return refuse_since(d, since, "the training span goes up to", x->train_end);
     if (since >= until)
-        return refuse(d, since, "they end before", until);
+        return refuse_since(d, since, "they end before", until);
     tft_spans_init(x->counts, x->begin, x->train_end, since, until, &past);
     tft_spans_init(x->counts, x->train_end, valid_end, since, until, &valid);
     valid.is_seasonal = 0; /* they are compared with all of the span */
     if (x->valid_end != INT64_MIN && valid_end > x->train_end)
-        status = find(d, &valid, given / 2, o->stride ? o->stride : x->horizon, &errors, &drifted);
+        status = compare_family(d, &valid, given / 2, o->stride ? o->stride : x->horizon, &errors, &drifted);
     const double rate = errors ? given / 2 : given;
     tft_spans_narrow(&past, rate);
     if (!status)
-        status = find(d, &past, rate, 0, &inputs, &drifted);
+        status = compare_family(d, &past, rate, 0, &inputs, &drifted);
     if (!status) {
         *result = describe_all(d, &past, inputs, errors ? errors : json_null(), drifted);
         status = *result ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     }
     if (status == HALAY_ERR_NO_MEMORY)
-        halay_error(d->log, "no memory for what has drifted");
+        halay_error(d->log, "no memory for the result of drift");
     json_decref(inputs);
     json_decref(errors);
     return status;
@@ -195,10 +195,10 @@ static enum halay_status read_options(struct halay_log *log, const struct halay_
     return HALAY_ERR_ARGUMENT;
 }
 
-/* A table becomes data, *read, of the model's. A pass without forecasts holds the data, as those of the model, and with
- * a calibration. */
-static enum halay_status begin(struct tft_drift *d, const struct halay_tft_table *table, struct halay_tft_data **read,
-                               struct halay_tft_pass **hold)
+/* Reads a table, if given, as data of the model (*read). A pass without forecasts, *hold, keeps the data and the
+ * calibration in use. */
+static enum halay_status drift_begin(struct tft_drift *d, const struct halay_tft_table *table,
+                                     struct halay_tft_data **read, struct halay_tft_pass **hold)
 {
     const struct halay_tft_pass_options o = {
         .struct_size = sizeof o, .split = "train", .calibrate = d->calibrate, .is_list = 1
@@ -206,7 +206,7 @@ static enum halay_status begin(struct tft_drift *d, const struct halay_tft_table
     enum halay_status status = HALAY_OK;
 
     if (!d->data == !table) {
-        halay_error(d->log, "what is looked at is either data or a table");
+        halay_error(d->log, "give either data or a table");
         return HALAY_ERR_ARGUMENT;
     }
     if (table)
@@ -254,8 +254,8 @@ enum halay_status halay_tft_drift(struct halay_tft_model *model, struct halay_tf
     d.calibrate = o.calibrate;
     if (!status && o.file && is_first)
         status = halay_output_open(d.log, o.file, &out);
-    if (!(status = halay_tft_agree(t, status)) && !(status = begin(&d, o.table, &read, &hold)) &&
-        !(status = find_recent(&d, &o, &since, &until)) && !(status = compare(&d, &o, since, until, &result)))
+    if (!(status = halay_tft_agree(t, status)) && !(status = drift_begin(&d, o.table, &read, &hold)) &&
+        !(status = find_recent(&d, &o, &since, &until)) && !(status = compare_all(&d, &o, since, until, &result)))
         status = write_result(&out, result, is_first, json);
     json_decref(result);
     halay_output_abort(&out);

@@ -30,22 +30,22 @@ struct tft_drift {
 };
 
 /*
- * Of each entity and each input that a column gives (targets among them) the distribution of its values in the recent
- * span against that in the past; and of targets, the share that is missing. Adds a row for each statistic, with
- * "entity", "input", and of distributions "reference" and "recent" (shares of ten groups of values, or of categories)
- * and "groups" (where each group ends, in the input's own unit; names). Adds to *short_series how many had too few
- * values to compare. This rank's work alone.
+ * Compares, for each entity and each input that a column gives (targets among them), the distribution of its values in
+ * the recent span with that in the past; and for targets, the share that is missing. Adds a row for each statistic,
+ * with "entity", "input", and of distributions "reference" and "recent" (shares of ten groups of values, or of
+ * categories) and "groups" (where each group ends, in the input's own unit; names). Adds to *short_series the number of
+ * series with too few values to compare. Only this rank works.
  */
 enum halay_status tft_drift_of_inputs(const struct tft_drift *drift, const struct tft_spans *spans,
                                       struct tft_findings *findings, size_t *short_series);
 
 /*
- * How good the forecasts of the recent span were, against those of the validation span: of each entity and of all
- * together the mean quantile loss, and the share of values inside the outermost quantiles. Forecasts of all ranks
- * together, stride steps apart. spans: past and recent span of these forecasts, by the moment of their first target.
- * Adds on each rank a row for each statistic, with "entity" (null: all), "reference" and "recent": of "loss" the means,
- * whose ratio is the value; of "coverage" the shares, whose distance it is. *windows: of the recent span; 0, and
- * nothing is added: there are none, or none in the past.
+ * Compares the forecasts of the recent span with those of the validation span: for each entity and for all together,
+ * the mean quantile loss and the share of values inside the outermost quantiles. All ranks forecast together, stride
+ * steps apart. spans: past and recent span of these forecasts, by the moment of their first target. Adds on each rank a
+ * row for each statistic, with "entity" (null: all), "reference" and "recent": for "loss" the means, whose ratio is the
+ * value; for "coverage" the shares, whose distance it is. *windows: of the recent span; 0, with nothing added, if that
+ * or the past has no windows.
  */
 enum halay_status tft_drift_of_errors(const struct tft_drift *drift, const struct tft_spans *spans, size_t stride,
                                       struct tft_findings *findings, size_t *windows);

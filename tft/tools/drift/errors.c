@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drift of errors. What is summed of each entity lies in (entities + 1, slots + 1): the last entity is all together,
- * the last slot the recent span.
+ * Drift of errors. The sums are (entities + 1, slots + 1): the last entity is all together, the last slot the recent
+ * span.
  */
 #include "tft/tools/drift/drift.h"
 #include <math.h>
@@ -28,7 +28,7 @@ static struct sums *sums_at(const struct work *w, size_t entity, size_t slot)
     return &w->sums[entity * (w->spans->slots + 1) + slot];
 }
 
-static void add(struct sums *to, const struct sums *from)
+static void add_sums(struct sums *to, const struct sums *from)
 {
     to->loss += from->loss;
     to->n += from->n;
@@ -53,7 +53,7 @@ static void add_value(const struct halay_tft_forecast *w, double y, const float 
     to->n++;
 }
 
-static void take(struct work *w, const struct halay_tft_forecast *window)
+static void take_window(struct work *w, const struct halay_tft_forecast *window)
 {
     const int64_t moment = window->times[0];
     const size_t slot = moment >= w->spans->since ? w->spans->slots : tft_spans_slot(w->spans, moment);
@@ -64,12 +64,12 @@ static void take(struct work *w, const struct halay_tft_forecast *window)
     for (size_t i = 0; i < window->horizon * window->target_count; i++)
         if (!isnan(window->scaled_actuals[i]))
             add_value(window, window->scaled_actuals[i], window->scaled + i * window->quantile_count, &found);
-    add(sums_at(w, window->number, slot), &found);
-    add(sums_at(w, w->drift->extent.entities, slot), &found);
+    add_sums(sums_at(w, window->number, slot), &found);
+    add_sums(sums_at(w, w->drift->extent.entities, slot), &found);
     *(slot == w->spans->slots ? &w->recent : &w->past) += found.n > 0;
 }
 
-static enum halay_status forecast(struct work *w, int64_t begin, int64_t end, size_t stride)
+static enum halay_status take_forecasts(struct work *w, int64_t begin, int64_t end, size_t stride)
 {
     const struct halay_tft_pass_options o = { .struct_size = sizeof o,
                                               .split = "valid",
@@ -82,7 +82,7 @@ static enum halay_status forecast(struct work *w, int64_t begin, int64_t end, si
     enum halay_status status = halay_tft_pass_open(w->drift->model, w->drift->data, &o, &pass);
 
     while (!status && !(status = halay_tft_pass_next(pass, &window)) && window)
-        take(w, window);
+        take_window(w, window);
     halay_tft_pass_close(pass);
     return status;
 }
@@ -94,11 +94,11 @@ static struct sums sum_slots(const struct work *w, size_t entity, size_t first, 
     struct sums all = { 0 };
 
     for (size_t k = first; k < end; k++)
-        add(&all, sums_at(w, entity, k));
+        add_sums(&all, sums_at(w, entity, k));
     return all;
 }
 
-static struct sums without(const struct sums *all, const struct sums *part)
+static struct sums sums_without(const struct sums *all, const struct sums *part)
 {
     return (struct sums){ all->loss - part->loss, all->n - part->n, all->covered - part->covered };
 }
@@ -113,7 +113,7 @@ static double coverage_of(const struct sums *s)
     return (double)s->covered / (double)s->n;
 }
 
-static json_t *describe(const struct work *w, size_t entity, double reference, double recent)
+static json_t *describe_entity(const struct work *w, size_t entity, double reference, double recent)
 {
     const char *name = halay_tft_data_entity(w->drift->data, entity, NULL);
 
@@ -130,18 +130,18 @@ static enum halay_status look_at(struct work *w, size_t entity)
         return HALAY_OK;
     for (size_t b = 0; b < w->spans->blocks; b++) {
         const struct sums block = sum_slots(w, entity, b, b + w->spans->block);
-        const struct sums rest = without(&past, &block); /* as the recent span is no part of what it is compared with */
+        const struct sums rest = sums_without(&past, &block); /* as the recent span is excluded from its reference */
         const int is_full = block.n * slots * 2 >= past.n * w->spans->block; /* half as many as on average */
         const int is_good = is_full && block.n && rest.n && rest.loss > 0;
         w->losses[b] = is_good ? loss_of(&block) / loss_of(&rest) : NAN;
         w->coverages[b] = is_good ? fabs(coverage_of(&block) - coverage_of(&rest)) : NAN;
     }
     status = tft_findings_add(w->findings, "loss", loss_of(&recent) / loss_of(&past), w->losses, least_ratio,
-                              describe(w, entity, loss_of(&past), loss_of(&recent)));
+                              describe_entity(w, entity, loss_of(&past), loss_of(&recent)));
     if (!status)
         status =
             tft_findings_add(w->findings, "coverage", fabs(coverage_of(&recent) - coverage_of(&past)), w->coverages,
-                             least_share, describe(w, entity, coverage_of(&past), coverage_of(&recent)));
+                             least_share, describe_entity(w, entity, coverage_of(&past), coverage_of(&recent)));
     if (status)
         halay_error(w->drift->log, "no memory for what was found");
     return status;
@@ -163,9 +163,9 @@ enum halay_status tft_drift_of_errors(const struct tft_drift *drift, const struc
         status = HALAY_ERR_NO_MEMORY;
     }
     if (!status)
-        status = forecast(&w, spans->since, spans->until, stride);
+        status = take_forecasts(&w, spans->since, spans->until, stride);
     if (!status && w.recent)
-        status = forecast(&w, spans->begin, spans->end, stride);
+        status = take_forecasts(&w, spans->begin, spans->end, stride);
     for (size_t e = 0; e < entities && !status && w.recent && w.past; e++)
         status = look_at(&w, e);
     if (w.past)

@@ -72,23 +72,23 @@ int tft_threshold(double *values, size_t count, size_t independent, double rate,
     return 0;
 }
 
-/* Returns how many separate blocks this number of blocks is worth. */
-static size_t worth(const struct tft_findings *f, size_t blocks)
+/* Returns the number of separate blocks that this number of blocks amounts to. */
+static size_t count_separate(const struct tft_findings *f, size_t blocks)
 {
     return f->blocks ? f->separate * blocks / f->blocks : 0;
 }
 
 /* ---- scales ------------------------------------------------------------------------------------------------------ */
 
-static int compare(const void *a, const void *b, void *values)
+static int compare_places(const void *a, const void *b, void *values)
 {
     double x = ((const double *)values)[*(const size_t *)a], y = ((const double *)values)[*(const size_t *)b];
 
     return (x > y) - (x < y);
 }
 
-/* The values that are numbers, in blocks and, behind them, of the recent span: copied, ordered, each with its rank.
- * Returns how many there are. */
+/* Copies and sorts the values that are numbers, of the blocks and then of the recent span, and finds their ranks.
+ * Returns their number. */
 static size_t order_values(struct tft_findings *f, const double *in_blocks, double value)
 {
     size_t n = 0;
@@ -98,13 +98,13 @@ static size_t order_values(struct tft_findings *f, const double *in_blocks, doub
         if (!isnan(f->scratch[b]))
             f->order[n++] = b;
     }
-    qsort_r(f->order, n, sizeof *f->order, compare, f->scratch);
+    qsort_r(f->order, n, sizeof *f->order, compare_places, f->scratch);
     for (size_t i = 0; i < n; i++)
         f->rank[f->order[i]] = i;
     return n;
 }
 
-/* Of the numbers that a block (or the recent span) overlaps, itself among them, those that rank up to a place. */
+/* Returns how many of the numbers that a block (or the recent span) overlaps, itself among them, rank up to a place. */
 static size_t count_own(const struct tft_findings *f, size_t block, size_t rank)
 {
     size_t first = block + 1 > f->block ? block + 1 - f->block : 0, end = block + f->block, n = 0;
@@ -133,7 +133,7 @@ static double scale_of(const struct tft_findings *f, size_t block, size_t n)
 static double take_scales(struct tft_findings *f, const double *in_blocks, double value, double least)
 {
     size_t n = order_values(f, in_blocks, value), recent = f->blocks;
-    const int is_enough = worth(f, n - !isnan(value)) >= LEAST_SEPARATE;
+    const int is_enough = count_separate(f, n - !isnan(value)) >= LEAST_SEPARATE;
 
     for (size_t b = 0; b < f->blocks; b++)
         if (!isnan(in_blocks[b]))
@@ -169,7 +169,7 @@ static double threshold_of_largest(struct tft_findings *f)
     for (size_t b = 0; b < f->blocks; b++)
         if (!isnan(f->largest[b]))
             f->scratch[n++] = f->largest[b];
-    f->used = worth(f, n);
+    f->used = count_separate(f, n);
     if (f->used < LEAST_SEPARATE)
         return NAN;
     f->is_extrapolated = !tft_threshold(f->scratch, n, f->used, f->rate, &threshold);

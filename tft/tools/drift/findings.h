@@ -7,9 +7,10 @@
  * where that is too short. Of each block the largest statistic counts, in that scale; the threshold of these maxima
  * holds for all statistics at once, however many there are and however they depend on each other.
  *
- * The recent span's scale comes from the blocks, so a block's comes from the recent span and the blocks that do not
- * overlap it: each is measured by all but itself. Only so are all of them alike where nothing has moved. A block that
- * took part in its own scale could hardly exceed it where there are few, and the recent span would all the more often.
+ * The recent span's scale is that of the blocks, so a block's is that of the recent span and the blocks that do not
+ * overlap it: each is compared with all but itself. This keeps all of them exchangeable if nothing has changed. A block
+ * that took part in its own scale could hardly exceed it where blocks are few, and the recent span would exceed its own
+ * too often.
  */
 #ifndef HALAY_TFT_DRIFT_FINDINGS_H
 #define HALAY_TFT_DRIFT_FINDINGS_H
@@ -22,14 +23,14 @@
 struct tft_findings {
     double rate;          /* asked for; NAN once finished: fewer than four separate blocks could be compared */
     int is_extrapolated;  /* blocks are too few for the rate: the threshold follows from their tail (tft_threshold) */
-    size_t blocks;        /* that overlap: those less than */
-    size_t block;         /* ... so many numbers apart */
+    size_t blocks;        /* overlapping: those less than */
+    size_t block;         /* ... this number of places apart */
     size_t separate;      /* that do not */
     size_t used;          /* of these, once finished: those in which something could be compared */
     double *largest;      /* owned: (blocks) NAN: nothing could be compared */
     double *scratch;      /* owned: (blocks + 1) */
     size_t *order, *rank; /* owned: (blocks + 1) of a statistic's values */
-    double threshold;     /* of the largest; once finished. NAN, likewise */
+    double threshold;     /* of the largest; once finished. NAN as rate */
     double most;          /* the largest of the recent span */
     json_t *rows;         /* owned: an object for each statistic, with "statistic", "value", and "scale", "ratio" */
 };
@@ -39,17 +40,17 @@ enum halay_status tft_findings_init(struct halay_log *log, double rate, size_t b
                                     struct tft_findings *findings);
 void tft_findings_fini(struct tft_findings *findings);
 
-/* Add a statistic: its value, those in the blocks (NAN where one has none), the least that its scale may be, and an
- * object to describe it, which is taken; NULL: there was no memory. */
+/* Add a statistic: its value, those in the blocks (NAN where one has none), the smallest scale that it may have, and an
+ * object that describes it, which is taken; NULL: memory ran out. */
 enum halay_status tft_findings_add(struct tft_findings *findings, const char *statistic, double value,
                                    const double *in_blocks, double least, json_t *row);
 /*
- * All have been added: set threshold and rate, and in each row "threshold" (in the statistic's own unit) and "drifted".
- * Where too few blocks could be compared, a psi from 0.25 on counts as drift, and nothing else; with "chance" in its
- * row, so much more.
+ * Set threshold and rate, and in each row "threshold" (in the statistic's own unit) and "drifted", once all statistics
+ * have been added. Where too few blocks could be compared, only a psi from 0.25 on counts as drift; "chance" in its row
+ * raises that limit by its value.
  */
 void tft_findings_finish(struct tft_findings *findings);
-/* How many rows are drifted; *count is all of them. */
+/* Returns the number of drifted rows; *count: of all rows. */
 size_t tft_findings_drifted(const struct tft_findings *findings, size_t *count);
 
 /* ---- thresholds ---- */

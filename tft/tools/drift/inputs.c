@@ -23,7 +23,7 @@ struct work {
     size_t entity, rows;
     const char *name; /* the entity's */
     uint32_t *slots;  /* owned: (rows of the longest entity) of each row */
-    double *sorted;   /* owned: likewise */
+    double *sorted;   /* owned: as long */
     uint64_t *before; /* owned: (slots + 1, bins) counts in slots before one */
     double *ks, *psi; /* owned: (blocks) */
     double cells[CHUNK];
@@ -37,8 +37,8 @@ struct series {
     size_t input; /* over time (halay_tft_data_input) */
     const char *name;
     size_t bins;
-    /* Of categories: as many have a bin of their own; then one for those that are too many, if any; the last one for
-     * what training has not seen, if there is a code for it. */
+    /* For categories: the first `named` bins have one each; the next one has those that are too many, if any; the last
+     * one those that training has not seen, if they have a code. */
     size_t named, unknown;
     double edges[HALAY_BINS_MAX - 1];
     uint64_t recent[HALAY_BINS_MAX];
@@ -107,7 +107,7 @@ static enum halay_status read_cells(struct work *w, const struct series *s, size
     return halay_tft_data_cells(w->drift->data, w->entity, s->input, first, chunk_rows(w, first), w->cells);
 }
 
-/* Whether a cell counts: a target's only if it was measured. */
+/* Returns nonzero if a cell counts: a target's only if it was measured. */
 static int is_counted(const struct series *s, double cell)
 {
     return s->kind != REAL || !isnan(cell);
@@ -123,8 +123,8 @@ static size_t bin_of(const struct series *s, double cell)
     return code < s->named ? code : code == s->unknown ? s->bins - 1 : s->named;
 }
 
-/* Makes bins by the values of the past. *is_enough: there are enough of them. */
-static enum halay_status fit(struct work *w, struct series *s, int *is_enough)
+/* Makes bins by the values of the past. *is_enough: nonzero if their number suffices. */
+static enum halay_status fit_bins(struct work *w, struct series *s, int *is_enough)
 {
     size_t n = 0;
 
@@ -143,7 +143,7 @@ static enum halay_status fit(struct work *w, struct series *s, int *is_enough)
 }
 
 /* Counts the rows of each slot, and those of the recent span. */
-static enum halay_status count(struct work *w, struct series *s)
+static enum halay_status count_rows(struct work *w, struct series *s)
 {
     size_t slots = w->spans->slots, B = s->bins;
 
@@ -178,7 +178,7 @@ static uint64_t add_range(const struct work *w, const struct series *s, struct t
     return all;
 }
 
-/* The reference of a block, or of the recent span; how many values it has. */
+/* Counts the values of the reference of a block, or of the recent span. Returns their number. */
 static uint64_t reference_of(const struct work *w, const struct series *s, size_t block,
                              uint64_t counts[HALAY_BINS_MAX])
 {
@@ -199,8 +199,9 @@ static double missing_share(const uint64_t *counts)
     return (double)counts[1] / (double)(counts[0] + counts[1]);
 }
 
-/* Both distances; of what is missing, the difference of shares, which has no other. */
-static void compare(const struct series *s, const uint64_t *reference, const uint64_t *recent, double *ks, double *psi)
+/* Computes both distances; for missing values *ks is the difference of shares, and *psi is NAN. */
+static void compare_counts(const struct series *s, const uint64_t *reference, const uint64_t *recent, double *ks,
+                           double *psi)
 {
     *ks = s->kind == REAL      ? halay_bins_ks(reference, recent, s->bins)
           : s->kind == MISSING ? fmax(missing_share(recent) - missing_share(reference), 0)
@@ -208,7 +209,7 @@ static void compare(const struct series *s, const uint64_t *reference, const uin
     *psi = s->kind == MISSING ? NAN : halay_bins_psi(reference, recent, s->bins, s->kind == REAL);
 }
 
-/* In each block that has half as many values as the fullest one, and a reference as large. */
+/* Compares each block that has at least half as many values as the fullest one, and a reference as large. */
 static void compare_blocks(struct work *w, const struct series *s)
 {
     uint64_t reference[HALAY_BINS_MAX], recent[HALAY_BINS_MAX], most = 0;
@@ -224,13 +225,13 @@ static void compare_blocks(struct work *w, const struct series *s)
         w->ks[b] = w->psi[b] = NAN;
         if (tft_spans_counts(w->spans, b) && n >= LEAST_VALUES && 2 * n >= most &&
             reference_of(w, s, b, reference) >= n)
-            compare(s, reference, recent, &w->ks[b], &w->psi[b]);
+            compare_counts(s, reference, recent, &w->ks[b], &w->psi[b]);
     }
 }
 
 /* ---- what is written --------------------------------------------------------------------------------------------- */
 
-/* Shares of groups: of bins of numbers the ten, of categories each. */
+/* Returns the shares of groups: ten of bins of numbers, or one for each category. */
 static json_t *shares_of(const uint64_t *counts, const size_t *group, size_t bins, size_t groups)
 {
     double sums[HALAY_BINS_MAX] = { 0 }, all = 0;
@@ -245,7 +246,7 @@ static json_t *shares_of(const uint64_t *counts, const size_t *group, size_t bin
     return list;
 }
 
-/* Where a group of numbers ends, in the input's own unit; a category's name. */
+/* Returns the end of a group of numbers, in the input's own unit, or a category's name. */
 static json_t *name_group(const struct work *w, const struct series *s, const size_t *group, size_t k)
 {
     char number[NAME_MOST];
@@ -264,7 +265,7 @@ static json_t *name_group(const struct work *w, const struct series *s, const si
     return json_string(name ? name : number);
 }
 
-static json_t *describe(const struct work *w, const struct series *s, const uint64_t *reference)
+static json_t *describe_series(const struct work *w, const struct series *s, const uint64_t *reference)
 {
     size_t group[HALAY_BINS_MAX], groups = s->bins;
     json_t *row = json_pack("{s:s, s:s}", "entity", w->name, "input", s->name);
@@ -288,10 +289,11 @@ static json_t *describe(const struct work *w, const struct series *s, const uint
     return row;
 }
 
-/* Samples of one distribution have an index of about (groups - 1) (1 / n + 1 / m), much where categories are many. */
+/* Samples of one distribution have an index of about (groups - 1) (1 / n + 1 / m), which is large where categories are
+ * many. */
 static enum halay_status add_psi(const struct work *w, const struct series *s, const uint64_t *reference, double psi)
 {
-    json_t *row = describe(w, s, reference);
+    json_t *row = describe_series(w, s, reference);
     double n = 0, m = 0, groups = (double)json_array_size(json_object_get(row, "groups"));
 
     for (size_t k = 0; k < s->bins; k++) {
@@ -308,11 +310,11 @@ static enum halay_status look_at(struct work *w, struct series *s, size_t *short
     uint64_t reference[HALAY_BINS_MAX], n = 0;
     double ks, psi;
     int is_enough = 0;
-    enum halay_status status = fit(w, s, &is_enough);
+    enum halay_status status = fit_bins(w, s, &is_enough);
 
     if (!status && !is_enough)
         ++*short_series;
-    if (status || !is_enough || (status = count(w, s)))
+    if (status || !is_enough || (status = count_rows(w, s)))
         return status;
     for (size_t k = 0; k < s->bins; k++)
         n += s->recent[k];
@@ -321,10 +323,10 @@ static enum halay_status look_at(struct work *w, struct series *s, size_t *short
         return HALAY_OK;
     }
     compare_blocks(w, s);
-    compare(s, reference, s->recent, &ks, &psi);
+    compare_counts(s, reference, s->recent, &ks, &psi);
     if (!isnan(ks))
         status = tft_findings_add(w->findings, s->kind == MISSING ? "missing" : "ks", ks, w->ks,
-                                  s->kind == MISSING ? least_share : least_distance, describe(w, s, reference));
+                                  s->kind == MISSING ? least_share : least_distance, describe_series(w, s, reference));
     if (!status && !isnan(psi))
         status = add_psi(w, s, reference, psi);
     if (status)

@@ -3,10 +3,10 @@
  * Spans: the recent one, and those of the past that it is measured by.
  *
  * The past, up to an end, is cut into slots, an eighth to a quarter of the recent span each; slot 0 is the last one. A
- * *block* is as many slots as make the recent span's length. Its *reference* is what lies elsewhere in the past: where
- * the past is long enough, at the same time of other years, give or take 45 days, half a year away at least; otherwise
- * all of it but the block and as much again to its sides. The recent span's reference is chosen alike, so that a block
- * is to its reference what the recent span is to its own if nothing has changed.
+ * *block* is as many slots as make the recent span's length. Its *reference* is a part of the past elsewhere: where the
+ * past is long enough, the same time of other years, give or take 45 days, half a year away at least; otherwise all of
+ * it but the block and its length to either side. The recent span's reference is chosen in the same way, so that a
+ * block relates to its reference as the recent span to its own if nothing has changed.
  */
 #ifndef HALAY_TFT_DRIFT_SPANS_H
 #define HALAY_TFT_DRIFT_SPANS_H
@@ -25,7 +25,7 @@ struct tft_spans {
     size_t blocks;        /* block b is slots [b, b + block) */
     int is_seasonal;
     int64_t year; /* in moments; 0: they count something else */
-    double reach; /* blocks count that lie at most so far from the recent span's time of the year, in moments */
+    double reach; /* largest distance of a block that counts from the recent span's time of the year, in moments */
 };
 
 /* Slots [first, end). */
@@ -36,11 +36,12 @@ struct tft_slot_range {
 /* Cuts the past [begin, end) for a recent span [since, until), which is after it. counts: moments are whole numbers. */
 void tft_spans_init(int counts, int64_t begin, int64_t end, int64_t since, int64_t until, struct tft_spans *spans);
 /*
- * Only blocks of about the same time of the year count from now on, as few as will do for a threshold that is exceeded
- * with this probability: what a winter's stretch may do says little of a summer's. Without seasons all of them count.
+ * Makes only blocks of about the same time of the year count from now on, as few as suffice for a threshold that is
+ * exceeded with this probability: statistics of a winter's block are a poor guide to a summer's. Without seasons all of
+ * them count.
  */
 void tft_spans_narrow(struct tft_spans *spans, double rate);
-/* Does a block count? */
+/* Returns nonzero if a block counts. */
 int tft_spans_counts(const struct tft_spans *spans, size_t block);
 
 /* The slot of a moment; `slots` or more: none. */

@@ -129,7 +129,7 @@ static enum halay_status take_nothing(void *arg, size_t position, const struct t
     return HALAY_OK;
 }
 
-static void measure(void *arg, const struct tft_forecast_granule *granule)
+static void measure_granule(void *arg, const struct tft_forecast_granule *granule)
 {
     struct tft_explanation *e = arg;
     const struct tft_weights *w = tft_weight_reader_read(&e->reader, granule);
@@ -138,7 +138,7 @@ static void measure(void *arg, const struct tft_forecast_granule *granule)
         tft_single_measure(&e->layout, &e->sums, w, granule, b);
 }
 
-/* Where the windows of `binned` (row 0) or of a period (from row 1 on) are counted. */
+/* Returns the counts of the windows of `binned` (row 0) or of a period (from row 1 on). */
 static int64_t *bins_at(const struct tft_explanation *e, size_t row)
 {
     return e->bins + row * e->reader.all * TFT_SHARE_BINS;
@@ -285,7 +285,7 @@ static enum halay_status explain_all(struct tft_explanation *e)
     if (!status)
         status = tft_inference_forecaster(s, &e->windows, e->layout.end - e->layout.forecast, &see);
     add.look = add_weights;
-    see.look = measure;
+    see.look = measure_granule;
     add.look_arg = see.look_arg = e;
     if (!status)
         status = tft_forecast_scores_init(s->log, q->values, q->count, &s->data, entities, &scores);
@@ -317,7 +317,7 @@ static size_t input_of(const struct tft_explanation *e, size_t variable)
     return i;
 }
 
-static enum halay_status occlude(struct tft_explanation *e, size_t variable)
+static enum halay_status forecast_without(struct tft_explanation *e, size_t variable)
 {
     struct tft_inference *s = e->inference;
     struct tft_occlusion occlusion = { 0 };
@@ -371,7 +371,7 @@ enum halay_status tft_explanation_init(struct tft_inference *s, const struct tft
         status = explain_all(e);
     }
     for (size_t i = 0; i < config_of(e)->variable_count && request->has_occlusion && !status; i++)
-        status = occlude(e, i);
+        status = forecast_without(e, i);
     return status ? status : tft_explain_tables_close(e);
 }
 

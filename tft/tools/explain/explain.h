@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Explanation: which inputs a model's forecasts of a split's windows weighed, where in the past they looked, when they
- * looked elsewhere than usual, and whether the weights mean something.
+ * Explanation: the weights of inputs in a model's forecasts of a split's windows, the steps of the past that they
+ * attended to, when that differed from usual, and whether the weights are meaningful.
  *
  * Windows are forecast twice: first the weights are added up, then each window's attention is compared with its
- * entity's mean. To check the weights, each input in turn is taken away (tft/core/run/occlusion.h) and all windows are
- * forecast again. Memory does not grow with the number of windows, but for the few entities whose series is kept.
+ * entity's mean. To check the weights, one input after the other is taken away (tft/core/run/occlusion.h) and all
+ * windows are forecast again. Memory does not grow with the number of windows, but for the few entities whose series is
+ * kept.
  */
 #ifndef HALAY_TFT_EXPLAIN_H
 #define HALAY_TFT_EXPLAIN_H
@@ -30,7 +31,7 @@ struct tft_explain_request {
     const char *single; /* "ENTITY,TIME": a forecast to explain beside the best and the worst; NULL: none */
 };
 
-/* What the windows of an entity, or of a part of the time, have in common. */
+/* Totals of the windows of an entity, or of a part of the time. */
 struct tft_explained {
     size_t windows, regimes;
     double distance, most; /* sum and largest of the windows' distances */
@@ -81,7 +82,8 @@ enum halay_status tft_explanation_init(struct tft_inference *inference, const st
                                        struct tft_explanation *explanation);
 void tft_explanation_fini(struct tft_explanation *explanation);
 
-/* All numbers but the single windows' and the whole of attention: a new reference; NULL if there is no memory. */
+/* Returns all numbers but the single windows' and the whole of attention, as a new reference; NULL if memory runs
+ * out. */
 json_t *tft_explanation_json(const struct tft_explanation *explanation);
 
 /* Adds "pictures" to that: what charts need besides, "map", "series" and "forecasts". Errors are logged. */
@@ -90,7 +92,7 @@ enum halay_status tft_explanation_pictures(const struct tft_explanation *explana
 /* In words, how far the weights may be believed, of what that has under "occlusion"; empty without a correlation. */
 void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size);
 
-/* What tft_explanation_json made, as a table for people. The stream's owner checks its errors. */
+/* Prints the document of tft_explanation_json as a table. The stream's owner checks its errors. */
 void tft_explanation_print(FILE *to, const json_t *json);
 
 /* Variables of past and future by their place in the model: the mean weight over a window's steps, where a variable
@@ -98,8 +100,8 @@ void tft_explanation_print(FILE *to, const json_t *json);
 void tft_explanation_importance(const struct tft_explanation *explanation, double *importance);
 /* A variable's mean weight in a part of the window, over its steps. */
 double tft_explanation_mean(const struct tft_explanation *explanation, int choice, size_t j);
-/* Mean attention to what lies `lag` steps before the forecast step, of a head, over the steps of the horizon whose
- * window goes back so far. */
+/* Returns the mean attention of a head to the step `lag` steps before the forecast step, over the steps of the horizon
+ * whose window goes back that far. */
 double tft_explanation_lag(const struct tft_explanation *explanation, size_t head, size_t lag);
 
 /* ---- tables (explain_tables.c): CSV files in a folder, which is made ---- */

@@ -10,7 +10,7 @@
 
 enum { PEAKS = 5 };
 
-static json_t *number(double value)
+static json_t *json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
@@ -24,7 +24,7 @@ static json_t *q_risk_json(const struct tft_explanation *e, size_t row)
 
     for (size_t q = 0; q < c->quantile_count; q++) {
         tft_quantile_name(c->quantiles[q], name, sizeof name);
-        json_object_set_new(q_risk, name, number(e->q_risk[row * c->quantile_count + q]));
+        json_object_set_new(q_risk, name, json_number(e->q_risk[row * c->quantile_count + q]));
     }
     return q_risk;
 }
@@ -33,7 +33,8 @@ static json_t *q_risk_json(const struct tft_explanation *e, size_t row)
 
 static json_t *share_json(double mean, double p10, double p50, double p90)
 {
-    return json_pack("{so so so so}", "mean", number(mean), "p10", number(p10), "p50", number(p50), "p90", number(p90));
+    return json_pack("{so so so so}", "mean", json_number(mean), "p10", json_number(p10), "p50", json_number(p50),
+                     "p90", json_number(p90));
 }
 
 static json_t *importance_json(const struct tft_explanation *e, int choice)
@@ -60,8 +61,8 @@ static void add_percentiles(json_t *object, const int64_t *bins, size_t steps, s
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_t *values = json_array();
         for (size_t t = 0; t < steps; t++)
-            json_array_append_new(values,
-                                  number(tft_share_quantile(bins + t * stride * TFT_SHARE_BINS, rows[i].quantile)));
+            json_array_append_new(
+                values, json_number(tft_share_quantile(bins + t * stride * TFT_SHARE_BINS, rows[i].quantile)));
         json_object_set_new(object, rows[i].name, values);
     }
 }
@@ -77,7 +78,7 @@ static json_t *steps_json(const struct tft_explanation *e)
         for (size_t j = 0; j < V; j++) {
             json_t *input = json_object(), *means = json_array();
             for (size_t t = 0; t < count; t++)
-                json_array_append_new(means, number(tft_weight_sums_mean(&e->sums, choice, t, j)));
+                json_array_append_new(means, json_number(tft_weight_sums_mean(&e->sums, choice, t, j)));
             json_object_set_new(input, "mean", means);
             if (choice == TFT_CHOICE_FUTURE)
                 add_percentiles(input, e->sums.future_bins + j * TFT_SHARE_BINS, count, V);
@@ -88,12 +89,13 @@ static json_t *steps_json(const struct tft_explanation *e)
     return steps;
 }
 
-/* What some windows have in common. */
+/* Returns the totals of some windows. */
 static json_t *explained_json(const struct tft_explanation *e, const struct tft_explained *of)
 {
     double n = (double)of->windows;
-    json_t *object = json_pack("{sI sI so so}", "windows", (json_int_t)of->windows, "regimes", (json_int_t)of->regimes,
-                               "distance", number(of->distance / n), "most", number(of->windows ? of->most : NAN));
+    json_t *object =
+        json_pack("{sI sI so so}", "windows", (json_int_t)of->windows, "regimes", (json_int_t)of->regimes, "distance",
+                  json_number(of->distance / n), "most", json_number(of->windows ? of->most : NAN));
     size_t at = 0, all = e->reader.all;
 
     for (int choice = 0; choice < TFT_CHOICES; choice++) {
@@ -161,7 +163,7 @@ static json_t *peaks_json(const double *by_lag, size_t lags)
         if (best == lags)
             break;
         last = by_lag[best];
-        json_array_append_new(peaks, json_pack("{sI so}", "lag", (json_int_t)best, "mean", number(last)));
+        json_array_append_new(peaks, json_pack("{sI so}", "lag", (json_int_t)best, "mean", json_number(last)));
     }
     return peaks;
 }
@@ -176,7 +178,7 @@ static json_t *horizons_json(const struct tft_explanation *e)
         size_t h = tft_weight_sums_shown(&e->sums, k), steps = r->E + h + 1;
         json_t *horizon = json_pack("{sI}", "horizon", (json_int_t)h + 1), *means = json_array();
         for (size_t t = 0; t < steps; t++)
-            json_array_append_new(means, number(tft_weight_sums_attention(&e->sums, r->heads, h, t)));
+            json_array_append_new(means, json_number(tft_weight_sums_attention(&e->sums, r->heads, h, t)));
         json_object_set_new(horizon, "mean", means);
         add_percentiles(horizon, e->sums.shown_bins + k * r->T * TFT_SHARE_BINS, steps, 1);
         json_array_append_new(horizons, horizon);
@@ -192,12 +194,12 @@ static json_t *attention_json(const struct tft_explanation *e)
 
     for (size_t lag = 0; by_lag && lag < lags; lag++) {
         by_lag[lag] = mean_lag(e, lag);
-        json_array_append_new(means, number(by_lag[lag]));
+        json_array_append_new(means, json_number(by_lag[lag]));
     }
     for (size_t head = 0; head < e->reader.heads; head++) {
         json_t *of_head = json_array();
         for (size_t lag = 0; lag < lags; lag++)
-            json_array_append_new(of_head, number(tft_explanation_lag(e, head, lag)));
+            json_array_append_new(of_head, json_number(tft_explanation_lag(e, head, lag)));
         json_array_append_new(heads, of_head);
     }
     if (by_lag)
@@ -211,7 +213,7 @@ static json_t *attention_json(const struct tft_explanation *e)
 
 /* ---- occlusion ---- */
 
-/* Of the variables that are (not) static: how alike weights and occlusion rank them. */
+/* Returns the rank correlation of weights and occlusion, over the variables that are (not) static. */
 static json_t *correlation_json(const struct tft_explanation *e, const double *weights, const double *changes,
                                 int of_statics)
 {
@@ -224,10 +226,10 @@ static json_t *correlation_json(const struct tft_explanation *e, const double *w
             a[n] = weights[i];
             b[n++] = changes[i];
         }
-    return number(tft_rank_correlation(a, b, n));
+    return json_number(tft_rank_correlation(a, b, n));
 }
 
-/* The name of the variable over time with the largest value; null if there is none. */
+/* Returns the name of the variable over time with the largest value; null without one. */
 static json_t *largest_json(const struct tft_explanation *e, const double *values)
 {
     const struct tft_model_config *c = tft_model_config(e->inference->run.model);
@@ -244,7 +246,7 @@ void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size)
     const json_t *correlation = json_object_get(occlusion, "rank_correlation");
     const char *heaviest = json_string_value(json_object_get(occlusion, "heaviest"));
     const char *missed = json_string_value(json_object_get(occlusion, "most_missed"));
-    const char *rank = "do not rank the inputs as the forecasts need them: they are no measure of importance here";
+    const char *rank = "do not rank the inputs as the forecasts need them: do not read them as importance here";
 
     *text = 0;
     if (!json_is_number(correlation) || !heaviest || !missed)
@@ -271,8 +273,8 @@ static json_t *occlusion_json(const struct tft_explanation *e)
     for (size_t i = 0; i < c->variable_count; i++) {
         changes[i] = e->q_risk[(1 + i) * Q + median] / e->q_risk[median] - 1;
         json_object_set_new(inputs, c->variables[i].name,
-                            json_pack("{so so so}", "weight", number(weights[i]), "q_risk", q_risk_json(e, 1 + i),
-                                      "change", number(changes[i])));
+                            json_pack("{so so so}", "weight", json_number(weights[i]), "q_risk", q_risk_json(e, 1 + i),
+                                      "change", json_number(changes[i])));
     }
     json_t *all =
         json_pack("{so so so so so}", "inputs", inputs, "rank_correlation", correlation_json(e, weights, changes, 0),
@@ -306,8 +308,8 @@ static json_t *regimes_json(const struct tft_explanation *e)
     for (size_t i = 0; i < e->farthest_count; i++) {
         const struct tft_far *far = &e->farthest[i];
         json_t *window = window_json(&e->inference->data, &far->window);
-        json_object_set_new(window, "distance", number(far->distance));
-        json_object_set_new(window, "nearer", number((double)(n - 1 - i) / (double)n));
+        json_object_set_new(window, "distance", json_number(far->distance));
+        json_object_set_new(window, "nearer", json_number((double)(n - 1 - i) / (double)n));
         json_object_set_new(window, "regime", json_boolean(far->distance > e->request->distance));
         json_array_append_new(farthest, window);
     }
@@ -322,11 +324,11 @@ static json_t *list_json(const float *values, size_t count)
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, number((double)values[i]));
+        json_array_append_new(list, json_number((double)values[i]));
     return list;
 }
 
-/* What a forecast weighed, where it looked (by lag), and where its entity's forecasts usually look. */
+/* Returns a forecast's weights, its attention (by lag), and the usual attention of its entity's forecasts. */
 static json_t *single_json(const struct tft_explanation *e, const char *which, const struct tft_single *single)
 {
     const struct tft_data *d = &e->inference->data;
@@ -337,12 +339,12 @@ static json_t *single_json(const struct tft_explanation *e, const char *which, c
     json_object_set_new(json, "which", json_string(which));
     json_object_set_new(
         json, "mae",
-        number(tft_single_mae(d, &e->inference->run.config.quantiles, &single->window, single->numbers, 0)));
-    json_object_set_new(json, "distance", number((double)single->numbers[e->layout.distance]));
+        json_number(tft_single_mae(d, &e->inference->run.config.quantiles, &single->window, single->numbers, 0)));
+    json_object_set_new(json, "distance", json_number((double)single->numbers[e->layout.distance]));
     for (int choice = 0; choice < TFT_CHOICES; choice++) {
         json_t *part = json_object();
         for (size_t j = 0; j < e->reader.V[choice]; j++)
-            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), number((double)*weight++));
+            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), json_number((double)*weight++));
         json_object_set_new(json, tft_part_names[choice], part);
     }
     json_object_set_new(json, "attention", list_json(single->numbers + e->layout.lags, lags));

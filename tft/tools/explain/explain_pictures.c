@@ -95,7 +95,7 @@ static json_t *series_json(const struct tft_explanation *e, const struct tft_exp
     return series;
 }
 
-/* Adds a single forecast over what came, with the share of attention that each step of its window got. */
+/* Adds a single forecast over the measured values, with the share of attention that each step of its window got. */
 static enum halay_status add_forecast(const struct tft_explanation *e, const struct tft_single *single, json_t *list)
 {
     const size_t shown = single->window.length + e->reader.D;

@@ -62,7 +62,7 @@ void tft_explain_tables_window(struct tft_explanation *e, const struct tft_windo
     fputc('\n', e->table.file);
 }
 
-/* The end of a line. bins NULL: there are none. */
+/* Writes the end of a line. bins NULL: without percentiles. */
 static void write_percentiles(FILE *file, const int64_t *bins)
 {
     if (bins)

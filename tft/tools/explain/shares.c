@@ -19,7 +19,7 @@ size_t tft_share_bin(float share)
     return share > 0 && bits > FIRST ? bits - FIRST : 0;
 }
 
-/* Where a bin begins. */
+/* Returns the beginning of a bin. */
 static double bin_begin(size_t bin)
 {
     uint32_t bits = ((uint32_t)bin + FIRST) << DROPPED_BITS;

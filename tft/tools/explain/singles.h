@@ -8,7 +8,7 @@
 
 #include "tft/tools/explain/weight_sums.h"
 
-/* A window's numbers behind its forecast, as a forecaster's `more`. */
+/* The numbers that follow a window's forecast, a forecaster's `more`. */
 struct tft_single_layout {
     size_t forecast; /* numbers of the forecast itself: (D, O, Q), scaled */
     size_t means;    /* where the numbers begin: (all) of tft_weight_means */
@@ -19,7 +19,7 @@ struct tft_single_layout {
 };
 
 struct tft_single_layout tft_single_layout_of(const struct tft_weight_reader *reader, size_t forecast);
-/* Write what is behind the forecast of a granule's sample b. Its entity's batch has ended (tft_weight_sums_end). */
+/* Write the numbers after the forecast of a granule's sample b. Its entity's batch has ended (tft_weight_sums_end). */
 void tft_single_measure(const struct tft_single_layout *layout, const struct tft_weight_sums *sums,
                         const struct tft_weights *weights, const struct tft_forecast_granule *granule, size_t b);
 
@@ -36,20 +36,20 @@ struct tft_single {
 enum halay_status tft_single_init(const struct tft_single_layout *layout, const struct tft_weight_reader *reader,
                                   struct tft_single *single);
 void tft_single_fini(struct tft_single *single);
-/* Keep a window if nothing is kept yet, or if its value is larger; a value that is no number is not. */
+/* Keep a window if nothing is kept yet, or if its value is larger; a NaN value is not kept. */
 void tft_single_offer(struct tft_single *single, const struct tft_single_layout *layout,
                       const struct tft_weight_sums *sums, const struct tft_window *window, const float *numbers,
                       double value);
 
-/* How far a forecast's median is from what came: the mean over the measured targets, scaled; NAN if there are none. */
+/* Returns the distance of a forecast's median from the measured targets, scaled, as their mean; NAN without any. */
 double tft_single_error(const struct tft_data *data, const struct tft_list *quantiles, const struct tft_window *window,
                         const float *forecast);
 /* The same of one target, in its unit. */
 double tft_single_mae(const struct tft_data *data, const struct tft_list *quantiles, const struct tft_window *window,
                       const float *forecast, size_t target);
 
-/* The number of the window that "ENTITY,TIME" names: by its entity and its origin, the last moment that it has seen, or
- * the beginning of that, up to the end of a word. HALAY_ERR_CONFIG (logged) if there is none. */
+/* Finds the number of the window that "ENTITY,TIME" names: by its entity and its origin, the last moment that it has
+ * seen, or the beginning of that, up to the end of a word. HALAY_ERR_CONFIG (logged) if no window matches. */
 enum halay_status tft_single_find(struct halay_log *log, const struct tft_windows *windows, const char *text,
                                   size_t *number);
 

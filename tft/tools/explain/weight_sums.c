@@ -8,8 +8,8 @@
 /* Memory for the attention of single entities. */
 enum { ENTITY_BYTES = 32 << 20 };
 
-/* The next `count` numbers of totals; NULL while there are none. */
-static int64_t *take(const struct tft_weight_sums *s, size_t *used, size_t count)
+/* Returns the next `count` numbers of totals; NULL before they are allocated. */
+static int64_t *take_totals(const struct tft_weight_sums *s, size_t *used, size_t count)
 {
     *used += count;
     return s->totals ? s->totals + (*used - count) : NULL;
@@ -22,14 +22,14 @@ static size_t lay_totals(struct tft_weight_sums *s)
     size_t used = 0;
 
     for (int choice = 0; choice < TFT_CHOICES; choice++) {
-        s->steps[choice] = take(s, &used, tft_weight_steps(r, choice) * r->V[choice]);
-        s->bins[choice] = take(s, &used, r->V[choice] * TFT_SHARE_BINS);
+        s->steps[choice] = take_totals(s, &used, tft_weight_steps(r, choice) * r->V[choice]);
+        s->bins[choice] = take_totals(s, &used, r->V[choice] * TFT_SHARE_BINS);
     }
-    s->future_bins = take(s, &used, r->D * r->V[TFT_CHOICE_FUTURE] * TFT_SHARE_BINS);
-    s->attention = take(s, &used, r->heads * r->D * r->T);
-    s->shown_bins = take(s, &used, s->shown * r->T * TFT_SHARE_BINS);
-    s->seen = take(s, &used, r->T);
-    s->windows = take(s, &used, 1);
+    s->future_bins = take_totals(s, &used, r->D * r->V[TFT_CHOICE_FUTURE] * TFT_SHARE_BINS);
+    s->attention = take_totals(s, &used, r->heads * r->D * r->T);
+    s->shown_bins = take_totals(s, &used, s->shown * r->T * TFT_SHARE_BINS);
+    s->seen = take_totals(s, &used, r->T);
+    s->windows = take_totals(s, &used, 1);
     return used;
 }
 
@@ -132,7 +132,7 @@ void tft_weight_sums_add(struct tft_weight_sums *s, const struct tft_forecast_gr
     pthread_mutex_unlock(&s->lock);
 }
 
-static enum halay_status join(struct halay_context *ctx, int64_t *sums, size_t count)
+static enum halay_status reduce_sums(struct halay_context *ctx, int64_t *sums, size_t count)
 {
     if (!ctx || halay_size(ctx) == 1)
         return HALAY_OK;
@@ -142,7 +142,7 @@ static enum halay_status join(struct halay_context *ctx, int64_t *sums, size_t c
 enum halay_status tft_weight_sums_end(struct tft_weight_sums *s, struct halay_context *ctx)
 {
     size_t one = s->reader->D * s->reader->T;
-    enum halay_status status = join(ctx, s->of_entities, s->count * (one + 1));
+    enum halay_status status = reduce_sums(ctx, s->of_entities, s->count * (one + 1));
 
     for (size_t e = 0; e < s->count && !status; e++) {
         const int64_t *of_entity = s->of_entities + e * (one + 1);
@@ -154,7 +154,7 @@ enum halay_status tft_weight_sums_end(struct tft_weight_sums *s, struct halay_co
 
 enum halay_status tft_weight_sums_join(struct tft_weight_sums *s, struct halay_context *ctx)
 {
-    return join(ctx, s->totals, s->total_count);
+    return reduce_sums(ctx, s->totals, s->total_count);
 }
 
 double tft_weight_sums_distance(const struct tft_weight_sums *s, size_t entity, const struct tft_weights *weights,

@@ -47,8 +47,8 @@ enum halay_status tft_weight_sums_end(struct tft_weight_sums *sums, struct halay
 /* All windows have been added. */
 enum halay_status tft_weight_sums_join(struct tft_weight_sums *sums, struct halay_context *ctx);
 
-/* How many windows have a step of a selection (of the static one, step 0), and variable j's mean weight there; not a
- * number if none has. */
+/* Return the number of windows that have a step of a selection (of the static one, step 0), and variable j's mean
+ * weight there; NaN if none has. */
 int64_t tft_weight_sums_windows(const struct tft_weight_sums *sums, int choice, size_t t);
 double tft_weight_sums_mean(const struct tft_weight_sums *sums, int choice, size_t t, size_t j);
 

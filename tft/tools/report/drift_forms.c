@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drift's forms. Statistics are in order of how far they went, as a part of their threshold.
+ * The text form of drift. Statistics are in order of their value as a part of their threshold.
  */
 #include "tft/tools/report/drift_forms.h"
 #include "base/number_text.h"
@@ -22,22 +22,22 @@ static const char *text_at(const json_t *object, const char *key, const char *ab
 
 /* ---- order ------------------------------------------------------------------------------------------------------- */
 
-/* How far a statistic went: as a part of its threshold. */
-static double extent(const json_t *row)
+/* Returns a statistic as a part of its threshold. */
+static double extent_of(const json_t *row)
 {
     return tft_json_number_at(row, "value") / tft_json_number_at(row, "threshold");
 }
 
 static int compare_rows(const void *a, const void *b)
 {
-    double x = extent(*(const json_t *const *)a), y = extent(*(const json_t *const *)b);
+    double x = extent_of(*(const json_t *const *)a), y = extent_of(*(const json_t *const *)b);
 
     if (isnan(x) || isnan(y))
         return isnan(x) - isnan(y);
     return (x < y) - (x > y);
 }
 
-/* All rows, the farthest first; owned by the caller. */
+/* Returns all rows, the largest first; owned by the caller. */
 static const json_t **sort_rows(const json_t *result, size_t *count)
 {
     const json_t *rows[FAMILIES], **sorted, *row;
@@ -64,7 +64,7 @@ static size_t count_drifted(const json_t *const *rows, size_t count)
     return n;
 }
 
-/* ---- what is said ------------------------------------------------------------------------------------------------ */
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
 
 static void label_row(const json_t *row, char label[LABEL_MOST])
 {
@@ -77,7 +77,7 @@ static void label_row(const json_t *row, char label[LABEL_MOST])
         snprintf(label, LABEL_MOST, "%s of %.60s", statistic, entity);
 }
 
-/* What its value means. */
+/* Writes the meaning of its value. */
 static void explain_row(const json_t *row, char text[LABEL_MOST])
 {
     const char *statistic = text_at(row, "statistic", "");
@@ -90,8 +90,8 @@ static void explain_row(const json_t *row, char text[LABEL_MOST])
         halay_snprintf(text, LABEL_MOST, "%.1f %%, before %.1f %%", 100 * recent, 100 * reference);
 }
 
-/* What the thresholds promise. */
-static void promise(const json_t *family, char text[LABEL_MOST])
+/* Writes the rate of false alarms that the thresholds keep. */
+static void explain_thresholds(const json_t *family, char text[LABEL_MOST])
 {
     double rate = tft_json_number_at(family, "rate"), blocks = tft_json_number_at(family, "blocks");
 
@@ -133,7 +133,7 @@ void tft_drift_print(FILE *to, const json_t *result)
         const json_t *family = json_object_get(result, families[f]);
         if (!json_is_object(family))
             continue;
-        promise(family, text);
+        explain_thresholds(family, text);
         fprintf(to, "%s: %s\n", families[f], text);
     }
     if (!json_is_object(json_object_get(result, "errors")))

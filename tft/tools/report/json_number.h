@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of the JSON that a page draws: NaN where there is none, which charts leave out.
+ * Numbers of the JSON that a page draws: NaN where one is missing, which charts leave out.
  */
 #ifndef HALAY_TFT_JSON_NUMBER_H
 #define HALAY_TFT_JSON_NUMBER_H
