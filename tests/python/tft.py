@@ -690,7 +690,7 @@ def tunes():
     assert have == {name.replace("_", "-") for name in (*_tune._OPTIONS, *_tune._OWN)}, "the options of halay-tft tune"
     with refuses(TypeError, "no argument 'json'"):
         Forecaster(**keys).tune(table, space, json="-")
-    with refuses(ValueError, "resume goes on in a folder"):
+    with refuses(ValueError, "resume continues in a folder"):
         Forecaster(**keys).tune(table, space, resume=True)
     path, os.environ["PATH"] = os.environ["PATH"], ""
     try:

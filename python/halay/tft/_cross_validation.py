@@ -20,7 +20,7 @@ from ._tables import need_pandas
 
 
 def check_windows(n_windows: int, stride: Any, refit: Union[bool, int]) -> int:
-    """ValueError where one is no number of windows or steps; how many windows of each training."""
+    """Return the number of windows of each training. ValueError: an argument is not a count."""
     stride = 1 if stride is None else stride
     for name, value, least in (("n_windows", n_windows, 1), ("stride", stride, 1), ("refit", refit, 0)):
         if not (isinstance(value, Integral) and int(value) >= least):
@@ -29,7 +29,7 @@ def check_windows(n_windows: int, stride: Any, refit: Union[bool, int]) -> int:
 
 
 def split_for(prepared: Mapping[str, Any], windows: int, stride: int) -> Dict[str, str]:
-    """Splits for so many windows: as much validation as the data have without them, before the steps of these."""
+    """Return splits for this number of windows; validation has its usual length, before the steps of the windows."""
     horizon = int(prepared["document"]["window"]["horizon"])
     tenths = int(prepared["rows"]) // int(prepared["entities"]) // 10 // horizon
     split = {"test": f"last {horizon + (windows - 1) * stride} steps"}

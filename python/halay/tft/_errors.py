@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a training or a forecast that went through."""
+"""Warnings of trainings and forecasts that succeeded."""
 
 
 class ForecastWarning(UserWarning):
-    """A model that is no better than naive, a training that is not healthy, a series that is not forecast."""
+    """A model that does not beat naive forecasts, a training that is not healthy, a series that is not forecast."""

@@ -336,7 +336,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
 
 
 def _open() -> Any:
-    """The trainer's library lies beside halay's, whose very instance it uses."""
+    """Load the trainer's library from the folder of halay's, so that both use one instance of that."""
     folder = os.path.dirname(_library.path)
     name = os.path.join(folder, SONAME) if folder else SONAME
     try:

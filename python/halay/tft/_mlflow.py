@@ -30,7 +30,7 @@ def write_mlflow(run: Union[str, "os.PathLike[str]"]) -> str:
         (place / name).mkdir(parents=True, exist_ok=True)
     times = []
     for table in ("steps.csv", "evaluations.csv"):
-        if table != "steps.csv" and not (folder / table).exists():  # there was none yet
+        if table != "steps.csv" and not (folder / table).exists():  # no evaluation yet
             continue
         with open(folder / table, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))

@@ -21,11 +21,11 @@ class Silent:
     """What shows nothing; others do."""
 
     def is_due(self) -> bool:
-        """Whether it is time for another step; asked on the library's thread."""
+        """Return whether it is time to show another step; called on the library's thread."""
         return False
 
     def step(self, text: str) -> None:
-        """Show where the training stands."""
+        """Show the progress of the training."""
 
     def say(self, text: str) -> None:
         """Show a line that stays."""
@@ -43,7 +43,7 @@ class Lines(Silent):
         self._is_terminal = bool(isatty and isatty())
         self._pace = _PACE if self._is_terminal else _PLAIN_PACE
         self._shown = time.monotonic()
-        self._is_open = False  # the cursor is behind a line that is rewritten
+        self._is_open = False  # the cursor follows a line that is rewritten
 
     def is_due(self) -> bool:
         now = time.monotonic()

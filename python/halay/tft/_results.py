@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls give: forecasts as a DataFrame; scores and explanations, which are documents of the library, likewise."""
+"""Results of calls: forecasts as a DataFrame; scores and explanations, which are documents of the library, too."""
 
 import ctypes
 import html
@@ -69,7 +69,7 @@ class Restorer:
     def __init__(self, schema: Dict[str, Any], frame: Any, has_id: bool) -> None:
         column, time = ((schema.get(key) or {}).get("column") for key in ("id", "time"))
         inputs = (schema.get("inputs") or {}).items()
-        self.named = {column, time, *(name for name, said in inputs if said.get("role") == "target")}
+        self.named = {column, time, *(name for name, given in inputs if given.get("role") == "target")}
         self.id: Optional[str] = (column or self.name("entity")) if has_id else None
         self.time: str = time or self.name("time")
         self.named |= {self.id, self.time}
@@ -210,10 +210,10 @@ class Evaluation(Document):
         for target, scores in self.targets.items():
             keys = list(scores["q_risk"])
             rows.append((target, "forecast", scores["q_risk"]))
-            for season, said in (scores.get("naive") or {}).items():
+            for season, naive in (scores.get("naive") or {}).items():
                 name = {"1": "last value", "drift": "drift"}.get(season, f"{season} steps before")
-                rows.append((target, name, {key: said.get(key) for key in keys}))
-                rows.append((target, f"{name}, plain", {key: said["plain"].get(key) for key in keys}))
+                rows.append((target, name, {key: naive.get(key) for key in keys}))
+                rows.append((target, f"{name}, plain", {key: naive["plain"].get(key) for key in keys}))
         return rows
 
     def medians(self) -> List[Tuple[str, Optional[float], Optional[float]]]:
@@ -314,8 +314,8 @@ class Drift(Document):
         rows = self.rows()
         moved = [row for row in rows if row["drifted"]]
         found = f"{len(moved)} of {len(rows)} statistics have drifted" if moved else ""
-        said = found or f"no drift in {len(rows)} statistics"
-        lines = [f"{self['since']} to {self['until']}: {said}"]
+        result = found or f"no drift in {len(rows)} statistics"
+        lines = [f"{self['since']} to {self['until']}: {result}"]
         for row in moved:
             name = f"{row['input'] or 'forecasts'} of {row['entity'] or 'all entities'}, {row['statistic']}"
             limit = "-" if row["threshold"] is None else format(row["threshold"], ".4f")
@@ -348,7 +348,7 @@ class Explanation(Document):
 
     @property
     def attention(self) -> Any:
-        """A row for each lag: mean attention to what lies so many steps before the step that is forecast."""
+        """A row for each lag: mean attention to the step this number of steps before the one that is forecast."""
         pandas = need_pandas("a table of attention")
         means = self.document["attention"]["by_lag"]
         return pandas.DataFrame({"lag": range(len(means)), "mean": means})

@@ -44,12 +44,12 @@ def names_of(roles: Roles) -> Dict[str, Dict[str, Any]]:
     if isinstance(roles, str):
         return {roles: {}}
     if isinstance(roles, Mapping):
-        return {str(name): dict(said or {}) for name, said in roles.items()}
+        return {str(name): dict(attributes or {}) for name, attributes in roles.items()}
     return {str(name): {} for name in roles}
 
 
 def _is_category(frame: Any, name: str) -> bool:
-    """Whether a column of a frame is no numbers."""
+    """Return whether a column of a frame has categories, not numbers."""
     if frame is None or name not in frame.columns:
         return False
     import pandas
@@ -66,9 +66,9 @@ def _is_category(frame: Any, name: str) -> bool:
 
 def _given(frame: Any, role: str, roles: Roles) -> Dict[str, Any]:
     inputs = {}
-    for name, said in names_of(roles).items():
-        inputs[name] = {"column": name, "role": role, **said}
-        if "type" not in said and role != "target" and _is_category(frame, name):
+    for name, attributes in names_of(roles).items():
+        inputs[name] = {"column": name, "role": role, **attributes}
+        if "type" not in attributes and role != "target" and _is_category(frame, name):
             inputs[name]["type"] = "category"
     return inputs
 
@@ -99,8 +99,8 @@ def holidays_of(country: Union[None, str, Sequence[str]], frame: Any, time: str)
             days = holidays.country_holidays(name, subdiv=part or None, years=years)
         except NotImplementedError as failure:
             raise ValueError(f"country '{one}': {failure}") from None
-        said = {str(day): title for day, title in sorted(days.items())}
-        inputs["holiday" if isinstance(country, str) else f"holiday_{one}"] = {"holiday": said, "role": "known"}
+        named = {str(day): title for day, title in sorted(days.items())}
+        inputs["holiday" if isinstance(country, str) else f"holiday_{one}"] = {"holiday": named, "role": "known"}
     return inputs
 
 
@@ -108,14 +108,14 @@ def make_schema(params: Mapping[str, Any], frame: Any, zone: Optional[str]) -> D
     """The schema of columns with roles."""
     inputs: Dict[str, Any] = {}
     for role in ("target", "known", "observed", "static"):
-        for name, said in _given(frame, role, params[role]).items():
+        for name, described in _given(frame, role, params[role]).items():
             if name in inputs:
                 raise ValueError(f"column '{name}' is given as {inputs[name]['role']} and as {role}")
-            inputs[name] = said
-    for name, said in (params.get("holidays") or {}).items():
+            inputs[name] = described
+    for name, described in (params.get("holidays") or {}).items():
         if name in inputs:
             raise ValueError(f"column '{name}' has the name of an input that country makes")
-        inputs[name] = said
+        inputs[name] = described
     schema: Dict[str, Any] = {
         "preset": "long",
         "id": {"column": params["id"] or CONSTANT_ID},
@@ -151,11 +151,11 @@ def columns_of(schema: Mapping[str, Any]) -> Columns:
 
 
 def read_schema(given: Schema) -> Tuple[Optional[str], Optional[Dict[str, Any]]]:
-    """A schema that was given: its path, or what it says, also if it is text."""
+    """Return the path of a schema that was given, or its document, also if it was given as text."""
     if isinstance(given, Mapping):
         return None, dict(given)
     text = os.fspath(given)  # type: ignore[arg-type]
     if text.lstrip().startswith("{"):
-        said: Dict[str, Any] = json.loads(text)
-        return None, said
+        document: Dict[str, Any] = json.loads(text)
+        return None, document
     return text, None

@@ -2,8 +2,8 @@
 """
 Sessions: a context, and the library's session in it, which the forecasters of a program share.
 
-A call that may last runs on a thread of its own. The program's thread waits meanwhile, shows progress, and hears
-Ctrl-C, which asks the library to stop: nothing is left running, and no exception passes through the library. A session
+A long call runs on a thread of its own. Meanwhile the program's thread waits, shows progress, and handles Ctrl-C,
+which asks the library to stop: nothing is left running, and no exception passes through the library. A session
 has one call at a time; other threads wait for their turn.
 """
 
@@ -63,7 +63,7 @@ class Handle:
 
     def __init__(self, session: "Session", pointer: int, close: Callable[[int], None]) -> None:
         self.session = session
-        self.interrupted = 0  # how often Ctrl-C was heard while it was made
+        self.interrupted = 0  # number of times that Ctrl-C was pressed while it was made
         self._pointer: List[int] = [pointer]  # empty when it is closed; shared with the session
         session._handles.append((self._pointer, close))
         self._finalizer = weakref.finalize(self, session._retire, self._pointer)
@@ -89,7 +89,7 @@ class Session:
         self._pid = os.getpid()
         self._lock = threading.Lock()  # one call at a time
         self._handles: List[Tuple[List[int], Callable[[int], None]]] = []  # open ones
-        self._retired: Deque[List[int]] = deque()  # of these, what nobody refers to any more
+        self._retired: Deque[List[int]] = deque()  # of these, the unreferenced ones
         self._events: "queue.SimpleQueue[_Event]" = queue.SimpleQueue()
         self._log = LOG(self._take_line)
         place = ctypes.c_void_p()
@@ -113,7 +113,7 @@ class Session:
         self._events.put(event)
 
     def check(self) -> None:
-        """HalayError if there is no such session any more, as in a child of fork."""
+        """Raise HalayError if the session does not exist any more, as in a child of fork."""
         self.context._open()
 
     def pointer(self) -> Optional[int]:
@@ -133,7 +133,7 @@ class Session:
                 self._lock.release()
 
     def _reap(self) -> None:
-        """Close what nobody refers to; with the lock. A child of fork leaves it alone: the threads of it are gone."""
+        """Close unreferenced handles, under the lock. A child of fork leaves them alone: their threads are gone."""
         while self._retired:
             pointer = self._retired.popleft()
             for i, (known, close) in enumerate(self._handles):
@@ -158,9 +158,9 @@ class Session:
 
     def call(self, function: Any, *arguments: Any, can_stop: bool = True) -> int:
         """
-        A call of the library that may last; returns how often Ctrl-C was heard, after which it ended as stopped. Where
-        it cannot stop, or was stopped without a result, that is a KeyboardInterrupt. A function among the arguments
-        gives one when it is the call's turn, like a pointer.
+        Make a long call of the library, and return the number of times that Ctrl-C was pressed; after one, the call
+        ended as stopped. If it cannot stop, or stopped without a result, KeyboardInterrupt. A function among the
+        arguments returns one, like a pointer, when the call starts.
         """
         with self._lock:
             return self._call(function, arguments, can_stop)
@@ -169,11 +169,11 @@ class Session:
         self.check()  # another thread may have closed it meanwhile
         self._reap()
         given = [one() if callable(one) else one for one in arguments]
-        said: List[Any] = []
+        errors: List[Any] = []
 
         def work() -> None:
             status = function(*given)
-            said.append(last_error(status) if status else None)
+            errors.append(last_error(status) if status else None)
             self._events.put(None)
 
         with _Interrupts(self._stop if can_stop else lambda: None) as interrupts:
@@ -182,13 +182,13 @@ class Session:
             failure = self._wait(can_stop)
             thread.join()
             if can_stop:
-                lib.halay_tft_stop(self._p, 0)  # if the call did not hear of it
+                lib.halay_tft_stop(self._p, 0)  # if the call missed it
         if failure:
             raise failure
-        if interrupts.count and (said[0] or not can_stop):
+        if interrupts.count and (errors[0] or not can_stop):
             raise KeyboardInterrupt
-        if said[0]:
-            raise said[0]
+        if errors[0]:
+            raise errors[0]
         return interrupts.count
 
     def _stop(self) -> None:
@@ -223,42 +223,42 @@ class Session:
         return handle
 
     def document(self, function: Any, *arguments: Any) -> Any:
-        """A call whose last argument is the place of a JSON text: what it says."""
+        """Make a call whose last argument is the place of a JSON text, and return its document."""
         return json.loads(self.text(function, *arguments))
 
     def text(self, function: Any, *arguments: Any) -> str:
-        """A call whose last argument is the place of a text: on all ranks rank 0's."""
+        """Make a call whose last argument is the place of a text, and return rank 0's on all ranks."""
         place = ctypes.c_void_p()
         interrupted = self.call(function, *arguments, ctypes.byref(place))
-        said = ctypes.string_at(place.value) if place.value else b""
+        content = ctypes.string_at(place.value) if place.value else b""
         lib.halay_tft_free(place)
-        said = self.share(said)  # which the other ranks wait for
+        content = self.share(content)  # which the other ranks wait for
         if interrupted:
             raise KeyboardInterrupt
-        return said.decode()
+        return content.decode()
 
-    def share(self, said: bytes) -> bytes:
+    def share(self, content: bytes) -> bytes:
         """Rank 0's bytes, on all ranks."""
         if self.context.size == 1:
-            return said
-        length = bytearray(len(said).to_bytes(8, "little"))
+            return content
+        length = bytearray(len(content).to_bytes(8, "little"))
         self.context.broadcast(length)
-        room = bytearray(said) if self.context.rank == 0 else bytearray(int.from_bytes(length, "little"))
+        room = bytearray(content) if self.context.rank == 0 else bytearray(int.from_bytes(length, "little"))
         if room:
             self.context.broadcast(room)
         return bytes(room)
 
 
 def describe(function: Any, handle: Handle) -> Any:
-    """What data or a model are; of this rank alone, and quick."""
+    """Return the description of data or a model; on this rank alone, and quickly."""
     place = ctypes.c_void_p()
     with handle.session._lock:
         status = function(handle.pointer(), ctypes.byref(place))
         if status:
             raise last_error(status)
-        said = ctypes.string_at(place.value or 0)
+        text = ctypes.string_at(place.value or 0)
         lib.halay_tft_free(place)
-    return json.loads(said)
+    return json.loads(text)
 
 
 def warn(text: str) -> None:

@@ -31,19 +31,19 @@ def _training(history: List[Any]) -> List[str]:
 
 
 def summary(forecaster: Any) -> str:
-    """What repr shows; a text."""
+    """Return the text that repr shows."""
     shown = [f"{name}={value!r}" for name, value in forecaster._changed().items()]
     lines = [f"{type(forecaster).__name__}({', '.join(shown)})"]
-    said = vars(forecaster)
-    if "data_" in said:
-        data = said["data_"]
+    state = vars(forecaster)
+    if "data_" in state:
+        data = state["data_"]
         lines.append(_line("data", f"{data['entities']} series, {data['rows']} rows, {data['begin']} to {data['end']}"))
-    if "schema_" in said:
-        quantiles = " ".join(f"{one:g}" for one in said["quantiles_"])
-        schema = said["schema_"]
+    if "schema_" in state:
+        quantiles = " ".join(f"{one:g}" for one in state["quantiles_"])
+        schema = state["schema_"]
         every = (schema.get("resample") or {}).get("every") or schema.get("every", 1)
-        window = f"window {said['encoder_']} + {said['horizon_']} steps of {every}"
-        lines.append(_line("model", f"{said['parameter_count_']} parameters, {window}, quantiles {quantiles}"))
-        lines += _training(said.get("history_", []))
+        window = f"window {state['encoder_']} + {state['horizon_']} steps of {every}"
+        lines.append(_line("model", f"{state['parameter_count_']} parameters, {window}, quantiles {quantiles}"))
+        lines += _training(state.get("history_", []))
         lines += _scores(forecaster)
     return "\n".join(lines)

@@ -18,7 +18,7 @@ from ._times import to_seconds, zone_name
 
 
 def need_pandas(what: str) -> Any:
-    """pandas, or an error that says what it is for."""
+    """Return pandas. ImportError: it is not installed, with what needs it."""
     try:
         import pandas
     except ImportError:
@@ -315,7 +315,7 @@ def _of_files(given: Any) -> Table:
 
 
 def zone_of(frame: Any, time: Optional[str]) -> Optional[str]:
-    """The zone of the column of times, or of all such columns where it is not known which; None: there is none."""
+    """Return the zone of the column of times, or of all such columns if it is not known which; None: no zone."""
     naive, zones = [], {}
     for place, label in enumerate(frame.columns):
         dtype = frame.dtypes.iloc[place]

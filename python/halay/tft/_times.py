@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 Times between pandas and the library, which counts seconds since 1970: of UTC where the schema has a time zone and a
-step below a day, of the table's clock otherwise. They come back in the type and the zone in which they came in.
+step below a day, of the table's clock otherwise. They are returned in the type and the zone in which they were given.
 """
 
 import datetime
@@ -40,7 +40,7 @@ def to_seconds(name: str, series: Any) -> Any:
     broken = numpy.flatnonzero((seconds.astype(values.dtype) != values) & ~numpy.isnat(values))
     if len(broken):
         raise ValueError(
-            f"row {broken[0] + 1}, column '{name}': {values[broken[0]]} is no whole second, which is the shortest step"
+            f"row {broken[0] + 1}, column '{name}': {values[broken[0]]} is not a whole second, the shortest step"
         )
     return seconds.astype("int64")  # NaT is the library's missing time, -2^63
 
@@ -72,7 +72,7 @@ class Clock:
             times = times.dt.tz_localize("UTC").dt.tz_convert(zone or self._zone)
             return self._as_it_came(times if zone else times.dt.tz_localize(None))
         if zone and self._zone:
-            first = numpy.ones(len(times), bool)  # an hour that comes twice: its first pass
+            first = numpy.ones(len(times), bool)  # an hour that occurs twice: its first pass
             times = times.dt.tz_localize(self._zone, ambiguous=first, nonexistent="shift_forward").dt.tz_convert(zone)
         return self._as_it_came(times)
 

@@ -71,10 +71,10 @@ def _read_safetensors(path: _Path) -> Tuple[_File, Optional[str]]:
     found: _File = {}
     spans, data = [], content[begin:]
     for name, entry in header.items():
-        said = entry if isinstance(entry, dict) else {}
-        shape, span = _counts(said.get("shape")), _counts(said.get("data_offsets"))
+        attributes = entry if isinstance(entry, dict) else {}
+        shape, span = _counts(attributes.get("shape")), _counts(attributes.get("data_offsets"))
         spans.append(span if len(span) == 2 else [-1, -1])
-        found[name] = str(said.get("dtype")), shape, data[max(spans[-1][0], 0) : max(spans[-1][1], 0)]
+        found[name] = str(attributes.get("dtype")), shape, data[max(spans[-1][0], 0) : max(spans[-1][1], 0)]
     ends = [0, *(end for _, end in sorted(spans))]
     is_whole = ends[-1] == len(data) and [begin for begin, _ in sorted(spans)] == ends[:-1] and ends == sorted(ends)
     return found, None if is_whole else "its tensors do not cover its data, one after the other"
@@ -267,13 +267,13 @@ def import_torch(
             handle = _prepare(session, table, how)
         of = {"data": handle, "config": made._config()}
     empty = _create(session, **of)
-    said = describe(lib.halay_tft_model_describe, empty)
+    described = describe(lib.halay_tft_model_describe, empty)
     shapes, block = _weights_of(empty)
-    model = Model.of(said, shapes)
+    model = Model.of(described, shapes)
     check(format, model)
     weights = read_file(file, make_map(format, model), block.size)
     if X is None:
-        made = Forecaster(**{"schema": said["schema"], **said["config"]})
+        made = Forecaster(**{"schema": described["schema"], **described["config"]})
     made._take_model(_create(session, weights, like=empty))
     if handle is not None:
         made.data_ = describe(lib.halay_tft_data_describe, handle)

@@ -36,11 +36,11 @@ class Model(NamedTuple):
     shapes: Dict[str, Tuple[int, ...]]
 
     @classmethod
-    def of(cls, said: Mapping[str, Any], shapes: Dict[str, Tuple[int, ...]]) -> "Model":
-        """said: the description of a model."""
-        shortest = said["schema"].get("window", {}).get("min_encoder", said["encoder"])
-        sizes = said["encoder"], said["horizon"], shortest, said["quantiles"], said["members"]
-        return cls(said["config"], said["inputs"], *sizes, shapes)
+    def of(cls, described: Mapping[str, Any], shapes: Dict[str, Tuple[int, ...]]) -> "Model":
+        """described: the description of a model."""
+        shortest = described["schema"].get("window", {}).get("min_encoder", described["encoder"])
+        sizes = described["encoder"], described["horizon"], shortest, described["quantiles"], described["members"]
+        return cls(described["config"], described["inputs"], *sizes, shapes)
 
     @property
     def conformance(self) -> str:

@@ -36,7 +36,7 @@ def _find_program() -> str:
     if not found and os.path.dirname(_library.path) and os.access(installed, os.X_OK):
         found = installed
     if not found:
-        raise FileNotFoundError("there is no halay-tft beside this Python, nor in PATH")
+        raise FileNotFoundError("cannot find halay-tft beside this Python or in PATH")
     return found
 
 
@@ -77,7 +77,7 @@ def check_folder(folder: str, resume: bool) -> None:
 def search(folder: str, space: Any, config: str, options: List[str], shown: Silent) -> Dict[str, Any]:
     """
     Search in the folder, which has data.htd; what tune.json holds then. space: JSON, or a path. options: options_of.
-    KeyboardInterrupt: the search has ended, and can go on in its folder.
+    KeyboardInterrupt: the search has ended, and can be resumed in its folder.
     """
     if isinstance(space, bytes):
         space = _write(folder, "space.json", space)
@@ -94,8 +94,8 @@ def search(folder: str, space: Any, config: str, options: List[str], shown: Sile
     if code in (130, -signal.SIGINT):
         raise KeyboardInterrupt
     if code:
-        said = failure or f"halay-tft tune has ended with exit code {code}"
-        raise error(_STATUS_OF_EXIT.get(code, Status.SYSTEM), said)
+        message = failure or f"halay-tft tune has ended with exit code {code}"
+        raise error(_STATUS_OF_EXIT.get(code, Status.SYSTEM), message)
     with open(os.path.join(folder, "tune.json"), encoding="utf-8") as file:
         return dict(json.load(file))
 
@@ -168,7 +168,7 @@ def _rank(row: Mapping[str, Any]) -> Any:
 
 
 def best_run(folder: str, tuning: Mapping[str, Any]) -> str:
-    """The folder of the best trial's run, if its training came to its end; else ""."""
+    """The folder of the best trial's run, if its training has finished; else ""."""
     state = next(row["state"] for row in tuning["rows"] if row["trial"] == tuning["best"])
     return os.path.join(folder, f"trial-{tuning['best']:04d}") if state == "done" else ""
 

@@ -52,7 +52,7 @@ def _json(value: Any, **how: Any) -> str:
 
 
 def _named(call: Callable[[], T]) -> T:
-    """What the call returns. An error that names a row of a table in memory says where pandas has it, too."""
+    """Return the call's result. An error that names a row of a table in memory also names its place in pandas."""
     try:
         return call()
     except HalayError as failure:
@@ -96,7 +96,7 @@ class Forecaster:
     horizon, encoder: steps that are forecast, and steps of the past that are seen; by default they follow from the step
     (24 and 168 for hours).
     id, time, target: columns. id=None: the table is one series. target: one, or a list of them.
-    static, known, observed: more columns, a name, a list, or a dict of names and what the schema says of them
+    static, known, observed: more columns, a name, a list, or a dict of names and their attributes in the schema
     ({"price": {"scale": "log1p-standard"}}). static: constant for a series; known: known ahead of time; observed: known
     up to the origin only. Texts and categoricals are categories, booleans 0 and 1.
     freq: the step from row to row, as pandas or the schema names it; by default it is found in the times.
@@ -105,7 +105,7 @@ class Forecaster:
     holidays); for the years of the table and ten more.
     split: ends of the splits, {"train": "< 2017-08-01", "valid": "< 2018-02-01", "test": "< 2018-08-03"}; by default
     the last tenth of the time is for validation and nothing for a test.
-    schema: in place of all of these: the path of a schema, or a dict (docs/reference/schema.md).
+        schema: in place of all of these: the path of a schema, or a dict (docs/reference/schema.md).
     verbose: show progress, on standard error or in the notebook.
     Other parameters are the keys of a training, like hidden_size, max_time, learning_rate, quantiles, calibrate, refit
     (CONFIGURATION in halay-tft(1)); True and False are on and off.
@@ -161,7 +161,7 @@ class Forecaster:
 
     @classmethod
     def _defaults(cls) -> Dict[str, Any]:
-        """Parameters that are no keys of a training."""
+        """Return the parameters that are not keys of a training."""
         members = inspect.signature(cls.__init__).parameters.values()
         return {one.name: one.default for one in members if one.kind is one.KEYWORD_ONLY}
 
@@ -199,19 +199,19 @@ class Forecaster:
     def _check_schema(self) -> None:
         for name in self._changed():
             if name not in ("schema", "verbose", *self._keys):
-                raise ValueError(f"schema and {name}: a schema says that itself")
+                raise ValueError(f"schema and {name}: the schema defines that itself")
 
     def _described(self, given: Any, static: Any) -> Tuple[Table, Dict[str, Any]]:
         """The table of a training, and how it is prepared. static: static_df as a frame, or None."""
         frame = as_frame(given)
         if self.schema is not None:
             self._check_schema()
-            path, said = read_schema(self.schema)
-            columns = Columns(None, None, None) if said is None else columns_of(said)
+            path, document = read_schema(self.schema)
+            columns = Columns(None, None, None) if document is None else columns_of(document)
             if static is not None:
                 frame = with_static(frame, static, columns.id or self.id)
             table = table_of(given if frame is None else frame, columns)
-            return table, {"schema": path} if said is None else {"schema_text": _json(said)}
+            return table, {"schema": path} if document is None else {"schema_text": _json(document)}
         if frame is not None:
             frame = with_static(with_index(frame, self.id, self.time), static, self.id)
         elif static is not None:
@@ -272,8 +272,8 @@ class Forecaster:
         and what is constant for it: all of its columns become static inputs, also of the tables of later calls.
 
         Ctrl-C ends the training after its step, with the best weights so far; twice, or before there are weights, it is
-        a KeyboardInterrupt. folder: keep the run there, as halay-tft train does, with checkpoints; resume: go on from
-        the newest one. context: train in this job; by default the program's own, which all ranks of a job join.
+        a KeyboardInterrupt. folder: keep the run there, as halay-tft train does, with checkpoints; resume: continue
+        from the newest one. context: train in this job; by default the program's own, which all ranks of a job join.
         """
         for name in [name for name in vars(self) if name.endswith("_") or name in _FITTED]:
             delattr(self, name)
@@ -326,8 +326,8 @@ class Forecaster:
                 session.post(lambda: shown.step(text))
 
         def metrics(_: Any, line: bytes) -> None:
-            said = json.loads(line)
-            session.post(lambda: self.history_.append(said))
+            evaluation = json.loads(line)
+            session.post(lambda: self.history_.append(evaluation))
 
         def say(_: Any, line: bytes) -> None:
             text = line.decode(errors="replace")
@@ -349,15 +349,15 @@ class Forecaster:
             can_stop=True)  # fmt: skip
 
     def _take_model(self, model: Handle) -> None:
-        said = describe(lib.halay_tft_model_describe, model)
+        described = describe(lib.halay_tft_model_describe, model)
         self._model = model
-        self.schema_: Dict[str, Any] = said["schema"]
-        self.config_: Dict[str, Any] = said["config"]
-        self.quantiles_: List[float] = said["quantiles"]
-        self.targets_: List[str] = said["targets"]
-        self.horizon_: int = said["horizon"]
-        self.encoder_: int = said["encoder"]
-        self.parameter_count_: int = said["parameters"]
+        self.schema_: Dict[str, Any] = described["schema"]
+        self.config_: Dict[str, Any] = described["config"]
+        self.quantiles_: List[float] = described["quantiles"]
+        self.targets_: List[str] = described["targets"]
+        self.horizon_: int = described["horizon"]
+        self.encoder_: int = described["encoder"]
+        self.parameter_count_: int = described["parameters"]
         self.evaluations_: Dict[str, Evaluation] = {}
 
     def _fitted(self) -> Handle:
@@ -396,18 +396,18 @@ class Forecaster:
         X, static_df: as in fit. space: values of keys, {"hidden_size": [16, 32], "learning_rate": {"from": 0.001, "to":
         0.01, "scale": "log"}}, or a path (docs/guides/tuning.md). A trial is a training with this forecaster's keys and
         some of the space; max_steps, max_time or epochs say how long. trials: at most (30, unless time is given); time:
-        seconds of the whole search. folder: where the trials are kept, which resume=True goes on from; otherwise they
+        seconds of the whole search. folder: where the trials are kept, which resume=True continues; otherwise they
         are removed. options: those of halay-tft tune, like parallel=4, eta=3, goal="q_risk", ranks=2. Shows how each
         trial ended. Ctrl-C is a KeyboardInterrupt, after which the folder can be resumed. TypeError: an option is not
         one of a search, as a key of a training is not; ConfigError: the space or an option's value is wrong;
-        UnsupportedError: under halayrun, since trials are jobs of their own; FileNotFoundError: there is no program
-        halay-tft.
+        UnsupportedError: under halayrun, since trials are jobs of their own; FileNotFoundError: the program
+        halay-tft is missing.
         """
         session = self._session(None)
         if session.context.size > 1:
             raise UnsupportedError("tune starts jobs of its own: call it in one process, and give it ranks=N")
         if resume and folder is None:
-            raise ValueError("resume goes on in a folder: give it")
+            raise ValueError("resume continues in a folder: give it")
         static = as_frame(static_df) if static_df is not None else None
         table, how = self._described(X, static)
         asked = options_of({"trials": trials, "time": time, "resume": resume, **options})
@@ -457,15 +457,15 @@ class Forecaster:
         explain: bool = False,
     ) -> Any:
         """
-        Forecast what comes after the last row of each series of X, of the table of the training by default.
+        Forecast the steps after the last row of each series of X, of the table of the training by default.
 
         A DataFrame: id, time, and a column for each quantile, y_0.1, y_0.5, y_0.9. future: a table with the known
         inputs of the horizon. static_df: as in fit, whose own is taken by default; a loaded forecaster has none.
-        split: "train", "valid" or "test": forecast the windows of that split, stride steps apart, in place of what
-        comes after the end; with origin, the last moment that a forecast knows, and what was measured.
+        split: "train", "valid" or "test": forecast the windows of that split, stride steps apart, in place of
+        the steps after the end; with origin, the last moment that a forecast knows, and what was measured.
         levels: the median and the ends of intervals that hold these shares, in percent: [80, 90] are the quantiles
         0.05, 0.1, 0.5, 0.9, 0.95. quantiles: these alone, between 0 and 1. Both are of those that were trained (all of
-        them, by default); others are a ValueError that says which there are.
+        them, by default); others are a ValueError that lists them.
         calibrate: "none", "conformal", "rolling"; by default as the model was trained. explain: return two DataFrames,
         the second with what each forecast relied on.
         """
@@ -537,10 +537,10 @@ class Forecaster:
         A DataFrame: id, time, cutoff (the last moment that a forecast knows), what was measured, and a column for each
         quantile: n_windows x horizon rows for each series, fewer where it is too short. stride: steps from one cutoff
         to the next, by default the horizon. refit: False: one training, on what precedes the first window; True: one
-        for each window; a number: one for so many windows. y, static_df: as in fit; levels, quantiles: as in predict.
-        Splits are its own, so that `split` has no effect, nor has the key `refit`. This forecaster itself is not
-        trained. Ctrl-C is a KeyboardInterrupt. ValueError: a number is not a count; errors of the library: as from fit,
-        FormatError also where the series are too short for the windows.
+        for each window; a number: one for this number of windows. y, static_df: as in fit; levels, quantiles: as in
+        predict. Splits are its own, so that `split` has no effect, nor has the key `refit`. This forecaster itself is
+        not trained. Ctrl-C is a KeyboardInterrupt. ValueError: a number is not a count; errors of the library: as from
+        fit, FormatError also where the series are too short for the windows.
         """
         each = check_windows(n_windows, stride, refit)
         need_pandas("a cross-validation")
@@ -577,25 +577,25 @@ class Forecaster:
     # ---- scores ----
 
     def _scored(self, function: Any, X: Any, kind: Any = c.Windows, **how: Any) -> Tuple[Dict[str, Any], Any]:
-        """What the library says of windows of a table, or of the data of the training; and the frame of that."""
+        """Return the library's result for windows of a table, or of the data of the training, and the frame of that."""
         model = self._fitted()
         table = None if X is None else self._read(X)
         if table is None and "_data" not in vars(self):
             raise ArgumentError("the data of the training are not here: give the table", Status.ARGUMENT)
         windows = sized(kind, table=table and ctypes.pointer(table.struct), **how)
         data = None if table else self._data.pointer
-        said = _named(lambda: model.session.document(function, model.pointer, data, ctypes.byref(windows)))
-        return said, table.frame if table else as_frame(self._table)
+        result = _named(lambda: model.session.document(function, model.pointer, data, ctypes.byref(windows)))
+        return result, table.frame if table else as_frame(self._table)
 
     def evaluate(
         self, X: Any = None, *, split: str = "test", stride: Optional[int] = None, calibrate: Optional[str] = None
     ) -> Evaluation:
         """
         Score the forecasts of a split beside naive ones. X: the table of the training, which need not be given unless
-        the forecaster was loaded or pickled. A ForecastWarning says that they are no better than naive.
+        the forecaster was loaded or pickled. A ForecastWarning means that they do not beat naive ones.
         """
-        said, _ = self._scored(lib.halay_tft_evaluate, X, split=split, stride=stride or 0, calibrate=calibrate)
-        evaluation = self.evaluations_[split] = Evaluation(said)
+        result, _ = self._scored(lib.halay_tft_evaluate, X, split=split, stride=stride or 0, calibrate=calibrate)
+        evaluation = self.evaluations_[split] = Evaluation(result)
         for target, sentence in evaluation.no_better().items():
             name = f"'{target}', " if target else ""
             warn(f"{sentence} ({name}split '{split}')")
@@ -606,26 +606,27 @@ class Forecaster:
         Minus the median's q-risk of the validation windows, a mean over the targets: higher is better. X: as for
         evaluate.
         """
-        said, _ = self._scored(lib.halay_tft_evaluate, X if y is None else self._with_target(X, y), split="valid")
-        risks = [mine for _, mine, _ in Evaluation(said).medians() if mine is not None]
+        result, _ = self._scored(lib.halay_tft_evaluate, X if y is None else self._with_target(X, y), split="valid")
+        risks = [mine for _, mine, _ in Evaluation(result).medians() if mine is not None]
         return -sum(risks) / len(risks) if risks else float("nan")
 
     def recalibrate(self: Self, X: Any, *, static_df: Any = None) -> Self:
         """
-        Calibrate the intervals anew, with the windows of X that lie behind the training span, up to its last row: those
+        Calibrate the intervals anew, with the windows of X after the training span, up to its last row: those
         of validation, and newer ones. X: a table from the training's rows, or at least `encoder` steps before its end,
-        to recent ones; where splits are of each series' last horizons, as many last steps of X are taken. The quantiles
-        then hold in these windows what they promise; the weights stay. save and pickle keep it; predict uses it unless
-        the forecaster was trained with calibrate="none" (predict(calibrate="conformal") does). Returns the forecaster.
-        FormatError: X has too few such windows, and the calibration stays as it is; other errors are those of predict.
+        to recent ones; where splits are of each series' last horizons, as many last steps of X are taken. In these
+        windows the quantiles then have their nominal coverage; the weights stay. save and pickle keep it; predict uses
+        it unless the forecaster was trained with calibrate="none" (predict(calibrate="conformal") does). Returns the
+        forecaster. FormatError: X has too few such windows, and the calibration stays as it is; other errors are those
+        of predict.
         """
         model = self._fitted()
         table = self._read(X, static_df)
-        said = _named(lambda: model.session.text(
+        report = _named(lambda: model.session.text(
             lib.halay_tft_calibrate, model.pointer, None, ctypes.byref(table.struct), None))  # fmt: skip
         self.evaluations_ = {}
         shown = progress(bool(self.verbose))
-        shown.say(said)
+        shown.say(report)
         shown.close()
         return self
 
@@ -644,7 +645,7 @@ class Forecaster:
         Whether recent rows are still like those of the training, and their forecasts as good as they were. X: a table
         from the training's rows to the recent ones; by default that of the training. Recent are the rows since a time
         (a text or a Timestamp), or the last steps, or those of the test or, without one, of validation; until: before
-        this time. rate: how often all comparisons together find drift where there is none.
+        this time. rate: the probability that all comparisons together find drift if nothing has changed.
         """
         if last is not None and (since is not None or until is not None):
             raise ValueError("last is up to the last row: give it, or since and until")
@@ -664,16 +665,16 @@ class Forecaster:
         """
         What the forecasts of a split rely on. X: as for evaluate. stride: steps from window to window, by default the
         horizon. regime: from this distance of its attention from the mean a window is another regime (0.3). occlusion:
-        also forecast without each input in turn, as a check.
+        also forecast without each input, one after the other, as a check.
         """
         model = self._fitted()
         with tempfile.TemporaryDirectory() as folder:
             how = {"regime": regime, "has_occlusion": int(occlusion), "tables": folder}
-            said, frame = self._scored(lib.halay_tft_explain, X, split=split, stride=stride or 0, **how)
+            result, frame = self._scored(lib.halay_tft_explain, X, split=split, stride=stride or 0, **how)
             path = os.path.join(folder, "windows.csv")  # rank 0's
             content = _content(path) if os.path.exists(path) else b""
         restorer = Restorer(self.schema_, frame, self._has_id())
-        return Explanation(said, model.session.share(content).decode(), restorer)
+        return Explanation(result, model.session.share(content).decode(), restorer)
 
     # ---- windows and rows ----
 
@@ -702,8 +703,8 @@ class Forecaster:
     ) -> Iterator[Batch]:
         """
         Forecast the windows of a split, batch by batch as arrays, in order of series and origin. X: as for evaluate.
-        stride: steps from window to window, by default the schema's. without: an input that is taken away, for which an
-        ordinary value stands in. weights: also what each window weighed and attended to, some ten kilobytes each.
+        stride: steps from window to window, by default the schema's. without: an input that is taken away, which an
+        ordinary value replaces. weights: also what each window weighed and attended to, some ten kilobytes each.
         Until the iterator ends, or is closed, the forecaster makes no other forecasts. On all ranks together, all
         windows on each.
         """
@@ -716,8 +717,8 @@ class Forecaster:
     def rows(self, X: Any = None) -> Any:
         """
         The prepared rows, as a DataFrame: id, time and a column for each input over time in its own unit, filled where
-        the schema says so; of targets NaN where nothing was measured. X: as for evaluate; by default the rows of the
-        training.
+        the schema asks for it; of targets NaN where nothing was measured. X: as for evaluate; by default the rows of
+        the training.
         """
         need_pandas("a table of rows")
         data, frame = self._rows(X)
@@ -768,21 +769,21 @@ class Forecaster:
         return about
 
     def _on_rank_0(self, write: Callable[[], str]) -> str:
-        """What rank 0 writes and says of it, on all ranks; they fail if it does."""
+        """Write on rank 0 and return its text on all ranks; they fail if it does."""
         session = self._fitted().session
         failure: Optional[Exception] = None
-        said = ""
+        text = ""
         if session.context.rank == 0:
             try:
-                said = write()
-            except Exception as raised:  # the others wait for what comes of it
+                text = write()
+            except Exception as raised:  # the others wait for the result
                 failure = raised
         why = session.share(str(failure or "").encode()).decode()
         if failure:
             raise failure
         if why:
             raise HalayError(f"rank 0: {why}")
-        return session.share(said.encode()).decode()
+        return session.share(text.encode()).decode()
 
     def _write(self, folder: Union[str, "os.PathLike[str]"]) -> str:
         params = _json(self._changed(), indent=1)
@@ -808,8 +809,8 @@ class Forecaster:
             with open(path, encoding="utf-8") as file:
                 params = json.load(file)
         else:
-            said = describe(lib.halay_tft_model_describe, model)
-            params = {"schema": said["schema"], **said["config"]}
+            described = describe(lib.halay_tft_model_describe, model)
+            params = {"schema": described["schema"], **described["config"]}
         made = cls(**params)
         made._take_model(model)
         return made
