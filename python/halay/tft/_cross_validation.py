@@ -45,7 +45,7 @@ def _series_of(frame: Any, id: Any, horizon: int) -> Any:
 
 
 def has_fewer(frame: Any, id: Any, horizon: int, windows: int) -> bool:
-    """Whether a series of predict(split=...) has fewer windows, so that its last one may not end with its last row."""
+    """Return whether a series has fewer windows in predict(split=...): its last one may not end with its last row."""
     series = _series_of(frame, id, horizon)
     return bool(series.groupby(series).size().min() < windows)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other packages call the parameters of a forecaster, so that an error can name ours."""
+"""The names of a forecaster's parameters in other packages, so that an error can name ours."""
 
 _OURS = {
     "horizon": "h prediction_length output_chunk_length max_prediction_length forecast_horizon",
@@ -33,7 +33,7 @@ _UNITS = {
 
 
 def instead_of(name: str) -> str:
-    """What a forecaster calls a parameter that others call so, as the end of an error; "" if it is not known."""
+    """Return a forecaster's name of a parameter of other packages, as the end of an error; "" if it is not known."""
     right = _RIGHT.get(name)
     if right is None:
         return ""

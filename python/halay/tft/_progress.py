@@ -18,7 +18,7 @@ def format_step(p: Any) -> str:
 
 
 class Silent:
-    """What shows nothing; others do."""
+    """A display that shows nothing, the base of the others."""
 
     def is_due(self) -> bool:
         """Return whether it is time to show another step; called on the library's thread."""
@@ -31,14 +31,14 @@ class Silent:
         """Show a line that stays."""
 
     def close(self) -> None:
-        """The training has ended."""
+        """End the display: the training has ended."""
 
 
 class Lines(Silent):
     """On standard error."""
 
     def __init__(self) -> None:
-        # In a service there may be no standard error, in some notebooks one that knows little of files.
+        # In a service there may be no standard error, in some notebooks one with few of a file's methods.
         isatty = getattr(sys.stderr, "isatty", None)
         self._is_terminal = bool(isatty and isatty())
         self._pace = _PACE if self._is_terminal else _PLAIN_PACE
@@ -118,7 +118,7 @@ def _notebook() -> Optional[Any]:
 
 
 def progress(verbose: bool) -> Silent:
-    """What shows a training here."""
+    """Return the display of a training for this program."""
     if not verbose:
         return Silent()
     display = _notebook()

@@ -77,7 +77,7 @@ class Restorer:
         self._like = frame[column] if column and frame is not None and column in frame.columns else None
 
     def name(self, own: str) -> str:
-        """What a column of the result's own is called."""
+        """Return the name of a column of the result's own."""
         return free_name(own, self.named)
 
     def ids(self, texts: Any) -> Any:

@@ -74,7 +74,7 @@ class Handle:
         self._finalizer()
 
     def pointer(self) -> int:
-        """For a call of the library, with the session's lock: another thread may close it before."""
+        """Return the pointer for a call of the library, under the session's lock: another thread may close it."""
         self.session.check()
         if not self._pointer:
             raise HalayError("the context of this model was closed")
@@ -109,7 +109,7 @@ class Session:
             self.post(lambda: print(text, file=sys.stderr) if sys.stderr is not None else None)
 
     def post(self, event: Callable[[], object]) -> None:
-        """From any thread: what the program's thread does while it waits."""
+        """Give the program's thread an event to handle while it waits; from any thread."""
         self._events.put(event)
 
     def check(self) -> None:
@@ -195,7 +195,7 @@ class Session:
         lib.halay_tft_stop(self._p, int(signal.SIGINT))
 
     def _wait(self, can_stop: bool) -> Optional[BaseException]:
-        """Until the call has ended. What an event raised meanwhile, or a signal's handler of the program."""
+        """Wait until the call has ended; return the exception of an event or of a signal handler, if any."""
         failure: Optional[BaseException] = None
         while True:
             try:

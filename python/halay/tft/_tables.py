@@ -34,7 +34,7 @@ class Columns(NamedTuple):
     others: Optional[Sequence[str]]
 
     def has(self, name: str) -> bool:
-        """Whether the schema reads the column."""
+        """Return whether the schema reads the column."""
         return name in (self.id, self.time) or self.others is None or any(
             name == other or fnmatch.fnmatchcase(name, other) for other in self.others
         )
@@ -70,7 +70,7 @@ def _of_arrow(given: Any) -> Any:
 
 
 def _is_parquet(path: Any) -> bool:
-    """Whether a path is that of a Parquet file, or of a folder with some."""
+    """Return whether a path is that of a Parquet file, or of a folder with some."""
     if os.path.isdir(path):
         return any(_is_parquet(one.path) for one in os.scandir(path) if one.is_file())
     return os.fspath(path).lower().endswith((".parquet", ".pq"))

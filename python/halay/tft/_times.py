@@ -12,7 +12,7 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 def _is_below_a_day(every: str) -> bool:
-    """As the library has it: days begin by the clock, and 24h are days."""
+    """Return whether a step is below a day, as in the library: days begin by the clock, and 24h are days."""
     found = re.fullmatch(r"(\d+)(s|min|h)", every)
     return found is not None and int(found[1]) * _SECONDS[found[2]] % 86400 != 0
 
@@ -46,7 +46,7 @@ def to_seconds(name: str, series: Any) -> Any:
 
 
 class Clock:
-    """How the seconds of a schema become the times of a table again."""
+    """Converts the seconds of a schema back to the times of a table."""
 
     def __init__(self, schema: Dict[str, Any], frame: Any) -> None:
         time = schema.get("time") or {}
@@ -105,7 +105,7 @@ class Clock:
 
 
 def _form(like: Any) -> str:
-    """How texts of times look: with or without a time of day, and with a T or a blank before it."""
+    """Return the format of texts of times: with or without a time of day, and with a T or a blank before it."""
     texts = like.cat.categories if hasattr(like, "cat") else like.dropna()
     first = str(texts[0] if hasattr(like, "cat") else texts.iloc[0]) if len(texts) else ""
     if len(first) <= 10:

@@ -81,7 +81,7 @@ def _read_safetensors(path: _Path) -> Tuple[_File, Optional[str]]:
 
 
 def _read_torch(path: _Path) -> Tuple[_File, Optional[str]]:
-    """What torch.save wrote, a state_dict() or a checkpoint of Lightning: of its objects tensors alone are read."""
+    """Read a file of torch.save, a state_dict() or a checkpoint of Lightning; only tensors of its objects are read."""
     import torch
 
     with open(path, "rb") as opened:
@@ -100,7 +100,7 @@ def _read_torch(path: _Path) -> Tuple[_File, Optional[str]]:
 
 
 def _groups_of(tensors: Tensors) -> Dict[str, List[str]]:
-    """Of each tensor the names under which it is in a state_dict(), its own included."""
+    """Return each tensor's names in a state_dict(), its own included."""
     keys = {name: places.tobytes() if places.flat[0] >= 0 else name for name, places in tensors.items()}
     groups: Dict[Any, List[str]] = {}
     for name, key in keys.items():
@@ -109,7 +109,7 @@ def _groups_of(tensors: Tensors) -> Dict[str, List[str]]:
 
 
 def _differences(file: _File, tensors: Tensors, groups: Mapping[str, List[str]]) -> List[str]:
-    """Where the file's names, shapes and types are not the map's."""
+    """Return the differences between the names, shapes and types of the file and of the map."""
     unlike: List[str] = []
     for name, places in tensors.items():
         wanted = list(places.shape)

@@ -24,7 +24,7 @@ _Order = Optional[Sequence[int]]  # blocks of a layer's inputs or outputs: their
 
 
 class Model(NamedTuple):
-    """What a map depends on. Inputs are those of halay_tft_model_describe: name, role, type, categories."""
+    """The model that a map depends on. Inputs are those of halay_tft_model_describe: name, role, type, categories."""
 
     config: Mapping[str, Any]
     inputs: List[Dict[str, Any]]

@@ -174,7 +174,7 @@ def best_run(folder: str, tuning: Mapping[str, Any]) -> str:
 
 
 def metrics_of(run: str) -> List[Dict[str, Any]]:
-    """What a run's evaluations were."""
+    """Return the evaluations of a run."""
     with open(os.path.join(run, "metrics.jsonl"), encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     return [row for row in rows if "valid_loss" in row]

@@ -64,7 +64,7 @@ class _Arrays:
         return 0
 
     def batch(self, restorer: Restorer) -> Optional[Batch]:
-        """What was taken; None: nothing."""
+        """Return the windows that were taken; None: nothing."""
         import numpy
 
         if not self._columns:

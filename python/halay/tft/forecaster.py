@@ -229,7 +229,7 @@ class Forecaster:
         return table, {"schema_text": _json(make_schema(params, frame, table.zone))}
 
     def _has_id(self) -> bool:
-        """Whether tables have a column of ids, and so results."""
+        """Return whether tables, and so results, have a column of ids."""
         return self.id is not None or self.schema is not None
 
     def _read(self, given: Any, static: Any = None, is_future: bool = False) -> Table:

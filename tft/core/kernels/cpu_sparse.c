@@ -41,7 +41,7 @@ static size_t count_union(const struct sparse_parts *a, const struct sparse_part
     return n + (left - i) + (right - k);
 }
 
-/* From the end, so that no row is overwritten before it is moved. */
+/* Works from the end, so that no row is overwritten before it is moved. */
 void cpu_sparse_add(struct queue *queue, const real *x, struct sparse shape, real *to)
 {
     const struct sparse_parts right = sparse_parts_of(x, shape);

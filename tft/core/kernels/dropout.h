@@ -34,7 +34,7 @@ struct dropout dropout_of(double p, uint32_t seed, uint32_t step, uint64_t posit
 
 /* keep[i] = 1 or 0 for elements e .. e + W - 1 of the site, sample b of the granule. */
 void dropout_row(const struct dropout *dropout, uint32_t site, uint64_t e, size_t b, size_t W, uint8_t *keep);
-/* The same for R rows (time-major) from row `row` of the window on: keep (R, W). */
+/* Does the same for R rows (time-major) from row `row` of the window on: keep (R, W). */
 void dropout_rows(const struct dropout *dropout, const struct site *site, size_t row, size_t R, size_t B, size_t W,
                   uint8_t *keep);
 

@@ -25,7 +25,7 @@ TFT_FORMULA real norm_d_y(real inverse, real s, real mean_s, real xhat, real mea
     return inverse * (s - mean_s - xhat * mean_s_xhat);
 }
 
-/* From the value of the ELU. */
+/* Returns the ELU's slope from its value. */
 TFT_FORMULA real elu_slope(real value)
 {
     return value > 0 ? 1 : value + 1;
@@ -104,7 +104,7 @@ struct lstm_unit_gradient {
     real i, f, g, o, c;
 };
 
-/* From the activations and the gradients of the unit's output and cell. */
+/* Returns the gradient of a unit from its activations and the gradients of its output and cell. */
 TFT_FORMULA struct lstm_unit_gradient lstm_unit_backward(real i, real f, real g, real o, real c, real c_before,
                                                          real d_h, real d_c)
 {

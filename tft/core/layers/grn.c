@@ -56,7 +56,7 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
     }
 }
 
-/* From e on. */
+/* Computes the forward pass from e on. */
 static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
                            const real *skip, real *z)
 {

@@ -22,7 +22,7 @@ struct lstm {
     struct linear recurrent; /* U; the second bias or TFT_NONE */
 };
 
-/* All that forward reads and writes, and backward reads again. */
+/* The arrays that forward reads and writes, and backward reads again. */
 struct lstm_steps {
     size_t S;
     const size_t *padding; /* (B): how many of a sample's first steps do not exist: they leave the state as it is,

@@ -44,7 +44,7 @@ static void rank1_back(const struct pass *pass, const struct linear *layer, size
     linear_backward_input(pass, layer, sums, 2, pass->g + w, 1);
 }
 
-/* With `recompute` one over the other. */
+/* Lays out the states of the variables; with `recompute` all at the same place. */
 static void layout_variables(struct arena *arena, const struct kernels *kernels, const struct vsn *vsn, size_t R,
                              size_t most, struct vsn_state *state)
 {

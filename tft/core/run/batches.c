@@ -234,7 +234,7 @@ static size_t base_column(const struct tft_data *d, size_t input)
     return k;
 }
 
-/* In two passes, in double. */
+/* Returns the level of a column, in two passes, in double. */
 static struct level level_of(const struct rows *r, size_t column)
 {
     size_t n = r->window->length, columns = r->data->real_count;

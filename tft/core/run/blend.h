@@ -35,11 +35,11 @@ struct tft_blend {
     struct halay_region memory;  /* owned: of all these */
 };
 
-/* The errors, and the weights before a choice, by training windows. Nothing is held on error, or if no target is
+/* Finds the errors, and the weights before a choice, by training windows. Nothing is held on error, or if no target is
  * blended. */
 enum halay_status tft_blend_fit(struct halay_log *log, const struct tft_windows *windows,
                                 const struct tft_list *quantiles, struct tft_blend *blend);
-/* As a run's description holds them: a new reference; NULL without memory. */
+/* Returns them as in a run's description: a new reference; NULL if memory runs out. */
 json_t *tft_blend_json(const struct tft_blend *blend);
 /* Read that. HALAY_ERR_FORMAT (not logged) if it does not fit. Nothing is held on error, or if no target is blended. */
 enum halay_status tft_blend_read(const json_t *json, const struct tft_schema *schema, size_t quantile_count,

@@ -210,7 +210,7 @@ void tft_resident_destroy(struct tft_resident *r)
 
 /* ---- a batch ---- */
 
-/* The same bytes here and there. */
+/* The same bytes on the host (here) and on the device (there). */
 struct part {
     void *here;
     const void *there;
@@ -225,7 +225,7 @@ static struct part area_take(struct area *area, size_t bytes)
     return (struct part){ area->here + at, area->there + at };
 }
 
-/* How each column is scaled. */
+/* Writes the scaling of each column. */
 static void put_scaling(const struct tft_data *d, struct area *area, struct windows_run *run)
 {
     struct part columns = area_take(area, d->real_count * sizeof *run->scaled_by);

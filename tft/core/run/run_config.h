@@ -59,8 +59,8 @@ void tft_run_config_defaults(struct tft_run_config *config);
  * versions had; the message has what replaces it. */
 enum halay_status tft_run_config_take(struct halay_log *log, const char *where, const json_t *document,
                                       struct tft_run_config *config);
-/* The same of a run's own document, which may be of an older version: keys that were removed are left out, unless
- * forecasts depend on one (HALAY_ERR_UNSUPPORTED). */
+/* Does the same for a run's own document, which may be of an older version: removed keys are left out, unless forecasts
+ * depend on one (HALAY_ERR_UNSUPPORTED). */
 enum halay_status tft_run_config_take_run(struct halay_log *log, const char *where, const json_t *document,
                                           struct tft_run_config *config);
 /* Checks that the values fit together. A loss that forecasts one number gets its one quantile if none was given. */

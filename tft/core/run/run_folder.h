@@ -37,7 +37,7 @@
 
 struct tft_model;
 
-/* Those after the first, whose parameters are the run's. */
+/* The members after the first, whose parameters are the run's. */
 struct tft_members {
     size_t count;
     float *params[TFT_RUN_MEMBERS_MAX]; /* owned: a model's block each */
@@ -107,9 +107,9 @@ enum halay_status tft_run_save_members(struct halay_log *log, const char *folder
  * NULL: the processor. On error nothing is held. */
 enum halay_status tft_run_load(struct halay_log *log, const char *folder, const struct tft_device *device,
                                struct tft_run *run);
-/* The same, for the processor, without what is beside the best weights. */
+/* Does the same for the processor, with the best weights only. */
 enum halay_status tft_run_load_first(struct halay_log *log, const char *folder, struct tft_run *run);
-/* Make a run of what run.json holds (where: for messages); its parameters, step and the blend's weights are the
+/* Make a run from the content of run.json (where: for messages); its parameters, step and the blend's weights are the
  * caller's to set. On error nothing is held. */
 enum halay_status tft_run_of(struct halay_log *log, const char *where, const json_t *document,
                              const struct tft_device *device, struct tft_run *run);

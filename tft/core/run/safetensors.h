@@ -22,7 +22,7 @@
 enum halay_status tft_safetensors_write(struct halay_log *log, const char *path, const struct tft_param_table *table,
                                         const float *block, const json_t *metadata);
 
-/* The same by way of the folder `stage` (halay_output_open_staged). */
+/* Does the same by way of the folder `stage` (halay_output_open_staged). */
 enum halay_status tft_safetensors_write_staged(struct halay_log *log, const char *stage, const char *path,
                                                const struct tft_param_table *table, const float *block,
                                                const json_t *metadata);

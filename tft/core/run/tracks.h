@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* As bits of a set; in the order of the key's words. */
+/* Tracks, as bits of a set, in the order of the key's words. */
 enum tft_track { TFT_TRACK_TENSORBOARD = 1, TFT_TRACK_CSV = 2 };
 
 /* A format makes a table of each: all its rows have the same names in the same order. */

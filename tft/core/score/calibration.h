@@ -112,7 +112,7 @@ int tft_calibration_suits(struct halay_log *log, const char *folder, const json_
  * to other parameters. Nothing is held on error. */
 enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
                                        const struct tft_data *data, struct tft_calibration *calibration);
-/* The same of the document of such a file. folder: for messages; NULL: none, it is in memory. */
+/* Does the same from the document of such a file. folder: for messages; NULL: the document is in memory only. */
 enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
                                        struct tft_calibration *calibration);
@@ -172,7 +172,7 @@ void tft_calibration_scores(const struct tft_calibration *calibration, const str
 /* Returns the sources of the factors, as shares: {"recent": .., "entity": .., "horizon": .., "none": ..}; NULL: no
  * memory. */
 json_t *tft_calibrator_json(const struct tft_calibrator *calibrator);
-/* The same in words: "60 windows of the entity: 97 %, ...". */
+/* Writes the same in words: "60 windows of the entity: 97 %, ...". */
 void tft_calibrator_describe(const json_t *shares, char *text, size_t size);
 
 #endif

@@ -74,9 +74,9 @@ void tft_forecaster_fini(struct tft_forecaster *forecaster);
  */
 enum halay_status tft_forecast(struct tft_forecaster *forecaster, size_t count, tft_forecast_take take, void *arg);
 
-/* The same, one by one: begin with `count` positions, then get each of them with its window and its forecast, which is
- * good until the next call. *p is NULL after the last one. failed: HALAY_OK, or why this rank gives up, of which the
- * others hear; it is returned. */
+/* Forecast one by one: begin with `count` positions, then get each of them with its window and its forecast, which is
+ * valid until the next call. *p is NULL after the last one. failed: HALAY_OK, or why this rank gives up; it is sent to
+ * the others and returned. */
 void tft_forecast_begin(struct tft_forecaster *forecaster, size_t count);
 enum halay_status tft_forecast_next(struct tft_forecaster *forecaster, enum halay_status failed, size_t *position,
                                     struct tft_window *window, const float **p);

@@ -64,14 +64,14 @@ enum halay_status tft_forecast_scores_add(struct tft_forecaster *forecaster, siz
 enum halay_status tft_forecast_scores_add_window(const struct tft_forecaster *forecaster,
                                                  struct tft_seasonal_error *seasonal, const struct tft_window *window,
                                                  const float *p, struct tft_forecast_scores *result);
-/* Add the forecast of one step, p (targets, quantiles): of the window's horizon's step h. seasonal_error: (targets),
- * or NULL. Where the scores tell no entities apart it is of the first. */
+/* Add the forecast of one step, p (targets, quantiles): of the window's horizon's step h. seasonal_error: (targets), or
+ * NULL. Where the scores do not separate entities, it counts for the first. */
 void tft_forecast_scores_add_step(struct tft_forecast_scores *result, const struct tft_data *data,
                                   const double *seasonal_error, const struct tft_window *window, size_t h,
                                   const float *p);
-/* Set the loss, of what was added. */
+/* Set the loss, from the forecasts that were added. */
 void tft_forecast_scores_finish(const struct tft_model *model, struct tft_forecast_scores *result);
-/* Both, for the model's quantiles, without the scaled error. */
+/* Forecasts, adds and finishes, for the model's quantiles, without the scaled error. */
 enum halay_status tft_forecast_scores_of(struct tft_forecaster *forecaster, size_t count,
                                          struct tft_forecast_scores *result);
 

@@ -69,7 +69,7 @@ static size_t cut_chunks(const struct tft_param_table *table, struct chunk *all)
     return count;
 }
 
-/* For a device that takes all tensors at once. */
+/* Makes the chunks for a device that updates all tensors at once. */
 static enum halay_status make_chunks(struct tft_adam *adam, const struct tft_param_table *table)
 {
     size_t count = cut_chunks(table, NULL);

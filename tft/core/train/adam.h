@@ -44,8 +44,8 @@ struct tft_adam {
 void tft_adam_defaults(struct tft_adam *adam);
 void tft_adam_fini(struct tft_adam *adam); /* frees what the steps made; m and v are the caller's */
 
-/* How an update takes part with other ranks; any member may be NULL. Errors end the update with that status, some
- * parameters updated and some not (the job is lost). */
+/* An update's calls for other ranks; any member may be NULL. Errors end the update with that status, some parameters
+ * updated and some not (the job is lost). */
 struct tft_adam_peers {
     /* Called for each living parameter, from any thread, last layers first, before its gradient is read:
      * blocks until the sum over the ranks is there, for what the queue gets from then on. */

@@ -20,7 +20,7 @@
  */
 enum halay_status tft_train(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                             struct tft_data *data, const struct tft_train_options *options);
-/* The same of the first member alone, whose folder has the others in folders already (members.c). */
+/* Does the same for the first member alone; the other members are already in folders of its folder (members.c). */
 enum halay_status tft_train_first(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
                                   struct tft_data *data, const struct tft_train_options *options);
 

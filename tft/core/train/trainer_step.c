@@ -182,7 +182,7 @@ double tft_trainer_waited(struct tft_trainer *t)
     return (double)atomic_load_explicit(&t->exchange.waited_us, memory_order_relaxed) / 1e6 / tft_pool_threads(t->pool);
 }
 
-/* For programs that watch the job. The names are valid, and so few that none is refused. */
+/* Sets gauges for programs that watch the job. The names are valid, and too few for one to be rejected. */
 static void set_gauges(struct tft_trainer *t)
 {
     halay_gauge_set(t->ctx, "step", (double)t->state.step);

@@ -154,7 +154,7 @@ static void find_quantiles(const struct tft_explanation *e, const int64_t *bins,
             of->means[(1 + q) * all + j] = tft_share_quantile(bins + j * TFT_SHARE_BINS, quantiles[q]);
 }
 
-/* All windows of `binned` have come; the next are another entity's. */
+/* Ends the entity of `binned`, all of whose windows were added; the next are another entity's. */
 static void end_entity(struct tft_explanation *e, size_t next)
 {
     find_quantiles(e, e->bins, &e->entities[e->binned]);
@@ -249,7 +249,7 @@ static size_t choose_entities(struct tft_explanation *e, struct tft_forecaster *
     return tft_windows_before(&e->windows, first + count) - f->gather.base;
 }
 
-/* Both passes over the windows of a batch of entities. */
+/* Runs both passes over the windows of a batch of entities. */
 static enum halay_status explain_entities(struct tft_explanation *e, struct tft_forecaster *add,
                                           struct tft_forecaster *see, size_t first, size_t count,
                                           struct tft_forecast_scores *scores)

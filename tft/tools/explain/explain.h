@@ -89,7 +89,8 @@ json_t *tft_explanation_json(const struct tft_explanation *explanation);
 /* Adds "pictures" to that: what charts need besides, "map", "series" and "forecasts". Errors are logged. */
 enum halay_status tft_explanation_pictures(const struct tft_explanation *explanation, json_t *result);
 
-/* In words, how far the weights may be believed, of what that has under "occlusion"; empty without a correlation. */
+/* Writes in words how far the weights can be trusted, from the "occlusion" member of that document; empty without a
+ * correlation. */
 void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size);
 
 /* Prints the document of tft_explanation_json as a table. The stream's owner checks its errors. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What charts of an explanation need besides its JSON.
+ * Data that charts of an explanation need besides its JSON.
  */
 #include "tft/core/score/pictures.h"
 #include "tft/tools/explain/explain.h"

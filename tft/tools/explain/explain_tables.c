@@ -111,7 +111,8 @@ static enum halay_status write_importance(const struct tft_explanation *e)
     return halay_output_commit(&out);
 }
 
-/* From a step of the horizon, of a head, or (heads) of all together. bins: (T, TFT_SHARE_BINS), or NULL. */
+/* Writes the attention from a step of the horizon, of a head, or (head = heads) of all together. bins: (T,
+ * TFT_SHARE_BINS), or NULL. */
 static void write_attention_of(const struct tft_explanation *e, FILE *file, size_t h, size_t head, const int64_t *bins)
 {
     const struct tft_weight_reader *r = &e->reader;

@@ -44,7 +44,7 @@ void tft_single_offer(struct tft_single *single, const struct tft_single_layout 
 /* Returns the distance of a forecast's median from the measured targets, scaled, as their mean; NAN without any. */
 double tft_single_error(const struct tft_data *data, const struct tft_list *quantiles, const struct tft_window *window,
                         const float *forecast);
-/* The same of one target, in its unit. */
+/* Returns the same for one target, in its unit. */
 double tft_single_mae(const struct tft_data *data, const struct tft_list *quantiles, const struct tft_window *window,
                       const float *forecast, size_t target);
 

@@ -97,7 +97,7 @@ void tft_tuning_print(FILE *to, const json_t *result)
     free(sorted);
 }
 
-/* In quotes: a list has commas. */
+/* Writes a cell in quotes, since a list has commas. */
 static void write_csv_cell(FILE *to, const json_t *value)
 {
     char cell[CELL_MOST];
