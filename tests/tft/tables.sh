@@ -244,7 +244,7 @@ check "backtest with a warm start" backtest --out "$scratch/warm" --warm-start -
     --forecasts "$scratch/warm.jsonl"
 grep -q '"init_from": ".*fit-0001"' "$scratch/warm/fit-0002/run.json" || wrong "a warm start begins anew"
 grep -q '"heat":null,"heat_0.1":.*,"fit":2}$' "$scratch/warm.jsonl" || wrong "JSON lines of a backtest"
-refused 1 "a backtest goes through a split behind" backtest --out "$scratch/none" --split train
+refused 1 "a backtest needs a split after" backtest --out "$scratch/none" --split train
 refused 2 "option --fit-every: 'x' is not a whole number" backtest --out "$scratch/none" --fit-every x
 if [ -x "$halayrun" ]; then
     check "backtest on two ranks that share no files" apart 2 "$tft" backtest --data "$data" --stride 8 --fit-every 3 \
