@@ -470,7 +470,7 @@ HALAY_API void halay_tft_queries_clear(const struct halay_tft_queries *queries);
 /* Which windows of data are scored or explained. Zero-initialise, set struct_size to sizeof, then the rest. */
 struct halay_tft_windows {
     size_t struct_size;
-    const char *split;     /* NULL: "test" */
+    const char *split;     /* NULL: "test"; where the schema has no test, validation's, with a warning */
     size_t stride;         /* 0: the schema's to score, the horizon to explain */
     const char *calibrate; /* as in halay_tft_forecast_options; to score only */
     double regime;         /* to explain: from this distance of its attention from the mean, a window is another
@@ -496,7 +496,8 @@ HALAY_API enum halay_status halay_tft_evaluate(struct halay_tft_model *model, st
 struct halay_tft_drift_options {
     size_t struct_size;
     const char *since;     /* the recent rows begin at this moment, "2018-07-01 00:00"; NULL: */
-    size_t last;           /* they are so many last steps; 0: they begin with the split test */
+    size_t last;           /* they are this number of last steps; 0: they begin with the split test, or
+                            * after training where there is none */
     const char *until;     /* they end before this moment; NULL: with the last row */
     double rate;           /* the probability that all comparisons together find drift where there is none; 0: 0.05 */
     size_t stride;         /* steps from one forecast to the next; 0: the horizon */

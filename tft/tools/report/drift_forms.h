@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drift: what tft_drift found (tft/tools/drift/drift.h), in other forms than JSON. None looks at the stream's errors:
+ * Drift: the result of halay_tft_drift in other forms than JSON. None looks at the stream's errors:
  * its owner does, at the end.
  */
 #ifndef HALAY_TFT_DRIFT_FORMS_H
