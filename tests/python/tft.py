@@ -694,7 +694,7 @@ def tunes():
         Forecaster(**keys).tune(table, space, resume=True)
     path, os.environ["PATH"] = os.environ["PATH"], ""
     try:
-        with refuses(FileNotFoundError, "there is no halay-tft"):
+        with refuses(FileNotFoundError, "cannot find halay-tft"):
             Forecaster(**keys).tune(table, space)
     finally:
         os.environ["PATH"] = path
