@@ -524,7 +524,7 @@ preset "every 5, window 48 + 12; train < 1600, valid < 1800, test <= 1995" --tes
 grep -q "^windows test  *[1-9]" "$scratch/said" || wrong "no test is held back: $(cat "$scratch/said")"
 echo 10,99,s1,x >>"$scratch/long.csv"
 preset "rows doubled, merged       1"
-grep -q "warning: 1 rows have the series and time of another row .*'s1' has a second row for 10, " "$scratch/said" ||
+grep -q "warning: 1 rows have the series and time of another row .*'s1' has a second row for 10)" "$scratch/said" ||
     wrong "a doubled row is not named: $(cat "$scratch/said")"
 series "" 5 400
 # A split in which nothing fits is named.

@@ -849,7 +849,7 @@ static void test_create(struct halay_tft *tft, struct halay_tft_model *blended)
     how.weight_count--;
     expect(halay_tft_model_create(tft, &how, &made), HALAY_ERR_ARGUMENT, " weights for a model of ");
     how.data = data;
-    expect(halay_tft_model_create(tft, &how, &made), HALAY_ERR_ARGUMENT, "either those of data");
+    expect(halay_tft_model_create(tft, &how, &made), HALAY_ERR_ARGUMENT, "come either from data");
     how = (struct halay_tft_create_options){ .struct_size = sizeof how, .data = data, .config = "{\"heads\": 3}" };
     expect(halay_tft_model_create(tft, &how, &made), HALAY_ERR_CONFIG, "heads");
     how.config = "{\"hidden_size\": 6, \"heads\": 3}";
