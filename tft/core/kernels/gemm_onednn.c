@@ -22,7 +22,7 @@ enum { ROW_MOST = 2048 };
 /*
  * A window's forecast must not depend on how many are computed with it, so that a row's sums have one order, however
  * many rows there are. With AVX-512 only a single row has another kernel, and is multiplied twice. The kernels for AVX2
- * have other orders for the last rows of each block of six: halay's own product, which is as fast there, takes their
+ * have other orders for the last rows of each block of six: halay's own product takes their
  * place unless the first factor is transposed, whose rows are weights, not samples.
  */
 static int has_one_order(void)
