@@ -185,7 +185,7 @@ static enum halay_status forecast_windows(struct work *w, enum halay_status stat
     if (!status)
         status = tft_forecast_room_init(s->log, s, &w->reader, &w->room);
     if (!status)
-        status = tft_inference_forecaster(s, &w->windows, w->reader.all + w->reader.T, &forecaster);
+        status = tft_inference_forecaster(s, &w->windows, tft_weight_numbers(&w->reader), &forecaster);
     if (w->split == AT_END)
         forecaster.params = tft_run_future_params(&s->run);
     if (!status)

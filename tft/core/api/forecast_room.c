@@ -59,8 +59,8 @@ enum halay_status tft_forecast_room_init(struct halay_log *log, const struct tft
     const size_t values = s->horizon * s->target_count;
 
     *room = (struct tft_forecast_room){ .data = &inference->data, .reader = reader };
-    room->numbers =
-        calloc(q->count + values * (q->count + 2) + s->target_count + reader->all + reader->T, sizeof *room->numbers);
+    room->numbers = calloc(q->count + values * (q->count + 2) + s->target_count + tft_weight_numbers(reader),
+                           sizeof *room->numbers);
     room->times = calloc(s->horizon, sizeof *room->times);
     room->names = calloc(s->target_count + reader->all, sizeof *room->names);
     room->input_names = calloc(reader->all + 1, sizeof *room->input_names);

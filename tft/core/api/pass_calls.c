@@ -143,7 +143,7 @@ static enum halay_status make_forecaster(struct halay_tft_pass *pass, int split)
 
     if (looks)
         status = tft_weight_reader_init(s->log, s->run.model, (size_t)tft_pool_threads(s->pool), &pass->reader);
-    pass->explained = o->explains ? pass->reader.all + pass->reader.T : 0;
+    pass->explained = o->explains ? tft_weight_numbers(&pass->reader) : 0;
     more += pass->explained + (o->has_weights ? weights_count(&pass->reader) : 0);
     if (status || (status = take_away(pass)) ||
         (status = tft_inference_forecaster(s, &pass->windows, more, &pass->forecaster)))

@@ -268,7 +268,7 @@ static enum halay_status forecast_queries(struct work *w)
     if (w->given.explains)
         status = tft_weight_reader_init(s->log, s->run.model, (size_t)tft_pool_threads(s->pool), &w->reader);
     if (!status)
-        status = tft_inference_forecaster(s, &w->windows, w->reader.all + w->reader.T, &forecaster);
+        status = tft_inference_forecaster(s, &w->windows, tft_weight_numbers(&w->reader), &forecaster);
     forecaster.params = tft_run_future_params(&s->run);
     forecaster.ctx = NULL; /* of this rank alone */
     if (w->given.explains) {

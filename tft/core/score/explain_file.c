@@ -7,11 +7,6 @@
 #include "tft/core/score/forecast_file.h"
 #include <jansson.h>
 
-size_t tft_explain_file_more(const struct tft_weight_reader *r)
-{
-    return r->all + r->T;
-}
-
 void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule)
 {
     const struct tft_explain_file *f = arg;

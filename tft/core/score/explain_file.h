@@ -18,8 +18,6 @@ struct tft_explain_file {
     const struct tft_weight_reader *reader; /* for the threads that call look */
 };
 
-/* Numbers of each window that look writes: a forecaster's `more`. */
-size_t tft_explain_file_more(const struct tft_weight_reader *reader);
 /* A tft_forecast_look; arg is a struct tft_explain_file. */
 void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule);
 

@@ -24,6 +24,12 @@ const char *tft_weight_name(const struct tft_weight_reader *reader, int choice, 
 /* Steps of a window that a selection (an enum tft_choice) has. */
 size_t tft_weight_steps(const struct tft_weight_reader *reader, int choice);
 
+/* Returns the count of a window's numbers: its (all) means, then its (T) lags. */
+static inline size_t tft_weight_numbers(const struct tft_weight_reader *reader)
+{
+    return reader->all + reader->T;
+}
+
 /* Errors are logged; fini has to be called. */
 enum halay_status tft_weight_reader_init(struct halay_log *log, const struct tft_model *model, size_t threads,
                                          struct tft_weight_reader *reader);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers of the JSON that a page draws: NaN where one is missing, which charts leave out.
+ * Numbers of a result's JSON: NaN where one is missing.
  */
 #ifndef HALAY_TFT_JSON_NUMBER_H
 #define HALAY_TFT_JSON_NUMBER_H
@@ -34,13 +34,6 @@ static inline void tft_json_word(const json_t *value, char *text, size_t size)
         int length = halay_snprintf(text + at, size - at, "%s%.6g", i ? "," : "", json_number_value(item));
         at = length < 0 || at + (size_t)length >= size ? size - 1 : at + (size_t)length;
     }
-}
-
-/* A list's first numbers. */
-static inline void tft_json_list(const json_t *list, double *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        values[i] = tft_json_number(json_array_get(list, i));
 }
 
 #endif
