@@ -37,8 +37,8 @@ tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay
 tft/core/api            halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/ tft/core/api/
 tft/core/api            tft/tools/explain/ tft/tools/report/
 tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
-tft/tools/explain       halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/ tft/tools/explain/
-tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/core/api/ tft/tools/explain/ tft/tools/export/
+tft/tools/explain       halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/
+tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/core/api/ tft/tools/export/
 tft/tools/report        halay_types.h halay_tft.h base/ tft/tools/report/
 tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ sagemaker/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # CONTRIBUTING's recipes for a kernel and a layer of the model: a kernel that subtracts a row from rows, and a layer
-# with a learned offset that uses it in front of the output, are added to a copy of the tree in exactly the places that
-# the recipes list. The model is compiled in double, and runs on the processor and in memory that the host cannot touch.
+# with a learned offset that uses it in front of the output, are added to a copy of the tree in the places that the
+# recipes list, but for the layer's ONNX form. The model is compiled in double, and runs on the processor and in memory
+# that the host cannot touch.
 . "${top_srcdir:?}/tests/build/build.sh"
 plain_make base/libbase.la >/dev/null
 top_builddir=$(cd "$top_builddir" && pwd -P)

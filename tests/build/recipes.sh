@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# CONTRIBUTING's recipes: what is added to a copy of the trainer's sources in exactly the places that a recipe lists
-# works. Only what has changed there is compiled; the rest is the build's.
+# CONTRIBUTING's recipe for a command: its file and its row, added to a copy of the trainer's sources, work. Its other
+# three places (the build's list, the manual, a test) hold no code of the program: lists.sh and manual_pages.sh ask for
+# them. Only what has changed is compiled; the rest is the build's.
 . "${top_srcdir:?}/tests/build/build.sh"
 plain_make halay-tft >/dev/null
 top_srcdir=$(cd "$top_srcdir" && pwd -P)
@@ -34,7 +35,6 @@ link_like() {
     (cd "$top_builddir" && eval "$line") >"$scratch/said" 2>&1 || cat "$scratch/said"
 }
 
-# ---- a command: its file, its row, the build's list, the manual, a test ----
 cat >"$tree/tft/tools/cli/cmd_greet.c" <<'END'
 /* SPDX-License-Identifier: Apache-2.0
  *
@@ -48,7 +48,7 @@ struct request {
 };
 
 static const struct halay_option option_rows[] = {
-    { "--name", NULL, "NAME", "whom to greet", HALAY_OPTION_TEXT, HALAY_OPTION_SETS(request, name),
+    { "--name", NULL, "NAME", "a name", HALAY_OPTION_TEXT, HALAY_OPTION_SETS(request, name),
       .required = "--name" },
     { .name = NULL },
 };
@@ -72,14 +72,13 @@ int tft_cmd_greet(struct halay_log *log, char **argv)
     return status >= 0 ? status : tft_command_run(log, NULL, NULL, greet, &r);
 }
 END
-echo 'COMMAND(greet, "greet somebody by name")' >>"$tree/tft/tools/cli/commands.def"
-# The other three places hold no code: their own tests ask for them (lists.sh, manual_pages.sh).
+echo 'COMMAND(greet, "greet by name")' >>"$tree/tft/tools/cli/commands.def"
 
 { compile tft/tools/cli/cmd_greet.c && compile tft/tools/halay_tft.c; } || wrong "a new command does not compile"
 link_like halay-tft "$scratch/halay_tft.o" "$scratch/cmd_greet.o"
-checks=$((checks + 3))
+checks=$((checks + 4))
 [ "$("$scratch/halay-tft" greet --name Ann)" = "hello, Ann" ] || wrong "a new command does not run"
-"$scratch/halay-tft" --help | grep -q '^ *greet  *greet somebody' || wrong "--help does not list a new command"
+"$scratch/halay-tft" --help | grep -q '^ *greet  *greet by name' || wrong "--help does not list a new command"
 ! "$scratch/halay-tft" greet 2>"$scratch/said" || wrong "a required option is not required"
 grep -q -- '--name is missing' "$scratch/said" || wrong "$(cat "$scratch/said")"
 build_end
