@@ -133,7 +133,7 @@ containers keep
 by_mpirun 4
 ends 1 0
 ends 2 0
-check "it went on" grep -q 'continuing after step' "$dir/err1"
+check "it continued" grep -q 'continuing after step' "$dir/err1"
 equals "mpirun, stopped and gone on"
 check "metrics behind the prefix" grep -qE '^\[1,0\]<stderr>:eval .*valid_loss=[0-9.eE+-]+ ' "$dir/err1"
 check "two lines of metrics" test "$(on 1 cat "$HALAY_OPT_ML/output/data/metrics.jsonl" | wc -l)" = 2
