@@ -4,7 +4,7 @@
  */
 #include "base/document.h"
 #include "base/error_text.h"
-#include "tft/core/api/session.h"
+#include "tft/core/api/api_impl.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
-#include "tft/core/api/session.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
 #include "tft/core/data/encoding.h"
 #include "tft/core/data/preset.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tft/core/api/forecast_room.h"
+#include "tft/core/api/api_impl.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

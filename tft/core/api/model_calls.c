@@ -2,9 +2,9 @@
  *
  * Calls on models: open, create, save, describe.
  */
-#include "tft/core/api/model_calls.h"
 #include "base/output_file.h"
 #include "base/struct_size.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
 #include "tft/core/run/batches.h"
 #include <stdlib.h>
@@ -270,6 +270,15 @@ enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char
     return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
 }
 
+enum halay_status halay_tft_model_inputs(const struct halay_tft_model *model, char **json)
+{
+    if (!model || !json)
+        return tft_session_refuse_null("halay_tft_model_inputs", "an argument");
+    tft_session_enter(model->tft);
+    json_t *inputs = tft_profile_json(model->profile, &model->inference.run.schema);
+    return tft_session_leave(model->tft, tft_session_text(model->tft, inputs, json));
+}
+
 /* ---- data for a call ---- */
 
 enum halay_status tft_model_enter_pass(struct halay_tft_model *m)
@@ -319,21 +328,6 @@ static enum halay_status find_calibration(struct halay_tft_model *m)
         m->calibration = NULL;
     }
     return status;
-}
-
-enum halay_status tft_model_take_calibration(struct halay_tft_model *m, json_t *document, const char *folder)
-{
-    const struct tft_run *run = &m->inference.run;
-    json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, &run->members, &run->blend,
-                                         run->step, document);
-
-    if (!whole) {
-        halay_error(&m->tft->log, "no memory for a calibration");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    json_decref(m->calibration);
-    m->calibration = whole;
-    return folder && m->tft->rank == 0 ? tft_calibration_save(&m->tft->log, folder, whole) : HALAY_OK;
 }
 
 enum halay_status tft_model_calibrate(struct halay_tft_model *m, int calibrate)

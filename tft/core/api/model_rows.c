@@ -3,7 +3,7 @@
  * Rows that a call reads for a model, by its schema and its scalers. For forecasts after the last row the table is
  * extended by the horizon: calendar inputs are computed, known columns are read from the future.
  */
-#include "tft/core/api/model_calls.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
 #include "tft/core/data/table.h"
 #include "tft/core/run/baselines.h"

@@ -5,7 +5,7 @@
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
-#include "tft/core/api/forecast_room.h"
+#include "tft/core/api/api_impl.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * window's line is appended to its query's text. Zero-initialised; fini accepts partly initialised.
  */
 #include "base/struct_size.h"
-#include "tft/core/api/model_calls.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
 #include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"

@@ -4,7 +4,7 @@
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
-#include "tft/core/api/session.h"
+#include "tft/core/api/api_impl.h"
 #include <math.h>
 
 /* Returns the schema's number of an input over time, or SIZE_MAX if the number is out of range. */

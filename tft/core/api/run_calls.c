@@ -3,7 +3,7 @@
  * A run's records, as a call.
  */
 #include "base/document.h"
-#include "tft/core/api/session.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/core/data/paths.h"
 #include <errno.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, calibrations and explanations of data's windows as calls, and other formats of their results.
+ * Scores, calibrations, profiles and explanations of data's windows as calls, and other formats of their results.
  */
+#include "base/document.h"
 #include "base/error_text.h"
 #include "base/struct_size.h"
-#include "tft/core/api/model_calls.h"
-#include "tft/core/api/result_files.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/core/score/pictures.h"
 #include "tft/core/score/score_output.h"
 #include "tft/tools/explain/explain.h"
@@ -16,8 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum halay_status tft_windows_read(struct halay_tft *t, const struct halay_tft_windows *windows, size_t stride,
-                                   struct tft_chosen_windows *c)
+/* A choice of windows of data, as names and numbers. */
+struct chosen_windows {
+    struct halay_tft_windows given;
+    struct tft_window_choice windows;
+    int calibrate;
+};
+
+/* Reads a choice of windows, which may be NULL; stride: the meaning of 0. HALAY_ERR_ARGUMENT (logged). */
+static enum halay_status windows_read(struct halay_tft *t, const struct halay_tft_windows *windows, size_t stride,
+                                      struct chosen_windows *c)
 {
     int split = TFT_TEST;
     enum halay_status status =
@@ -33,7 +41,8 @@ enum halay_status tft_windows_read(struct halay_tft *t, const struct halay_tft_w
     return status;
 }
 
-void tft_windows_settle(struct halay_tft_model *model, struct tft_window_choice *choice)
+/* Chooses the validation windows, with a warning, if the data that the model was lent have no test split. */
+static void windows_settle(struct halay_tft_model *model, struct tft_window_choice *choice)
 {
     const struct tft_schema *s = &model->inference.data.schema;
 
@@ -53,7 +62,7 @@ static double distance_of(double regime)
     return regime < 0 ? 0 : TFT_REGIME_DISTANCE;
 }
 
-struct tft_explain_request tft_windows_request(const struct tft_chosen_windows *c)
+static struct tft_explain_request windows_request(const struct chosen_windows *c)
 {
     return (struct tft_explain_request){ .windows = c->windows,
                                          .distance = distance_of(c->given.regime),
@@ -76,7 +85,7 @@ static enum halay_status lend_scored(struct halay_tft_model *model, struct halay
 enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay_tft_data *data,
                                      const struct halay_tft_windows *windows, char **json)
 {
-    struct tft_chosen_windows c = { 0 };
+    struct chosen_windows c = { 0 };
     struct tft_result_files files = { 0 };
     json_t *result = NULL;
 
@@ -85,14 +94,14 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
     struct halay_tft *t = model->tft;
     enum halay_status status = tft_model_enter(model);
     if (!status)
-        status = tft_windows_read(t, windows, model->inference.run.schema.stride, &c);
+        status = windows_read(t, windows, model->inference.run.schema.stride, &c);
     if (!status)
         status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files);
     if (!status)
         status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
     status = tft_session_agree(t, status);
     if (!status)
-        tft_windows_settle(model, &c.windows);
+        windows_settle(model, &c.windows);
     if (!status)
         status = c.given.has_pictures ? tft_pictures_evaluate(&model->inference, &c.windows, &result)
                                       : tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
@@ -139,7 +148,7 @@ static enum halay_status give_explanation(const struct halay_tft_model *model,
 enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_tft_data *data,
                                     const struct halay_tft_windows *windows, char **json)
 {
-    struct tft_chosen_windows c = { 0 };
+    struct chosen_windows c = { 0 };
     struct tft_result_files files = { 0 };
     struct tft_explanation explanation = { 0 };
 
@@ -148,8 +157,8 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     struct halay_tft *t = model->tft;
     enum halay_status status = tft_model_enter(model);
     if (!status)
-        status = tft_windows_read(t, windows, model->inference.run.schema.horizon, &c);
-    struct tft_explain_request request = tft_windows_request(&c);
+        status = windows_read(t, windows, model->inference.run.schema.horizon, &c);
+    struct tft_explain_request request = windows_request(&c);
     c.calibrate = TFT_CALIBRATE_NONE;
     if (!status)
         status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
@@ -157,7 +166,7 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
         status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files);
     status = tft_session_agree(t, status);
     if (!status)
-        tft_windows_settle(model, &request.windows);
+        windows_settle(model, &request.windows);
     if (!status)
         status = tft_explanation_init(&model->inference, &request, &explanation);
     if (!status)
@@ -166,6 +175,42 @@ enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_
     tft_explanation_fini(&explanation);
     tft_model_return_data(model);
     return tft_session_leave_stopped(t, status);
+}
+
+enum halay_status halay_tft_profile(struct halay_tft_model *model, struct halay_tft_data *data, const char *folder)
+{
+    json_t *document = NULL;
+
+    if (!model || !data || !folder)
+        return tft_session_refuse_null("halay_tft_profile", "an argument");
+    struct halay_tft *t = model->tft;
+    enum halay_status status = tft_model_enter(model);
+    if (!status)
+        status = tft_model_lend_data(model, data, TFT_CALIBRATE_NONE);
+    if (!status && t->rank == 0)
+        status = tft_profile_make(&t->log, &model->inference.data, &document);
+    if (!status && t->rank == 0)
+        status = tft_profile_save(&t->log, folder, document);
+    status = tft_session_agree(t, status);
+    json_decref(document);
+    tft_model_return_data(model);
+    return tft_session_leave(t, status);
+}
+
+/* Sets the model's calibration (tft_calibrate); rank 0 writes it into a folder, unless that is NULL. */
+static enum halay_status set_calibration(struct halay_tft_model *m, json_t *document, const char *folder)
+{
+    const struct tft_run *run = &m->inference.run;
+    json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, &run->members, &run->blend,
+                                         run->step, document);
+
+    if (!whole) {
+        halay_error(&m->tft->log, "no memory for a calibration");
+        return HALAY_ERR_NO_MEMORY;
+    }
+    json_decref(m->calibration);
+    m->calibration = whole;
+    return folder && m->tft->rank == 0 ? tft_calibration_save(&m->tft->log, folder, whole) : HALAY_OK;
 }
 
 enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
@@ -200,7 +245,7 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
         status = HALAY_ERR_FORMAT;
     }
     if (!status)
-        status = tft_model_take_calibration(model, document, folder);
+        status = set_calibration(model, document, folder);
     *text = NULL;
     if (!status && s->rank == 0) {
         tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
@@ -209,6 +254,48 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
     json_decref(document);
     tft_model_return_data(model);
     return tft_session_leave_stopped(model->tft, status);
+}
+
+/* ---- files of results ---- */
+
+enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv, const char *page,
+                                        struct tft_result_files *f)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (json && t->rank == 0)
+        status = halay_output_open(&t->log, json, &f->json);
+    if (!status && csv && t->rank == 0)
+        status = halay_output_open(&t->log, csv, &f->csv);
+    if (!status && page && t->rank == 0)
+        status = halay_output_open(&t->log, page, &f->page);
+    return status;
+}
+
+enum halay_status tft_result_files_page(struct tft_result_files *f, const json_t *result)
+{
+    if (!f->page.file)
+        return HALAY_OK;
+    tft_page_write(f->page.file, result);
+    return halay_output_commit(&f->page);
+}
+
+enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result)
+{
+    enum halay_status status = f->json.file ? halay_document_commit(&f->json, result) : HALAY_OK;
+
+    if (!status && f->csv.file) {
+        tft_scores_write_csv(f->csv.file, result);
+        status = halay_output_commit(&f->csv);
+    }
+    return status;
+}
+
+void tft_result_files_abort(struct tft_result_files *f)
+{
+    halay_output_abort(&f->json);
+    halay_output_abort(&f->csv);
+    halay_output_abort(&f->page);
 }
 
 /* ---- other formats ---- */

@@ -2,10 +2,10 @@
  *
  * Sessions, and the beginning and end of every call.
  */
-#include "tft/core/api/session.h"
 #include "base/config.h"
 #include "base/error_text.h"
 #include "base/struct_size.h"
+#include "tft/core/api/api_impl.h"
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
  */
 #include "base/output_file.h"
 #include "base/struct_size.h"
-#include "tft/core/api/model_calls.h"
+#include "tft/core/api/api_impl.h"
 #include "tft/tools/export/onnx_impl.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Common parts of the calls of halay_tft.h. The session's log keeps the text of an error, from any thread, until the
- * call returns it.
+ * What the calls of halay_tft.h share. The session's log keeps the text of an error, from any thread, until the call
+ * returns it.
  */
-#ifndef HALAY_TFT_SESSION_H
-#define HALAY_TFT_SESSION_H
+#ifndef HALAY_TFT_API_IMPL_H
+#define HALAY_TFT_API_IMPL_H
 
 #include "base/log.h"
+#include "base/output_file.h"
 #include "tft/core/data/table.h"
 #include "tft/core/run/ranks.h"
 #include "tft/core/score/inference.h"
 #include "tft/core/score/profile.h"
+#include "tft/core/score/weight_reader.h"
 
 struct halay_tft {
     struct halay_log log;
@@ -46,6 +48,8 @@ struct halay_tft_model {
     const struct halay_tft_data *pass_data; /* borrowed: these data */
     int pass_calibrate;                     /* calibrated in this way */
 };
+
+/* ---- sessions ---- */
 
 /* Begin and end every call that can fail. leave returns its status, whose text it keeps. */
 void tft_session_enter(struct halay_tft *tft);
@@ -87,5 +91,79 @@ enum halay_status tft_session_word(struct halay_tft *tft, const char *what, cons
 /* Sets *is_jsonl to nonzero if forecasts are written as JSON lines. format: "csv", "jsonl"; NULL: by the file's name,
  * which may be NULL. */
 enum halay_status tft_session_format(struct halay_tft *tft, const char *format, const char *file, int *is_jsonl);
+
+/* ---- models ---- */
+
+/* Opens a folder's model on this rank. stays: the folder may be named later. Nothing is held on error. */
+enum halay_status tft_model_of_folder(struct halay_tft *tft, const char *folder, int stays,
+                                      struct halay_tft_model **model);
+
+/* Begins a call of all ranks on a model: the session has a job, the model has threads. Leave the session also after an
+ * error. */
+enum halay_status tft_model_enter(struct halay_tft_model *model);
+/* Begins a pass over windows in the same way; other calls on the model are refused while it is open. */
+enum halay_status tft_model_enter_pass(struct halay_tft_model *model);
+
+/* Lends data to a model for a call, with calibrated forecasts (an index of tft_calibrate_words; -1: as the model was
+ * trained). Return them with tft_model_return_data, also after an error. */
+enum halay_status tft_model_lend_data(struct halay_tft_model *model, struct halay_tft_data *data, int calibrate);
+void tft_model_return_data(struct halay_tft_model *model);
+/* Rows that a model reads itself: a table like that of the training and, to forecast after its last rows, `future` with
+ * the known inputs (may be NULL). Otherwise like tft_model_lend_data. */
+struct tft_model_rows {
+    const struct halay_tft_table *table;
+    int is_at_end;
+    const struct halay_tft_table *future; /* may be the table itself: its rows after the last measured target */
+    int is_whole;                         /* an entity that would be left out is an error */
+    int validates;                        /* all rows after the training span are validation's */
+};
+/* Reads them. The data borrow from the model; end them with tft_data_end. */
+enum halay_status tft_model_read_data(struct halay_tft_model *model, const struct tft_model_rows *rows,
+                                      struct tft_data *data);
+enum halay_status tft_model_read_rows(struct halay_tft_model *model, const struct tft_model_rows *rows, int calibrate);
+/* Warns, once a model, of targets in data whose changes are lost in floats. Rank 0 does so. */
+void tft_model_look(struct halay_tft_model *model, struct tft_data *data);
+/* Sets the calibration of such forecasts, of the model's data. */
+enum halay_status tft_model_calibrate(struct halay_tft_model *model, int calibrate);
+/* Returns nonzero if a forecast after the last rows needs known inputs of a future. */
+int tft_model_needs_future(const struct halay_tft_model *model);
+
+/* ---- a forecast for the program ---- */
+
+struct tft_forecast_room {
+    const struct tft_data *data;            /* borrowed */
+    const struct tft_weight_reader *reader; /* borrowed; its `all` is 0 where forecasts are not explained */
+    struct halay_tft_forecast forecast;     /* its arrays are owned */
+    double *numbers;                        /* owned: most of these arrays */
+    int64_t *times;                         /* owned */
+    const char **names;                     /* owned: targets, then inputs */
+    char (*input_names)[TFT_NAME_MAX + 16]; /* owned */
+};
+
+/* Initialises a room. reader: initialised, or zero. fini accepts a room after an error. HALAY_ERR_NO_MEMORY
+ * (logged). */
+enum halay_status tft_forecast_room_init(struct halay_log *log, const struct tft_inference *inference,
+                                         const struct tft_weight_reader *reader, struct tft_forecast_room *room);
+void tft_forecast_room_fini(struct tft_forecast_room *room);
+/* Fills in a window's entity and times and its forecast p; more: its (all) means and (T) lags, or NULL. */
+enum halay_status tft_forecast_room_fill(struct tft_forecast_room *room, const struct tft_window *window,
+                                         const float *p, const float *more);
+
+/* ---- files of results ---- */
+
+/* Zero-initialise. */
+struct tft_result_files {
+    struct halay_output json, csv, page;
+};
+
+/* Opens the files; a path may be NULL (not written) or "-" (standard output). Call abort in any case. */
+enum halay_status tft_result_files_open(struct halay_tft *tft, const char *json, const char *csv, const char *page,
+                                        struct tft_result_files *files);
+/* Writes the result's page, if that is open, and completes it. */
+enum halay_status tft_result_files_page(struct tft_result_files *files, const json_t *result);
+/* Writes the result into the others that are open, and completes them. */
+enum halay_status tft_result_files_write(struct tft_result_files *files, const json_t *result);
+/* Discards incomplete files. */
+void tft_result_files_abort(struct tft_result_files *files);
 
 #endif
