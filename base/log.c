@@ -85,19 +85,37 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
         write_line(log, level, text);
 }
 
-void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
+static void write_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format,
+                           va_list args)
 {
     char text[HALAY_ERROR_TEXT_MAX];
-    va_list args;
 
     halay_error_place_print(place, text, sizeof text - 2);
     if (*text)
         strcat(text, ": ");
     const size_t used = strlen(text);
-    va_start(args, format);
     halay_vsnprintf(text + used, sizeof text - used, format, args);
-    va_end(args);
     write_error(log, place, text);
+}
+
+void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_error_at(log, place, format, args);
+    va_end(args);
+}
+
+enum halay_status halay_fail_at(struct halay_log *log, const struct halay_error_place *place, enum halay_status status,
+                                const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    write_error_at(log, place, format, args);
+    va_end(args);
+    return status;
 }
 
 void halay_log_write(struct halay_log *log, enum halay_log_level level, const char *format, ...)

@@ -40,6 +40,10 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
 void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Does so, and returns the status. */
+enum halay_status halay_fail_at(struct halay_log *log, const struct halay_error_place *place, enum halay_status status,
+                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* An error where there may be no log, since what has one is missing: without it the line goes to standard error. */
 void halay_error_somewhere(struct halay_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -28,6 +28,10 @@ enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...) 
 /* A block aligned to `alignment` (a power of two), freed by free(). NULL if there is none; zero bytes give one byte. */
 void *halay_aligned_alloc(size_t alignment, size_t bytes);
 
+/* Makes room for one more item in a list that doubles: `list` points to the pointer, *size items have room, `count` are
+ * used, each has `item` bytes. HALAY_ERR_NO_MEMORY, not logged: the list stays as it is. */
+enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item);
+
 /* Blocks that live and die together: one error and one fini for all memory of an object. It begins as zeros. */
 struct halay_region {
     struct halay_region_block *blocks; /* owned; the newest first */

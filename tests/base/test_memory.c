@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: overflow is refused and leaves the result alone; blocks are aligned; a region
- * frees all of its own; a segment cannot shrink, grow or lose
+ * Memory: overflow is refused and leaves the result alone; blocks are aligned; a list
+ * grows by doubling; a region frees all of its own; a segment cannot shrink, grow or lose
  * its seals; what is no sealed segment, or is shorter than announced, is not mapped; two mappings are one memory.
  */
 #include "base/memory.h"
@@ -47,6 +47,21 @@ static void check_blocks(void)
     volatile size_t all = PTRDIFF_MAX;                              /* volatile: the compiler would warn of it */
     CHECK(halay_aligned_alloc(64, all) == NULL);
 #endif
+}
+
+static void check_list(void)
+{
+    int *list = NULL;
+    size_t size = 0, wide = SIZE_MAX / 4;
+
+    for (int i = 0; i < 100; i++) {
+        REQUIRE(!halay_list_grow(&list, (size_t)i, &size, sizeof *list));
+        list[i] = i;
+    }
+    CHECK(size == 128 && list[0] == 0 && list[99] == 99);
+    const int *before = list;
+    CHECK(halay_list_grow(&list, wide, &wide, sizeof *list) == HALAY_ERR_NO_MEMORY && list == before);
+    free(list);
 }
 
 static void check_segment(struct halay_log *log)
@@ -158,6 +173,7 @@ int main(void)
     log.arg = &lines;
     check_sizes();
     check_blocks();
+    check_list();
     check_region();
     check_segment(&log);
     CHECK(lines == 5, "one line for each fault, %d", lines);
