@@ -38,8 +38,7 @@ static enum halay_status bad_row(struct tft_csv *csv, const char *what)
 {
     const struct halay_error_place place = { csv->path, csv->row, NULL, -1, 1 };
 
-    halay_error_at(csv->log, &place, "%s", what);
-    return HALAY_ERR_FORMAT;
+    return halay_fail_at(csv->log, &place, HALAY_ERR_FORMAT, "%s", what);
 }
 
 /* Moves unread bytes to the front, and reads more after them. */
@@ -203,10 +202,9 @@ static enum halay_status read_column_names(struct tft_csv *csv)
     }
     if (status)
         return status;
-    if (!any) {
-        halay_error(csv->log, "file '%s' is empty: a header with the columns' names is missing", csv->path);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!any)
+        return halay_fail(csv->log, HALAY_ERR_FORMAT, "file '%s' is empty: a header with the columns' names is missing",
+                          csv->path);
     csv->names = calloc(csv->field_count, sizeof *csv->names);
     if (!csv->names)
         return HALAY_ERR_NO_MEMORY;
@@ -215,10 +213,9 @@ static enum halay_status read_column_names(struct tft_csv *csv)
         if (strchr(csv->fields[i], '\r'))
             return bad_row(csv, "a column's name with a carriage return: lines end in LF or CRLF");
         for (size_t j = 0; j < i; j++)
-            if (!strcmp(csv->names[j], csv->fields[i])) {
-                halay_error(csv->log, "file '%s': two columns have the name '%s'", csv->path, csv->names[j]);
-                return HALAY_ERR_FORMAT;
-            }
+            if (!strcmp(csv->names[j], csv->fields[i]))
+                return halay_fail(csv->log, HALAY_ERR_FORMAT, "file '%s': two columns have the name '%s'", csv->path,
+                                  csv->names[j]);
         csv->names[i] = strdup(csv->fields[i]);
         if (!csv->names[i])
             return HALAY_ERR_NO_MEMORY;
@@ -317,9 +314,8 @@ enum halay_status tft_csv_find_column(struct tft_csv *csv, const char *pattern, 
         *column = found;
         return HALAY_OK;
     }
-    halay_error(csv->log, "file '%s' has %s column '%s' (its columns: %s)", csv->path, matches ? "more than one" : "no",
-                pattern, list);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(csv->log, HALAY_ERR_FORMAT, "file '%s' has %s column '%s' (its columns: %s)", csv->path,
+                      matches ? "more than one" : "no", pattern, list);
 }
 
 enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end)
@@ -331,8 +327,8 @@ enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end)
         return status;
     if (any && csv->field_count != csv->column_count) {
         const struct halay_error_place place = { csv->path, csv->row, NULL, -1, 1 };
-        halay_error_at(csv->log, &place, "%zu fields, the header has %zu", csv->field_count, csv->column_count);
-        return HALAY_ERR_FORMAT;
+        return halay_fail_at(csv->log, &place, HALAY_ERR_FORMAT, "%zu fields, the header has %zu", csv->field_count,
+                             csv->column_count);
     }
     *fields = csv->fields;
     *end = !any;

@@ -49,8 +49,7 @@ const struct tft_member tft_encoding_members[] = {
 
 static enum halay_status report_damaged(struct halay_log *log, const char *where, const char *what)
 {
-    halay_error(log, "%s: the scalers are damaged: %s", where, what);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT, "%s: the scalers are damaged: %s", where, what);
 }
 
 /* Reads an array of texts in order. */
@@ -217,12 +216,11 @@ enum halay_status tft_encoding_check_entity(struct halay_log *log, const struct 
 {
     if (!tft_encoding_needs_entity(schema) || tft_encoding_entity(encoding, id) < encoding->entity_count)
         return HALAY_OK;
-    halay_error_at(
-        log, place,
+    return halay_fail_at(
+        log, place, HALAY_ERR_FORMAT,
         "entity '%.64s' was not seen in training (%zu are known, the first is '%s'); to forecast new entities, set "
         "'per: all' or 'per: window' for each input that is scaled and 'unknown: true' for the id",
         id, encoding->entity_count, encoding->ids[0]);
-    return HALAY_ERR_FORMAT;
 }
 
 size_t tft_encoding_categories(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t number)

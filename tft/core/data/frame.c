@@ -34,9 +34,8 @@ enum halay_status tft_frame_find_column(struct halay_log *log, const struct tft_
         *column = found;
         return HALAY_OK;
     }
-    halay_error(log, "%s has %s column '%s' (its columns: %s)", f->name, matches ? "more than one" : "no", pattern,
-                list);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT, "%s has %s column '%s' (its columns: %s)", f->name,
+                      matches ? "more than one" : "no", pattern, list);
 }
 
 double tft_frame_number(const struct tft_frame *f, size_t column, size_t row)
@@ -91,15 +90,14 @@ static enum halay_status check_codes(struct halay_log *log, const struct tft_fra
     for (size_t i = 0; i < c->text_count; i++)
         if (!c->texts || !c->texts[i]) {
             const struct halay_error_place place = { .subject = f->name, .column = c->name, .rank = -1 };
-            halay_error_at(log, &place, "text %zu of its codes is missing", i);
-            return HALAY_ERR_ARGUMENT;
+            return halay_fail_at(log, &place, HALAY_ERR_ARGUMENT, "text %zu of its codes is missing", i);
         }
     for (size_t row = 0; row < f->rows; row++) {
         int32_t code = ((const int32_t *)c->values)[row];
         if (code >= 0 && (size_t)code >= c->text_count) {
             const struct halay_error_place place = { f->name, row + 1, c->name, -1, 0 };
-            halay_error_at(log, &place, "%d is not a text's number from 0 to %zu", (int)code, c->text_count - 1);
-            return HALAY_ERR_ARGUMENT;
+            return halay_fail_at(log, &place, HALAY_ERR_ARGUMENT, "%d is not a text's number from 0 to %zu", (int)code,
+                                 c->text_count - 1);
         }
     }
     return HALAY_OK;
@@ -114,8 +112,8 @@ static enum halay_status check_times(struct halay_log *log, const struct tft_fra
         if (time == INT64_MIN || (time >= begin && time < end))
             continue;
         const struct halay_error_place place = { f->name, row + 1, f->columns[column].name, -1, 0 };
-        halay_error_at(log, &place, "%" PRId64 " is not a time in seconds since 1970, of the years 1 to 9999", time);
-        return HALAY_ERR_ARGUMENT;
+        return halay_fail_at(log, &place, HALAY_ERR_ARGUMENT,
+                             "%" PRId64 " is not a time in seconds since 1970, of the years 1 to 9999", time);
     }
     return HALAY_OK;
 }
@@ -126,15 +124,12 @@ enum halay_status tft_frame_check(struct halay_log *log, const struct tft_frame 
 
     for (size_t i = 0; i < f->column_count && !status; i++) {
         const struct halay_tft_column *c = &f->columns[i];
-        if (!c->name || (!c->values && f->rows) || (unsigned)c->kind > HALAY_TFT_TIMES) {
-            halay_error(log, "%s: column %zu has no name, no values or no kind that this version knows", f->name, i);
-            return HALAY_ERR_ARGUMENT;
-        }
+        if (!c->name || (!c->values && f->rows) || (unsigned)c->kind > HALAY_TFT_TIMES)
+            return halay_fail(log, HALAY_ERR_ARGUMENT,
+                              "%s: column %zu has no name, no values or no kind that this version knows", f->name, i);
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(c->name, f->columns[k].name)) {
-                halay_error(log, "%s has column '%s' twice", f->name, c->name);
-                return HALAY_ERR_ARGUMENT;
-            }
+            if (!strcmp(c->name, f->columns[k].name))
+                return halay_fail(log, HALAY_ERR_ARGUMENT, "%s has column '%s' twice", f->name, c->name);
         if (c->kind == HALAY_TFT_CODES)
             status = check_codes(log, f, c);
         if (c->kind == HALAY_TFT_TIMES)

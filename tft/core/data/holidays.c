@@ -24,8 +24,7 @@ static enum halay_status add_day(struct halay_log *log, json_t *document, const 
 
     if (text && !json_object_set_new(document, day, text))
         return HALAY_OK;
-    halay_error(log, "holiday '%s' cannot be kept (not UTF-8, or no memory)", day);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT, "holiday '%s' cannot be kept (not UTF-8, or no memory)", day);
 }
 
 static enum halay_status read_days(struct halay_log *log, const char *path, struct tft_csv *csv, json_t *document)
@@ -41,8 +40,7 @@ static enum halay_status read_days(struct halay_log *log, const char *path, stru
             return status;
         if (tft_time_parse(fields[date], "%Y-%m-%d", &time)) {
             const struct halay_error_place place = { path, tft_csv_row(csv), tft_csv_column_name(csv, date), -1, 1 };
-            halay_error_at(log, &place, "'%.64s' is not a day like 2017-12-25", fields[date]);
-            return HALAY_ERR_FORMAT;
+            return halay_fail_at(log, &place, HALAY_ERR_FORMAT, "'%.64s' is not a day like 2017-12-25", fields[date]);
         }
         status = add_day(log, document, fields[date],
                          name < tft_csv_columns(csv) && *fields[name] ? fields[name] : "holiday");

@@ -30,17 +30,9 @@ static enum halay_status add_moment(struct tft_preset_scan *s, const char *id, i
 {
     size_t entity;
 
-    if (s->count == s->size) {
-        size_t size = s->size ? 2 * s->size : 1024;
-        struct tft_moment *moments = realloc(s->moments, size * sizeof *moments);
-        if (!moments)
-            return tft_preset_no_memory(s);
-        s->moments = moments;
-        s->size = size;
-    }
-    if (tft_dictionary_add(&s->ids, id, &entity))
-        return tft_preset_no_memory(s);
-    if (s->counts && s->season_is_unknown && !tft_kept_add(&s->kept, entity, time, value))
+    if (halay_list_grow(&s->moments, s->count, &s->size, sizeof *s->moments) ||
+        tft_dictionary_add(&s->ids, id, &entity) ||
+        (s->counts && s->season_is_unknown && tft_kept_add(&s->kept, entity, time, value)))
         return tft_preset_no_memory(s);
     s->first = !s->count || time < s->first ? time : s->first;
     s->last = !s->count || time > s->last ? time : s->last;
@@ -60,9 +52,8 @@ static enum halay_status not_a_time(const struct tft_preset_scan *s, const struc
         expected = "a time of the schema's format";
     else
         tft_time_advise(text, advice, sizeof advice);
-    halay_error_at(s->log, place, "'%.64s' is not %s%s%s", text, expected, advice,
-                   strstr(advice, "format'") ? ", or by --time-format" : "");
-    return HALAY_ERR_FORMAT;
+    return halay_fail_at(s->log, place, HALAY_ERR_FORMAT, "'%.64s' is not %s%s%s", text, expected, advice,
+                         strstr(advice, "format'") ? ", or by --time-format" : "");
 }
 
 static void look_at(struct tft_preset_scan *s, size_t row, int64_t value)
@@ -89,10 +80,9 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const struct halay_
     if (s->counts)
         look_at(s, place->row, time);
     s->clocks |= is_utc ? 2 : 1;
-    if (s->clocks == 3 && !s->zone) {
-        halay_error_at(s->log, place, "'%.64s' %s", text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
-        return HALAY_ERR_FORMAT;
-    }
+    if (s->clocks == 3 && !s->zone)
+        return halay_fail_at(s->log, place, HALAY_ERR_FORMAT, "'%.64s' %s", text,
+                             is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
     return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time, value);
 }
 
@@ -114,9 +104,9 @@ static enum halay_status find_column(const struct tft_preset_scan *s, struct tft
         return tft_csv_find_column(csv, name, column);
     for (size_t i = 0; i < tft_csv_columns(csv); i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", i ? ", " : "", tft_csv_column_name(csv, i));
-    halay_error(s->log, "file '%s' has no column '%s' (its columns: %s); name them by --columns [ID,]TIME,VALUE",
-                s->file, name, list);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(s->log, HALAY_ERR_FORMAT,
+                      "file '%s' has no column '%s' (its columns: %s); name them by --columns [ID,]TIME,VALUE", s->file,
+                      name, list);
 }
 
 /* Returns the name of a target's column, or NULL. */
@@ -210,12 +200,12 @@ static enum halay_status judge_commas(const struct tft_preset_scan *s)
 {
     if (s->marks != TFT_MARK_COMMA || json_object_get(s->given, "csv"))
         return HALAY_OK;
-    halay_error(s->log,
-                "%s: is the comma of '%s' a decimal one, or does it separate thousands? All values with a comma are "
-                "such; if it is decimal, say so in a schema, csv: {separator: \"%s\", decimal: \",\"}, otherwise write "
-                "the values without it",
-                s->where, s->doubtful, s->separator == '\t' ? "\\t" : ";");
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
+        "%s: is the comma of '%s' a decimal one, or does it separate thousands? All values with a comma are "
+        "such; if it is decimal, say so in a schema, csv: {separator: \"%s\", decimal: \",\"}, otherwise write "
+        "the values without it",
+        s->where, s->doubtful, s->separator == '\t' ? "\\t" : ";");
 }
 
 /* Finds the column of ids. Files that have all the other columns, but not that one, are of one series. */
@@ -230,11 +220,11 @@ static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv,
         return find_column(s, csv, s->id, id);
     if (s->id_is_given || !has_id)
         return HALAY_OK;
-    halay_error(s->log,
-                "file '%s' has a column '%s', and a file before it does not: give that one the column, or prepare "
-                "them apart",
-                s->file, s->id);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        s->log, HALAY_ERR_FORMAT,
+        "file '%s' has a column '%s', and a file before it does not: give that one the column, or prepare "
+        "them apart",
+        s->file, s->id);
 }
 
 static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
@@ -344,9 +334,9 @@ static enum halay_status check_counts(const struct tft_preset_scan *s)
 
     if (s->last < end && s->first > -end)
         return HALAY_OK;
-    halay_error(s->log, "column '%s': %lld is not a whole number of at most 12 digits; count from a later beginning",
-                s->ds, (long long)wrong);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(s->log, HALAY_ERR_FORMAT,
+                      "column '%s': %lld is not a whole number of at most 12 digits; count from a later beginning",
+                      s->ds, (long long)wrong);
 }
 
 /* Warns of numbers that may be counts or times, and are read as counts. */
@@ -383,26 +373,20 @@ static enum halay_status judge_numbers(struct tft_preset_scan *s)
                       s->ds, f->name, f->format);
         return read_as(s, f->format);
     }
-    if (fits_all && f->in_second)
-        halay_error(s->log,
-                    "column '%s' has whole numbers that look like %s, which no format reads; write seconds since 1970, "
-                    "or times like 2017-08-01 01:00:00",
-                    s->ds, f->name);
-    else if (fits_all)
-        halay_error(s->log,
-                    "column '%s' has whole numbers that look like %s, which no format reads; write times like "
-                    "2017-08-01, or set 'integer: true' in the schema's 'time' if they are counts",
-                    s->ds, f->name);
-    else
-        halay_error_at(s->log,
-                       &((struct halay_error_place){ .subject = s->others[form].file,
-                                                     .row = s->others[form].row,
-                                                     .rank = -1,
-                                                     .is_file = s->others[form].file != NULL }),
-                       "column '%s' has whole numbers that look like %s, but this one, %lld, does not; correct it, or "
-                       "say that they are counts (in the schema, time: {column: %s, integer: true})",
-                       s->ds, f->name, (long long)s->moments[s->look.first_other[form] - 1].time, s->ds);
-    return HALAY_ERR_FORMAT;
+    if (fits_all)
+        return halay_fail(s->log, HALAY_ERR_FORMAT,
+                          "column '%s' has whole numbers that look like %s, which no format reads; write %s", s->ds,
+                          f->name,
+                          f->in_second ? "seconds since 1970, or times like 2017-08-01 01:00:00"
+                                       : "times like 2017-08-01, or set 'integer: true' in the schema's 'time' if they "
+                                         "are counts");
+    const struct halay_error_place place = {
+        .subject = s->others[form].file, .row = s->others[form].row, .rank = -1, .is_file = s->others[form].file != NULL
+    };
+    return halay_fail_at(s->log, &place, HALAY_ERR_FORMAT,
+                         "column '%s' has whole numbers that look like %s, but this one, %lld, does not; correct it, "
+                         "or say that they are counts (in the schema, time: {column: %s, integer: true})",
+                         s->ds, f->name, (long long)s->moments[s->look.first_other[form] - 1].time, s->ds);
 }
 
 /* ---- the given schema ---- */
@@ -515,8 +499,7 @@ static enum halay_status scan_tables(struct tft_preset_scan *s, const struct tft
         status = scan_frame(s, tables->frame);
     if (status || s->count)
         return status ? status : judge_commas(s);
-    halay_error(s->log, "%s: the table has no rows", s->where);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(s->log, HALAY_ERR_FORMAT, "%s: the table has no rows", s->where);
 }
 
 static enum halay_status complete_schema(struct tft_preset_scan *s, const struct tft_table_source *tables,

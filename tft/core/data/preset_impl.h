@@ -72,8 +72,8 @@ struct tft_where tft_preset_where(const struct tft_preset_scan *s);
 enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s);
 /* Finds the step from row to row, unless the schema has it. */
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s);
-/* Keeps a value. Returns 0 without memory. */
-int tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value);
+/* Keeps a value. HALAY_ERR_NO_MEMORY, not logged. */
+enum halay_status tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value);
 /* Finds the seasons of the kept values in training, ascending; *count 0: not found. */
 enum halay_status tft_preset_find_seasons(struct tft_preset_scan *s, const struct tft_schema *probe,
                                           size_t seasons[TFT_PERIOD_SEASONS], size_t *count);

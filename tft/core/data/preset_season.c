@@ -8,6 +8,7 @@
  * shortest whose peak is about as high as the highest one; a multiple of it that is clearly higher, as a week is for
  * hours, is a second one.
  */
+#include "base/memory.h"
 #include "tft/core/data/preset_impl.h"
 #include <math.h>
 #include <stdlib.h>
@@ -39,23 +40,17 @@ static void thin_out(struct tft_kept *kept)
     kept->count = n;
 }
 
-int tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value)
+enum halay_status tft_kept_add(struct tft_kept *kept, size_t entity, int64_t time, double value)
 {
     kept->stride = kept->stride ? kept->stride : 1;
     while (kept->count == KEPT && kept->stride <= entity)
         thin_out(kept);
     if (entity % kept->stride || kept->count == KEPT)
-        return 1;
-    if (kept->count == kept->size) {
-        const size_t size = kept->size ? 2 * kept->size : 1024;
-        struct tft_kept_value *values = realloc(kept->values, size * sizeof *values);
-        if (!values)
-            return 0;
-        kept->values = values;
-        kept->size = size;
-    }
+        return HALAY_OK;
+    if (halay_list_grow(&kept->values, kept->count, &kept->size, sizeof *kept->values))
+        return HALAY_ERR_NO_MEMORY;
     kept->values[kept->count++] = (struct tft_kept_value){ entity, time, value };
-    return 1;
+    return HALAY_OK;
 }
 
 static int compare_values(const void *a, const void *b)

@@ -117,10 +117,8 @@ static enum halay_status check_id(const struct tft_collector *c, const struct so
 {
     const struct halay_error_place place = place_of(c, source);
 
-    if (!is_utf8(id)) {
-        halay_error_at(c->log, &place, "the id '%.64s' is not text in UTF-8", id);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!is_utf8(id))
+        return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT, "the id '%.64s' is not text in UTF-8", id);
     return c->encoding ? tft_encoding_check_entity(c->log, &place, c->schema, c->encoding, id) : HALAY_OK;
 }
 
@@ -136,16 +134,11 @@ static enum halay_status find_entity(struct tft_collector *c, const struct sourc
         if (status)
             return status;
     }
-    if (*entity == c->size) {
-        size_t size = c->size ? c->size * 2 : 16;
-        struct tft_rows *entities = realloc(c->entities, size * sizeof *entities);
-        if (!entities)
-            return no_memory(c);
-        for (size_t i = c->size; i < size; i++)
-            entities[i] = (struct tft_rows){ .first = INT64_MAX, .last = INT64_MIN };
-        c->entities = entities;
-        c->size = size;
-    }
+    size_t had = c->size;
+    if (halay_list_grow(&c->entities, *entity, &c->size, sizeof *c->entities))
+        return no_memory(c);
+    for (; had < c->size; had++)
+        c->entities[had] = (struct tft_rows){ .first = INT64_MAX, .last = INT64_MIN };
     return HALAY_OK;
 }
 
@@ -155,14 +148,8 @@ static enum halay_status put_aside(struct tft_collector *c, struct tft_rows *e)
     size_t values = e->count * c->table->column_count * sizeof *e->values, rows = e->count * sizeof *e->rows;
     void *memory;
 
-    if (e->part_count == e->part_size) {
-        size_t size = e->part_size ? 2 * e->part_size : 2;
-        struct tft_rows_part *parts = realloc(e->parts, size * sizeof *parts);
-        if (!parts)
-            return no_memory(c);
-        e->parts = parts;
-        e->part_size = size;
-    }
+    if (halay_list_grow(&e->parts, e->part_count, &e->part_size, sizeof *e->parts))
+        return no_memory(c);
     enum halay_status status = tft_spill_get(c->table->spill, rows + values, &memory);
     if (status)
         return status;
@@ -270,11 +257,9 @@ static enum halay_status id_from_name(struct tft_collector *c, struct source *so
     int found = !regexec(&regex, name, 2, match, 0) && match[1].rm_so >= 0;
     regfree(&regex);
     size_t length = found ? (size_t)(match[1].rm_eo - match[1].rm_so) : 0;
-    if (!length || length >= sizeof source->file_id) {
-        halay_error(c->log, "file '%s': its name does not match the id's pattern '%s'", source->path,
-                    c->schema->id_pattern);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!length || length >= sizeof source->file_id)
+        return halay_fail(c->log, HALAY_ERR_FORMAT, "file '%s': its name does not match the id's pattern '%s'",
+                          source->path, c->schema->id_pattern);
     memcpy(source->file_id, name + match[1].rm_so, length);
     source->file_id[length] = 0;
     return HALAY_OK;
@@ -370,8 +355,7 @@ static enum halay_status bad_cell(struct tft_collector *c, const struct source *
 {
     const struct halay_error_place place = cell_of(c, source, column);
 
-    halay_error_at(c->log, &place, "'%.64s' is not %s", text, should);
-    return HALAY_ERR_FORMAT;
+    return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT, "'%.64s' is not %s", text, should);
 }
 
 static enum halay_status not_a_time(struct tft_collector *c, const struct source *source, const char *text)
@@ -586,14 +570,13 @@ static enum halay_status mixed_clocks(struct tft_collector *c, const struct sour
 {
     const struct halay_error_place place = cell_of(c, source, source->times[0]);
 
-    if (c->schema->clocks)
-        halay_error_at(c->log, &place,
-                       "'%.64s' has %s offset from UTC, and the times that the model was trained on have %s; write "
-                       "these as those, or give the training a zone (--zone, 'zone'), which reads both",
-                       text, is_utc ? "an" : "no", is_utc ? "none" : "one");
-    else
-        halay_error_at(c->log, &place, "'%.64s' %s", text, is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
-    return HALAY_ERR_FORMAT;
+    if (!c->schema->clocks)
+        return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT, "'%.64s' %s", text,
+                             is_utc ? TFT_TIME_HAS_OFFSET : TFT_TIME_LACKS_OFFSET);
+    return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT,
+                         "'%.64s' has %s offset from UTC, and the times that the model was trained on have %s; write "
+                         "these as those, or give the training a zone (--zone, 'zone'), which reads both",
+                         text, is_utc ? "an" : "no", is_utc ? "none" : "one");
 }
 
 /* Warns of the first time with an offset. */

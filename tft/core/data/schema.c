@@ -88,12 +88,11 @@ static enum halay_status read_id(const struct tft_where *outer, const json_t *do
         s->id_kind = TFT_ID_HEADER;
     else if (id.from && !strcmp(id.from, "filename") && id.pattern && keys == 2)
         s->id_kind = TFT_ID_FILENAME;
-    else {
+    else
         return halay_fail(w.log, HALAY_ERR_CONFIG,
                           "%s: give {from: filename, pattern: \"^(.*)_hourly\"}, {column: NAME}, {columns: header} or "
                           "{constant: NAME}",
                           w.text);
-    }
     return s->id_kind == TFT_ID_FILENAME ? check_pattern(&w, s->id_pattern) : HALAY_OK;
 }
 

@@ -179,12 +179,12 @@ static enum halay_status too_wide(const struct grid *g, uint64_t steps)
     }
     tft_schema_print_row_time(g->c->schema, from->time, before, sizeof before);
     tft_schema_print_row_time(g->c->schema, to->time, after, sizeof after);
-    halay_error(g->c->log,
-                "'%s' has %zu rows where its first and last moment leave room for %llu: are 'every' and the times "
-                "right? The widest gap is from %s (%s) to %s (%s)",
-                g->series->id, g->e->count, (unsigned long long)steps, before, print_place(g, from, place_before),
-                after, print_place(g, to, place_after));
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        g->c->log, HALAY_ERR_FORMAT,
+        "'%s' has %zu rows where its first and last moment leave room for %llu: are 'every' and the times "
+        "right? The widest gap is from %s (%s) to %s (%s)",
+        g->series->id, g->e->count, (unsigned long long)steps, before, print_place(g, from, place_before), after,
+        print_place(g, to, place_after));
 }
 
 /* Sets first and last moment of the series, and its number of rows, 0 if nothing is left. */
@@ -250,14 +250,13 @@ static enum halay_status off_grid(const struct grid *g, const struct tft_row *ro
     tft_schema_print_row_time(g->c->schema, odd->time, moment, sizeof moment);
     tft_schema_print_row_time(g->c->schema, is_first ? row->time : g->series->start, start, sizeof start);
     const struct halay_error_place place = tft_rows_place(g->c, odd->file, odd->line);
-    halay_error_at(g->c->log, &place, "%s is not a whole number of steps %s %s of '%s', %s; %s", moment,
-                   is_first ? "before" : "after", is_first ? "the next moment" : "the first moment", g->series->id,
-                   start,
-                   is_weekend ? "it is on a weekend, which business days leave out: set 'every: 1d' in the schema"
-                   : kind == TFT_PERIOD_HOURS
-                       ? "the hours of 'every' leave it out: set 'every' without hours, or with others, in the schema"
-                       : "'resample' combines rows of a step");
-    return HALAY_ERR_FORMAT;
+    return halay_fail_at(
+        g->c->log, &place, HALAY_ERR_FORMAT, "%s is not a whole number of steps %s %s of '%s', %s; %s", moment,
+        is_first ? "before" : "after", is_first ? "the next moment" : "the first moment", g->series->id, start,
+        is_weekend ? "it is on a weekend, which business days leave out: set 'every: 1d' in the schema"
+        : kind == TFT_PERIOD_HOURS
+            ? "the hours of 'every' leave it out: set 'every' without hours, or with others, in the schema"
+            : "'resample' combines rows of a step");
 }
 
 /* Returns nonzero in a night from a Saturday to a Sunday of October and November, or of April in the south, when clocks
@@ -278,11 +277,11 @@ static enum halay_status report_doubled(const struct grid *g, const struct tft_r
     char moment[40], first[HALAY_ERROR_PLACE_MAX];
 
     tft_schema_print_row_time(g->c->schema, a->time, moment, sizeof moment);
-    halay_error_at(g->c->log, &place, "'%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one",
-                   g->series->id, moment, print_place(g, a, first),
-                   may_be_autumn(g, a->time) ? "if a clock was set back, give its zone (--zone, 'zone'); otherwise "
-                                             : "");
-    return HALAY_ERR_FORMAT;
+    return halay_fail_at(
+        g->c->log, &place, HALAY_ERR_FORMAT,
+        "'%s' has a second row for %s (the first: %s); %sset 'duplicates' to choose one", g->series->id, moment,
+        print_place(g, a, first),
+        may_be_autumn(g, a->time) ? "if a clock was set back, give its zone (--zone, 'zone'); otherwise " : "");
 }
 
 /* Combines values of one column, in order of time. */
@@ -510,9 +509,9 @@ static enum halay_status cannot_fill(const struct grid *g, const struct tft_inpu
 
     tft_schema_print_time(g->c->schema, tft_period_add(&g->c->schema->every, g->series->start, (int64_t)row), moment,
                           sizeof moment);
-    halay_error_at(g->c->log, &place, "'%s' has no value for input '%s' (column '%s') at %s; %s", g->series->id,
-                   input->name, input->column, moment, why);
-    return HALAY_ERR_FORMAT;
+    return halay_fail_at(g->c->log, &place, HALAY_ERR_FORMAT,
+                         "'%s' has no value for input '%s' (column '%s') at %s; %s", g->series->id, input->name,
+                         input->column, moment, why);
 }
 
 /* Marks rows before the first value of column k: they must not be in a window, nor rows whose lags read them. */
@@ -620,10 +619,11 @@ static enum halay_status settle_static(struct grid *g, size_t k)
         if (!isnan(value) && !isnan(x) && x != value) {
             halay_snprintf(from, sizeof from, "%g", value);
             halay_snprintf(to, sizeof to, "%g", x);
-            halay_error(g->c->log, "'%s': static input '%s' (column '%s') changes from %.64s to %.64s", g->series->id,
-                        input->name, input->column, input->is_category ? t->dictionaries[k].texts[(size_t)value] : from,
-                        input->is_category ? t->dictionaries[k].texts[(size_t)x] : to);
-            return HALAY_ERR_FORMAT;
+            return halay_fail(g->c->log, HALAY_ERR_FORMAT,
+                              "'%s': static input '%s' (column '%s') changes from %.64s to %.64s", g->series->id,
+                              input->name, input->column,
+                              input->is_category ? t->dictionaries[k].texts[(size_t)value] : from,
+                              input->is_category ? t->dictionaries[k].texts[(size_t)x] : to);
         }
         if (isnan(value) && !isnan(x)) {
             value = x;
@@ -664,11 +664,11 @@ static enum halay_status limit_gaps(struct grid *g, size_t cells)
     c->own_cells += g->e->count * c->table->column_count;
     if (!c->schema->limits_gaps || c->cells <= FREE + TIMES * c->own_cells)
         return HALAY_OK;
-    halay_error(c->log,
-                "the rows of %zu entities up to '%s' leave gaps that are too large: with these they have %zu values, "
-                "more than %d times their own; are the times right?",
-                c->table->series_count, g->series->id, c->cells, TIMES);
-    return HALAY_ERR_UNSUPPORTED;
+    return halay_fail(
+        c->log, HALAY_ERR_UNSUPPORTED,
+        "the rows of %zu entities up to '%s' leave gaps that are too large: with these they have %zu values, "
+        "more than %d times their own; are the times right?",
+        c->table->series_count, g->series->id, c->cells, TIMES);
 }
 
 static enum halay_status allocate_series(struct grid *g)

@@ -138,14 +138,8 @@ static enum halay_status find_chunk(struct tft_spill *s, size_t bytes)
 
     if (last && last->bytes - last->used >= bytes)
         return HALAY_OK;
-    if (s->count == s->size) {
-        size_t size = s->size ? 2 * s->size : 16;
-        struct chunk *more = realloc(s->chunks, size * sizeof *more);
-        if (!more)
-            return no_memory(s, bytes);
-        s->chunks = more;
-        s->size = size;
-    }
+    if (halay_list_grow(&s->chunks, s->count, &s->size, sizeof *s->chunks))
+        return no_memory(s, bytes);
     struct chunk *chunk = &s->chunks[s->count];
     enum halay_status status = HALAY_OK;
     if (bytes <= s->share - s->held) {

@@ -38,14 +38,8 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
 {
     struct tft_windows *w = l->w;
 
-    if (w->run_count + 1 >= l->size) { /* one more for the end */
-        size_t size = l->size ? l->size * 2 : w->data->entity_count + 2;
-        struct tft_window_run *runs = realloc(w->runs, size * sizeof *runs);
-        if (!runs)
-            return halay_no_memory(l->log, "for the windows of %zu entities", w->data->entity_count);
-        w->runs = runs;
-        l->size = size;
-    }
+    if (halay_list_grow(&w->runs, w->run_count + 1, &l->size, sizeof *w->runs)) /* one more for the end */
+        return halay_no_memory(l->log, "for the windows of %zu entities", w->data->entity_count);
     w->runs[w->run_count++] = (struct tft_window_run){ w->count, entity, origin, floor };
     w->count += count;
     w->runs[w->run_count] = (struct tft_window_run){ w->count, entity, origin, floor };
