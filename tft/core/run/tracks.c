@@ -9,8 +9,8 @@
 #include "base/memory.h"
 #include "base/number_text.h"
 #include "base/output_file.h"
+#include "base/protobuf.h"
 #include "tft/core/data/paths.h"
-#include "tft/core/data/protobuf.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -127,9 +127,9 @@ enum { STATUS = 1, STATUS_START = 1 };
 enum { LEAST = 1, MOST = 2, NUMBER = 3, SUM = 4, SUM_SQUARES = 5, BUCKET_LIMIT = 6, BUCKET = 7 };
 
 struct event_file {
-    struct halay_log *log;     /* borrowed */
-    FILE *file;                /* owned */
-    struct tft_protobuf event; /* owned: an event while it is put together */
+    struct halay_log *log;       /* borrowed */
+    FILE *file;                  /* owned */
+    struct halay_protobuf event; /* owned: an event while it is put together */
 };
 
 static uint32_t crc32c(const unsigned char *data, size_t bytes)
@@ -149,7 +149,7 @@ static void write_checksum(FILE *file, const unsigned char *data, size_t bytes)
     unsigned char checksum[4];
     uint32_t crc = crc32c(data, bytes);
 
-    tft_protobuf_little((crc >> 15 | crc << 17) + 0xa282ead8u, sizeof checksum, checksum);
+    halay_protobuf_little((crc >> 15 | crc << 17) + 0xa282ead8u, sizeof checksum, checksum);
     fwrite(checksum, 1, sizeof checksum, file);
 }
 
@@ -160,7 +160,7 @@ static enum halay_status end_event(struct event_file *e)
 
     if (e->event.failed)
         return halay_no_memory(e->log, "for an event of TensorBoard's");
-    tft_protobuf_little(e->event.size, sizeof length, length);
+    halay_protobuf_little(e->event.size, sizeof length, length);
     fwrite(length, 1, sizeof length, e->file);
     write_checksum(e->file, length, sizeof length);
     fwrite(e->event.bytes, 1, e->event.size, e->file);
@@ -173,8 +173,8 @@ static enum halay_status end_event(struct event_file *e)
 static void begin_event(struct event_file *e, uint64_t step, double seconds)
 {
     e->event.size = 0;
-    tft_protobuf_double(&e->event, WALL_TIME, seconds);
-    tft_protobuf_whole(&e->event, STEP, step);
+    halay_protobuf_double(&e->event, WALL_TIME, seconds);
+    halay_protobuf_whole(&e->event, STEP, step);
 }
 
 static FILE *open_new(struct halay_log *log, const char *folder)
@@ -200,7 +200,7 @@ static void event_file_fini(struct event_file *e)
 {
     if (e->file)
         fclose(e->file);
-    tft_protobuf_fini(&e->event);
+    halay_protobuf_fini(&e->event);
     *e = (struct event_file){ 0 };
 }
 
@@ -212,13 +212,13 @@ static enum halay_status event_file_init(struct halay_log *log, const char *fold
     if (!e->file)
         return HALAY_ERR_SYSTEM;
     begin_event(e, 0, now);
-    tft_protobuf_text(&e->event, FILE_VERSION, "brain.Event:2");
+    halay_protobuf_text(&e->event, FILE_VERSION, "brain.Event:2");
     enum halay_status status = end_event(e);
     if (!status) {
         begin_event(e, last + 1, now);
         size_t from = e->event.size;
-        tft_protobuf_whole(&e->event, STATUS, STATUS_START);
-        tft_protobuf_wrap(&e->event, from, SESSION_LOG);
+        halay_protobuf_whole(&e->event, STATUS, STATUS_START);
+        halay_protobuf_wrap(&e->event, from, SESSION_LOG);
         status = end_event(e);
     }
     if (status)
@@ -232,11 +232,11 @@ static enum halay_status event_file_add(struct event_file *e, const struct tft_r
     size_t summary = e->event.size;
     for (size_t i = 0; i < row->count; i++) {
         size_t value = e->event.size;
-        tft_protobuf_text(&e->event, TAG, row->numbers[i].name);
-        tft_protobuf_float(&e->event, SIMPLE_VALUE, (float)row->numbers[i].value);
-        tft_protobuf_wrap(&e->event, value, VALUE);
+        halay_protobuf_text(&e->event, TAG, row->numbers[i].name);
+        halay_protobuf_float(&e->event, SIMPLE_VALUE, (float)row->numbers[i].value);
+        halay_protobuf_wrap(&e->event, value, VALUE);
     }
-    tft_protobuf_wrap(&e->event, summary, SUMMARY);
+    halay_protobuf_wrap(&e->event, summary, SUMMARY);
     return end_event(e);
 }
 
@@ -280,18 +280,18 @@ static enum halay_status event_file_add_values(struct event_file *e, uint64_t st
     count_values(values, &h);
     snprintf(tag, sizeof tag, "%s/%s", values->group, values->name);
     size_t summary = e->event.size;
-    tft_protobuf_text(&e->event, TAG, tag);
+    halay_protobuf_text(&e->event, TAG, tag);
     size_t histogram = e->event.size;
-    tft_protobuf_double(&e->event, LEAST, h.least);
-    tft_protobuf_double(&e->event, MOST, h.most);
-    tft_protobuf_double(&e->event, NUMBER, h.count);
-    tft_protobuf_double(&e->event, SUM, h.sum);
-    tft_protobuf_double(&e->event, SUM_SQUARES, h.squares);
-    tft_protobuf_doubles(&e->event, BUCKET_LIMIT, h.limits, BUCKETS);
-    tft_protobuf_doubles(&e->event, BUCKET, h.buckets, BUCKETS);
-    tft_protobuf_wrap(&e->event, histogram, HISTOGRAM);
-    tft_protobuf_wrap(&e->event, summary, VALUE);
-    tft_protobuf_wrap(&e->event, summary, SUMMARY);
+    halay_protobuf_double(&e->event, LEAST, h.least);
+    halay_protobuf_double(&e->event, MOST, h.most);
+    halay_protobuf_double(&e->event, NUMBER, h.count);
+    halay_protobuf_double(&e->event, SUM, h.sum);
+    halay_protobuf_double(&e->event, SUM_SQUARES, h.squares);
+    halay_protobuf_doubles(&e->event, BUCKET_LIMIT, h.limits, BUCKETS);
+    halay_protobuf_doubles(&e->event, BUCKET, h.buckets, BUCKETS);
+    halay_protobuf_wrap(&e->event, histogram, HISTOGRAM);
+    halay_protobuf_wrap(&e->event, summary, VALUE);
+    halay_protobuf_wrap(&e->event, summary, SUMMARY);
     return end_event(e);
 }
 

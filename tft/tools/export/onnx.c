@@ -165,7 +165,7 @@ static json_t *metadata_of(const struct export *x, const json_t *described)
 static enum halay_status write_model(struct export *x, const char *path, const json_t *described)
 {
     json_t *metadata = metadata_of(x, described);
-    struct tft_protobuf model = { 0 };
+    struct halay_protobuf model = { 0 };
     struct halay_output out = { 0 };
     enum halay_status status = metadata ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
@@ -179,7 +179,7 @@ static enum halay_status write_model(struct export *x, const char *path, const j
         fwrite(model.bytes, 1, model.size, out.file);
         status = halay_output_commit(&out);
     }
-    tft_protobuf_fini(&model);
+    halay_protobuf_fini(&model);
     json_decref(metadata);
     return status;
 }

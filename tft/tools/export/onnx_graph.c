@@ -34,10 +34,10 @@ const char *onnx_type_name(enum onnx_type type)
 
 void onnx_graph_fini(struct onnx_graph *g)
 {
-    struct tft_protobuf *const buffers[] = { &g->nodes, &g->constants, &g->inputs, &g->outputs, &g->attributes };
+    struct halay_protobuf *const buffers[] = { &g->nodes, &g->constants, &g->inputs, &g->outputs, &g->attributes };
 
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        tft_protobuf_fini(buffers[i]);
+        halay_protobuf_fini(buffers[i]);
     for (size_t i = 0; i < g->count; i++)
         free(g->names[i]);
     free(g->names);
@@ -74,34 +74,34 @@ static const char *name_of(const struct onnx_graph *g, size_t value)
     return value ? g->names[value - 1] : "";
 }
 
-static void put_dimension(struct tft_protobuf *to, size_t size)
+static void put_dimension(struct halay_protobuf *to, size_t size)
 {
     size_t from = to->size;
 
     if (size)
-        tft_protobuf_whole(to, D_NUMBER, size);
+        halay_protobuf_whole(to, D_NUMBER, size);
     else
-        tft_protobuf_text(to, D_WORD, "batch");
-    tft_protobuf_wrap(to, from, V_DIMENSION);
+        halay_protobuf_text(to, D_WORD, "batch");
+    halay_protobuf_wrap(to, from, V_DIMENSION);
 }
 
-static void put_value_info(struct tft_protobuf *to, unsigned field, const char *name, enum onnx_type type,
+static void put_value_info(struct halay_protobuf *to, unsigned field, const char *name, enum onnx_type type,
                            const size_t *shape, size_t rank, const char *about)
 {
     size_t from = to->size;
 
-    tft_protobuf_text(to, V_NAME, name);
+    halay_protobuf_text(to, V_NAME, name);
     size_t tensor = to->size;
-    tft_protobuf_whole(to, V_ELEMENT, type);
+    halay_protobuf_whole(to, V_ELEMENT, type);
     size_t dimensions = to->size;
     put_dimension(to, 0);
     for (size_t i = 0; i < rank; i++)
         put_dimension(to, shape[i]);
-    tft_protobuf_wrap(to, dimensions, V_SHAPE);
-    tft_protobuf_wrap(to, tensor, V_TENSOR);
-    tft_protobuf_wrap(to, tensor, V_TYPE);
-    tft_protobuf_text(to, V_ABOUT, about);
-    tft_protobuf_wrap(to, from, field);
+    halay_protobuf_wrap(to, dimensions, V_SHAPE);
+    halay_protobuf_wrap(to, tensor, V_TENSOR);
+    halay_protobuf_wrap(to, tensor, V_TYPE);
+    halay_protobuf_text(to, V_ABOUT, about);
+    halay_protobuf_wrap(to, from, field);
 }
 
 size_t onnx_input(struct onnx_graph *g, const char *name, enum onnx_type type, const size_t *shape, size_t rank,
@@ -116,11 +116,11 @@ void onnx_output(struct onnx_graph *g, size_t value, const char *name, const siz
 {
     size_t named = add_value(g, name), from = g->nodes.size;
 
-    tft_protobuf_text(&g->nodes, N_INPUT, name_of(g, value));
-    tft_protobuf_text(&g->nodes, N_OUTPUT, name_of(g, named));
-    tft_protobuf_text(&g->nodes, N_NAME, name_of(g, named));
-    tft_protobuf_text(&g->nodes, N_OPERATOR, "Identity");
-    tft_protobuf_wrap(&g->nodes, from, G_NODE);
+    halay_protobuf_text(&g->nodes, N_INPUT, name_of(g, value));
+    halay_protobuf_text(&g->nodes, N_OUTPUT, name_of(g, named));
+    halay_protobuf_text(&g->nodes, N_NAME, name_of(g, named));
+    halay_protobuf_text(&g->nodes, N_OPERATOR, "Identity");
+    halay_protobuf_wrap(&g->nodes, from, G_NODE);
     put_value_info(&g->outputs, G_OUTPUT, name, ONNX_FLOAT, shape, rank, about);
 }
 
@@ -132,13 +132,13 @@ static size_t add_constant(struct onnx_graph *g, const char *name, enum onnx_typ
     size_t value = add_value(g, name), from = g->constants.size, count = 1;
 
     for (size_t i = 0; i < rank; i++) {
-        tft_protobuf_whole(&g->constants, T_DIMENSION, shape[i]);
+        halay_protobuf_whole(&g->constants, T_DIMENSION, shape[i]);
         count *= shape[i];
     }
-    tft_protobuf_whole(&g->constants, T_TYPE, type);
-    tft_protobuf_text(&g->constants, T_NAME, name_of(g, value));
-    tft_protobuf_bytes(&g->constants, T_RAW, values, count * width);
-    tft_protobuf_wrap(&g->constants, from, G_CONSTANT);
+    halay_protobuf_whole(&g->constants, T_TYPE, type);
+    halay_protobuf_text(&g->constants, T_NAME, name_of(g, value));
+    halay_protobuf_bytes(&g->constants, T_RAW, values, count * width);
+    halay_protobuf_wrap(&g->constants, from, G_CONSTANT);
     return value;
 }
 
@@ -196,16 +196,16 @@ size_t onnx_range(struct onnx_graph *g, size_t count)
 
 static void end_attribute(struct onnx_graph *g, size_t from, const char *name, unsigned type)
 {
-    tft_protobuf_text(&g->attributes, A_NAME, name);
-    tft_protobuf_whole(&g->attributes, A_TYPE, type);
-    tft_protobuf_wrap(&g->attributes, from, N_ATTRIBUTE);
+    halay_protobuf_text(&g->attributes, A_NAME, name);
+    halay_protobuf_whole(&g->attributes, A_TYPE, type);
+    halay_protobuf_wrap(&g->attributes, from, N_ATTRIBUTE);
 }
 
 void onnx_set_integer(struct onnx_graph *g, const char *name, int64_t value)
 {
     size_t from = g->attributes.size;
 
-    tft_protobuf_whole(&g->attributes, A_INTEGER, (uint64_t)value);
+    halay_protobuf_whole(&g->attributes, A_INTEGER, (uint64_t)value);
     end_attribute(g, from, name, A_IS_INTEGER);
 }
 
@@ -214,7 +214,7 @@ void onnx_set_integers(struct onnx_graph *g, const char *name, const int64_t *va
     size_t from = g->attributes.size;
 
     for (size_t i = 0; i < count; i++)
-        tft_protobuf_whole(&g->attributes, A_INTEGERS, (uint64_t)values[i]);
+        halay_protobuf_whole(&g->attributes, A_INTEGERS, (uint64_t)values[i]);
     end_attribute(g, from, name, A_IS_INTEGERS);
 }
 
@@ -222,7 +222,7 @@ void onnx_set_float(struct onnx_graph *g, const char *name, float value)
 {
     size_t from = g->attributes.size;
 
-    tft_protobuf_float(&g->attributes, A_FLOAT, value);
+    halay_protobuf_float(&g->attributes, A_FLOAT, value);
     end_attribute(g, from, name, A_IS_FLOAT);
 }
 
@@ -234,18 +234,18 @@ void onnx_node(struct onnx_graph *g, const char *operator, const size_t * inputs
     size_t from = g->nodes.size;
 
     for (size_t i = 0; i < count; i++)
-        tft_protobuf_text(&g->nodes, N_INPUT, name_of(g, inputs[i]));
+        halay_protobuf_text(&g->nodes, N_INPUT, name_of(g, inputs[i]));
     for (size_t i = 0; i < result_count; i++) {
         results[i] = add_value(g, NULL);
-        tft_protobuf_text(&g->nodes, N_OUTPUT, name_of(g, results[i]));
+        halay_protobuf_text(&g->nodes, N_OUTPUT, name_of(g, results[i]));
     }
-    tft_protobuf_text(&g->nodes, N_NAME, name_of(g, results[0]));
-    tft_protobuf_text(&g->nodes, N_OPERATOR, operator);
+    halay_protobuf_text(&g->nodes, N_NAME, name_of(g, results[0]));
+    halay_protobuf_text(&g->nodes, N_OPERATOR, operator);
     if (!strcmp(operator, "LabelEncoder"))
-        tft_protobuf_text(&g->nodes, N_DOMAIN, ml_domain);
-    tft_protobuf_append(&g->nodes, &g->attributes);
+        halay_protobuf_text(&g->nodes, N_DOMAIN, ml_domain);
+    halay_protobuf_append(&g->nodes, &g->attributes);
     g->attributes.size = 0;
-    tft_protobuf_wrap(&g->nodes, from, G_NODE);
+    halay_protobuf_wrap(&g->nodes, from, G_NODE);
 }
 
 size_t onnx_operate(struct onnx_graph *g, const char *operator, const size_t * inputs, size_t count)
@@ -337,7 +337,7 @@ size_t onnx_codes(struct onnx_graph *g, size_t texts, const char *const *keys, c
     int64_t *numbers = codes ? NULL : count_up(g, count);
 
     for (size_t i = 0; i < count; i++)
-        tft_protobuf_text(&g->attributes, A_TEXTS, keys[i]);
+        halay_protobuf_text(&g->attributes, A_TEXTS, keys[i]);
     end_attribute(g, from, "keys_strings", A_IS_TEXTS);
     if (codes || numbers)
         onnx_set_integers(g, "values_int64s", codes ? codes : numbers, count);
@@ -348,42 +348,42 @@ size_t onnx_codes(struct onnx_graph *g, size_t texts, const char *const *keys, c
 
 /* ---- the model ---- */
 
-static void put_opset(struct tft_protobuf *to, const char *domain, uint64_t version)
+static void put_opset(struct halay_protobuf *to, const char *domain, uint64_t version)
 {
     size_t from = to->size;
 
-    tft_protobuf_text(to, 1, domain);
-    tft_protobuf_whole(to, 2, version);
-    tft_protobuf_wrap(to, from, M_OPSET);
+    halay_protobuf_text(to, 1, domain);
+    halay_protobuf_whole(to, 2, version);
+    halay_protobuf_wrap(to, from, M_OPSET);
 }
 
-static void put_metadata(struct tft_protobuf *to, const json_t *metadata)
+static void put_metadata(struct halay_protobuf *to, const json_t *metadata)
 {
     const char *key;
     json_t *value;
 
     json_object_foreach((json_t *)metadata, key, value) {
         size_t from = to->size;
-        tft_protobuf_text(to, 1, key);
-        tft_protobuf_text(to, 2, json_string_value(value));
-        tft_protobuf_wrap(to, from, M_METADATA);
+        halay_protobuf_text(to, 1, key);
+        halay_protobuf_text(to, 2, json_string_value(value));
+        halay_protobuf_wrap(to, from, M_METADATA);
     }
 }
 
 enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_graph *g, const char *name,
-                                   const json_t *metadata, struct tft_protobuf *model)
+                                   const json_t *metadata, struct halay_protobuf *model)
 {
-    const struct tft_protobuf *const lists[] = { &g->nodes, &g->constants, &g->inputs, &g->outputs };
-    struct tft_protobuf m = { 0 };
+    const struct halay_protobuf *const lists[] = { &g->nodes, &g->constants, &g->inputs, &g->outputs };
+    struct halay_protobuf m = { 0 };
 
-    tft_protobuf_whole(&m, M_IR_VERSION, IR_VERSION);
-    tft_protobuf_text(&m, M_PRODUCER, "halay");
-    tft_protobuf_text(&m, M_PRODUCER_VERSION, halay_version());
+    halay_protobuf_whole(&m, M_IR_VERSION, IR_VERSION);
+    halay_protobuf_text(&m, M_PRODUCER, "halay");
+    halay_protobuf_text(&m, M_PRODUCER_VERSION, halay_version());
     size_t from = m.size;
-    tft_protobuf_text(&m, G_NAME, name);
+    halay_protobuf_text(&m, G_NAME, name);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        tft_protobuf_append(&m, lists[i]);
-    tft_protobuf_wrap(&m, from, M_GRAPH);
+        halay_protobuf_append(&m, lists[i]);
+    halay_protobuf_wrap(&m, from, M_GRAPH);
     put_opset(&m, "", OPSET);
     put_opset(&m, ml_domain, ML_OPSET);
     put_metadata(&m, metadata);
@@ -393,7 +393,7 @@ enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_grap
     }
     size_t size = m.size;
     int failed = m.failed || g->failed;
-    tft_protobuf_fini(&m);
+    halay_protobuf_fini(&m);
     if (failed)
         halay_error(log, "no memory for an ONNX model");
     else

@@ -10,7 +10,7 @@
 #define HALAY_TFT_ONNX_GRAPH_H
 
 #include "base/log.h"
-#include "tft/core/data/protobuf.h"
+#include "base/protobuf.h"
 #include <jansson.h>
 
 #define ONNX_NONE ((size_t)0)
@@ -23,9 +23,9 @@ enum { ONNX_RANK_MAX = 4 };
 
 /* Zero-initialise; fini accepts any state. */
 struct onnx_graph {
-    struct tft_protobuf nodes, constants, inputs, outputs; /* owned */
-    struct tft_protobuf attributes;                        /* owned: of the next node */
-    char **names;                                          /* owned: (count) of values, from 1 */
+    struct halay_protobuf nodes, constants, inputs, outputs; /* owned */
+    struct halay_protobuf attributes;                        /* owned: of the next node */
+    char **names;                                            /* owned: (count) of values, from 1 */
     size_t count, room;
     const char *part; /* borrowed: the prefix of new values' names */
     int failed;
@@ -84,6 +84,6 @@ size_t onnx_codes(struct onnx_graph *graph, size_t texts, const char *const *key
 /* Writes the whole model as the bytes of a file; metadata: texts by name. HALAY_ERR_NO_MEMORY, or
  * HALAY_ERR_UNSUPPORTED: more than the 2 GiB that the format allows. Logged. */
 enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_graph *graph, const char *name,
-                                   const json_t *metadata, struct tft_protobuf *model);
+                                   const json_t *metadata, struct halay_protobuf *model);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tft/core/data/protobuf.h"
+#include "base/protobuf.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };
 enum { VARINT_MOST = 10 };
 
-void tft_protobuf_fini(struct tft_protobuf *p)
+void halay_protobuf_fini(struct halay_protobuf *p)
 {
     free(p->bytes);
-    *p = (struct tft_protobuf){ 0 };
+    *p = (struct halay_protobuf){ 0 };
 }
 
 /* Returns room for this number of bytes more; NULL without memory: then nothing is added from now on. */
-static unsigned char *claim(struct tft_protobuf *p, size_t bytes)
+static unsigned char *claim(struct halay_protobuf *p, size_t bytes)
 {
     size_t wanted, twice;
 
@@ -35,7 +35,7 @@ static unsigned char *claim(struct tft_protobuf *p, size_t bytes)
     return p->bytes + wanted - bytes;
 }
 
-void tft_protobuf_little(uint64_t value, size_t bytes, unsigned char *to)
+void halay_protobuf_little(uint64_t value, size_t bytes, unsigned char *to)
 {
     for (size_t i = 0; i < bytes; i++)
         to[i] = (unsigned char)(value >> 8 * i);
@@ -51,7 +51,7 @@ static size_t varint(uint64_t value, unsigned char to[VARINT_MOST])
     return n;
 }
 
-static void put(struct tft_protobuf *p, const void *bytes, size_t size)
+static void put(struct halay_protobuf *p, const void *bytes, size_t size)
 {
     unsigned char *to = claim(p, size);
 
@@ -59,64 +59,64 @@ static void put(struct tft_protobuf *p, const void *bytes, size_t size)
         memcpy(to, bytes, size);
 }
 
-static void put_varint(struct tft_protobuf *p, uint64_t value)
+static void put_varint(struct halay_protobuf *p, uint64_t value)
 {
     unsigned char bytes[VARINT_MOST];
 
     put(p, bytes, varint(value, bytes));
 }
 
-static void put_key(struct tft_protobuf *p, unsigned number, unsigned kind)
+static void put_key(struct halay_protobuf *p, unsigned number, unsigned kind)
 {
     put_varint(p, (uint64_t)number << 3 | kind);
 }
 
-void tft_protobuf_whole(struct tft_protobuf *p, unsigned number, uint64_t value)
+void halay_protobuf_whole(struct halay_protobuf *p, unsigned number, uint64_t value)
 {
     put_key(p, number, VARINT);
     put_varint(p, value);
 }
 
-static void put_plain_double(struct tft_protobuf *p, double value)
+static void put_plain_double(struct halay_protobuf *p, double value)
 {
     unsigned char bytes[8];
     uint64_t bits;
 
     memcpy(&bits, &value, sizeof bits);
-    tft_protobuf_little(bits, sizeof bytes, bytes);
+    halay_protobuf_little(bits, sizeof bytes, bytes);
     put(p, bytes, sizeof bytes);
 }
 
-void tft_protobuf_double(struct tft_protobuf *p, unsigned number, double value)
+void halay_protobuf_double(struct halay_protobuf *p, unsigned number, double value)
 {
     put_key(p, number, EIGHT_BYTES);
     put_plain_double(p, value);
 }
 
-void tft_protobuf_float(struct tft_protobuf *p, unsigned number, float value)
+void halay_protobuf_float(struct halay_protobuf *p, unsigned number, float value)
 {
     unsigned char bytes[4];
     uint32_t bits;
 
     memcpy(&bits, &value, sizeof bits);
-    tft_protobuf_little(bits, sizeof bytes, bytes);
+    halay_protobuf_little(bits, sizeof bytes, bytes);
     put_key(p, number, FOUR_BYTES);
     put(p, bytes, sizeof bytes);
 }
 
-void tft_protobuf_bytes(struct tft_protobuf *p, unsigned number, const void *bytes, size_t size)
+void halay_protobuf_bytes(struct halay_protobuf *p, unsigned number, const void *bytes, size_t size)
 {
     put_key(p, number, LENGTH);
     put_varint(p, size);
     put(p, bytes, size);
 }
 
-void tft_protobuf_text(struct tft_protobuf *p, unsigned number, const char *text)
+void halay_protobuf_text(struct halay_protobuf *p, unsigned number, const char *text)
 {
-    tft_protobuf_bytes(p, number, text, strlen(text));
+    halay_protobuf_bytes(p, number, text, strlen(text));
 }
 
-void tft_protobuf_doubles(struct tft_protobuf *p, unsigned number, const double *values, size_t count)
+void halay_protobuf_doubles(struct halay_protobuf *p, unsigned number, const double *values, size_t count)
 {
     put_key(p, number, LENGTH);
     put_varint(p, sizeof *values * count);
@@ -124,13 +124,13 @@ void tft_protobuf_doubles(struct tft_protobuf *p, unsigned number, const double 
         put_plain_double(p, values[i]);
 }
 
-void tft_protobuf_append(struct tft_protobuf *p, const struct tft_protobuf *fields)
+void halay_protobuf_append(struct halay_protobuf *p, const struct halay_protobuf *fields)
 {
     put(p, fields->bytes, fields->size);
     p->failed |= fields->failed;
 }
 
-void tft_protobuf_wrap(struct tft_protobuf *p, size_t from, unsigned number)
+void halay_protobuf_wrap(struct halay_protobuf *p, size_t from, unsigned number)
 {
     unsigned char head[2 * VARINT_MOST];
     size_t content = p->size - from, n = varint((uint64_t)number << 3 | LENGTH, head);
