@@ -383,6 +383,7 @@ struct halay_tft_forecast {
     /* The next two of a pass alone (halay_tft_pass_open), as it asks for them; otherwise NULL. */
     const float *numbers;                    /* (number_count) what `measure` has written */
     const struct halay_tft_weights *weighed; /* what the forecast weighed */
+    size_t row;                              /* of the entity's rows, the first that is forecast */
 };
 
 /* What is forecast. Zero-initialise, set struct_size to sizeof, then the rest. */
@@ -688,6 +689,11 @@ HALAY_API enum halay_status halay_tft_data_times(const struct halay_tft_data *da
  * file is damaged; HALAY_ERR_CANCELED: halay_tft_stop. */
 HALAY_API enum halay_status halay_tft_data_cells(const struct halay_tft_data *data, size_t entity, size_t input,
                                                  size_t first, size_t count, double *values);
+
+/* Read the targets' values as they were measured in rows of an entity, as (count, targets) numbers; NaN: not measured.
+ * Those of a window are its `actuals`, and its past ends before its `row`. Errors are those of halay_tft_data_cells. */
+HALAY_API enum halay_status halay_tft_data_actuals(const struct halay_tft_data *data, size_t entity, size_t first,
+                                                   size_t count, double *values);
 
 /* Print a moment as the schema counts time, into 40 bytes; and read one, "2018-07-01 00:00": HALAY_ERR_FORMAT, not
  * logged. */

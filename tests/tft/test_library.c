@@ -435,6 +435,18 @@ static void check_window(const struct halay_tft_forecast *w, size_t entity, stru
     CHECK((size_t)w->numbers[2] == entity && w->scales[0] == 1 && isnan(w->scaled_actuals[0]) == isnan(w->actuals[0]));
 }
 
+/* A window's actuals are those of its rows. */
+static void check_rows_of(struct halay_tft_data *data, const struct halay_tft_forecast *w)
+{
+    double actuals[HORIZON];
+    int64_t moment = 0;
+
+    CHECK(!halay_tft_data_times(data, w->number, w->row, 1, &moment, NULL) && moment == w->times[0]);
+    CHECK(!halay_tft_data_actuals(data, w->number, w->row, HORIZON, actuals), "%s", halay_tft_error_text());
+    for (size_t h = 0; h < HORIZON; h++)
+        CHECK(actuals[h] == w->actuals[h] || (isnan(actuals[h]) && isnan(w->actuals[h])), "%g", actuals[h]);
+}
+
 static size_t count_listed(struct halay_tft_model *model, struct halay_tft_data *data, size_t *inputs)
 {
     const struct halay_tft_pass_options o = {
@@ -483,8 +495,10 @@ static void test_pass(struct halay_tft_model *model, struct halay_tft_data *data
     CHECK(halay_tft_pass_seek(pass, 1, 1) + halay_tft_pass_seek(pass, 0, 1) == all.windows);
     for (size_t e = 0; e < ENTITIES; e++) {
         halay_tft_pass_seek(pass, e, 1);
-        while (!halay_tft_pass_next(pass, &w) && w)
+        while (!halay_tft_pass_next(pass, &w) && w) {
             check_window(w, e, &again);
+            check_rows_of(data, w);
+        }
     }
     CHECK(is_same(&all, &again) && again.windows == all.windows && again.measured == all.measured);
     CHECK(!halay_tft_pass_next(pass, &w) && !w, "a window after the last one");
@@ -517,6 +531,8 @@ static void check_cells(struct halay_tft_data *data, size_t target)
         CHECK(r == 100 || fabs(cells[r] - values[r]) < 1e-4, "%g, not %g", cells[r], values[r]);
     CHECK(!halay_tft_data_cells(data, 0, target, 7, 1, cells) && fabs(cells[0] - values[7]) < 1e-4);
     expect(halay_tft_data_cells(data, 0, target, 1, HOURS, cells), HALAY_ERR_ARGUMENT, "has no rows");
+    CHECK(!halay_tft_data_actuals(data, 0, 0, HOURS, cells) && isnan(cells[100]) && cells[7] == values[7]);
+    expect(halay_tft_data_actuals(data, 0, 1, HOURS, cells), HALAY_ERR_ARGUMENT, "has no rows");
 }
 
 static void test_rows(struct halay_tft_data *data)

@@ -152,6 +152,7 @@ class Forecast(ctypes.Structure):
         ("scales", c_void_p),
         ("numbers", c_void_p),
         ("weighed", POINTER(Weights)),
+        ("row", c_size_t),
     ]
 
 
@@ -332,6 +333,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_data_category", c_char_p, [c_void_p, c_size_t, c_size_t]),
     ("halay_tft_data_times", c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p, c_void_p]),
     ("halay_tft_data_cells", c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_size_t, c_void_p]),
+    ("halay_tft_data_actuals", c_int, [c_void_p, c_size_t, c_size_t, c_size_t, c_void_p]),
 ]
 
 

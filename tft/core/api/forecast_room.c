@@ -117,6 +117,7 @@ enum halay_status tft_forecast_room_fill(struct tft_forecast_room *room, const s
     f->origin = tft_data_time(d, window->entity, window->origin - 1);
     f->number = window->entity;
     f->past = window->length;
+    f->row = window->origin - d->entities[window->entity].first;
     for (size_t h = 0; h < f->horizon; h++)
         room->times[h] = tft_data_time(d, window->entity, window->origin + h);
     enum halay_status status = p ? tft_data_check(d, window->origin, f->horizon) : HALAY_OK;

@@ -155,6 +155,27 @@ enum halay_status halay_tft_data_cells(const struct halay_tft_data *data, size_t
     return status ? tft_session_leave_stopped(data->tft, status) : HALAY_OK;
 }
 
+enum halay_status halay_tft_data_actuals(const struct halay_tft_data *data, size_t entity, size_t first, size_t count,
+                                         double *values)
+{
+    if (!data || !values)
+        return tft_session_refuse_null("halay_tft_data_actuals", "an argument");
+    const struct tft_data *d = &data->data;
+    const size_t O = d->schema.target_count;
+    enum halay_status status = check_rows(d, entity, first, count, 0);
+
+    if (status)
+        return status;
+    tft_session_enter(data->tft);
+    const size_t begin = d->entities[entity].first + first;
+    status = tft_stop_asked(&data->tft->stop) ? HALAY_ERR_CANCELED : tft_data_check(d, begin, count);
+    if (status)
+        return tft_session_leave_stopped(data->tft, status);
+    for (size_t i = 0; i < count * O; i++)
+        values[i] = d->present[begin * O + i] ? (double)d->target[begin * O + i] : NAN;
+    return HALAY_OK;
+}
+
 void halay_tft_data_print_time(const struct halay_tft_data *data, int64_t moment, char text[40])
 {
     tft_schema_print_time(&data->data.schema, moment, text, 40);
