@@ -54,7 +54,7 @@ static void read_csv(struct halay_log *log, const char *path)
     char **fields;
     int end = 0;
 
-    if (tft_csv_open(log, path, ',', &csv))
+    if (tft_csv_open(log, path, NULL, 0, ',', &csv))
         return;
     while (!end && !tft_csv_next(csv, &fields, &end))
         for (size_t i = 0; !end && i < tft_csv_columns(csv); i++)

@@ -4,7 +4,7 @@
  * file is cut at every byte: none of the cuts may pass for a whole table.
  */
 #include "tests/tft/files.h"
-#include "tft/core/data/csv.h"
+#include "tft/core/data/table_impl.h"
 
 /* Read it all: rows, or -1 for an error. */
 static int count_rows(const char *path)
@@ -13,7 +13,7 @@ static int count_rows(const char *path)
     char **fields;
     int rows = 0, end = 0;
 
-    if (tft_csv_open(&test_log, path, ',', &csv))
+    if (tft_csv_open(&test_log, path, NULL, 0, ',', &csv))
         return -1;
     while (!end) {
         if (tft_csv_next(csv, &fields, &end)) {
@@ -36,7 +36,7 @@ static void fields_and_quotes(void)
         struct tft_csv *csv;
         char **f;
         int end;
-        REQUIRE(!tft_csv_open(&test_log, path[i], ',', &csv));
+        REQUIRE(!tft_csv_open(&test_log, path[i], NULL, 0, ',', &csv));
         CHECK(tft_csv_columns(csv) == 3 && !strcmp(tft_csv_column_name(csv, 0), "a") &&
               !strcmp(tft_csv_column_name(csv, 1), "b,c"));
         CHECK(!tft_csv_next(csv, &f, &end) && !end && !strcmp(f[0], "1") && !strcmp(f[1], "x \"y\"") &&
@@ -55,16 +55,17 @@ static void fields_and_quotes(void)
 
 static void columns(void)
 {
-    struct tft_csv *csv;
+    struct tft_reader in;
     size_t c = 99;
 
-    REQUIRE(!tft_csv_open(&test_log, write_text("c.csv", "Datetime,AEP_MW,b_MW\n"), ',', &csv));
-    CHECK(!tft_csv_find_column(csv, "Datetime", &c) && c == 0);
-    CHECK(!tft_csv_find_column(csv, "A*_MW", &c) && c == 1);
-    CHECK(tft_csv_find_column(csv, "*_MW", &c) == HALAY_ERR_FORMAT && error_says("more than one column '*_MW'"));
-    CHECK(tft_csv_find_column(csv, "load", &c) == HALAY_ERR_FORMAT &&
+    REQUIRE(!tft_reader_open(&test_log, &(struct tft_table_source){ .frame = NULL },
+                             write_text("c.csv", "Datetime,AEP_MW,b_MW\n"), ',', &in));
+    CHECK(!tft_reader_find_column(&in, "Datetime", &c) && c == 0);
+    CHECK(!tft_reader_find_column(&in, "A*_MW", &c) && c == 1);
+    CHECK(tft_reader_find_column(&in, "*_MW", &c) == HALAY_ERR_FORMAT && error_says("more than one column '*_MW'"));
+    CHECK(tft_reader_find_column(&in, "load", &c) == HALAY_ERR_FORMAT &&
           error_says("no column 'load' (its columns: 'Datetime', 'AEP_MW'"));
-    tft_csv_close(csv);
+    tft_reader_close(&in);
 }
 
 static void broken(void)

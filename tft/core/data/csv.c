@@ -9,7 +9,6 @@
 #include "tft/core/data/csv.h"
 #include "base/memory.h"
 #include "base/number_text.h"
-#include <fnmatch.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -223,8 +222,8 @@ static enum halay_status read_column_names(struct tft_csv *csv)
     return HALAY_OK;
 }
 
-static enum halay_status open_source(struct halay_log *log, const char *path, const char *text, size_t bytes,
-                                     char separator, struct tft_csv **out)
+enum halay_status tft_csv_open(struct halay_log *log, const char *path, const char *text, size_t bytes, char separator,
+                               struct tft_csv **out)
 {
     struct tft_csv *csv = calloc(1, sizeof *csv);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -236,8 +235,7 @@ static enum halay_status open_source(struct halay_log *log, const char *path, co
     csv->fields = malloc(COLUMNS_MAX * sizeof *csv->fields);
     if (!csv->data || !csv->fields)
         goto err_say;
-    status = text ? tft_inflate_open_text(log, path, text, bytes, &csv->file) : tft_inflate_open(log, path, &csv->file);
-    if (status)
+    if ((status = tft_inflate_open(log, path, text, bytes, &csv->file)))
         goto err_close;
     status = read_column_names(csv);
     if (status == HALAY_ERR_NO_MEMORY)
@@ -252,17 +250,6 @@ err_say:
 err_close:
     tft_csv_close(csv);
     return status;
-}
-
-enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **csv)
-{
-    return open_source(log, path, NULL, 0, separator, csv);
-}
-
-enum halay_status tft_csv_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
-                                    char separator, struct tft_csv **csv)
-{
-    return open_source(log, name, text, bytes, separator, csv);
 }
 
 void tft_csv_close(struct tft_csv *csv)
@@ -291,31 +278,6 @@ const char *tft_csv_column_name(const struct tft_csv *csv, size_t column)
 size_t tft_csv_row(const struct tft_csv *csv)
 {
     return csv->row;
-}
-
-enum halay_status tft_csv_find_column(struct tft_csv *csv, const char *pattern, size_t *column)
-{
-    size_t matches = 0, found = 0;
-    char list[512] = "";
-
-    for (size_t i = 0; i < csv->column_count; i++) {
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s'%s'", i ? ", " : "", csv->names[i]);
-        if (!strcmp(pattern, csv->names[i])) {
-            *column = i;
-            return HALAY_OK;
-        }
-        if (!fnmatch(pattern, csv->names[i], 0)) {
-            matches++;
-            found = i;
-        }
-    }
-    if (matches == 1) {
-        *column = found;
-        return HALAY_OK;
-    }
-    return halay_fail(csv->log, HALAY_ERR_FORMAT, "file '%s' has %s column '%s' (its columns: %s)", csv->path,
-                      matches ? "more than one" : "no", pattern, list);
 }
 
 enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end)

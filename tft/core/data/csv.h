@@ -15,20 +15,15 @@
 
 struct tft_csv;
 
-/* Opens the file and reads its header. path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (empty file, no
- * header, a column's name twice), HALAY_ERR_NO_MEMORY. */
-enum halay_status tft_csv_open(struct halay_log *log, const char *path, char separator, struct tft_csv **csv);
-/* Does the same for a text in memory, borrowed like its name until close; it is not compressed. */
-enum halay_status tft_csv_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
-                                    char separator, struct tft_csv **csv);
+/* Opens the file or, unless it is NULL, the text of that name, and reads the header. Both are borrowed until close; a
+ * text is not compressed. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (empty file, no header, a column's name twice),
+ * HALAY_ERR_NO_MEMORY. */
+enum halay_status tft_csv_open(struct halay_log *log, const char *path, const char *text, size_t bytes, char separator,
+                               struct tft_csv **csv);
 void tft_csv_close(struct tft_csv *csv);
 
 size_t tft_csv_columns(const struct tft_csv *csv);
 const char *tft_csv_column_name(const struct tft_csv *csv, size_t column); /* borrowed until close */
-
-/* Finds the column whose name matches the pattern (as in a shell: *, ?, [a-z]); exactly one must match, otherwise the
- * error lists the columns. */
-enum halay_status tft_csv_find_column(struct tft_csv *csv, const char *pattern, size_t *column);
 
 /* Reads the next row: fields[column], borrowed until the next call. *end is set to 1 after the last row. */
 enum halay_status tft_csv_next(struct tft_csv *csv, char ***fields, int *end);
@@ -44,12 +39,10 @@ size_t tft_csv_row(const struct tft_csv *csv); /* number of the row last read; t
 
 struct tft_inflate;
 
-/* Opens a file. path is borrowed until close. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT (the name ends in .gz, and it is not
- * compressed), HALAY_ERR_NO_MEMORY; all are logged. */
-enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate);
-/* Opens a text in memory, borrowed like its name. */
-enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
-                                        struct tft_inflate **inflate);
+/* Opens a file or, unless it is NULL, a text in memory; both are borrowed until close. HALAY_ERR_SYSTEM,
+ * HALAY_ERR_FORMAT (the name ends in .gz, and it is not compressed), HALAY_ERR_NO_MEMORY; all are logged. */
+enum halay_status tft_inflate_open(struct halay_log *log, const char *path, const char *text, size_t bytes,
+                                   struct tft_inflate **inflate);
 /* Ends the thread in any state; NULL is allowed. */
 void tft_inflate_close(struct tft_inflate *inflate);
 

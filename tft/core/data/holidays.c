@@ -53,7 +53,7 @@ enum halay_status tft_holidays_load(struct halay_log *log, const char *path, jso
 {
     struct tft_csv *csv;
     json_t *object = json_object();
-    enum halay_status status = tft_csv_open(log, path, ',', &csv);
+    enum halay_status status = tft_csv_open(log, path, NULL, 0, ',', &csv);
 
     if (!status) {
         status = object ? read_days(log, path, csv, object) : HALAY_ERR_NO_MEMORY;

@@ -224,9 +224,8 @@ static enum halay_status look_at_start(struct tft_inflate *f)
     return HALAY_OK;
 }
 
-/* Opens a text of some bytes, or (NULL) the file of that path. */
-static enum halay_status open_source(struct halay_log *log, const char *path, const char *text, size_t bytes,
-                                     struct tft_inflate **inflate)
+enum halay_status tft_inflate_open(struct halay_log *log, const char *path, const char *text, size_t bytes,
+                                   struct tft_inflate **inflate)
 {
     struct tft_inflate *f = calloc(1, sizeof *f);
     enum halay_status status = HALAY_OK;
@@ -253,17 +252,6 @@ static enum halay_status open_source(struct halay_log *log, const char *path, co
     else
         *inflate = f;
     return status;
-}
-
-enum halay_status tft_inflate_open_text(struct halay_log *log, const char *name, const char *text, size_t bytes,
-                                        struct tft_inflate **inflate)
-{
-    return open_source(log, name, text, bytes, inflate);
-}
-
-enum halay_status tft_inflate_open(struct halay_log *log, const char *path, struct tft_inflate **inflate)
-{
-    return open_source(log, path, NULL, 0, inflate);
 }
 
 void tft_inflate_close(struct tft_inflate *f)

@@ -3,8 +3,6 @@
  * Preset: reads the ids and times of all rows. preset_step.c finds the step, preset_schema.c makes the schema.
  */
 #include "base/memory.h"
-#include "tft/core/data/csv.h"
-#include "tft/core/data/paths.h"
 #include "tft/core/data/preset_impl.h"
 #include <math.h>
 #include <stdio.h>
@@ -86,27 +84,19 @@ static enum halay_status scan_row(struct tft_preset_scan *s, const struct halay_
     return add_moment(s, id, s->zone && is_utc ? time + tft_zone_offset(s->zone, time) : time, value);
 }
 
-static int csv_has(const struct tft_csv *csv, const char *name)
-{
-    for (size_t i = 0; i < tft_csv_columns(csv); i++)
-        if (!strcmp(tft_csv_column_name(csv, i), name))
-            return 1;
-    return 0;
-}
-
-/* Finds a column; the error for a missing one explains how to name another one. */
-static enum halay_status find_column(const struct tft_preset_scan *s, struct tft_csv *csv, const char *name,
+/* Finds a column; the error for a file's missing one explains how to name another one. */
+static enum halay_status find_column(const struct tft_preset_scan *s, const struct tft_reader *in, const char *name,
                                      size_t *column)
 {
     char list[300] = "";
 
-    if (csv_has(csv, name) || strpbrk(name, "*?["))
-        return tft_csv_find_column(csv, name, column);
-    for (size_t i = 0; i < tft_csv_columns(csv); i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", i ? ", " : "", tft_csv_column_name(csv, i));
+    if (in->frame || tft_reader_column_named(in, name) < in->column_count || strpbrk(name, "*?["))
+        return tft_reader_find_column(in, name, column);
+    for (size_t i = 0; i < in->column_count; i++)
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s'%s'", i ? ", " : "", tft_reader_column(in, i));
     return halay_fail(s->log, HALAY_ERR_FORMAT,
-                      "file '%s' has no column '%s' (its columns: %s); name them by --columns [ID,]TIME,VALUE", s->file,
-                      name, list);
+                      "file '%s' has no column '%s' (its columns: %s); name them by --columns [ID,]TIME,VALUE",
+                      in->name, name, list);
 }
 
 /* Returns the name of a target's column, or NULL. */
@@ -123,20 +113,9 @@ static const char *value_name(const struct tft_preset_scan *s)
     return value;
 }
 
-/* Returns its number, which shows how numbers are written; the number of columns if the files do not have it. */
-static size_t value_column(const struct tft_preset_scan *s, const struct tft_csv *csv)
-{
-    const char *value = value_name(s);
-    size_t i = 0;
-
-    while (i < tft_csv_columns(csv) && (!value || strcmp(tft_csv_column_name(csv, i), value)))
-        i++;
-    return i;
-}
-
-/* Opens a file. The first one's header determines the separator of columns, unless the schema does. */
-static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, const struct tft_text *text,
-                                  struct tft_csv **csv)
+/* Opens a file, or the frame. The first file's header determines the separator of columns, unless the schema does. */
+static enum halay_status open_reader(struct tft_preset_scan *s, const struct tft_table_source *tables, const char *name,
+                                     struct tft_reader *in)
 {
     const json_t *given = json_object_get(s->given, "csv");
     const char *separated = json_string_value(json_object_get(given, "separator"));
@@ -144,18 +123,16 @@ static enum halay_status open_csv(struct tft_preset_scan *s, const char *path, c
     if (given)
         s->separator = separated && *separated && !separated[1] ? *separated : ',';
     for (char separator = s->separator ? s->separator : ',';;) {
-        enum halay_status status = text->bytes
-                                       ? tft_csv_open_text(s->log, path, text->bytes, text->count, separator, csv)
-                                       : tft_csv_open(s->log, path, separator, csv);
-        if (status)
+        enum halay_status status = tft_reader_open(s->log, tables, name, separator, in);
+        if (status || in->frame)
             return status;
-        const char *name = tft_csv_columns(*csv) == 1 ? tft_csv_column_name(*csv, 0) : "";
-        const char *other = s->separator ? NULL : strpbrk(name, ";\t");
+        const char *header = in->column_count == 1 ? tft_reader_column(in, 0) : "";
+        const char *other = s->separator ? NULL : strpbrk(header, ";\t");
         s->separator = separator;
         if (!other)
             return HALAY_OK;
         s->separator = separator = *other;
-        tft_csv_close(*csv);
+        tft_reader_close(in);
     }
 }
 
@@ -209,97 +186,70 @@ static enum halay_status judge_commas(const struct tft_preset_scan *s)
 }
 
 /* Finds the column of ids. Files that have all the other columns, but not that one, are of one series. */
-static enum halay_status find_id(struct tft_preset_scan *s, struct tft_csv *csv, size_t *id)
+static enum halay_status find_id(struct tft_preset_scan *s, const struct tft_reader *in, size_t *id)
 {
-    const int has_id = csv_has(csv, s->id);
+    const size_t none = in->column_count;
+    const int has_id = tft_reader_column_named(in, s->id) < none;
 
     *id = 0;
-    if (!s->id_is_given && !s->count && !has_id && csv_has(csv, s->ds) && (!s->y || csv_has(csv, s->y)))
+    if (in->csv && !s->id_is_given && !s->count && !has_id && tft_reader_column_named(in, s->ds) < none &&
+        (!s->y || tft_reader_column_named(in, s->y) < none))
         s->id_constant = s->y ? s->y : "y";
     if (!s->id_constant)
-        return find_column(s, csv, s->id, id);
+        return find_column(s, in, s->id, id);
     if (s->id_is_given || !has_id)
         return HALAY_OK;
-    return halay_fail(
-        s->log, HALAY_ERR_FORMAT,
-        "file '%s' has a column '%s', and a file before it does not: give that one the column, or prepare "
-        "them apart",
-        s->file, s->id);
+    return halay_fail(s->log, HALAY_ERR_FORMAT,
+                      "file '%s' has a column '%s', and a file before it does not: give that one the column, or "
+                      "prepare them apart",
+                      in->name, s->id);
 }
 
-static enum halay_status scan_file(struct tft_preset_scan *s, const char *path, const struct tft_text *text)
+/* Scans the row that was read last. value: the column of a target, which shows how numbers are written, or none. */
+static enum halay_status scan_cells(struct tft_preset_scan *s, const struct tft_reader *in, size_t id, size_t ds,
+                                    size_t value)
+{
+    const struct halay_error_place place = tft_reader_place(in, s->ds);
+    const char *name = s->id_constant ? s->id_constant : tft_reader_text(in, id);
+    double y = (double)NAN;
+
+    if (tft_reader_is_time(in, ds)) {
+        const int64_t time = tft_reader_time(in, ds);
+        if (time == INT64_MIN)
+            return scan_row(s, &place, name, "", y);
+        s->counts = 0;
+        return add_moment(s, name, s->zone && in->frame->times_are_utc ? time + tft_zone_offset(s->zone, time) : time,
+                          y);
+    }
+    if (in->frame && value < in->column_count)
+        y = tft_reader_number(in, value);
+    if (in->csv && value < in->column_count) {
+        if (s->separator != ',')
+            look_at_number(s, in->fields[value]);
+        y = read_value(in->fields[value]);
+    }
+    return scan_row(s, &place, name, tft_reader_text(in, ds), y);
+}
+
+static enum halay_status scan_table(struct tft_preset_scan *s, const struct tft_table_source *tables, const char *name)
 {
     size_t id, ds, y;
-    struct tft_csv *csv;
-    struct halay_error_place place = { path, 0, s->ds, -1, 1 };
-    char **fields;
+    struct tft_reader in;
     int end = 0;
-    enum halay_status status = open_csv(s, path, text, &csv);
+    enum halay_status status = open_reader(s, tables, name, &in);
 
-    if (status)
-        return status;
-    s->file = path;
-    status = find_id(s, csv, &id);
-    if (!status)
-        status = find_column(s, csv, s->ds, &ds);
-    if (!status && s->y)
-        status = find_column(s, csv, s->y, &y);
-    const size_t value = value_column(s, csv);
-    while (!status && !end) {
-        status = tft_csv_next(csv, &fields, &end);
-        if (status || end)
+    s->file = in.frame ? NULL : name;
+    if (status || (status = find_id(s, &in, &id)) || (status = find_column(s, &in, s->ds, &ds)) ||
+        (s->y && (status = find_column(s, &in, s->y, &y))))
+        goto close;
+    size_t value = tft_reader_column_named(&in, value_name(s));
+    if (in.frame && value < in.column_count && !tft_reader_is_number(&in, value))
+        value = in.column_count;
+    while (!(status = tft_reader_next(&in, &end)) && !end)
+        if ((status = scan_cells(s, &in, id, ds, value)))
             break;
-        if (s->separator != ',' && value < tft_csv_columns(csv))
-            look_at_number(s, fields[value]);
-        place.row = tft_csv_row(csv);
-        status = scan_row(s, &place, s->id_constant ? s->id_constant : fields[id], fields[ds],
-                          value < tft_csv_columns(csv) ? read_value(fields[value]) : (double)NAN);
-    }
-    tft_csv_close(csv);
-    return status;
-}
-
-static enum halay_status scan_time(struct tft_preset_scan *s, const struct tft_frame *f, size_t row, const char *id,
-                                   int64_t time)
-{
-    if (time == INT64_MIN)
-        return scan_row(s, &(struct halay_error_place){ f->name, row + 1, s->ds, -1, 0 }, id, "", (double)NAN);
-    s->counts = 0;
-    return add_moment(s, id, s->zone && f->times_are_utc ? time + tft_zone_offset(s->zone, time) : time, (double)NAN);
-}
-
-/* Returns the column of a frame's target if it has numbers, otherwise the number of columns. */
-static size_t value_in(const struct tft_preset_scan *s, const struct tft_frame *f)
-{
-    const char *name = value_name(s);
-    size_t i = 0;
-
-    while (i < f->column_count && (!name || strcmp(f->columns[i].name, name) || !tft_frame_is_number(f, i)))
-        i++;
-    return i;
-}
-
-static enum halay_status scan_frame(struct tft_preset_scan *s, const struct tft_frame *f)
-{
-    char id_room[TFT_FRAME_TEXT], room[TFT_FRAME_TEXT];
-    size_t id = 0, ds, y;
-    enum halay_status status = tft_frame_check(s->log, f);
-
-    if (!status && !s->id_constant)
-        status = tft_frame_find_column(s->log, f, s->id, &id);
-    if (!status)
-        status = tft_frame_find_column(s->log, f, s->ds, &ds);
-    if (!status && s->y)
-        status = tft_frame_find_column(s->log, f, s->y, &y);
-    const size_t value = value_in(s, f);
-    for (size_t row = 0; !status && row < f->rows; row++) {
-        const struct halay_error_place place = { f->name, row + 1, s->ds, -1, 0 };
-        const char *text = s->id_constant ? s->id_constant : tft_frame_text(f, id, row, id_room);
-        status = f->columns[ds].kind == HALAY_TFT_TIMES
-                     ? scan_time(s, f, row, text, tft_frame_integer(f, ds, row))
-                     : scan_row(s, &place, text, tft_frame_text(f, ds, row, room),
-                                value < f->column_count ? tft_frame_number(f, value, row) : (double)NAN);
-    }
+close:
+    tft_reader_close(&in);
     return status;
 }
 
@@ -486,17 +436,12 @@ static enum halay_status read_given(struct tft_preset_scan *s)
 /* Reads all tables, the text's or the frame's. */
 static enum halay_status scan_tables(struct tft_preset_scan *s, const struct tft_table_source *tables)
 {
-    struct tft_paths *files = &s->files;
-    enum halay_status status = HALAY_OK;
+    const int is_one = tables->frame || tables->text.bytes;
+    enum halay_status status = is_one ? scan_table(s, tables, tft_table_source_name(tables))
+                                      : tft_paths_expand(s->log, tables->paths, tables->path_count, NULL, &s->files);
 
-    if (tables->paths)
-        status = tft_paths_expand(s->log, tables->paths, tables->path_count, NULL, files);
-    for (size_t i = 0; i < files->count && !status; i++)
-        status = scan_file(s, files->list[i], &tables->text);
-    if (!status && tables->text.bytes)
-        status = scan_file(s, tables->text.name, &tables->text);
-    if (!status && tables->frame)
-        status = scan_frame(s, tables->frame);
+    for (size_t i = 0; i < s->files.count && !status; i++)
+        status = scan_table(s, tables, s->files.list[i]);
     if (status || s->count)
         return status ? status : judge_commas(s);
     return halay_fail(s->log, HALAY_ERR_FORMAT, "%s: the table has no rows", s->where);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows: stream each file, or a frame (frame.h), and append each row to its entity, or, of a wide one, each cell to its
+ * Rows: stream each file, or a frame (reader.c), and append each row to its entity, or, of a wide one, each cell to its
  * column's entity.
  */
 #include "base/memory.h"
 #include "tft/core/data/calendar.h"
-#include "tft/core/data/csv.h"
 #include "tft/core/data/encoding.h"
 #include "tft/core/data/table_impl.h"
 #include <float.h>
@@ -20,11 +19,7 @@ enum { PART_ROWS = 1 << 14 }; /* some milliseconds' work */
 
 /* One file or frame being read: where its columns are. */
 struct source {
-    struct tft_csv *csv;           /* of a file */
-    const struct tft_frame *frame; /* NULL: a file */
-    size_t frame_row;              /* the next */
-    char (*rooms)[TFT_FRAME_TEXT]; /* owned: (columns) */
-    const char *path;
+    struct tft_reader in;
     uint32_t number;
     size_t times[TFT_TIME_COLUMNS_MAX], id, columns[TFT_INPUTS_MAX];
     char file_id[256];              /* the entity, if it is the file's */
@@ -41,66 +36,6 @@ static enum halay_status no_memory(struct tft_collector *c)
     return halay_no_memory(c->log, "for the table");
 }
 
-/* ---- what a file and a frame have in common ---- */
-
-static size_t column_count(const struct source *s)
-{
-    return s->frame ? s->frame->column_count : tft_csv_columns(s->csv);
-}
-
-static const char *column_name(const struct source *s, size_t column)
-{
-    return s->frame ? s->frame->columns[column].name : tft_csv_column_name(s->csv, column);
-}
-
-/* For messages: of a frame's first row 1. */
-static size_t row_number(const struct source *s)
-{
-    return s->frame ? s->frame_row : tft_csv_row(s->csv);
-}
-
-static struct halay_error_place place_of(const struct tft_collector *c, const struct source *s)
-{
-    return tft_rows_place(c, s->number, row_number(s));
-}
-
-static struct halay_error_place cell_of(const struct tft_collector *c, const struct source *s, size_t column)
-{
-    struct halay_error_place place = place_of(c, s);
-
-    place.column = column_name(s, column);
-    return place;
-}
-
-static enum halay_status find_column(struct tft_collector *c, const struct source *s, const char *pattern,
-                                     size_t *column)
-{
-    return s->frame ? tft_frame_find_column(c->log, s->frame, pattern, column)
-                    : tft_csv_find_column(s->csv, pattern, column);
-}
-
-/* Returns nonzero if a cell is read as a number, without its text. */
-static int is_number(const struct source *s, size_t column)
-{
-    return s->frame && tft_frame_is_number(s->frame, column);
-}
-
-static enum halay_status next_row(struct source *s, char ***fields, int *end)
-{
-    if (!s->frame)
-        return tft_csv_next(s->csv, fields, end);
-    *end = s->frame_row == s->frame->rows;
-    s->frame_row += !*end;
-    *fields = NULL;
-    return HALAY_OK;
-}
-
-/* Returns a cell of the row that was read last; fields: a file's. */
-static const char *text_of(const struct source *s, char **fields, size_t column)
-{
-    return s->frame ? tft_frame_text(s->frame, column, s->frame_row - 1, s->rooms[column]) : fields[column];
-}
-
 /* ---- entities ---- */
 
 /* Returns nonzero if a text is UTF-8, as all output of a table is, names of categories and entities included. */
@@ -115,11 +50,12 @@ static int is_utf8(const char *text)
 
 static enum halay_status check_id(const struct tft_collector *c, const struct source *source, const char *id)
 {
-    const struct halay_error_place place = place_of(c, source);
+    const struct halay_error_place place = tft_reader_place(&source->in, NULL);
 
     if (!is_utf8(id))
         return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT, "the id '%.64s' is not text in UTF-8", id);
-    return c->encoding ? tft_encoding_check_entity(c->log, &place, c->schema, c->encoding, id) : HALAY_OK;
+    return c->source->encoding ? tft_encoding_check_entity(c->log, &place, c->schema, c->source->encoding, id)
+                               : HALAY_OK;
 }
 
 static enum halay_status find_entity(struct tft_collector *c, const struct source *source, const char *id,
@@ -248,7 +184,7 @@ static enum halay_status append_row(struct tft_collector *c, struct tft_rows *e,
 
 static enum halay_status id_from_name(struct tft_collector *c, struct source *source)
 {
-    const char *slash = strrchr(source->path, '/'), *name = slash ? slash + 1 : source->path;
+    const char *slash = strrchr(source->in.name, '/'), *name = slash ? slash + 1 : source->in.name;
     regex_t regex;
     regmatch_t match[2];
 
@@ -259,7 +195,7 @@ static enum halay_status id_from_name(struct tft_collector *c, struct source *so
     size_t length = found ? (size_t)(match[1].rm_eo - match[1].rm_so) : 0;
     if (!length || length >= sizeof source->file_id)
         return halay_fail(c->log, HALAY_ERR_FORMAT, "file '%s': its name does not match the id's pattern '%s'",
-                          source->path, c->schema->id_pattern);
+                          source->in.name, c->schema->id_pattern);
     memcpy(source->file_id, name + match[1].rm_so, length);
     source->file_id[length] = 0;
     return HALAY_OK;
@@ -283,7 +219,7 @@ static int is_taken(const struct tft_collector *c, const struct source *source, 
 static enum halay_status find_entity_columns(struct tft_collector *c, struct source *source)
 {
     const char *pattern = c->schema->inputs[c->schema->targets[0]].column;
-    size_t count = column_count(source);
+    size_t count = source->in.column_count;
     enum halay_status status = HALAY_OK;
 
     source->wide = malloc(count * sizeof *source->wide);
@@ -292,14 +228,14 @@ static enum halay_status find_entity_columns(struct tft_collector *c, struct sou
         return no_memory(c);
     source->wide_column = c->table->column_of[c->schema->targets[0]];
     for (size_t i = 0; i < count && !status; i++) {
-        const char *name = column_name(source, i);
+        const char *name = tft_reader_column(&source->in, i);
         if (is_taken(c, source, i) || !*name || (strcmp(pattern, name) && fnmatch(pattern, name, 0)))
             continue;
         status = find_entity(c, source, name, &source->entities[source->wide_count]);
         source->wide[source->wide_count++] = i;
     }
     if (!status && !source->wide_count) {
-        halay_error(c->log, "file '%s' has no column '%s' that could be an entity", source->path, pattern);
+        halay_error(c->log, "file '%s' has no column '%s' that could be an entity", source->in.name, pattern);
         status = HALAY_ERR_FORMAT;
     }
     return status;
@@ -310,14 +246,15 @@ static void note_ignored(struct tft_collector *c, const struct source *source)
 {
     struct tft_table *t = c->table;
 
-    for (size_t i = 0; i < column_count(source); i++) {
+    for (size_t i = 0; i < source->in.column_count; i++) {
         int taken = is_taken(c, source, i);
         for (size_t k = 0; k < source->wide_count && !taken; k++)
             taken = source->wide[k] == i;
         if (taken)
             continue;
         size_t used = strlen(t->ignored);
-        snprintf(t->ignored + used, sizeof t->ignored - used, "%s%s", used ? ", " : "", column_name(source, i));
+        snprintf(t->ignored + used, sizeof t->ignored - used, "%s%s", used ? ", " : "",
+                 tft_reader_column(&source->in, i));
         t->summary.columns_ignored++;
     }
 }
@@ -329,18 +266,18 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
     enum halay_status status = HALAY_OK;
 
     if (s->id_kind == TFT_ID_COLUMN)
-        status = find_column(c, source, s->id_column, &source->id);
+        status = tft_reader_find_column(&source->in, s->id_column, &source->id);
     else if (s->id_kind == TFT_ID_FILENAME)
         status = id_from_name(c, source);
     else if (s->id_kind == TFT_ID_CONSTANT)
         snprintf(source->file_id, sizeof source->file_id, "%s", s->id_constant);
     for (size_t i = 0; i < s->time_column_count && !status; i++)
-        status = find_column(c, source, s->time_columns[i], &source->times[i]);
+        status = tft_reader_find_column(&source->in, s->time_columns[i], &source->times[i]);
     for (size_t i = 0; i < t->column_count && !status; i++)
         if ((s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0]) || !tft_rows_has_column(c, i))
             source->columns[i] = SIZE_MAX;
         else
-            status = find_column(c, source, s->inputs[t->columns[i]].column, &source->columns[i]);
+            status = tft_reader_find_column(&source->in, s->inputs[t->columns[i]].column, &source->columns[i]);
     if (!status && s->id_kind == TFT_ID_HEADER && !c->future)
         status = find_entity_columns(c, source);
     if (!status && source->number == 0 && !c->future)
@@ -353,7 +290,7 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
 static enum halay_status bad_cell(struct tft_collector *c, const struct source *source, size_t column, const char *text,
                                   const char *should)
 {
-    const struct halay_error_place place = cell_of(c, source, column);
+    const struct halay_error_place place = tft_reader_place(&source->in, tft_reader_column(&source->in, column));
 
     return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT, "'%.64s' is not %s", text, should);
 }
@@ -377,21 +314,21 @@ static int is_missing(const struct tft_schema *s, const char *text)
 }
 
 /* Reads year, month, day, hour ... from separate columns. */
-static enum halay_status read_parts(struct tft_collector *c, const struct source *source, char **fields, int64_t *time)
+static enum halay_status read_parts(struct tft_collector *c, const struct source *source, int64_t *time)
 {
     int parts[TFT_TIME_COLUMNS_MAX];
     size_t n = c->schema->time_column_count;
 
     for (size_t i = 0; i < n; i++) {
         int64_t value;
-        const char *text = text_of(source, fields, source->times[i]);
+        const char *text = tft_reader_text(&source->in, source->times[i]);
         if (tft_time_parse_integer(text, &value) || value < 0 || value > 9999)
             return bad_cell(c, source, source->times[i], text, "a part of a date or time");
         parts[i] = (int)value;
     }
     if (!tft_time_from_parts(parts, n, time))
         return HALAY_OK;
-    return bad_cell(c, source, source->times[n - 1], text_of(source, fields, source->times[n - 1]),
+    return bad_cell(c, source, source->times[n - 1], tft_reader_text(&source->in, source->times[n - 1]),
                     "the end of a date and time that exists");
 }
 
@@ -435,26 +372,25 @@ static enum halay_status take_time(struct tft_collector *c, const struct source 
 {
     const int64_t most = 1000000000000; /* as in a file: 12 digits */
 
-    *time = tft_frame_integer(source->frame, source->times[0], source->frame_row - 1);
-    *is_utc = c->schema->time_kind != TFT_TIME_INTEGER && source->frame->times_are_utc;
+    *time = tft_reader_time(&source->in, source->times[0]);
+    *is_utc = c->schema->time_kind != TFT_TIME_INTEGER && source->in.frame->times_are_utc;
     if (*time > -most && *time < most)
         return HALAY_OK;
-    return bad_cell(c, source, source->times[0], text_of(source, NULL, source->times[0]),
+    return bad_cell(c, source, source->times[0], tft_reader_text(&source->in, source->times[0]),
                     "a time in seconds since 1970, of at most 12 digits");
 }
 
 /* Reads the time of a row, by the clock of the data or (*is_utc) in UTC. */
-static enum halay_status read_row_time(struct tft_collector *c, struct source *source, char **fields, int64_t *time,
-                                       int *is_utc)
+static enum halay_status read_row_time(struct tft_collector *c, struct source *source, int64_t *time, int *is_utc)
 {
     const struct tft_schema *s = c->schema;
-    const char *text = text_of(source, fields, source->times[0]);
+    const char *text = tft_reader_text(&source->in, source->times[0]);
     char joined[256];
     size_t used = 0;
 
     if (s->time_kind == TFT_TIME_PARTS)
-        return read_parts(c, source, fields, time);
-    if (source->frame && source->frame->columns[source->times[0]].kind == HALAY_TFT_TIMES)
+        return read_parts(c, source, time);
+    if (tft_reader_is_time(&source->in, source->times[0]))
         return take_time(c, source, time, is_utc);
     if (s->time_kind == TFT_TIME_INTEGER)
         return tft_time_parse_integer(text, time)
@@ -463,7 +399,7 @@ static enum halay_status read_row_time(struct tft_collector *c, struct source *s
     if (s->time_column_count > 1) {
         for (size_t i = 0; i < s->time_column_count && used < sizeof joined; i++)
             used += (size_t)snprintf(joined + used, sizeof joined - used, "%s%s", i ? " " : "",
-                                     text_of(source, fields, source->times[i]));
+                                     tft_reader_text(&source->in, source->times[i]));
         text = joined;
     }
     if (same_day(source, text, time))
@@ -477,15 +413,15 @@ static enum halay_status read_row_time(struct tft_collector *c, struct source *s
 
 /* Reads one cell of the table's column k. */
 static enum halay_status read_cell(struct tft_collector *c, const struct source *source, size_t k, size_t column,
-                                   char **fields, double *value)
+                                   double *value)
 {
     const struct tft_input *input = &c->schema->inputs[c->table->columns[k]];
-    const int is_direct = is_number(source, column) && !input->is_category;
-    const char *text = is_direct ? "" : text_of(source, fields, column);
+    const int is_direct = tft_reader_is_number(&source->in, column) && !input->is_category;
+    const char *text = is_direct ? "" : tft_reader_text(&source->in, column);
     size_t number;
 
-    *value = is_direct ? tft_frame_number(source->frame, column, source->frame_row - 1) : NAN;
-    if (is_direct ? isnan(*value) : (source->frame && !*text) || is_missing(c->schema, text))
+    *value = is_direct ? tft_reader_number(&source->in, column) : NAN;
+    if (is_direct ? isnan(*value) : (source->in.frame && !*text) || is_missing(c->schema, text))
         return HALAY_OK;
     if (input->is_category) {
         struct tft_dictionary *names = &c->table->dictionaries[k];
@@ -509,10 +445,10 @@ static enum halay_status read_cell(struct tft_collector *c, const struct source 
                             : "a number (what means \"no value\" is listed in 'csv: missing')");
     }
     if (!(fabs(*value) <= FLT_MAX))
-        return bad_cell(c, source, column, text_of(source, fields, column),
+        return bad_cell(c, source, column, tft_reader_text(&source->in, column),
                         "within what a model can hold, at most 3.4e38 in magnitude");
     if (*value < 0 && input->role == TFT_INPUT_WEIGHT)
-        return bad_cell(c, source, column, text_of(source, fields, column), "a weight: 0 or more");
+        return bad_cell(c, source, column, tft_reader_text(&source->in, column), "a weight: 0 or more");
     return HALAY_OK;
 }
 
@@ -551,14 +487,14 @@ static enum halay_status give_row(struct tft_collector *c, size_t entity, struct
     return outside ? HALAY_OK : append_row(c, e, row, values);
 }
 
-static enum halay_status take_cells(struct tft_collector *c, const struct source *source, char **fields,
-                                    struct tft_row *row, double *values, int outside)
+static enum halay_status take_cells(struct tft_collector *c, const struct source *source, struct tft_row *row,
+                                    double *values, int outside)
 {
     enum halay_status status = HALAY_OK;
 
     for (size_t k = 0; k < source->wide_count && !status; k++) {
         size_t column = source->wide[k];
-        status = read_cell(c, source, source->wide_column, column, fields, &values[source->wide_column]);
+        status = read_cell(c, source, source->wide_column, column, &values[source->wide_column]);
         if (!status)
             status = give_row(c, source->entities[k], row, values, outside);
     }
@@ -568,7 +504,8 @@ static enum halay_status take_cells(struct tft_collector *c, const struct source
 static enum halay_status mixed_clocks(struct tft_collector *c, const struct source *source, const char *text,
                                       int is_utc)
 {
-    const struct halay_error_place place = cell_of(c, source, source->times[0]);
+    const struct halay_error_place place =
+        tft_reader_place(&source->in, tft_reader_column(&source->in, source->times[0]));
 
     if (!c->schema->clocks)
         return halay_fail_at(c->log, &place, HALAY_ERR_FORMAT, "'%.64s' %s", text,
@@ -580,13 +517,14 @@ static enum halay_status mixed_clocks(struct tft_collector *c, const struct sour
 }
 
 /* Warns of the first time with an offset. */
-static void look_for_moved(struct tft_collector *c, const struct source *source, char **fields)
+static void look_for_moved(struct tft_collector *c, const struct source *source)
 {
     for (size_t i = 0; i < c->schema->time_column_count && !c->has_moved; i++) {
-        if (!tft_time_is_moved(text_of(source, fields, source->times[i])))
+        if (!tft_time_is_moved(tft_reader_text(&source->in, source->times[i])))
             continue;
         c->has_moved = 1;
-        const struct halay_error_place place = cell_of(c, source, source->times[i]);
+        const struct halay_error_place place =
+            tft_reader_place(&source->in, tft_reader_column(&source->in, source->times[i]));
         char where[HALAY_ERROR_PLACE_MAX];
         halay_error_place_print(&place, where, sizeof where);
         halay_warning(c->log,
@@ -597,21 +535,20 @@ static void look_for_moved(struct tft_collector *c, const struct source *source,
 }
 
 /* Reads a row's moment; *skipped: the clock never showed this time. */
-static enum halay_status take_moment(struct tft_collector *c, struct source *source, char **fields, struct tft_row *row,
-                                     int *skipped)
+static enum halay_status take_moment(struct tft_collector *c, struct source *source, struct tft_row *row, int *skipped)
 {
     int64_t time = 0;
     int is_utc = 0;
     enum halay_status status =
-        c->schema->time_kind == TFT_TIME_NONE ? HALAY_OK : read_row_time(c, source, fields, &time, &is_utc);
+        c->schema->time_kind == TFT_TIME_NONE ? HALAY_OK : read_row_time(c, source, &time, &is_utc);
 
     if (status)
         return status;
     if (is_utc && !c->has_moved && !c->schema->clocks && !c->schema->zone)
-        look_for_moved(c, source, fields);
+        look_for_moved(c, source);
     c->clocks |= is_utc ? 2 : 1;
     if (c->clocks == 3 && !c->schema->zone)
-        return mixed_clocks(c, source, text_of(source, fields, source->times[0]), is_utc);
+        return mixed_clocks(c, source, tft_reader_text(&source->in, source->times[0]), is_utc);
     enum tft_passes passes = tft_schema_row_moment(c->schema, time, is_utc, &row->time);
     row->is_repeated = passes == TFT_PASSED_TWICE;
     *skipped = passes == TFT_SKIPPED;
@@ -621,13 +558,13 @@ static enum halay_status take_moment(struct tft_collector *c, struct source *sou
     return HALAY_OK;
 }
 
-static enum halay_status take_row(struct tft_collector *c, struct source *source, char **fields)
+static enum halay_status take_row(struct tft_collector *c, struct source *source)
 {
     const struct tft_schema *s = c->schema;
-    struct tft_row row = { .file = source->number & INT32_MAX, .line = (uint32_t)row_number(source) };
+    struct tft_row row = { .file = source->number & INT32_MAX, .line = (uint32_t)source->in.row };
     double values[TFT_INPUTS_MAX];
     int skipped = 0;
-    enum halay_status status = take_moment(c, source, fields, &row, &skipped);
+    enum halay_status status = take_moment(c, source, &row, &skipped);
     int outside = s->time_kind != TFT_TIME_NONE && s->has_span && (row.time < s->span[0] || row.time > s->span[1]);
 
     if (status || skipped)
@@ -637,72 +574,56 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
         return HALAY_OK;
     for (size_t k = 0; k < c->table->column_count && !status; k++)
         if (source->columns[k] != SIZE_MAX)
-            status = read_cell(c, source, k, source->columns[k], fields, &values[k]);
+            status = read_cell(c, source, k, source->columns[k], &values[k]);
         else
             values[k] = NAN;
     if (status)
         return status;
     if (s->id_kind == TFT_ID_HEADER && !c->future)
-        return take_cells(c, source, fields, &row, values, outside);
-    if (s->id_kind == TFT_ID_COLUMN && !*text_of(source, fields, source->id))
+        return take_cells(c, source, &row, values, outside);
+    if (s->id_kind == TFT_ID_COLUMN && !*tft_reader_text(&source->in, source->id))
         return bad_cell(c, source, source->id, "", "an id");
     /* A wide table's future: one series, "", for all entities. */
     if (s->id_kind == TFT_ID_COLUMN || source->entity == SIZE_MAX)
-        status =
-            find_entity(c, source, s->id_kind == TFT_ID_COLUMN ? text_of(source, fields, source->id) : source->file_id,
-                        &source->entity);
+        status = find_entity(c, source,
+                             s->id_kind == TFT_ID_COLUMN ? tft_reader_text(&source->in, source->id) : source->file_id,
+                             &source->entity);
     return status ? status : give_row(c, source->entity, &row, values, outside);
 }
 
 struct halay_error_place tft_rows_place(const struct tft_collector *c, size_t file, size_t line)
 {
-    return (struct halay_error_place){ .subject = c->paths->list[file], .row = line, .rank = -1, .is_file = !c->frame };
-}
-
-static enum halay_status open_frame(struct tft_collector *c, struct source *source)
-{
-    enum halay_status status = tft_frame_check(c->log, source->frame);
-
-    source->rooms = calloc(source->frame->column_count + 1, sizeof *source->rooms);
-    return !status && !source->rooms ? no_memory(c) : status;
-}
-
-static enum halay_status open_csv(struct tft_collector *c, struct source *source)
-{
-    return c->text.bytes ? tft_csv_open_text(c->log, source->path, c->text.bytes, c->text.count, c->schema->separator,
-                                             &source->csv)
-                         : tft_csv_open(c->log, source->path, c->schema->separator, &source->csv);
+    return (struct halay_error_place){
+        .subject = c->paths->list[file], .row = line, .rank = -1, .is_file = !c->source->frame
+    };
 }
 
 void tft_rows_worked(struct tft_collector *c, size_t rows)
 {
     c->part += rows;
-    if (c->part < PART_ROWS || !c->between)
+    if (c->part < PART_ROWS || !c->source->between)
         return;
     c->part = 0;
-    c->between(c->between_arg);
+    c->source->between(c->source->between_arg);
 }
 
 enum halay_status tft_rows_collect(struct tft_collector *c, size_t file)
 {
-    struct source source = {
-        .frame = c->frame, .path = c->paths->list[file], .number = (uint32_t)file, .entity = SIZE_MAX
-    };
-    char **fields;
+    struct source source = { .number = (uint32_t)file, .entity = SIZE_MAX };
     int end = 0;
-    enum halay_status status = c->frame ? open_frame(c, &source) : open_csv(c, &source);
+    enum halay_status status =
+        tft_reader_open(c->log, c->source, c->paths->list[file], c->schema->separator, &source.in);
 
     if (!status)
         status = find_columns(c, &source);
     while (!status && !end) {
-        status = next_row(&source, &fields, &end);
+        status = tft_reader_next(&source.in, &end);
         if (!status && !end)
-            status = take_row(c, &source, fields);
+            status = take_row(c, &source);
         if (!status) /* it may forget an error */
             tft_rows_worked(c, 1);
     }
-    tft_csv_close(source.csv);
-    free(source.rooms);
+    tft_reader_close(&source.in);
     free(source.wide);
     free(source.entities);
     c->table->summary.files++;

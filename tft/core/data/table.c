@@ -101,11 +101,7 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
     struct tft_collector c = { .log = log,
                                .schema = schema,
                                .paths = is_one ? &one : &expanded,
-                               .frame = source->frame,
-                               .text = source->text,
-                               .encoding = source->encoding,
-                               .between = source->between,
-                               .between_arg = source->between_arg,
+                               .source = source,
                                .table = &t,
                                .clocks = schema->clocks,
                                .future = future };

@@ -5,8 +5,60 @@
 #ifndef HALAY_TFT_TABLE_IMPL_H
 #define HALAY_TFT_TABLE_IMPL_H
 
+#include "tft/core/data/csv.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/data/table.h"
+
+/* Reader: the rows of a file, of CSV in memory or of a frame, one after the other. */
+
+enum { TFT_READER_TEXT = 32 };
+
+struct tft_reader {
+    struct halay_log *log;         /* borrowed, like the next two */
+    const char *name;              /* of the file or the frame, for messages */
+    const struct tft_frame *frame; /* NULL: CSV */
+    struct tft_csv *csv;           /* owned; NULL: a frame */
+    size_t column_count;
+    size_t row;                     /* the one read last, as messages count: a file's header is row 1 */
+    char **fields;                  /* its cells in CSV, borrowed from that */
+    char (*rooms)[TFT_READER_TEXT]; /* owned: (columns) of a frame, whose numbers become texts */
+};
+
+/* Opens the source's frame or text or, without them, the file of that name, which is borrowed until close. A frame's
+ * names, kinds and codes are checked here. HALAY_ERR_ARGUMENT for these, and as tft_csv_open. */
+enum halay_status tft_reader_open(struct halay_log *log, const struct tft_table_source *source, const char *name,
+                                  char separator, struct tft_reader *reader);
+/* Accepts one that is partly open. */
+void tft_reader_close(struct tft_reader *reader);
+
+/* Returns a column's name, borrowed until close. */
+const char *tft_reader_column(const struct tft_reader *reader, size_t column);
+/* Returns the column of exactly that name (NULL: none), or column_count. */
+size_t tft_reader_column_named(const struct tft_reader *reader, const char *name);
+/* Finds the column whose name is the pattern or, if none is, matches it as in a shell (*, ?, [a-z]); exactly one must,
+ * otherwise the error lists the columns. */
+enum halay_status tft_reader_find_column(const struct tft_reader *reader, const char *pattern, size_t *column);
+/* Returns the place of the row that was read last, for errors. column: its name, or NULL. */
+struct halay_error_place tft_reader_place(const struct tft_reader *reader, const char *column);
+
+/* Reads the next row. *end is set to 1 after the last one. */
+enum halay_status tft_reader_next(struct tft_reader *reader, int *end);
+
+/* Returns nonzero if a column has numbers, which need no parsing; or times. */
+int tft_reader_is_number(const struct tft_reader *reader, size_t column);
+int tft_reader_is_time(const struct tft_reader *reader, size_t column);
+/* Returns a cell of a column of numbers; NAN: no value. */
+double tft_reader_number(const struct tft_reader *reader, size_t column);
+/* Returns a cell of a column of times; INT64_MIN: no value. */
+int64_t tft_reader_time(const struct tft_reader *reader, size_t column);
+/* Returns a frame's cell as a file would have it: a number in the shortest form that is this number, "" for no value.
+ * Borrowed from the frame, or in the column's room. */
+const char *tft_reader_frame_text(const struct tft_reader *reader, size_t column);
+/* Returns a cell's text, borrowed until the next row. */
+static inline const char *tft_reader_text(const struct tft_reader *reader, size_t column)
+{
+    return reader->csv ? reader->fields[column] : tft_reader_frame_text(reader, column);
+}
 
 /* Rows: what is collected from files, entity by entity, before it is a table, in two steps, each in a file of its own:
  * collect (rows.c) and complete (series_grid.c). For table.c only. */
@@ -38,13 +90,9 @@ struct tft_rows {
 struct tft_collector {
     struct halay_log *log;
     const struct tft_schema *schema;
+    const struct tft_table_source *source;
     const struct tft_paths *paths; /* of a frame or a text its name alone */
-    const struct tft_frame *frame; /* NULL: files */
-    struct tft_text text;
-    const struct tft_encoding *encoding; /* as in tft_table_source, and the next two */
-    void (*between)(void *arg);
-    void *between_arg;
-    size_t part; /* rows since it was called, read or completed */
+    size_t part;                   /* rows since `between` was called, read or completed */
     struct tft_table *table;
     struct tft_dictionary ids;
     struct tft_rows *entities; /* owned: (size), by number of the id */
