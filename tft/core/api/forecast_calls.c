@@ -8,6 +8,7 @@
 #include "tft/core/api/api_impl.h"
 #include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
+#include "tft/tools/report/results.h"
 #include <stdlib.h>
 
 enum { AT_END = TFT_SPLIT_COUNT }; /* instead of a split: after the last rows */
@@ -164,7 +165,7 @@ static enum halay_status summarize_forecasts(struct work *w, char **summary)
     json_t *shares = calibrator->data ? tft_calibrator_json(calibrator) : NULL;
     char calibrated[200];
 
-    tft_calibrator_describe(shares, calibrated, sizeof calibrated);
+    tft_calibrated_text(shares, calibrated, sizeof calibrated);
     json_decref(shares);
     return tft_session_text(w->model->tft,
                             json_pack("{ss sI sI ss?}", "kind", "forecast", "windows", (json_int_t)w->windows.count,

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, calibrations, profiles and explanations of data's windows as calls, and other formats of their results.
+ * Scores, calibrations, profiles and explanations of data's windows as calls.
  */
 #include "base/document.h"
 #include "base/error_text.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/score/pictures.h"
-#include "tft/core/score/score_output.h"
 #include "tft/tools/explain/explain.h"
-#include "tft/tools/report/drift_forms.h"
 #include "tft/tools/report/page.h"
-#include "tft/tools/report/tuning.h"
+#include "tft/tools/report/results.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,7 +283,7 @@ enum halay_status tft_result_files_write(struct tft_result_files *f, const json_
     enum halay_status status = f->json.file ? halay_document_commit(&f->json, result) : HALAY_OK;
 
     if (!status && f->csv.file) {
-        tft_scores_write_csv(f->csv.file, result);
+        tft_result_write_csv(f->csv.file, result);
         status = halay_output_commit(&f->csv);
     }
     return status;
@@ -296,64 +294,4 @@ void tft_result_files_abort(struct tft_result_files *f)
     halay_output_abort(&f->json);
     halay_output_abort(&f->csv);
     halay_output_abort(&f->page);
-}
-
-/* ---- other formats ---- */
-
-/* The function for each format of each kind of result. */
-static const struct result_form {
-    const char *kind, *form;
-    void (*make)(FILE *to, const json_t *result);
-} result_forms[] = {
-    { "scores", "table", tft_scores_print },
-    { "scores", "csv", tft_scores_write_csv },
-    { "backtest", "table", tft_scores_print },
-    { "backtest", "csv", tft_scores_write_csv },
-    { "explanation", "table", tft_explanation_print },
-    { "tuning", "table", tft_tuning_print },
-    { "tuning", "csv", tft_tuning_write_csv },
-    { "tuning", "page", tft_page_write },
-    { "drift", "table", tft_drift_print },
-    { "drift", "csv", tft_drift_write_csv },
-    { "drift", "page", tft_page_write },
-    { "drift", "metrics", tft_drift_write_metrics },
-};
-
-/* Returns NULL if results of this kind have no such format. */
-static const struct result_form *find_form(const json_t *result, const char *form)
-{
-    const char *kind = json_string_value(json_object_get(result, "kind"));
-
-    for (size_t i = 0; kind && i < sizeof result_forms / sizeof *result_forms; i++)
-        if (!strcmp(kind, result_forms[i].kind) && !strcmp(form, result_forms[i].form))
-            return &result_forms[i];
-    return NULL;
-}
-
-enum halay_status halay_tft_format(const char *json, const char *form, char **text)
-{
-    if (!json || !form || !text)
-        return tft_session_refuse_null("halay_tft_format", "an argument");
-    json_t *result = json_loads(json, 0, NULL);
-    const struct result_form *found = find_form(result, form);
-    char *made = NULL;
-    size_t size;
-
-    if (!found) {
-        json_decref(result);
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
-                                                 "'table', a tuning or drift as 'table', 'csv' or 'page', "
-                                                 "drift as 'metrics', too");
-    }
-    FILE *to = open_memstream(&made, &size);
-    if (to)
-        found->make(to, result);
-    json_decref(result);
-    const int failed = !to || ferror(to);
-    if ((to && fclose(to)) || failed) {
-        free(made);
-        return halay_refuses(HALAY_ERR_NO_MEMORY, "no memory for a table");
-    }
-    *text = made;
-    return HALAY_OK;
 }

@@ -511,20 +511,3 @@ json_t *tft_calibrator_json(const struct tft_calibrator *c)
         json_object_set_new(object, keys[i], all ? json_real((double)c->by[i] / (double)all) : json_null());
     return object;
 }
-
-void tft_calibrator_describe(const json_t *shares, char *text, size_t size)
-{
-    static const char *const words[TFT_CALIBRATED_BY_COUNT] = { "by the entity's latest windows",
-                                                                "by its validation windows",
-                                                                "by all entities' validation windows",
-                                                                "not, for want of windows" };
-    size_t used = 0;
-
-    *text = 0;
-    for (size_t i = 0; i < TFT_CALIBRATED_BY_COUNT; i++) {
-        double share = json_number_value(json_object_get(shares, keys[i]));
-        if (share > 0 && used < size)
-            used += (size_t)halay_snprintf(text + used, size - used, "%s%.3g %% %s", used ? ", " : "", 100 * share,
-                                           words[i]);
-    }
-}

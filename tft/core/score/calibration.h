@@ -172,7 +172,5 @@ void tft_calibration_scores(const struct tft_calibration *calibration, const str
 /* Returns the sources of the factors, as shares: {"recent": .., "entity": .., "horizon": .., "none": ..}; NULL: no
  * memory. */
 json_t *tft_calibrator_json(const struct tft_calibrator *calibrator);
-/* Writes the same in words: "60 windows of the entity: 97 %, ...". */
-void tft_calibrator_describe(const json_t *shares, char *text, size_t size);
 
 #endif

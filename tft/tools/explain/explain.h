@@ -93,9 +93,6 @@ enum halay_status tft_explanation_pictures(const struct tft_explanation *explana
  * correlation. */
 void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size);
 
-/* Prints the document of tft_explanation_json as a table. The stream's owner checks its errors. */
-void tft_explanation_print(FILE *to, const json_t *json);
-
 /* Variables of past and future by their place in the model: the mean weight over a window's steps, where a variable
  * that a part does not have weighs nothing there; static ones: the mean weight. (model's variables) */
 void tft_explanation_importance(const struct tft_explanation *explanation, double *importance);
