@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/output_file.h"
+#include "base/struct_size.h"
 #include "tft/core/data/table.h"
 #include "tft/core/run/ranks.h"
 #include "tft/core/score/inference.h"
@@ -22,7 +23,9 @@ struct halay_tft {
     char deterministic[16]; /* of the job that it will join; "": not given */
     enum tft_device_kind device;
     struct tft_stop stop;
-    int stopped; /* the reason why the last call was stopped */
+    int stopped;               /* the reason why the last call was stopped */
+    enum halay_status entered; /* how the call of all ranks began */
+    int owes_status;           /* it has not agreed on a status with the other ranks yet (tft_model_begin) */
     void (*line)(void *arg, enum halay_log_level level, const char *line); /* the program's; NULL: standard error */
     void *line_arg;                                                        /* borrowed */
 };
@@ -50,6 +53,26 @@ struct halay_tft_model {
 };
 
 /* ---- sessions ---- */
+
+/*
+ * Calls. A public function is one of these around its work, an expression of a status that is evaluated if the call can
+ * begin. given: nonzero if no argument is NULL that must not be.
+ */
+#define TFT_CALL(given, tft, work)                                        \
+    ((given) ? tft_session_leave((tft), (tft_session_enter(tft), (work))) \
+             : tft_session_refuse_null(__func__, "an argument"))
+/* A call of all ranks, which can be stopped: the session joins the job unless it has done so. */
+#define TFT_CALL_RANKS(given, tft, work)                                                                \
+    ((given) ? tft_session_leave_stopped((tft), tft_session_enter_ranks(tft) ? (tft)->entered : (work)) \
+             : tft_session_refuse_null(__func__, "an argument"))
+/* The same on a model, whose data the call gives back. One rank may fail before all work together: the work agrees on
+ * the status of all there (tft_session_agree), and where it returns an error before, the call does. */
+#define TFT_CALL_MODEL(given, model, work)                                                       \
+    ((given) ? tft_model_leave((model), tft_model_begin(model) ? (model)->tft->entered : (work)) \
+             : tft_session_refuse_null(__func__, "an argument"))
+/* Reads a program's struct; if that is NULL, *to stays as it is. */
+#define TFT_READ(tft, type, from, to) \
+    ((from) ? halay_struct_read(&(tft)->log, #type, (from), sizeof(struct type), sizeof(struct type), (to)) : HALAY_OK)
 
 /* Begin and end every call that can fail. leave returns its status, whose text it keeps. */
 void tft_session_enter(struct halay_tft *tft);
@@ -92,6 +115,9 @@ enum halay_status tft_session_word(struct halay_tft *tft, const char *what, cons
  * which may be NULL. */
 enum halay_status tft_session_format(struct halay_tft *tft, const char *format, const char *file, int *is_jsonl);
 
+/* Makes data without rows. HALAY_ERR_NO_MEMORY (logged); *data is then NULL. */
+enum halay_status tft_data_create(struct halay_tft *tft, struct halay_tft_data **data);
+
 /* ---- models ---- */
 
 /* Opens a folder's model on this rank. stays: the folder may be named later. Nothing is held on error. */
@@ -101,6 +127,9 @@ enum halay_status tft_model_of_folder(struct halay_tft *tft, const char *folder,
 /* Begins a call of all ranks on a model: the session has a job, the model has threads. Leave the session also after an
  * error. */
 enum halay_status tft_model_enter(struct halay_tft_model *model);
+/* Begins such a call, which agrees on a status with the other ranks, and ends it. */
+enum halay_status tft_model_begin(struct halay_tft_model *model);
+enum halay_status tft_model_leave(struct halay_tft_model *model, enum halay_status status);
 /* Begins a pass over windows in the same way; other calls on the model are refused while it is open. */
 enum halay_status tft_model_enter_pass(struct halay_tft_model *model);
 

@@ -3,6 +3,7 @@
  * Calls on data: prepare, open, save, describe.
  */
 #include "base/error_text.h"
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
@@ -134,10 +135,8 @@ static enum halay_status describe_data(const struct halay_tft_data *d, const str
                   "entities", (json_int_t)d->data.entity_count, "rows", (json_int_t)d->data.rows, "begin", first, "end",
                   last, "encoder", (json_int_t)s->encoder, "horizon", (json_int_t)s->horizon, "summary",
                   describe_summary(d, table), "windows", windows, "inputs", inputs);
-    if (!status && !all) {
-        halay_error(&d->tft->log, "no memory for a description");
-        status = HALAY_ERR_NO_MEMORY;
-    }
+    if (!status && !all)
+        status = halay_no_memory(&d->tft->log, "for a description");
     if (status)
         json_decref(all);
     else
@@ -150,7 +149,7 @@ static enum halay_status describe_data(const struct halay_tft_data *d, const str
 /* State of one preparation of a table. */
 struct work {
     struct halay_tft *tft;
-    const struct halay_tft_prepare_options *options;
+    struct halay_tft_prepare_options options;
     struct tft_frame frame;
     struct tft_table_source source;
     struct tft_schema schema;
@@ -171,7 +170,7 @@ static size_t threads_of(const struct halay_tft_prepare_options *o)
 
 static enum halay_status read_schema(struct work *w)
 {
-    const struct halay_tft_prepare_options *o = w->options;
+    const struct halay_tft_prepare_options *o = &w->options;
     const struct tft_schema_source given = { o->schema, o->schema_text };
     const struct tft_preset preset = { o->encoder, o->horizon, o->zone, o->test != 0 };
 
@@ -227,10 +226,10 @@ static enum halay_status check_windows(struct halay_log *log, const struct halay
     const struct tft_entity *longest = &d->entities[0];
     for (size_t e = 1; e < d->entity_count; e++)
         longest = d->entities[e].rows > longest->rows ? &d->entities[e] : longest;
-    halay_error(
-        log, "no entity is long enough for a training window of %zu + %zu steps; the longest, '%.64s', has %zu in all",
+    return halay_fail(
+        log, HALAY_ERR_FORMAT,
+        "no entity is long enough for a training window of %zu + %zu steps; the longest, '%.64s', has %zu in all",
         d->schema.min_encoder, d->schema.horizon, longest->id, longest->rows);
-    return HALAY_ERR_FORMAT;
 }
 
 static enum halay_status map_file(struct halay_tft_data *d, const char *path)
@@ -238,123 +237,106 @@ static enum halay_status map_file(struct halay_tft_data *d, const char *path)
     d->path = strdup(path);
     if (d->path)
         return tft_htd_open(&d->tft->log, path, &d->data);
-    halay_error(&d->tft->log, "no memory for data");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(&d->tft->log, "for data");
 }
 
 /* Writes the data and maps the file instead. */
 static enum halay_status move_to_file(struct work *w)
 {
     struct halay_tft_data *d = w->out;
-    enum halay_status status = tft_htd_write(&w->tft->log, w->options->path, &d->data);
+    enum halay_status status = tft_htd_write(&w->tft->log, w->options.path, &d->data);
 
     tft_data_fini(&d->data);
     tft_spill_destroy(d->spill);
     d->spill = NULL;
-    return status ? status : map_file(d, w->options->path);
+    return status ? status : map_file(d, w->options.path);
 }
 
 static enum halay_status prepare_data(struct work *w)
 {
     struct halay_log *log = &w->tft->log;
     struct halay_tft_data *d = w->out;
-    enum halay_status status = read_schema(w);
+    enum halay_status status;
 
-    if (!status && w->options->path)
-        status = tft_spill_create(log, w->options->path, w->options->memory, &d->spill);
-    if (!status)
-        status = tft_table_read_from(log, &w->schema, &w->source, d->spill, &w->table);
-    w->table.threads = threads_of(w->options);
-    if (!status)
-        status = tft_row_gaps_check(log, &w->schema, &w->table, 1);
-    if (!status)
-        warn_of_merged(log, w);
-    if (!status)
-        tft_encoding_drop_untrained(log, &w->schema, &w->table);
-    if (!status)
-        status = tft_encoding_fit(log, &w->schema, &w->table, &w->encoding);
-    if (!status)
-        tft_lost_changes_check(log, &w->schema, &w->table, &w->encoding);
-    if (!status)
-        status = tft_data_init(log, &w->schema, &w->encoding, &w->table, &d->data);
-    if (!status)
-        status = describe_data(d, &w->table, &d->description);
-    if (!status && json_object_set_new(d->description, "preset", json_boolean(w->has_preset)))
-        status = HALAY_ERR_NO_MEMORY;
-    if (!status)
-        status = check_windows(log, d);
-    if (!status && w->options->path)
-        status = move_to_file(w);
-    return status;
+    if ((status = read_schema(w)) ||
+        (w->options.path && (status = tft_spill_create(log, w->options.path, w->options.memory, &d->spill))) ||
+        (status = tft_table_read_from(log, &w->schema, &w->source, d->spill, &w->table)))
+        return status;
+    w->table.threads = threads_of(&w->options);
+    if ((status = tft_row_gaps_check(log, &w->schema, &w->table, 1)))
+        return status;
+    warn_of_merged(log, w);
+    tft_encoding_drop_untrained(log, &w->schema, &w->table);
+    if ((status = tft_encoding_fit(log, &w->schema, &w->table, &w->encoding)))
+        return status;
+    tft_lost_changes_check(log, &w->schema, &w->table, &w->encoding);
+    if ((status = tft_data_init(log, &w->schema, &w->encoding, &w->table, &d->data)) ||
+        (status = describe_data(d, &w->table, &d->description)))
+        return status;
+    if (json_object_set_new(d->description, "preset", json_boolean(w->has_preset)))
+        return HALAY_ERR_NO_MEMORY;
+    status = check_windows(log, d);
+    return status || !w->options.path ? status : move_to_file(w);
 }
 
-static enum halay_status data_create(struct halay_tft *tft, struct halay_tft_data **data)
+enum halay_status tft_data_create(struct halay_tft *tft, struct halay_tft_data **data)
 {
     *data = calloc(1, sizeof **data);
-    if (*data) {
-        (*data)->tft = tft;
-        return HALAY_OK;
-    }
-    halay_error(&tft->log, "no memory for data");
-    return HALAY_ERR_NO_MEMORY;
+    if (!*data)
+        return halay_no_memory(&tft->log, "for data");
+    (*data)->tft = tft;
+    return HALAY_OK;
+}
+
+static enum halay_status prepare_table(struct halay_tft *tft, const struct halay_tft_table *table,
+                                       const struct halay_tft_prepare_options *options, struct halay_tft_data **data)
+{
+    struct work w = { .tft = tft };
+    enum halay_status status;
+
+    if ((status = TFT_READ(tft, halay_tft_prepare_options, options, &w.options)) ||
+        (status = check_options(tft, &w.options)) || (status = tft_session_source(tft, table, &w.frame, &w.source)) ||
+        (status = tft_data_create(tft, &w.out)) || (status = prepare_data(&w)))
+        halay_tft_data_close(w.out);
+    else
+        *data = w.out;
+    tft_encoding_fini(&w.encoding);
+    tft_table_fini(&w.table);
+    tft_schema_fini(&w.schema);
+    free((void *)w.frame.columns);
+    return status;
 }
 
 enum halay_status halay_tft_prepare(struct halay_tft *tft, const struct halay_tft_table *table,
                                     const struct halay_tft_prepare_options *options, struct halay_tft_data **data)
 {
-    struct halay_tft_prepare_options given = { 0 };
-    struct work w = { .tft = tft, .options = &given };
-
     if (!tft || !table || !data)
         return tft_session_refuse_null("halay_tft_prepare", "a session, a table or the place for the data");
-    tft_session_enter(tft);
-    enum halay_status status =
-        options ? halay_struct_read(&tft->log, "halay_tft_prepare_options", options, sizeof given, sizeof given, &given)
-                : HALAY_OK;
-    if (!status)
-        status = check_options(tft, &given);
-    if (!status)
-        status = tft_session_source(tft, table, &w.frame, &w.source);
-    if (!status)
-        status = data_create(tft, &w.out);
-    if (!status)
-        status = prepare_data(&w);
-    tft_encoding_fini(&w.encoding);
-    tft_table_fini(&w.table);
-    tft_schema_fini(&w.schema);
-    free((void *)w.frame.columns);
-    if (status)
-        halay_tft_data_close(w.out);
-    else
-        *data = w.out;
-    return tft_session_leave(tft, status);
+    return TFT_CALL(1, tft, prepare_table(tft, table, options, data));
 }
 
 /* ---- files ---- */
 
+static enum halay_status open_data(struct halay_tft *tft, const char *path, struct halay_tft_data **data)
+{
+    struct halay_tft_data *d;
+    enum halay_status status = tft_data_create(tft, &d);
+
+    if (!status && !(status = map_file(d, path)))
+        *data = d;
+    else
+        halay_tft_data_close(d);
+    return status;
+}
+
 enum halay_status halay_tft_data_open(struct halay_tft *tft, const char *path, struct halay_tft_data **data)
 {
-    struct halay_tft_data *d = NULL;
-
-    if (!tft || !path || !data)
-        return tft_session_refuse_null("halay_tft_data_open", "an argument");
-    tft_session_enter(tft);
-    enum halay_status status = data_create(tft, &d);
-    if (!status)
-        status = map_file(d, path);
-    if (status)
-        halay_tft_data_close(d);
-    else
-        *data = d;
-    return tft_session_leave(tft, status);
+    return TFT_CALL(tft && path && data, tft, open_data(tft, path, data));
 }
 
 enum halay_status halay_tft_data_save(const struct halay_tft_data *data, const char *path)
 {
-    if (!data || !path)
-        return tft_session_refuse_null("halay_tft_data_save", "an argument");
-    tft_session_enter(data->tft);
-    return tft_session_leave(data->tft, tft_htd_write(&data->tft->log, path, &data->data));
+    return TFT_CALL(data && path, data->tft, tft_htd_write(&data->tft->log, path, &data->data));
 }
 
 void halay_tft_data_close(struct halay_tft_data *d)
@@ -371,17 +353,15 @@ void halay_tft_data_close(struct halay_tft_data *d)
     free(d);
 }
 
+static enum halay_status data_text(const struct halay_tft_data *d, char **json)
+{
+    json_t *document = json_incref(d->description);
+    enum halay_status status = document ? HALAY_OK : describe_data(d, NULL, &document);
+
+    return status ? status : tft_session_text(d->tft, document, json);
+}
+
 enum halay_status halay_tft_data_describe(const struct halay_tft_data *d, char **json)
 {
-    json_t *document = NULL;
-    enum halay_status status = HALAY_OK;
-
-    if (!d || !json)
-        return tft_session_refuse_null("halay_tft_data_describe", "an argument");
-    tft_session_enter(d->tft);
-    if (d->description)
-        document = json_incref(d->description);
-    else
-        status = describe_data(d, NULL, &document);
-    return tft_session_leave(d->tft, status ? status : tft_session_text(d->tft, document, json));
+    return TFT_CALL(d && json, d->tft, data_text(d, json));
 }

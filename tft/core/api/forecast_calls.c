@@ -16,7 +16,7 @@ enum { AT_END = TFT_SPLIT_COUNT }; /* instead of a split: after the last rows */
 /* State of one call. */
 struct work {
     struct halay_tft_model *model;
-    const struct halay_tft_forecast_options *options;
+    struct halay_tft_forecast_options options;
     int split, calibrate;
     struct tft_windows windows;
     struct tft_weight_reader reader;    /* of explained forecasts */
@@ -42,20 +42,21 @@ static enum halay_status warn_filled(struct work *w)
     struct tft_inference *s = &w->model->inference;
     const struct tft_data *d = &s->data;
     size_t filled = 0, entity = 0;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    for (size_t i = 0; i < w->windows.count && !status; i++) {
+    for (size_t i = 0; i < w->windows.count; i++) {
         struct tft_window window = tft_windows_get(&w->windows, i);
-        status = tft_data_check(d, window.origin - window.length, window.length);
-        if (!status && tft_window_is_filled(d, &window) && !filled++)
+        if ((status = tft_data_check(d, window.origin - window.length, window.length)))
+            return status;
+        if (tft_window_is_filled(d, &window) && !filled++)
             entity = window.entity;
     }
-    if (!status && filled && s->rank == 0)
+    if (filled && s->rank == 0)
         halay_warning(s->log,
                       "%zu of %zu forecasts rest on filled values only: the rows that they look back over have no "
                       "measured value of a target ('%s' first)",
                       filled, w->windows.count, d->entities[entity].id);
-    return status;
+    return HALAY_OK;
 }
 
 /* Warns of forecasts from fewer rows than any training window had. */
@@ -94,20 +95,20 @@ static enum halay_status choose_windows(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
     const struct tft_data *d = &s->data;
-    const size_t stride = w->options->stride ? w->options->stride : d->schema.stride;
+    const size_t stride = w->options.stride ? w->options.stride : d->schema.stride;
     enum halay_status status = w->split == AT_END
                                    ? tft_windows_init_last(s->log, d, &w->windows)
                                    : tft_windows_init(s->log, d, (enum tft_split)w->split, stride, &w->windows);
 
-    if (!status && w->split == AT_END && s->rank == 0) {
+    if (status)
+        return status;
+    if (w->split == AT_END && s->rank == 0) {
         warn_all_left_out(s->log, d, &w->windows);
         warn_short(s->log, d, &w->windows);
     }
-    if (!status && !w->windows.count) {
-        halay_error(s->log, "there is nothing to forecast: no entity has a window");
-        status = HALAY_ERR_FORMAT;
-    }
-    return status ? status : warn_filled(w);
+    if (!w->windows.count)
+        return halay_fail(s->log, HALAY_ERR_FORMAT, "there is nothing to forecast: no entity has a window");
+    return warn_filled(w);
 }
 
 static enum halay_status take_window(void *arg, size_t position, const struct tft_window *window, const float *p)
@@ -118,27 +119,26 @@ static enum halay_status take_window(void *arg, size_t position, const struct tf
     enum halay_status status;
 
     if ((status = tft_forecast_file_window(&w->file, position, window, p)) ||
-        (status = tft_explain_file_window(&w->look, window, more)) || !w->options->take ||
+        (status = tft_explain_file_window(&w->look, window, more)) || !w->options.take ||
         (status = tft_forecast_room_fill(&w->room, window, p, more)))
         return status;
-    return w->options->take(w->options->arg, f);
+    return w->options.take(w->options.arg, f);
 }
 
 /* ---- the files ---- */
 
 static enum halay_status open_files(struct work *w)
 {
-    const struct halay_tft_forecast_options *o = w->options;
+    const struct halay_tft_forecast_options *o = &w->options;
     struct tft_inference *s = &w->model->inference;
-    int is_jsonl = 0, explanation_is_jsonl = 0;
-    enum halay_status status = tft_session_format(w->model->tft, o->format, o->file, &is_jsonl);
+    int is_jsonl, explanation_is_jsonl;
+    enum halay_status status;
 
-    if (!status)
-        status = tft_session_format(w->model->tft, NULL, o->explanation, &explanation_is_jsonl);
-    if (!status && o->file && s->rank == 0)
-        status = halay_output_open(s->log, o->file, &w->out);
-    if (!status && o->explanation && s->rank == 0)
-        status = halay_output_open(s->log, o->explanation, &w->explained);
+    if ((status = tft_session_format(w->model->tft, o->format, o->file, &is_jsonl)) ||
+        (status = tft_session_format(w->model->tft, NULL, o->explanation, &explanation_is_jsonl)) ||
+        (o->file && s->rank == 0 && (status = halay_output_open(s->log, o->file, &w->out))) ||
+        (o->explanation && s->rank == 0 && (status = halay_output_open(s->log, o->explanation, &w->explained))))
+        return status;
     w->file = (struct tft_forecast_file){
         .file = w->out.file, .data = &s->data, .quantiles = &s->run.config.quantiles, .json = is_jsonl
     };
@@ -147,7 +147,7 @@ static enum halay_status open_files(struct work *w)
     };
     tft_forecast_file_header(&w->file);
     tft_explain_file_header(&w->look);
-    return status;
+    return HALAY_OK;
 }
 
 static enum halay_status complete_files(struct work *w)
@@ -174,38 +174,35 @@ static enum halay_status summarize_forecasts(struct work *w, char **summary)
                             summary);
 }
 
-/* status: the caller's status so far. */
-static enum halay_status forecast_windows(struct work *w, enum halay_status status)
+static enum halay_status forecast_windows(struct work *w)
 {
     struct tft_inference *s = &w->model->inference;
     struct tft_forecaster forecaster = { 0 };
-    const int explains = w->options->explains || w->options->explanation;
+    const int explains = w->options.explains || w->options.explanation;
+    enum halay_status status = HALAY_OK;
 
-    if (!status && explains)
+    if (explains)
         status = tft_weight_reader_init(s->log, s->run.model, (size_t)tft_pool_threads(s->pool), &w->reader);
-    if (!status)
-        status = tft_forecast_room_init(s->log, s, &w->reader, &w->room);
-    if (!status)
-        status = tft_inference_forecaster(s, &w->windows, tft_weight_numbers(&w->reader), &forecaster);
+    if (status || (status = tft_forecast_room_init(s->log, s, &w->reader, &w->room)) ||
+        (status = tft_inference_forecaster(s, &w->windows, tft_weight_numbers(&w->reader), &forecaster)) ||
+        (status = open_files(w)) || (status = tft_session_agree(w->model->tft, HALAY_OK)))
+        goto release;
     if (w->split == AT_END)
         forecaster.params = tft_run_future_params(&s->run);
-    if (!status)
-        status = open_files(w);
-    status = tft_session_agree(w->model->tft, status);
     if (explains) {
         forecaster.look = tft_explain_file_look;
         forecaster.look_arg = &w->look;
     }
-    if (!status)
-        status = tft_forecast(&forecaster, w->windows.count, take_window, w);
+    status = tft_forecast(&forecaster, w->windows.count, take_window, w);
+release:
     tft_forecaster_fini(&forecaster);
     return status ? status : complete_files(w);
 }
 
-static enum halay_status check_options(struct work *w)
+static enum halay_status check_options(const struct work *w)
 {
     struct halay_tft *t = w->model->tft;
-    const struct halay_tft_forecast_options *o = w->options;
+    const struct halay_tft_forecast_options *o = &w->options;
 
     if (!o->take && !o->file)
         halay_error(&t->log, "halay_tft_forecast: take and file are NULL");
@@ -220,40 +217,34 @@ static enum halay_status check_options(struct work *w)
     return HALAY_ERR_ARGUMENT;
 }
 
+static enum halay_status forecast_all(struct work *w, const struct halay_tft_forecast_options *options)
+{
+    const struct halay_tft_forecast_options *o = &w->options;
+    struct halay_tft_model *m = w->model;
+    enum halay_status status;
+
+    tft_profile_clear(m->profile);
+    if ((status = TFT_READ(m->tft, halay_tft_forecast_options, options, &w->options)) || (status = check_options(w)) ||
+        (status = tft_session_word(m->tft, "split", o->split, tft_split_names, AT_END, &w->split)) ||
+        (status = tft_session_word(m->tft, "calibrate", o->calibrate, tft_calibrate_words, -1, &w->calibrate)))
+        return status;
+    const struct tft_model_rows rows = { .table = o->table, .is_at_end = w->split == AT_END, .future = o->future };
+    status = o->table ? tft_model_read_rows(m, &rows, w->calibrate) : tft_model_lend_data(m, o->data, w->calibrate);
+    if (status || (status = choose_windows(w)) || (status = forecast_windows(w)) ||
+        (status = tft_profile_add(m->profile, &w->windows)))
+        return status;
+    return o->summary ? summarize_forecasts(w, o->summary) : HALAY_OK;
+}
+
 enum halay_status halay_tft_forecast(struct halay_tft_model *model, const struct halay_tft_forecast_options *options)
 {
-    struct halay_tft_forecast_options given = { 0 };
-    struct work w = { .model = model, .options = &given };
+    struct work w = { .model = model };
+    const enum halay_status status = TFT_CALL_MODEL(model && options, model, forecast_all(&w, options));
 
-    if (!model || !options)
-        return tft_session_refuse_null("halay_tft_forecast", "an argument");
-    struct halay_tft *t = model->tft;
-    enum halay_status status = tft_model_enter(model);
-    if (!status)
-        status = halay_struct_read(&t->log, "halay_tft_forecast_options", options, sizeof given, sizeof given, &given);
-    if (!status)
-        status = check_options(&w);
-    if (!status)
-        status = tft_session_word(t, "split", given.split, tft_split_names, AT_END, &w.split);
-    if (!status)
-        status = tft_session_word(t, "calibrate", given.calibrate, tft_calibrate_words, -1, &w.calibrate);
-    const struct tft_model_rows rows = { .table = given.table, .is_at_end = w.split == AT_END, .future = given.future };
-    if (!status)
-        status = given.table ? tft_model_read_rows(model, &rows, w.calibrate)
-                             : tft_model_lend_data(model, given.data, w.calibrate);
-    if (!status)
-        status = choose_windows(&w);
-    status = forecast_windows(&w, status);
-    tft_profile_clear(model->profile);
-    if (!status)
-        status = tft_profile_add(model->profile, &w.windows);
-    if (!status && given.summary)
-        status = summarize_forecasts(&w, given.summary);
     halay_output_abort(&w.out);
     halay_output_abort(&w.explained);
     tft_weight_reader_fini(&w.reader);
     tft_windows_fini(&w.windows);
     tft_forecast_room_fini(&w.room);
-    tft_model_return_data(model);
-    return tft_session_leave_stopped(t, status);
+    return status;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/memory.h"
 #include "tft/core/api/api_impl.h"
 #include <math.h>
 #include <stdlib.h>
@@ -68,8 +69,7 @@ enum halay_status tft_forecast_room_init(struct halay_log *log, const struct tft
         lay_arrays(room, q);
         return HALAY_OK;
     }
-    halay_error(log, "no memory for forecasts");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(log, "for forecasts");
 }
 
 void tft_forecast_room_fini(struct tft_forecast_room *room)

@@ -2,6 +2,7 @@
  *
  * Calls on models: open, create, save, describe.
  */
+#include "base/memory.h"
 #include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
@@ -28,54 +29,49 @@ static void warn_unfinished(struct halay_log *log, const char *folder, const str
                       folder);
 }
 
-/* Returns NULL without memory (logged). */
-static struct halay_tft_model *new_model(struct halay_tft *t)
+static enum halay_status model_create(struct halay_tft *t, struct halay_tft_model **model)
 {
-    struct halay_tft_model *m = calloc(1, sizeof *m);
+    *model = calloc(1, sizeof **model);
+    if (!*model)
+        return halay_no_memory(&t->log, "for a model");
+    (*model)->tft = t;
+    (*model)->inference = (struct tft_inference){ .log = &t->log, .stop = &t->stop };
+    return HALAY_OK;
+}
 
-    if (!m) {
-        halay_error(&t->log, "no memory for a model");
-        return NULL;
-    }
-    m->tft = t;
-    m->inference = (struct tft_inference){ .log = &t->log, .stop = &t->stop };
-    return m;
+/* Reads a folder into a model. */
+static enum halay_status read_folder(struct halay_tft_model *m, const char *folder, int stays)
+{
+    struct halay_log *log = &m->tft->log;
+    struct tft_run *run = &m->inference.run;
+    struct tft_device device;
+    enum halay_status status;
+
+    if ((status = tft_session_device(m->tft, &device)) || (status = tft_run_load(log, folder, &device, run)))
+        return status;
+    warn_unfinished(log, folder, run);
+    if ((status = tft_calibration_find(log, folder, &m->calibration)) ||
+        (status = tft_profile_find(log, folder, &run->schema, &run->encoding, &m->profile)))
+        return status;
+    return stays && !(m->folder = strdup(folder)) ? halay_no_memory(log, "for a model") : HALAY_OK;
 }
 
 enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, int stays,
                                       struct halay_tft_model **model)
 {
-    struct halay_tft_model *m = new_model(t);
+    struct halay_tft_model *m;
+    enum halay_status status = model_create(t, &m);
 
-    if (!m)
-        return HALAY_ERR_NO_MEMORY;
-    struct tft_device device;
-    enum halay_status status = tft_session_device(t, &device);
-    if (!status)
-        status = tft_run_load(&t->log, folder, &device, &m->inference.run);
-    if (!status) {
-        warn_unfinished(&t->log, folder, &m->inference.run);
-        status = tft_calibration_find(&t->log, folder, &m->calibration);
-    }
-    if (!status)
-        status = tft_profile_find(&t->log, folder, &m->inference.run.schema, &m->inference.run.encoding, &m->profile);
-    if (!status && stays && !(m->folder = strdup(folder))) {
-        halay_error(&t->log, "no memory for a model");
-        status = HALAY_ERR_NO_MEMORY;
-    }
-    if (status)
-        halay_tft_model_close(m);
-    else
+    if (!status && !(status = read_folder(m, folder, stays)))
         *model = m;
+    else
+        halay_tft_model_close(m);
     return status;
 }
 
 enum halay_status halay_tft_model_open(struct halay_tft *tft, const char *folder, struct halay_tft_model **model)
 {
-    if (!tft || !folder || !model)
-        return tft_session_refuse_null("halay_tft_model_open", "an argument");
-    tft_session_enter(tft);
-    return tft_session_leave(tft, tft_model_of_folder(tft, folder, 1, model));
+    return TFT_CALL(tft && folder && model, tft, tft_model_of_folder(tft, folder, 1, model));
 }
 
 void halay_tft_model_close(struct halay_tft_model *m)
@@ -109,12 +105,11 @@ enum halay_status halay_tft_model_weights(const struct halay_tft_model *m, size_
 static enum halay_status refuse_blend(struct halay_log *log, const struct tft_schema *schema)
 {
     for (size_t o = 0; o < schema->target_count; o++)
-        if (schema->inputs[schema->targets[o]].blend) {
-            halay_error(log,
-                        "target '%s' has a 'blend', whose weights only a training finds: prepare the data without it",
-                        schema->inputs[schema->targets[o]].name);
-            return HALAY_ERR_FORMAT;
-        }
+        if (schema->inputs[schema->targets[o]].blend)
+            return halay_fail(
+                log, HALAY_ERR_FORMAT,
+                "target '%s' has a 'blend', whose weights only a training finds: prepare the data without it",
+                schema->inputs[schema->targets[o]].name);
     return HALAY_OK;
 }
 
@@ -127,10 +122,8 @@ static enum halay_status take_weights(struct halay_log *log, const struct halay_
     const float *from = o->weights;
 
     memset(run->params, 0, table->reals * sizeof *run->params);
-    if (from && o->weight_count != wanted) {
-        halay_error(log, "%zu weights for a model of %zu", o->weight_count, wanted);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (from && o->weight_count != wanted)
+        return halay_fail(log, HALAY_ERR_ARGUMENT, "%zu weights for a model of %zu", o->weight_count, wanted);
     for (size_t i = 0; from && i < table->count; i++) {
         memcpy(run->params + table->params[i].offset, from, table->params[i].count * sizeof *from);
         from += table->params[i].count;
@@ -144,11 +137,10 @@ static enum halay_status create_run(struct halay_tft *t, const struct halay_tft_
     struct tft_run_config config;
     struct tft_device device;
 
-    if (!o->data == !o->like || (o->like && o->config)) {
-        halay_error(&t->log, "a model's inputs, scalers and keys come either from data and a configuration or "
-                             "from a model");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!o->data == !o->like || (o->like && o->config))
+        return halay_fail(&t->log, HALAY_ERR_ARGUMENT,
+                          "a model's inputs, scalers and keys come either from data and a configuration or "
+                          "from a model");
     const struct tft_schema *schema = o->data ? &o->data->data.schema : &o->like->inference.run.schema;
     const struct tft_encoding *encoding = o->data ? &o->data->data.encoding : &o->like->inference.run.encoding;
     enum halay_status status = refuse_blend(&t->log, schema);
@@ -166,49 +158,49 @@ static enum halay_status create_run(struct halay_tft *t, const struct halay_tft_
     return status ? status : take_weights(&t->log, o, run);
 }
 
-enum halay_status halay_tft_model_create(struct halay_tft *t, const struct halay_tft_create_options *options,
-                                         struct halay_tft_model **model)
+static enum halay_status make_model(struct halay_tft *t, const struct halay_tft_create_options *options,
+                                    struct halay_tft_model **model)
 {
     struct halay_tft_create_options given;
+    struct halay_tft_model *m = NULL;
+    enum halay_status status;
 
-    if (!t || !options || !model)
-        return tft_session_refuse_null("halay_tft_model_create", "an argument");
-    tft_session_enter(t);
-    enum halay_status status =
-        halay_struct_read(&t->log, "halay_tft_create_options", options, sizeof given, sizeof given, &given);
-    if (status)
-        return tft_session_leave(t, status);
-    struct halay_tft_model *m = new_model(t);
-    status = m ? create_run(t, &given, &m->inference.run) : HALAY_ERR_NO_MEMORY;
-    if (status)
+    if ((status = TFT_READ(t, halay_tft_create_options, options, &given)) || (status = model_create(t, &m)) ||
+        (status = create_run(t, &given, &m->inference.run)))
         halay_tft_model_close(m);
     else
         *model = m;
-    return tft_session_leave(t, status);
+    return status;
+}
+
+enum halay_status halay_tft_model_create(struct halay_tft *t, const struct halay_tft_create_options *options,
+                                         struct halay_tft_model **model)
+{
+    return TFT_CALL(t && options && model, t, make_model(t, options, model));
 }
 
 /* ---- save ---- */
 
+static enum halay_status save_model(const struct halay_tft_model *m, const char *folder)
+{
+    const struct tft_run *run = &m->inference.run;
+    const struct tft_param_table *table = tft_model_params(run->model);
+    struct halay_log *log = &m->tft->log;
+    enum halay_status status;
+
+    if ((status = tft_run_begin(log, folder, run->document, 0)) ||
+        (m->calibration && (status = tft_calibration_save(log, folder, m->calibration))) ||
+        (run->refit &&
+         (status = tft_run_save_refit(log, folder, run->document, run->step, table, run->params, run->refit))) ||
+        (status = tft_run_save_members(log, folder, run->document, run->step, table, run->params, &run->members)))
+        return status;
+    /* last: a folder with a model is complete */
+    return tft_run_save_best(log, folder, run->document, run->step, &run->blend, table, run->params, 0);
+}
+
 enum halay_status halay_tft_model_save(const struct halay_tft_model *m, const char *folder)
 {
-    if (!m || !folder)
-        return tft_session_refuse_null("halay_tft_model_save", "an argument");
-    const struct tft_run *run = &m->inference.run;
-    struct halay_log *log = &m->tft->log;
-    tft_session_enter(m->tft);
-    enum halay_status status = tft_run_begin(log, folder, run->document, 0);
-    if (!status && m->calibration)
-        status = tft_calibration_save(log, folder, m->calibration);
-    if (!status && run->refit)
-        status = tft_run_save_refit(log, folder, run->document, run->step, tft_model_params(run->model), run->params,
-                                    run->refit);
-    if (!status)
-        status = tft_run_save_members(log, folder, run->document, run->step, tft_model_params(run->model), run->params,
-                                      &run->members);
-    if (!status) /* last: a folder with a model is complete */
-        status = tft_run_save_best(log, folder, run->document, run->step, &run->blend, tft_model_params(run->model),
-                                   run->params, 0);
-    return tft_session_leave(m->tft, status);
+    return TFT_CALL(m && folder, m->tft, save_model(m, folder));
 }
 
 /* ---- describe ---- */
@@ -249,34 +241,32 @@ static json_t *list_inputs(const struct tft_model_config *config)
     return list;
 }
 
-enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char **json)
+static json_t *describe_model(const struct halay_tft_model *m)
 {
-    if (!m || !json)
-        return tft_session_refuse_null("halay_tft_model_describe", "an argument");
     const struct tft_run *run = &m->inference.run;
-    tft_session_enter(m->tft);
     const struct tft_model_config *c = tft_model_config(run->model);
     json_t *selected = json_pack("{so so so}", "static", list_selected(c, TFT_CHOICE_STATIC), "past",
                                  list_selected(c, TFT_CHOICE_HISTORY), "future", list_selected(c, TFT_CHOICE_FUTURE));
-    json_t *all =
-        json_pack("{ss sO sO sI sI so so so so sI sI sI sI sb sb sb}", "kind", "model", "config",
-                  json_object_get(run->document, "config"), "schema", run->schema.document, "encoder",
-                  (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon, "quantiles",
-                  tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "inputs",
-                  list_inputs(c), "selected", selected, "heads", (json_int_t)c->heads, "parameters",
-                  (json_int_t)tft_model_param_count(run->model), "members", (json_int_t)run->members.count + 1, "step",
-                  (json_int_t)run->step, "calibrated", m->calibration != NULL, "refitted", run->refit != NULL,
-                  "needs_future", tft_model_needs_future(m));
-    return tft_session_leave(m->tft, tft_session_text(m->tft, all, json));
+
+    return json_pack("{ss sO sO sI sI so so so so sI sI sI sI sb sb sb}", "kind", "model", "config",
+                     json_object_get(run->document, "config"), "schema", run->schema.document, "encoder",
+                     (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon, "quantiles",
+                     tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "inputs",
+                     list_inputs(c), "selected", selected, "heads", (json_int_t)c->heads, "parameters",
+                     (json_int_t)tft_model_param_count(run->model), "members", (json_int_t)run->members.count + 1,
+                     "step", (json_int_t)run->step, "calibrated", m->calibration != NULL, "refitted",
+                     run->refit != NULL, "needs_future", tft_model_needs_future(m));
 }
 
-enum halay_status halay_tft_model_inputs(const struct halay_tft_model *model, char **json)
+enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char **json)
 {
-    if (!model || !json)
-        return tft_session_refuse_null("halay_tft_model_inputs", "an argument");
-    tft_session_enter(model->tft);
-    json_t *inputs = tft_profile_json(model->profile, &model->inference.run.schema);
-    return tft_session_leave(model->tft, tft_session_text(model->tft, inputs, json));
+    return TFT_CALL(m && json, m->tft, tft_session_text(m->tft, describe_model(m), json));
+}
+
+enum halay_status halay_tft_model_inputs(const struct halay_tft_model *m, char **json)
+{
+    return TFT_CALL(m && json, m->tft,
+                    tft_session_text(m->tft, tft_profile_json(m->profile, &m->inference.run.schema), json));
 }
 
 /* ---- data for a call ---- */
@@ -299,8 +289,23 @@ enum halay_status tft_model_enter(struct halay_tft_model *m)
 
     if (status || !m->passes)
         return status;
-    halay_error(&m->tft->log, "a pass over windows with this model is open: halay_tft_pass_close ends it");
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(&m->tft->log, HALAY_ERR_ARGUMENT,
+                      "a pass over windows with this model is open: halay_tft_pass_close ends it");
+}
+
+enum halay_status tft_model_begin(struct halay_tft_model *m)
+{
+    m->tft->owes_status = 1;
+    m->tft->entered = tft_model_enter(m);
+    return m->tft->entered;
+}
+
+enum halay_status tft_model_leave(struct halay_tft_model *m, enum halay_status status)
+{
+    if (m->tft->owes_status)
+        status = tft_session_agree(m->tft, status);
+    tft_model_return_data(m);
+    return tft_session_leave_stopped(m->tft, status);
 }
 
 static enum halay_status take_calibration(const struct halay_tft_model *m, struct tft_calibration *calibration)
@@ -309,10 +314,9 @@ static enum halay_status take_calibration(const struct halay_tft_model *m, struc
 
     if (!m->calibration && m->folder) /* reports how to make one */
         return tft_calibration_load(s->log, m->folder, &s->run, &s->data, calibration);
-    if (!m->calibration) {
-        halay_error(s->log, "the model has no calibration: halay_tft_calibrate makes one, 'none' does without");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!m->calibration)
+        return halay_fail(s->log, HALAY_ERR_ARGUMENT,
+                          "the model has no calibration: halay_tft_calibrate makes one, 'none' does without");
     return tft_calibration_take(s->log, m->folder, m->calibration, &s->run, &s->data, calibration);
 }
 
@@ -335,14 +339,13 @@ enum halay_status tft_model_calibrate(struct halay_tft_model *m, int calibrate)
     struct tft_inference *s = &m->inference;
     struct tft_calibration calibration;
     const enum tft_calibrate_word word = (enum tft_calibrate_word)(calibrate < 0 ? s->run.config.calibrate : calibrate);
+    enum halay_status status;
 
     if (word == TFT_CALIBRATE_NONE)
         return HALAY_OK;
-    enum halay_status status = word == TFT_CALIBRATE_AUTO ? find_calibration(m) : HALAY_OK;
-    if (status || (word == TFT_CALIBRATE_AUTO && !m->calibration))
+    if (word == TFT_CALIBRATE_AUTO && ((status = find_calibration(m)) || !m->calibration))
         return status;
-    status = take_calibration(m, &calibration);
-    if (status)
+    if ((status = take_calibration(m, &calibration)))
         return status;
     return tft_calibrator_init(s->log, &s->data, word == TFT_CALIBRATE_ROLLING, &calibration, &s->calibrator);
 }
@@ -350,12 +353,12 @@ enum halay_status tft_model_calibrate(struct halay_tft_model *m, int calibrate)
 enum halay_status tft_model_lend_data(struct halay_tft_model *m, struct halay_tft_data *data, int calibrate)
 {
     struct tft_inference *s = &m->inference;
+    enum halay_status status;
 
     s->data = data->data; /* the data own its memory */
     if (data->model == m)
         return tft_model_calibrate(m, calibrate);
-    enum halay_status status = tft_run_check_data(s->log, &s->run, data->path ? data->path : "the data", &data->data);
-    if (status)
+    if ((status = tft_run_check_data(s->log, &s->run, data->path ? data->path : "the data", &data->data)))
         return status;
     tft_model_look(m, &s->data);
     return tft_model_calibrate(m, calibrate);

@@ -32,11 +32,11 @@ static enum halay_status check_known(struct halay_log *log, const struct tft_sch
 
     if (!open)
         return HALAY_OK;
-    halay_error(log,
-                "known input '%s' is read from a column, which ends with the rows; give its future (--future), or "
-                "forecast inside them (--split)",
-                open->name);
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(
+        log, HALAY_ERR_ARGUMENT,
+        "known input '%s' is read from a column, which ends with the rows; give its future (--future), or "
+        "forecast inside them (--split)",
+        open->name);
 }
 
 /* Sets where rows are read; between parts of them, the function of the model's owner is called. */
@@ -57,10 +57,11 @@ static enum halay_status take_future(const struct halay_tft_model *m, const stru
     struct tft_table_source source;
     enum halay_status status = find_source(m, future, &frame, &source);
 
-    if (!status && source.frame && !strcmp(frame.name, "table"))
+    if (status)
+        return status;
+    if (source.frame && !strcmp(frame.name, "table"))
         frame.name = "the future's table";
-    if (!status)
-        status = tft_future_take(m->inference.log, schema, &source, schema->horizon, table);
+    status = tft_future_take(m->inference.log, schema, &source, schema->horizon, table);
     free((void *)frame.columns);
     return status;
 }
@@ -115,17 +116,14 @@ static enum halay_status read_table(struct halay_tft_model *m, const struct tft_
     const struct halay_tft_table *future = NULL;
     enum halay_status status = tft_table_read_from(log, schema, source, NULL, table);
 
-    if (!status && !rows->is_whole)
-        status = tft_row_gaps_check(log, schema, table, 0);
-    if (!status && !rows->is_whole && table->summary.entities_empty)
+    if (status || (!rows->is_whole && (status = tft_row_gaps_check(log, schema, table, 0))))
+        return status;
+    if (!rows->is_whole && table->summary.entities_empty)
         halay_warning(log, "%zu entities have no measured target and are not forecast", table->summary.entities_empty);
-    if (!status)
-        status = find_future(log, rows, schema, table, &future);
-    if (!status && rows->is_at_end)
-        status = tft_table_extend(log, schema->horizon, table);
-    if (!status && future)
-        status = take_future(m, future, schema, table);
-    return status;
+    if ((status = find_future(log, rows, schema, table, &future)) ||
+        (rows->is_at_end && (status = tft_table_extend(log, schema->horizon, table))))
+        return status;
+    return future ? take_future(m, future, schema, table) : HALAY_OK;
 }
 
 /* Returns the number of rows that forecasts after the last rows read of a series: windows of a rolling calibration, the
@@ -140,48 +138,57 @@ static size_t rows_seen(const struct tft_schema *s)
     return rows > of_baselines ? rows : of_baselines;
 }
 
+/* Fits a schema, a copy, to the rows that are read for a forecast after the last one, or for a calibration. */
+static void fit_schema(const struct tft_model_rows *rows, struct tft_schema *schema)
+{
+    if (rows->is_at_end || rows->validates)
+        schema->span[1] = INT64_MAX; /* new rows are after the training span */
+    if (rows->is_at_end)
+        schema->keep = rows_seen(schema);
+    if (rows->validates) {
+        schema->has_split[TFT_VALID] = 1;
+        schema->has_split[TFT_TEST] = 0;
+        schema->split_end[TFT_VALID] = INT64_MAX;
+        schema->split_left[TFT_VALID] = 0;
+    }
+    schema->limits_gaps = rows->is_whole;
+    /* Rows after the last measured target are the future, unless one is given separately. */
+    if (rows->is_at_end && !schema->trim && (rows->future ? rows->future == rows->table : !has_constant(schema)))
+        schema->trim = TFT_TRIM_END;
+}
+
 enum halay_status tft_model_read_data(struct halay_tft_model *m, const struct tft_model_rows *rows,
                                       struct tft_data *data)
 {
     struct tft_inference *s = &m->inference;
     struct tft_schema schema = s->run.schema; /* these two borrow the run's members, and so do the data */
     struct tft_encoding encoding = s->run.encoding;
+    const int is_partial = rows->is_at_end && !rows->is_whole;
     struct tft_frame frame = { 0 };
     struct tft_table_source source;
     struct tft_table table = { 0 };
     enum halay_status status = find_source(m, rows->table, &frame, &source);
 
-    if (rows->is_at_end) {
-        schema.span[1] = INT64_MAX; /* new rows are after the training span */
-        schema.keep = rows_seen(&schema);
-    }
-    if (rows->validates) {
-        schema.span[1] = INT64_MAX;
-        schema.has_split[TFT_VALID] = 1;
-        schema.has_split[TFT_TEST] = 0;
-        schema.split_end[TFT_VALID] = INT64_MAX;
-        schema.split_left[TFT_VALID] = 0;
-    }
-    schema.limits_gaps = rows->is_whole;
+    if (status)
+        return status;
+    fit_schema(rows, &schema);
     schema.clocks = encoding.clocks;
     source.encoding = rows->is_whole ? &encoding : NULL; /* before memory is spent on its rows */
-    /* Rows after the last measured target are the future, unless one is given separately. */
-    if (rows->is_at_end && !schema.trim && (rows->future ? rows->future == rows->table : !has_constant(&schema)))
-        schema.trim = TFT_TRIM_END;
-    if (!status)
-        status = read_table(m, rows, &schema, &source, &table);
+    if ((status = read_table(m, rows, &schema, &source, &table)))
+        goto release;
     const size_t series = table.series_count + table.summary.entities_empty;
-    if (!status && rows->is_at_end && !rows->is_whole)
+    if (is_partial)
         tft_encoding_drop_unknown(s->log, &schema, &encoding, &table);
-    if (!status)
-        status = tft_data_init(s->log, &schema, &encoding, &table, data);
-    if (!status && rows->is_at_end && !rows->is_whole && data->summary.entities_short)
+    if ((status = tft_data_init(s->log, &schema, &encoding, &table, data)))
+        goto release;
+    if (is_partial && data->summary.entities_short)
         halay_warning(s->log, "%zu entities are not forecast: none of their rows has a value of every input and lag",
                       data->summary.entities_short);
-    if (!status && rows->is_whole && (status = check_all_there(s->log, data, series)))
+    if (rows->is_whole && (status = check_all_there(s->log, data, series)))
         tft_data_end(data);
-    if (!status)
+    else
         tft_model_look(m, data);
+release:
     tft_table_fini(&table);
     free((void *)frame.columns);
     return status;
@@ -195,26 +202,26 @@ enum halay_status tft_model_read_rows(struct halay_tft_model *m, const struct tf
     return status ? status : tft_model_calibrate(m, calibrate);
 }
 
+static enum halay_status read_data(struct halay_tft_model *m, const struct tft_model_rows *rows,
+                                   struct halay_tft_data **data)
+{
+    struct halay_tft_data *made;
+    enum halay_status status = tft_data_create(m->tft, &made);
+
+    m->inference.rank = m->tft->rank;
+    if (status || (status = tft_model_read_data(m, rows, &made->data))) {
+        free(made);
+        return status;
+    }
+    made->model = m;
+    *data = made;
+    return HALAY_OK;
+}
+
 enum halay_status halay_tft_model_read(struct halay_tft_model *m, const struct halay_tft_table *table, int is_newest,
                                        const struct halay_tft_table *future, struct halay_tft_data **data)
 {
     const struct tft_model_rows rows = { .table = table, .is_at_end = is_newest, .future = future };
 
-    if (!m || !table || !data)
-        return tft_session_refuse_null("halay_tft_model_read", "an argument");
-    tft_session_enter(m->tft);
-    m->inference.rank = m->tft->rank;
-    struct halay_tft_data *made = calloc(1, sizeof *made);
-    if (!made) {
-        halay_error(&m->tft->log, "no memory for data");
-        return tft_session_leave(m->tft, HALAY_ERR_NO_MEMORY);
-    }
-    made->tft = m->tft;
-    made->model = m;
-    enum halay_status status = tft_model_read_data(m, &rows, &made->data);
-    if (status)
-        free(made);
-    else
-        *data = made;
-    return tft_session_leave(m->tft, status);
+    return TFT_CALL(m && table && data, m->tft, read_data(m, &rows, data));
 }

@@ -4,6 +4,7 @@
  * pass is zero-initialised; close accepts a partly initialised one.
  */
 #include "base/error_text.h"
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include <stdlib.h>
@@ -119,16 +120,13 @@ static enum halay_status take_away(struct halay_tft_pass *pass)
 {
     const struct tft_inference *s = &pass->model->inference;
     const char *name = pass->options.without;
-    size_t i = 0;
 
-    while (name && i < s->data.schema.input_count && strcmp(s->data.schema.inputs[i].name, name) != 0)
-        i++;
+    for (size_t i = 0; name && i < s->data.schema.input_count; i++)
+        if (!strcmp(s->data.schema.inputs[i].name, name))
+            return tft_occlusion_init(s->log, &s->data, i, &pass->occlusion);
     if (!name)
         return HALAY_OK;
-    if (i < s->data.schema.input_count)
-        return tft_occlusion_init(s->log, &s->data, i, &pass->occlusion);
-    halay_error(s->log, "'without' of halay_tft_pass_options is '%s', not an input", name);
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(s->log, HALAY_ERR_ARGUMENT, "'without' of halay_tft_pass_options is '%s', not an input", name);
 }
 
 /* Creates the forecaster of the windows. */
@@ -164,24 +162,25 @@ static enum halay_status lend_data(struct halay_tft_pass *pass, struct halay_tft
 {
     struct halay_tft_model *m = pass->model;
 
-    if (m->passes && (m->pass_data != data || m->pass_calibrate != calibrate)) {
-        halay_error(&m->tft->log, "a pass over other windows with this model is open: halay_tft_pass_close ends it");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (m->passes && (m->pass_data != data || m->pass_calibrate != calibrate))
+        return halay_fail(&m->tft->log, HALAY_ERR_ARGUMENT,
+                          "a pass over other windows with this model is open: halay_tft_pass_close ends it");
     pass->is_open = 1;
     m->pass_data = data;
     m->pass_calibrate = calibrate;
     return m->passes++ ? HALAY_OK : tft_model_lend_data(m, data, calibrate);
 }
 
-static enum halay_status open_pass(struct halay_tft_pass *pass, struct halay_tft_data *data)
+static enum halay_status open_pass(struct halay_tft_pass *pass, struct halay_tft_data *data,
+                                   const struct halay_tft_pass_options *options)
 {
     struct halay_tft *t = pass->model->tft;
     const struct halay_tft_pass_options *o = &pass->options;
     int split, calibrate;
     enum halay_status status;
 
-    if ((status = tft_session_word(t, "split", o->split, tft_split_names, LAST_HORIZON, &split)) ||
+    if ((status = TFT_READ(t, halay_tft_pass_options, options, &pass->options)) ||
+        (status = tft_session_word(t, "split", o->split, tft_split_names, LAST_HORIZON, &split)) ||
         (status = tft_session_word(t, "calibrate", o->calibrate, tft_calibrate_words, -1, &calibrate)) ||
         (status = lend_data(pass, data, calibrate)) || (status = choose_windows(pass, split)) ||
         (!o->is_list && (status = make_forecaster(pass, split))))
@@ -195,28 +194,20 @@ enum halay_status halay_tft_pass_open(struct halay_tft_model *model, struct hala
 {
     if (!model || !data || !options || !pass)
         return tft_session_refuse_null("halay_tft_pass_open", "an argument");
-    struct halay_tft *t = model->tft;
     enum halay_status status = tft_model_enter_pass(model);
     struct halay_tft_pass *p = calloc(1, sizeof *p);
-    if (!status && !p) {
-        halay_error(&t->log, "no memory for a pass over windows");
-        status = HALAY_ERR_NO_MEMORY;
-    }
+    if (!status && !p)
+        status = halay_no_memory(&model->tft->log, "for a pass over windows");
     if (p)
         p->model = model;
-    if (!status)
-        status = halay_struct_read(&t->log, "halay_tft_pass_options", options, sizeof p->options, sizeof p->options,
-                                   &p->options);
-    if (!status)
-        status = open_pass(p, data);
-    status = tft_session_agree(t, status);
+    status = tft_session_agree(model->tft, status ? status : open_pass(p, data, options));
     if (!status) {
         halay_tft_pass_seek(p, 0, data->data.entity_count);
         *pass = p;
     } else {
         halay_tft_pass_close(p);
     }
-    return tft_session_leave(t, status);
+    return tft_session_leave(model->tft, status);
 }
 
 void halay_tft_pass_close(struct halay_tft_pass *pass)

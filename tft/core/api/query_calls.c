@@ -4,6 +4,7 @@
  * so that a malformed one fails alone; the data of the others are joined and forecast as one list of windows, and each
  * window's line is appended to its query's text. Zero-initialised; fini accepts partly initialised.
  */
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
@@ -113,12 +114,11 @@ static enum halay_status check_windows(const struct work *w, const struct tft_da
             *filled += (size_t)tft_window_is_filled(d, &window);
             continue;
         }
-        if (rows < d->schema.min_encoder)
-            halay_error(s->log, "'%s' has %zu rows, the model looks back over at least %zu", d->entities[e].id, rows,
-                        d->schema.min_encoder);
-        else
-            halay_error(s->log, "'%s': a value with 'fill: drop' is missing near its end", d->entities[e].id);
-        status = HALAY_ERR_FORMAT;
+        status = rows < d->schema.min_encoder
+                     ? halay_fail(s->log, HALAY_ERR_FORMAT, "'%s' has %zu rows, the model looks back over at least %zu",
+                                  d->entities[e].id, rows, d->schema.min_encoder)
+                     : halay_fail(s->log, HALAY_ERR_FORMAT, "'%s': a value with 'fill: drop' is missing near its end",
+                                  d->entities[e].id);
     }
     tft_windows_fini(&windows);
     return status;
@@ -130,12 +130,11 @@ static enum halay_status read_query(struct work *w, struct asked *a)
     const struct tft_model_rows rows = {
         .table = a->query->table, .is_at_end = 1, .future = a->query->future, .is_whole = 1
     };
-    enum halay_status status = tft_model_read_data(w->model, &rows, &a->data);
+    enum halay_status status;
 
     a->query->filled = 0;
-    if (!status)
-        status = check_windows(w, &a->data, &a->query->filled);
-    if (status)
+    if ((status = tft_model_read_data(w->model, &rows, &a->data)) ||
+        (status = check_windows(w, &a->data, &a->query->filled)))
         return fail_query(w, a, status);
     a->query->windows = a->data.entity_count;
     return HALAY_OK;
@@ -146,19 +145,19 @@ static enum halay_status read_query(struct work *w, struct asked *a)
 static enum halay_status read_queries(struct work *w)
 {
     struct halay_tft *t = w->model->tft;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    for (size_t i = 0; i < w->given.count && !status; i++) {
+    for (size_t i = 0; i < w->given.count; i++) {
         tft_session_enter(t); /* forgets the previous query's error */
         if (tft_stop_asked(&t->stop))
             return HALAY_ERR_CANCELED;
-        status = read_query(w, &w->asked[i]);
-        if (w->given.between && !status && (i + 1) % QUERIES_READ == 0 && i + 1 < w->given.count)
+        if ((status = read_query(w, &w->asked[i])))
+            return status;
+        if (w->given.between && (i + 1) % QUERIES_READ == 0 && i + 1 < w->given.count)
             let_between(w);
     }
-    if (!status)
-        tft_session_enter(t);
-    return status;
+    tft_session_enter(t);
+    return HALAY_OK;
 }
 
 /* Joins the data of the readable queries as the model's data for the call. */
@@ -168,10 +167,8 @@ static enum halay_status join_queries(struct work *w)
     struct tft_data *parts = calloc(w->given.count + 1, sizeof *parts);
     size_t count = 0, entities = 0;
 
-    if (!parts) {
-        halay_error(s->log, "no memory for queries");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!parts)
+        return halay_no_memory(s->log, "for queries");
     parts[0] = (struct tft_data){ .schema = s->run.schema, .encoding = s->run.encoding };
     for (size_t i = 0; i < w->given.count; i++) {
         if (!w->asked[i].query->status)
@@ -189,29 +186,25 @@ static enum halay_status open_text(struct work *w, struct text *text)
     text->file = open_memstream(&text->bytes, &text->count);
     if (text->file)
         return HALAY_OK;
-    halay_error(&w->model->tft->log, "no memory for forecasts");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(&w->model->tft->log, "for forecasts");
 }
 
 static enum halay_status open_texts(struct work *w)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    for (size_t i = 0; i < w->given.count && !status; i++) {
+    for (size_t i = 0; i < w->given.count; i++) {
         struct asked *a = &w->asked[i];
         if (a->query->status)
             continue;
-        status = open_text(w, &a->forecasts);
-        if (!status && w->given.explains)
-            status = open_text(w, &a->explanations);
-        if (status)
-            break;
+        if ((status = open_text(w, &a->forecasts)) || (w->given.explains && (status = open_text(w, &a->explanations))))
+            return status;
         w->file.file = a->forecasts.file;
         w->look.file = a->explanations.file;
         tft_forecast_file_header(&w->file);
         tft_explain_file_header(&w->look);
     }
-    return status;
+    return HALAY_OK;
 }
 
 /* Closes a text and gives it to the caller; a failed write means that memory ran out. */
@@ -226,21 +219,20 @@ static enum halay_status close_text(struct work *w, struct text *text, char **to
         text->bytes = NULL;
         return HALAY_OK;
     }
-    halay_error(&w->model->tft->log, "no memory for forecasts");
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(&w->model->tft->log, "for forecasts");
 }
 
 static enum halay_status close_texts(struct work *w)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    for (size_t i = 0; i < w->given.count && !status; i++) {
+    for (size_t i = 0; i < w->given.count; i++) {
         struct asked *a = &w->asked[i];
-        status = close_text(w, &a->forecasts, &a->query->forecasts);
-        if (!status)
-            status = close_text(w, &a->explanations, &a->query->explanations);
+        if ((status = close_text(w, &a->forecasts, &a->query->forecasts)) ||
+            (status = close_text(w, &a->explanations, &a->query->explanations)))
+            return status;
     }
-    return status;
+    return HALAY_OK;
 }
 
 static enum halay_status take_window(void *arg, size_t position, const struct tft_window *window, const float *p)
@@ -267,20 +259,17 @@ static enum halay_status forecast_queries(struct work *w)
         return status;
     if (w->given.explains)
         status = tft_weight_reader_init(s->log, s->run.model, (size_t)tft_pool_threads(s->pool), &w->reader);
-    if (!status)
-        status = tft_inference_forecaster(s, &w->windows, tft_weight_numbers(&w->reader), &forecaster);
+    w->file.data = w->look.data = &s->data;
+    if (status || (status = open_texts(w)) ||
+        (status = tft_inference_forecaster(s, &w->windows, tft_weight_numbers(&w->reader), &forecaster)))
+        return status;
     forecaster.params = tft_run_future_params(&s->run);
     forecaster.ctx = NULL; /* of this rank alone */
     if (w->given.explains) {
         forecaster.look = tft_explain_file_look;
         forecaster.look_arg = &w->look;
     }
-    w->file.data = w->look.data = &s->data;
-    if (!status)
-        status = open_texts(w);
-    if (!status)
-        status = tft_forecast(&forecaster, w->windows.count, take_window, w);
-    if (!status)
+    if (!(status = tft_forecast(&forecaster, w->windows.count, take_window, w)))
         status = tft_profile_add(w->model->profile, &w->windows);
     tft_forecaster_fini(&forecaster);
     return status ? status : close_texts(w);
@@ -297,10 +286,9 @@ static enum halay_status choose_quantiles(struct work *w)
         size_t k = 0;
         while (k < q->count && fabs(q->values[k] - w->given.quantiles[i]) > 1e-9)
             k++;
-        if (k == q->count || i == TFT_SCORE_QUANTILES_MAX) {
-            halay_error(&w->model->tft->log, "the model does not forecast the quantile %g", w->given.quantiles[i]);
-            return HALAY_ERR_ARGUMENT;
-        }
+        if (k == q->count || i == TFT_SCORE_QUANTILES_MAX)
+            return halay_fail(&w->model->tft->log, HALAY_ERR_ARGUMENT, "the model does not forecast the quantile %g",
+                              w->given.quantiles[i]);
         w->chosen[i] = k;
     }
     w->file.chosen = w->given.quantiles ? w->chosen : NULL;
@@ -312,26 +300,21 @@ static enum halay_status begin_queries(struct work *w, int *calibrate)
 {
     struct halay_tft *t = w->model->tft;
     struct tft_inference *s = &w->model->inference;
-    int is_jsonl = 0;
-    enum halay_status status = HALAY_OK;
+    int is_jsonl;
+    enum halay_status status;
 
-    if (w->given.count && (!w->given.queries || w->given.query_bytes < sizeof(struct halay_tft_query))) {
-        halay_error(&t->log, "queries have a count and query_bytes");
-        status = HALAY_ERR_ARGUMENT;
-    }
-    if (!status)
-        status = tft_session_word(t, "calibrate", w->given.calibrate, tft_calibrate_words, -1, calibrate);
-    if (!status)
-        status = tft_session_format(t, w->given.format, NULL, &is_jsonl);
-    if (!status)
-        status = choose_quantiles(w);
+    if (w->given.count && (!w->given.queries || w->given.query_bytes < sizeof(struct halay_tft_query)))
+        return halay_fail(&t->log, HALAY_ERR_ARGUMENT, "queries have a count and query_bytes");
+    if ((status = tft_session_word(t, "calibrate", w->given.calibrate, tft_calibrate_words, -1, calibrate)) ||
+        (status = tft_session_format(t, w->given.format, NULL, &is_jsonl)) || (status = choose_quantiles(w)))
+        return status;
     w->file.quantiles = &s->run.config.quantiles;
     w->file.json = w->look.json = is_jsonl;
     w->look.log = s->log;
     w->look.reader = &w->reader;
     s->between = w->given.between ? let_between : NULL;
     s->between_arg = w;
-    return status;
+    return HALAY_OK;
 }
 
 static void free_text(struct text *text)
@@ -362,45 +345,44 @@ static enum halay_status forecast_group(struct work *w, const struct halay_tft_q
     w->given.count = all->count - first < QUERIES_GROUP ? all->count - first : QUERIES_GROUP;
     w->current = 0;
     w->asked = calloc(w->given.count + 1, sizeof *w->asked);
-    if (!w->asked) {
-        halay_error(&w->model->tft->log, "no memory for queries");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!w->asked)
+        return halay_no_memory(&w->model->tft->log, "for queries");
     for (size_t i = 0; i < w->given.count; i++)
         w->asked[i].query = query_at(&w->given, i);
-    enum halay_status status = read_queries(w);
-    if (!status)
-        status = join_queries(w);
-    if (!status)
-        status = tft_model_calibrate(w->model, calibrate);
-    if (!status)
+    enum halay_status status;
+    if (!(status = read_queries(w)) && !(status = join_queries(w)) &&
+        !(status = tft_model_calibrate(w->model, calibrate)))
         status = forecast_queries(w);
     group_fini(w);
+    return status;
+}
+
+static enum halay_status forecast_groups(struct work *w, const struct halay_tft_queries *queries)
+{
+    int calibrate;
+    size_t first = 0;
+    enum halay_status status;
+
+    if ((status = TFT_READ(w->model->tft, halay_tft_queries, queries, &w->given)) ||
+        (status = begin_queries(w, &calibrate)))
+        return status;
+    const struct halay_tft_queries all = w->given;
+    do {
+        status = forecast_group(w, &all, first, calibrate);
+        first += QUERIES_GROUP;
+    } while (!status && first < all.count);
+    w->model->inference.between = NULL;
     return status;
 }
 
 enum halay_status halay_tft_forecast_queries(struct halay_tft_model *model, const struct halay_tft_queries *queries)
 {
     struct work w = { .model = model };
-    int calibrate = -1;
 
     if (!model || !queries)
         return tft_session_refuse_null("halay_tft_forecast_queries", "an argument");
-    struct halay_tft *t = model->tft;
-    enum halay_status status = tft_model_enter(model);
-    if (!status)
-        status = halay_struct_read(&t->log, "halay_tft_queries", queries, sizeof w.given, sizeof w.given, &w.given);
-    if (!status)
-        status = begin_queries(&w, &calibrate);
-    const struct halay_tft_queries all = w.given;
-    size_t first = 0;
-    do {
-        if (!status)
-            status = forecast_group(&w, &all, first, calibrate);
-        first += QUERIES_GROUP;
-    } while (!status && first < all.count);
-    model->inference.between = NULL;
-    return tft_session_leave_stopped(t, status);
+    enum halay_status status = tft_model_enter(model); /* of this rank alone */
+    return tft_session_leave_stopped(model->tft, status ? status : forecast_groups(&w, queries));
 }
 
 void halay_tft_queries_clear(const struct halay_tft_queries *queries)

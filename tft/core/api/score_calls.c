@@ -4,6 +4,7 @@
  */
 #include "base/document.h"
 #include "base/error_text.h"
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/score/pictures.h"
@@ -25,18 +26,18 @@ struct chosen_windows {
 static enum halay_status windows_read(struct halay_tft *t, const struct halay_tft_windows *windows, size_t stride,
                                       struct chosen_windows *c)
 {
-    int split = TFT_TEST;
-    enum halay_status status =
-        windows ? halay_struct_read(&t->log, "halay_tft_windows", windows,
-                                    offsetof(struct halay_tft_windows, has_pictures), sizeof c->given, &c->given)
-                : HALAY_OK;
+    int split;
+    enum halay_status status = HALAY_OK;
 
-    if (!status)
-        status = tft_session_word(t, "split", c->given.split, tft_split_names, TFT_TEST, &split);
-    if (!status)
-        status = tft_session_word(t, "calibrate", c->given.calibrate, tft_calibrate_words, -1, &c->calibrate);
+    *c = (struct chosen_windows){ 0 };
+    if (windows)
+        status = halay_struct_read(&t->log, "halay_tft_windows", windows,
+                                   offsetof(struct halay_tft_windows, has_pictures), sizeof c->given, &c->given);
+    if (status || (status = tft_session_word(t, "split", c->given.split, tft_split_names, TFT_TEST, &split)) ||
+        (status = tft_session_word(t, "calibrate", c->given.calibrate, tft_calibrate_words, -1, &c->calibrate)))
+        return status;
     c->windows = (struct tft_window_choice){ (enum tft_split)split, c->given.stride ? c->given.stride : stride };
-    return status;
+    return HALAY_OK;
 }
 
 /* Chooses the validation windows, with a warning, if the data that the model was lent have no test split. */
@@ -73,44 +74,39 @@ static struct tft_explain_request windows_request(const struct chosen_windows *c
 static enum halay_status lend_scored(struct halay_tft_model *model, struct halay_tft_data *data,
                                      const struct tft_model_rows *rows, int calibrate)
 {
-    if (!data == !rows->table) {
-        halay_error(&model->tft->log, "give either data or a table to score");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!data == !rows->table)
+        return halay_fail(&model->tft->log, HALAY_ERR_ARGUMENT, "give either data or a table to score");
     return data ? tft_model_lend_data(model, data, calibrate) : tft_model_read_rows(model, rows, calibrate);
+}
+
+static enum halay_status evaluate_windows(struct halay_tft_model *model, struct halay_tft_data *data,
+                                          const struct halay_tft_windows *windows, char **json)
+{
+    struct halay_tft *t = model->tft;
+    struct chosen_windows c;
+    struct tft_result_files files = { 0 };
+    json_t *result = NULL;
+    enum halay_status status = windows_read(t, windows, model->inference.run.schema.stride, &c);
+
+    if (status || (status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files)) ||
+        (status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate)) ||
+        (status = tft_session_agree(t, HALAY_OK)))
+        goto abort;
+    windows_settle(model, &c.windows);
+    status = c.given.has_pictures ? tft_pictures_evaluate(&model->inference, &c.windows, &result)
+                                  : tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
+    if (!status && !(status = tft_result_files_write(&files, result)))
+        status = tft_session_give(t, json_incref(result), json);
+    json_decref(result);
+abort:
+    tft_result_files_abort(&files);
+    return status;
 }
 
 enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay_tft_data *data,
                                      const struct halay_tft_windows *windows, char **json)
 {
-    struct chosen_windows c = { 0 };
-    struct tft_result_files files = { 0 };
-    json_t *result = NULL;
-
-    if (!model || !json)
-        return tft_session_refuse_null("halay_tft_evaluate", "an argument");
-    struct halay_tft *t = model->tft;
-    enum halay_status status = tft_model_enter(model);
-    if (!status)
-        status = windows_read(t, windows, model->inference.run.schema.stride, &c);
-    if (!status)
-        status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files);
-    if (!status)
-        status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
-    status = tft_session_agree(t, status);
-    if (!status)
-        windows_settle(model, &c.windows);
-    if (!status)
-        status = c.given.has_pictures ? tft_pictures_evaluate(&model->inference, &c.windows, &result)
-                                      : tft_inference_evaluate(&model->inference, &c.windows, NULL, NULL, &result);
-    if (!status)
-        status = tft_result_files_write(&files, result);
-    if (!status)
-        status = tft_session_give(t, json_incref(result), json);
-    json_decref(result);
-    tft_result_files_abort(&files);
-    tft_model_return_data(model);
-    return tft_session_leave_stopped(t, status);
+    return TFT_CALL_MODEL(model && json, model, evaluate_windows(model, data, windows, json));
 }
 
 /* Gives the explanation's document, in the files and as a text. */
@@ -119,80 +115,78 @@ static enum halay_status give_explanation(const struct halay_tft_model *model,
                                           struct tft_result_files *files, char **json)
 {
     struct halay_tft *t = model->tft;
-    json_t *result = t->rank == 0 ? tft_explanation_json(explanation) : NULL;
     enum halay_status status = HALAY_OK;
 
     *json = NULL;
     if (t->rank != 0)
         return HALAY_OK;
-    if (!result) {
-        halay_error(&t->log, "no memory for the explanation");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    json_t *result = tft_explanation_json(explanation);
+    if (!result)
+        return halay_no_memory(&t->log, "for the explanation");
     if (has_pictures || files->page.file)
         status = tft_explanation_pictures(explanation, result);
     if (!status)
         status = tft_result_files_page(files, result);
     if (!has_pictures)
         json_object_del(result, "pictures");
-    if (!status)
-        status = tft_result_files_write(files, result);
-    if (!status)
+    if (!status && !(status = tft_result_files_write(files, result)))
         return tft_session_text(t, result, json);
     json_decref(result);
+    return status;
+}
+
+static enum halay_status explain_windows(struct halay_tft_model *model, struct halay_tft_data *data,
+                                         const struct halay_tft_windows *windows, char **json)
+{
+    struct halay_tft *t = model->tft;
+    struct chosen_windows c;
+    struct tft_result_files files = { 0 };
+    struct tft_explanation explanation = { 0 };
+    enum halay_status status = windows_read(t, windows, model->inference.run.schema.horizon, &c);
+    const struct tft_model_rows rows = { .table = c.given.table };
+
+    if (status || (status = lend_scored(model, data, &rows, TFT_CALIBRATE_NONE)) ||
+        (status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files)) ||
+        (status = tft_session_agree(t, HALAY_OK)))
+        goto abort;
+    windows_settle(model, &c.windows);
+    const struct tft_explain_request request = windows_request(&c);
+    status = tft_explanation_init(&model->inference, &request, &explanation);
+    if (!status)
+        status = give_explanation(model, &explanation, c.given.has_pictures, &files, json);
+    tft_explanation_fini(&explanation);
+abort:
+    tft_result_files_abort(&files);
     return status;
 }
 
 enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_tft_data *data,
                                     const struct halay_tft_windows *windows, char **json)
 {
-    struct chosen_windows c = { 0 };
-    struct tft_result_files files = { 0 };
-    struct tft_explanation explanation = { 0 };
+    return TFT_CALL_MODEL(model && json, model, explain_windows(model, data, windows, json));
+}
 
-    if (!model || !json)
-        return tft_session_refuse_null("halay_tft_explain", "an argument");
-    struct halay_tft *t = model->tft;
-    enum halay_status status = tft_model_enter(model);
-    if (!status)
-        status = windows_read(t, windows, model->inference.run.schema.horizon, &c);
-    struct tft_explain_request request = windows_request(&c);
-    c.calibrate = TFT_CALIBRATE_NONE;
-    if (!status)
-        status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate);
-    if (!status)
-        status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files);
-    status = tft_session_agree(t, status);
-    if (!status)
-        windows_settle(model, &request.windows);
-    if (!status)
-        status = tft_explanation_init(&model->inference, &request, &explanation);
-    if (!status)
-        status = give_explanation(model, &explanation, c.given.has_pictures, &files, json);
-    tft_result_files_abort(&files);
-    tft_explanation_fini(&explanation);
-    tft_model_return_data(model);
-    return tft_session_leave_stopped(t, status);
+static enum halay_status write_profile(struct halay_tft_model *model, struct halay_tft_data *data, const char *folder)
+{
+    struct halay_log *log = &model->tft->log;
+    json_t *document = NULL;
+    enum halay_status status = tft_model_lend_data(model, data, TFT_CALIBRATE_NONE);
+
+    if (status || model->tft->rank != 0 || (status = tft_profile_make(log, &model->inference.data, &document)))
+        return status;
+    status = tft_profile_save(log, folder, document);
+    json_decref(document);
+    return status;
 }
 
 enum halay_status halay_tft_profile(struct halay_tft_model *model, struct halay_tft_data *data, const char *folder)
 {
-    json_t *document = NULL;
-
     if (!model || !data || !folder)
         return tft_session_refuse_null("halay_tft_profile", "an argument");
-    struct halay_tft *t = model->tft;
     enum halay_status status = tft_model_enter(model);
-    if (!status)
-        status = tft_model_lend_data(model, data, TFT_CALIBRATE_NONE);
-    if (!status && t->rank == 0)
-        status = tft_profile_make(&t->log, &model->inference.data, &document);
-    if (!status && t->rank == 0)
-        status = tft_profile_save(&t->log, folder, document);
-    status = tft_session_agree(t, status);
-    json_decref(document);
+    status = tft_session_agree(model->tft, status ? status : write_profile(model, data, folder));
     tft_model_return_data(model);
-    return tft_session_leave(t, status);
+    return tft_session_leave(model->tft, status);
 }
 
 /* Sets the model's calibration (tft_calibrate); rank 0 writes it into a folder, unless that is NULL. */
@@ -202,56 +196,50 @@ static enum halay_status set_calibration(struct halay_tft_model *m, json_t *docu
     json_t *whole = tft_calibration_json(tft_model_params(run->model), run->params, &run->members, &run->blend,
                                          run->step, document);
 
-    if (!whole) {
-        halay_error(&m->tft->log, "no memory for a calibration");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!whole)
+        return halay_no_memory(&m->tft->log, "for a calibration");
     json_decref(m->calibration);
     m->calibration = whole;
     return folder && m->tft->rank == 0 ? tft_calibration_save(&m->tft->log, folder, whole) : HALAY_OK;
 }
 
-enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
-                                      const struct halay_tft_table *table, const char *folder, char **text)
+static enum halay_status calibrate_model(struct halay_tft_model *model, struct halay_tft_data *data,
+                                         const struct halay_tft_table *table, const char *folder, char **text)
 {
     const struct tft_model_rows rows = { .table = table, .validates = 1 };
     const char *windows = table ? "windows after the training span" : "validation windows";
+    const struct tft_inference *s = &model->inference;
     json_t *document = NULL;
     char found[200];
+    enum halay_status status = lend_scored(model, data, &rows, TFT_CALIBRATE_NONE);
 
-    if (!model || !text)
-        return tft_session_refuse_null("halay_tft_calibrate", "an argument");
-    struct tft_inference *s = &model->inference;
-    enum halay_status status = tft_model_enter(model);
-    if (!status)
-        status = lend_scored(model, data, &rows, TFT_CALIBRATE_NONE);
-    status = tft_session_agree(model->tft, status);
-    if (!status) {
-        const struct tft_forecaster forecaster = { .log = s->log,
-                                                   .ctx = s->ctx,
-                                                   .stop = s->stop,
-                                                   .model = s->run.model,
-                                                   .workers = s->workers,
-                                                   .params = s->run.params,
-                                                   .members = &s->run.members,
-                                                   .blend = &s->run.blend };
-        status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
-    }
-    if (!status && table && !tft_calibrate_found(document)) {
-        tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
-        halay_error(s->log, "%s", found);
-        status = HALAY_ERR_FORMAT;
-    }
-    if (!status)
-        status = set_calibration(model, document, folder);
     *text = NULL;
-    if (!status && s->rank == 0) {
-        tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
+    if (status || (status = tft_session_agree(model->tft, HALAY_OK)))
+        return status;
+    const struct tft_forecaster forecaster = { .log = s->log,
+                                               .ctx = s->ctx,
+                                               .stop = s->stop,
+                                               .model = s->run.model,
+                                               .workers = s->workers,
+                                               .params = s->run.params,
+                                               .members = &s->run.members,
+                                               .blend = &s->run.blend };
+    status = tft_calibrate(&forecaster, &s->data, &s->run.config.quantiles, SIZE_MAX, &document);
+    if (status)
+        return status;
+    tft_calibrate_describe(document, &s->data, windows, found, sizeof found);
+    if (table && !tft_calibrate_found(document))
+        status = halay_fail(s->log, HALAY_ERR_FORMAT, "%s", found);
+    else if (!(status = set_calibration(model, document, folder)) && s->rank == 0)
         status = tft_session_copy(model->tft, found, text);
-    }
     json_decref(document);
-    tft_model_return_data(model);
-    return tft_session_leave_stopped(model->tft, status);
+    return status;
+}
+
+enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct halay_tft_data *data,
+                                      const struct halay_tft_table *table, const char *folder, char **text)
+{
+    return TFT_CALL_MODEL(model && text, model, calibrate_model(model, data, table, folder, text));
 }
 
 /* ---- files of results ---- */

@@ -4,6 +4,7 @@
  */
 #include "base/config.h"
 #include "base/error_text.h"
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include <stddef.h>
@@ -113,7 +114,8 @@ static enum halay_status join_job(struct halay_tft *t)
 enum halay_status tft_session_enter_ranks(struct halay_tft *t)
 {
     tft_session_enter(t);
-    return t->ctx ? HALAY_OK : join_job(t);
+    t->entered = t->ctx ? HALAY_OK : join_job(t);
+    return t->entered;
 }
 
 enum halay_status tft_session_device(struct halay_tft *t, struct tft_device *device)
@@ -127,6 +129,7 @@ enum halay_status tft_session_agree(struct halay_tft *t, enum halay_status statu
 {
     int32_t worst = (int32_t)status;
 
+    t->owes_status = 0;
     if (!t->ctx || t->ranks == 1)
         return status;
     enum halay_status agreed = halay_allreduce(t->ctx, "session", NULL, &worst, 1, HALAY_I32, HALAY_MAX);
@@ -134,8 +137,7 @@ enum halay_status tft_session_agree(struct halay_tft *t, enum halay_status statu
         return status ? status : agreed;
     if (!worst)
         return HALAY_OK;
-    halay_error(&t->log, "another rank failed; its error has the cause");
-    return HALAY_ERR_PEER;
+    return halay_fail(&t->log, HALAY_ERR_PEER, "another rank failed; its error has the cause");
 }
 
 enum halay_status halay_tft_join(struct halay_tft *t)
@@ -215,10 +217,8 @@ static enum halay_status copy_columns(struct halay_tft *t, const struct halay_tf
     struct halay_tft_column *columns = calloc(table->column_count + 1, sizeof *columns);
     const char *from = (const char *)table->columns;
 
-    if (!columns) {
-        halay_error(&t->log, "no memory for a table of %zu columns", table->column_count);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!columns)
+        return halay_no_memory(&t->log, "for a table of %zu columns", table->column_count);
     for (size_t i = 0; i < table->column_count; i++)
         memcpy(&columns[i], from + i * table->column_bytes,
                table->column_bytes < sizeof *columns ? table->column_bytes : sizeof *columns);
@@ -237,10 +237,9 @@ enum halay_status tft_session_source(struct halay_tft *t, const struct halay_tft
     if (status)
         return status;
     if (!!table.columns + !!table.files + !!table.text != 1 || (table.files && !table.file_count) ||
-        (table.columns && (!table.column_count || table.column_bytes < sizeof(struct halay_tft_column)))) {
-        halay_error(&t->log, "a table has either columns, with column_count and column_bytes, or files, or a text");
-        return HALAY_ERR_ARGUMENT;
-    }
+        (table.columns && (!table.column_count || table.column_bytes < sizeof(struct halay_tft_column))))
+        return halay_fail(&t->log, HALAY_ERR_ARGUMENT,
+                          "a table has either columns, with column_count and column_bytes, or files, or a text");
     *source = (struct tft_table_source){ .paths = table.files, .path_count = table.file_count };
     if (table.text)
         source->text = (struct tft_text){ table.name ? table.name : "text", table.text, table.text_bytes };
@@ -255,10 +254,8 @@ enum halay_status tft_session_text(struct halay_tft *t, json_t *document, char *
     char *made = document ? json_dumps(document, JSON_COMPACT) : NULL;
 
     json_decref(document);
-    if (!made) {
-        halay_error(&t->log, "no memory for a description");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!made)
+        return halay_no_memory(&t->log, "for a description");
     *text = made;
     return HALAY_OK;
 }
@@ -267,10 +264,8 @@ enum halay_status tft_session_copy(struct halay_tft *t, const char *from, char *
 {
     char *made = strdup(from);
 
-    if (!made) {
-        halay_error(&t->log, "no memory for a text");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!made)
+        return halay_no_memory(&t->log, "for a text");
     *text = made;
     return HALAY_OK;
 }
@@ -300,8 +295,7 @@ enum halay_status tft_session_word(struct halay_tft *t, const char *what, const 
         }
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
     }
-    halay_error(&t->log, "%s is '%.40s', not one of %s", what, word, list);
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(&t->log, HALAY_ERR_ARGUMENT, "%s is '%.40s', not one of %s", what, word, list);
 }
 
 enum halay_status tft_session_format(struct halay_tft *t, const char *format, const char *file, int *is_jsonl)
