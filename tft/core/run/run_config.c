@@ -16,6 +16,8 @@ enum kind { WHOLE, REAL, WORD, SET, LIST, TEXT };
 
 #define AT(member) offsetof(struct tft_run_config, member)
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+#define KEY(member, type) #member, type, AT(member)
+#define FREE .is_free = 1
 
 const char *const tft_calibrate_words[] = { "none", "conformal", "rolling", "auto", NULL };
 const char *const tft_loss_words[] = { [TFT_LOSS_QUANTILES] = "quantiles",
@@ -29,8 +31,8 @@ const char *const tft_loss_words[] = { [TFT_LOSS_QUANTILES] = "quantiles",
                                        [TFT_LOSS_STUDENT_T] = "student-t",
                                        NULL };
 
-/* WHOLE and REAL lie in [least, most]; absent_zero: 0 means none. WORD: only the first `offered` of
- * the words are accepted. SET: any of the words, bit 0 is the first's. */
+/* WHOLE and REAL are in [least, most]; absent_zero: 0 means none. WORD: one of the words. SET: any of them, bit 0 is
+ * the first's. is_free: a run may change the key when it resumes. */
 static const struct key {
     const char *name;
     enum kind kind;
@@ -38,75 +40,75 @@ static const struct key {
     double preset, least, most;
     int absent_zero;
     const char *const *words;
-    size_t offered;
     const char *help;
+    int is_free;
 } keys[] = {
-    { "hidden_size", WHOLE, AT(hidden_size), 32, 1, 4096, 0, NULL, 0, "width of the model's layers" },
-    { "heads", WHOLE, AT(heads), 4, 1, 64, 0, NULL, 0, "attention heads; divides hidden_size" },
-    { "dropout", REAL, AT(dropout), 0.1, 0, 0.99, 0, NULL, 0, "share of values dropped in training" },
-    { "quantiles", LIST, AT(quantiles), 0, 0, 1, 0, NULL, 0, "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
-    { "loss", WORD, AT(loss), 0, 0, 0, 0, tft_loss_words, 9,
-      "what is learned: quantiles, one number (mae, mse, huber), or a distribution, of which forecasts are quantiles" },
-    { "batch_size", WHOLE, AT(batch_size), 64, 1, 1 << 20, 0, NULL, 0, "samples per step, of all ranks together" },
-    { "learning_rate", REAL, AT(learning_rate), 3e-3, 0, 10, 0, NULL, 0, "the highest, if a schedule changes it" },
-    { "schedule", WORD, AT(schedule), TFT_LR_COSINE, 0, 0, 0, WORDS("constant", "warmup", "cosine"), 3,
-      "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0" },
-    { "optimizer", WORD, AT(optimizer), 0, 0, 0, 0, WORDS("adam", "adamw"), 2, "adamw decays kernels" },
-    { "weight_decay", REAL, AT(weight_decay), 0, 0, 1, 0, NULL, 0, "of adamw" },
-    { "clip", REAL, AT(clip), 0.01, 0, 1e6, 0, NULL, 0, "largest norm of a gradient" },
-    { "clip_mode", WORD, AT(clip_mode), 0, 0, 0, 0, WORDS("tensor", "global"), 2,
-      "of each tensor alone, or of all together" },
-    { "epochs", WHOLE, AT(epochs), 0, 1, 1000000, 1, NULL, 0,
-      "most epochs; 0: no limit, and without max_steps and max_time a length that suits the data" },
-    { "max_steps", WHOLE, AT(max_steps), 0, 1, 1e9, 1, NULL, 0, "most steps; 0: no limit" },
-    { "max_time", REAL, AT(max_time), 0, 0, 1e9, 1, NULL, 0, "most seconds; 0: no limit" },
-    { "train_samples", WHOLE, AT(train_samples), 0, 1, 1e12, 1, NULL, 0, "windows of an epoch; 0: all" },
-    { "valid_samples", WHOLE, AT(valid_samples), 1000, 1, 1e12, 1, NULL, 0, "windows of a validation; 0: all" },
-    { "eval_every", WHOLE, AT(eval_every), 0, 1, 1e9, 1, NULL, 0,
-      "steps between validations; 0: an epoch with 'epochs', else a twentieth of the run" },
-    { "patience", WHOLE, AT(patience), 10, 1, 1000000, 0, NULL, 0, "evaluations without improvement before it stops" },
-    { "seed", WHOLE, AT(seed), 1, 0, 4294967295.0, 0, NULL, 0, "of weights, order and dropout" },
-    { "dtype", WORD, AT(dtype), 0, 0, 0, 0, WORDS("f32", "bf16", "tf32"), 3, "of the matrix products' factors" },
-    { "deterministic", WORD, AT(deterministic), 1, 0, 0, 0, WORDS("off", "run", "ranks"), 3,
-      "run: the same bits in every run; ranks: also on 1, 2 and 4 ranks" },
-    { "granule", WHOLE, AT(granule), 8, 1, 64, 0, NULL, 0, "samples that one thread computes at a time" },
-    { "conformance", WORD, AT(conformance), 0, 0, 0, 0, WORDS("published", "nvidia", "pytorch-forecasting"), 3,
-      "whose model it is" },
-    { "hidden_continuous_size", WHOLE, AT(hidden_continuous_size), 8, 1, 4096, 0, NULL, 0,
-      "width of a real's embedding; of pytorch-forecasting's model" },
-    { "crossing", WORD, AT(crossing), 0, 0, 0, 0, WORDS("allow", "forbid"), 2,
-      "forbid: each quantile is the previous one plus a positive step" },
-    { "sparse_rows", WHOLE, AT(sparse_rows), 65536, 1, 1e9, 1, NULL, 0,
-      "categories from which on a step updates only those it saw; 0: always all" },
-    { "device", WORD, AT(device), 0, 0, 0, 0, tft_device_words, 2,
-      "what computes: the processor, or GPUs, one a rank" },
-    { "threads", WHOLE, AT(threads), 0, 1, 1024, 1, NULL, 0, "compute threads of a rank; 0: its share of the cores" },
-    { "ema", REAL, AT(ema), 0.99, 0, 0.99999, 0, NULL, 0,
-      "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
-    { "refit", WORD, AT(refit), 0, 0, 0, 0, WORDS("off", "on"), 2,
-      "on: train on with all rows at the end, for forecasts of the future" },
-    { "members", WHOLE, AT(members), 0, 1, TFT_RUN_MEMBERS_MAX, 1, NULL, 0,
-      "models that are trained, from one seed each, and whose quantiles are averaged; 0: as many as suit max_time and "
-      "the data" },
-    { "calibrate", WORD, AT(calibrate), TFT_CALIBRATE_AUTO, 0, 0, 0, tft_calibrate_words, 4,
-      "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
-      "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a model "
-      "that conforms to another program; none" },
-    { "checkpoint_every", WHOLE, AT(checkpoint_every), 0, 1, 1e9, 1, NULL, 0,
-      "steps between checkpoints, besides the one before each evaluation" },
-    { "keep", WHOLE, AT(keep), 3, 0, 1e6, 0, NULL, 0, "how many checkpoints are kept; 0: none is written" },
-    { "log", SET, AT(log), 0, 0, 0, 0, WORDS("tensorboard", "csv"), 2,
-      "what else to write the numbers for: any of tensorboard, csv (halay-tft(1)); none" },
-    { "health", WORD, AT(health), 0, 0, 0, 0, WORDS("warn", "off"), 2, "warn of a sick training (halay-tft(1))" },
-    { "init_from", TEXT, AT(init_from), 0, 0, 0, 0, NULL, 0, "folder of a run whose weights to start from" },
+    { KEY(hidden_size, WHOLE), 32, 1, 4096, .help = "width of the model's layers" },
+    { KEY(heads, WHOLE), 4, 1, 64, .help = "attention heads; divides hidden_size" },
+    { KEY(dropout, REAL), 0.1, 0, 0.99, .help = "share of values dropped in training" },
+    { KEY(quantiles, LIST), .help = "ascending, each between 0 and 1 (0.1,0.5,0.9)" },
+    { KEY(loss, WORD), .words = tft_loss_words,
+      .help = "what is learned: quantiles, one number (mae, mse, huber), or a distribution, of which forecasts are "
+              "quantiles" },
+    { KEY(batch_size, WHOLE), 64, 1, 1 << 20, .help = "samples per step, of all ranks together" },
+    { KEY(learning_rate, REAL), 3e-3, 0, 10, .help = "the highest, if a schedule changes it" },
+    { KEY(schedule, WORD), TFT_LR_COSINE, .words = WORDS("constant", "warmup", "cosine"),
+      .help = "warmup: rises over the first 5 % of steps; cosine: that, then falls to 0" },
+    { KEY(optimizer, WORD), .words = WORDS("adam", "adamw"), .help = "adamw decays kernels" },
+    { KEY(weight_decay, REAL), 0, 0, 1, .help = "of adamw" },
+    { KEY(clip, REAL), 0.01, 0, 1e6, .help = "largest norm of a gradient" },
+    { KEY(clip_mode, WORD), .words = WORDS("tensor", "global"), .help = "of each tensor alone, or of all together" },
+    { KEY(epochs, WHOLE), 0, 1, 1000000, .absent_zero = 1,
+      .help = "most epochs; 0: no limit, and without max_steps and max_time a length that suits the data", FREE },
+    { KEY(max_steps, WHOLE), 0, 1, 1e9, .absent_zero = 1, .help = "most steps; 0: no limit", FREE },
+    { KEY(max_time, REAL), 0, 0, 1e9, .absent_zero = 1, .help = "most seconds; 0: no limit", FREE },
+    { KEY(train_samples, WHOLE), 0, 1, 1e12, .absent_zero = 1, .help = "windows of an epoch; 0: all" },
+    { KEY(valid_samples, WHOLE), 1000, 1, 1e12, .absent_zero = 1, .help = "windows of a validation; 0: all" },
+    { KEY(eval_every, WHOLE), 0, 1, 1e9, .absent_zero = 1,
+      .help = "steps between validations; 0: an epoch with 'epochs', else a twentieth of the run" },
+    { KEY(patience, WHOLE), 10, 1, 1000000, .help = "evaluations without improvement before it stops", FREE },
+    { KEY(seed, WHOLE), 1, 0, 4294967295.0, .help = "of weights, order and dropout" },
+    { KEY(dtype, WORD), .words = WORDS("f32", "bf16", "tf32"), .help = "of the matrix products' factors" },
+    { KEY(deterministic, WORD), 1, .words = WORDS("off", "run", "ranks"),
+      .help = "run: the same bits in every run; ranks: also on 1, 2 and 4 ranks" },
+    { KEY(granule, WHOLE), 8, 1, 64, .help = "samples that one thread computes at a time" },
+    { KEY(conformance, WORD), .words = WORDS("published", "nvidia", "pytorch-forecasting"),
+      .help = "whose model it is" },
+    { KEY(hidden_continuous_size, WHOLE), 8, 1, 4096,
+      .help = "width of a real's embedding; of pytorch-forecasting's model" },
+    { KEY(crossing, WORD), .words = WORDS("allow", "forbid"),
+      .help = "forbid: each quantile is the previous one plus a positive step" },
+    { KEY(sparse_rows, WHOLE), 65536, 1, 1e9, .absent_zero = 1,
+      .help = "categories from which on a step updates only those it saw; 0: always all" },
+    { KEY(device, WORD), .words = tft_device_words, .help = "what computes: the processor, or GPUs, one a rank", FREE },
+    { KEY(threads, WHOLE), 0, 1, 1024, .absent_zero = 1, .help = "compute threads of a rank; 0: its share of the cores",
+      FREE },
+    { KEY(ema, REAL), 0.99, 0, 0.99999,
+      .help = "decay of a moving average of the weights, which is then evaluated and kept; 0: none" },
+    { KEY(refit, WORD), .words = WORDS("off", "on"),
+      .help = "on: train on with all rows at the end, for forecasts of the future", FREE },
+    { KEY(members, WHOLE), 0, 1, TFT_RUN_MEMBERS_MAX, .absent_zero = 1,
+      .help = "models that are trained, from one seed each, and whose quantiles are averaged; 0: as many as suit "
+              "max_time and "
+              "the data",
+      FREE },
+    { KEY(calibrate, WORD), TFT_CALIBRATE_AUTO, .words = tft_calibrate_words,
+      .help =
+          "widen or narrow intervals so that they hold what they promise: conformal: as the validation windows say; "
+          "rolling: as the latest windows before each forecast say; auto: conformal for 'loss: quantiles', but for a "
+          "model "
+          "that conforms to another program; none",
+      FREE },
+    { KEY(checkpoint_every, WHOLE), 0, 1, 1e9, .absent_zero = 1,
+      .help = "steps between checkpoints, besides the one before each evaluation", FREE },
+    { KEY(keep, WHOLE), 3, 0, 1e6, .help = "how many checkpoints are kept; 0: none is written", FREE },
+    { KEY(log, SET), .words = WORDS("tensorboard", "csv"),
+      .help = "what else to write the numbers for: any of tensorboard, csv (halay-tft(1)); none", FREE },
+    { KEY(health, WORD), .words = WORDS("warn", "off"), .help = "warn of a sick training (halay-tft(1))", FREE },
+    { KEY(init_from, TEXT), .help = "folder of a run whose weights to start from", FREE },
 };
 
 enum { KEYS = sizeof keys / sizeof *keys };
-
-/* Keys that a run may change when it resumes. */
-static const char *const free_keys[] = { "epochs", "max_steps", "max_time",  "patience",  "threads", "checkpoint_every",
-                                         "keep",   "log",       "init_from", "calibrate", "refit",   "members",
-                                         "health", "device" };
 
 /* Keys of older versions, and words of keys. */
 static const struct removed_key {
@@ -132,14 +134,6 @@ static const struct removed_key {
 };
 
 enum { REMOVED_KEYS = sizeof removed_keys / sizeof *removed_keys };
-
-static int is_free(const char *name)
-{
-    for (size_t i = 0; i < sizeof free_keys / sizeof *free_keys; i++)
-        if (!strcmp(name, free_keys[i]))
-            return 1;
-    return 0;
-}
 
 static int64_t *whole_at(const struct key *key, struct tft_run_config *config)
 {
@@ -247,11 +241,11 @@ static enum halay_status take_number(struct halay_log *log, const char *where, c
     return HALAY_OK;
 }
 
-/* The words that are offered, with a text between them. */
+/* The words, with a text between them. */
 static void list_words(const struct key *key, const char *between, char list[128])
 {
     list[0] = 0;
-    for (size_t i = 0; i < key->offered; i++) {
+    for (size_t i = 0; key->words[i]; i++) {
         size_t used = strlen(list);
         snprintf(list + used, 128 - used, "%s%s", i ? between : "", key->words[i]);
     }
@@ -263,15 +257,11 @@ static enum halay_status take_word(struct halay_log *log, const char *where, con
     const char *text = json_string_value(value);
     char list[128];
 
-    for (size_t i = 0; key->words[i]; i++) {
-        if (text && !strcmp(text, key->words[i]) && i >= key->offered)
-            return halay_fail(log, HALAY_ERR_UNSUPPORTED, "%s: '%s: %s' is not offered by this version", where,
-                              key->name, text);
+    for (size_t i = 0; key->words[i]; i++)
         if (text && !strcmp(text, key->words[i])) {
             *whole_at(key, config) = (int64_t)i;
             return HALAY_OK;
         }
-    }
     const struct removed_key *removed = text ? find_removed(key->name, text) : NULL;
     if (removed)
         return halay_fail(log, HALAY_ERR_UNSUPPORTED, "%s: '%s: %s' was removed: %s", where, key->name, text,
@@ -307,7 +297,7 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
     for (size_t i = 0; good && i < json_array_size(items); i++) {
         const char *word = json_string_value(json_array_get(items, i));
         size_t w = 0;
-        while (word && w < key->offered && strcmp(word, key->words[w]))
+        while (word && key->words[w] && strcmp(word, key->words[w]))
             w++;
         const struct removed_key *removed = word ? find_removed(key->name, word) : NULL;
         if (removed) {
@@ -315,8 +305,8 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
             json_decref(of_text);
             return HALAY_ERR_UNSUPPORTED;
         }
-        good = word && (w < key->offered || (!strcmp(word, "none") && json_array_size(items) == 1));
-        set |= w < key->offered ? (int64_t)1 << w : 0;
+        good = word && (key->words[w] || (!strcmp(word, "none") && json_array_size(items) == 1));
+        set |= key->words[w] ? (int64_t)1 << w : 0;
     }
     json_decref(of_text);
     if (!good) {
@@ -427,7 +417,7 @@ static int is_as_before(const struct removed_key *removed, const json_t *value)
     if (!value || (removed->word && (!text || strcmp(text, removed->word))))
         return 1;
     if (removed->word)
-        return is_free(removed->name);
+        return find_key(removed->name)->is_free;
     if (!removed->same)
         return 1;
     return text ? !strcmp(text, removed->same) : json_number_value(value) == halay_strtod(removed->same, &end);
@@ -561,7 +551,7 @@ static json_t *value_json(const struct key *key, const struct tft_run_config *co
         return tft_list_json(&config->quantiles);
     default:
         set = json_array();
-        for (size_t w = 0; w < key->offered; w++)
+        for (size_t w = 0; key->words[w]; w++)
             if (*(const int64_t *)at >> w & 1)
                 json_array_append_new(set, json_string(key->words[w]));
         return set;
@@ -584,8 +574,9 @@ json_t *tft_run_config_identity(const json_t *config)
 {
     json_t *copy = json_deep_copy(config);
 
-    for (size_t i = 0; copy && i < sizeof free_keys / sizeof *free_keys; i++)
-        json_object_del(copy, free_keys[i]);
+    for (size_t i = 0; i < KEYS; i++)
+        if (keys[i].is_free)
+            json_object_del(copy, keys[i].name);
     return copy;
 }
 
@@ -608,7 +599,7 @@ enum halay_status tft_run_config_check_resume(struct halay_log *log, const char 
     status = then && now ? HALAY_OK : HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < KEYS && !status; i++) {
         json_t *was = json_object_get(then, keys[i].name), *is = json_object_get(now, keys[i].name);
-        if (is_free(keys[i].name) || was == is || (was && is && json_equal(was, is)))
+        if (keys[i].is_free || was == is || (was && is && json_equal(was, is)))
             continue;
         char *old = was ? json_dumps(was, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
         char *new = is ? json_dumps(is, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -634,7 +625,7 @@ static json_t *describe_key(const struct key *key, json_t *preset)
     const int has_bounds = key->kind == WHOLE || key->kind == REAL;
     json_t *words = key->words ? json_array() : NULL;
 
-    for (size_t w = 0; words && w < key->offered; w++)
+    for (size_t w = 0; words && key->words[w]; w++)
         json_array_append_new(words, json_string(key->words[w]));
     return json_pack("{ss ss sO? so* so* so* ss}", "name", key->name, "kind", kinds[key->kind], "default", preset,
                      "least", has_bounds ? json_real(key->absent_zero ? 0 : key->least) : NULL, "most",

@@ -4,7 +4,7 @@
  * the one before.
  *
  * A number may also be written as a text (all values of a hyperparameters.json are, and those of a command line).
- * Values that this version does not offer are refused; an unknown key is an error that names the nearest known one.
+ * An unknown key is an error that names the nearest known one.
  */
 #ifndef HALAY_TFT_RUN_CONFIG_H
 #define HALAY_TFT_RUN_CONFIG_H
