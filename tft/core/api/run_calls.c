@@ -13,36 +13,34 @@
 /* Reads the lines of metrics.jsonl, which may not exist yet. */
 static enum halay_status read_metrics(struct halay_log *log, const char *folder, json_t *metrics)
 {
-    char *path = tft_path_join(log, folder, "metrics.jsonl"), *line = NULL;
+    const struct tft_path path = tft_path_in(folder, "metrics.jsonl");
+    char *line = NULL;
     size_t size = 0;
-    FILE *file = path ? fopen(path, "re") : NULL;
-    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    FILE *file = fopen(path.text, "re");
 
-    if (path && !file && errno == ENOENT)
-        halay_warning(log, "there is no '%s' (the parameters were imported?): the page has no loss curves", path);
-    else if (path && !file)
-        status = halay_fail(log, HALAY_ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
+    if (!file && errno != ENOENT)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot open '%s': %s", path.text, strerror(errno));
+    if (!file)
+        halay_warning(log, "there is no '%s' (the parameters were imported?): the page has no loss curves", path.text);
     while (file && getline(&line, &size, file) > 0) {
         json_error_t error;
         json_t *object = json_loads(line, 0, &error);
         if (json_is_object(object))
             json_array_append(metrics, object);
         else
-            halay_warning(log, "a line of '%s' is not JSON and is left out: %s", path, error.text);
+            halay_warning(log, "a line of '%s' is not JSON and is left out: %s", path.text, error.text);
         json_decref(object);
     }
     free(line);
-    free(path);
     if (file)
         fclose(file);
-    return status;
+    return HALAY_OK;
 }
 
 static enum halay_status describe_run(struct halay_tft *t, const char *folder, char **json)
 {
     json_t *run = NULL, *metrics = json_array();
-    char *path = tft_path_join(&t->log, folder, "run.json");
-    enum halay_status status = path ? halay_document_load(&t->log, path, NULL, &run) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = halay_document_load(&t->log, tft_path_in(folder, "run.json").text, NULL, &run);
 
     if (!status && !(status = read_metrics(&t->log, folder, metrics)))
         status = tft_session_text(t,
@@ -52,7 +50,6 @@ static enum halay_status describe_run(struct halay_tft *t, const char *folder, c
                                   json);
     json_decref(metrics);
     json_decref(run);
-    free(path);
     return status;
 }
 

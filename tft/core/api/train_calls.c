@@ -58,23 +58,13 @@ static void remove_folder(struct halay_tft *t, const char *path)
 
 /* ---- train ---- */
 
-/* Returns nonzero if the folder has a model. */
-static int has_model(struct halay_tft *t, const char *folder)
-{
-    char *path = tft_path_join(&t->log, folder, "model.safetensors");
-    const int has = path && !access(path, F_OK);
-
-    free(path);
-    return has;
-}
-
 /* Reads the folder's model on all ranks; a stopped training may have left none. */
 static enum halay_status take_model(struct halay_tft *t, const char *folder, int stays, struct halay_tft_model **model)
 {
     struct halay_tft_model *taken = NULL;
     enum halay_status status = HALAY_ERR_CANCELED;
 
-    if (has_model(t, folder) || !tft_stop_asked(&t->stop))
+    if (tft_run_has_model(folder) || !tft_stop_asked(&t->stop))
         status = tft_model_of_folder(t, folder, stays, &taken);
     if (status && status != HALAY_ERR_CANCELED && t->rank != 0)
         halay_error(&t->log,
@@ -92,11 +82,11 @@ static enum halay_status train_model(struct halay_tft_data *data, const struct h
                                      const struct tft_run_config *config, int stays, struct halay_tft_model **model)
 {
     struct halay_tft *t = data->tft;
-    char *checkpoints = tft_path_join(&t->log, o->folder, "checkpoints");
+    const struct tft_path checkpoints = tft_path_in(o->folder, "checkpoints");
     const struct tft_train_options how = {
         .folder = o->folder,
         .folder_ends = !stays,
-        .checkpoints = o->checkpoints ? o->checkpoints : checkpoints,
+        .checkpoints = o->checkpoints ? o->checkpoints : checkpoints.text,
         .metrics = o->metrics,
         .elastic = o->elastic,
         .resume = o->resume,
@@ -105,12 +95,9 @@ static enum halay_status train_model(struct halay_tft_data *data, const struct h
     };
     int reason = 0;
 
-    if (!how.checkpoints)
-        return HALAY_ERR_NO_MEMORY;
     enum halay_status status = tft_train(&t->log, t->ctx, config, &data->data, &how);
-    free(checkpoints);
-    tft_session_count_ranks(t);                                     /* of an elastic job: the current number */
-    if (status == HALAY_ERR_CANCELED && has_model(t, how.folder)) { /* during the calibration of a trained model */
+    tft_session_count_ranks(t);                                          /* of an elastic job: the current number */
+    if (status == HALAY_ERR_CANCELED && tft_run_has_model(how.folder)) { /* during the calibration of a trained model */
         halay_warning(&t->log, "the model is trained but not calibrated: the session was asked to stop");
         status = HALAY_OK;
     }

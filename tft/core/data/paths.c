@@ -90,6 +90,15 @@ void tft_paths_fini(struct tft_paths *paths)
     *paths = (struct tft_paths){ 0 };
 }
 
+struct tft_path tft_path_in(const char *folder, const char *name)
+{
+    const size_t length = strlen(folder);
+    struct tft_path path;
+
+    snprintf(path.text, sizeof path.text, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
+    return path;
+}
+
 char *tft_path_join(struct halay_log *log, const char *folder, const char *name)
 {
     char *path;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include <jansson.h>
+#include <limits.h>
 
 struct tft_paths {
     char **list; /* owned, with the texts */
@@ -27,7 +28,14 @@ enum halay_status tft_make_folder(struct halay_log *log, const char *path);
  * action, for the message. */
 enum halay_status tft_lock_folder(struct halay_log *log, const char *path, const char *what, int *lock);
 
-/* Returns folder + "/" + name, owned by the caller; NULL without memory (logged). */
+/* A path. One that is longer than the system allows is cut, but not below that length: the system refuses it. */
+struct tft_path {
+    char text[PATH_MAX + 1];
+};
+
+/* Returns folder + "/" + name. */
+struct tft_path tft_path_in(const char *folder, const char *name);
+/* Does the same in memory that the caller owns; NULL without memory (logged). */
 char *tft_path_join(struct halay_log *log, const char *folder, const char *name);
 
 #endif

@@ -133,12 +133,12 @@ int tft_checkpoints_has_any(const struct tft_checkpoints *c)
     return count > 0;
 }
 
-static char *manifest_path(const struct tft_checkpoints *c, uint64_t step)
+static struct tft_path manifest_path(const struct tft_checkpoints *c, uint64_t step)
 {
     char name[64];
 
     snprintf(name, sizeof name, "manifest-%010" PRIu64 ".json", step);
-    return tft_path_join(c->log, c->folder, name);
+    return tft_path_in(c->folder, name);
 }
 
 /* ---- checksums ---- */
@@ -192,10 +192,7 @@ static const char *check_file(const struct tft_checkpoints *c, const json_t *ent
     if (!name || strchr(name, '/'))
         return "it names no file";
     *bad = name;
-    char *path = tft_path_join(c->log, c->folder, name);
-    const int failed = !path || crc_of_file(path, &bytes, &crc);
-    free(path);
-    if (failed)
+    if (crc_of_file(tft_path_in(c->folder, name).text, &bytes, &crc))
         return "cannot be read";
     if ((json_int_t)bytes != json_integer_value(json_object_get(entry, "bytes")))
         return "has another length than was written";
@@ -222,25 +219,20 @@ static const char *check_manifest(const struct tft_checkpoints *c, const json_t 
     return wrong;
 }
 
-/* Reads one checkpoint's manifest. If it is damaged, that is logged and *manifest stays NULL. */
-static enum halay_status try_step(const struct tft_checkpoints *c, uint64_t step, json_t **manifest)
+/* Returns one checkpoint's manifest; NULL, which is logged, if it is damaged. */
+static json_t *try_step(const struct tft_checkpoints *c, uint64_t step)
 {
-    char *path = manifest_path(c, step);
+    const struct tft_path path = manifest_path(c, step);
     json_error_t error;
+    json_t *manifest = json_load_file(path.text, JSON_REJECT_DUPLICATES, &error);
+    const char *bad = NULL, *wrong = manifest ? check_manifest(c, manifest, &bad) : "it cannot be read";
 
-    if (!path)
-        return HALAY_ERR_NO_MEMORY;
-    json_t *m = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    const char *bad = NULL, *wrong = m ? check_manifest(c, m, &bad) : "it cannot be read";
-    if (wrong) {
-        halay_warning(c->log, "checkpoint '%s' is not used: %s%s%s%s", path, bad ? "its file '" : "", bad ? bad : "",
-                      bad ? "' " : "", wrong);
-        json_decref(m);
-    } else {
-        *manifest = m;
-    }
-    free(path);
-    return HALAY_OK;
+    if (!wrong)
+        return manifest;
+    halay_warning(c->log, "checkpoint '%s' is not used: %s%s%s%s", path.text, bad ? "its file '" : "", bad ? bad : "",
+                  bad ? "' " : "", wrong);
+    json_decref(manifest);
+    return NULL;
 }
 
 enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t **manifest)
@@ -250,13 +242,14 @@ enum halay_status tft_checkpoints_find(const struct tft_checkpoints *c, json_t *
     enum halay_status status = list_steps(c, &steps, &count);
 
     *manifest = NULL;
-    for (size_t i = 0; i < count && !*manifest && !status; i++)
-        status = try_step(c, steps[i], manifest);
+    if (status)
+        return status;
+    for (size_t i = 0; i < count && !*manifest; i++)
+        *manifest = try_step(c, steps[i]);
     free(steps);
-    if (!status && count && !*manifest)
-        status =
-            halay_fail(c->log, HALAY_ERR_FORMAT, "none of the %zu checkpoints in '%s' can be used", count, c->folder);
-    return status;
+    if (*manifest || !count)
+        return HALAY_OK;
+    return halay_fail(c->log, HALAY_ERR_FORMAT, "none of the %zu checkpoints in '%s' can be used", count, c->folder);
 }
 
 /* Returns nonzero if the optimizer's state is dealt out, as older versions could. */
@@ -292,11 +285,9 @@ enum halay_status tft_checkpoints_state(const struct tft_checkpoints *c, const j
 static enum halay_status read_entry(const struct tft_checkpoints *c, const json_t *entry,
                                     const struct tft_param_table *table, float *values)
 {
-    char *path = tft_path_join(c->log, c->folder, json_string_value(json_object_get(entry, "name")));
-    enum halay_status status = path ? tft_safetensors_read(c->log, path, table, values, NULL) : HALAY_ERR_NO_MEMORY;
+    const struct tft_path path = tft_path_in(c->folder, json_string_value(json_object_get(entry, "name")));
 
-    free(path);
-    return status;
+    return tft_safetensors_read(c->log, path.text, table, values, NULL);
 }
 
 static int is_of(const json_t *entry, enum tft_checkpoint_block block)
@@ -412,19 +403,18 @@ static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t st
     char name[96];
     uint64_t bytes;
     uint32_t crc;
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(name, sizeof name, "step-%010" PRIu64 ".%s.safetensors", step, block_names[block]);
-    char *path = tft_path_join(c->log, c->folder, name);
+    const struct tft_path path = tft_path_in(c->folder, name);
     json_t *metadata = json_pack("{ss ss}", "format", "halay-tft", "block", block_names[block]);
-    if (path && metadata)
-        status = tft_safetensors_write_staged(c->log, c->stage, path, table, values, metadata);
+    if (!metadata)
+        return HALAY_ERR_NO_MEMORY;
+    enum halay_status status = tft_safetensors_write_staged(c->log, c->stage, path.text, table, values, metadata);
     json_decref(metadata);
-    if (!status && crc_of_file(path, &bytes, &crc))
-        status = halay_fail(c->log, HALAY_ERR_SYSTEM, "cannot read '%s' again: %s", path, strerror(errno));
-    free(path);
     if (status)
         return status;
+    if (crc_of_file(path.text, &bytes, &crc))
+        return halay_fail(c->log, HALAY_ERR_SYSTEM, "cannot read '%s' again: %s", path.text, strerror(errno));
     json_t *entry = json_pack("{ss ss sI sI sI}", "name", name, "block", block_names[block], "step", (json_int_t)step,
                               "bytes", (json_int_t)bytes, "crc32", (json_int_t)crc);
     return json_array_append_new(files, entry) ? HALAY_ERR_NO_MEMORY : HALAY_OK;
@@ -433,16 +423,13 @@ static enum halay_status save_block(const struct tft_checkpoints *c, uint64_t st
 static enum halay_status save_manifest(const struct tft_checkpoints *c, const json_t *run,
                                        const struct tft_training_state *state, json_t *files)
 {
-    char *path = manifest_path(c, state->step);
     json_t *manifest = json_pack("{si ss sO so sO sO*}", "format", FORMAT_VERSION, "halay", halay_version(), "run", run,
                                  "state", tft_members_write(state_members, state), "files", files, "best", c->best);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-    if (path && manifest &&
-        !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
-        status = halay_document_write(c->log, c->stage, path, manifest);
+    if (manifest && !json_object_set_new(manifest, "crc32", json_integer((json_int_t)crc_of_manifest(manifest))))
+        status = halay_document_write(c->log, c->stage, manifest_path(c, state->step).text, manifest);
     json_decref(manifest);
-    free(path);
     return status;
 }
 
@@ -460,13 +447,11 @@ static int is_in_manifests(const struct tft_checkpoints *c, const uint64_t *step
     int named = 0;
 
     for (size_t i = 0; i < count && !named; i++) {
-        char *path = manifest_path(c, steps[i]);
-        json_t *m = path ? json_load_file(path, 0, NULL) : NULL, *files = json_object_get(m, "files");
+        json_t *m = json_load_file(manifest_path(c, steps[i]).text, 0, NULL), *files = json_object_get(m, "files");
         named = !m || is_entry_of(json_object_get(m, "best"), name);
         for (size_t k = 0; k < json_array_size(files) && !named; k++)
             named = is_entry_of(json_array_get(files, k), name);
         json_decref(m);
-        free(path);
     }
     return named;
 }
@@ -479,12 +464,8 @@ static void prune_old(const struct tft_checkpoints *c)
 
     if (list_steps(c, &steps, &count))
         return;
-    for (size_t i = c->keep; i < count; i++) {
-        char *path = manifest_path(c, steps[i]);
-        if (path)
-            unlink(path);
-        free(path);
-    }
+    for (size_t i = c->keep; i < count; i++)
+        unlink(manifest_path(c, steps[i]).text);
     count = count < c->keep ? count : c->keep;
     DIR *folder = opendir(c->folder);
     for (struct dirent *entry; folder && (entry = readdir(folder));)

@@ -120,11 +120,8 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
 
 static void remove_file(const char *folder, const char *name)
 {
-    char *path = tft_path_join(NULL, folder, name);
-
-    if (path)
-        unlink(path); /* a file that stays does no harm: a folder without a model may be trained into */
-    free(path);
+    /* a file that stays does no harm: a folder without a model may be trained into */
+    unlink(tft_path_in(folder, name).text);
 }
 
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes)
@@ -133,26 +130,20 @@ enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const
 
     if (status)
         return status;
-    char *path = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
-    if (!path || !model) {
-        status = HALAY_ERR_NO_MEMORY;
-        goto release;
-    }
-    if (!resumes && !access(model, F_OK)) {
-        status = halay_fail(log, HALAY_ERR_ARGUMENT,
-                            "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
-        goto release;
-    }
+    if (!resumes && tft_run_has_model(folder))
+        return halay_fail(log, HALAY_ERR_ARGUMENT,
+                          "'%s' holds a run already, with its model; remove it, or choose another folder", folder);
     if (!resumes) { /* weights beside those of another training; a file that stays is not read */
         remove_file(folder, "refit.safetensors");
         for (size_t i = 0; i + 1 < TFT_RUN_MEMBERS_MAX; i++)
             remove_file(folder, tft_member_name(i, ".safetensors").text);
     }
-    status = halay_document_write(log, "", path, run);
-release:
-    free(model);
-    free(path);
-    return status;
+    return halay_document_write(log, "", tft_path_in(folder, "run.json").text, run);
+}
+
+int tft_run_has_model(const char *folder)
+{
+    return !access(tft_path_in(folder, "model.safetensors").text, F_OK);
 }
 
 void tft_run_discard(const char *folder)
@@ -160,10 +151,7 @@ void tft_run_discard(const char *folder)
     remove_file(folder, "run.json");
     remove_file(folder, "metrics.jsonl");
     remove_file(folder, "end.json");
-    char *checkpoints = tft_path_join(NULL, folder, "checkpoints");
-    if (checkpoints)
-        rmdir(checkpoints); /* only if it is empty */
-    free(checkpoints);
+    rmdir(tft_path_in(folder, "checkpoints").text); /* only if it is empty */
 }
 
 void tft_run_print_crc(const struct tft_param_table *table, const float *params, char text[16])
@@ -188,18 +176,17 @@ static int is_of_run(const json_t *metadata, uint32_t crc)
 }
 
 /* Returns the text of the blend's weights that the file has, to be freed; NULL if it is not of this run. */
-static char *blend_of_file(struct halay_log *log, const char *folder, uint32_t crc)
+static char *blend_of_file(const char *folder, uint32_t crc)
 {
-    char *path = tft_path_join(log, folder, "model.safetensors"), *text = NULL;
-    json_t *header = NULL;
+    const struct tft_path path = tft_path_in(folder, "model.safetensors");
+    json_t *header;
 
-    if (path && !access(path, F_OK) && !tft_safetensors_header(NULL, path, &header)) {
-        const json_t *metadata = json_object_get(header, "__metadata__");
-        const char *blend = json_string_value(json_object_get(metadata, "blend"));
-        text = blend && is_of_run(metadata, crc) ? strdup(blend) : NULL;
-        json_decref(header);
-    }
-    free(path);
+    if (access(path.text, F_OK) || tft_safetensors_header(NULL, path.text, &header))
+        return NULL;
+    const json_t *metadata = json_object_get(header, "__metadata__");
+    const char *blend = json_string_value(json_object_get(metadata, "blend"));
+    char *text = blend && is_of_run(metadata, crc) ? strdup(blend) : NULL;
+    json_decref(header);
     return text;
 }
 
@@ -208,7 +195,7 @@ static enum halay_status save_params(struct halay_log *log, const char *folder, 
                                      long long step, const struct tft_param_table *table, const float *params,
                                      json_t *more)
 {
-    char *path = tft_path_join(log, folder, name), of_run[16], of_step[32], of_params[16];
+    char of_run[16], of_step[32], of_params[16];
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     snprintf(of_run, sizeof of_run, "%08x", crc_of(run));
@@ -216,11 +203,10 @@ static enum halay_status save_params(struct halay_log *log, const char *folder, 
     tft_run_print_crc(table, params, of_params);
     json_t *metadata =
         json_pack("{ss ss ss ss}", "format", "halay-tft", "run", of_run, "step", of_step, "crc32", of_params);
-    if (path && more && !json_object_update(metadata, more))
-        status = tft_safetensors_write(log, path, table, params, metadata);
+    if (more && !json_object_update(metadata, more))
+        status = tft_safetensors_write(log, tft_path_in(folder, name).text, table, params, metadata);
     json_decref(metadata);
     json_decref(more);
-    free(path);
     return status;
 }
 
@@ -229,7 +215,7 @@ enum halay_status tft_run_save_best(struct halay_log *log, const char *folder, c
                                     const float *params, int keeps_blend)
 {
     const int is_blended = blend && blend->errors;
-    char *weights = is_blended && keeps_blend ? blend_of_file(log, folder, crc_of(run)) : NULL;
+    char *weights = is_blended && keeps_blend ? blend_of_file(folder, crc_of(run)) : NULL;
 
     if (is_blended && !weights)
         weights = tft_blend_weights_text(blend);
@@ -339,10 +325,11 @@ static enum halay_status read_params(struct halay_log *log, const char *path, ui
 int tft_run_has_best(const char *folder, const json_t *run, const struct tft_param_table *table, long long first,
                      long long last)
 {
-    char *path = tft_path_join(NULL, folder, "model.safetensors");
+    const struct tft_path path = tft_path_in(folder, "model.safetensors");
     float *params = calloc(table->reals + 1, sizeof *params);
     json_t *metadata = NULL;
-    int has = path && params && !access(path, F_OK) && !read_params(NULL, path, crc_of(run), table, params, &metadata);
+    int has =
+        params && !access(path.text, F_OK) && !read_params(NULL, path.text, crc_of(run), table, params, &metadata);
 
     if (has) {
         const char *step = json_string_value(json_object_get(metadata, "step"));
@@ -351,7 +338,6 @@ int tft_run_has_best(const char *folder, const json_t *run, const struct tft_par
     }
     json_decref(metadata);
     free(params);
-    free(path);
     return has;
 }
 
@@ -387,18 +373,19 @@ static enum halay_status read_beside(struct halay_log *log, const char *folder, 
                                      const struct tft_run *r, float **params)
 {
     const struct tft_param_table *table = tft_model_params(r->model);
-    char *path = tft_path_join(log, folder, name), of_first[16];
+    const struct tft_path path = tft_path_in(folder, name);
+    char of_first[16];
     json_t *header = NULL, *metadata = NULL;
-    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    enum halay_status status;
 
     *params = NULL;
-    if (status || access(path, F_OK))
-        goto release;
+    if (access(path.text, F_OK))
+        return HALAY_OK;
     tft_run_print_crc(table, r->params, of_first);
-    if ((status = tft_safetensors_header(NULL, path, &header)) || !belongs_beside(header, crc, of_first))
+    if ((status = tft_safetensors_header(NULL, path.text, &header)) || !belongs_beside(header, crc, of_first))
         goto release;
     *params = tft_alloc_params(log, r->model);
-    status = *params ? read_params(NULL, path, crc, table, *params, &metadata) : HALAY_ERR_NO_MEMORY;
+    status = *params ? read_params(NULL, path.text, crc, table, *params, &metadata) : HALAY_ERR_NO_MEMORY;
 release:
     json_decref(metadata);
     json_decref(header);
@@ -407,10 +394,9 @@ release:
         *params = NULL;
     }
     if (status && status != HALAY_ERR_NO_MEMORY) {
-        halay_warning(log, "'%s' is not used: it cannot be read or is damaged", path);
+        halay_warning(log, "'%s' is not used: it cannot be read or is damaged", path.text);
         status = HALAY_OK;
     }
-    free(path);
     return status;
 }
 
@@ -454,21 +440,21 @@ release:
     return status;
 }
 
-static enum halay_status load_run(struct halay_log *log, const char *folder, const char *run_path,
-                                  const char *model_path, const struct tft_device *device, int is_first_only,
-                                  struct tft_run *r)
+static enum halay_status load_run(struct halay_log *log, const char *folder, const struct tft_path *path,
+                                  const struct tft_device *device, int is_first_only, struct tft_run *r)
 {
+    const struct tft_path model = tft_path_in(folder, "model.safetensors");
     json_t *run = NULL;
     enum halay_status status;
 
-    if (access(model_path, F_OK))
-        return halay_fail(log, HALAY_ERR_SYSTEM, "'%s' holds no trained model: '%s': %s", folder, model_path,
+    if (access(model.text, F_OK))
+        return halay_fail(log, HALAY_ERR_SYSTEM, "'%s' holds no trained model: '%s': %s", folder, model.text,
                           strerror(errno));
-    if ((status = halay_document_load(log, run_path, NULL, &run)))
+    if ((status = halay_document_load(log, path->text, NULL, &run)))
         return status;
     const uint32_t crc = crc_of(run);
-    if (!(status = read_run(log, run_path, run, r)) && !(status = make_model(log, device, r)))
-        status = read_best(log, model_path, crc, r);
+    if (!(status = read_run(log, path->text, run, r)) && !(status = make_model(log, device, r)))
+        status = read_best(log, model.text, crc, r);
     json_decref(run);
     if (status || is_first_only || (status = read_members(log, folder, crc, r)) || !r->config.refit ||
         r->config.members > 1)
@@ -479,21 +465,18 @@ static enum halay_status load_run(struct halay_log *log, const char *folder, con
 static enum halay_status load_folder(struct halay_log *log, const char *folder, const struct tft_device *device,
                                      int is_first_only, struct tft_run *r)
 {
-    char *run = tft_path_join(log, folder, "run.json"), *model = tft_path_join(log, folder, "model.safetensors");
-    struct tft_checkpoints checkpoints = { 0 };
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    const struct tft_path run = tft_path_in(folder, "run.json");
+    struct tft_checkpoints checkpoints;
+    enum halay_status status = tft_checkpoints_init(log, folder, 0, &checkpoints);
 
     *r = (struct tft_run){ 0 };
-    if (!run || !model || (status = tft_checkpoints_init(log, folder, 0, &checkpoints)))
-        goto release;
-    if (access(run, F_OK) && tft_checkpoints_has_any(&checkpoints))
+    if (status)
+        return status;
+    if (access(run.text, F_OK) && tft_checkpoints_has_any(&checkpoints))
         status = load_newest(&checkpoints, device, r);
     else
-        status = load_run(log, folder, run, model, device, is_first_only, r);
-release:
+        status = load_run(log, folder, &run, device, is_first_only, r);
     tft_checkpoints_fini(&checkpoints);
-    free(run);
-    free(model);
     if (status)
         tft_run_fini(r);
     return status;

@@ -83,6 +83,8 @@ enum halay_status tft_run_check_resume(struct halay_log *log, const char *where,
 /* Begin a run's folder, which is made if need be. Unless the run resumes, one that holds a model is refused, and what
  * another run left beside its model is removed. */
 enum halay_status tft_run_begin(struct halay_log *log, const char *folder, const json_t *run, int resumes);
+/* Returns nonzero if the folder has a model. */
+int tft_run_has_model(const char *folder);
 /* Remove what was written of a run that saved no parameters; the folder stays. */
 void tft_run_discard(const char *folder);
 /* Write the best weights, of a step, and those of the blend that they are part of; NULL: of none. keeps_blend: the

@@ -75,11 +75,7 @@ static enum halay_status csv_tables_init(struct halay_log *log, const char *fold
 {
     *tables = (struct csv_tables){ .log = log };
     for (int i = 0; i < TFT_ROW_TABLES; i++) {
-        char *path = tft_path_join(log, folder, table_names[i]);
-        if (!path)
-            return HALAY_ERR_NO_MEMORY;
-        tables->files[i] = tft_lines_open(log, path, step_of, last[i]);
-        free(path);
+        tables->files[i] = tft_lines_open(log, tft_path_in(folder, table_names[i]).text, step_of, last[i]);
         if (!tables->files[i])
             return HALAY_ERR_SYSTEM;
     }
@@ -179,20 +175,18 @@ static void begin_event(struct event_file *e, uint64_t step, double seconds)
 
 static FILE *open_new(struct halay_log *log, const char *folder)
 {
-    char host[64] = "", name[192], *path;
-    FILE *file = NULL;
+    char host[64] = "", name[192];
 
     if (gethostname(host, sizeof host - 1))
         strcpy(host, "unknown");
     snprintf(name, sizeof name, "tensorboard/events.out.tfevents.%010lld.%s.%ld", (long long)time(NULL), host,
              (long)getpid());
-    path = tft_path_join(log, folder, "tensorboard");
-    enum halay_status status = path ? tft_make_folder(log, path) : HALAY_ERR_NO_MEMORY;
-    free(path);
-    path = status ? NULL : tft_path_join(log, folder, name);
-    if (path && !(file = fopen(path, "abe")))
-        halay_error(log, "cannot write '%s': %s", path, strerror(errno));
-    free(path);
+    if (tft_make_folder(log, tft_path_in(folder, "tensorboard").text))
+        return NULL;
+    const struct tft_path path = tft_path_in(folder, name);
+    FILE *file = fopen(path.text, "abe");
+    if (!file)
+        halay_error(log, "cannot write '%s': %s", path.text, strerror(errno));
     return file;
 }
 
