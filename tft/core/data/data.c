@@ -39,66 +39,87 @@ void tft_data_order_inputs(struct tft_data *d)
     list_variables(s, TFT_KNOWN, 1, d->cats, &d->cat_count);
     list_variables(s, TFT_STATIC, 0, d->statics, &d->static_count);
     list_variables(s, TFT_STATIC, 1, d->static_cats, &d->static_cat_count);
+    d->weight_count = s->has_weight != 0;
     for (size_t i = 0; i < s->input_count; i++)
         apart += !tft_roles[s->inputs[i].role].is_variable;
     assert(d->real_count + d->cat_count + d->static_count + d->static_cat_count + apart == s->input_count);
     (void)apart;
 }
 
+#define AT(member) offsetof(struct tft_data, member)
+enum { ONE = 0 }; /* in place of a member */
+
+/* The arrays: where their addresses are, how many entries they have, and how many items of what size an entry has. */
+static const struct {
+    size_t at, entries, items, size;
+} arrays_of[TFT_ARRAY_COUNT] = {
+    [TFT_ARRAY_TARGET] = { AT(target), AT(rows), AT(schema.target_count), sizeof(double) },
+    [TFT_ARRAY_GAPS] = { AT(gaps), AT(gap_count), ONE, sizeof(struct tft_gap) },
+    [TFT_ARRAY_BRIDGES] = { AT(bridges), AT(bridge_count), ONE, sizeof(struct tft_bridge) },
+    [TFT_ARRAY_VALUES] = { AT(values), AT(rows), AT(real_count), sizeof(float) },
+    [TFT_ARRAY_CATEGORIES] = { AT(categories), AT(rows), AT(cat_count), sizeof(int32_t) },
+    [TFT_ARRAY_STATIC_VALUES] = { AT(static_values), AT(entity_count), AT(static_count), sizeof(float) },
+    [TFT_ARRAY_STATIC_CODES] = { AT(static_codes), AT(entity_count), AT(static_cat_count), sizeof(int32_t) },
+    [TFT_ARRAY_WEIGHTS] = { AT(weights), AT(rows), AT(weight_count), sizeof(float) },
+    [TFT_ARRAY_PRESENT] = { AT(present), AT(rows), AT(schema.target_count), sizeof(uint8_t) },
+};
+
+static size_t count_at(const struct tft_data *d, size_t at)
+{
+    return at == ONE ? 1 : *(const size_t *)(const void *)((const char *)d + at);
+}
+
+static size_t entry_bytes(const struct tft_data *d, int array)
+{
+    return count_at(d, arrays_of[array].items) * arrays_of[array].size;
+}
+
 size_t tft_data_row_bytes(const struct tft_data *d, enum tft_array array)
 {
-    const size_t bytes[TFT_ARRAY_COUNT] = {
-        [TFT_ARRAY_TARGET] = d->schema.target_count * sizeof(double),
-        [TFT_ARRAY_VALUES] = d->real_count * sizeof(float),
-        [TFT_ARRAY_CATEGORIES] = d->cat_count * sizeof(int32_t),
-        [TFT_ARRAY_WEIGHTS] = d->schema.has_weight ? sizeof(float) : 0,
-        [TFT_ARRAY_PRESENT] = d->schema.target_count,
-    };
-
-    return bytes[array];
+    return arrays_of[array].entries == AT(rows) ? entry_bytes(d, array) : 0;
 }
 
 enum halay_status tft_data_array_bytes(const struct tft_data *d, size_t bytes[TFT_ARRAY_COUNT])
 {
-    const size_t not_by_row[TFT_ARRAY_COUNT][2] = {
-        [TFT_ARRAY_GAPS] = { d->gap_count, sizeof(struct tft_gap) },
-        [TFT_ARRAY_BRIDGES] = { d->bridge_count, sizeof(struct tft_bridge) },
-        [TFT_ARRAY_STATIC_VALUES] = { d->entity_count, d->static_count * sizeof(float) },
-        [TFT_ARRAY_STATIC_CODES] = { d->entity_count, d->static_cat_count * sizeof(int32_t) },
-    };
-
-    for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
-        size_t row = tft_data_row_bytes(d, (enum tft_array)k);
-        if (halay_mul_overflows(row ? d->rows : not_by_row[k][0], row ? row : not_by_row[k][1], &bytes[k]))
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++)
+        if (halay_mul_overflows(count_at(d, arrays_of[k].entries), entry_bytes(d, k), &bytes[k]))
             return HALAY_ERR_NO_MEMORY;
-    }
     return HALAY_OK;
 }
 
 void tft_data_set_arrays(const void *const arrays[TFT_ARRAY_COUNT], struct tft_data *d)
 {
-    d->target = arrays[TFT_ARRAY_TARGET];
-    d->gaps = arrays[TFT_ARRAY_GAPS];
-    d->bridges = arrays[TFT_ARRAY_BRIDGES];
-    d->values = arrays[TFT_ARRAY_VALUES];
-    d->categories = arrays[TFT_ARRAY_CATEGORIES];
-    d->static_values = arrays[TFT_ARRAY_STATIC_VALUES];
-    d->static_codes = arrays[TFT_ARRAY_STATIC_CODES];
-    d->weights = d->schema.has_weight ? arrays[TFT_ARRAY_WEIGHTS] : NULL;
-    d->present = arrays[TFT_ARRAY_PRESENT];
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++)
+        memcpy((char *)d + arrays_of[k].at, &arrays[k], sizeof arrays[k]);
+    d->weights = d->weight_count ? d->weights : NULL;
 }
 
 void tft_data_get_arrays(const struct tft_data *d, const void *arrays[TFT_ARRAY_COUNT])
 {
-    arrays[TFT_ARRAY_TARGET] = d->target;
-    arrays[TFT_ARRAY_GAPS] = d->gaps;
-    arrays[TFT_ARRAY_BRIDGES] = d->bridges;
-    arrays[TFT_ARRAY_VALUES] = d->values;
-    arrays[TFT_ARRAY_CATEGORIES] = d->categories;
-    arrays[TFT_ARRAY_STATIC_VALUES] = d->static_values;
-    arrays[TFT_ARRAY_STATIC_CODES] = d->static_codes;
-    arrays[TFT_ARRAY_WEIGHTS] = d->weights;
-    arrays[TFT_ARRAY_PRESENT] = d->present;
+    for (int k = 0; k < TFT_ARRAY_COUNT; k++)
+        memcpy(&arrays[k], (const char *)d + arrays_of[k].at, sizeof arrays[k]);
+}
+
+enum halay_status tft_data_allocate(struct tft_data *d, size_t count, int has_own)
+{
+    d->entities = halay_region_alloc(&d->memory, count, sizeof *d->entities);
+    d->codes = halay_region_alloc(&d->memory, count, sizeof *d->codes);
+    if (has_own)
+        d->own = halay_region_alloc(&d->memory, count, d->schema.input_count * sizeof *d->own);
+    return d->memory.failed ? HALAY_ERR_NO_MEMORY : HALAY_OK;
+}
+
+enum halay_status tft_data_add_entity(struct tft_data *d, const char *id, size_t code, int64_t start, size_t rows)
+{
+    char *copy = halay_region_alloc(&d->memory, strlen(id) + 1, 1);
+
+    if (!copy)
+        return HALAY_ERR_NO_MEMORY;
+    strcpy(copy, id);
+    d->codes[d->entity_count] = code;
+    d->entities[d->entity_count++] = (struct tft_entity){ .id = copy, .start = start, .first = d->rows, .rows = rows };
+    d->rows += rows;
+    return HALAY_OK;
 }
 
 const struct tft_scaler *tft_data_scaler(const struct tft_data *d, size_t entity, size_t input)
@@ -214,7 +235,6 @@ struct maker {
 static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
 {
     struct tft_data *d = m->d;
-    size_t e = d->entity_count;
     enum halay_status status = tft_encoding_check_entity(m->log, &HALAY_ERROR_NOWHERE, &d->schema, &d->encoding, s->id);
 
     if (status)
@@ -223,52 +243,39 @@ static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
         d->summary.entities_short++;
         return HALAY_OK;
     }
-    d->names[e] = strdup(s->id);
-    if (!d->names[e])
-        return HALAY_ERR_NO_MEMORY;
-    d->codes[e] = tft_encoding_entity(&d->encoding, s->id);
-    d->entities[e] = (struct tft_entity){ .id = d->names[e],
-                                          .start = tft_period_add(&d->schema.every, s->start, (int64_t)s->lead),
-                                          .first = d->rows,
-                                          .rows = s->rows - s->lead };
-    d->rows += s->rows - s->lead;
+    if ((status = tft_data_add_entity(d, s->id, tft_encoding_entity(&d->encoding, s->id),
+                                      tft_period_add(&d->schema.every, s->start, (int64_t)s->lead), s->rows - s->lead)))
+        return status;
     d->bridge_count += s->bridge_count;
-    m->series[d->entity_count++] = s;
+    m->series[d->entity_count - 1] = s;
     return HALAY_OK;
 }
 
-/* Allocates scalers for entities that training has not seen, if there are any. */
-static enum halay_status allocate_own(struct tft_data *d)
+/* Returns nonzero if there are entities that training has not seen and that have scalers of their own. */
+static int has_own(const struct maker *m)
 {
     size_t unseen = 0;
 
-    for (size_t e = 0; e < d->entity_count; e++)
-        unseen += d->codes[e] == d->encoding.entity_count;
-    if (!unseen || !tft_own_scalers_apply(&d->schema))
-        return HALAY_OK;
-    d->own = calloc(d->entity_count * d->schema.input_count, sizeof *d->own);
-    return d->own ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    for (size_t e = 0; e < m->table->series_count && tft_own_scalers_apply(&m->d->schema); e++)
+        unseen += m->table->series[e].rows > m->table->series[e].lead &&
+                  tft_encoding_entity(&m->d->encoding, m->table->series[e].id) == m->d->encoding.entity_count;
+    return unseen > 0;
 }
 
 /* Lists the table's entities that have rows, and counts these rows. */
 static enum halay_status list_entities(struct maker *m)
 {
     struct tft_data *d = m->d;
-    size_t count = m->table->series_count + 1;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status = tft_data_allocate(d, m->table->series_count, has_own(m));
 
-    d->entities = calloc(count, sizeof *d->entities);
-    d->names = calloc(count, sizeof *d->names);
-    d->codes = calloc(count, sizeof *d->codes);
-    m->series = calloc(count, sizeof *m->series);
-    if (!d->entities || !d->names || !d->codes || !m->series)
+    m->series = calloc(m->table->series_count + 1, sizeof *m->series);
+    if (status || !m->series)
         return HALAY_ERR_NO_MEMORY;
-    for (size_t e = 0; e < m->table->series_count && !status; e++)
-        status = add_entity(m, &m->table->series[e]);
-    if (!status)
-        status = allocate_own(d);
-    if (status || d->entity_count)
-        return status;
+    for (size_t e = 0; e < m->table->series_count; e++)
+        if ((status = add_entity(m, &m->table->series[e])))
+            return status;
+    if (d->entity_count)
+        return HALAY_OK;
     return halay_fail(m->log, HALAY_ERR_FORMAT, "no entity has a row with a value of every input%s",
                       d->schema.longest_lag ? " and its lags" : "");
 }
@@ -623,13 +630,8 @@ enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema
 void tft_data_fini(struct tft_data *data)
 {
     tft_htd_close(data->file);
-    for (size_t e = 0; data->names && e < data->entity_count; e++)
-        free(data->names[e]);
-    free(data->names);
+    halay_region_fini(&data->memory);
     free(data->block);
-    free(data->entities);
-    free(data->codes);
-    free(data->own);
     tft_encoding_fini(&data->encoding);
     tft_schema_fini(&data->schema);
     *data = (struct tft_data){ 0 };

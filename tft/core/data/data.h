@@ -12,6 +12,7 @@
 #ifndef HALAY_TFT_DATA_H
 #define HALAY_TFT_DATA_H
 
+#include "base/memory.h"
 #include "tft/core/data/encoding.h"
 #include "tft/core/data/schema.h"
 #include "tft/core/data/table.h"
@@ -36,7 +37,7 @@ enum tft_array {
 enum { HTD_META, HTD_ARRAYS, HTD_SUMS = HTD_ARRAYS + TFT_ARRAY_COUNT, HTD_SECTIONS };
 
 struct tft_entity {
-    const char *id; /* in the data's names */
+    const char *id; /* in the data's memory */
     int64_t start;  /* moment of the first row */
     size_t first;   /* its first row's number in the block */
     size_t rows;
@@ -53,12 +54,12 @@ struct tft_data {
     struct tft_encoding encoding;
     struct tft_table_summary summary;
     size_t entity_count, rows;
-    struct tft_entity *entities; /* owned: those that have rows, in order of id */
-    char **names;                /* owned, with what they point to: (entities) their ids */
-    struct tft_scaler *own;      /* owned: (entities, inputs) of those not seen there, by which they are scaled
+    struct halay_region memory;   /* owned: of the entities, their ids, and the next two */
+    struct tft_entity *entities;  /* those that have rows, in order of id */
+    struct tft_scaler *own;       /* (entities, inputs) of those not seen there, by which they are scaled
                                (tft/core/data/encoding_impl.h); NULL: as the encoding has it */
-    size_t *codes;     /* owned: (entities) number of each in the encoding; its entity_count if not seen there */
-    size_t real_count; /* temporal reals */
+    size_t *codes;                /* (entities) number of each in the encoding; its entity_count if not seen there */
+    size_t real_count;            /* temporal reals */
     size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */
     size_t known_count;           /* how many of them, before the targets, are known ahead */
     size_t cat_count;             /* temporal categories */
@@ -67,6 +68,7 @@ struct tft_data {
     size_t statics[TFT_INPUTS_MAX];
     size_t static_cat_count; /* static categories */
     size_t static_cats[TFT_INPUTS_MAX];
+    size_t weight_count; /* 1 if there are weights */
     size_t gap_count, bridge_count;
     const double *target;             /* (rows, targets), as in the files; filled where they were missing */
     const float *values;              /* (rows, reals), scaled */
@@ -88,6 +90,11 @@ struct tft_data {
 enum halay_status tft_data_init(struct halay_log *log, struct tft_schema *schema, struct tft_encoding *encoding,
                                 const struct tft_table *table, struct tft_data *data);
 void tft_data_fini(struct tft_data *data);
+
+/* Allocates room for `count` entities, and for scalers of their own. HALAY_ERR_NO_MEMORY, not logged, as the next. */
+enum halay_status tft_data_allocate(struct tft_data *data, size_t count, int has_own);
+/* Adds an entity whose rows follow those of the entity before it; the id is copied. */
+enum halay_status tft_data_add_entity(struct tft_data *data, const char *id, size_t code, int64_t start, size_t rows);
 
 /* Orders the schema's inputs for the model; fills the counts and lists of inputs. */
 void tft_data_order_inputs(struct tft_data *data);

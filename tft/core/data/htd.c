@@ -127,34 +127,25 @@ static enum halay_status take_entity(const json_t *list, struct tft_data *d)
     size_t e = d->entity_count;
 
     if (json_unpack((json_t *)list, "[sIIII!]", &id, &code, &start, &first, &rows) || code < 0 ||
-        (size_t)code > d->encoding.entity_count || (e && strcmp(d->names[e - 1], id) >= 0) ||
+        (size_t)code > d->encoding.entity_count || (e && strcmp(d->entities[e - 1].id, id) >= 0) ||
         first != (json_int_t)d->rows || rows < 1 || rows > (json_int_t)1 << 40 || start > (json_int_t)1 << 40 ||
         start < -((json_int_t)1 << 40))
         return tft_htd_bad(d->file, "is damaged: an entity is malformed");
-    d->names[e] = strdup(id);
-    if (!d->names[e])
-        return HALAY_ERR_NO_MEMORY;
-    d->codes[e] = (size_t)code;
-    d->entities[e] =
-        (struct tft_entity){ .id = d->names[e], .start = start, .first = (size_t)first, .rows = (size_t)rows };
-    d->entity_count++;
-    d->rows += (size_t)rows;
+    enum halay_status status = tft_data_add_entity(d, id, (size_t)code, start, (size_t)rows);
+    if (status)
+        return status;
     return d->rows > (size_t)1 << 44 ? tft_htd_bad(d->file, "is damaged: too many rows") : HALAY_OK;
 }
 
 /* Reads the entities: contiguous, in order. */
-static enum halay_status read_entities(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+static enum halay_status read_entities(struct halay_log *log, const char *path, const json_t *list, int has_own,
+                                       struct tft_data *d)
 {
     size_t count = json_array_size(list);
-    enum halay_status status = HALAY_OK;
 
     if (!count)
         return tft_htd_bad(d->file, "is damaged: no entities");
-    d->entities = calloc(count, sizeof *d->entities);
-    d->names = calloc(count, sizeof *d->names);
-    d->codes = calloc(count, sizeof *d->codes);
-    if (!d->entities || !d->names || !d->codes)
-        status = HALAY_ERR_NO_MEMORY;
+    enum halay_status status = tft_data_allocate(d, count, has_own);
     for (size_t e = 0; e < count && !status; e++)
         status = take_entity(json_array_get(list, e), d);
     if (status == HALAY_ERR_NO_MEMORY)
@@ -163,17 +154,12 @@ static enum halay_status read_entities(struct halay_log *log, const char *path, 
 }
 
 /* Reads the scalers of unseen entities. Older files do not have them: there unseen entities are scaled as all are. */
-static enum halay_status take_own(struct halay_log *log, const char *path, const json_t *list, struct tft_data *d)
+static enum halay_status take_own(const json_t *list, struct tft_data *d)
 {
     const size_t inputs = d->schema.input_count;
     size_t at = 0;
 
-    if (!list)
-        return HALAY_OK;
-    d->own = calloc(d->entity_count * inputs, sizeof *d->own);
-    if (!d->own)
-        return halay_no_memory(log, "to open '%s'", path);
-    for (size_t e = 0; e < d->entity_count; e++)
+    for (size_t e = 0; list && e < d->entity_count; e++)
         for (size_t i = 0; d->codes[e] == d->encoding.entity_count && i < inputs; i++, at += 2) {
             const double shift = json_number_value(json_array_get(list, at)),
                          scale = json_number_value(json_array_get(list, at + 1));
@@ -195,6 +181,7 @@ static void take_summary(const json_t *object, struct tft_table_summary *s)
 static enum halay_status take_meta(struct halay_log *log, const char *path, json_t *meta, struct tft_data *d)
 {
     char where[256];
+    const json_t *own = json_object_get(meta, "own");
     json_int_t gaps = json_integer_value(json_object_get(meta, "gaps")),
                bridges = json_integer_value(json_object_get(meta, "bridges"));
     enum halay_status status;
@@ -203,8 +190,8 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
     status = tft_schema_init(log, where, json_object_get(meta, "schema"), &d->schema);
     if (status ||
         (status = tft_encoding_init(log, path, &d->schema, json_object_get(meta, "encoding"), &d->encoding)) ||
-        (status = read_entities(log, path, json_object_get(meta, "entities"), d)) ||
-        (status = take_own(log, path, json_object_get(meta, "own"), d)))
+        (status = read_entities(log, path, json_object_get(meta, "entities"), own != NULL, d)) ||
+        (status = take_own(own, d)))
         return status;
     if (gaps < 0 || (size_t)gaps > d->rows || bridges < 0)
         return tft_htd_bad(d->file, "is damaged: too many gaps");

@@ -16,45 +16,34 @@ static size_t bytes_of(const struct tft_data *part, int k)
     return tft_data_array_bytes(part, bytes) ? 0 : bytes[k];
 }
 
-static enum halay_status allocate(const struct tft_data *parts, size_t count, struct tft_data *d)
+/* Copies the parts' entities and counts, and allocates the block. */
+static enum halay_status join_entities(const struct tft_data *parts, size_t count, struct tft_data *d)
 {
-    size_t bytes = 0;
+    const size_t inputs = d->schema.input_count;
+    size_t bytes = 0, entities = 0;
     int has_own = 0;
+    enum halay_status status;
 
     for (size_t i = 0; i < count; i++) {
         has_own |= parts[i].own != NULL;
-        d->entity_count += parts[i].entity_count;
-        d->rows += parts[i].rows;
+        entities += parts[i].entity_count;
         d->gap_count += parts[i].gap_count;
         d->bridge_count += parts[i].bridge_count;
         for (int k = 0; k < TFT_ARRAY_COUNT; k++)
             if (halay_add_overflows(bytes, bytes_of(&parts[i], k), &bytes))
                 return HALAY_ERR_NO_MEMORY;
     }
-    d->entities = calloc(d->entity_count + 1, sizeof *d->entities);
-    d->codes = calloc(d->entity_count + 1, sizeof *d->codes);
-    d->names = calloc(d->entity_count + 1, sizeof *d->names);
     d->block = halay_aligned_alloc(HALAY_CACHE_LINE, bytes + 1);
-    if (has_own)
-        d->own = calloc((d->entity_count + 1) * d->schema.input_count, sizeof *d->own);
-    return d->entities && d->codes && d->names && d->block && (d->own || !has_own) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-}
-
-static enum halay_status copy_entities(const struct tft_data *part, size_t entity, size_t row, struct tft_data *d)
-{
-    for (size_t e = 0; e < part->entity_count; e++) {
-        d->names[entity + e] = strdup(part->names[e]);
-        if (!d->names[entity + e])
-            return HALAY_ERR_NO_MEMORY;
-        d->codes[entity + e] = part->codes[e];
-        d->entities[entity + e] = part->entities[e];
-        d->entities[entity + e].id = d->names[entity + e];
-        d->entities[entity + e].first += row;
+    status = d->block ? tft_data_allocate(d, entities, has_own) : HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count && !status; i++) {
+        const struct tft_data *part = &parts[i];
+        if (part->own)
+            memcpy(d->own + d->entity_count * inputs, part->own, part->entity_count * inputs * sizeof *d->own);
+        for (size_t e = 0; e < part->entity_count && !status; e++)
+            status = tft_data_add_entity(d, part->entities[e].id, part->codes[e], part->entities[e].start,
+                                         part->entities[e].rows);
     }
-    const size_t inputs = d->schema.input_count;
-    if (part->own)
-        memcpy(d->own + entity * inputs, part->own, part->entity_count * inputs * sizeof *d->own);
-    return HALAY_OK;
+    return status;
 }
 
 /* Shifts the numbers of rows and entities in the part's copy of an array. */
@@ -96,15 +85,9 @@ enum halay_status tft_data_join(struct halay_log *log, const struct tft_data *pa
                                 struct tft_data *joined)
 {
     struct tft_data d = { .loss = parts->loss, .schema = parts->schema, .encoding = parts->encoding };
-    size_t entity = 0, row = 0;
-    enum halay_status status = allocate(parts, count, &d);
+    enum halay_status status = join_entities(parts, count, &d);
 
     tft_data_order_inputs(&d);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = copy_entities(&parts[i], entity, row, &d);
-        entity += parts[i].entity_count;
-        row += parts[i].rows;
-    }
     if (status) {
         halay_error(log, "no memory for %zu rows", d.rows);
         tft_data_end(&d);
