@@ -75,17 +75,6 @@ static enum halay_status read_holidays(const struct tft_where *w, const json_t *
     return tft_holidays_init(w->log, w->text, holidays, &input->holidays);
 }
 
-/* Checks the distance in days from a holiday. */
-static enum halay_status check_days(const struct tft_where *w, const json_t *object, struct given *g)
-{
-    g->input.days_most = (int64_t)g->most;
-    if (g->input.days && g->input.source != TFT_FROM_HOLIDAYS)
-        return tft_where_wrong(w, "days", "left out: it is for holidays");
-    if (!g->input.days && json_object_get(object, "most"))
-        return tft_where_wrong(w, "most", "left out: it limits 'days'");
-    return HALAY_OK;
-}
-
 /* Reads "365.25 days", "24h"; a number is one of steps. */
 static int read_period(const json_t *value, struct tft_input *input)
 {
@@ -209,112 +198,107 @@ static enum halay_status check_removed(const struct tft_where *w, const json_t *
     return HALAY_ERR_CONFIG;
 }
 
-static enum halay_status check_scale(const struct tft_where *w, const json_t *object, struct tft_input *input)
-{
-    if (input->is_category && json_object_get(object, "scale") && input->scale != TFT_SCALE_NONE)
-        return tft_where_wrong(w, "scale", "none for a category");
-    if (input->role == TFT_INPUT_WEIGHT && input->scale != TFT_SCALE_NONE)
-        return tft_where_wrong(w, "scale", "none for a weight (weights are divided by their mean)");
-    input->scale = input->is_category ? TFT_SCALE_NONE : input->scale;
-    return HALAY_OK;
-}
-
-static enum halay_status check_values(const struct tft_where *w, struct given *g)
+/* Returns nonzero if a value is a mapping of texts to texts. */
+static int maps_texts(const json_t *map)
 {
     const char *key;
     json_t *to;
 
-    if (g->missing_number && !json_is_number(g->missing_number))
-        return tft_where_wrong(w, "missing_number", "a number");
-    if (g->input.map && !json_is_object(g->input.map))
-        return tft_where_wrong(w, "map", "a list of texts and what they become");
-    json_object_foreach((json_t *)g->input.map, key, to)
+    json_object_foreach((json_t *)map, key, to)
         if (!json_is_string(to))
-            return tft_where_wrong(w, "map", "a list of texts and what they become (put numbers into quotes)");
-    g->input.has_missing_number = g->missing_number != NULL;
-    g->input.missing_number = json_number_value(g->missing_number);
-    return HALAY_OK;
+            return 0;
+    return 1;
 }
 
-static enum halay_status check_lags(const struct tft_where *w, const json_t *lags)
+static int are_lags(const json_t *lags)
 {
     const json_t *lag;
     size_t i;
 
-    if (!lags)
-        return HALAY_OK;
-    if (!json_is_array(lags) || !json_array_size(lags))
-        return tft_where_wrong(w, "lags", "a list of steps like [24, 168]");
     json_array_foreach((json_t *)lags, i, lag)
         if (!json_is_integer(lag) || json_integer_value(lag) < 1 || json_integer_value(lag) > TFT_STEPS_MAX)
-            return tft_where_wrong(w, "lags", "a list of steps like [24, 168], each from 1 to 100000");
-    return HALAY_OK;
+            return 0;
+    return 1;
 }
 
-/* Checks that source and role are compatible. */
-static enum halay_status check_source(const struct tft_where *w, const struct tft_schema *s,
-                                      const struct tft_input *input)
+/* A rule of an input: the key that breaks it, and what that must be. NULL: the text is a message of its own. */
+struct rule {
+    int is_broken;
+    const char *key, *should;
+};
+
+static enum halay_status check_rules(const struct tft_where *w, const struct rule *rules, size_t count)
 {
-    int of_dates =
-        input->source == TFT_FROM_CALENDAR || input->source == TFT_FROM_HOLIDAYS || input->source == TFT_FROM_WAVE;
-
-    if (input->source == TFT_FROM_ID && !input->is_category)
-        return tft_where_wrong(w, "type", "category for the id");
-    if (input->source == TFT_FROM_ID && input->role != TFT_INPUT_STATIC)
-        return tft_where_wrong(w, "role", "static for the id");
-    if (of_dates && input->role != TFT_INPUT_KNOWN)
-        return tft_where_wrong(w, "role", "known for a calendar input");
-    if (of_dates && input->calendar != TFT_CALENDAR_STEPS && input->source != TFT_FROM_WAVE && tft_schema_counts(s))
-        return halay_fail(w->log, HALAY_ERR_CONFIG,
-                          "%s: time is a whole number here, so the calendar has only 'steps' and 'fourier'", w->text);
-    if (input->calendar == TFT_CALENDAR_STEPS && input->is_category)
-        return tft_where_wrong(w, "type", "real for steps");
-    if ((input->days || input->source == TFT_FROM_WAVE) && input->is_category)
-        return tft_where_wrong(w, "type", "real for 'days' and 'fourier'");
-    if (input->source != TFT_FROM_COLUMN && input->fill != TFT_FILL_NONE)
-        return tft_where_wrong(w, "fill", "left out: the values of this input are never missing");
-    if (s->id_kind == TFT_ID_HEADER && input->source == TFT_FROM_COLUMN && input->role == TFT_INPUT_STATIC)
-        return tft_where_wrong(w, "role", "any role but static where each column is an entity");
+    for (size_t i = 0; i < count; i++)
+        if (rules[i].is_broken)
+            return rules[i].key ? tft_where_wrong(w, rules[i].key, rules[i].should)
+                                : halay_fail(w->log, HALAY_ERR_CONFIG, "%s: %s", w->text, rules[i].should);
     return HALAY_OK;
 }
 
-/* Checks the combination with the other keys. */
+/* Checks keys that the source does not matter to. */
+static enum halay_status check_values(const struct tft_where *w, const json_t *object, const struct given *g)
+{
+    const struct tft_input *x = &g->input;
+    const struct rule rules[] = {
+        { x->days && x->source != TFT_FROM_HOLIDAYS, "days", "left out: it is for holidays" },
+        { !x->days && json_object_get(object, "most"), "most", "left out: it limits 'days'" },
+        { x->is_category && json_object_get(object, "scale") && x->scale != TFT_SCALE_NONE, "scale",
+          "none for a category" },
+        { x->role == TFT_INPUT_WEIGHT && x->scale != TFT_SCALE_NONE, "scale",
+          "none for a weight (weights are divided by their mean)" },
+        { g->missing_number && !json_is_number(g->missing_number), "missing_number", "a number" },
+        { x->map && !json_is_object(x->map), "map", "a list of texts and what they become" },
+        { !maps_texts(x->map), "map", "a list of texts and what they become (put numbers into quotes)" },
+        { g->lags && !json_array_size(g->lags), "lags", "a list of steps like [24, 168]" },
+        { !are_lags(g->lags), "lags", "a list of steps like [24, 168], each from 1 to 100000" },
+    };
+
+    return check_rules(w, rules, sizeof rules / sizeof *rules);
+}
+
+/* Checks the keys against each other. */
 static enum halay_status check_input(const struct tft_where *w, const struct tft_schema *s, const struct given *g)
 {
-    const struct tft_input *input = &g->input;
-    int real_column = input->source == TFT_FROM_COLUMN && !input->is_category;
-    enum halay_status status = check_source(w, s, input);
+    const struct tft_input *x = &g->input;
+    const int is_column = x->source == TFT_FROM_COLUMN, is_id = x->source == TFT_FROM_ID;
+    const int is_wave = x->source == TFT_FROM_WAVE, is_steps = x->calendar == TFT_CALENDAR_STEPS;
+    const int of_dates = !is_column && !is_id, is_real_column = is_column && !x->is_category;
+    const int is_target = x->role == TFT_INPUT_TARGET, is_weight = x->role == TFT_INPUT_WEIGHT;
+    const int is_static = x->role == TFT_INPUT_STATIC, is_scaled = x->scale != TFT_SCALE_NONE && !x->is_category;
+    const struct rule rules[] = {
+        { is_id && !x->is_category, "type", "category for the id" },
+        { is_id && !is_static, "role", "static for the id" },
+        { of_dates && x->role != TFT_INPUT_KNOWN, "role", "known for a calendar input" },
+        { of_dates && !is_steps && !is_wave && tft_schema_counts(s), NULL,
+          "time is a whole number here, so the calendar has only 'steps' and 'fourier'" },
+        { is_steps && x->is_category, "type", "real for steps" },
+        { (x->days || is_wave) && x->is_category, "type", "real for 'days' and 'fourier'" },
+        { !is_column && x->fill, "fill", "left out: the values of this input are never missing" },
+        { s->id_kind == TFT_ID_HEADER && is_column && is_static, "role",
+          "any role but static where each column is an entity" },
+        { (is_target || is_weight) && !is_real_column, "type", "real for a target or a weight" },
+        { is_static && is_scaled && x->per != TFT_PER_ALL, "per",
+          "all for a static input (an entity has one value only)" },
+        { x->per == TFT_PER_WINDOW && !(is_real_column && is_scaled), "per",
+          "entity or all: a window scales real columns that have a 'scale' already" },
+        { x->blend && !is_target, "blend", "left out: it is for targets" },
+        /* It would use values after the training span. */
+        { is_weight && x->fill == TFT_FILL_INTERPOLATE, "fill",
+          "none, drop, forward or {constant: NUMBER} for a weight" },
+        { x->unknown && !x->is_category, "unknown", "left out: it is for categories" },
+        { x->map && !x->is_category, "map", "left out: it is for categories" },
+        { x->map && !is_column && !is_id, "map", "left out: it is for columns and the id" },
+        { x->transform && !is_real_column, "transform", "left out: it is for real columns" },
+        { g->missing_number && !is_real_column, "missing_number", "left out: it is for real columns" },
+        { g->cyclic && (x->source != TFT_FROM_CALENDAR || is_steps || x->is_category), "cyclic",
+          "left out: it is for real calendar inputs that come round again" },
+        { g->lags && (!is_real_column || is_static || is_weight), "lags",
+          "left out: they are of real columns that change with time" },
+        { g->missing_indicator && (!is_column || is_weight), "missing_indicator", "left out: it is for columns" },
+    };
 
-    if (status)
-        return status;
-    if ((input->role == TFT_INPUT_TARGET || input->role == TFT_INPUT_WEIGHT) && !real_column)
-        return tft_where_wrong(w, "type", "real for a target or a weight");
-    if (input->role == TFT_INPUT_STATIC && input->scale != TFT_SCALE_NONE && input->per != TFT_PER_ALL)
-        return tft_where_wrong(w, "per", "all for a static input (an entity has one value only)");
-    if (input->per == TFT_PER_WINDOW && (!real_column || input->scale == TFT_SCALE_NONE))
-        return tft_where_wrong(w, "per", "entity or all: a window scales real columns that have a 'scale' already");
-    if (input->blend && input->role != TFT_INPUT_TARGET)
-        return tft_where_wrong(w, "blend", "left out: it is for targets");
-    /* It would use values after the training span. */
-    if (input->role == TFT_INPUT_WEIGHT && input->fill == TFT_FILL_INTERPOLATE)
-        return tft_where_wrong(w, "fill", "none, drop, forward or {constant: NUMBER} for a weight");
-    if (input->unknown && !input->is_category)
-        return tft_where_wrong(w, "unknown", "left out: it is for categories");
-    if (input->map && !input->is_category)
-        return tft_where_wrong(w, "map", "left out: it is for categories");
-    if (input->map && input->source != TFT_FROM_COLUMN && input->source != TFT_FROM_ID)
-        return tft_where_wrong(w, "map", "left out: it is for columns and the id");
-    if ((input->transform || input->has_missing_number) && !real_column)
-        return tft_where_wrong(w, input->transform ? "transform" : "missing_number",
-                               "left out: it is for real columns");
-    if (g->cyclic &&
-        (input->source != TFT_FROM_CALENDAR || input->calendar == TFT_CALENDAR_STEPS || input->is_category))
-        return tft_where_wrong(w, "cyclic", "left out: it is for real calendar inputs that come round again");
-    if (g->lags && (!real_column || input->role == TFT_INPUT_STATIC || input->role == TFT_INPUT_WEIGHT))
-        return tft_where_wrong(w, "lags", "left out: they are of real columns that change with time");
-    if (g->missing_indicator && (input->source != TFT_FROM_COLUMN || input->role == TFT_INPUT_WEIGHT))
-        return tft_where_wrong(w, "missing_indicator", "left out: it is for columns");
-    return HALAY_OK;
+    return check_rules(w, rules, sizeof rules / sizeof *rules);
 }
 
 static enum halay_status read_input(const struct tft_where *w, const struct tft_schema *s, const char *name,
@@ -331,11 +315,14 @@ static enum halay_status read_input(const struct tft_where *w, const struct tft_
     input->scale = role && !strcmp(role, "weight") ? TFT_SCALE_NONE : TFT_SCALE_STANDARD;
     input->per = role && !strcmp(role, "static") ? TFT_PER_ALL : TFT_PER_ENTITY;
     if ((status = check_removed(w, object)) || (status = tft_members_read(w, object, members, g)) ||
-        (status = read_source(w, s, object, g)) || (status = check_days(w, object, g)) ||
-        (status = read_fill(w, object, g)) || (status = check_scale(w, object, input)) ||
-        (status = check_values(w, g)) || (status = check_lags(w, g->lags)))
+        (status = read_source(w, s, object, g)) || (status = read_fill(w, object, g)) ||
+        (status = check_values(w, object, g)) || (status = check_input(w, s, g)))
         return status;
-    return check_input(w, s, g);
+    input->scale = input->is_category ? TFT_SCALE_NONE : input->scale;
+    input->days_most = (int64_t)g->most;
+    input->has_missing_number = g->missing_number != NULL;
+    input->missing_number = json_number_value(g->missing_number);
+    return HALAY_OK;
 }
 
 /* Adds an input that is derived from another one, whose name it extends. */
