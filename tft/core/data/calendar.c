@@ -79,6 +79,8 @@ void tft_time_to_date(int64_t time, struct tft_date *date)
     date->second = in_day % 60;
     date->day_of_week = (int)(((days + 3) % 7 + 7) % 7); /* 1970-01-01 was a Thursday */
     date->day_of_year = (int)(days - days_from_date(date->year, 1, 1)) + 1;
+    date->quarter = (date->month + 2) / 3;
+    date->is_weekend = date->day_of_week >= 5;
     date->week = (date->day_of_year - date->day_of_week + 9) / 7;
     if (date->week < 1)
         date->week = weeks_of_year(date->year - 1);
@@ -86,44 +88,32 @@ void tft_time_to_date(int64_t time, struct tft_date *date)
         date->week = 1;
 }
 
+/* Calendar inputs that are part of a date: the member, and its range. */
+static const struct {
+    int first, count;
+    size_t at;
+} calendars[] = {
+    [TFT_CALENDAR_MINUTE] = { 0, 60, offsetof(struct tft_date, minute) },
+    [TFT_CALENDAR_HOUR] = { 0, 24, offsetof(struct tft_date, hour) },
+    [TFT_CALENDAR_DAY_OF_WEEK] = { 0, 7, offsetof(struct tft_date, day_of_week) },
+    [TFT_CALENDAR_DAY_OF_MONTH] = { 1, 31, offsetof(struct tft_date, day) },
+    [TFT_CALENDAR_DAY_OF_YEAR] = { 1, 366, offsetof(struct tft_date, day_of_year) },
+    [TFT_CALENDAR_WEEK] = { 1, 53, offsetof(struct tft_date, week) },
+    [TFT_CALENDAR_MONTH] = { 1, 12, offsetof(struct tft_date, month) },
+    [TFT_CALENDAR_QUARTER] = { 1, 4, offsetof(struct tft_date, quarter) },
+    [TFT_CALENDAR_IS_WEEKEND] = { 0, 2, offsetof(struct tft_date, is_weekend) },
+    [TFT_CALENDAR_STEPS] = { 0, 0, 0 },
+};
+
 void tft_calendar_range(enum tft_calendar calendar, int *first, int *count)
 {
-    static const int ranges[][2] = {
-        [TFT_CALENDAR_MINUTE] = { 0, 60 },       [TFT_CALENDAR_QUARTER] = { 1, 4 },
-        [TFT_CALENDAR_IS_WEEKEND] = { 0, 2 },    [TFT_CALENDAR_HOUR] = { 0, 24 },
-        [TFT_CALENDAR_DAY_OF_WEEK] = { 0, 7 },   [TFT_CALENDAR_DAY_OF_MONTH] = { 1, 31 },
-        [TFT_CALENDAR_DAY_OF_YEAR] = { 1, 366 }, [TFT_CALENDAR_WEEK] = { 1, 53 },
-        [TFT_CALENDAR_MONTH] = { 1, 12 },        [TFT_CALENDAR_STEPS] = { 0, 0 },
-    };
-
-    *first = ranges[calendar][0];
-    *count = ranges[calendar][1];
+    *first = calendars[calendar].first;
+    *count = calendars[calendar].count;
 }
 
 int tft_calendar_value(enum tft_calendar calendar, const struct tft_date *date)
 {
-    switch (calendar) {
-    case TFT_CALENDAR_MINUTE:
-        return date->minute;
-    case TFT_CALENDAR_HOUR:
-        return date->hour;
-    case TFT_CALENDAR_DAY_OF_WEEK:
-        return date->day_of_week;
-    case TFT_CALENDAR_DAY_OF_MONTH:
-        return date->day;
-    case TFT_CALENDAR_DAY_OF_YEAR:
-        return date->day_of_year;
-    case TFT_CALENDAR_WEEK:
-        return date->week;
-    case TFT_CALENDAR_MONTH:
-        return date->month;
-    case TFT_CALENDAR_QUARTER:
-        return (date->month + 2) / 3;
-    case TFT_CALENDAR_IS_WEEKEND:
-        return date->day_of_week >= 5;
-    default:
-        return 0;
-    }
+    return calendars[calendar].count ? *(const int *)(const void *)((const char *)date + calendars[calendar].at) : 0;
 }
 
 /* ---- steps ---- */

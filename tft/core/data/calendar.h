@@ -22,6 +22,8 @@ struct tft_date {
     int day_of_week; /* Monday 0 */
     int day_of_year; /* from 1 */
     int week;        /* of ISO 8601, from 1 */
+    int quarter;     /* from 1 */
+    int is_weekend;
 };
 
 /* Calendar inputs. */

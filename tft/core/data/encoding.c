@@ -187,22 +187,17 @@ int tft_encoding_needs_entity(const struct tft_schema *schema)
     return 0;
 }
 
+static int compare_name(const void *text, const void *name)
+{
+    return strcmp(text, *(const char *const *)name);
+}
+
 /* Returns the number of a text among names, or count. */
 static size_t find_name(const char *const *names, size_t count, const char *text)
 {
-    size_t low = 0, high = count;
+    const char *const *found = count ? bsearch(text, names, count, sizeof *names, compare_name) : NULL;
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(text, names[middle]);
-        if (!order)
-            return middle;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return count;
+    return found ? (size_t)(found - names) : count;
 }
 
 size_t tft_encoding_entity(const struct tft_encoding *encoding, const char *id)

@@ -23,7 +23,8 @@
 struct fit {
     size_t n;
     double sum, squares, mean, least, most;
-    int failed; /* a value for which log(1 + x) is undefined */
+    int failed;    /* a value for which log(1 + x) is undefined */
+    size_t listed; /* values in the fitter's list, for quantiles */
 };
 
 struct fitter {
@@ -117,45 +118,29 @@ static double value_of(const struct fitter *f, size_t input, size_t row, const s
     return x <= -1 ? 0 : log1p(x);
 }
 
-/* Runs the first pass over the view's series: count, sum, extremes. */
-static void measure_sum(const struct fitter *f, size_t input, struct fit *fit)
+/* Runs a pass over the view's series. The first finds count, sum and extremes; the second squared deviations from the
+ * mean and, for quantiles, the values. */
+static void measure_rows(const struct fitter *f, size_t input, int is_second, struct fit *fit)
 {
+    const int lists = is_second && f->schema->inputs[input].scale == TFT_SCALE_ROBUST;
     size_t low, high;
 
     training_rows(f->schema, f->table, f->view.series, &low, &high);
     const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
-        if (!row_counts(f, input, i))
-            continue;
-        double x = value_of(f, input, i, open, fit);
+        const double x = row_counts(f, input, i) ? value_of(f, input, i, open, fit) : (double)NAN;
         if (isnan(x))
             continue;
-        if (!fit->n || x < fit->least)
-            fit->least = x;
-        if (!fit->n || x > fit->most)
-            fit->most = x;
+        if (lists)
+            f->values[fit->listed++] = x;
+        if (is_second) {
+            fit->squares += (x - fit->mean) * (x - fit->mean);
+            continue;
+        }
+        fit->least = !fit->n || x < fit->least ? x : fit->least;
+        fit->most = !fit->n || x > fit->most ? x : fit->most;
         fit->n++;
         fit->sum += x;
-    }
-}
-
-/* Runs the second pass: squared deviations from the mean or, for quantiles, the values, appended to the n already
- * there. */
-static void measure_deviations(const struct fitter *f, size_t input, struct fit *fit, size_t *n)
-{
-    size_t low, high;
-
-    training_rows(f->schema, f->table, f->view.series, &low, &high);
-    const struct tft_bridge *open = bridge_at(f, input, high);
-    for (size_t i = low; i < high; i++) {
-        if (!row_counts(f, input, i))
-            continue;
-        double x = value_of(f, input, i, open, fit);
-        if (isnan(x))
-            continue;
-        fit->squares += (x - fit->mean) * (x - fit->mean);
-        if (f->schema->inputs[input].scale == TFT_SCALE_ROBUST)
-            f->values[(*n)++] = x;
     }
 }
 
@@ -174,7 +159,7 @@ static double quantile_of(const double *sorted, size_t n, double quantile)
     return sorted[below] + (sorted[above] - sorted[below]) * (at - (double)below);
 }
 
-static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *input, const struct fit *fit, size_t n)
+static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *input, const struct fit *fit)
 {
     const enum tft_scale kind = input->scale;
     struct tft_scaler s = { 0, 1, kind == TFT_SCALE_LOG1P };
@@ -183,9 +168,9 @@ static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *i
         s.shift = fit->mean;
         s.scale = sqrt(fit->squares / (double)fit->n);
     } else if (kind == TFT_SCALE_ROBUST) {
-        qsort(f->values, n, sizeof *f->values, compare_values);
-        s.shift = quantile_of(f->values, n, 0.5);
-        s.scale = quantile_of(f->values, n, 0.75) - quantile_of(f->values, n, 0.25);
+        qsort(f->values, fit->listed, sizeof *f->values, compare_values);
+        s.shift = quantile_of(f->values, fit->listed, 0.5);
+        s.scale = quantile_of(f->values, fit->listed, 0.75) - quantile_of(f->values, fit->listed, 0.25);
     }
     if (!(s.scale > 1e-12 * (fabs(s.shift) + 1e-300)) || !isfinite(s.scale)) {
         int is_constant = kind != TFT_SCALE_ROBUST || fit->most == fit->least;
@@ -212,25 +197,21 @@ static enum halay_status check_fit(const struct fitter *f, size_t input, const c
 /* Fits one input on the series from first to last, all of which get the same scaler. */
 static enum halay_status fit_input(struct fitter *f, size_t input, size_t first, size_t last)
 {
-    const struct tft_table *t = f->table;
+    const struct tft_series *series = f->table->series;
     struct fit fit = { 0 };
-    size_t n = 0;
 
-    for (size_t e = first; e < last; e++) {
-        if (last - first > 1)
-            tft_view_choose(&f->view, &t->series[e]);
-        measure_sum(f, input, &fit);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t e = first; e < last; e++) {
+            if (last - first > 1)
+                tft_view_choose(&f->view, &series[e]);
+            measure_rows(f, input, pass, &fit);
+        }
+        enum halay_status status = pass ? HALAY_OK : check_fit(f, input, series[first].id, &fit);
+        if (status)
+            return status;
+        fit.mean = fit.sum / (double)fit.n;
     }
-    enum halay_status status = check_fit(f, input, t->series[first].id, &fit);
-    if (status)
-        return status;
-    fit.mean = fit.sum / (double)fit.n;
-    for (size_t e = first; e < last; e++) {
-        if (last - first > 1)
-            tft_view_choose(&f->view, &t->series[e]);
-        measure_deviations(f, input, &fit, &n);
-    }
-    struct tft_scaler scaler = make_scaler(f, &f->schema->inputs[input], &fit, n);
+    struct tft_scaler scaler = make_scaler(f, &f->schema->inputs[input], &fit);
     for (size_t e = first; e < last; e++)
         f->scalers[e * f->schema->input_count + input] = scaler;
     return HALAY_OK;
@@ -246,7 +227,7 @@ static int is_fitted_alone(const struct fitter *f, size_t input)
     if (x->scale == TFT_SCALE_NONE || x->per == TFT_PER_ALL)
         return 0;
     if (x->per != TFT_PER_ENTITY)
-        measure_sum(f, input, &fit);
+        measure_rows(f, input, 0, &fit);
     return x->per == TFT_PER_ENTITY || fit.n;
 }
 
@@ -309,7 +290,7 @@ static enum halay_status fit_weight(struct fitter *f, double *mean)
     *mean = 1;
     for (size_t e = 0; f->schema->has_weight && e < f->table->series_count; e++) {
         tft_view_choose(&f->view, &f->table->series[e]);
-        measure_sum(f, f->schema->weight, &fit);
+        measure_rows(f, f->schema->weight, 0, &fit);
     }
     if (!f->schema->has_weight || (fit.n && fit.sum > 0)) {
         *mean = fit.n ? fit.sum / (double)fit.n : 1;
@@ -473,28 +454,21 @@ enum halay_status tft_encoding_fit(struct halay_log *log, const struct tft_schem
     struct fitter f = { .log = log, .schema = schema, .table = table };
     json_t *document = NULL;
     double weight = 1;
-    enum halay_status status = HALAY_ERR_FORMAT;
-
     size_t seen = 0;
+    enum halay_status status;
 
     for (size_t e = 0; e < table->series_count; e++)
         seen += (size_t)is_seen(&f, e);
-    if (seen)
-        status = tft_view_init(log, schema, table, first_moment(table), &f.view);
-    else if (schema->longest_lag)
-        halay_error(
-            log, "no entity has a measured target in the training span after its first %zu rows, which the lags need",
+    if (!seen && schema->longest_lag)
+        return halay_fail(
+            log, HALAY_ERR_FORMAT,
+            "no entity has a measured target in the training span after its first %zu rows, which the lags need",
             schema->longest_lag);
-    else
-        halay_error(log, "no entity has a measured target in the training span");
-    if (status)
+    if (!seen)
+        return halay_fail(log, HALAY_ERR_FORMAT, "no entity has a measured target in the training span");
+    if ((status = tft_view_init(log, schema, table, first_moment(table), &f.view)))
         return status;
-    status = allocate_scalers(&f);
-    if (!status)
-        status = fit_all(&f);
-    if (!status)
-        status = fit_weight(&f, &weight);
-    if (!status) {
+    if (!(status = allocate_scalers(&f)) && !(status = fit_all(&f)) && !(status = fit_weight(&f, &weight))) {
         document = make_document(&f, weight);
         status = document ? tft_encoding_init(log, "encoding", schema, document, encoding) : HALAY_ERR_NO_MEMORY;
     }

@@ -19,22 +19,19 @@ struct future {
     size_t rows;
 };
 
+static int compare_id(const void *id, const void *series)
+{
+    return strcmp(id, ((const struct tft_series *)series)->id);
+}
+
 /* Returns the series with a name, or NULL. */
 static const struct tft_series *find_series(const struct future *f, const char *id)
 {
-    size_t low = 0, high = f->table.series_count;
+    const struct tft_series *series = f->table.series;
 
-    while (low < high && f->schema->id_kind != TFT_ID_HEADER) { /* they are in order */
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(id, f->table.series[middle].id);
-        if (!order)
-            return &f->table.series[middle];
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return f->schema->id_kind == TFT_ID_HEADER ? f->table.series : NULL;
+    return f->schema->id_kind == TFT_ID_HEADER
+               ? series
+               : bsearch(id, series, f->table.series_count, sizeof *series, compare_id); /* they are in order */
 }
 
 /* Returns the number of the row of a moment, which is `step` steps after the end, or -1. */

@@ -391,28 +391,37 @@ static void begin_with_carried(struct grid *g, size_t k)
     g->c->table->filled[k]++;
 }
 
+/* Puts values, of some rows, on a step. Returns zero if it is outside the series. */
+static int put_values(struct grid *g, int64_t at, const struct tft_row *line, size_t rows, const double *values)
+{
+    const size_t columns = g->c->table->column_count;
+    const int is_inside = at >= 0 && (size_t)at < g->series->rows;
+
+    for (size_t k = 0; k < columns && !is_inside; k++)
+        leave_out(g, at, rows, k, values[k]);
+    if (!is_inside)
+        return 0;
+    memcpy(g->series->values + (size_t)at * columns, values, columns * sizeof *values);
+    g->line[at] = line;
+    return 1;
+}
+
 /* Places rows on their moments. */
 static enum halay_status lay_moments(struct grid *g)
 {
     const struct tft_period *every = &g->c->schema->every;
-    size_t columns = g->c->table->column_count, n;
+    double values[TFT_INPUTS_MAX];
 
-    for (size_t i = 0; i < g->e->count; i += n) {
+    for (size_t i = 0, n; i < g->e->count; i += n) {
         const struct tft_row *row = &g->e->rows[g->order[i]];
         enum halay_status status = same_moment(g, g->order + i, g->e->count - i, &n);
         if (status)
             return status;
         int64_t at = tft_period_between(every, g->series->start, row->time);
-        if (at < 0 || (size_t)at >= g->series->rows) {
-            for (size_t k = 0; k < columns; k++)
-                leave_out(g, at, n, k, merge_rows(g, g->order + i, n, k));
-            continue;
-        }
-        if (tft_period_add(every, g->series->start, at) != row->time)
+        for (size_t k = 0; k < g->c->table->column_count; k++)
+            values[k] = merge_rows(g, g->order + i, n, k);
+        if (put_values(g, at, row, n, values) && tft_period_add(every, g->series->start, at) != row->time)
             return off_grid(g, row);
-        for (size_t k = 0; k < columns; k++)
-            g->series->values[(size_t)at * columns + k] = merge_rows(g, g->order + i, n, k);
-        g->line[at] = row;
     }
     return HALAY_OK;
 }
@@ -421,33 +430,27 @@ static enum halay_status lay_moments(struct grid *g)
 static enum halay_status lay_periods(struct grid *g)
 {
     const struct tft_schema *s = g->c->schema;
-    size_t columns = g->c->table->column_count, n;
+    const struct tft_table *t = g->c->table;
     struct mix mixes[TFT_INPUTS_MAX];
+    double values[TFT_INPUTS_MAX];
 
-    for (size_t i = 0; i < g->e->count;) {
+    for (size_t i = 0, n; i < g->e->count;) {
         const struct tft_row *row = &g->e->rows[g->order[i]];
         int64_t period = period_of(g, row->time);
         size_t moments = 0, first = i;
-        memset(mixes, 0, columns * sizeof *mixes);
+        memset(mixes, 0, t->column_count * sizeof *mixes);
         /* <: where a clock goes back over midnight, the hour of yesterday that it repeats is today's. */
         for (; i < g->e->count && period_of(g, g->e->rows[g->order[i]].time) <= period; i += n, moments++) {
             enum halay_status status = same_moment(g, g->order + i, g->e->count - i, &n);
             if (status)
                 return status;
-            for (size_t k = 0; k < columns; k++)
+            for (size_t k = 0; k < t->column_count; k++)
                 mix_add(&mixes[k], merge_rows(g, g->order + i, n, k));
         }
-        int64_t at = tft_period_between(&s->every, g->series->start, period);
-        if (at < 0 || (size_t)at >= g->series->rows) {
-            for (size_t k = 0; k < columns; k++)
-                leave_out(g, at, i - first, k, mix_resampled(&mixes[k], s, &s->inputs[g->c->table->columns[k]]));
-            continue;
-        }
-        for (size_t k = 0; k < columns; k++)
-            g->series->values[(size_t)at * columns + k] =
-                mix_resampled(&mixes[k], s, &s->inputs[g->c->table->columns[k]]);
-        g->line[at] = row;
-        g->c->table->summary.rows_resampled += moments - 1;
+        for (size_t k = 0; k < t->column_count; k++)
+            values[k] = mix_resampled(&mixes[k], s, &s->inputs[t->columns[k]]);
+        if (put_values(g, tft_period_between(&s->every, g->series->start, period), row, i - first, values))
+            g->c->table->summary.rows_resampled += moments - 1;
     }
     return HALAY_OK;
 }
@@ -676,29 +679,25 @@ static enum halay_status allocate_series(struct grid *g)
     struct tft_series *s = g->series;
     const size_t columns = g->c->table->column_count;
     size_t cells, bytes;
+    enum halay_status status;
 
-    if (!halay_mul_overflows(s->rows, columns, &cells)) {
-        enum halay_status status = limit_gaps(g, cells);
-        if (status)
-            return status;
-    }
-    if (g->cut) {
+    if (halay_mul_overflows(s->rows, columns, &cells))
+        return no_memory(g->c);
+    if ((status = limit_gaps(g, cells)))
+        return status;
+    if (halay_mul_overflows(cells, sizeof(double), &bytes))
+        return no_memory(g->c);
+    if (g->cut)
         g->carried = malloc(columns * sizeof *g->carried);
-        if (!g->carried)
-            return no_memory(g->c);
-        for (size_t k = 0; k < columns; k++)
-            g->carried[k] = NAN;
-    }
-    if (!halay_mul_overflows(s->rows, g->c->table->column_count, &cells) &&
-        !halay_mul_overflows(cells, sizeof(double), &bytes)) {
-        s->values = malloc(bytes);
-        s->measured = malloc(cells);
-        g->line = calloc(s->rows, sizeof *g->line);
-    }
-    return s->values && s->measured && g->line ? HALAY_OK : no_memory(g->c);
+    for (size_t k = 0; g->carried && k < columns; k++)
+        g->carried[k] = NAN;
+    s->values = malloc(bytes);
+    s->measured = malloc(cells);
+    g->line = calloc(s->rows, sizeof *g->line);
+    return s->values && s->measured && g->line && (g->carried || !g->cut) ? HALAY_OK : no_memory(g->c);
 }
 
-/* Move a series that is complete to the table's spill. */
+/* Moves a series that is complete to the table's spill. */
 static enum halay_status spill_series(struct tft_table *t, struct tft_series *s)
 {
     size_t cells = s->rows * t->column_count, bridges = s->bridge_count * sizeof *s->bridges;
@@ -729,28 +728,29 @@ static enum halay_status spill_series(struct tft_table *t, struct tft_series *s)
     return HALAY_OK;
 }
 
+static enum halay_status complete_series(struct grid *g, struct tft_rows *e)
+{
+    struct tft_collector *c = g->c;
+    enum halay_status status;
+
+    if ((status = tft_rows_gather(c, e)) || (status = order_rows(g)) || (status = settle_repeated(g, e)) ||
+        (status = set_size(g)))
+        return status;
+    if (!g->series->rows) {
+        c->table->summary.rows_trimmed += e->count;
+        return HALAY_OK;
+    }
+    if ((status = allocate_series(g)) || (status = lay_out(g)) || (status = fill_series(g)))
+        return status;
+    return c->table->spill ? spill_series(c->table, g->series) : HALAY_OK;
+}
+
 enum halay_status tft_rows_complete(struct tft_collector *c, size_t entity, struct tft_series *series)
 {
     struct tft_rows *e = &c->entities[entity];
     struct grid g = { .c = c, .e = e, .series = series };
-    enum halay_status status = tft_rows_gather(c, e);
+    enum halay_status status = complete_series(&g, e);
 
-    if (!status)
-        status = order_rows(&g);
-    if (!status)
-        status = settle_repeated(&g, e);
-    if (!status)
-        status = set_size(&g);
-    if (!status && !series->rows)
-        c->table->summary.rows_trimmed += e->count;
-    if (!status && series->rows)
-        status = allocate_series(&g);
-    if (!status && series->rows)
-        status = lay_out(&g);
-    if (!status && series->rows)
-        status = fill_series(&g);
-    if (!status && series->rows && c->table->spill)
-        status = spill_series(c->table, series);
     free(g.line);
     free(g.order);
     free(g.carried);

@@ -26,17 +26,18 @@ static void target_rows(const struct tft_data *d, size_t entity, const struct ra
     *low = begin > *floor + d->schema.min_encoder ? begin : *floor + d->schema.min_encoder;
 }
 
-/* A list of runs that grows. */
+/* A list of runs that grows, entity by entity. */
 struct list {
     struct halay_log *log;
-    struct tft_windows *w;
+    struct tft_windows w;
     size_t least; /* rows that an encoder has */
+    size_t gap;   /* the first one that is not before the entity */
     size_t size;
 };
 
 static enum halay_status add_run(struct list *l, size_t entity, size_t origin, size_t floor, size_t count)
 {
-    struct tft_windows *w = l->w;
+    struct tft_windows *w = &l->w;
 
     if (halay_list_grow(&w->runs, w->run_count + 1, &l->size, sizeof *w->runs)) /* one more for the end */
         return halay_no_memory(l->log, "for the windows of %zu entities", w->data->entity_count);
@@ -47,30 +48,29 @@ static enum halay_status add_run(struct list *l, size_t entity, size_t origin, s
 }
 
 /* Gives the list away, or frees it after an error. */
-static enum halay_status list_finish(enum halay_status status, struct tft_windows *w, struct tft_windows *windows)
+static enum halay_status list_finish(enum halay_status status, struct list *l, struct tft_windows *windows)
 {
     if (status)
-        tft_windows_fini(w);
+        tft_windows_fini(&l->w);
     else
-        *windows = *w;
+        *windows = l->w;
     return status;
 }
 
 /* Adds the windows of an entity whose first targets are in rows low, low + stride ... to high, counted in the entity,
- * without those that contain a row of a gap; encoders may contain rows from floor on. *gap is the first gap that is not
- * before the entity, and is advanced. */
-static enum halay_status add_windows(struct list *l, size_t entity, size_t floor, size_t low, size_t high, size_t *gap)
+ * without those that contain a row of a gap; encoders may contain rows from floor on. */
+static enum halay_status add_windows(struct list *l, size_t entity, size_t floor, size_t low, size_t high)
 {
-    const struct tft_data *d = l->w->data;
+    const struct tft_data *d = l->w.data;
     const struct tft_entity *e = &d->entities[entity];
-    size_t D = d->schema.horizon, stride = l->w->stride, at = low;
+    size_t D = d->schema.horizon, stride = l->w.stride, at = low;
     enum halay_status status = HALAY_OK;
 
-    while (*gap < d->gap_count && d->gaps[*gap].first < e->first)
-        ++*gap;
-    for (; !status; ++*gap) {
-        int is_last = *gap == d->gap_count || d->gaps[*gap].first >= e->first + e->rows;
-        size_t end = is_last ? e->rows : (size_t)d->gaps[*gap].first - e->first; /* targets must lie before */
+    while (l->gap < d->gap_count && d->gaps[l->gap].first < e->first)
+        l->gap++;
+    for (; !status; l->gap++) {
+        int is_last = l->gap == d->gap_count || d->gaps[l->gap].first >= e->first + e->rows;
+        size_t end = is_last ? e->rows : (size_t)d->gaps[l->gap].first - e->first; /* targets must lie before */
         size_t last = end >= D && end - D < high ? end - D : high;
         if (end >= D && at <= last) {
             size_t n = (last - at) / stride + 1;
@@ -79,8 +79,8 @@ static enum halay_status add_windows(struct list *l, size_t entity, size_t floor
         }
         if (is_last)
             return status;
-        if (floor < end + (size_t)d->gaps[*gap].rows)
-            floor = end + (size_t)d->gaps[*gap].rows;
+        if (floor < end + (size_t)d->gaps[l->gap].rows)
+            floor = end + (size_t)d->gaps[l->gap].rows;
         size_t clear = floor + l->least; /* the first row with an encoder after the gap */
         if (at < clear)
             at += (clear - at + stride - 1) / stride * stride;
@@ -91,9 +91,8 @@ static enum halay_status add_windows(struct list *l, size_t entity, size_t floor
 static enum halay_status init_range(struct halay_log *log, const struct tft_data *data, const struct range *range,
                                     size_t stride, struct tft_windows *windows)
 {
-    struct tft_windows w = { .data = data, .stride = stride };
-    struct list l = { .log = log, .w = &w, .least = data->schema.min_encoder };
-    size_t D = data->schema.horizon, gap = 0;
+    struct list l = { .log = log, .w = { .data = data, .stride = stride }, .least = data->schema.min_encoder };
+    const size_t D = data->schema.horizon;
     enum halay_status status = HALAY_OK;
 
     const int is_empty = !range->is_narrowed && !data->schema.has_split[range->split];
@@ -101,9 +100,9 @@ static enum halay_status init_range(struct halay_log *log, const struct tft_data
         size_t floor, low, high;
         target_rows(data, e, range, &floor, &low, &high);
         if (high >= D && low <= high - D)
-            status = add_windows(&l, e, floor, low, high - D, &gap);
+            status = add_windows(&l, e, floor, low, high - D);
     }
-    return list_finish(status, &w, windows);
+    return list_finish(status, &l, windows);
 }
 
 enum halay_status tft_windows_init(struct halay_log *log, const struct tft_data *data, enum tft_split split,
@@ -124,17 +123,16 @@ enum halay_status tft_windows_init_between(struct halay_log *log, const struct t
 
 enum halay_status tft_windows_init_last(struct halay_log *log, const struct tft_data *data, struct tft_windows *windows)
 {
-    struct tft_windows w = { .data = data, .stride = 1 };
-    struct list l = { .log = log, .w = &w, .least = 1 };
-    size_t D = data->schema.horizon, gap = 0;
+    struct list l = { .log = log, .w = { .data = data, .stride = 1 }, .least = 1 };
+    const size_t D = data->schema.horizon;
     enum halay_status status = HALAY_OK;
 
     for (size_t e = 0; e < data->entity_count && !status; e++) {
         size_t rows = data->entities[e].rows;
         if (rows > D)
-            status = add_windows(&l, e, 0, rows - D, rows - D, &gap);
+            status = add_windows(&l, e, 0, rows - D, rows - D);
     }
-    return list_finish(status, &w, windows);
+    return list_finish(status, &l, windows);
 }
 
 /* Returns the row of an entity where the windows begin that precede its row `first`, or that row itself. */
@@ -152,9 +150,8 @@ enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct
                                              struct tft_windows *windows)
 {
     const struct tft_data *d = list->data;
-    size_t D = d->schema.horizon, gap = 0;
-    struct tft_windows w = { .data = d, .stride = D };
-    struct list l = { .log = log, .w = &w, .least = d->schema.min_encoder };
+    const size_t D = d->schema.horizon;
+    struct list l = { .log = log, .w = { .data = d, .stride = D }, .least = d->schema.min_encoder };
     enum halay_status status = HALAY_OK;
 
     for (size_t r = 0; r < list->run_count && !status; r++) {
@@ -163,9 +160,9 @@ enum halay_status tft_windows_init_preceding(struct halay_log *log, const struct
             continue;
         size_t from = preceding_from(d, entity, first, count);
         if (from < first)
-            status = add_windows(&l, entity, 0, from, first - D, &gap);
+            status = add_windows(&l, entity, 0, from, first - D);
     }
-    return list_finish(status, &w, windows);
+    return list_finish(status, &l, windows);
 }
 
 void tft_windows_fini(struct tft_windows *windows)
