@@ -303,7 +303,7 @@ HALAY_API enum halay_status halay_tft_model_save(const struct halay_tft_model *m
  * "selected" (the inputs of "static", "past" and "future", three lists of names in the order of weights), "heads" (of
  * attention), "step" (of the weights), "calibrated" (whether it has a calibration), "refitted" (whether forecasts after
  * the last row are of refitted weights), "needs_future" (whether forecasts behind the last rows need known inputs of a
- * future). Later versions may add keys. HALAY_ERR_NO_MEMORY.
+ * future), "blended" (whether forecasts also rest on a baseline). Later versions may add keys. HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_model *model, char **json);
 
@@ -315,6 +315,43 @@ HALAY_API enum halay_status halay_tft_model_describe(const struct halay_tft_mode
 HALAY_API enum halay_status halay_tft_model_weights(const struct halay_tft_model *model, size_t number,
                                                     const char **name, size_t *dimensions, const size_t **shape,
                                                     const float **values);
+
+/*
+ * How a model encodes the values of a table, for programs that compute its forecasts themselves: a JSON object with
+ * "origin" (the moment from which steps are counted), "missing" (texts that mean no value), "min_encoder" (the fewest
+ * steps of history), "entities" (the ids that training has seen, in order), "needs_entity" (whether others are
+ * refused), "inputs" and "formulas".
+ *
+ * "inputs" has the schema's inputs in order, those derived from a column after it, each an object with the schema's
+ * words for it: "name", "role", "type", "column", "calendar", "days" and "most", "period" ("period_in_steps"), "map",
+ * "transform", "missing_number", "fill" ("constant" with "constant", of a category a code), "scale", "per"; and
+ *   "source"      "column", "calendar" (of which "count" values begin at "first"), "holidays", "fourier", "id"
+ *   "derivation"  "none", "lag" (of "lag" steps), "missing" (1 where there is no value), "sine", "cosine" ("harmonic")
+ *   "base"        number of the input that this one is derived from, or its own
+ *   "steps"       of a window: 0 (static), the encoder's, or those and the horizon's
+ *   "categories"  number of codes, with "codes" (an object: of texts, -1 for a missing value; without it the code is
+ *                 the number of the entity, or the calendar's value minus "first") and "unknown" (of other texts)
+ *   "shifts", "scales"  scaled = (value - shift) / scale, where "scale" is log1p-standard of log(1 + value): one for
+ *                 all entities, or one of each, and one more for others unless they are refused
+ *
+ * "formulas" has "spread_least" (of a window by which an input is scaled), and of losses and layers "deviation_least"
+ * and "normal_quantiles" (of the loss gaussian), "skip_scales" (an object: of each tensor "....mask", the factors of a
+ * resampled skip connection). Later versions may add keys. HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_model_encoding(const struct halay_tft_model *model, char **json);
+
+/*
+ * The factors by which a calibration moves the ends of a model's intervals, in the unit of the loss: a JSON object with
+ * "method" ("conformal", "rolling": these, where an entity's latest forecasts are too few; "none", without more),
+ * "median" (number of the quantile that stays), "bands" (a list: "low" and "high", numbers of quantiles, "moves_low"
+ * and "moves_high", "least", the smallest factor, and "is_flat": for forecasts of at most "flat_width"), "targets"
+ * (objects by name: "by_horizon", a list for each step of a factor for each band, null if there were too few windows,
+ * and "by_entity", such lists by id, which have precedence). An end moves by the factor times the band's width; a flat
+ * forecast's by the factor itself. calibrate: as in halay_tft_forecast_options. HALAY_ERR_ARGUMENT: the model has no
+ * calibration; HALAY_ERR_FORMAT: it was made with other weights, or is damaged; HALAY_ERR_NO_MEMORY.
+ */
+HALAY_API enum halay_status halay_tft_model_calibration(const struct halay_tft_model *model, const char *calibrate,
+                                                        char **json);
 
 /* A model that no training has made. Zero-initialise, set struct_size to sizeof, then the rest. */
 struct halay_tft_create_options {
@@ -564,8 +601,9 @@ HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *
  * and "backtest" (halay_tft_evaluate, _backtest) have "csv", a row for all values, one for each horizon and one for
  * each entity; "tuning" (`halay-tft tune --json`) "csv", a row for each training, and "page", an HTML page; "drift"
  * (halay_tft_drift) "csv", a row for each statistic, "page", and "metrics", gauges for Prometheus; "explanation"
- * (halay_tft_explain) no other. The kinds "data", "model", "forecast" and "graph" (halay_tft_data_describe,
- * _model_describe, _forecast, _model_export) have no other forms. Needs no session. HALAY_ERR_ARGUMENT,
+ * (halay_tft_explain) no other. The kinds "data", "model", "encoding", "calibration", "forecast" and "graph"
+ * (halay_tft_data_describe, _model_describe, _model_encoding, _model_calibration, _forecast, _model_export) have no
+ * other forms. Needs no session. HALAY_ERR_ARGUMENT,
  * HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
 

@@ -814,6 +814,12 @@ def files():
         about = loaded.export(os.path.join(folder, "model.onnx"), explain=True)
         with open(os.path.join(folder, "model.onnx"), "rb") as file:
             assert about["horizon"] == loaded.horizon_ and len(file.read()) > 4 * loaded.parameter_count_, about
+        encoding = loaded.encoding()
+        assert encoding["entities"] == sorted(table["unique_id"].unique()), encoding["entities"]
+        assert encoding["inputs"][0]["role"] == "target" and encoding["inputs"][0]["scales"][0] > 0, encoding["inputs"]
+        assert loaded.calibration("none")["method"] == "none"
+        with refuses(halay.ArgumentError, "has no calibration"):
+            loaded.calibration("conformal")
         with refuses(halay.ArgumentError, "has no calibration"):
             loaded.export(os.path.join(folder, "more.onnx"), calibrate="conformal")
         with refuses(halay.HalayError, "/nonexistent"):

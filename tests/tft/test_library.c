@@ -725,6 +725,12 @@ static void test_scores(struct halay_tft *tft, const char *file)
     CHECK(!halay_tft_calibrate(model, data, NULL, NULL, &text) && strstr(text, "intervals"), "%s",
           halay_tft_error_text());
     halay_tft_free(text);
+    REQUIRE(!halay_tft_model_calibration(model, "conformal", &text));
+    CHECK(strstr(text, "\"bands\":[{\"low\":0,\"high\":2,\"moves_low\":true,\"moves_high\":true,\"is_flat\":false,"
+                       "\"least\":-0.5}") &&
+              strstr(text, "\"targets\":{\"y\":{\"by_horizon\":[[") && strstr(text, "\"method\":\"conformal\""),
+          "%s", text);
+    halay_tft_free(text);
     CHECK(!halay_tft_evaluate(model, data, &windows, &scores) && !access(file, F_OK), "%s", halay_tft_error_text());
     REQUIRE(scores);
     check_hostile_page();
@@ -821,6 +827,28 @@ static size_t read_weights(const struct halay_tft_model *model, float *weights, 
     return count;
 }
 
+/* A new model: how it encodes values, and its calibration, which it lacks. */
+static void test_encoding(struct halay_tft_model *made)
+{
+    static const char *const parts[] = { "{\"kind\":\"encoding\",",        "\"entities\":[\"east\",",
+                                         "\"needs_entity\":true",          "\"fill\":\"forward\"",
+                                         "\"source\":\"calendar\"",        "\"first\":0,\"count\":24",
+                                         "\"per\":\"entity\",\"name\":",   "\"steps\":24,\"shifts\":[",
+                                         "\"normal_quantiles\":[-1.28155", "\"skip_scales\":{}" };
+    char *text = NULL;
+
+    REQUIRE(!halay_tft_model_encoding(made, &text));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        CHECK(strstr(text, parts[i]), "%s is not in %s", parts[i], text);
+    halay_tft_free(text);
+    CHECK(halay_tft_model_encoding(made, NULL) == HALAY_ERR_ARGUMENT);
+    expect(halay_tft_model_calibration(made, "conformal", &text), HALAY_ERR_ARGUMENT, "halay_tft_calibrate makes one");
+    expect(halay_tft_model_calibration(made, "always", &text), HALAY_ERR_ARGUMENT, "calibrate is 'always'");
+    REQUIRE(!halay_tft_model_calibration(made, NULL, &text));
+    CHECK(!strcmp(text, "{\"kind\":\"calibration\",\"method\":\"none\"}"), "%s", text);
+    halay_tft_free(text);
+}
+
 /* A model of another one's weights forecasts as that one does, without its calibration; one of a blend has no such
  * form. */
 static void test_create(struct halay_tft *tft, struct halay_tft_model *blended)
@@ -861,6 +889,7 @@ static void test_create(struct halay_tft *tft, struct halay_tft_model *blended)
               strstr(text, "{\"name\":\"y\",\"role\":\"target\",\"type\":\"real\",\"categories\":0}"),
           "%s", text);
     halay_tft_free(text);
+    test_encoding(made);
     halay_tft_model_close(made);
     how.weight_count--;
     expect(halay_tft_model_create(tft, &how, &made), HALAY_ERR_ARGUMENT, " weights for a model of ");

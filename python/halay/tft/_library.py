@@ -316,6 +316,8 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_model_create", c_int, [c_void_p, POINTER(CreateOptions), _PLACE]),
     ("halay_tft_model_save", c_int, [c_void_p, c_char_p]),
     ("halay_tft_model_describe", c_int, [c_void_p, _PLACE]),
+    ("halay_tft_model_encoding", c_int, [c_void_p, _PLACE]),
+    ("halay_tft_model_calibration", c_int, [c_void_p, c_char_p, _PLACE]),
     ("halay_tft_model_export", c_int, [c_void_p, POINTER(ExportOptions), _PLACE]),
     ("halay_tft_model_close", None, [c_void_p]),
     ("halay_tft_forecast", c_int, [c_void_p, POINTER(ForecastOptions)]),

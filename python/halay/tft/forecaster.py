@@ -737,6 +737,17 @@ class Forecaster:
         """
         self._on_rank_0(lambda: self._write(folder))
 
+    def encoding(self) -> Dict[str, Any]:
+        """How the model encodes the values of a table: scalers, categories, fills (halay_tft_model_encoding)."""
+        return dict(describe(lib.halay_tft_model_encoding, self._fitted()))
+
+    def calibration(self, calibrate: Optional[str] = None) -> Dict[str, Any]:
+        """The factors that move the ends of intervals (halay_tft_model_calibration); calibrate: as in predict."""
+        word = calibrate.encode() if calibrate else None
+        return dict(
+            describe(lambda model, place: lib.halay_tft_model_calibration(model, word, place), self._fitted())
+        )
+
     def export(
         self,
         path: Union[str, "os.PathLike[str]"],

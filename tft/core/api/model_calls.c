@@ -248,14 +248,15 @@ static json_t *describe_model(const struct halay_tft_model *m)
     json_t *selected = json_pack("{so so so}", "static", list_selected(c, TFT_CHOICE_STATIC), "past",
                                  list_selected(c, TFT_CHOICE_HISTORY), "future", list_selected(c, TFT_CHOICE_FUTURE));
 
-    return json_pack("{ss sO sO sI sI so so so so sI sI sI sI sb sb sb}", "kind", "model", "config",
+    return json_pack("{ss sO sO sI sI so so so so sI sI sI sI sb sb sb sb}", "kind", "model", "config",
                      json_object_get(run->document, "config"), "schema", run->schema.document, "encoder",
                      (json_int_t)run->schema.encoder, "horizon", (json_int_t)run->schema.horizon, "quantiles",
                      tft_list_json(&run->config.quantiles), "targets", list_targets(&run->schema), "inputs",
                      list_inputs(c), "selected", selected, "heads", (json_int_t)c->heads, "parameters",
                      (json_int_t)tft_model_param_count(run->model), "members", (json_int_t)run->members.count + 1,
                      "step", (json_int_t)run->step, "calibrated", m->calibration != NULL, "refitted",
-                     run->refit != NULL, "needs_future", tft_model_needs_future(m));
+                     run->refit != NULL, "needs_future", tft_model_needs_future(m), "blended",
+                     !tft_blend_is_model(&run->blend));
 }
 
 enum halay_status halay_tft_model_describe(const struct halay_tft_model *m, char **json)

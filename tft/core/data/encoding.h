@@ -71,6 +71,10 @@ void tft_encoding_fini(struct tft_encoding *encoding);
  * in only one of them. */
 int tft_encoding_is_same(const json_t *a, const json_t *b);
 
+/* Describes how the values of a table are encoded, as halay_tft_model_encoding documents it: a new reference; NULL
+ * without memory. */
+json_t *tft_encoding_json(const struct tft_schema *schema, const struct tft_encoding *encoding);
+
 /* Returns nonzero if an entity must have been seen in training to be encoded. */
 int tft_encoding_needs_entity(const struct tft_schema *schema);
 /* Returns the number of an entity; entity_count for one that training has not seen. */

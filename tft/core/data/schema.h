@@ -168,6 +168,9 @@ enum halay_status tft_schema_document(struct halay_log *log, const char *path, c
                                       char where[TFT_SCHEMA_WHERE], json_t **document);
 void tft_schema_fini(struct tft_schema *schema);
 
+/* Describes an input by words and numbers: a new reference; NULL without memory. */
+json_t *tft_input_json(const struct tft_input *input);
+
 /* Returns the split before another one, or TFT_SPLIT_COUNT. */
 enum tft_split tft_schema_split_before(const struct tft_schema *schema, enum tft_split split);
 /* Returns the first moment of a split's targets (the previous split's end), INT64_MIN for the first. */

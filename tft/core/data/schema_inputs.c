@@ -30,21 +30,27 @@ struct given {
 };
 
 #define AT(member) offsetof(struct given, member)
+#define DAYS TFT_WORDS("none", "until", "since")
+#define ROLES TFT_WORDS("target", "known", "observed", "static", "weight")
+#define TYPES TFT_WORDS("real", "category")
+#define SCALES TFT_WORDS("none", "standard", "robust", "log1p-standard")
+#define PERS TFT_WORDS("entity", "all", "window")
+#define TRANSFORMS TFT_WORDS("none", "log", "log1p")
 
 static const struct tft_member members[] = {
     TFT_MEMBER("column", TEXT_OR_EMPTY, AT(input.column)),
     TFT_KEY("calendar"),
     TFT_KEY("holiday"),
-    TFT_MEMBER("days", WORD, AT(input.days), .words = TFT_WORDS("none", "until", "since")),
+    TFT_MEMBER("days", WORD, AT(input.days), .words = DAYS),
     TFT_MEMBER("most", STEPS, AT(most), .most = TFT_HOLIDAY_DAYS_MAX),
     TFT_KEY("fourier"),
     TFT_MEMBER("from", TEXT, AT(from)),
-    TFT_MEMBER("role", WORD, AT(input.role), .words = TFT_WORDS("target", "known", "observed", "static", "weight"),
+    TFT_MEMBER("role", WORD, AT(input.role), .words = ROLES,
                .missing = "given: target, known, observed, static or weight"),
-    TFT_MEMBER("type", WORD, AT(input.is_category), .words = TFT_WORDS("real", "category")),
+    TFT_MEMBER("type", WORD, AT(input.is_category), .words = TYPES),
     TFT_KEY("fill"),
-    TFT_MEMBER("scale", WORD, AT(input.scale), .words = TFT_WORDS("none", "standard", "robust", "log1p-standard")),
-    TFT_MEMBER("per", WORD, AT(input.per), .words = TFT_WORDS("entity", "all", "window")),
+    TFT_MEMBER("scale", WORD, AT(input.scale), .words = SCALES),
+    TFT_MEMBER("per", WORD, AT(input.per), .words = PERS),
     TFT_KEY("relative_to"),
     TFT_MEMBER("blend", WORD, AT(input.blend), .words = TFT_WORDS("none", "season")),
     TFT_MEMBER("missing_indicator", TRUTH, AT(missing_indicator)),
@@ -52,10 +58,45 @@ static const struct tft_member members[] = {
     TFT_MEMBER("cyclic", TRUTH, AT(cyclic)),
     TFT_MEMBER("unknown", TRUTH, AT(input.unknown)),
     TFT_MEMBER("map", VALUE, AT(input.map)),
-    TFT_MEMBER("transform", WORD, AT(input.transform), .words = TFT_WORDS("none", "log", "log1p")),
+    TFT_MEMBER("transform", WORD, AT(input.transform), .words = TRANSFORMS),
     TFT_MEMBER("missing_number", VALUE, AT(missing_number)),
     TFT_MEMBERS_END,
 };
+
+#define OF(member) offsetof(struct tft_input, member)
+
+/* An input as the schema lists it. */
+static const struct tft_member listed[] = {
+    TFT_MEMBER("role", WORD, OF(role), .words = ROLES),
+    TFT_MEMBER("type", WORD, OF(is_category), .words = TYPES),
+    TFT_MEMBER("source", WORD, OF(source), .words = TFT_WORDS("column", "calendar", "holidays", "fourier", "id")),
+    TFT_MEMBER("derivation", WORD, OF(derivation), .words = TFT_WORDS("none", "lag", "missing", "sine", "cosine")),
+    TFT_MEMBER("base", STEPS, OF(base)),
+    TFT_MEMBER("lag", STEPS, OF(lag)),
+    TFT_MEMBER("column", TEXT, OF(column)),
+    TFT_MEMBER("calendar", WORD, OF(calendar), .words = tft_calendar_names),
+    TFT_MEMBER("days", WORD, OF(days), .words = DAYS),
+    TFT_MEMBER("most", WHOLE, OF(days_most)),
+    TFT_MEMBER("period", REAL, OF(period)),
+    TFT_MEMBER("period_in_steps", TRUTH, OF(period_in_steps)),
+    TFT_MEMBER("harmonic", STEPS, OF(harmonic)),
+    TFT_MEMBER("map", VALUE, OF(map)),
+    TFT_MEMBER("transform", WORD, OF(transform), .words = TRANSFORMS),
+    TFT_MEMBER("fill", WORD, OF(fill), .words = TFT_WORDS("none", "drop", "forward", "interpolate", "constant")),
+    TFT_MEMBER("scale", WORD, OF(scale), .words = SCALES),
+    TFT_MEMBER("per", WORD, OF(per), .words = PERS),
+    TFT_MEMBERS_END,
+};
+
+json_t *tft_input_json(const struct tft_input *input)
+{
+    json_t *object = tft_members_write(listed, input);
+
+    json_object_set_new(object, "name", json_string(input->name));
+    if (input->has_missing_number)
+        json_object_set_new(object, "missing_number", json_real(input->missing_number));
+    return object;
+}
 
 /* {holiday: {DAY: NAME}}, as an input's key or as its calendar. */
 static const json_t *holidays_of(const json_t *object)

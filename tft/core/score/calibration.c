@@ -308,6 +308,13 @@ static enum halay_status check_document(struct halay_log *log, const char *folde
     return HALAY_ERR_FORMAT;
 }
 
+static enum halay_status report_damaged(struct halay_log *log, const char *folder)
+{
+    return halay_fail(log, HALAY_ERR_FORMAT,
+                      "'%s/calibration.json' is damaged: it does not have a factor for each horizon and interval",
+                      folder);
+}
+
 enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
                                        struct tft_calibration *c)
@@ -321,10 +328,45 @@ enum halay_status tft_calibration_take(struct halay_log *log, const char *folder
     c->windows = (size_t)json_integer_value(json_object_get(document, "windows"));
     status = read_targets(log, json_object_get(document, "targets"), data, c);
     if (status == HALAY_ERR_FORMAT)
-        halay_error(log, "'%s/calibration.json' is damaged: it does not have a factor for each horizon and interval",
-                    folder);
+        report_damaged(log, folder);
     if (status)
         tft_calibration_fini(c);
+    return status;
+}
+
+static json_t *list_bands(const struct tft_calibration *c)
+{
+    json_t *list = json_array();
+
+    for (size_t b = 0; b < c->band_count; b++) {
+        const struct tft_band *band = &c->bands[b];
+        json_array_append_new(list, json_pack("{sI sI sb sb sb sf}", "low", (json_int_t)band->low, "high",
+                                              (json_int_t)band->high, "moves_low", band->has_low, "moves_high",
+                                              band->has_high, "is_flat", band->is_flat, "least", tft_band_least(band)));
+    }
+    return list;
+}
+
+enum halay_status tft_calibration_describe(struct halay_log *log, const char *folder, const json_t *document,
+                                           const struct tft_run *run, json_t **described)
+{
+    const struct tft_data none = { .schema = run->schema }; /* no entities: theirs are checked below */
+    json_t *targets = json_object_get(document, "targets"), *target, *factors;
+    const char *name, *id;
+    struct tft_calibration c;
+    enum halay_status status = tft_calibration_take(log, folder, document, run, &none, &c);
+
+    if (status)
+        return status;
+    json_object_foreach(targets, name, target)
+        json_object_foreach(json_object_get(target, "by_entity"), id, factors)
+            status = read_factors(&c, factors, c.by_horizon) ? HALAY_ERR_FORMAT : status;
+    if (status)
+        report_damaged(log, folder ? folder : "memory");
+    else
+        *described = json_pack("{ss sI sf so sO}", "kind", "calibration", "median", (json_int_t)c.median, "flat_width",
+                               TFT_FLAT_WIDTH, "bands", list_bands(&c), "targets", targets);
+    tft_calibration_fini(&c);
     return status;
 }
 

@@ -116,6 +116,10 @@ enum halay_status tft_calibration_load(struct halay_log *log, const char *folder
 enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
                                        struct tft_calibration *calibration);
+/* Checks the document in the same way, and describes it as halay_tft_model_calibration documents it: a new
+ * reference. */
+enum halay_status tft_calibration_describe(struct halay_log *log, const char *folder, const json_t *document,
+                                           const struct tft_run *run, json_t **described);
 /* No factors. Nothing is held on error. */
 enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_list *quantiles,
                                        const struct tft_data *data, struct tft_calibration *calibration);
