@@ -165,3 +165,18 @@ void halay_output_abort(struct halay_output *out)
     free(out->beside);
     *out = (struct halay_output){ 0 };
 }
+
+void halay_write_field(FILE *file, const char *text)
+{
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"')
+            fputc('"', file);
+        fputc(*text, file);
+    }
+    fputc('"', file);
+}

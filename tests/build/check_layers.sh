@@ -35,9 +35,8 @@ perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ 
 perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
 tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/
 tft/core/api            halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/ tft/core/api/
-tft/core/api            tft/tools/explain/ tft/tools/report/
-tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
-tft/tools/explain       halay_types.h halay_tft.h base/ tft/core/ tft/tools/explain/
+tft/core/api            tft/tools/report/
+tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/ tft/tools/report/
 tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/core/api/ tft/tools/export/
 tft/tools/report        halay_types.h halay_tft.h base/ tft/tools/report/
 tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ sagemaker/
@@ -76,7 +75,7 @@ collectives/transport meet . shm tcp mpi ucx cuda
 fusion                values coordinator state observe rank api
 launcher              common cli where local watch remote job mpi .
 tft/core              kernels layers model data run score train api
-tft/tools             drift export explain report serve tune cli .
+tft/tools             drift export report explain serve tune cli .
 '
 
 # Print the breaches in the tree of the current folder.
@@ -119,7 +118,7 @@ check_includes() {
         }
         BEGIN {
             parts = "^(collectives/transport|perf/(simulated|trainer)|" \
-                "tft/(core/api|core|tools/(explain|export|report)|tools))/"
+                "tft/(core/api|core|tools/(export|report)|tools))/"
             while ((getline file < files) > 0)
                 exists[file] = 1
             count = split(layers, lines, "\n")

@@ -4,7 +4,7 @@
  * rank correlation, also with ties and where there is nothing to compare.
  */
 #include "tests/test.h"
-#include "tft/tools/explain/shares.h"
+#include "tft/tools/explain/explain.h"
 #include <math.h>
 #include <string.h>
 

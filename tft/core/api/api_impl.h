@@ -182,14 +182,12 @@ enum halay_status tft_forecast_room_fill(struct tft_forecast_room *room, const s
 
 /* Zero-initialise. */
 struct tft_result_files {
-    struct halay_output json, csv, page;
+    struct halay_output json, csv;
 };
 
 /* Opens the files; a path may be NULL (not written) or "-" (standard output). Call abort in any case. */
-enum halay_status tft_result_files_open(struct halay_tft *tft, const char *json, const char *csv, const char *page,
+enum halay_status tft_result_files_open(struct halay_tft *tft, const char *json, const char *csv,
                                         struct tft_result_files *files);
-/* Writes the result's page, if that is open, and completes it. */
-enum halay_status tft_result_files_page(struct tft_result_files *files, const json_t *result);
 /* Writes the result into the others that are open, and completes them. */
 enum halay_status tft_result_files_write(struct tft_result_files *files, const json_t *result);
 /* Discards incomplete files. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scores, calibrations, profiles and explanations of data's windows as calls.
+ * Scores, calibrations and profiles of data's windows as calls.
  */
 #include "base/document.h"
 #include "base/error_text.h"
@@ -8,8 +8,6 @@
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/score/pictures.h"
-#include "tft/tools/explain/explain.h"
-#include "tft/tools/report/page.h"
 #include "tft/tools/report/results.h"
 #include <stddef.h>
 #include <stdlib.h>
@@ -54,22 +52,6 @@ static void windows_settle(struct halay_tft_model *model, struct tft_window_choi
                       "parameters ('prepare --test' holds one back)");
 }
 
-static double distance_of(double regime)
-{
-    if (regime > 0)
-        return regime;
-    return regime < 0 ? 0 : TFT_REGIME_DISTANCE;
-}
-
-static struct tft_explain_request windows_request(const struct chosen_windows *c)
-{
-    return (struct tft_explain_request){ .windows = c->windows,
-                                         .distance = distance_of(c->given.regime),
-                                         .has_occlusion = c->given.has_occlusion,
-                                         .tables = c->given.tables,
-                                         .single = c->given.window };
-}
-
 /* Lends the data to score: given data, or a table that is read. */
 static enum halay_status lend_scored(struct halay_tft_model *model, struct halay_tft_data *data,
                                      const struct tft_model_rows *rows, int calibrate)
@@ -88,7 +70,7 @@ static enum halay_status evaluate_windows(struct halay_tft_model *model, struct 
     json_t *result = NULL;
     enum halay_status status = windows_read(t, windows, model->inference.run.schema.stride, &c);
 
-    if (status || (status = tft_result_files_open(t, c.given.file, c.given.csv, NULL, &files)) ||
+    if (status || (status = tft_result_files_open(t, c.given.file, c.given.csv, &files)) ||
         (status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate)) ||
         (status = tft_session_agree(t, HALAY_OK)))
         goto abort;
@@ -107,63 +89,6 @@ enum halay_status halay_tft_evaluate(struct halay_tft_model *model, struct halay
                                      const struct halay_tft_windows *windows, char **json)
 {
     return TFT_CALL_MODEL(model && json, model, evaluate_windows(model, data, windows, json));
-}
-
-/* Gives the explanation's document, in the files and as a text. */
-static enum halay_status give_explanation(const struct halay_tft_model *model,
-                                          const struct tft_explanation *explanation, int has_pictures,
-                                          struct tft_result_files *files, char **json)
-{
-    struct halay_tft *t = model->tft;
-    enum halay_status status = HALAY_OK;
-
-    *json = NULL;
-    if (t->rank != 0)
-        return HALAY_OK;
-    json_t *result = tft_explanation_json(explanation);
-    if (!result)
-        return halay_no_memory(&t->log, "for the explanation");
-    if (has_pictures || files->page.file)
-        status = tft_explanation_pictures(explanation, result);
-    if (!status)
-        status = tft_result_files_page(files, result);
-    if (!has_pictures)
-        json_object_del(result, "pictures");
-    if (!status && !(status = tft_result_files_write(files, result)))
-        return tft_session_text(t, result, json);
-    json_decref(result);
-    return status;
-}
-
-static enum halay_status explain_windows(struct halay_tft_model *model, struct halay_tft_data *data,
-                                         const struct halay_tft_windows *windows, char **json)
-{
-    struct halay_tft *t = model->tft;
-    struct chosen_windows c;
-    struct tft_result_files files = { 0 };
-    struct tft_explanation explanation = { 0 };
-    enum halay_status status = windows_read(t, windows, model->inference.run.schema.horizon, &c);
-    const struct tft_model_rows rows = { .table = c.given.table };
-
-    if (status || (status = lend_scored(model, data, &rows, TFT_CALIBRATE_NONE)) ||
-        (status = tft_result_files_open(t, c.given.file, NULL, c.given.page, &files)) ||
-        (status = tft_session_agree(t, HALAY_OK)))
-        goto abort;
-    windows_settle(model, &c.windows);
-    const struct tft_explain_request request = windows_request(&c);
-    status = tft_explanation_init(&model->inference, &request, &explanation);
-    if (!status)
-        status = give_explanation(model, &explanation, c.given.has_pictures, &files, json);
-    tft_explanation_fini(&explanation);
-abort:
-    tft_result_files_abort(&files);
-    return status;
-}
-
-enum halay_status halay_tft_explain(struct halay_tft_model *model, struct halay_tft_data *data,
-                                    const struct halay_tft_windows *windows, char **json)
-{
-    return TFT_CALL_MODEL(model && json, model, explain_windows(model, data, windows, json));
 }
 
 static enum halay_status write_profile(struct halay_tft_model *model, struct halay_tft_data *data, const char *folder)
@@ -244,7 +169,7 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
 
 /* ---- files of results ---- */
 
-enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv, const char *page,
+enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv,
                                         struct tft_result_files *f)
 {
     enum halay_status status = HALAY_OK;
@@ -253,17 +178,7 @@ enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, c
         status = halay_output_open(&t->log, json, &f->json);
     if (!status && csv && t->rank == 0)
         status = halay_output_open(&t->log, csv, &f->csv);
-    if (!status && page && t->rank == 0)
-        status = halay_output_open(&t->log, page, &f->page);
     return status;
-}
-
-enum halay_status tft_result_files_page(struct tft_result_files *f, const json_t *result)
-{
-    if (!f->page.file)
-        return HALAY_OK;
-    tft_page_write(f->page.file, result);
-    return halay_output_commit(&f->page);
 }
 
 enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result)
@@ -281,5 +196,4 @@ void tft_result_files_abort(struct tft_result_files *f)
 {
     halay_output_abort(&f->json);
     halay_output_abort(&f->csv);
-    halay_output_abort(&f->page);
 }

@@ -198,7 +198,7 @@ static enum halay_status begin_backtest(struct halay_tft *t, const struct halay_
         .listener = { .step = o.progress, .evaluation = o.metrics_line, .say = o.say, .arg = o.arg },
     };
     status = tft_session_config(t, o.config, config);
-    return status ? status : tft_result_files_open(t, o.file, o.csv, NULL, files);
+    return status ? status : tft_result_files_open(t, o.file, o.csv, files);
 }
 
 static enum halay_status run_backtest(struct halay_tft *t, struct halay_tft_data *data,

@@ -4,7 +4,7 @@
  */
 #include "tft/core/score/explain_file.h"
 #include "base/number_text.h"
-#include "tft/core/score/forecast_file.h"
+#include "base/output_file.h"
 #include <jansson.h>
 
 void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule)
@@ -20,7 +20,8 @@ void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule
     }
 }
 
-void tft_explain_file_columns(FILE *file, const struct tft_weight_reader *r)
+/* Writes the column names of tft_weight_means, each after a comma: "past load", quoted where it must be. */
+static void write_columns(FILE *file, const struct tft_weight_reader *r)
 {
     char text[TFT_NAME_MAX + 16];
 
@@ -28,7 +29,7 @@ void tft_explain_file_columns(FILE *file, const struct tft_weight_reader *r)
         for (size_t j = 0; j < r->V[choice]; j++) {
             snprintf(text, sizeof text, "%s %s", tft_part_names[choice], tft_weight_name(r, choice, j));
             fputc(',', file);
-            tft_write_field(file, text);
+            halay_write_field(file, text);
         }
 }
 
@@ -37,7 +38,7 @@ void tft_explain_file_header(const struct tft_explain_file *f)
     if (!f->file || f->json)
         return;
     fputs("entity,origin", f->file);
-    tft_explain_file_columns(f->file, f->reader);
+    write_columns(f->file, f->reader);
     for (size_t lag = 0; lag < f->reader->T; lag++)
         fprintf(f->file, ",lag %zu", lag);
     fputc('\n', f->file);
@@ -48,7 +49,7 @@ static void write_csv(const struct tft_explain_file *f, const char *entity, cons
 {
     size_t all = f->reader->all;
 
-    tft_write_field(f->file, entity);
+    halay_write_field(f->file, entity);
     fprintf(f->file, ",%s", origin);
     for (size_t i = 0; i < all + lags; i++)
         halay_fprintf(f->file, ",%.6g", (double)more[i]);

@@ -27,7 +27,4 @@ void tft_explain_file_header(const struct tft_explain_file *file);
 enum halay_status tft_explain_file_window(const struct tft_explain_file *file, const struct tft_window *window,
                                           const float *more);
 
-/* Column names of tft_weight_means, each after a comma: "past load", quoted where it must be. */
-void tft_explain_file_columns(FILE *file, const struct tft_weight_reader *reader);
-
 #endif

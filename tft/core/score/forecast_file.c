@@ -4,25 +4,11 @@
  */
 #include "tft/core/score/forecast_file.h"
 #include "base/number_text.h"
+#include "base/output_file.h"
 #include "tft/core/score/scores.h"
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
-
-void tft_write_field(FILE *file, const char *text)
-{
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, file);
-        return;
-    }
-    fputc('"', file);
-    for (; *text; text++) {
-        if (*text == '"')
-            fputc('"', file);
-        fputc(*text, file);
-    }
-    fputc('"', file);
-}
 
 static size_t written_count(const struct tft_forecast_file *f)
 {
@@ -90,18 +76,18 @@ void tft_forecast_file_header(const struct tft_forecast_file *f)
 
     if (!f->file || f->json)
         return;
-    tft_write_field(f->file, id_name(s, name));
+    halay_write_field(f->file, id_name(s, name));
     fprintf(f->file, ",%s,", own_name(s, "origin", name));
-    tft_write_field(f->file, time_name(s, name));
+    halay_write_field(f->file, time_name(s, name));
     fprintf(f->file, ",%s", own_name(s, "horizon", name));
     for (size_t o = 0; o < s->target_count; o++) {
         if (f->backtest) {
             fputc(',', f->file);
-            tft_write_field(f->file, target_name(s, o));
+            halay_write_field(f->file, target_name(s, o));
         }
         for (size_t i = 0; i < written_count(f); i++) {
             fputc(',', f->file);
-            tft_write_field(f->file, quantile_column(f, o, i, name));
+            halay_write_field(f->file, quantile_column(f, o, i, name));
         }
     }
     if (f->backtest)
@@ -180,7 +166,7 @@ static void write_json(const struct tft_forecast_file *f, const struct row *r)
 
 static void write_csv(const struct tft_forecast_file *f, const struct row *r)
 {
-    tft_write_field(f->file, f->data->entities[r->window->entity].id);
+    halay_write_field(f->file, f->data->entities[r->window->entity].id);
     fprintf(f->file, ",%s,%s,%zu", r->origin, r->time, r->h + 1);
     for (size_t o = 0; o < f->data->schema.target_count; o++) {
         const double *actual = actual_of(f, r, o);

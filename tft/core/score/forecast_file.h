@@ -27,9 +27,6 @@ struct tft_forecast_file {
     size_t fit;
 };
 
-/* Write a field of a CSV row, quoted where it must be. */
-void tft_write_field(FILE *file, const char *text);
-
 /* Neither looks at the stream's errors: its owner does, at the end. */
 void tft_forecast_file_header(const struct tft_forecast_file *file);
 /* A tft_forecast_take that writes a window's forecast; arg is a struct tft_forecast_file. */

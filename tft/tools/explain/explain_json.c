@@ -2,8 +2,8 @@
  *
  * The explanation as one JSON object. What could not be made is null.
  */
+#include "base/number_text.h"
 #include "tft/tools/explain/explain.h"
-#include "tft/tools/explain/shares.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +15,22 @@ static json_t *json_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* A row of the q-risks: the first is the model's, the others are without a variable each. */
+struct tft_quantile_name tft_quantile_name_of(double quantile)
+{
+    struct tft_quantile_name name;
+
+    halay_snprintf(name.text, sizeof name.text, "p%.6g", quantile * 100);
+    return name;
+}
+
+/* Returns a row of the q-risks: the first is the model's, the others are without an input each. */
 static json_t *q_risk_json(const struct tft_explanation *e, size_t row)
 {
-    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
     json_t *q_risk = json_object();
-    char name[32];
 
-    for (size_t q = 0; q < c->quantile_count; q++) {
-        tft_quantile_name(c->quantiles[q], name, sizeof name);
-        json_object_set_new(q_risk, name, json_number(e->q_risk[row * c->quantile_count + q]));
-    }
+    for (size_t q = 0; q < e->quantile_count; q++)
+        json_object_set_new(q_risk, tft_quantile_name_of(e->quantiles[q]).text,
+                            json_number(e->q_risk[row * e->quantile_count + q]));
     return q_risk;
 }
 
@@ -37,17 +42,17 @@ static json_t *share_json(double mean, double p10, double p50, double p90)
                      "p90", json_number(p90));
 }
 
-static json_t *importance_json(const struct tft_explanation *e, int choice)
+static json_t *importance_json(const struct tft_explanation *e, int part)
 {
-    json_t *part = json_object();
+    json_t *inputs = json_object();
 
-    for (size_t j = 0; j < e->reader.V[choice]; j++) {
-        const int64_t *bins = e->sums.bins[choice] + j * TFT_SHARE_BINS;
-        json_object_set_new(part, tft_weight_name(&e->reader, choice, j),
-                            share_json(tft_explanation_mean(e, choice, j), tft_share_quantile(bins, .1),
+    for (size_t j = 0; j < e->of.V[part]; j++) {
+        const int64_t *bins = e->sums.bins[part] + j * TFT_SHARE_BINS;
+        json_object_set_new(inputs, tft_weighed_name(&e->of, part, j),
+                            share_json(tft_weight_sums_mean_of_steps(&e->sums, part, j), tft_share_quantile(bins, .1),
                                        tft_share_quantile(bins, .5), tft_share_quantile(bins, .9)));
     }
-    return part;
+    return inputs;
 }
 
 /* Percentiles of some steps, `stride` histograms apart, as lists in an object. */
@@ -72,19 +77,19 @@ static json_t *steps_json(const struct tft_explanation *e)
 {
     json_t *steps = json_object();
 
-    for (int choice = TFT_CHOICE_HISTORY; choice < TFT_CHOICES; choice++) {
-        json_t *part = json_object();
-        size_t V = e->reader.V[choice], count = tft_weight_steps(&e->reader, choice);
+    for (int part = TFT_WEIGHED_PAST; part < TFT_WEIGHED_PARTS; part++) {
+        json_t *inputs = json_object();
+        size_t V = e->of.V[part], count = e->of.steps[part];
         for (size_t j = 0; j < V; j++) {
             json_t *input = json_object(), *means = json_array();
             for (size_t t = 0; t < count; t++)
-                json_array_append_new(means, json_number(tft_weight_sums_mean(&e->sums, choice, t, j)));
+                json_array_append_new(means, json_number(tft_weight_sums_mean(&e->sums, part, t, j)));
             json_object_set_new(input, "mean", means);
-            if (choice == TFT_CHOICE_FUTURE)
+            if (part == TFT_WEIGHED_FUTURE)
                 add_percentiles(input, e->sums.future_bins + j * TFT_SHARE_BINS, count, V);
-            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), input);
+            json_object_set_new(inputs, tft_weighed_name(&e->of, part, j), input);
         }
-        json_object_set_new(steps, tft_part_names[choice], part);
+        json_object_set_new(steps, tft_weighed_parts[part], inputs);
     }
     return steps;
 }
@@ -96,42 +101,47 @@ static json_t *explained_json(const struct tft_explanation *e, const struct tft_
     json_t *object =
         json_pack("{sI sI so so}", "windows", (json_int_t)of->windows, "regimes", (json_int_t)of->regimes, "distance",
                   json_number(of->distance / n), "most", json_number(of->windows ? of->most : NAN));
-    size_t at = 0, all = e->reader.all;
+    size_t at = 0, all = e->of.all;
 
-    for (int choice = 0; choice < TFT_CHOICES; choice++) {
-        json_t *part = json_object();
-        for (size_t j = 0; j < e->reader.V[choice]; j++, at++)
+    for (int part = 0; part < TFT_WEIGHED_PARTS; part++) {
+        json_t *inputs = json_object();
+        for (size_t j = 0; j < e->of.V[part]; j++, at++)
             json_object_set_new(
-                part, tft_weight_name(&e->reader, choice, j),
+                inputs, tft_weighed_name(&e->of, part, j),
                 share_json(of->means[at] / n, of->means[all + at], of->means[2 * all + at], of->means[3 * all + at]));
-        json_object_set_new(object, tft_part_names[choice], part);
+        json_object_set_new(object, tft_weighed_parts[part], inputs);
     }
     return object;
 }
 
 static json_t *entities_json(const struct tft_explanation *e)
 {
-    const struct tft_data *d = &e->inference->data;
     json_t *entities = json_object();
 
-    for (size_t i = 0; i < d->entity_count; i++)
+    for (size_t i = 0; i < e->entity_count; i++)
         if (e->entities[i].windows)
-            json_object_set_new(entities, d->entities[i].id, explained_json(e, &e->entities[i]));
+            json_object_set_new(entities, halay_tft_data_entity(e->data, i, NULL), explained_json(e, &e->entities[i]));
     return entities;
+}
+
+json_t *tft_explanation_moment(const struct tft_explanation *e, int64_t moment)
+{
+    char text[TFT_TIME_MAX];
+
+    halay_tft_data_print_time(e->data, moment, text);
+    return json_string(text);
 }
 
 static json_t *periods_json(const struct tft_explanation *e)
 {
     json_t *periods = json_array();
-    char from[32];
 
     for (size_t i = 0; i < TFT_EXPLAIN_PERIODS; i++) {
         int64_t begin = e->begin + (int64_t)(((double)e->end - (double)e->begin + 1) * (double)i / TFT_EXPLAIN_PERIODS);
         if (!e->periods[i].windows)
             continue;
         json_t *period = explained_json(e, &e->periods[i]);
-        tft_schema_print_time(&e->inference->data.schema, begin, from, sizeof from);
-        json_object_set_new(period, "from", json_string(from));
+        json_object_set_new(period, "from", tft_explanation_moment(e, begin));
         json_array_append_new(periods, period);
     }
     return periods;
@@ -143,9 +153,9 @@ static double mean_lag(const struct tft_explanation *e, size_t lag)
 {
     double sum = 0;
 
-    for (size_t head = 0; head < e->reader.heads; head++)
-        sum += tft_explanation_lag(e, head, lag);
-    return sum / (double)e->reader.heads;
+    for (size_t head = 0; head < e->of.heads; head++)
+        sum += tft_weight_sums_lag(&e->sums, head, lag);
+    return sum / (double)e->of.heads;
 }
 
 /* The lags that more attention goes to than to both neighbours, the most first. */
@@ -171,16 +181,16 @@ static json_t *peaks_json(const double *by_lag, size_t lags)
 /* To each step of the window, from some of the horizon's steps. */
 static json_t *horizons_json(const struct tft_explanation *e)
 {
-    const struct tft_weight_reader *r = &e->reader;
+    const struct tft_weighed *of = &e->of;
     json_t *horizons = json_array();
 
     for (size_t k = 0; k < e->sums.shown; k++) {
-        size_t h = tft_weight_sums_shown(&e->sums, k), steps = r->E + h + 1;
+        size_t h = tft_weight_sums_shown(&e->sums, k), steps = of->E + h + 1;
         json_t *horizon = json_pack("{sI}", "horizon", (json_int_t)h + 1), *means = json_array();
         for (size_t t = 0; t < steps; t++)
-            json_array_append_new(means, json_number(tft_weight_sums_attention(&e->sums, r->heads, h, t)));
+            json_array_append_new(means, json_number(tft_weight_sums_attention(&e->sums, of->heads, h, t)));
         json_object_set_new(horizon, "mean", means);
-        add_percentiles(horizon, e->sums.shown_bins + k * r->T * TFT_SHARE_BINS, steps, 1);
+        add_percentiles(horizon, e->sums.shown_bins + k * of->T * TFT_SHARE_BINS, steps, 1);
         json_array_append_new(horizons, horizon);
     }
     return horizons;
@@ -188,7 +198,7 @@ static json_t *horizons_json(const struct tft_explanation *e)
 
 static json_t *attention_json(const struct tft_explanation *e)
 {
-    size_t lags = e->reader.E + e->reader.D;
+    size_t lags = e->of.T;
     double *by_lag = calloc(lags, sizeof *by_lag);
     json_t *attention = json_object(), *means = json_array(), *heads = json_array();
 
@@ -196,10 +206,10 @@ static json_t *attention_json(const struct tft_explanation *e)
         by_lag[lag] = mean_lag(e, lag);
         json_array_append_new(means, json_number(by_lag[lag]));
     }
-    for (size_t head = 0; head < e->reader.heads; head++) {
+    for (size_t head = 0; head < e->of.heads; head++) {
         json_t *of_head = json_array();
         for (size_t lag = 0; lag < lags; lag++)
-            json_array_append_new(of_head, json_number(tft_explanation_lag(e, head, lag)));
+            json_array_append_new(of_head, json_number(tft_weight_sums_lag(&e->sums, head, lag)));
         json_array_append_new(heads, of_head);
     }
     if (by_lag)
@@ -213,32 +223,55 @@ static json_t *attention_json(const struct tft_explanation *e)
 
 /* ---- occlusion ---- */
 
-/* Returns the rank correlation of weights and occlusion, over the variables that are (not) static. */
-static json_t *correlation_json(const struct tft_explanation *e, const double *weights, const double *changes,
-                                int of_statics)
+static int is_static(const json_t *input)
 {
-    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
-    double a[TFT_VARIABLES_MAX], b[TFT_VARIABLES_MAX];
-    size_t n = 0;
+    return !strcmp(json_string_value(json_object_get(input, "role")), "static");
+}
 
-    for (size_t i = 0; i < c->variable_count; i++)
-        if ((c->variables[i].role == TFT_STATIC) == of_statics) {
-            a[n] = weights[i];
-            b[n++] = changes[i];
-        }
+/* Computes an input's weight, by its place in the model: of past and future, the mean over a window's steps, where an
+ * input that a part does not have weighs nothing there; of static ones, the mean. */
+static double weight_of(const struct tft_explanation *e, const char *name)
+{
+    double weight = 0;
+
+    for (int part = 0; part < TFT_WEIGHED_PARTS; part++)
+        for (size_t j = 0; j < e->of.V[part]; j++)
+            if (!strcmp(tft_weighed_name(&e->of, part, j), name))
+                weight += tft_weight_sums_mean_of_steps(&e->sums, part, j) *
+                          (part == TFT_WEIGHED_STATIC ? 1 : (double)e->of.steps[part] / (double)e->of.T);
+    return weight;
+}
+
+/* Returns the rank correlation of weights and changes, over the inputs that are (not) static. a, b: room for them. */
+static json_t *correlation_json(const struct tft_explanation *e, const double *weights, const double *changes,
+                                int of_statics, double *a, double *b)
+{
+    const json_t *input;
+    size_t i, n = 0;
+
+    json_array_foreach(tft_explanation_inputs(e), i, input) {
+        if (is_static(input) != of_statics)
+            continue;
+        a[n] = weights[i];
+        b[n++] = changes[i];
+    }
     return json_number(tft_rank_correlation(a, b, n));
 }
 
-/* Returns the name of the variable over time with the largest value; null without one. */
+/* Returns the name of the input over time with the largest value; null without one. */
 static json_t *largest_json(const struct tft_explanation *e, const double *values)
 {
-    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
-    size_t best = c->variable_count;
+    const json_t *input, *best = NULL;
+    double most = 0;
+    size_t i;
 
-    for (size_t i = 0; i < c->variable_count; i++)
-        if (c->variables[i].role != TFT_STATIC && (best == c->variable_count || values[i] > values[best]))
-            best = i;
-    return best < c->variable_count ? json_string(c->variables[best].name) : json_null();
+    json_array_foreach(tft_explanation_inputs(e), i, input) {
+        if (is_static(input) || (best && !(values[i] > most)))
+            continue;
+        best = input;
+        most = values[i];
+    }
+    return best ? json_incref(json_object_get(best, "name")) : json_null();
 }
 
 void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size)
@@ -263,23 +296,30 @@ void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size)
 
 static json_t *occlusion_json(const struct tft_explanation *e)
 {
-    const struct tft_model_config *c = tft_model_config(e->inference->run.model);
-    size_t Q = c->quantile_count, median = tft_median_of(c->quantiles, Q);
-    double weights[TFT_VARIABLES_MAX], changes[TFT_VARIABLES_MAX];
+    const json_t *list = tft_explanation_inputs(e), *input;
+    const size_t n = json_array_size(list), Q = e->quantile_count, median = e->median;
+    double *weights = calloc(4 * n + 1, sizeof *weights), *changes = weights + n, *a = changes + n, *b = a + n;
     json_t *inputs = json_object();
     char verdict[400];
+    size_t i;
 
-    tft_explanation_importance(e, weights);
-    for (size_t i = 0; i < c->variable_count; i++) {
+    if (!weights) {
+        json_decref(inputs);
+        return NULL;
+    }
+    json_array_foreach(list, i, input) {
+        const char *name = json_string_value(json_object_get(input, "name"));
+        weights[i] = weight_of(e, name);
         changes[i] = e->q_risk[(1 + i) * Q + median] / e->q_risk[median] - 1;
-        json_object_set_new(inputs, c->variables[i].name,
+        json_object_set_new(inputs, name,
                             json_pack("{so so so}", "weight", json_number(weights[i]), "q_risk", q_risk_json(e, 1 + i),
                                       "change", json_number(changes[i])));
     }
-    json_t *all =
-        json_pack("{so so so so so}", "inputs", inputs, "rank_correlation", correlation_json(e, weights, changes, 0),
-                  "rank_correlation_static", correlation_json(e, weights, changes, 1), "heaviest",
-                  largest_json(e, weights), "most_missed", largest_json(e, changes));
+    json_t *all = json_pack("{so so so so so}", "inputs", inputs, "rank_correlation",
+                            correlation_json(e, weights, changes, 0, a, b), "rank_correlation_static",
+                            correlation_json(e, weights, changes, 1, a, b), "heaviest", largest_json(e, weights),
+                            "most_missed", largest_json(e, changes));
+    free(weights);
     tft_explanation_verdict(all, verdict, sizeof verdict);
     json_object_set_new(all, "verdict", json_string(verdict));
     return all;
@@ -287,68 +327,63 @@ static json_t *occlusion_json(const struct tft_explanation *e)
 
 /* ---- single windows ---- */
 
-static json_t *window_json(const struct tft_data *d, const struct tft_window *w)
+static json_t *window_json(const struct tft_explanation *e, size_t entity, int64_t origin)
 {
-    char origin[40];
-
-    tft_schema_print_time(&d->schema, tft_data_time(d, w->entity, w->origin - 1), origin, sizeof origin);
-    return json_pack("{ss ss}", "entity", d->entities[w->entity].id, "origin", origin);
+    return json_pack("{ss so}", "entity", halay_tft_data_entity(e->data, entity, NULL), "origin",
+                     tft_explanation_moment(e, origin));
 }
 
 static json_t *regimes_json(const struct tft_explanation *e)
 {
-    size_t regimes = 0, n = e->windows.count;
+    size_t regimes = 0, n = e->windows;
     double sum = 0;
     json_t *farthest = json_array();
 
-    for (size_t i = 0; i < e->inference->data.entity_count; i++) {
+    for (size_t i = 0; i < e->entity_count; i++) {
         regimes += e->entities[i].regimes;
         sum += e->entities[i].distance;
     }
     for (size_t i = 0; i < e->farthest_count; i++) {
         const struct tft_far *far = &e->farthest[i];
-        json_t *window = window_json(&e->inference->data, &far->window);
+        json_t *window = window_json(e, far->entity, far->origin);
         json_object_set_new(window, "distance", json_number(far->distance));
         json_object_set_new(window, "nearer", json_number((double)(n - 1 - i) / (double)n));
-        json_object_set_new(window, "regime", json_boolean(far->distance > e->request->distance));
+        json_object_set_new(window, "regime", json_boolean(far->distance > e->given.regime));
         json_array_append_new(farthest, window);
     }
-    return json_pack("{sf sI so so}", "threshold", e->request->distance, "windows", (json_int_t)regimes, "distance",
+    return json_pack("{sf sI so so}", "threshold", e->given.regime, "windows", (json_int_t)regimes, "distance",
                      share_json(sum / (double)n, tft_share_quantile(e->distances, .1),
                                 tft_share_quantile(e->distances, .5), tft_share_quantile(e->distances, .9)),
                      "farthest", farthest);
 }
 
-static json_t *list_json(const float *values, size_t count)
+json_t *tft_explanation_list(const double *values, size_t count)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(list, json_number((double)values[i]));
+        json_array_append_new(list, json_number(values[i]));
     return list;
 }
 
 /* Returns a forecast's weights, its attention (by lag), and the usual attention of its entity's forecasts. */
 static json_t *single_json(const struct tft_explanation *e, const char *which, const struct tft_single *single)
 {
-    const struct tft_data *d = &e->inference->data;
-    const float *weight = single->numbers + e->layout.means;
-    size_t lags = single->window.length + e->reader.D;
-    json_t *json = window_json(d, &single->window);
+    const double *weight = single->weights;
+    const size_t lags = single->past + e->of.D;
+    json_t *json = window_json(e, single->entity, single->origin);
 
     json_object_set_new(json, "which", json_string(which));
-    json_object_set_new(
-        json, "mae",
-        json_number(tft_single_mae(d, &e->inference->run.config.quantiles, &single->window, single->numbers, 0)));
-    json_object_set_new(json, "distance", json_number((double)single->numbers[e->layout.distance]));
-    for (int choice = 0; choice < TFT_CHOICES; choice++) {
-        json_t *part = json_object();
-        for (size_t j = 0; j < e->reader.V[choice]; j++)
-            json_object_set_new(part, tft_weight_name(&e->reader, choice, j), json_number((double)*weight++));
-        json_object_set_new(json, tft_part_names[choice], part);
+    json_object_set_new(json, "mae", json_number(single->mae));
+    json_object_set_new(json, "distance", json_number(single->distance));
+    for (int part = 0; part < TFT_WEIGHED_PARTS; part++) {
+        json_t *inputs = json_object();
+        for (size_t j = 0; j < e->of.V[part]; j++)
+            json_object_set_new(inputs, tft_weighed_name(&e->of, part, j), json_number(*weight++));
+        json_object_set_new(json, tft_weighed_parts[part], inputs);
     }
-    json_object_set_new(json, "attention", list_json(single->numbers + e->layout.lags, lags));
-    json_object_set_new(json, "usual", list_json(single->usual, lags));
+    json_object_set_new(json, "attention", tft_explanation_list(single->lags, lags));
+    json_object_set_new(json, "usual", tft_explanation_list(single->usual, lags));
     return json;
 }
 
@@ -369,16 +404,15 @@ static json_t *singles_json(const struct tft_explanation *e)
 
 json_t *tft_explanation_json(const struct tft_explanation *e)
 {
-    const struct tft_explain_request *r = e->request;
     json_t *importance = json_object();
 
-    for (int choice = 0; choice < TFT_CHOICES; choice++)
-        json_object_set_new(importance, tft_part_names[choice], importance_json(e, choice));
-    return json_pack("{ss ss sI sI sI sI sI so so so so so so so so so}", "kind", "explanation", "split",
-                     tft_split_names[r->windows.split], "windows", (json_int_t)e->windows.count, "stride",
-                     (json_int_t)r->windows.stride, "step", (json_int_t)e->inference->run.step, "encoder",
-                     (json_int_t)e->reader.E, "horizon", (json_int_t)e->reader.D, "q_risk", q_risk_json(e, 0),
-                     "importance", importance, "by_step", steps_json(e), "by_entity", entities_json(e), "over_time",
-                     periods_json(e), "attention", attention_json(e), "regimes", regimes_json(e), "forecasts",
-                     singles_json(e), "occlusion", r->has_occlusion ? occlusion_json(e) : json_null());
+    for (int part = 0; part < TFT_WEIGHED_PARTS; part++)
+        json_object_set_new(importance, tft_weighed_parts[part], importance_json(e, part));
+    return json_pack("{ss ss sI sI sO sI sI so so so so so so so so so}", "kind", "explanation", "split",
+                     e->given.split, "windows", (json_int_t)e->windows, "stride", (json_int_t)e->given.stride, "step",
+                     json_object_get(e->of.about, "step"), "encoder", (json_int_t)e->of.E, "horizon",
+                     (json_int_t)e->of.D, "q_risk", q_risk_json(e, 0), "importance", importance, "by_step",
+                     steps_json(e), "by_entity", entities_json(e), "over_time", periods_json(e), "attention",
+                     attention_json(e), "regimes", regimes_json(e), "forecasts", singles_json(e), "occlusion",
+                     e->given.has_occlusion ? occlusion_json(e) : json_null());
 }

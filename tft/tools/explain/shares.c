@@ -2,7 +2,7 @@
  *
  * A bin's number is the exponent and the first six bits of the mantissa of the float.
  */
-#include "tft/tools/explain/shares.h"
+#include "tft/tools/explain/explain.h"
 #include <math.h>
 #include <string.h>
 
