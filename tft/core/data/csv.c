@@ -206,7 +206,7 @@ static enum halay_status read_column_names(struct tft_csv *csv)
                           csv->path);
     csv->names = calloc(csv->field_count, sizeof *csv->names);
     if (!csv->names)
-        return HALAY_ERR_NO_MEMORY;
+        return halay_no_memory(csv->log, "to read '%s'", csv->path);
     csv->column_count = csv->field_count;
     for (size_t i = 0; i < csv->field_count; i++) {
         if (strchr(csv->fields[i], '\r'))
@@ -217,7 +217,7 @@ static enum halay_status read_column_names(struct tft_csv *csv)
                                   csv->names[j]);
         csv->names[i] = strdup(csv->fields[i]);
         if (!csv->names[i])
-            return HALAY_ERR_NO_MEMORY;
+            return halay_no_memory(csv->log, "to read '%s'", csv->path);
     }
     return HALAY_OK;
 }
@@ -226,29 +226,21 @@ enum halay_status tft_csv_open(struct halay_log *log, const char *path, const ch
                                struct tft_csv **out)
 {
     struct tft_csv *csv = calloc(1, sizeof *csv);
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    enum halay_status status;
 
     if (!csv)
-        goto err_say;
+        return halay_no_memory(log, "to read '%s'", path);
     *csv = (struct tft_csv){ .log = log, .path = path, .separator = separator, .size = 2 * TFT_INFLATE_BLOCK };
     csv->data = malloc(csv->size + 1);
     csv->fields = malloc(COLUMNS_MAX * sizeof *csv->fields);
     if (!csv->data || !csv->fields)
-        goto err_say;
-    if ((status = tft_inflate_open(log, path, text, bytes, &csv->file)))
-        goto err_close;
-    status = read_column_names(csv);
-    if (status == HALAY_ERR_NO_MEMORY)
-        goto err_say;
+        status = halay_no_memory(log, "to read '%s'", path);
+    else if (!(status = tft_inflate_open(log, path, text, bytes, &csv->file)))
+        status = read_column_names(csv);
     if (status)
-        goto err_close;
-    *out = csv;
-    return HALAY_OK;
-
-err_say:
-    halay_error(log, "no memory to read '%s'", path);
-err_close:
-    tft_csv_close(csv);
+        tft_csv_close(csv);
+    else
+        *out = csv;
     return status;
 }
 

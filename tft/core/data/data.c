@@ -223,13 +223,17 @@ struct maker {
     struct tft_view view;
     const struct tft_series **series; /* owned: (entities) of each */
     size_t *codes[TFT_INPUTS_MAX]; /* owned: (texts) of a category's column: codes, SIZE_MAX before the first lookup */
-    /* the arrays, to be written */
-    double *target;
-    struct tft_gap *gaps;
-    struct tft_bridge *bridges;
-    float *values, *static_values, *weights;
-    int32_t *categories, *static_codes;
-    uint8_t *present;
+    struct {
+        double *target;
+        struct tft_gap *gaps;
+        struct tft_bridge *bridges;
+        float *values;
+        int32_t *categories;
+        float *static_values;
+        int32_t *static_codes;
+        float *weights;
+        uint8_t *present;
+    } to; /* the arrays, to be written, by number */
 };
 
 static enum halay_status add_entity(struct maker *m, const struct tft_series *s)
@@ -303,11 +307,11 @@ static void find_gaps(struct maker *m)
         int open = 0;
         for (size_t i = 0; i < d->entities[e].rows; i++) {
             int dropped = is_row_dropped(&d->schema, m->series[e], i + m->series[e]->lead);
-            if (dropped && !open && m->gaps)
-                m->gaps[n] = (struct tft_gap){ .first = d->entities[e].first + i };
+            if (dropped && !open && m->to.gaps)
+                m->to.gaps[n] = (struct tft_gap){ .first = d->entities[e].first + i };
             n += (size_t)(dropped && !open);
-            if (dropped && m->gaps)
-                m->gaps[n - 1].rows++;
+            if (dropped && m->to.gaps)
+                m->to.gaps[n - 1].rows++;
             open = dropped;
         }
     }
@@ -354,20 +358,11 @@ static enum halay_status allocate_block(struct maker *m)
     status = allocate_bytes(m, all, &at);
     if (status)
         return status;
-    for (int k = 0; k < TFT_ARRAY_COUNT; k++) {
+    for (int k = 0; k < TFT_ARRAY_COUNT; at += bytes[k++])
         arrays[k] = starts[k] = at;
-        at += bytes[k];
-    }
     tft_data_set_arrays(arrays, m->d);
-    m->target = (double *)(void *)starts[TFT_ARRAY_TARGET];
-    m->gaps = (struct tft_gap *)(void *)starts[TFT_ARRAY_GAPS];
-    m->bridges = (struct tft_bridge *)(void *)starts[TFT_ARRAY_BRIDGES];
-    m->values = (float *)(void *)starts[TFT_ARRAY_VALUES];
-    m->categories = (int32_t *)(void *)starts[TFT_ARRAY_CATEGORIES];
-    m->static_values = (float *)(void *)starts[TFT_ARRAY_STATIC_VALUES];
-    m->static_codes = (int32_t *)(void *)starts[TFT_ARRAY_STATIC_CODES];
-    m->weights = (float *)(void *)starts[TFT_ARRAY_WEIGHTS];
-    m->present = (uint8_t *)starts[TFT_ARRAY_PRESENT];
+    _Static_assert(sizeof m->to == sizeof starts, "each array has a pointer");
+    memcpy(&m->to, starts, sizeof starts);
     return HALAY_OK;
 }
 
@@ -376,17 +371,24 @@ static const char *what_of(const struct tft_input *input)
     return input->column ? input->column : tft_calendar_names[input->calendar];
 }
 
+static const char *moment_of(const struct maker *m, size_t row, char text[40])
+{
+    const struct tft_schema *schema = &m->d->schema;
+
+    tft_schema_print_time(schema, tft_period_add(&schema->every, m->view.series->start, (int64_t)row), text, 40);
+    return text;
+}
+
 static enum halay_status too_large(const struct maker *m, size_t input, size_t row)
 {
     const struct tft_series *s = m->view.series;
     const struct tft_schema *schema = &m->d->schema;
     char moment[40];
 
-    tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment, sizeof moment);
     return halay_fail(
         m->log, HALAY_ERR_FORMAT,
         "'%s': input '%s' (column '%s') at %s is out of a float's range once scaled; 'scale: none' keeps it as it is",
-        s->id, schema->inputs[input].name, what_of(&schema->inputs[input]), moment);
+        s->id, schema->inputs[input].name, what_of(&schema->inputs[input]), moment_of(m, row, moment));
 }
 
 /* Returns the code of a text of a column; each text is looked up once. */
@@ -402,13 +404,12 @@ static enum halay_status code_of_text(struct maker *m, size_t input, double valu
     if (m->codes[k][number] == SIZE_MAX) {
         const char *text = number < texts->count ? texts->texts[number] : NULL;
         if (!tft_encoding_code(schema, &m->d->encoding, input, text, &m->codes[k][number])) {
-            tft_schema_print_time(schema, tft_period_add(&schema->every, s->start, (int64_t)row), moment,
-                                  sizeof moment);
             return halay_fail(
                 m->log, HALAY_ERR_FORMAT,
                 "'%s': input '%s' (column '%s') is '%.64s' at %s, which does not occur in the training span; "
                 "'unknown: true' admits such values",
-                s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "", moment);
+                s->id, schema->inputs[input].name, schema->inputs[input].column, text ? text : "",
+                moment_of(m, row, moment));
         }
     }
     *code = m->codes[k][number];
@@ -448,21 +449,22 @@ static enum halay_status fill_row(struct maker *m, size_t entity, size_t row, si
         float x = isnan(value) ? NAN : tft_scaler_apply(tft_data_scaler(d, entity, d->reals[k]), value);
         if (isinf(x))
             return too_large(m, d->reals[k], row);
-        m->values[at * d->real_count + k] = x;
+        m->to.values[at * d->real_count + k] = x;
     }
     for (size_t k = 0; k < d->cat_count && !status; k++) {
         size_t code = 0;
         if (!dropped || d->schema.inputs[d->cats[k]].source != TFT_FROM_COLUMN)
             status = find_code(m, entity, d->cats[k], row, &code);
-        m->categories[at * d->cat_count + k] = (int32_t)code;
+        m->to.categories[at * d->cat_count + k] = (int32_t)code;
     }
     for (size_t o = 0; o < O; o++) {
         size_t column = m->table->column_of[d->schema.targets[o]];
-        m->target[at * O + o] = s->values[row * columns + column];
-        m->present[at * O + o] = s->measured[row * columns + column];
+        m->to.target[at * O + o] = s->values[row * columns + column];
+        m->to.present[at * O + o] = s->measured[row * columns + column];
     }
     if (d->schema.has_weight)
-        m->weights[at] = (float)(s->values[row * columns + m->table->column_of[d->schema.weight]] / d->encoding.weight);
+        m->to.weights[at] =
+            (float)(s->values[row * columns + m->table->column_of[d->schema.weight]] / d->encoding.weight);
     return status;
 }
 
@@ -478,14 +480,14 @@ static enum halay_status fill_statics(struct maker *m, size_t entity)
         float x = isnan(value) ? 0 : tft_scaler_apply(tft_data_scaler(d, entity, d->statics[k]), value);
         if (!isfinite(x))
             return too_large(m, d->statics[k], lead);
-        m->static_values[entity * d->static_count + k] = x;
+        m->to.static_values[entity * d->static_count + k] = x;
     }
     for (size_t k = 0; k < d->static_cat_count && !status; k++) {
         const struct tft_input *input = &d->schema.inputs[d->static_cats[k]];
         size_t code = 0;
         if (input->fill != TFT_FILL_DROP || !isnan(tft_view_real(&m->view, d->static_cats[k], lead)))
             status = find_code(m, entity, d->static_cats[k], lead, &code);
-        m->static_codes[entity * d->static_cat_count + k] = (int32_t)code;
+        m->to.static_codes[entity * d->static_cat_count + k] = (int32_t)code;
     }
     return status;
 }
@@ -504,7 +506,7 @@ static enum halay_status fill_bridges(struct maker *m, size_t entity, size_t *n)
         for (size_t i = bridge.column; i < schema->input_count && schema->inputs[i].base == bridge.column; i++)
             if (!isfinite(tft_scaler_apply(tft_data_scaler(m->d, entity, i), bridge.before)))
                 return too_large(m, i, (size_t)s->bridges[b].first - 1);
-        m->bridges[(*n)++] = bridge;
+        m->to.bridges[(*n)++] = bridge;
     }
     return HALAY_OK;
 }
@@ -579,7 +581,7 @@ static enum halay_status fill_block(struct maker *m)
     size_t slices = tft_table_slices(m->table);
 
     if (m->d->gap_count)
-        memset(m->gaps, 0, m->d->gap_count * sizeof *m->gaps);
+        memset(m->to.gaps, 0, m->d->gap_count * sizeof *m->to.gaps);
     find_gaps(m);
     if (slices > 1 && !tft_slices_run(slices, fill_slice, m))
         return HALAY_OK;

@@ -89,7 +89,8 @@ static int take_value(const struct tft_member *m, const json_t *value, void *to)
         *(int *)to = json_is_true(value);
         return json_is_boolean(value);
     case TFT_MEMBER_STEPS:
-        if (!take_whole(value, 1, m->most, &whole))
+    case TFT_MEMBER_COUNT:
+        if (!take_whole(value, m->kind == TFT_MEMBER_STEPS, m->kind == TFT_MEMBER_STEPS ? m->most : 0x1p63, &whole))
             return 0;
         *(size_t *)to = (size_t)whole;
         return 1;
@@ -119,6 +120,7 @@ static const char *describe_member(const struct tft_member *m, const json_t *val
     static const char *const kinds[] = { [TFT_MEMBER_TEXT] = "a text",
                                          [TFT_MEMBER_TEXT_OR_EMPTY] = "a text",
                                          [TFT_MEMBER_CHAR] = "one character",
+                                         [TFT_MEMBER_COUNT] = "a whole number",
                                          [TFT_MEMBER_TRUTH] = "true or false" };
     const char *given = json_string_value(value);
 
@@ -195,6 +197,7 @@ static json_t *write_member(const struct tft_member *m, const void *from)
     case TFT_MEMBER_TRUTH:
         return json_boolean(*(const int *)from);
     case TFT_MEMBER_STEPS:
+    case TFT_MEMBER_COUNT:
         return json_integer((json_int_t) * (const size_t *)from);
     case TFT_MEMBER_WHOLE:
         return json_integer((json_int_t) * (const int64_t *)from);

@@ -38,6 +38,7 @@ enum tft_member_kind {
     TFT_MEMBER_WORD,          /* int or an enum: the number of one of `words` */
     TFT_MEMBER_TRUTH,         /* int: true or false */
     TFT_MEMBER_STEPS,         /* size_t: a whole number of steps from 1 to `most` */
+    TFT_MEMBER_COUNT,         /* size_t: a whole number */
     TFT_MEMBER_WHOLE,         /* int64_t: a whole number from `least` to `most` */
     TFT_MEMBER_REAL,          /* double from `least` to `most` */
     TFT_MEMBER_VALUE,         /* const json_t *, borrowed: anything */

@@ -128,7 +128,9 @@ static void measure_rows(const struct fitter *f, size_t input, int is_second, st
     training_rows(f->schema, f->table, f->view.series, &low, &high);
     const struct tft_bridge *open = bridge_at(f, input, high);
     for (size_t i = low; i < high; i++) {
-        const double x = row_counts(f, input, i) ? value_of(f, input, i, open, fit) : (double)NAN;
+        if (!row_counts(f, input, i))
+            continue;
+        const double x = value_of(f, input, i, open, fit);
         if (isnan(x))
             continue;
         if (lists)

@@ -36,34 +36,14 @@
 
 /* ---- write ---- */
 
-/* The numbers of a summary and their names. */
-#define SUMMARY_FIELD(name)                             \
-    {                                                   \
-#name, offsetof(struct tft_table_summary, name) \
-    }
-static const struct {
-    const char *name;
-    size_t at;
-} summary_fields[] = {
-    SUMMARY_FIELD(files),           SUMMARY_FIELD(rows_read),          SUMMARY_FIELD(rows_outside_span),
-    SUMMARY_FIELD(rows_duplicated), SUMMARY_FIELD(rows_resampled),     SUMMARY_FIELD(rows_trimmed),
-    SUMMARY_FIELD(rows_missing),    SUMMARY_FIELD(rows_dropped),       SUMMARY_FIELD(filled),
-    SUMMARY_FIELD(entities_empty),  SUMMARY_FIELD(entities_untrained), SUMMARY_FIELD(entities_short),
-    SUMMARY_FIELD(columns_ignored), SUMMARY_FIELD(rows_repeated),      SUMMARY_FIELD(rows_skipped),
+#define COUNT(name) TFT_MEMBER(#name, COUNT, offsetof(struct tft_table_summary, name))
+
+static const struct tft_member summary_members[] = {
+    COUNT(files),           COUNT(rows_read),      COUNT(rows_outside_span),  COUNT(rows_duplicated),
+    COUNT(rows_resampled),  COUNT(rows_trimmed),   COUNT(rows_missing),       COUNT(rows_dropped),
+    COUNT(filled),          COUNT(entities_empty), COUNT(entities_untrained), COUNT(entities_short),
+    COUNT(columns_ignored), COUNT(rows_repeated),  COUNT(rows_skipped),       TFT_MEMBERS_END,
 };
-enum { SUMMARY_FIELDS = sizeof summary_fields / sizeof *summary_fields };
-
-static json_t *make_summary(const struct tft_table_summary *s)
-{
-    json_t *object = json_object();
-
-    for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
-        size_t value;
-        memcpy(&value, (const char *)s + summary_fields[i].at, sizeof value);
-        json_object_set_new(object, summary_fields[i].name, json_integer((json_int_t)value));
-    }
-    return object;
-}
 
 /* Returns the scalers of entities that training has not seen: [shift, scale, ...] of the inputs of each; NULL without
  * such entities. */
@@ -93,8 +73,8 @@ static json_t *make_meta(const struct tft_data *d)
         }
     }
     return json_pack("{sO sO so so sI sI so*}", "schema", d->schema.document, "encoding", d->encoding.document,
-                     "entities", entities, "summary", make_summary(&d->summary), "gaps", (json_int_t)d->gap_count,
-                     "bridges", (json_int_t)d->bridge_count, "own", make_own(d));
+                     "entities", entities, "summary", tft_members_write(summary_members, &d->summary), "gaps",
+                     (json_int_t)d->gap_count, "bridges", (json_int_t)d->bridge_count, "own", make_own(d));
 }
 
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *d)
@@ -170,14 +150,6 @@ static enum halay_status take_own(const json_t *list, struct tft_data *d)
     return HALAY_OK;
 }
 
-static void take_summary(const json_t *object, struct tft_table_summary *s)
-{
-    for (size_t i = 0; i < SUMMARY_FIELDS; i++) {
-        size_t value = (size_t)json_integer_value(json_object_get(object, summary_fields[i].name));
-        memcpy((char *)s + summary_fields[i].at, &value, sizeof value);
-    }
-}
-
 static enum halay_status take_meta(struct halay_log *log, const char *path, json_t *meta, struct tft_data *d)
 {
     char where[256];
@@ -197,7 +169,7 @@ static enum halay_status take_meta(struct halay_log *log, const char *path, json
         return tft_htd_bad(d->file, "is damaged: too many gaps");
     d->gap_count = (size_t)gaps;
     d->bridge_count = (size_t)bridges;
-    take_summary(json_object_get(meta, "summary"), &d->summary);
+    tft_members_take(json_object_get(meta, "summary"), summary_members, &d->summary);
     tft_data_order_inputs(d);
     return HALAY_OK;
 }

@@ -283,12 +283,8 @@ enum halay_status tft_htd_map(struct halay_log *log, const char *path, struct tf
     }
     f->log = log;
     f->path = copy;
-    enum halay_status status = map_file(f);
-    if (!status)
-        status = check_header(f->log, f->path, f->map, f->bytes);
-    if (!status)
-        status = take_sums(f);
-    if (status)
+    enum halay_status status;
+    if ((status = map_file(f)) || (status = check_header(f->log, f->path, f->map, f->bytes)) || (status = take_sums(f)))
         tft_htd_close(f);
     else
         *file = f;

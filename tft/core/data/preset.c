@@ -17,6 +17,21 @@ struct tft_where tft_preset_where(const struct tft_preset_scan *s)
     return w;
 }
 
+int tft_preset_says(const json_t *object, const char *key, const char *text)
+{
+    const char *given = json_string_value(json_object_get(object, key));
+
+    return given && !strcmp(given, text);
+}
+
+void tft_preset_print_moment(const struct tft_preset_scan *s, int64_t time, char text[32])
+{
+    if (s->counts)
+        snprintf(text, 32, "%lld", (long long)time);
+    else
+        tft_time_print(time, text, 32);
+}
+
 /* ---- read ---- */
 
 enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s)
@@ -105,11 +120,9 @@ static const char *value_name(const struct tft_preset_scan *s)
     const char *value = s->y, *name;
     json_t *input;
 
-    json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
-        const char *role = json_string_value(json_object_get(input, "role"));
-        if (!value && role && !strcmp(role, "target"))
+    json_object_foreach(json_object_get(s->given, "inputs"), name, input)
+        if (!value && tft_preset_says(input, "role", "target"))
             value = json_string_value(json_object_get(input, "column"));
-    }
     return value;
 }
 
@@ -425,10 +438,8 @@ static enum halay_status read_given(struct tft_preset_scan *s)
         return status;
     if (json_object_get(s->given, "inputs") && (status = tft_read_object(&w, s->given, "inputs", &object)))
         return status;
-    json_object_foreach(json_object_get(s->given, "inputs"), name, input) {
-        const char *role = json_string_value(json_object_get(input, "role"));
-        s->y = role && !strcmp(role, "target") ? NULL : s->y;
-    }
+    json_object_foreach(json_object_get(s->given, "inputs"), name, input)
+        s->y = tft_preset_says(input, "role", "target") ? NULL : s->y;
     s->season_is_unknown = !json_object_get(s->given, "season") && !json_object_get(s->given, "resample");
     return HALAY_OK;
 }

@@ -69,6 +69,14 @@ struct tft_preset_scan {
 struct tft_where tft_preset_where(const struct tft_preset_scan *s);
 
 enum halay_status tft_preset_no_memory(const struct tft_preset_scan *s);
+/* Returns nonzero if a mapping has this text under a key. */
+int tft_preset_says(const json_t *object, const char *key, const char *text);
+/* Prints a moment as the table writes it. */
+void tft_preset_print_moment(const struct tft_preset_scan *s, int64_t time, char text[32]);
+/* Returns the moment after the last one of the series that begins with moment `first`. */
+size_t tft_preset_series_end(const struct tft_preset_scan *s, size_t first);
+/* Returns the number of steps from the first row to the last, of all series. */
+size_t tft_preset_count_steps(const struct tft_preset_scan *s, const struct tft_period *step);
 /* Finds the step from row to row, unless the schema has it. */
 enum halay_status tft_preset_find_step(struct tft_preset_scan *s);
 /* Keeps a value. HALAY_ERR_NO_MEMORY, not logged. */

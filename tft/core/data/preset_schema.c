@@ -45,11 +45,9 @@ static struct habit habit_of(const struct tft_preset_scan *s)
 static json_t *complete_input(const json_t *given)
 {
     json_t *input = json_copy((json_t *)given);
-    const char *role = json_string_value(json_object_get(given, "role"));
-    const char *type = json_string_value(json_object_get(given, "type"));
-    const int is_holiday = json_object_get(given, "holiday") && !(type && !strcmp(type, "category"));
-    const int is_target = role && !strcmp(role, "target");
-    const int changes = role && (!strcmp(role, "known") || !strcmp(role, "observed"));
+    const int is_holiday = json_object_get(given, "holiday") && !tft_preset_says(given, "type", "category");
+    const int is_target = tft_preset_says(given, "role", "target");
+    const int changes = tft_preset_says(given, "role", "known") || tft_preset_says(given, "role", "observed");
 
     if ((is_holiday || json_is_string(json_object_get(given, "calendar"))) && !json_object_get(given, "per"))
         json_object_set_new(input, "per", json_string("all"));
@@ -143,10 +141,8 @@ static enum halay_status add_waves(const struct tft_preset_scan *s, const struct
     for (size_t i = 0; i < probe->season_count; i++)
         if (probe->seasons[i] > 1 && 2 * (int64_t)probe->seasons[i] <= steps)
             seasons[count++] = probe->seasons[i];
-    json_object_foreach(inputs, name, input) {
-        const char *role = json_string_value(json_object_get(input, "role"));
-        is_known |= role && !strcmp(role, "known");
-    }
+    json_object_foreach(inputs, name, input)
+        is_known |= tft_preset_says(input, "role", "known");
     for (size_t i = 0; i < count && !status; i++)
         status = add_wave(s, seasons[i], count == 1, inputs);
     return count || is_known ? status : add_wave(s, 1, 1, inputs);
@@ -163,12 +159,11 @@ int64_t tft_preset_training_end(const struct tft_preset_scan *s, const struct tf
 static enum halay_status add_all_own(const struct tft_preset_scan *s, const struct habit *habit,
                                      const struct tft_schema *probe, int has_id, json_t *inputs)
 {
-    const char *column = json_string_value(json_object_get(json_object_get(inputs, s->id), "column"));
     const int64_t end = tft_preset_training_end(s, probe, s->last);
     enum halay_status status = HALAY_OK;
     size_t count = 0;
 
-    if (!has_id && !(column && !strcmp(column, s->id)))
+    if (!has_id && !tft_preset_says(json_object_get(inputs, s->id), "column", s->id))
         status = add_own(s, s->id,
                          json_pack("{ss ss ss sb}", "from", "id", "role", "static", "type", "category", "unknown", 1),
                          inputs);
@@ -196,14 +191,13 @@ static enum halay_status make_inputs(const struct tft_preset_scan *s, const stru
         json_decref(target);
     }
     json_object_foreach(json_object_get(s->given, "inputs"), name, given) {
-        const char *from = json_string_value(json_object_get(given, "from"));
         if (s->y && !strcmp(name, s->y) && json_is_object(given)) {
             halay_error(s->log, "%s: input '%s' has the target's name; rename it, or set 'role: target'", s->where,
                         name);
             json_decref(inputs);
             return HALAY_ERR_FORMAT;
         }
-        has_id |= from && !strcmp(from, "id");
+        has_id |= tft_preset_says(given, "from", "id");
         json_object_set_new(inputs, name, complete_input(given));
     }
     enum halay_status status = add_all_own(s, habit, probe, has_id, inputs);
@@ -217,13 +211,9 @@ static enum halay_status make_inputs(const struct tft_preset_scan *s, const stru
 /* Makes "< 2017-08-01 00:00:00": the moment n steps after the first. */
 static json_t *make_bound(const struct tft_preset_scan *s, const char *relation, int64_t n)
 {
-    int64_t moment = tft_period_add(&s->every, s->first, n);
     char time[32];
 
-    if (s->counts)
-        snprintf(time, sizeof time, "%lld", (long long)moment);
-    else
-        tft_time_print(moment, time, sizeof time);
+    tft_preset_print_moment(s, tft_period_add(&s->every, s->first, n), time);
     return json_sprintf("%s %s", relation, time);
 }
 
@@ -238,10 +228,8 @@ struct lengths {
 /* Returns the end of the series of moments that begins at `first`, and its length in steps. */
 static size_t end_of_series(const struct tft_preset_scan *s, size_t first, size_t *rows)
 {
-    size_t last = first;
+    const size_t last = tft_preset_series_end(s, first);
 
-    while (last < s->count && s->moments[last].entity == s->moments[first].entity)
-        last++;
     *rows = (size_t)tft_period_between(&s->every, s->moments[first].time, s->moments[last - 1].time) + 1;
     return last;
 }
@@ -310,11 +298,9 @@ static const char *scaled_target(const json_t *inputs)
     json_t *input;
 
     json_object_foreach((json_t *)inputs, name, input) {
-        const char *role = json_string_value(json_object_get(input, "role"));
-        const char *per = json_string_value(json_object_get(input, "per"));
-        if (!role || strcmp(role, "target") != 0)
+        if (!tft_preset_says(input, "role", "target"))
             continue;
-        if (column || !per || strcmp(per, "window") != 0)
+        if (column || !tft_preset_says(input, "per", "window"))
             return NULL;
         column = json_string_value(json_object_get(input, "column"));
     }
@@ -462,7 +448,7 @@ static int has_pauses(const struct tft_preset_scan *s)
 {
     enum { SLOTS_MOST = TFT_WEEK / TFT_MINUTE };
     const size_t slots = (size_t)(TFT_WEEK / s->every.count);
-    size_t rows[SLOTS_MOST] = { 0 }, most = 0, used = 0, all = 0;
+    size_t rows[SLOTS_MOST] = { 0 }, most = 0, used = 0;
 
     if (s->every.kind != TFT_PERIOD_SECONDS || s->every.count >= TFT_DAY || slots > SLOTS_MOST)
         return 0;
@@ -471,11 +457,10 @@ static int has_pauses(const struct tft_preset_scan *s)
         size_t *slot = &rows[(size_t)(in_week / s->every.count) % slots];
         ++*slot;
         most = *slot > most ? *slot : most;
-        if (i && s->moments[i].entity == s->moments[i - 1].entity)
-            all += (size_t)tft_period_between(&s->every, s->moments[i - 1].time, s->moments[i].time);
     }
     for (size_t i = 0; i < slots; i++)
         used += 4 * rows[i] >= most;
+    const size_t all = tft_preset_count_steps(s, &s->every);
     return 4 * used <= 3 * slots && 2 * s->count < all && 2 * s->count >= all / slots * used;
 }
 

@@ -97,6 +97,28 @@ static int64_t common_length(const struct length *lengths, size_t kinds, size_t 
     return 0;
 }
 
+/* ---- series ---- */
+
+size_t tft_preset_series_end(const struct tft_preset_scan *s, size_t first)
+{
+    size_t last = first;
+
+    while (last < s->count && s->moments[last].entity == s->moments[first].entity)
+        last++;
+    return last;
+}
+
+size_t tft_preset_count_steps(const struct tft_preset_scan *s, const struct tft_period *step)
+{
+    size_t all = 0;
+
+    for (size_t first = 0, last; first < s->count; first = last) {
+        last = tft_preset_series_end(s, first);
+        all += (size_t)tft_period_between(step, s->moments[first].time, s->moments[last - 1].time);
+    }
+    return all;
+}
+
 /* ---- the step ---- */
 
 /* Returns nonzero if no more than one row in a hundred is on a weekend. */
@@ -181,7 +203,7 @@ static size_t count_slots(const struct tft_preset_scan *s, int step, int phase, 
 static int find_hours(const struct tft_preset_scan *s, int64_t least, struct tft_period *step)
 {
     enum { SLOTS_MOST = TFT_DAY / TFT_MINUTE };
-    size_t rows[SLOTS_MOST] = { 0 }, first = 0, inside = 0, all = 0;
+    size_t rows[SLOTS_MOST] = { 0 }, first = 0, inside = 0;
 
     if (s->counts || s->zone || least >= TFT_DAY || TFT_DAY % least || least % TFT_MINUTE ||
         s->last - s->first < TFT_WEEK)
@@ -202,10 +224,7 @@ static int find_hours(const struct tft_preset_scan *s, int64_t least, struct tft
     *step = (struct tft_period){ TFT_PERIOD_HOURS,
                                  least,
                                  { phase + (int)((int64_t)first * least), (int)steps, skips_weekends(s) ? 5 : 7 } };
-    for (size_t i = 1; i < s->count; i++)
-        if (s->moments[i].entity == s->moments[i - 1].entity)
-            all += (size_t)tft_period_between(step, s->moments[i - 1].time, s->moments[i].time);
-    return 2 * s->count >= all;
+    return 2 * s->count >= tft_preset_count_steps(s, step);
 }
 
 /* Prints "1h 08:00-16:00". */
@@ -356,14 +375,6 @@ static enum halay_status choose_step(struct tft_preset_scan *s, struct length *l
 
 /* ---- checks of each entity ---- */
 
-static void print_moment(const struct tft_preset_scan *s, int64_t time, char text[32])
-{
-    if (s->counts)
-        snprintf(text, 32, "%lld", (long long)time);
-    else
-        tft_time_print(time, text, 32);
-}
-
 /* Returns nonzero if the table would be a twentieth shorter without the moments [first, last), at its beginning or its
  * end, and none other is as far out. Another one is mostly found at once: tables may have many series. */
 static int is_alone(const struct tft_preset_scan *s, size_t first, size_t last, int is_begin)
@@ -405,8 +416,8 @@ static enum halay_status check_ends(const struct tft_preset_scan *s, size_t firs
         (before > 1 + rows / 1000 && after > 1 + rows / 1000) ||
         !is_alone(s, before < after ? first : at, before < after ? at : last, before < after))
         return HALAY_OK;
-    print_moment(s, m[at - 1].time, from);
-    print_moment(s, m[at].time, to);
+    tft_preset_print_moment(s, m[at - 1].time, from);
+    tft_preset_print_moment(s, m[at].time, to);
     return halay_fail(
         s->log, HALAY_ERR_FORMAT,
         "'%s' has no row between %s and %s, where %lld steps of %s are missing: is one of the two a wrong time? If "
@@ -435,8 +446,8 @@ static enum halay_status check_bound(const struct tft_preset_scan *s, int at_end
     const int64_t before = at_end ? inner->time : outer->time, after = at_end ? outer->time : inner->time;
     if (after - before <= part || tft_period_between(&s->every, before, after) <= 11)
         return HALAY_OK;
-    print_moment(s, outer->time, from);
-    print_moment(s, inner->time, to);
+    tft_preset_print_moment(s, outer->time, from);
+    tft_preset_print_moment(s, inner->time, to);
     return halay_fail(
         s->log, HALAY_ERR_FORMAT,
         "'%s' has a row at %s, and %s of all others is at %s: is that a wrong time? If it is right, say 'gaps: "
@@ -455,15 +466,13 @@ static int64_t own_step(const struct tft_preset_scan *s, size_t first, size_t la
 /* Checks each entity. */
 static enum halay_status check_entities(const struct tft_preset_scan *s, struct length *lengths)
 {
-    const char *gaps = json_string_value(json_object_get(s->given, "gaps"));
-    const int fills = gaps && !strcmp(gaps, "fill");
+    const int fills = tft_preset_says(s->given, "gaps", "fill");
     size_t others = 0, entity = 0;
     int64_t step = 1;
     enum halay_status status = HALAY_OK;
 
     for (size_t first = 0, last; first < s->count && !status && !fills; first = last) {
-        for (last = first; last < s->count && s->moments[last].entity == s->moments[first].entity;)
-            last++;
+        last = tft_preset_series_end(s, first);
         int64_t own = own_step(s, first, last, lengths);
         if (own > 1 && !others++) {
             entity = s->moments[first].entity;
@@ -504,15 +513,13 @@ enum halay_status tft_preset_find_step(struct tft_preset_scan *s)
     const json_t *of_resample = json_object_get(json_object_get(s->given, "resample"), "every");
     const json_t *every = of_resample ? of_resample : json_object_get(s->given, "every");
     struct length *lengths = malloc((s->count + 1) * sizeof *lengths);
-    enum halay_status status = lengths ? HALAY_OK : tft_preset_no_memory(s);
+    enum halay_status status;
 
+    if (!lengths)
+        return tft_preset_no_memory(s);
     if (s->count)
         qsort(s->moments, s->count, sizeof *s->moments, compare_moments);
-    if (!status)
-        status = check_single(s);
-    if (!status)
-        status = every ? take_step(s, every) : choose_step(s, lengths);
-    if (!status && s->count)
+    if (!(status = check_single(s)) && !(status = every ? take_step(s, every) : choose_step(s, lengths)))
         status = check_entities(s, lengths);
     free(lengths);
     return status;

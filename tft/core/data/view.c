@@ -39,17 +39,11 @@ void tft_view_fini(struct tft_view *view)
     *view = (struct tft_view){ 0 };
 }
 
-/* Computes the date of a moment, given that of an earlier one. */
-static void next_date(int64_t time, int64_t time_before, const struct tft_date *before, struct tft_date *date)
+/* Sets hour, minute and second of a date whose day begins at `midnight`. */
+static void set_time_of_day(int64_t time, int64_t midnight, struct tft_date *date)
 {
-    int64_t day = tft_time_day(time);
+    const int in_day = (int)(time - midnight);
 
-    if (!before || day != tft_time_day(time_before)) {
-        tft_time_to_date(time, date);
-        return;
-    }
-    int in_day = (int)(time - day * DAY_SECONDS);
-    *date = *before;
     date->hour = in_day / 3600;
     date->minute = in_day / 60 % 60;
     date->second = in_day % 60;
@@ -64,9 +58,17 @@ void tft_view_choose(struct tft_view *v, const struct tft_series *series)
     tft_series_touched(v->table, series);
     v->steps = regular ? (double)(series->start - v->origin) / (double)every->count
                        : (double)tft_period_between(every, v->origin, series->start);
+    int64_t midnight = 0; /* of the row before */
     for (size_t i = 0; v->dates && i < series->rows; i++) {
-        v->times[i] = tft_schema_clock(v->schema, tft_period_add(every, series->start, (int64_t)i));
-        next_date(v->times[i], i ? v->times[i - 1] : 0, i ? &v->dates[i - 1] : NULL, &v->dates[i]);
+        const int64_t time = tft_schema_clock(v->schema, tft_period_add(every, series->start, (int64_t)i));
+        v->times[i] = time;
+        if (i && time >= midnight && time - midnight < DAY_SECONDS) {
+            v->dates[i] = v->dates[i - 1];
+            set_time_of_day(time, midnight, &v->dates[i]);
+        } else {
+            tft_time_to_date(time, &v->dates[i]);
+            midnight = tft_time_day(time) * DAY_SECONDS;
+        }
     }
 }
 
