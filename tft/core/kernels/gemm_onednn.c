@@ -45,7 +45,7 @@ void tft_gemm(struct matrix a, struct matrix b, size_t M, size_t N, size_t K, in
 {
     if (M == 0 || N == 0)
         return;
-    if (!a.transposed && !has_one_order()) {
+    if (!a.transposed && !b.transposed && !has_one_order()) {
         tft_gemm_tiles(tft_gemm_vector(), a, b, M, N, K, (struct target){ c, ldc, add });
         return;
     }

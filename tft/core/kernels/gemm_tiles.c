@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Matrix products without a library: a tile of C, some rows of two vectors, stays in registers while k runs; its eight
- * or more sums hide the latency of each. A is read in place. So is B, unless it is transposed or ends inside the tile:
- * then DEPTH rows of the tile's columns are copied first.
+ * or more sums hide the latency of each. A is read in place. So is B, unless it is transposed, ends inside the tile, or
+ * has rows far apart and is read often: then DEPTH rows of the tile's columns are copied first.
  */
 #include "tft/core/kernels/gemm.h"
 #include "tft/core/kernels/vector.h"
 
-enum { MOST_ROWS = 8, DEPTH = 256, WIDEST = 2 * 64 / sizeof(real), FEW_ROWS = 2, FEW_COLUMNS = 8 };
+enum {
+    MOST_ROWS = 8,
+    DEPTH = 256,
+    WIDEST = 2 * 64 / sizeof(real),
+    FEW_ROWS = 2,
+    FEW_COLUMNS = 8,
+    OFTEN = 64,
+    FAR = 256
+};
 
 /* The factors of a tile: A's element (r, k) is a[r * row + k * step], B's (k, n) is b[k * ldb + n]. */
 struct factors {
@@ -21,7 +29,8 @@ struct kernel {
     size_t columns;
 };
 
-/* name_of: `rows` rows, a constant where it is called, so that sums and loops are registers. */
+/* name_of: `rows` rows, a constant where it is called, so that sums and loops are registers. Six rows take twelve of
+ * AVX2's sixteen registers; the last eight rows are two fours. */
 #define DEFINE_TILE(name, attributes, bytes, ROWS)                                                           \
     typedef real name##_vector __attribute__((vector_size(bytes), aligned(sizeof(real)), may_alias));        \
     attributes static inline                                                                                 \
@@ -47,16 +56,18 @@ struct kernel {
     }                                                                                                        \
     attributes static size_t name(const struct factors *f, size_t rows, struct target c)                     \
     {                                                                                                        \
-        if (rows >= ROWS)                                                                                    \
+        if (rows >= ROWS && (ROWS != 6 || rows != 8))                                                        \
             return name##_of(f, ROWS, c), ROWS;                                                              \
-        if (rows >= ROWS / 2)                                                                                \
-            return name##_of(f, ROWS / 2, c), ROWS / 2;                                                      \
+        if (rows >= 4)                                                                                       \
+            return name##_of(f, 4, c), 4;                                                                    \
+        if (rows >= 2)                                                                                       \
+            return name##_of(f, 2, c), 2;                                                                    \
         return name##_of(f, 1, c), 1;                                                                        \
     }
 
 DEFINE_TILE(tile_plain, , 16, 4)
 #ifdef TFT_HAVE_CLONES
-DEFINE_TILE(tile_v3, __attribute__((target("arch=x86-64-v3"))), 32, 4)
+DEFINE_TILE(tile_v3, __attribute__((target("arch=x86-64-v3"))), 32, 6)
 DEFINE_TILE(tile_v4, __attribute__((target("arch=x86-64-v4"))), 64, 8)
 #endif
 
@@ -99,7 +110,7 @@ TFT_VECTOR static void pack(struct matrix b, size_t k, size_t n, size_t depth, s
 }
 
 /* The columns of one tile: all rows. */
-static void multiply(const struct kernel *kernel, struct factors f, size_t M, size_t columns, struct target c)
+static void multiply_columns(const struct kernel *kernel, struct factors f, size_t M, size_t columns, struct target c)
 {
     real edge[MOST_ROWS * WIDEST];
     size_t rows;
@@ -134,11 +145,11 @@ void tft_gemm_tiles(size_t vector, struct matrix a, struct matrix b, size_t M, s
             f.a = a.data + k * f.step;
             f.b = b.data + k * b.ld + n;
             f.ldb = b.ld;
-            if (b.transposed || columns < kernel.columns) {
+            if (b.transposed || columns < kernel.columns || (M >= OFTEN && b.ld > FAR)) {
                 pack(b, k, n, f.depth, columns, kernel.columns, packed);
                 f.b = packed;
                 f.ldb = kernel.columns;
             }
-            multiply(&kernel, f, M, columns, (struct target){ to.data + n, to.ld, to.add || k > 0 });
+            multiply_columns(&kernel, f, M, columns, (struct target){ to.data + n, to.ld, to.add || k > 0 });
         }
 }
