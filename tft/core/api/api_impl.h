@@ -7,6 +7,7 @@
 #define HALAY_TFT_API_IMPL_H
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/data/table.h"
@@ -162,11 +163,12 @@ int tft_model_needs_future(const struct halay_tft_model *model);
 struct tft_forecast_room {
     const struct tft_data *data;            /* borrowed */
     const struct tft_weight_reader *reader; /* borrowed; its `all` is 0 where forecasts are not explained */
-    struct halay_tft_forecast forecast;     /* its arrays are owned */
-    double *numbers;                        /* owned: most of these arrays */
-    int64_t *times;                         /* owned */
-    const char **names;                     /* owned: targets, then inputs */
-    char (*input_names)[TFT_NAME_MAX + 16]; /* owned */
+    struct halay_tft_forecast forecast;
+    struct halay_region memory; /* owned: what follows */
+    double *numbers;            /* most of these arrays */
+    int64_t *times;
+    const char **names; /* targets, then inputs */
+    char (*input_names)[TFT_NAME_MAX + 16];
 };
 
 /* Initialises a room. reader: initialised, or zero. fini accepts a room after an error. HALAY_ERR_NO_MEMORY
@@ -188,7 +190,7 @@ struct tft_result_files {
 /* Opens the files; a path may be NULL (not written) or "-" (standard output). Call abort in any case. */
 enum halay_status tft_result_files_open(struct halay_tft *tft, const char *json, const char *csv,
                                         struct tft_result_files *files);
-/* Writes the result into the others that are open, and completes them. */
+/* Writes the result into those that are open, and completes them. */
 enum halay_status tft_result_files_write(struct tft_result_files *files, const json_t *result);
 /* Discards incomplete files. */
 void tft_result_files_abort(struct tft_result_files *files);

@@ -76,10 +76,10 @@ enum halay_status halay_tft_config_add(const char *config, const char *where, co
     if (!where || !keys || !more)
         return tft_session_refuse_null("halay_tft_config_add", "an argument");
     tft_run_config_defaults(&c);
-    enum halay_status status = take_keys(NULL, "configuration", config, &c);
-    if (!status)
-        status = take_keys(NULL, where, keys, &c);
-    return status ? halay_returns(status) : give_document(merge(config, keys), more);
+    enum halay_status status;
+    if ((status = take_keys(NULL, "configuration", config, &c)) || (status = take_keys(NULL, where, keys, &c)))
+        return halay_returns(status);
+    return give_document(merge(config, keys), more);
 }
 
 enum halay_status halay_tft_config_check(const char *config, char **all)

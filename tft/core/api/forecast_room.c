@@ -60,24 +60,20 @@ enum halay_status tft_forecast_room_init(struct halay_log *log, const struct tft
     const size_t values = s->horizon * s->target_count;
 
     *room = (struct tft_forecast_room){ .data = &inference->data, .reader = reader };
-    room->numbers = calloc(q->count + values * (q->count + 2) + s->target_count + tft_weight_numbers(reader),
-                           sizeof *room->numbers);
-    room->times = calloc(s->horizon, sizeof *room->times);
-    room->names = calloc(s->target_count + reader->all, sizeof *room->names);
-    room->input_names = calloc(reader->all + 1, sizeof *room->input_names);
-    if (room->numbers && room->times && room->names && room->input_names) {
-        lay_arrays(room, q);
-        return HALAY_OK;
-    }
-    return halay_no_memory(log, "for forecasts");
+    const size_t numbers = q->count + values * (q->count + 2) + s->target_count + tft_weight_numbers(reader);
+    room->numbers = halay_region_alloc(&room->memory, numbers, sizeof *room->numbers);
+    room->times = halay_region_alloc(&room->memory, s->horizon, sizeof *room->times);
+    room->names = halay_region_alloc(&room->memory, s->target_count + reader->all, sizeof *room->names);
+    room->input_names = halay_region_alloc(&room->memory, reader->all, sizeof *room->input_names);
+    if (room->memory.failed)
+        return halay_no_memory(log, "for forecasts");
+    lay_arrays(room, q);
+    return HALAY_OK;
 }
 
 void tft_forecast_room_fini(struct tft_forecast_room *room)
 {
-    free(room->numbers);
-    free(room->times);
-    free(room->names);
-    free(room->input_names);
+    halay_region_fini(&room->memory);
     *room = (struct tft_forecast_room){ 0 };
 }
 

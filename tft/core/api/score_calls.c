@@ -172,24 +172,22 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
 enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv,
                                         struct tft_result_files *f)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    if (json && t->rank == 0)
-        status = halay_output_open(&t->log, json, &f->json);
-    if (!status && csv && t->rank == 0)
-        status = halay_output_open(&t->log, csv, &f->csv);
-    return status;
+    if (t->rank == 0 && ((json && (status = halay_output_open(&t->log, json, &f->json))) ||
+                         (csv && (status = halay_output_open(&t->log, csv, &f->csv)))))
+        return status;
+    return HALAY_OK;
 }
 
 enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result)
 {
     enum halay_status status = f->json.file ? halay_document_commit(&f->json, result) : HALAY_OK;
 
-    if (!status && f->csv.file) {
-        tft_result_write_csv(f->csv.file, result);
-        status = halay_output_commit(&f->csv);
-    }
-    return status;
+    if (status || !f->csv.file)
+        return status;
+    tft_result_write_csv(f->csv.file, result);
+    return halay_output_commit(&f->csv);
 }
 
 void tft_result_files_abort(struct tft_result_files *f)

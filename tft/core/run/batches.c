@@ -158,53 +158,6 @@ size_t tft_gather_patches(const struct tft_gather *g, const struct tft_window *w
     return count;
 }
 
-/* Applies a patch to sample b. */
-static void apply_patch(const struct tft_data *d, const struct window_patch *p, struct tft_batch *batch, size_t b)
-{
-    size_t T = d->schema.encoder + d->schema.horizon;
-
-    for (size_t t = p->from; t < p->to; t++)
-        if (p->array == WINDOW_REALS)
-            batch->reals[(b * T + t) * d->real_count + p->column] = p->value;
-        else if (p->array == WINDOW_CODES)
-            batch->cats[(b * T + t) * d->cat_count + p->column] = p->code;
-        else
-            batch->static_cats[b * d->static_cat_count + p->column] = p->code;
-}
-
-enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
-{
-    const struct tft_gather *g = arg;
-    const struct tft_data *d = g->windows->data;
-    size_t E = d->schema.encoder, D = d->schema.horizon, columns = d->real_count, O = d->schema.target_count;
-    struct window_patch patches[TFT_INPUTS_MAX];
-
-    (void)thread;
-    for (size_t b = 0; b < batch->B; b++) {
-        struct tft_window w = tft_gather_window(g, (size_t)batch->position + b);
-        size_t first = w.origin - w.length, steps = w.length + D, to = (b + 1) * (E + D) - steps;
-        enum halay_status status = tft_data_check(d, first, steps);
-        if (status)
-            return status;
-        batch->lengths[b] = w.length; /* what is before a shorter one is never read */
-        memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
-        for (size_t k = 0; k < steps * d->cat_count; k++)
-            batch->cats[to * d->cat_count + k] = d->categories[first * d->cat_count + k];
-        for (size_t k = 0; k < d->static_count; k++)
-            batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
-        for (size_t k = 0; k < d->static_cat_count; k++)
-            batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
-        for (size_t i = tft_gather_patches(g, &w, batch->position + b, patches); i-- > 0;)
-            apply_patch(d, &patches[i], batch, b);
-        for (size_t h = 0; h < D; h++)
-            fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
-        tft_window_scale(g->windows->data, &w, batch, b);
-        if (g->occlusion)
-            tft_occlusion_apply(g->occlusion, d, &w, batch, b);
-    }
-    return HALAY_OK;
-}
-
 const double tft_spread_least = .05;
 
 /* Values are taken as (value - mean) / spread. */
@@ -288,7 +241,8 @@ int tft_window_scaling(const struct tft_data *d, int32_t *scaled_by)
     return scales;
 }
 
-void tft_window_scale(const struct tft_data *d, const struct tft_window *w, struct tft_batch *batch, size_t b)
+/* Scales sample b of a batch, which holds a window's rows and targets; offsets and units undo it. */
+static void scale_window(const struct tft_data *d, const struct tft_window *w, struct tft_batch *batch, size_t b)
 {
     size_t columns = d->real_count, steps = w->length + d->schema.horizon, O = d->schema.target_count;
     size_t end = (b + 1) * (d->schema.encoder + d->schema.horizon);
@@ -308,6 +262,53 @@ void tft_window_scale(const struct tft_data *d, const struct tft_window *w, stru
     for (size_t k = 0; k < columns; k++)
         for (size_t t = 0; is_scaled(&d->schema.inputs[d->reals[k]]) && t < steps; t++)
             r.values[t * columns + k] = (r.values[t * columns + k] - levels[k].mean) / levels[k].spread;
+}
+
+/* Applies a patch to sample b. */
+static void apply_patch(const struct tft_data *d, const struct window_patch *p, struct tft_batch *batch, size_t b)
+{
+    size_t T = d->schema.encoder + d->schema.horizon;
+
+    for (size_t t = p->from; t < p->to; t++)
+        if (p->array == WINDOW_REALS)
+            batch->reals[(b * T + t) * d->real_count + p->column] = p->value;
+        else if (p->array == WINDOW_CODES)
+            batch->cats[(b * T + t) * d->cat_count + p->column] = p->code;
+        else
+            batch->static_cats[b * d->static_cat_count + p->column] = p->code;
+}
+
+enum halay_status tft_gather_fill(void *arg, int thread, struct tft_batch *batch)
+{
+    const struct tft_gather *g = arg;
+    const struct tft_data *d = g->windows->data;
+    size_t E = d->schema.encoder, D = d->schema.horizon, columns = d->real_count, O = d->schema.target_count;
+    struct window_patch patches[TFT_INPUTS_MAX];
+
+    (void)thread;
+    for (size_t b = 0; b < batch->B; b++) {
+        struct tft_window w = tft_gather_window(g, (size_t)batch->position + b);
+        size_t first = w.origin - w.length, steps = w.length + D, to = (b + 1) * (E + D) - steps;
+        enum halay_status status = tft_data_check(d, first, steps);
+        if (status)
+            return status;
+        batch->lengths[b] = w.length; /* what is before a shorter one is never read */
+        memcpy(batch->reals + to * columns, d->values + first * columns, steps * columns * sizeof *d->values);
+        for (size_t k = 0; k < steps * d->cat_count; k++)
+            batch->cats[to * d->cat_count + k] = d->categories[first * d->cat_count + k];
+        for (size_t k = 0; k < d->static_count; k++)
+            batch->static_reals[b * d->static_count + k] = d->static_values[w.entity * d->static_count + k];
+        for (size_t k = 0; k < d->static_cat_count; k++)
+            batch->static_cats[b * d->static_cat_count + k] = d->static_codes[w.entity * d->static_cat_count + k];
+        for (size_t i = tft_gather_patches(g, &w, batch->position + b, patches); i-- > 0;)
+            apply_patch(d, &patches[i], batch, b);
+        for (size_t h = 0; h < D; h++)
+            fill_targets(d, w.origin + h, batch->targets + (b * D + h) * O, batch->weights + (b * D + h) * O);
+        scale_window(g->windows->data, &w, batch, b);
+        if (g->occlusion)
+            tft_occlusion_apply(g->occlusion, d, &w, batch, b);
+    }
+    return HALAY_OK;
 }
 
 static enum halay_status check_scale(struct halay_log *log, const struct tft_data *d, size_t o)

@@ -62,9 +62,6 @@ enum halay_status tft_gather_targets(const struct tft_gather *gather, size_t fir
  * say what the model's numbers mean for them, in the target's own unit if they are not scaled.
  */
 
-/* Scale sample b of a batch, which holds a window's rows and targets; offsets and units say how to undo it. */
-void tft_window_scale(const struct tft_data *data, const struct tft_window *window, struct tft_batch *batch, size_t b);
-
 /* Sets by which column each of the data's (reals) is scaled in its window, as in struct windows_run
  * (tft/core/kernels/kernels.h). Returns nonzero if any is scaled. */
 int tft_window_scaling(const struct tft_data *data, int32_t *scaled_by);

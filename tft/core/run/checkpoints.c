@@ -7,6 +7,7 @@
  */
 #include "tft/core/run/checkpoints.h"
 #include "base/document.h"
+#include "base/memory.h"
 #include "tft/core/data/document_reader.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/safetensors.h"
@@ -58,9 +59,8 @@ enum halay_status tft_checkpoints_init(struct halay_log *log, const char *folder
     *c = (struct tft_checkpoints){ .log = log, .folder = strdup(folder), .stage = strdup(""), .keep = keep };
     if (c->folder && c->stage)
         return HALAY_OK;
-    halay_error(log, "no memory for the checkpoints' folder");
     tft_checkpoints_fini(c);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(log, "for the checkpoints' folder");
 }
 
 /* ---- list ---- */
@@ -92,7 +92,7 @@ static int newest_first(const void *a, const void *b)
 static enum halay_status list_steps(const struct tft_checkpoints *c, uint64_t **steps, size_t *count)
 {
     DIR *folder = opendir(c->folder);
-    size_t n = 0;
+    size_t n = 0, room = 0;
 
     *steps = NULL;
     *count = 0;
@@ -104,16 +104,13 @@ static enum halay_status list_steps(const struct tft_checkpoints *c, uint64_t **
         uint64_t step;
         if (!is_manifest(entry->d_name, &step))
             continue;
-        uint64_t *more = realloc(*steps, (n + 1) * sizeof *more);
-        if (!more) {
-            halay_error(c->log, "no memory for the list of checkpoints");
+        if (halay_list_grow(steps, n, &room, sizeof **steps)) {
             closedir(folder);
             free(*steps);
             *steps = NULL;
-            return HALAY_ERR_NO_MEMORY;
+            return halay_no_memory(c->log, "for the list of checkpoints");
         }
-        *steps = more;
-        more[n++] = step;
+        (*steps)[n++] = step;
     }
     closedir(folder);
     if (n)

@@ -14,7 +14,7 @@
 
 /* A thread's. */
 struct area {
-    char *here, *there; /* owned: area_bytes of the host, and of the device */
+    char *here, *there; /* area_bytes of the host, and, owned, of the device */
     size_t used;
 };
 
@@ -26,7 +26,8 @@ struct tft_resident {
     struct windows_data rows;
     size_t granule, area_bytes;
     int threads;
-    struct area *areas; /* (threads), in the same block */
+    struct halay_region host; /* owned: the host's areas */
+    struct area *areas;       /* (threads), in the same block */
 };
 
 static size_t area_bytes(const struct tft_data *d, size_t granule)
@@ -42,22 +43,27 @@ static size_t area_bytes(const struct tft_data *d, size_t granule)
 /* The arrays, one after the other, each at a multiple of 64. */
 enum { VALUES, CODES, STATIC_VALUES, STATIC_CODES, WEIGHTS, ARRAYS };
 
-static size_t place_arrays(const struct tft_data *d, size_t places[ARRAYS])
+struct arrays {
+    const void *from[ARRAYS]; /* of the data; NULL: weights, which are computed */
+    size_t bytes[ARRAYS], at[ARRAYS], all;
+};
+
+static struct arrays arrays_of(const struct tft_data *d)
 {
-    const size_t O = d->schema.target_count, bytes[ARRAYS] = {
-        [VALUES] = d->rows * d->real_count * sizeof(real),
-        [CODES] = d->rows * d->cat_count * sizeof(int32_t),
-        [STATIC_VALUES] = d->entity_count * d->static_count * sizeof(real),
-        [STATIC_CODES] = d->entity_count * d->static_cat_count * sizeof(int32_t),
-        [WEIGHTS] = d->rows * O * sizeof(real),
+    struct arrays a = {
+        .from = { d->values, d->categories, d->static_values, d->static_codes },
+        .bytes = { [VALUES] = d->rows * d->real_count * sizeof(real),
+                   [CODES] = d->rows * d->cat_count * sizeof(int32_t),
+                   [STATIC_VALUES] = d->entity_count * d->static_count * sizeof(real),
+                   [STATIC_CODES] = d->entity_count * d->static_cat_count * sizeof(int32_t),
+                   [WEIGHTS] = d->rows * d->schema.target_count * sizeof(real) },
     };
-    size_t all = 0;
 
     for (int i = 0; i < ARRAYS; i++) {
-        places[i] = all;
-        all += (bytes[i] + 63) / 64 * 64;
+        a.at[i] = a.all;
+        a.all += (a.bytes[i] + 63) / 64 * 64;
     }
-    return all;
+    return a;
 }
 
 /* Returns nonzero if all codes of a column are those of the input's categories. */
@@ -103,15 +109,10 @@ static enum halay_status send_weights(struct tft_resident *r, struct queue *queu
 static enum halay_status send_rows(struct tft_resident *r, struct queue *queue)
 {
     const struct tft_data *d = r->data;
-    size_t at[ARRAYS];
+    const struct arrays a = arrays_of(d);
 
-    place_arrays(d, at);
-    kernel_to_device(queue, d->values, d->rows * d->real_count * sizeof *d->values, r->memory + at[VALUES]);
-    kernel_to_device(queue, d->categories, d->rows * d->cat_count * sizeof *d->categories, r->memory + at[CODES]);
-    kernel_to_device(queue, d->static_values, d->entity_count * d->static_count * sizeof *d->static_values,
-                     r->memory + at[STATIC_VALUES]);
-    kernel_to_device(queue, d->static_codes, d->entity_count * d->static_cat_count * sizeof *d->static_codes,
-                     r->memory + at[STATIC_CODES]);
+    for (int i = 0; i < WEIGHTS; i++)
+        kernel_to_device(queue, a.from[i], a.bytes[i], r->memory + a.at[i]);
     r->rows = (struct windows_data){ .E = d->schema.encoder,
                                      .D = d->schema.horizon,
                                      .O = d->schema.target_count,
@@ -119,12 +120,12 @@ static enum halay_status send_rows(struct tft_resident *r, struct queue *queue)
                                      .cats = d->cat_count,
                                      .statics = d->static_count,
                                      .static_cats = d->static_cat_count,
-                                     .values = (const real *)(r->memory + at[VALUES]),
-                                     .codes = (const int32_t *)(r->memory + at[CODES]),
-                                     .static_values = (const real *)(r->memory + at[STATIC_VALUES]),
-                                     .static_codes = (const int32_t *)(r->memory + at[STATIC_CODES]),
-                                     .weights = (const real *)(r->memory + at[WEIGHTS]) };
-    return send_weights(r, queue, r->memory + at[WEIGHTS]);
+                                     .values = (const real *)(r->memory + a.at[VALUES]),
+                                     .codes = (const int32_t *)(r->memory + a.at[CODES]),
+                                     .static_values = (const real *)(r->memory + a.at[STATIC_VALUES]),
+                                     .static_codes = (const int32_t *)(r->memory + a.at[STATIC_CODES]),
+                                     .weights = (const real *)(r->memory + a.at[WEIGHTS]) };
+    return send_weights(r, queue, r->memory + a.at[WEIGHTS]);
 }
 
 /* ---- */
@@ -143,7 +144,7 @@ static int has_room(const struct tft_resident *r, size_t bytes, size_t *free_byt
 /* Nonzero: there is memory. */
 static int alloc_there(struct tft_resident *r)
 {
-    size_t at[ARRAYS], bytes = place_arrays(r->data, at), free_bytes = 0;
+    size_t bytes = arrays_of(r->data).all, free_bytes = 0;
 
     if (has_room(r, bytes + (size_t)r->threads * r->area_bytes, &free_bytes))
         r->memory = r->kernels->alloc(bytes);
@@ -179,10 +180,9 @@ enum halay_status tft_resident_create(struct halay_log *log, const struct tft_da
     r->granule = granule;
     r->threads = threads;
     r->area_bytes = area_bytes(data, granule);
-    int is_whole = 1;
     for (int i = 0; i < threads; i++)
-        is_whole &= (r->areas[i].here = malloc(r->area_bytes)) != NULL;
-    status = is_whole ? HALAY_OK : halay_no_memory(log, "for the windows of %d threads", threads);
+        r->areas[i].here = halay_region_alloc(&r->host, 1, r->area_bytes);
+    status = r->host.failed ? halay_no_memory(log, "for the windows of %d threads", threads) : HALAY_OK;
     if (status || (status = tft_data_check(data, 0, data->rows)) || (status = check_codes(r)) || !alloc_there(r) ||
         (status = send_rows(r, queue)))
         goto destroy;
@@ -200,11 +200,10 @@ void tft_resident_destroy(struct tft_resident *r)
 {
     if (!r)
         return;
-    for (int i = 0; i < r->threads; i++) {
-        free(r->areas[i].here);
+    for (int i = 0; i < r->threads; i++)
         r->kernels->release(r->areas[i].there);
-    }
     r->kernels->release(r->memory);
+    halay_region_fini(&r->host);
     free(r);
 }
 

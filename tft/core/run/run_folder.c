@@ -284,6 +284,19 @@ static enum halay_status read_run(struct halay_log *log, const char *path, const
     return status;
 }
 
+/* Returns memory for a block of a model's weights, zeroed; NULL if it runs out (logged). */
+static float *alloc_params(struct halay_log *log, const struct tft_model *model)
+{
+    size_t bytes = tft_model_params(model)->reals * sizeof(float);
+    float *params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
+
+    if (params)
+        memset(params, 0, bytes);
+    else
+        halay_error(log, "no memory for %zu parameters", tft_model_params(model)->reals);
+    return params;
+}
+
 static enum halay_status make_model(struct halay_log *log, const struct tft_device *device, struct tft_run *r)
 {
     struct tft_model_config config;
@@ -296,7 +309,7 @@ static enum halay_status make_model(struct halay_log *log, const struct tft_devi
     enum halay_status status = tft_model_create(log, &config, &r->model);
     if (status)
         return status;
-    r->params = tft_alloc_params(log, r->model);
+    r->params = alloc_params(log, r->model);
     return r->params ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
@@ -384,7 +397,7 @@ static enum halay_status read_beside(struct halay_log *log, const char *folder, 
     tft_run_print_crc(table, r->params, of_first);
     if ((status = tft_safetensors_header(NULL, path.text, &header)) || !belongs_beside(header, crc, of_first))
         goto release;
-    *params = tft_alloc_params(log, r->model);
+    *params = alloc_params(log, r->model);
     status = *params ? read_params(NULL, path.text, crc, table, *params, &metadata) : HALAY_ERR_NO_MEMORY;
 release:
     json_decref(metadata);
@@ -578,24 +591,12 @@ struct tft_member_name tft_member_name(size_t member, const char *ending)
     return name;
 }
 
-float *tft_alloc_params(struct halay_log *log, const struct tft_model *model)
-{
-    size_t bytes = tft_model_params(model)->reals * sizeof(float);
-    float *params = halay_aligned_alloc(HALAY_CACHE_LINE, bytes);
-
-    if (params)
-        memset(params, 0, bytes);
-    else
-        halay_error(log, "no memory for %zu parameters", tft_model_params(model)->reals);
-    return params;
-}
-
 enum halay_status tft_members_init(struct halay_log *log, const struct tft_model *model, size_t count,
                                    struct tft_members *members)
 {
     *members = (struct tft_members){ 0 };
     for (; members->count < count; members->count++) {
-        members->params[members->count] = tft_alloc_params(log, model);
+        members->params[members->count] = alloc_params(log, model);
         if (!members->params[members->count])
             return HALAY_ERR_NO_MEMORY;
     }
@@ -629,7 +630,7 @@ static enum halay_status share_params(struct halay_log *log, struct halay_contex
     enum halay_status status = halay_broadcast(ctx, "run.step", about, 3, HALAY_F64, 0);
 
     r->step = (long long)about[0];
-    if (!status && about[1] && !r->refit && !(r->refit = tft_alloc_params(log, r->model)))
+    if (!status && about[1] && !r->refit && !(r->refit = alloc_params(log, r->model)))
         status = HALAY_ERR_NO_MEMORY;
     if (!status && !r->members.count)
         status = tft_members_init(log, r->model, (size_t)about[2], &r->members);

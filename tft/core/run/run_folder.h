@@ -50,8 +50,6 @@ struct tft_member_name {
 /* "member-2" and an ending: of the first of those. */
 struct tft_member_name tft_member_name(size_t member, const char *ending);
 
-/* Returns memory for a block of a model's weights, zeroed; NULL if it runs out (logged). */
-float *tft_alloc_params(struct halay_log *log, const struct tft_model *model);
 /* Make this number of blocks. On error those made so far are held. */
 enum halay_status tft_members_init(struct halay_log *log, const struct tft_model *model, size_t count,
                                    struct tft_members *members);
