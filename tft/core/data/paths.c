@@ -21,7 +21,7 @@ static enum halay_status add_path(struct halay_log *log, struct tft_paths *p, co
 
     if (list) {
         p->list = list;
-        path = folder ? tft_path_join(log, folder, name) : strdup(name);
+        path = strdup(folder ? tft_path_in(folder, name).text : name);
     }
     if (!path)
         return halay_no_memory(log, "for a list of files");
@@ -96,19 +96,6 @@ struct tft_path tft_path_in(const char *folder, const char *name)
     struct tft_path path;
 
     snprintf(path.text, sizeof path.text, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
-    return path;
-}
-
-char *tft_path_join(struct halay_log *log, const char *folder, const char *name)
-{
-    char *path;
-    size_t length = strlen(folder);
-    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
-
-    if (asprintf(&path, "%s%s%s", folder, slash, name) < 0) {
-        halay_error(log, "no memory for a file's name");
-        return NULL;
-    }
     return path;
 }
 

@@ -35,7 +35,5 @@ struct tft_path {
 
 /* Returns folder + "/" + name. */
 struct tft_path tft_path_in(const char *folder, const char *name);
-/* Does the same in memory that the caller owns; NULL without memory (logged). */
-char *tft_path_join(struct halay_log *log, const char *folder, const char *name);
 
 #endif

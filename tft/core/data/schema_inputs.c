@@ -516,11 +516,9 @@ static enum halay_status insert_holidays(struct halay_log *log, const char *fold
 
     if (!name)
         return HALAY_OK;
-    char *path = *name == '/' ? strdup(name) : tft_path_join(log, folder, name);
-    enum halay_status status = path ? tft_holidays_load(log, path, &days) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = tft_holidays_load(log, *name == '/' ? name : tft_path_in(folder, name).text, &days);
     if (!status && json_object_set_new(holder, "holiday", days))
         status = HALAY_ERR_NO_MEMORY;
-    free(path);
     return status;
 }
 

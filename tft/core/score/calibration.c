@@ -154,15 +154,9 @@ json_t *tft_calibration_json(const struct tft_param_table *table, const float *p
 
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole)
 {
-    char *path = tft_path_join(log, folder, "calibration.json");
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    const struct tft_path path = tft_path_in(folder, "calibration.json");
 
-    if (path && whole)
-        status = halay_document_write(log, "", path, whole);
-    else if (path)
-        halay_error(log, "no memory for '%s'", path);
-    free(path);
-    return status;
+    return whole ? halay_document_write(log, "", path.text, whole) : halay_no_memory(log, "for '%s'", path.text);
 }
 
 /* ---- load ---- */
@@ -372,14 +366,10 @@ enum halay_status tft_calibration_describe(struct halay_log *log, const char *fo
 
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document)
 {
-    char *path = tft_path_join(log, folder, "calibration.json");
-    enum halay_status status = path ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    const struct tft_path path = tft_path_in(folder, "calibration.json");
 
     *document = NULL;
-    if (path && !access(path, F_OK))
-        status = halay_document_load(log, path, NULL, document);
-    free(path);
-    return status;
+    return access(path.text, F_OK) ? HALAY_OK : halay_document_load(log, path.text, NULL, document);
 }
 
 enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document)

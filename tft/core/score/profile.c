@@ -221,11 +221,7 @@ enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data 
 
 enum halay_status tft_profile_save(struct halay_log *log, const char *folder, const json_t *document)
 {
-    char *path = tft_path_join(log, folder, "profile.json");
-    enum halay_status status = path ? halay_document_write(log, "", path, document) : HALAY_ERR_NO_MEMORY;
-
-    free(path);
-    return status;
+    return halay_document_write(log, "", tft_path_in(folder, "profile.json").text, document);
 }
 
 /* ---- from a folder ----------------------------------------------------------------------------------------------- */
@@ -279,27 +275,22 @@ static const char *take_document(const json_t *document, const struct tft_schema
 enum halay_status tft_profile_find(struct halay_log *log, const char *folder, const struct tft_schema *schema,
                                    const struct tft_encoding *encoding, struct tft_profile **profile)
 {
-    char *path = tft_path_join(log, folder, "profile.json");
+    const struct tft_path path = tft_path_in(folder, "profile.json");
     json_t *document = NULL;
 
     *profile = NULL;
-    if (!path)
-        return HALAY_ERR_NO_MEMORY;
-    if (access(path, F_OK)) {
-        free(path);
+    if (access(path.text, F_OK))
         return HALAY_OK;
-    }
     struct tft_profile *p = profile_create(schema, encoding);
     const char *why = "cannot be read";
-    if (p && !(document = json_load_file(path, 0, NULL)))
+    if (p && !(document = json_load_file(path.text, 0, NULL)))
         why = "is damaged";
     else if (p)
         why = take_document(document, schema, encoding, p);
     if (p && why)
         halay_warning(log, "'%s' %s; 'halay-tft drift --profile' writes it again. Inputs are not compared with it",
-                      path, why);
+                      path.text, why);
     json_decref(document);
-    free(path);
     if (!p)
         return no_memory(log);
     if (why)

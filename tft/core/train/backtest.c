@@ -148,10 +148,10 @@ static struct fit_name name_of_fit(size_t fit)
     return name;
 }
 
-/* folder/fit-0001, owned by the caller; NULL: no memory (logged). */
-static char *fit_folder(const struct backtest *b, size_t fit)
+/* Returns folder/fit-0001, .... */
+static struct tft_path fit_folder(const struct backtest *b, size_t fit)
 {
-    return tft_path_join(b->log, b->options->folder, name_of_fit(fit).text);
+    return tft_path_in(b->options->folder, name_of_fit(fit).text);
 }
 
 /* before: the folder of the fit before, whose weights it starts from; NULL: none. */
@@ -164,16 +164,17 @@ static enum halay_status train_fit(struct backtest *b, const char *folder, const
         halay_error(b->log, "'%s' is too long a name", before);
         return HALAY_ERR_CONFIG;
     }
-    char *checkpoints = tft_path_join(b->log, folder, "checkpoints");
+    const struct tft_path checkpoints = tft_path_in(folder, "checkpoints");
     const struct tft_train_options how = { .folder = folder,
-                                           .checkpoints = checkpoints,
+                                           .checkpoints = checkpoints.text,
                                            .holds_out = b->options->split,
                                            .resume = b->options->resume,
                                            .stop = b->options->stop,
                                            .listener = b->options->listener };
-    enum halay_status status = checkpoints ? tft_train(b->log, b->ctx, &config, b->data, &how) : HALAY_ERR_NO_MEMORY;
-    free(checkpoints);
-    if (status || (status = tft_stop_share(b->ctx, b->options->stop, &reason)))
+    enum halay_status status;
+
+    if ((status = tft_train(b->log, b->ctx, &config, b->data, &how)) ||
+        (status = tft_stop_share(b->ctx, b->options->stop, &reason)))
         return status;
     return reason ? HALAY_ERR_CANCELED : HALAY_OK;
 }
@@ -335,22 +336,20 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
 static enum halay_status run_fit(struct backtest *b, size_t fit)
 {
     const int warms = b->options->warm && fit;
-    char *folder = fit_folder(b, fit), *before = warms ? fit_folder(b, fit - 1) : NULL, from[40];
+    const struct tft_path folder = fit_folder(b, fit), before = fit_folder(b, warms ? fit - 1 : fit);
     size_t steps = fit * b->per_fit * b->stride;
-    enum halay_status status = folder && (before || !warms) ? move_splits(b, steps) : HALAY_ERR_NO_MEMORY;
+    char from[40];
+    enum halay_status status = move_splits(b, steps);
 
-    if (!status && b->rank == 0) {
+    if (status)
+        return status;
+    if (b->rank == 0) {
         tft_schema_print_time(&b->before, moment_after(b, steps), from, sizeof from);
         tft_say(&b->options->listener, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits,
-                origins_of(b, fit), origins_of(b, fit) == 1 ? "" : "s", from, folder);
+                origins_of(b, fit), origins_of(b, fit) == 1 ? "" : "s", from, folder.text);
     }
-    if (!status)
-        status = train_fit(b, folder, before);
-    if (!status)
-        status = forecast_fit(b, fit, folder);
-    free(before);
-    free(folder);
-    return status;
+    status = train_fit(b, folder.text, warms ? before.text : NULL);
+    return status ? status : forecast_fit(b, fit, folder.text);
 }
 
 /* ---- all ---- */

@@ -24,7 +24,7 @@ static enum halay_status check_folder(struct halay_log *log, struct halay_contex
         return HALAY_ERR_CONFIG;
     }
     if (halay_rank(ctx) == 0) {
-        if (!o->resume && tft_files_have_model(log, o->folder)) {
+        if (!o->resume && tft_run_has_model(o->folder)) {
             halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder",
                         o->folder);
             status = HALAY_ERR_ARGUMENT;
@@ -49,25 +49,21 @@ static enum halay_status train_member(struct halay_log *log, struct halay_contex
 {
     struct tft_run_config own = *config;
     struct tft_train_options how = *options;
-    char *folder = tft_path_join(log, options->folder, tft_member_name(member, "").text),
-         *checkpoints = tft_path_join(log, options->checkpoints, tft_member_name(member, "").text);
-    enum halay_status status = folder && checkpoints ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    const struct tft_member_name name = tft_member_name(member, "");
+    const struct tft_path folder = tft_path_in(options->folder, name.text),
+                          checkpoints = tft_path_in(options->checkpoints, name.text);
 
     own.members = 1;
     own.seed = (int64_t)(uint32_t)(config->seed + (int64_t)member + 1);
     own.max_time /= (double)config->members;
     own.log = 0;
-    how.folder = folder;
-    how.checkpoints = checkpoints;
+    how.folder = folder.text;
+    how.checkpoints = checkpoints.text;
     how.metrics = NULL;
     how.is_member = 1;
     how.listener.evaluation = NULL;
     print_member(ctx, options, member + 2, config->members);
-    if (!status)
-        status = tft_train_first(log, ctx, &own, data, &how);
-    free(checkpoints);
-    free(folder);
-    return status;
+    return tft_train_first(log, ctx, &own, data, &how);
 }
 
 /* Chooses how many, where the configuration leaves it open: more than one only where time alone ends them. */

@@ -6,6 +6,7 @@
 #ifndef HALAY_TFT_TRAINER_H
 #define HALAY_TFT_TRAINER_H
 
+#include "tft/core/data/paths.h"
 #include "tft/core/run/checkpoints.h"
 #include "tft/core/run/run_folder.h"
 #include "tft/core/run/run_length.h"
@@ -44,8 +45,8 @@ struct tft_run_files {
 /* The reports of steps and evaluations (trainer_report.c); rank 0's. Zero on the others. */
 struct tft_report {
     struct tft_listener listener;
-    FILE *metrics; /* owned; NULL: none */
-    char *end;     /* owned: the path of end.json, beside it */
+    FILE *metrics;       /* owned; NULL: none */
+    struct tft_path end; /* of end.json, beside it; "": no metrics */
     int64_t began_us;
     struct tft_moment start; /* where the training began, in this process */
     uint64_t start_samples, total_steps;
@@ -136,8 +137,6 @@ enum halay_status tft_files_save(struct tft_trainer *trainer);
 /* Writes the parameters of this step, the best so far, on rank 0. The blend's weights that the run's folder has stay
  * unless others were chosen. */
 enum halay_status tft_files_keep(struct tft_trainer *trainer, const float *params, uint64_t step, int is_chosen);
-/* Returns nonzero if the run's folder has a model. */
-int tft_files_have_model(struct halay_log *log, const char *folder);
 
 /* ---- trainer_step.c ---- */
 

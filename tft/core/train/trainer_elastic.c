@@ -51,7 +51,7 @@ static enum halay_status begin_files(struct tft_trainer *t, int has_lost)
  * one. */
 static enum halay_status find_best(struct tft_trainer *t)
 {
-    int32_t has = t->rank == 0 && tft_files_have_model(t->log, t->options->folder);
+    int32_t has = t->rank == 0 && tft_run_has_model(t->options->folder);
     enum halay_status status = t->ranks > 1 ? halay_broadcast(t->ctx, "has model", &has, 1, HALAY_I32, 0) : HALAY_OK;
 
     if (status || has)

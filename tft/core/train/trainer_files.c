@@ -170,15 +170,6 @@ enum halay_status tft_files_take_over(struct tft_trainer *t)
     return tft_report_begin(t);
 }
 
-int tft_files_have_model(struct halay_log *log, const char *folder)
-{
-    char *path = tft_path_join(log, folder, "model.safetensors");
-    int has = path && !access(path, F_OK);
-
-    free(path);
-    return has;
-}
-
 enum halay_status tft_files_save(struct tft_trainer *t)
 {
     const struct tft_block_set *host = &t->blocks.host;

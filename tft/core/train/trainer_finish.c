@@ -18,17 +18,17 @@
 static enum halay_status read_member(struct tft_trainer *t, size_t member)
 {
     struct tft_run run = { 0 };
-    char *folder = tft_path_join(t->log, t->options->folder, tft_member_name(member, "").text);
-    enum halay_status status = folder ? tft_run_load_first(t->log, folder, &run) : HALAY_ERR_NO_MEMORY;
+    const struct tft_path folder = tft_path_in(t->options->folder, tft_member_name(member, "").text);
+    enum halay_status status = tft_run_load_first(t->log, folder.text, &run);
 
-    if (!status && tft_model_params(run.model)->reals != t->table->reals) {
-        halay_error(t->log, "'%s' holds a model of another size than the run's first member", folder);
-        status = HALAY_ERR_FORMAT;
-    }
-    if (!status)
+    if (status)
+        return status;
+    if (tft_model_params(run.model)->reals != t->table->reals)
+        status = halay_fail(t->log, HALAY_ERR_FORMAT, "'%s' holds a model of another size than the run's first member",
+                            folder.text);
+    else
         memcpy(t->made_of.members.params[member], run.params, t->table->reals * sizeof *run.params);
     tft_run_fini(&run);
-    free(folder);
     return status;
 }
 

@@ -90,20 +90,13 @@ static long long step_of(const char *line)
 static enum halay_status open_metrics(struct tft_trainer *t, const char *folder, uint64_t last)
 {
     struct tft_report *r = &t->report;
-    char *path = tft_path_join(t->log, folder, "metrics.jsonl");
 
-    r->end = tft_path_join(t->log, folder, "end.json");
-    if (path && r->end)
-        r->metrics = tft_lines_open(t->log, path, step_of, last);
-    const enum halay_status status = !path || !r->end ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
-    free(path);
-    if (!r->metrics) {
-        free(r->end);
-        r->end = NULL;
-        return status;
-    }
+    r->metrics = tft_lines_open(t->log, tft_path_in(folder, "metrics.jsonl").text, step_of, last);
+    if (!r->metrics)
+        return HALAY_ERR_SYSTEM;
+    r->end = tft_path_in(folder, "end.json");
     flock(fileno(r->metrics), LOCK_EX | LOCK_NB); /* marks that a training is at work; nothing else depends on it */
-    unlink(r->end);                               /* of an earlier training; usually missing */
+    unlink(r->end.text);                          /* of an earlier training; usually missing */
     return HALAY_OK;
 }
 
@@ -143,11 +136,11 @@ enum halay_status tft_report_end(struct tft_trainer *t, enum halay_status status
 
     tft_tracks_destroy(t->report.tracks);
     t->report.tracks = NULL;
-    if (!t->report.end)
+    if (!*t->report.end.text)
         return status;
     json_t *document = json_pack("{ss sI}", "end", word, "step", (json_int_t)t->state.step);
     enum halay_status closed =
-        document ? halay_document_write(t->log, "", t->report.end, document) : HALAY_ERR_NO_MEMORY;
+        document ? halay_document_write(t->log, "", t->report.end.text, document) : HALAY_ERR_NO_MEMORY;
     json_decref(document);
     return status ? status : closed;
 }
@@ -159,7 +152,6 @@ void tft_report_fini(struct tft_trainer *t)
     tft_tracks_destroy(r->tracks);
     if (r->metrics)
         fclose(r->metrics);
-    free(r->end);
     free(r->reached);
     *r = (struct tft_report){ 0 };
 }
