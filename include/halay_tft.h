@@ -318,9 +318,9 @@ HALAY_API enum halay_status halay_tft_model_weights(const struct halay_tft_model
 
 /*
  * How a model encodes the values of a table, for programs that compute its forecasts themselves: a JSON object with
- * "origin" (the moment from which steps are counted), "missing" (texts that mean no value), "min_encoder" (the fewest
- * steps of history), "entities" (the ids that training has seen, in order), "needs_entity" (whether others are
- * refused), "inputs" and "formulas".
+ * "schema" (its name), "origin" (the moment from which steps are counted), "missing" (texts that mean no value),
+ * "min_encoder" (the fewest steps of history), "entities" (the ids that training has seen, in order), "needs_entity"
+ * (whether others are refused), "inputs" and "formulas".
  *
  * "inputs" has the schema's inputs in order, those derived from a column after it, each an object with the schema's
  * words for it: "name", "role", "type", "column", "calendar", "days" and "most", "period" ("period_in_steps"), "map",

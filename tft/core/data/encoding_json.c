@@ -120,7 +120,7 @@ json_t *tft_encoding_json(const struct tft_schema *s, const struct tft_encoding 
     for (size_t i = 0; i < s->input_count; i++)
         json_array_append_new(inputs, describe_input(s, e, i));
     tft_schema_print_time(s, e->origin, origin, sizeof origin);
-    return json_pack("{ss ss so sI so sb so}", "kind", "encoding", "origin", origin, "missing",
+    return json_pack("{ss ss ss so sI so sb so}", "kind", "encoding", "schema", s->name, "origin", origin, "missing",
                      list_texts(s->missing, missing), "min_encoder", (json_int_t)s->min_encoder, "entities",
                      list_texts(e->ids, e->entity_count), "needs_entity", tft_encoding_needs_entity(s), "inputs",
                      inputs);

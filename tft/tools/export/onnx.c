@@ -10,139 +10,154 @@
  *
  * The file's metadata equal its description, and also have the schema.
  */
+#include "base/error_text.h"
 #include "base/output_file.h"
 #include "base/struct_size.h"
-#include "tft/core/api/api_impl.h"
 #include "tft/tools/export/onnx_impl.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct options {
-    int calibrate;             /* of tft_calibrate_words; -1: as the run was trained */
-    const json_t *calibration; /* what the run's calibration.json holds; NULL: it has none */
-    const char *folder;        /* the run's, for messages; NULL: it is in memory */
-    int explains;              /* with weights and attention */
-};
+/* ---- the model ---- */
 
-/* State of one export. */
-struct export
+/* Turns a description into a document. */
+static enum halay_status take_document(struct onnx_graph *g, char *text, json_t **document)
 {
-    struct halay_log *log; /* borrowed, as the next */
-    const struct tft_run *run;
-    const struct options *options;
-    int is_calibrated;
-    struct onnx_calibration calibration; /* owned, as the next */
-    struct onnx_graph graph;
-    struct onnx_inputs inputs;
-    json_t *outputs;
-};
-
-/* ---- outputs ---- */
-
-static void add_output(struct export *x, size_t value, const char *name, const size_t *shape, size_t rank,
-                       const char *about, json_t *axis)
-{
-    json_t *sizes = json_pack("[s]", "batch");
-    json_t *described = json_pack("{ss so ss}", "name", name, "shape", sizes, "about", about);
-
-    for (size_t i = 0; i < rank; i++)
-        json_array_append_new(sizes, json_integer((json_int_t)shape[i]));
-    if (axis)
-        json_object_set_new(described, "last", axis);
-    if (json_array_append_new(x->outputs, described))
-        x->graph.failed = 1;
-    onnx_output(&x->graph, value, name, shape, rank, about);
+    *document = json_loads(text, 0, NULL);
+    halay_tft_free(text);
+    return *document ? HALAY_OK : halay_no_memory(g->log, "for a description of the model");
 }
 
-static json_t *names_of(const struct tft_model_config *config, enum tft_choice choice, size_t *count)
+static enum halay_status take_tensors(struct onnx_graph *g, const struct halay_tft_model *model)
 {
-    size_t variables[TFT_VARIABLES_MAX];
-    json_t *names = json_array();
+    struct onnx_tensor t = { .name = "" };
 
-    *count = tft_config_choice(config, choice, variables);
-    for (size_t j = 0; j < *count; j++)
-        json_array_append_new(names, json_string(config->variables[variables[j]].name));
-    return names;
+    for (g->tensor_count = 0; t.name; g->tensor_count += t.name != NULL)
+        halay_tft_model_weights(model, g->tensor_count, &t.name, &t.dimensions, &t.shape, &t.values);
+    g->tensors = halay_region_alloc(&g->memory, g->tensor_count, sizeof *g->tensors);
+    for (size_t i = 0; g->tensors && i < g->tensor_count; i++) {
+        struct onnx_tensor *to = &g->tensors[i];
+        halay_tft_model_weights(model, i, &to->name, &to->dimensions, &to->shape, &to->values);
+        if (!strcmp(to->name, "encoder.recurrent"))
+            g->H = to->shape[0];
+    }
+    return g->tensors ? HALAY_OK : halay_no_memory(g->log, "for an ONNX model");
 }
 
-static void add_selection(struct export *x, const struct onnx_network_outputs *network, enum tft_choice choice,
-                          size_t steps, const char *name, const char *about)
+static enum halay_status take_model(struct onnx_graph *g, const struct halay_tft_model *model)
 {
-    size_t shape[2] = { steps }, *last = steps ? shape + 1 : shape;
-    json_t *names = names_of(tft_model_config(x->run->model), choice, last);
+    char *text;
+    enum halay_status status;
 
-    if (*last)
-        add_output(x, network->selections[choice], name, shape, steps ? 2 : 1, about, names);
-    else
-        json_decref(names);
+    if ((status = halay_tft_model_describe(model, &text)) || (status = take_document(g, text, &g->model)) ||
+        (status = halay_tft_model_encoding(model, &text)) || (status = take_document(g, text, &g->encoding)) ||
+        (status = take_tensors(g, model)))
+        return status;
+    const size_t members = onnx_size(g->model, "members");
+    g->config = json_object_get(g->model, "config");
+    g->E = onnx_size(g->model, "encoder");
+    g->D = onnx_size(g->model, "horizon");
+    g->heads = onnx_size(g->model, "heads");
+    g->O = json_array_size(json_object_get(g->model, "targets"));
+    g->Q = json_array_size(json_object_get(g->model, "quantiles"));
+    if (members > 1)
+        return halay_fail(g->log, HALAY_ERR_UNSUPPORTED,
+                          "a run of %zu members cannot be exported: a graph has the first member only; export a run "
+                          "that was trained with 'members: 1'",
+                          members);
+    return HALAY_OK;
 }
 
-static void add_weights(struct export *x, const struct onnx_network_outputs *network)
+/* Reads the calibration that the forecasts of a word have (halay_tft_model_calibration). */
+static enum halay_status read_calibration(struct onnx_graph *g, const struct halay_tft_model *model, const char *word)
 {
-    const struct tft_model_config *config = tft_model_config(x->run->model);
-    const size_t attention[] = { config->heads, config->D, config->E + config->D };
+    char *text;
+    enum halay_status status = halay_tft_model_calibration(model, word, &text);
 
-    add_selection(x, network, TFT_CHOICE_STATIC, 0, "static_weights", "how much each static input weighs");
-    add_selection(x, network, TFT_CHOICE_HISTORY, config->E, "past_weights",
-                  "how much each input weighs at each step of the past");
-    add_selection(x, network, TFT_CHOICE_FUTURE, config->D, "future_weights",
-                  "how much each input weighs at each step of the horizon");
-    add_output(x, network->attention, "attention", attention, 3,
-               "attention of each head and step of the horizon to each step of the window", NULL);
+    if (status || (status = take_document(g, text, &g->calibration)) || !onnx_is(g->calibration, "method", "none"))
+        return status;
+    json_decref(g->calibration);
+    g->calibration = NULL;
+    return HALAY_OK;
 }
 
-static json_t *list_targets(const struct tft_schema *s)
+/* given: NULL: as the run was trained. */
+static enum halay_status take_calibration(struct onnx_graph *g, const struct halay_tft_model *model, const char *given)
 {
-    json_t *names = json_array();
+    const int is_blended = json_is_true(json_object_get(g->model, "blended"));
+    const char *word = given ? given : onnx_text(g->config, "calibrate");
+    const int is_rolling = word && !strcmp(word, "rolling"), is_conformal = word && !strcmp(word, "conformal");
+    enum halay_status status = HALAY_OK;
 
-    for (size_t o = 0; o < s->target_count; o++)
-        json_array_append_new(names, json_string(s->inputs[s->targets[o]].name));
-    return names;
+    if (is_blended)
+        halay_warning(g->log, "the graph forecasts by the model alone: it reads a window, not the past that the "
+                              "baselines of the run's blend need");
+    if (is_blended && !given)
+        return HALAY_OK;
+    if (!is_rolling && !is_conformal && ((status = read_calibration(g, model, word)) || !g->calibration))
+        return status;
+    if (is_blended)
+        return halay_fail(g->log, HALAY_ERR_ARGUMENT,
+                          "the calibration is for blended forecasts, which a graph cannot make; calibrate 'none', or "
+                          "train without 'blend'");
+    if (is_rolling)
+        return halay_fail(g->log, HALAY_ERR_ARGUMENT,
+                          "an ONNX graph cannot calibrate 'rolling', which needs earlier forecasts; "
+                          "calibrate 'conformal' or 'none'");
+    if (is_conformal && !json_is_true(json_object_get(g->model, "calibrated")))
+        return halay_fail(g->log, HALAY_ERR_ARGUMENT,
+                          "the model has no calibration; 'halay-tft train --resume --calibrate conformal' makes one, "
+                          "'none' does without");
+    return is_conformal ? read_calibration(g, model, word) : HALAY_OK;
 }
 
 /* ---- the graph ---- */
 
-static enum halay_status make_graph(struct export *x)
+/* Adds the weights of a selection, if it has inputs; steps: 0: they are static. */
+static void add_selection(struct onnx_graph *g, size_t value, const char *of, size_t steps, const char *name,
+                          const char *about)
 {
-    const struct tft_model_config *config = tft_model_config(x->run->model);
-    const size_t shape[] = { config->D, x->run->schema.target_count, config->quantile_count };
-    struct onnx_network_inputs read;
-    struct onnx_network_outputs network;
-    enum halay_status status = onnx_inputs_init(&x->graph, x->run, &x->inputs);
+    json_t *names = json_object_get(json_object_get(g->model, "selected"), of);
+    const size_t shape[] = { steps, json_array_size(names) };
 
-    if (status) {
-        halay_error(x->log, "no memory for an ONNX model");
-        return status;
-    }
-    onnx_inputs_of_network(&x->inputs, &read);
-    status = onnx_network(x->log, &x->graph, x->run->model, x->run->params, &read, &network);
-    if (status)
-        return status;
-    size_t forecast = onnx_forecast(&x->inputs, x->is_calibrated ? &x->calibration : NULL, network.quantiles);
-    x->outputs = json_array();
-    add_output(x, forecast, "quantiles", shape, 3, "quantiles of each step of the horizon and target, in its own unit",
-               NULL);
-    if (x->options->explains)
-        add_weights(x, &network);
-    return HALAY_OK;
+    if (shape[1])
+        onnx_output(g, value, name, steps ? shape : shape + 1, steps ? 2 : 1, about, json_incref(names));
 }
 
-/* ---- description ---- */
-
-static json_t *describe_export(const struct export *x)
+static void make_graph(struct onnx_graph *g, int explains)
 {
-    const struct tft_run *run = x->run;
+    const size_t shape[] = { g->D, g->O, g->Q }, attention[] = { g->heads, g->D, g->E + g->D };
+    struct onnx_network network;
 
-    return json_pack("{ss sO sO so so sI sI ss}", "version", halay_version(), "inputs", x->inputs.described, "outputs",
-                     x->outputs, "targets", list_targets(&run->schema), "quantiles",
-                     tft_list_json(&run->config.quantiles), "encoder", (json_int_t)run->schema.encoder, "horizon",
-                     (json_int_t)run->schema.horizon, "calibration",
-                     tft_calibrate_words[x->is_calibrated ? TFT_CALIBRATE_CONFORMAL : TFT_CALIBRATE_NONE]);
+    g->described_inputs = json_array();
+    g->described_outputs = json_array();
+    onnx_inputs(g);
+    onnx_network(g, &network);
+    onnx_output(g, onnx_forecast(g, network.quantiles), "quantiles", shape, 3,
+                "quantiles of each step of the horizon and target, in its own unit", NULL);
+    if (!explains)
+        return;
+    add_selection(g, network.statics, "static", 0, "static_weights", "how much each static input weighs");
+    add_selection(g, network.history, "past", g->E, "past_weights",
+                  "how much each input weighs at each step of the past");
+    add_selection(g, network.future, "future", g->D, "future_weights",
+                  "how much each input weighs at each step of the horizon");
+    onnx_output(g, network.attention, "attention", attention, 3,
+                "attention of each head and step of the horizon to each step of the window", NULL);
+}
+
+/* ---- files ---- */
+
+static json_t *describe_export(const struct onnx_graph *g)
+{
+    return json_pack("{ss sO sO sO sO sI sI ss}", "version", halay_version(), "inputs", g->described_inputs, "outputs",
+                     g->described_outputs, "targets", json_object_get(g->model, "targets"), "quantiles",
+                     json_object_get(g->model, "quantiles"), "encoder", (json_int_t)g->E, "horizon", (json_int_t)g->D,
+                     "calibration", g->calibration ? "conformal" : "none");
 }
 
 /* Returns the metadata: each key with its value as a text, and the schema. */
-static json_t *metadata_of(const struct export *x, const json_t *described)
+static json_t *metadata_of(const struct onnx_graph *g, const json_t *described)
 {
     json_t *metadata = json_object(), *value;
     const char *key;
@@ -153,7 +168,7 @@ static json_t *metadata_of(const struct export *x, const json_t *described)
         json_object_set_new(metadata, key, json_string(text ? text : json_string_value(value)));
         free(text);
     }
-    char *schema = json_dumps(x->run->schema.document, JSON_COMPACT);
+    char *schema = json_dumps(json_object_get(g->model, "schema"), JSON_COMPACT);
     if (json_object_set_new(metadata, "schema", json_string(schema))) {
         json_decref(metadata);
         metadata = NULL;
@@ -162,117 +177,22 @@ static json_t *metadata_of(const struct export *x, const json_t *described)
     return metadata;
 }
 
-static enum halay_status write_model(struct export *x, const char *path, const json_t *described)
+static enum halay_status write_model(struct onnx_graph *g, const char *path, const json_t *described)
 {
-    json_t *metadata = metadata_of(x, described);
+    json_t *metadata = metadata_of(g, described);
     struct halay_protobuf model = { 0 };
     struct halay_output out = { 0 };
-    enum halay_status status = metadata ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 
-    if (status)
-        halay_error(x->log, "no memory for an ONNX model");
-    if (!status)
-        status = onnx_graph_model(x->log, &x->graph, x->run->schema.name, metadata, &model);
-    if (!status)
-        status = halay_output_open(x->log, path, &out);
-    if (!status) {
-        fwrite(model.bytes, 1, model.size, out.file);
+    if (!metadata)
+        return halay_no_memory(g->log, "for an ONNX model");
+    enum halay_status status = onnx_graph_model(g, metadata, &model);
+    if (!status && !(status = halay_output_open(g->log, path, &out))) {
+        fwrite(model.bytes, 1, model.size, out.file); /* commit reports a failed write */
         status = halay_output_commit(&out);
     }
     halay_protobuf_fini(&model);
     json_decref(metadata);
     return status;
-}
-
-/* ---- checks ---- */
-
-static enum halay_status take_calibration(struct export *x)
-{
-    const struct options *o = x->options;
-    int word = o->calibrate < 0 ? x->run->config.calibrate : o->calibrate;
-    const int is_alone = tft_blend_is_model(&x->run->blend);
-
-    if (!is_alone)
-        halay_warning(x->log, "the graph forecasts by the model alone: it reads a window, not the past that the "
-                              "baselines of the run's blend need");
-    if (word == TFT_CALIBRATE_NONE || (!is_alone && o->calibrate < 0) ||
-        (word == TFT_CALIBRATE_AUTO && !tft_calibration_suits(x->log, o->folder, o->calibration, x->run)))
-        return HALAY_OK;
-    if (!is_alone) {
-        halay_error(x->log, "the calibration is for blended forecasts, which a graph cannot make; calibrate 'none', or "
-                            "train without 'blend'");
-        return HALAY_ERR_ARGUMENT;
-    }
-    if (word == TFT_CALIBRATE_ROLLING) {
-        halay_error(x->log, "an ONNX graph cannot calibrate 'rolling', which needs earlier forecasts; "
-                            "calibrate 'conformal' or 'none'");
-        return HALAY_ERR_ARGUMENT;
-    }
-    if (!o->calibration) {
-        halay_error(x->log, "the model has no calibration; 'halay-tft train --resume --calibrate conformal' makes one, "
-                            "'none' does without");
-        return HALAY_ERR_ARGUMENT;
-    }
-    x->is_calibrated = 1;
-    return onnx_calibration_init(x->log, o->folder, x->run, o->calibration, &x->calibration);
-}
-
-/* Writes the file, which replaces its name only when it is complete. *described: a new reference. HALAY_ERR_ARGUMENT
- * (logged): the calibration is missing, or a graph cannot make these forecasts; HALAY_ERR_UNSUPPORTED: a graph cannot
- * have this layer or size. */
-static enum halay_status write_graph(struct halay_log *log, const char *path, const struct tft_run *run,
-                                     const struct options *options, json_t **described)
-{
-    struct export x = { .log = log, .run = run, .options = options };
-    json_t *description = NULL;
-
-    if (run->members.count) {
-        halay_error(log,
-                    "a run of %zu members cannot be exported: a graph has the first member only; export a run that was "
-                    "trained with 'members: 1'",
-                    run->members.count + 1);
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    enum halay_status status = take_calibration(&x);
-
-    if (!status)
-        status = make_graph(&x);
-    if (!status) {
-        description = describe_export(&x);
-        status = description ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-        if (status)
-            halay_error(log, "no memory for a description of the model");
-    }
-    if (!status)
-        status = write_model(&x, path, description);
-    json_decref(x.outputs);
-    onnx_inputs_fini(&x.inputs);
-    onnx_graph_fini(&x.graph);
-    onnx_calibration_fini(&x.calibration);
-    if (status)
-        json_decref(description);
-    else
-        *described = description;
-    return status;
-}
-
-/* ---- the call ---- */
-
-static enum halay_status read_export(const struct halay_tft_model *m, const struct halay_tft_export_options *o,
-                                     struct options *onnx)
-{
-    struct halay_log *log = &m->tft->log;
-
-    *onnx = (struct options){ .calibration = m->calibration, .folder = m->folder, .explains = o->explains };
-    if (o->format && strcmp(o->format, "onnx")) {
-        halay_error(log, "unknown 'format' '%s': 'onnx' is known (halay.tft.export_torch writes PyTorch's)", o->format);
-        return HALAY_ERR_ARGUMENT;
-    }
-    if (!o->path || !*o->path) {
-        halay_error(log, "'path' of halay_tft_export_options is missing: the file to write");
-        return HALAY_ERR_ARGUMENT;
-    }
-    return tft_session_word(m->tft, "calibrate", o->calibrate, tft_calibrate_words, -1, &onnx->calibrate);
 }
 
 static enum halay_status write_about(struct halay_log *log, const char *path, const json_t *described)
@@ -287,29 +207,54 @@ static enum halay_status write_about(struct halay_log *log, const char *path, co
     return halay_output_commit(&out);
 }
 
-enum halay_status halay_tft_model_export(const struct halay_tft_model *m,
+/* ---- the call ---- */
+
+static enum halay_status read_options(struct halay_log *log, const struct halay_tft_export_options *options,
+                                      struct halay_tft_export_options *o)
+{
+    enum halay_status status = halay_struct_read(log, "halay_tft_export_options", options, sizeof *o, sizeof *o, o);
+
+    if (status)
+        return status;
+    if (o->format && strcmp(o->format, "onnx"))
+        return halay_fail(log, HALAY_ERR_ARGUMENT,
+                          "unknown 'format' '%s': 'onnx' is known (halay.tft.export_torch writes PyTorch's)",
+                          o->format);
+    if (!o->path || !*o->path)
+        return halay_fail(log, HALAY_ERR_ARGUMENT, "'path' of halay_tft_export_options is missing: the file to write");
+    return HALAY_OK;
+}
+
+/* Writes the files, each of which replaces its name only when it is complete. */
+static enum halay_status export_model(struct onnx_graph *g, const struct halay_tft_model *model,
+                                      const struct halay_tft_export_options *options, char **json)
+{
+    struct halay_tft_export_options o;
+    enum halay_status status;
+
+    if ((status = read_options(g->log, options, &o)) || (status = take_model(g, model)) ||
+        (status = take_calibration(g, model, o.calibrate)))
+        return status;
+    make_graph(g, o.explains);
+    json_t *described = describe_export(g);
+    if (!(status = write_model(g, o.path, described)) && json_object_set_new(described, "kind", json_string("graph")))
+        status = halay_no_memory(g->log, "for a description of the model");
+    if (!status && o.about)
+        status = write_about(g->log, o.about, described);
+    if (!status && !(*json = json_dumps(described, JSON_COMPACT)))
+        status = halay_no_memory(g->log, "for a description of the model");
+    json_decref(described);
+    return status;
+}
+
+enum halay_status halay_tft_model_export(const struct halay_tft_model *model,
                                          const struct halay_tft_export_options *options, char **json)
 {
-    struct halay_tft_export_options given;
-    struct options onnx;
-    json_t *described = NULL;
-
-    if (!m || !options || !json)
-        return tft_session_refuse_null("halay_tft_model_export", "an argument");
-    struct halay_log *log = &m->tft->log;
-    tft_session_enter(m->tft);
-    enum halay_status status =
-        halay_struct_read(log, "halay_tft_export_options", options, sizeof given, sizeof given, &given);
-    if (!status)
-        status = read_export(m, &given, &onnx);
-    if (!status)
-        status = write_graph(log, given.path, &m->inference.run, &onnx, &described);
-    if (!status && json_object_set_new(described, "kind", json_string("graph")))
-        status = HALAY_ERR_NO_MEMORY;
-    if (!status && given.about)
-        status = write_about(log, given.about, described);
-    if (!status)
-        return tft_session_leave(m->tft, tft_session_text(m->tft, described, json));
-    json_decref(described);
-    return tft_session_leave(m->tft, status);
+    if (!model || !options || !json)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_model_export: an argument is NULL");
+    struct halay_log *log = halay_tft_log(halay_tft_model_session(model));
+    struct onnx_graph g = { .log = log };
+    enum halay_status status = export_model(&g, model, options, json);
+    onnx_graph_fini(&g);
+    return halay_log_returns(log, status);
 }

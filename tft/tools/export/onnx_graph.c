@@ -3,11 +3,10 @@
  * Writes the messages of onnx.proto field by field: each list of the graph (its nodes, for example) is one buffer of
  * complete fields, and a model is a header and these lists.
  */
-#include "tft/tools/export/onnx_graph.h"
-#include "base/memory.h"
+#include "tft/tools/export/onnx_impl.h"
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { IR_VERSION = 8, OPSET = 17, ML_OPSET = 3 };
@@ -24,48 +23,79 @@ enum { T_DIMENSION = 1, T_TYPE = 2, T_NAME = 8, T_RAW = 9 };
 enum { V_NAME = 1, V_TYPE = 2, V_ABOUT = 3, V_TENSOR = 1, V_ELEMENT = 1, V_SHAPE = 2, V_DIMENSION = 1 };
 enum { D_NUMBER = 1, D_WORD = 2 };
 
-const char *onnx_type_name(enum onnx_type type)
-{
-    static const char *const names[] = { [ONNX_FLOAT] = "float32", [ONNX_INT32] = "int32",  [ONNX_INT64] = "int64",
-                                         [ONNX_TEXT] = "string",   [ONNX_BOOL] = "boolean", [ONNX_DOUBLE] = "float64" };
-
-    return names[type];
-}
-
 void onnx_graph_fini(struct onnx_graph *g)
 {
     struct halay_protobuf *const buffers[] = { &g->nodes, &g->constants, &g->inputs, &g->outputs, &g->attributes };
+    json_t *const documents[] = { g->model, g->encoding, g->calibration, g->described_inputs, g->described_outputs };
 
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         halay_protobuf_fini(buffers[i]);
-    for (size_t i = 0; i < g->count; i++)
-        free(g->names[i]);
-    free(g->names);
+    for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
+        json_decref(documents[i]);
+    halay_region_fini(&g->memory);
     *g = (struct onnx_graph){ 0 };
+}
+
+void onnx_graph_fail(struct onnx_graph *g, enum halay_status status, const char *format, ...)
+{
+    char text[400];
+    va_list arguments;
+
+    if (g->status)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    g->status = halay_fail(g->log, status, "%s", text);
+}
+
+/* ---- members of descriptions ---- */
+
+const char *onnx_text(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+int onnx_is(const json_t *object, const char *key, const char *word)
+{
+    const char *text = onnx_text(object, key);
+
+    return text && !strcmp(text, word);
+}
+
+size_t onnx_size(const json_t *object, const char *key)
+{
+    return (size_t)json_integer_value(json_object_get(object, key));
+}
+
+double onnx_real(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
 }
 
 /* ---- values ---- */
 
+/* Returns a new value; name may be NULL. Without memory ONNX_NONE. */
 static size_t add_value(struct onnx_graph *g, const char *name)
 {
-    char made[64];
+    char made[ONNX_NAME_MAX];
 
     if (g->count == g->room) {
-        char **grown = realloc(g->names, (2 * g->room + 64) * sizeof *grown);
-        if (!grown) {
-            g->failed = 1;
+        const size_t room = 2 * g->room + 64;
+        const char **grown = halay_region_alloc(&g->memory, room, sizeof *grown);
+        if (!grown)
             return ONNX_NONE;
-        }
+        for (size_t i = 0; i < g->count; i++)
+            grown[i] = g->names[i];
         g->names = grown;
-        g->room = 2 * g->room + 64;
+        g->room = room;
     }
     snprintf(made, sizeof made, "%s/%zu", g->part ? g->part : "graph", g->count + 1);
-    char *own = strdup(name ? name : made);
-    if (!own) {
-        g->failed = 1;
+    name = name ? name : made;
+    char *own = halay_region_alloc(&g->memory, strlen(name) + 1, 1);
+    if (!own)
         return ONNX_NONE;
-    }
-    g->names[g->count++] = own;
+    g->names[g->count++] = strcpy(own, name);
     return g->count;
 }
 
@@ -104,18 +134,35 @@ static void put_value_info(struct halay_protobuf *to, unsigned field, const char
     halay_protobuf_wrap(to, from, field);
 }
 
-size_t onnx_input(struct onnx_graph *g, const char *name, enum onnx_type type, const size_t *shape, size_t rank,
-                  const char *about)
+/* Describes an input or output: a member of the list. */
+static void describe_value(struct onnx_graph *g, json_t *list, const char *name, const char *type, const size_t *shape,
+                           size_t rank, const char *about, json_t *axis)
 {
-    put_value_info(&g->inputs, G_INPUT, name, type, shape, rank, about);
+    json_t *sizes = json_pack("[s]", "batch");
+
+    for (size_t i = 0; i < rank; i++)
+        json_array_append_new(sizes, json_integer((json_int_t)shape[i]));
+    json_t *described =
+        json_pack("{ss ss* so ss so*}", "name", name, "type", type, "shape", sizes, "about", about, "last", axis);
+    if (json_array_append_new(list, described))
+        g->memory.failed = 1;
+}
+
+size_t onnx_input(struct onnx_graph *g, const char *name, enum onnx_type type, size_t steps, const char *about)
+{
+    static const char *const types[] = { [ONNX_FLOAT] = "float32", [ONNX_INT64] = "int64", [ONNX_TEXT] = "string" };
+
+    describe_value(g, g->described_inputs, name, types[type], &steps, steps ? 1 : 0, about, NULL);
+    put_value_info(&g->inputs, G_INPUT, name, type, &steps, steps ? 1 : 0, about);
     return add_value(g, name);
 }
 
 void onnx_output(struct onnx_graph *g, size_t value, const char *name, const size_t *shape, size_t rank,
-                 const char *about)
+                 const char *about, json_t *axis)
 {
     size_t named = add_value(g, name), from = g->nodes.size;
 
+    describe_value(g, g->described_outputs, name, NULL, shape, rank, about, axis);
     halay_protobuf_text(&g->nodes, N_INPUT, name_of(g, value));
     halay_protobuf_text(&g->nodes, N_OUTPUT, name_of(g, named));
     halay_protobuf_text(&g->nodes, N_NAME, name_of(g, named));
@@ -129,8 +176,10 @@ void onnx_output(struct onnx_graph *g, size_t value, const char *name, const siz
 static size_t add_constant(struct onnx_graph *g, const char *name, enum onnx_type type, const void *values,
                            size_t width, const size_t *shape, size_t rank)
 {
-    size_t value = add_value(g, name), from = g->constants.size, count = 1;
+    size_t value = values ? add_value(g, name) : ONNX_NONE, from = g->constants.size, count = 1;
 
+    if (!value)
+        return ONNX_NONE;
     for (size_t i = 0; i < rank; i++) {
         halay_protobuf_whole(&g->constants, T_DIMENSION, shape[i]);
         count *= shape[i];
@@ -172,24 +221,13 @@ size_t onnx_integer(struct onnx_graph *g, int64_t value)
     return onnx_integers(g, &value, NULL, 0);
 }
 
-/* Returns 0 .. count - 1, to be freed; NULL: the graph has failed. */
-static int64_t *count_up(struct onnx_graph *g, size_t count)
-{
-    int64_t *numbers = calloc(count + 1, sizeof *numbers);
-
-    g->failed |= !numbers;
-    for (size_t i = 0; numbers && i < count; i++)
-        numbers[i] = (int64_t)i;
-    return numbers;
-}
-
 size_t onnx_range(struct onnx_graph *g, size_t count)
 {
-    int64_t *numbers = count_up(g, count);
-    size_t value = numbers ? onnx_integers(g, numbers, &count, 1) : ONNX_NONE;
+    int64_t *numbers = halay_region_alloc(&g->memory, count, sizeof *numbers);
 
-    free(numbers);
-    return value;
+    for (size_t i = 0; numbers && i < count; i++)
+        numbers[i] = (int64_t)i;
+    return onnx_integers(g, numbers, &count, 1);
 }
 
 /* ---- attributes ---- */
@@ -330,18 +368,26 @@ size_t onnx_shift(struct onnx_graph *g, size_t x, int64_t by, size_t empty)
     return ONNX_OP(g, "Pad", x, onnx_integers(g, pads, (const size_t[]){ 4 }, 1), empty);
 }
 
-size_t onnx_codes(struct onnx_graph *g, size_t texts, const char *const *keys, const int64_t *codes, size_t count,
-                  int64_t other)
+size_t onnx_codes(struct onnx_graph *g, size_t texts, const json_t *codes, int64_t other)
 {
-    size_t from = g->attributes.size;
-    int64_t *numbers = codes ? NULL : count_up(g, count);
+    const size_t count = json_is_array(codes) ? json_array_size(codes) : json_object_size(codes);
+    int64_t *numbers = halay_region_alloc(&g->memory, count, sizeof *numbers);
+    size_t from = g->attributes.size, i;
+    const char *text;
+    json_t *code;
 
-    for (size_t i = 0; i < count; i++)
-        halay_protobuf_text(&g->attributes, A_TEXTS, keys[i]);
+    if (!numbers)
+        return ONNX_NONE;
+    json_array_foreach(codes, i, code) {
+        halay_protobuf_text(&g->attributes, A_TEXTS, json_string_value(code));
+        numbers[i] = (int64_t)i;
+    }
+    json_object_foreach((json_t *)codes, text, code) {
+        halay_protobuf_text(&g->attributes, A_TEXTS, text);
+        numbers[i++] = json_integer_value(code);
+    }
     end_attribute(g, from, "keys_strings", A_IS_TEXTS);
-    if (codes || numbers)
-        onnx_set_integers(g, "values_int64s", codes ? codes : numbers, count);
-    free(numbers);
+    onnx_set_integers(g, "values_int64s", numbers, count);
     onnx_set_integer(g, "default_int64", other);
     return ONNX_OP(g, "LabelEncoder", texts);
 }
@@ -370,8 +416,7 @@ static void put_metadata(struct halay_protobuf *to, const json_t *metadata)
     }
 }
 
-enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_graph *g, const char *name,
-                                   const json_t *metadata, struct halay_protobuf *model)
+enum halay_status onnx_graph_model(struct onnx_graph *g, const json_t *metadata, struct halay_protobuf *model)
 {
     const struct halay_protobuf *const lists[] = { &g->nodes, &g->constants, &g->inputs, &g->outputs };
     struct halay_protobuf m = { 0 };
@@ -380,23 +425,21 @@ enum halay_status onnx_graph_model(struct halay_log *log, const struct onnx_grap
     halay_protobuf_text(&m, M_PRODUCER, "halay");
     halay_protobuf_text(&m, M_PRODUCER_VERSION, halay_version());
     size_t from = m.size;
-    halay_protobuf_text(&m, G_NAME, name);
+    halay_protobuf_text(&m, G_NAME, onnx_text(g->encoding, "schema"));
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         halay_protobuf_append(&m, lists[i]);
     halay_protobuf_wrap(&m, from, M_GRAPH);
     put_opset(&m, "", OPSET);
     put_opset(&m, ml_domain, ML_OPSET);
     put_metadata(&m, metadata);
-    if (!m.failed && !g->failed && m.size <= INT_MAX) {
-        *model = m;
-        return HALAY_OK;
-    }
-    size_t size = m.size;
-    int failed = m.failed || g->failed;
-    halay_protobuf_fini(&m);
-    if (failed)
-        halay_error(log, "no memory for an ONNX model");
+    if (m.failed || g->memory.failed)
+        onnx_graph_fail(g, HALAY_ERR_NO_MEMORY, "no memory for an ONNX model");
+    else if (m.size > INT_MAX)
+        onnx_graph_fail(g, HALAY_ERR_UNSUPPORTED, "the model has %zu bytes, and ONNX allows no file of more than 2 GiB",
+                        m.size);
+    if (g->status)
+        halay_protobuf_fini(&m);
     else
-        halay_error(log, "the model has %zu bytes, and ONNX allows no file of more than 2 GiB", size);
-    return failed ? HALAY_ERR_NO_MEMORY : HALAY_ERR_UNSUPPORTED;
+        *model = m;
+    return g->status;
 }
