@@ -37,7 +37,6 @@ tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay
 tft/core/api            halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/ tft/core/api/
 tft/core/api            tft/tools/report/
 tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/ tft/tools/report/
-tft/tools/export        halay_types.h halay_tft.h base/ tft/core/ tft/core/api/ tft/tools/export/
 tft/tools/report        halay_types.h halay_tft.h base/ tft/tools/report/
 tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ sagemaker/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
@@ -118,7 +117,7 @@ check_includes() {
         }
         BEGIN {
             parts = "^(collectives/transport|perf/(simulated|trainer)|" \
-                "tft/(core/api|core|tools/(export|report)|tools))/"
+                "tft/(core/api|core|tools/report|tools))/"
             while ((getline file < files) > 0)
                 exists[file] = 1
             count = split(layers, lines, "\n")

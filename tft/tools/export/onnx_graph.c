@@ -3,6 +3,7 @@
  * Writes the messages of onnx.proto field by field: each list of the graph (its nodes, for example) is one buffer of
  * complete fields, and a model is a header and these lists.
  */
+#include "base/number_text.h"
 #include "tft/tools/export/onnx_impl.h"
 #include <limits.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ void onnx_graph_fail(struct onnx_graph *g, enum halay_status status, const char 
     if (g->status)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    halay_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     g->status = halay_fail(g->log, status, "%s", text);
 }

@@ -70,7 +70,7 @@ void onnx_inputs_scaler(struct onnx_graph *g, const struct onnx_input *in, size_
 
 /* A value is carried over gaps of x (B, steps) by doubling: a missing step takes the value 1, 2, 4 ... steps before
  * (forth: 1) or after (-1), so that after k rounds gaps of 2^k - 1 steps are closed. */
-static size_t carry(struct onnx_graph *g, const struct onnx_input *in, size_t x, int forth)
+static size_t carry_values(struct onnx_graph *g, const struct onnx_input *in, size_t x, int forth)
 {
     size_t empty = in->is_category ? onnx_integer(g, -1) : onnx_double(g, NAN);
     size_t zero = in->is_category ? onnx_integer(g, 0) : ONNX_NONE;
@@ -97,8 +97,8 @@ static size_t step_numbers(struct onnx_graph *g, size_t x, size_t steps)
 static size_t fill_line(struct onnx_graph *g, const struct onnx_input *in, size_t x)
 {
     size_t at = step_numbers(g, x, in->steps), is_missing = ONNX_OP(g, "IsNaN", x);
-    size_t before = carry(g, in, x, 1), after = carry(g, in, x, -1);
-    size_t first = carry(g, in, at, 1), last = carry(g, in, at, -1);
+    size_t before = carry_values(g, in, x, 1), after = carry_values(g, in, x, -1);
+    size_t first = carry_values(g, in, at, 1), last = carry_values(g, in, at, -1);
     /* of a missing step: its own number is not in `at` */
     size_t own = step_numbers(g, onnx_double(g, 0), in->steps);
     size_t share = ONNX_OP(g, "Div", ONNX_OP(g, "Sub", own, first), ONNX_OP(g, "Sub", last, first));
@@ -147,7 +147,7 @@ static size_t fill_category(struct onnx_graph *g, const struct onnx_input *in, i
     size_t x = in->raw;
 
     if (onnx_is(in->is, "fill", "forward") && in->steps > 1)
-        x = carry(g, in, x, 1);
+        x = carry_values(g, in, x, 1);
     size_t is_missing = ONNX_OP(g, "Less", x, onnx_integer(g, 0));
     return ONNX_OP(g, "Where", is_missing, onnx_integer(g, constant ? json_integer_value(constant) : other), x);
 }
@@ -197,7 +197,7 @@ static size_t fill_real(struct onnx_graph *g, const struct onnx_input *in)
     if (onnx_is(in->is, "fill", "constant"))
         return ONNX_OP(g, "Where", ONNX_OP(g, "IsNaN", x), onnx_double(g, onnx_real(in->is, "constant")), x);
     if (onnx_is(in->is, "fill", "forward") && in->steps > 1)
-        return carry(g, in, x, 1);
+        return carry_values(g, in, x, 1);
     return onnx_is(in->is, "fill", "interpolate") && in->steps > 1 ? fill_line(g, in, x) : x;
 }
 

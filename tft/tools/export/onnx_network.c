@@ -81,8 +81,8 @@ static size_t add_gate(struct onnx_graph *g, const char *layer, size_t x, size_t
     return add_norm(g, layer, "norm", ONNX_OP(g, "Add", product, skip));
 }
 
-/* Adds the matrix by which a skip connection is resampled from `in` numbers: it interpolates between two neighbours, and
- * scales. */
+/* Adds the matrix by which a skip connection is resampled from `in` numbers: it interpolates between two neighbours
+ * and scales. */
 static size_t add_resampling(struct onnx_graph *g, const char *layer, size_t in)
 {
     const struct onnx_tensor *mask = find_tensor(g, layer, "skip.mask");
@@ -134,7 +134,7 @@ static size_t width_of(const struct onnx_graph *g, const struct onnx_input *in)
 }
 
 /* Adds an input's embedding, of `steps` steps from `from` on (0: a static one). */
-static size_t embed(struct onnx_graph *g, const struct onnx_input *in, size_t from, size_t steps)
+static size_t embed_input(struct onnx_graph *g, const struct onnx_input *in, size_t from, size_t steps)
 {
     size_t x = in->variable;
     char layer[ONNX_NAME_MAX];
@@ -154,7 +154,7 @@ struct selection {
     size_t weights; /* out: (..., variables) */
 };
 
-static const json_t *selected(const struct onnx_graph *g, const char *of)
+static const json_t *selected_names(const struct onnx_graph *g, const char *of)
 {
     return json_object_get(json_object_get(g->model, "selected"), of);
 }
@@ -169,7 +169,7 @@ static size_t ones_like(struct onnx_graph *g, size_t rows)
 
 static size_t select_variables(struct onnx_graph *g, struct selection *s)
 {
-    const json_t *names = selected(g, s->of);
+    const json_t *names = selected_names(g, s->of);
     const size_t count = json_array_size(names);
     size_t *xi = halay_region_alloc(&g->memory, count, sizeof *xi), width = 0;
     const struct onnx_input **inputs = halay_region_alloc(&g->memory, count, sizeof *inputs);
@@ -180,7 +180,7 @@ static size_t select_variables(struct onnx_graph *g, struct selection *s)
     g->part = s->name;
     for (size_t j = 0; j < count; j++) {
         inputs[j] = onnx_inputs_find(g, json_string_value(json_array_get(names, j)));
-        xi[j] = embed(g, inputs[j], s->from, s->steps);
+        xi[j] = embed_input(g, inputs[j], s->from, s->steps);
         width += width_of(g, inputs[j]);
     }
     snprintf(layer, sizeof layer, "%s.joint", s->name);
@@ -439,7 +439,7 @@ static size_t static_vector(struct onnx_graph *g, struct onnx_network *network)
 {
     struct selection statics = { .name = "static", .of = "static" };
 
-    if (!json_array_size(selected(g, "static")))
+    if (!json_array_size(selected_names(g, "static")))
         return onnx_floats(g, NULL, make_matrix(g, 1, g->H), (const size_t[]){ 1, g->H }, 2);
     size_t vector = select_variables(g, &statics);
     network->statics = statics.weights;
