@@ -7,7 +7,6 @@
  */
 #include "tests/tft/files.h"
 #include "tft/core/data/calendar.h"
-#include "tft/core/data/preset.h"
 #include "tft/core/data/table.h"
 #include <math.h>
 

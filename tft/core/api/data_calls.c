@@ -8,7 +8,6 @@
 #include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
 #include "tft/core/data/encoding.h"
-#include "tft/core/data/preset.h"
 #include "tft/core/data/table.h"
 #include "tft/core/data/windows.h"
 #include <sched.h>

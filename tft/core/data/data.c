@@ -7,7 +7,7 @@
  */
 #include "tft/core/data/data.h"
 #include "base/memory.h"
-#include "tft/core/data/encoding_impl.h"
+#include "tft/core/data/encoding.h"
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -524,8 +524,7 @@ static enum halay_status fill_entities(struct maker *m, size_t first, size_t las
         tft_view_choose(&m->view, m->series[e]);
         if (d->own && d->codes[e] == d->encoding.entity_count)
             tft_own_scalers_fit(&m->view, &d->encoding, &d->own[e * d->schema.input_count]);
-        status = fill_statics(m, e);
-        if (!status)
+        if (!(status = fill_statics(m, e)))
             status = fill_bridges(m, e, &bridges);
         for (size_t i = 0; i < d->entities[e].rows && !status; i++)
             status = fill_row(m, e, i + m->series[e]->lead, d->entities[e].first + i);
@@ -567,9 +566,8 @@ static enum halay_status fill_slice(void *arg, size_t number)
     enum halay_status status = tft_view_init(NULL, &m.d->schema, m.table, m.d->encoding.origin, &m.view);
     if (status)
         return status;
-    status = allocate_codes(&m);
     tft_slice(m.d->entity_count, number, tft_table_slices(m.table), &first, &last);
-    if (!status)
+    if (!(status = allocate_codes(&m)))
         status = fill_entities(&m, first, last);
     free_codes(&m);
     tft_view_fini(&m.view);
@@ -590,11 +588,9 @@ static enum halay_status fill_block(struct maker *m)
 
 static enum halay_status make_data(struct maker *m)
 {
-    enum halay_status status = list_entities(m);
+    enum halay_status status;
 
-    if (!status)
-        status = allocate_codes(m);
-    if (!status) {
+    if (!(status = list_entities(m)) && !(status = allocate_codes(m))) {
         find_gaps(m);
         status = allocate_block(m);
     }

@@ -57,7 +57,7 @@ struct tft_data {
     struct halay_region memory;   /* owned: of the entities, their ids, and the next two */
     struct tft_entity *entities;  /* those that have rows, in order of id */
     struct tft_scaler *own;       /* (entities, inputs) of those not seen there, by which they are scaled
-                               (tft/core/data/encoding_impl.h); NULL: as the encoding has it */
+                               (tft/core/data/encoding.h); NULL: as the encoding has it */
     size_t *codes;                /* (entities) number of each in the encoding; its entity_count if not seen there */
     size_t real_count;            /* temporal reals */
     size_t reals[TFT_INPUTS_MAX]; /* the schema's inputs, by number, in the model's order */

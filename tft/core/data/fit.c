@@ -9,7 +9,6 @@
  * there. Later rows do not change any number.
  */
 #include "tft/core/data/encoding.h"
-#include "tft/core/data/encoding_impl.h"
 #include "tft/core/data/table_impl.h"
 #include <math.h>
 #include <stdio.h>

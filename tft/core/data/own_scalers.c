@@ -6,7 +6,7 @@
  * a flat past, and the rounding. With the scaler of all entities both would differ in size from the series. Lags use
  * their input's scaler.
  */
-#include "tft/core/data/encoding_impl.h"
+#include "tft/core/data/encoding.h"
 #include <math.h>
 
 static int is_own(const struct tft_input *input)

@@ -7,7 +7,6 @@
 
 #include "tft/core/data/calendar.h"
 #include "tft/core/data/document_reader.h"
-#include "tft/core/data/preset.h"
 #include "tft/core/data/table_impl.h"
 
 enum { TFT_MINUTE = 60, TFT_HOUR = 3600, TFT_DAY = 86400, TFT_WEEK = 7 * TFT_DAY };

@@ -263,26 +263,28 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
 {
     const struct tft_schema *s = c->schema;
     const struct tft_table *t = c->table;
-    enum halay_status status = HALAY_OK;
+    const int is_wide = s->id_kind == TFT_ID_HEADER;
+    enum halay_status status;
 
-    if (s->id_kind == TFT_ID_COLUMN)
-        status = tft_reader_find_column(&source->in, s->id_column, &source->id);
-    else if (s->id_kind == TFT_ID_FILENAME)
-        status = id_from_name(c, source);
-    else if (s->id_kind == TFT_ID_CONSTANT)
+    if (s->id_kind == TFT_ID_CONSTANT)
         snprintf(source->file_id, sizeof source->file_id, "%s", s->id_constant);
-    for (size_t i = 0; i < s->time_column_count && !status; i++)
-        status = tft_reader_find_column(&source->in, s->time_columns[i], &source->times[i]);
-    for (size_t i = 0; i < t->column_count && !status; i++)
-        if ((s->id_kind == TFT_ID_HEADER && t->columns[i] == s->targets[0]) || !tft_rows_has_column(c, i))
-            source->columns[i] = SIZE_MAX;
-        else
-            status = tft_reader_find_column(&source->in, s->inputs[t->columns[i]].column, &source->columns[i]);
-    if (!status && s->id_kind == TFT_ID_HEADER && !c->future)
-        status = find_entity_columns(c, source);
-    if (!status && source->number == 0 && !c->future)
+    if ((s->id_kind == TFT_ID_COLUMN && (status = tft_reader_find_column(&source->in, s->id_column, &source->id))) ||
+        (s->id_kind == TFT_ID_FILENAME && (status = id_from_name(c, source))))
+        return status;
+    for (size_t i = 0; i < s->time_column_count; i++)
+        if ((status = tft_reader_find_column(&source->in, s->time_columns[i], &source->times[i])))
+            return status;
+    for (size_t i = 0; i < t->column_count; i++) {
+        source->columns[i] = SIZE_MAX;
+        if (tft_rows_has_column(c, i) && !(is_wide && t->columns[i] == s->targets[0]) &&
+            (status = tft_reader_find_column(&source->in, s->inputs[t->columns[i]].column, &source->columns[i])))
+            return status;
+    }
+    if (is_wide && !c->future && (status = find_entity_columns(c, source)))
+        return status;
+    if (source->number == 0 && !c->future)
         note_ignored(c, source);
-    return status;
+    return HALAY_OK;
 }
 
 /* ---- cells ---- */

@@ -30,59 +30,58 @@ static int compare_ids(const void *a, const void *b, void *texts)
     return strcmp(t[*(const size_t *)a], t[*(const size_t *)b]);
 }
 
-static enum halay_status complete_all(struct tft_collector *c, size_t *order)
+/* Completes an entity as the table's next series; one without a row is left out. */
+static enum halay_status complete_entity(struct tft_collector *c, size_t entity)
 {
     struct tft_table *t = c->table;
-    size_t count = c->ids.count;
-    enum halay_status status = HALAY_OK;
+    struct tft_series *s = &t->series[t->series_count];
 
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    qsort_r(order, count, sizeof *order, compare_ids, c->ids.texts);
-    for (size_t i = 0; i < count && !status; i++) {
-        struct tft_series *s = &t->series[t->series_count];
-        if (!c->entities[order[i]].count && !c->entities[order[i]].part_count)
-            continue; /* all of its rows are outside the span */
-        s->id = strdup(c->ids.texts[order[i]]);
-        t->series_count++; /* fini frees it */
-        tft_rows_worked(c, c->entities[order[i]].count);
-        status = s->id ? tft_rows_complete(c, order[i], s) : HALAY_ERR_NO_MEMORY;
-        if (!status && !s->rows) {
-            free(s->id);
-            *s = (struct tft_series){ 0 };
-            t->series_count--;
-            t->summary.entities_empty++;
-        }
-    }
-    for (size_t k = 0; k < t->column_count; k++)
-        t->summary.filled += t->filled[k];
-    return status;
+    if (!c->entities[entity].count && !c->entities[entity].part_count)
+        return HALAY_OK; /* all of its rows are outside the span */
+    s->id = strdup(c->ids.texts[entity]);
+    t->series_count++; /* fini frees it */
+    tft_rows_worked(c, c->entities[entity].count);
+    enum halay_status status = s->id ? tft_rows_complete(c, entity, s) : HALAY_ERR_NO_MEMORY;
+    if (status || s->rows)
+        return status;
+    tft_series_fini(s);
+    t->series_count--;
+    t->summary.entities_empty++;
+    return HALAY_OK;
 }
 
 static enum halay_status complete_entities(struct tft_collector *c)
 {
-    size_t count = c->ids.count;
-    size_t *order = calloc(count + 1, sizeof *order);
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    struct tft_table *t = c->table;
+    size_t count = c->ids.count, *order = calloc(count + 1, sizeof *order);
+    enum halay_status status = HALAY_OK;
 
-    c->table->series = calloc(count + 1, sizeof *c->table->series);
-    if (order && c->table->series)
-        status = complete_all(c, order);
+    t->series = calloc(count + 1, sizeof *t->series);
+    if (!order || !t->series)
+        status = HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; order && i < count; i++)
+        order[i] = i;
+    if (order)
+        qsort_r(order, count, sizeof *order, compare_ids, c->ids.texts);
+    for (size_t i = 0; i < count && !status; i++)
+        status = complete_entity(c, order[i]);
+    free(order);
+    for (size_t k = 0; k < t->column_count; k++)
+        t->summary.filled += t->filled[k];
     if (status == HALAY_ERR_NO_MEMORY)
         halay_error(c->log, "no memory for the table");
-    free(order);
-    if (!status && !c->table->series_count && c->future && c->table->summary.entities_empty)
+    if (status || t->series_count)
+        return status;
+    if (c->future && t->summary.entities_empty)
         return halay_fail(
             c->log, HALAY_ERR_FORMAT,
             "'%s' has no row of the future, after the last measured target, where known inputs need values",
             c->paths->list[0]);
-    if (!status && !c->table->series_count)
-        return halay_fail(c->log, HALAY_ERR_FORMAT, "the files hold no %s%s%s: '%s'%s",
-                          c->table->summary.entities_empty ? "value of the target" : "row",
-                          c->schema->resampling == TFT_RESAMPLE_SUM ? " of a whole period" : "",
-                          c->schema->has_span ? " inside the schema's span" : "", c->paths->list[0],
-                          c->paths->count > 1 ? " and the others" : "");
-    return status;
+    return halay_fail(c->log, HALAY_ERR_FORMAT, "the files hold no %s%s%s: '%s'%s",
+                      t->summary.entities_empty ? "value of the target" : "row",
+                      c->schema->resampling == TFT_RESAMPLE_SUM ? " of a whole period" : "",
+                      c->schema->has_span ? " inside the schema's span" : "", c->paths->list[0],
+                      c->paths->count > 1 ? " and the others" : "");
 }
 
 const char *tft_table_source_name(const struct tft_table_source *source)

@@ -2,7 +2,7 @@
  *
  * View: a date is computed once a row, and without a division within a day; everything else is looked up.
  */
-#include "tft/core/data/encoding_impl.h"
+#include "tft/core/data/encoding.h"
 #include <math.h>
 #include <stdlib.h>
 
