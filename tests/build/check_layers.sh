@@ -34,10 +34,7 @@ perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/
 perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
 perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
 tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/
-tft/core/api            halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/ tft/core/api/
-tft/core/api            tft/tools/report/
-tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/ tft/tools/report/
-tft/tools/report        halay_types.h halay_tft.h base/ tft/tools/report/
+tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
 tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ sagemaker/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h
 '
@@ -116,8 +113,7 @@ check_includes() {
             return path
         }
         BEGIN {
-            parts = "^(collectives/transport|perf/(simulated|trainer)|" \
-                "tft/(core/api|core|tools/report|tools))/"
+            parts = "^(collectives/transport|perf/(simulated|trainer)|tft/(core|tools))/"
             while ((getline file < files) > 0)
                 exists[file] = 1
             count = split(layers, lines, "\n")

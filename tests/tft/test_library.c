@@ -738,6 +738,11 @@ static void test_scores(struct halay_tft *tft, const char *file)
     halay_tft_free(text);
     CHECK(!halay_tft_format(scores, "csv", &text) && strstr(text, "\n,horizon,6,"), "%s", text);
     halay_tft_free(text);
+    CHECK(!halay_tft_format("{\"kind\": \"scores\", \"calibration\": {\"entity\": 0.25, \"none\": 0.75}}", "calibrated",
+                            &text) &&
+              !strcmp(text, "25 % by its validation windows, 75 % not, for want of windows"),
+          "%s", text);
+    halay_tft_free(text);
     expect(halay_tft_format(scores, "xml", &text), HALAY_ERR_ARGUMENT, "'csv'");
     expect(halay_tft_format("{}", "csv", &text), HALAY_ERR_ARGUMENT, "scores");
     halay_tft_free(scores);

@@ -180,7 +180,10 @@ void tft_forecast_room_fini(struct tft_forecast_room *room);
 enum halay_status tft_forecast_room_fill(struct tft_forecast_room *room, const struct tft_window *window,
                                          const float *p, const float *more);
 
-/* ---- files of results ---- */
+/* ---- other forms of results, and their files ---- */
+
+/* Makes another form of a result (halay_tft_format), *text, which the caller frees. */
+enum halay_status tft_result_form(struct halay_log *log, const json_t *result, const char *form, char **text);
 
 /* Zero-initialise. */
 struct tft_result_files {

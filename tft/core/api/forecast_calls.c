@@ -8,7 +8,6 @@
 #include "tft/core/api/api_impl.h"
 #include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
-#include "tft/tools/report/results.h"
 #include <stdlib.h>
 
 enum { AT_END = TFT_SPLIT_COUNT }; /* instead of a split: after the last rows */
@@ -163,15 +162,20 @@ static enum halay_status summarize_forecasts(struct work *w, char **summary)
 {
     const struct tft_calibrator *calibrator = &w->model->inference.calibrator;
     json_t *shares = calibrator->data ? tft_calibrator_json(calibrator) : NULL;
-    char calibrated[200];
+    json_t *scores = json_pack("{ss so*}", "kind", "scores", "calibration", shares);
+    char *calibrated = NULL;
+    enum halay_status status = tft_result_form(&w->model->tft->log, scores, "calibrated", &calibrated);
 
-    tft_calibrated_text(shares, calibrated, sizeof calibrated);
-    json_decref(shares);
-    return tft_session_text(w->model->tft,
-                            json_pack("{ss sI sI ss?}", "kind", "forecast", "windows", (json_int_t)w->windows.count,
-                                      "short_windows", (json_int_t)tft_windows_short(&w->windows), "calibrated",
-                                      *calibrated ? calibrated : NULL),
-                            summary);
+    json_decref(scores);
+    if (status)
+        return status;
+    status = tft_session_text(w->model->tft,
+                              json_pack("{ss sI sI ss?}", "kind", "forecast", "windows", (json_int_t)w->windows.count,
+                                        "short_windows", (json_int_t)tft_windows_short(&w->windows), "calibrated",
+                                        *calibrated ? calibrated : NULL),
+                              summary);
+    free(calibrated);
+    return status;
 }
 
 static enum halay_status forecast_windows(struct work *w)

@@ -8,7 +8,6 @@
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/score/pictures.h"
-#include "tft/tools/report/results.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,7 +166,16 @@ enum halay_status halay_tft_calibrate(struct halay_tft_model *model, struct hala
     return TFT_CALL_MODEL(model && text, model, calibrate_model(model, data, table, folder, text));
 }
 
-/* ---- files of results ---- */
+/* ---- other forms of results, and their files ---- */
+
+enum halay_status tft_result_form(struct halay_log *log, const json_t *result, const char *form, char **text)
+{
+    char *json = json_dumps(result, JSON_COMPACT);
+    enum halay_status status = json ? halay_tft_format(json, form, text) : halay_no_memory(log, "for a description");
+
+    free(json);
+    return status;
+}
 
 enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, const char *csv,
                                         struct tft_result_files *f)
@@ -183,10 +191,12 @@ enum halay_status tft_result_files_open(struct halay_tft *t, const char *json, c
 enum halay_status tft_result_files_write(struct tft_result_files *f, const json_t *result)
 {
     enum halay_status status = f->json.file ? halay_document_commit(&f->json, result) : HALAY_OK;
+    char *csv;
 
-    if (status || !f->csv.file)
+    if (status || !f->csv.file || (status = tft_result_form(f->csv.log, result, "csv", &csv)))
         return status;
-    tft_result_write_csv(f->csv.file, result);
+    fputs(csv, f->csv.file);
+    free(csv);
     return halay_output_commit(&f->csv);
 }
 

@@ -190,28 +190,27 @@ static const char *find_median(const json_t *r)
     return median;
 }
 
-void tft_calibrated_text(const json_t *shares, char *text, size_t size)
+void tft_scores_print_calibrated(FILE *to, const json_t *r)
 {
     static const char *const sources[][2] = { { "recent", "by the entity's latest windows" },
                                               { "entity", "by its validation windows" },
                                               { "horizon", "by all entities' validation windows" },
                                               { "none", "not, for want of windows" } };
-    size_t used = 0;
+    const char *before = "";
 
-    *text = 0;
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
-        double share = number_at(shares, sources[i][0]);
-        if (share > 0 && used < size)
-            used += (size_t)halay_snprintf(text + used, size - used, "%s%.3g %% %s", used ? ", " : "", 100 * share,
-                                           sources[i][1]);
+        const double share = number_at(json_object_get(r, "calibration"), sources[i][0]);
+        if (!(share > 0))
+            continue;
+        halay_fprintf(to, "%s%.3g %% %s", before, 100 * share, sources[i][1]);
+        before = ", ";
     }
 }
 
 void tft_scores_print(FILE *to, const json_t *r)
 {
     const char *median = find_median(r), *name;
-    const json_t *calibration = json_object_get(r, "calibration"), *targets = json_object_get(r, "targets");
-    char calibrated[200];
+    const json_t *targets = json_object_get(r, "targets");
     json_t *scores, *sentence;
     size_t i;
 
@@ -221,9 +220,10 @@ void tft_scores_print(FILE *to, const json_t *r)
     if (shorter)
         fprintf(to, "%lld of them with a shorter encoder, ", shorter);
     fprintf(to, "%lld values\n", (long long)json_integer_value(json_object_get(r, "values")));
-    if (json_is_object(calibration)) {
-        tft_calibrated_text(calibration, calibrated, sizeof calibrated);
-        fprintf(to, "intervals calibrated %s\n", calibrated);
+    if (json_is_object(json_object_get(r, "calibration"))) {
+        fputs("intervals calibrated ", to);
+        tft_scores_print_calibrated(to, r);
+        fputc('\n', to);
     }
     json_array_foreach(json_object_get(r, "blend"), i, sentence)
         fprintf(to, "%s\n", json_string_value(sentence));

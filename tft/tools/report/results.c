@@ -189,19 +189,6 @@ static const struct result_table {
     { "drift", "drift.statistics", tft_drift_rows },
 };
 
-/* The function for each form of each kind. */
-static const struct result_form {
-    const char *kind, *form;
-    void (*write)(FILE *to, const json_t *result);
-} forms[] = {
-    { "scores", "table", tft_scores_print },       { "scores", "csv", tft_result_write_csv },
-    { "backtest", "table", tft_scores_print },     { "backtest", "csv", tft_result_write_csv },
-    { "explanation", "table", print_explanation }, { "tuning", "table", print_tuning },
-    { "tuning", "csv", tft_result_write_csv },     { "tuning", "page", tft_page_write },
-    { "drift", "table", tft_drift_print },         { "drift", "csv", tft_result_write_csv },
-    { "drift", "page", tft_page_write },           { "drift", "metrics", tft_drift_write_metrics },
-};
-
 static const char *kind_of(const json_t *result)
 {
     const char *kind = json_string_value(json_object_get(result, "kind"));
@@ -209,7 +196,8 @@ static const char *kind_of(const json_t *result)
     return kind ? kind : "";
 }
 
-void tft_result_write_csv(FILE *to, const json_t *result)
+/* Writes the CSV of a kind that has one. */
+static void write_csv(FILE *to, const json_t *result)
 {
     const struct result_table *found = tables;
 
@@ -219,6 +207,26 @@ void tft_result_write_csv(FILE *to, const json_t *result)
     tft_table_write_csv(to, found->table, rows);
     json_decref(rows);
 }
+
+/* The function for each form of each kind. */
+static const struct result_form {
+    const char *kind, *form;
+    void (*write)(FILE *to, const json_t *result);
+} forms[] = {
+    { "scores", "table", tft_scores_print },
+    { "scores", "csv", write_csv },
+    { "scores", "calibrated", tft_scores_print_calibrated },
+    { "backtest", "table", tft_scores_print },
+    { "backtest", "csv", write_csv },
+    { "explanation", "table", print_explanation },
+    { "tuning", "table", print_tuning },
+    { "tuning", "csv", write_csv },
+    { "tuning", "page", tft_page_write },
+    { "drift", "table", tft_drift_print },
+    { "drift", "csv", write_csv },
+    { "drift", "page", tft_page_write },
+    { "drift", "metrics", tft_drift_write_metrics },
+};
 
 /* Returns NULL if results of this kind have no such form. */
 static const struct result_form *find_form(const json_t *result, const char *form)
@@ -240,9 +248,11 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
 
     if (!found) {
         json_decref(result);
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores as 'table' or 'csv', an explanation as "
-                                                 "'table', a tuning or drift as 'table', 'csv' or 'page', "
-                                                 "drift as 'metrics', too");
+        return halay_refuses(
+            HALAY_ERR_ARGUMENT,
+            "halay_tft_format: scores as 'table', 'csv' or 'calibrated', an "
+            "explanation as 'table', a backtest as 'table' or 'csv', a tuning or drift as 'table', 'csv' or 'page', "
+            "drift as 'metrics', too");
     }
     FILE *to = open_memstream(&made, &size);
     if (to)

@@ -8,16 +8,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Writes the CSV of a kind that has one. The streams' owners check their errors. */
-void tft_result_write_csv(FILE *to, const json_t *result);
-
-/* Writes in words how intervals were calibrated, from shares {"recent": .., "entity": .., "horizon": .., "none": ..};
- * empty without any. */
-void tft_calibrated_text(const json_t *shares, char *text, size_t size);
-
 /* ---- each kind: tables for people, and the rows of tables, as new references ---- */
 
 void tft_scores_print(FILE *to, const json_t *result);
+/* Writes in words how the intervals were calibrated, from the member "calibration", shares {"recent": .., "entity": ..,
+ * "horizon": .., "none": ..}; nothing without any. */
+void tft_scores_print_calibrated(FILE *to, const json_t *result);
 json_t *tft_score_rows(const json_t *result);
 
 void tft_drift_print(FILE *to, const json_t *result);
