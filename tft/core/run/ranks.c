@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/run/ranks.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +45,8 @@ static enum halay_status share_text(struct halay_log *log, struct halay_context 
     int64_t size = *text ? (int64_t)strlen(*text) + 1 : 0;
     enum halay_status status = halay_broadcast(ctx, "document.size", &size, 1, HALAY_I64, 0);
 
-    if (!status && !*text) {
-        *text = malloc((size_t)size + 1);
-        status = *text ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-    }
-    if (status == HALAY_ERR_NO_MEMORY)
-        halay_error(log, "no memory for a document of rank 0");
+    if (!status && !*text && !(*text = malloc((size_t)size + 1)))
+        status = halay_no_memory(log, "for a document of rank 0");
     status = tft_agree(ctx, "document.room", status);
     return status ? status : halay_broadcast(ctx, "document", *text, (size_t)size, HALAY_U8, 0);
 }
@@ -62,21 +59,13 @@ enum halay_status tft_share_document(struct halay_log *log, struct halay_context
 
     if (halay_size(ctx) == 1)
         return status;
-    if (has_it && !status) {
-        text = json_dumps(*document, JSON_COMPACT);
-        status = text ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-        if (status)
-            halay_error(log, "no memory for the text of '%s'", name);
-    }
+    if (has_it && !status && !(text = json_dumps(*document, JSON_COMPACT)))
+        status = halay_no_memory(log, "for the text of '%s'", name);
     status = tft_agree(ctx, "document.read", status);
     if (!status)
         status = share_text(log, ctx, &text);
-    if (!status && !has_it) {
-        *document = json_loads(text, 0, NULL);
-        status = *document ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-        if (status)
-            halay_error(log, "no memory for '%s'", name);
-    }
+    if (!status && !has_it && !(*document = json_loads(text, 0, NULL)))
+        status = halay_no_memory(log, "for '%s'", name);
     free(text);
     return tft_agree(ctx, "document.known", status);
 }

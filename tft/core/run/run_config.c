@@ -209,6 +209,13 @@ static enum halay_status unknown_key(struct halay_log *log, const char *where, c
 
 /* ---- values ---- */
 
+/* Takes the values of a document. */
+struct taker {
+    struct halay_log *log;
+    const char *where; /* for messages */
+    struct tft_run_config *config;
+};
+
 /* A number, from a number or from a text that is one. */
 static int get_number(const json_t *value, double *number)
 {
@@ -225,19 +232,18 @@ static int get_number(const json_t *value, double *number)
     return !*end && isfinite(*number);
 }
 
-static enum halay_status take_number(struct halay_log *log, const char *where, const struct key *key,
-                                     const json_t *value, struct tft_run_config *config)
+static enum halay_status take_number(const struct taker *t, const struct key *key, const json_t *value)
 {
     double number, least = key->absent_zero ? 0 : key->least;
 
     if (!get_number(value, &number) || (key->kind == WHOLE && number != floor(number)) || number < least ||
         number > key->most)
-        return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be a %snumber from %g to %.10g", where, key->name,
+        return halay_fail(t->log, HALAY_ERR_CONFIG, "%s: '%s' must be a %snumber from %g to %.10g", t->where, key->name,
                           key->kind == WHOLE ? "whole " : "", least, key->most);
     if (key->kind == WHOLE)
-        *whole_at(key, config) = (int64_t)number;
+        *whole_at(key, t->config) = (int64_t)number;
     else
-        *real_at(key, config) = number;
+        *real_at(key, t->config) = number;
     return HALAY_OK;
 }
 
@@ -251,23 +257,22 @@ static void list_words(const struct key *key, const char *between, char list[128
     }
 }
 
-static enum halay_status take_word(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
-                                   struct tft_run_config *config)
+static enum halay_status take_word(const struct taker *t, const struct key *key, const json_t *value)
 {
     const char *text = json_string_value(value);
     char list[128];
 
     for (size_t i = 0; key->words[i]; i++)
         if (text && !strcmp(text, key->words[i])) {
-            *whole_at(key, config) = (int64_t)i;
+            *whole_at(key, t->config) = (int64_t)i;
             return HALAY_OK;
         }
     const struct removed_key *removed = text ? find_removed(key->name, text) : NULL;
     if (removed)
-        return halay_fail(log, HALAY_ERR_UNSUPPORTED, "%s: '%s: %s' was removed: %s", where, key->name, text,
+        return halay_fail(t->log, HALAY_ERR_UNSUPPORTED, "%s: '%s: %s' was removed: %s", t->where, key->name, text,
                           removed->instead);
     list_words(key, ", ", list);
-    return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be one of %s", where, key->name, list);
+    return halay_fail(t->log, HALAY_ERR_CONFIG, "%s: '%s' must be one of %s", t->where, key->name, list);
 }
 
 /* A list of texts from one: "0.1,0.5,0.9" or "[0.1, 0.5, 0.9]"; a new reference, or NULL. */
@@ -286,8 +291,7 @@ static json_t *list_of_text(const char *text)
 }
 
 /* Words with commas or spaces between them, or a list of them; "none" is the empty set. */
-static enum halay_status take_set(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
-                                  struct tft_run_config *config)
+static enum halay_status take_set(const struct taker *t, const struct key *key, const json_t *value)
 {
     json_t *of_text = json_is_string(value) ? list_of_text(json_string_value(value)) : NULL;
     const json_t *items = of_text ? of_text : value;
@@ -301,7 +305,7 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
             w++;
         const struct removed_key *removed = word ? find_removed(key->name, word) : NULL;
         if (removed) {
-            halay_error(log, "%s: '%s: %s' was removed: %s", where, key->name, word, removed->instead);
+            halay_error(t->log, "%s: '%s: %s' was removed: %s", t->where, key->name, word, removed->instead);
             json_decref(of_text);
             return HALAY_ERR_UNSUPPORTED;
         }
@@ -312,9 +316,9 @@ static enum halay_status take_set(struct halay_log *log, const char *where, cons
     if (!good) {
         char list[128];
         list_words(key, ",", list);
-        return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be none, or some of %s", where, key->name, list);
+        return halay_fail(t->log, HALAY_ERR_CONFIG, "%s: '%s' must be none, or some of %s", t->where, key->name, list);
     }
-    *whole_at(key, config) = set;
+    *whole_at(key, t->config) = set;
     return HALAY_OK;
 }
 
@@ -333,8 +337,7 @@ static int take_quantile(const json_t *value, double *quantile)
     return 1;
 }
 
-static enum halay_status take_list(struct halay_log *log, const char *where, const struct key *key, const json_t *value,
-                                   struct tft_run_config *config)
+static enum halay_status take_list(const struct taker *t, const struct key *key, const json_t *value)
 {
     struct tft_list list = { 0 };
     json_t *of_text = json_is_string(value) ? list_of_text(json_string_value(value)) : NULL;
@@ -348,45 +351,43 @@ static enum halay_status take_list(struct halay_log *log, const char *where, con
     json_decref(of_text);
     if (!good)
         return halay_fail(
-            log, HALAY_ERR_CONFIG,
+            t->log, HALAY_ERR_CONFIG,
             "%s: '%s' must be 1 to %d ascending numbers between 0 and 1, of at most six decimals, like [0.1, 0.5, 0.9]",
-            where, key->name, TFT_RUN_QUANTILES_MAX);
-    config->quantiles = list;
-    config->quantiles_given = 1;
+            t->where, key->name, TFT_RUN_QUANTILES_MAX);
+    t->config->quantiles = list;
+    t->config->quantiles_given = 1;
     return HALAY_OK;
 }
 
-static enum halay_status take_string(struct halay_log *log, const char *where, const struct key *key,
-                                     const json_t *value, struct tft_run_config *config)
+static enum halay_status take_string(const struct taker *t, const struct key *key, const json_t *value)
 {
     const char *text = json_string_value(value);
 
     if (!text || strlen(text) > TFT_RUN_TEXT_MAX)
-        return halay_fail(log, HALAY_ERR_CONFIG, "%s: '%s' must be a text of at most %d bytes", where, key->name,
+        return halay_fail(t->log, HALAY_ERR_CONFIG, "%s: '%s' must be a text of at most %d bytes", t->where, key->name,
                           TFT_RUN_TEXT_MAX);
-    memset((char *)config + key->at, 0, TFT_RUN_TEXT_MAX + 1);
-    memcpy((char *)config + key->at, text, strlen(text));
+    memset((char *)t->config + key->at, 0, TFT_RUN_TEXT_MAX + 1);
+    memcpy((char *)t->config + key->at, text, strlen(text));
     return HALAY_OK;
 }
 
-static enum halay_status take_key(struct halay_log *log, const char *where, const char *name, const json_t *value,
-                                  struct tft_run_config *config)
+static enum halay_status take_key(const struct taker *t, const char *name, const json_t *value)
 {
     const struct key *key = find_key(name);
 
     if (!key)
-        return unknown_key(log, where, name);
+        return unknown_key(t->log, t->where, name);
     switch (key->kind) {
     case TEXT:
-        return take_string(log, where, key, value, config);
+        return take_string(t, key, value);
     case WORD:
-        return take_word(log, where, key, value, config);
+        return take_word(t, key, value);
     case SET:
-        return take_set(log, where, key, value, config);
+        return take_set(t, key, value);
     case LIST:
-        return take_list(log, where, key, value, config);
+        return take_list(t, key, value);
     default:
-        return take_number(log, where, key, value, config);
+        return take_number(t, key, value);
     }
 }
 
@@ -396,11 +397,12 @@ enum halay_status tft_run_config_take(struct halay_log *log, const char *where, 
                                       struct tft_run_config *config)
 {
     struct tft_run_config taken = *config;
+    const struct taker taker = { log, where, &taken };
     const char *name;
     json_t *value;
 
     json_object_foreach((json_t *)document, name, value) {
-        enum halay_status status = take_key(log, where, name, value, &taken);
+        enum halay_status status = take_key(&taker, name, value);
         if (status)
             return status;
     }

@@ -194,16 +194,15 @@ static enum halay_status open_file(struct halay_log *log, const char *path, FILE
                                    uint64_t *bytes, uint64_t *data)
 {
     struct stat st;
-    enum halay_status status = HALAY_ERR_SYSTEM;
+    enum halay_status status;
 
     *file = fopen(path, "rbe");
-    if (!*file || fstat(fileno(*file), &st)) {
-        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
-    } else {
-        *bytes = (uint64_t)st.st_size;
-        status = st.st_size < 8 ? cannot_read(log, path, "it is truncated")
-                                : read_json_header(log, path, *file, *bytes, header, data);
-    }
+    if (!*file || fstat(fileno(*file), &st))
+        status = halay_fail(log, HALAY_ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
+    else if ((*bytes = (uint64_t)st.st_size) < 8)
+        status = cannot_read(log, path, "it is truncated");
+    else
+        status = read_json_header(log, path, *file, *bytes, header, data);
     if (status && *file)
         fclose(*file);
     return status;

@@ -301,20 +301,18 @@ enum halay_status tft_tracks_create(struct halay_log *log, const char *folder, u
                                     const uint64_t last[TFT_ROW_TABLES], struct tft_tracks **tracks)
 {
     struct tft_tracks *t = calloc(1, sizeof *t);
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
     if (!t)
         return halay_no_memory(log, "for the files of 'log'");
     t->set = set;
-    if (set & TFT_TRACK_TENSORBOARD)
-        status = event_file_init(log, folder, last[TFT_ROW_STEP], &t->events);
-    if (!status && set & TFT_TRACK_CSV)
-        status = csv_tables_init(log, folder, last, &t->tables);
-    if (status)
+    if ((set & TFT_TRACK_TENSORBOARD && (status = event_file_init(log, folder, last[TFT_ROW_STEP], &t->events))) ||
+        (set & TFT_TRACK_CSV && (status = csv_tables_init(log, folder, last, &t->tables)))) {
         tft_tracks_destroy(t);
-    else
-        *tracks = t;
-    return status;
+        return status;
+    }
+    *tracks = t;
+    return HALAY_OK;
 }
 
 enum halay_status tft_tracks_add(struct tft_tracks *t, const struct tft_row *row)
