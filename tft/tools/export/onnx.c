@@ -20,11 +20,13 @@
 
 /* ---- the model ---- */
 
-/* Turns a description into a document. */
-static enum halay_status take_document(struct onnx_graph *g, char *text, json_t **document)
+/* Turns the description that a call has made, unless it has failed, into a document. */
+static enum halay_status take_document(struct onnx_graph *g, enum halay_status status, char **text, json_t **document)
 {
-    *document = json_loads(text, 0, NULL);
-    halay_tft_free(text);
+    if (status)
+        return status;
+    *document = json_loads(*text, 0, NULL);
+    halay_tft_free(*text);
     return *document ? HALAY_OK : halay_no_memory(g->log, "for a description of the model");
 }
 
@@ -49,8 +51,8 @@ static enum halay_status take_model(struct onnx_graph *g, const struct halay_tft
     char *text;
     enum halay_status status;
 
-    if ((status = halay_tft_model_describe(model, &text)) || (status = take_document(g, text, &g->model)) ||
-        (status = halay_tft_model_encoding(model, &text)) || (status = take_document(g, text, &g->encoding)) ||
+    if ((status = take_document(g, halay_tft_model_describe(model, &text), &text, &g->model)) ||
+        (status = take_document(g, halay_tft_model_encoding(model, &text), &text, &g->encoding)) ||
         (status = take_tensors(g, model)))
         return status;
     const size_t members = onnx_size(g->model, "members");
@@ -68,33 +70,23 @@ static enum halay_status take_model(struct onnx_graph *g, const struct halay_tft
     return HALAY_OK;
 }
 
-/* Reads the calibration that the forecasts of a word have (halay_tft_model_calibration). */
-static enum halay_status read_calibration(struct onnx_graph *g, const struct halay_tft_model *model, const char *word)
-{
-    char *text;
-    enum halay_status status = halay_tft_model_calibration(model, word, &text);
-
-    if (status || (status = take_document(g, text, &g->calibration)) || !onnx_is(g->calibration, "method", "none"))
-        return status;
-    json_decref(g->calibration);
-    g->calibration = NULL;
-    return HALAY_OK;
-}
-
 /* given: NULL: as the run was trained. */
 static enum halay_status take_calibration(struct onnx_graph *g, const struct halay_tft_model *model, const char *given)
 {
     const int is_blended = json_is_true(json_object_get(g->model, "blended"));
     const char *word = given ? given : onnx_text(g->config, "calibrate");
     const int is_rolling = word && !strcmp(word, "rolling"), is_conformal = word && !strcmp(word, "conformal");
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
+    char *text;
 
     if (is_blended)
         halay_warning(g->log, "the graph forecasts by the model alone: it reads a window, not the past that the "
                               "baselines of the run's blend need");
     if (is_blended && !given)
         return HALAY_OK;
-    if (!is_rolling && !is_conformal && ((status = read_calibration(g, model, word)) || !g->calibration))
+    if (!is_rolling && !is_conformal &&
+        ((status = take_document(g, halay_tft_model_calibration(model, word, &text), &text, &g->calibration)) ||
+         onnx_is(g->calibration, "method", "none")))
         return status;
     if (is_blended)
         return halay_fail(g->log, HALAY_ERR_ARGUMENT,
@@ -108,7 +100,9 @@ static enum halay_status take_calibration(struct onnx_graph *g, const struct hal
         return halay_fail(g->log, HALAY_ERR_ARGUMENT,
                           "the model has no calibration; 'halay-tft train --resume --calibrate conformal' makes one, "
                           "'none' does without");
-    return is_conformal ? read_calibration(g, model, word) : HALAY_OK;
+    if (g->calibration)
+        return HALAY_OK;
+    return take_document(g, halay_tft_model_calibration(model, word, &text), &text, &g->calibration);
 }
 
 /* ---- the graph ---- */
@@ -153,7 +147,7 @@ static json_t *describe_export(const struct onnx_graph *g)
     return json_pack("{ss sO sO sO sO sI sI ss}", "version", halay_version(), "inputs", g->described_inputs, "outputs",
                      g->described_outputs, "targets", json_object_get(g->model, "targets"), "quantiles",
                      json_object_get(g->model, "quantiles"), "encoder", (json_int_t)g->E, "horizon", (json_int_t)g->D,
-                     "calibration", g->calibration ? "conformal" : "none");
+                     "calibration", onnx_is(g->calibration, "method", "conformal") ? "conformal" : "none");
 }
 
 /* Returns the metadata: each key with its value as a text, and the schema. */

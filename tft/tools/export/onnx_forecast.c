@@ -154,10 +154,10 @@ size_t onnx_forecast(struct onnx_graph *g, size_t quantiles)
     quantiles = onnx_cast(g, quantiles, ONNX_DOUBLE);
     for (size_t o = 0; of_targets && o < g->O; o++) {
         const struct onnx_input *in = onnx_inputs_find(g, json_string_value(json_array_get(targets, o)));
-        size_t p = undo_window(g, in, onnx_element(g, quantiles, 2, o));
+        size_t p = undo_window(g, in, onnx_gather(g, quantiles, onnx_integer(g, (int64_t)o), 2));
         if (!conformance || onnx_is(g->config, "conformance", "published"))
             p = sort_quantiles(g, p);
-        if (g->calibration)
+        if (onnx_is(g->calibration, "method", "conformal"))
             p = calibrate_target(g, in, p);
         of_targets[o] = onnx_unsqueeze(g, onnx_cast(g, undo_entity(g, in, p), ONNX_FLOAT), 2);
     }

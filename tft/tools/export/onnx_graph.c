@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { IR_VERSION = 8, OPSET = 17, ML_OPSET = 3 };
@@ -34,6 +35,7 @@ void onnx_graph_fini(struct onnx_graph *g)
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++)
         json_decref(documents[i]);
     halay_region_fini(&g->memory);
+    free(g->names);
     *g = (struct onnx_graph){ 0 };
 }
 
@@ -81,21 +83,13 @@ static size_t add_value(struct onnx_graph *g, const char *name)
 {
     char made[ONNX_NAME_MAX];
 
-    if (g->count == g->room) {
-        const size_t room = 2 * g->room + 64;
-        const char **grown = halay_region_alloc(&g->memory, room, sizeof *grown);
-        if (!grown)
-            return ONNX_NONE;
-        for (size_t i = 0; i < g->count; i++)
-            grown[i] = g->names[i];
-        g->names = grown;
-        g->room = room;
-    }
     snprintf(made, sizeof made, "%s/%zu", g->part ? g->part : "graph", g->count + 1);
     name = name ? name : made;
     char *own = halay_region_alloc(&g->memory, strlen(name) + 1, 1);
-    if (!own)
+    if (!own || halay_list_grow(&g->names, g->count, &g->room, sizeof *g->names)) {
+        g->memory.failed = 1;
         return ONNX_NONE;
+    }
     g->names[g->count++] = strcpy(own, name);
     return g->count;
 }
@@ -347,11 +341,6 @@ size_t onnx_gather(struct onnx_graph *g, size_t x, size_t indices, int64_t axis)
     return ONNX_OP(g, "Gather", x, indices);
 }
 
-size_t onnx_element(struct onnx_graph *g, size_t x, int64_t axis, size_t k)
-{
-    return onnx_gather(g, x, onnx_integer(g, (int64_t)k), axis);
-}
-
 size_t onnx_reduce(struct onnx_graph *g, const char *operator, size_t x)
 {
     const int64_t last = -1;
@@ -360,13 +349,6 @@ size_t onnx_reduce(struct onnx_graph *g, const char *operator, size_t x)
         return ONNX_OP(g, operator, x, axis_of(g, last));
     onnx_set_integers(g, "axes", &last, 1);
     return ONNX_OP(g, operator, x);
-}
-
-size_t onnx_shift(struct onnx_graph *g, size_t x, int64_t by, size_t empty)
-{
-    const int64_t pads[] = { 0, by, 0, -by };
-
-    return ONNX_OP(g, "Pad", x, onnx_integers(g, pads, (const size_t[]){ 4 }, 1), empty);
 }
 
 size_t onnx_codes(struct onnx_graph *g, size_t texts, const json_t *codes, int64_t other)

@@ -34,7 +34,7 @@
 /* Numbers that ONNX defines. */
 enum onnx_type { ONNX_FLOAT = 1, ONNX_INT32 = 6, ONNX_INT64 = 7, ONNX_TEXT = 8, ONNX_DOUBLE = 11 };
 
-enum { ONNX_NAME_MAX = 160, ONNX_ABOUT_MAX = 512 };
+enum { ONNX_NAME_MAX = 160 };
 
 /* A tensor of the model's weights. */
 struct onnx_tensor {
@@ -64,14 +64,14 @@ struct onnx_graph {
     struct halay_region memory;  /* owned: of the arrays below, and what is made for a while */
     json_t *model, *encoding;    /* owned: of halay_tft_model_describe and halay_tft_model_encoding */
     const json_t *config;        /* borrowed from the model */
-    json_t *calibration;         /* owned: of halay_tft_model_calibration; NULL: forecasts are not calibrated */
+    json_t *calibration;         /* owned: of halay_tft_model_calibration; NULL: forecasts have none */
     struct onnx_tensor *tensors; /* (tensor_count) */
     size_t tensor_count;
     size_t E, D, H, heads, O, Q;
     /* The file. */
     struct halay_protobuf nodes, constants, inputs, outputs; /* owned */
     struct halay_protobuf attributes;                        /* owned: of the next node */
-    const char **names;                                      /* (count) of values, from 1 */
+    const char **names;                                      /* owned array: (count) of values, from 1 */
     size_t count, room;
     const char *part;                             /* borrowed: the prefix of new values' names */
     json_t *described_inputs, *described_outputs; /* owned: lists, in the graph's order */
@@ -133,13 +133,9 @@ size_t onnx_transpose(struct onnx_graph *graph, size_t x, const int64_t *order, 
 size_t onnx_reshape(struct onnx_graph *graph, size_t x, const int64_t *shape, size_t rank); /* 0: as it is; -1: rest */
 size_t onnx_slice(struct onnx_graph *graph, size_t x, int64_t axis, size_t from, size_t to);
 size_t onnx_concat(struct onnx_graph *graph, const size_t *values, size_t count, int64_t axis);
-/* Takes element k along an axis, which is removed. */
-size_t onnx_element(struct onnx_graph *graph, size_t x, int64_t axis, size_t k);
 size_t onnx_gather(struct onnx_graph *graph, size_t x, size_t indices, int64_t axis);
-/* Reduces the last axis to one element by sum, mean or maximum: "ReduceSum", "ReduceMean", "ReduceMax". */
+/* Reduces the last axis to one element: "ReduceSum", "ReduceMean". */
 size_t onnx_reduce(struct onnx_graph *graph, const char *operator, size_t x);
-/* Shifts x (batch, steps) by `by` steps to later (earlier if negative), with `empty` in the steps without a source. */
-size_t onnx_shift(struct onnx_graph *graph, size_t x, int64_t by, size_t empty);
 /* Maps each text to its code: codes is an object of them, or a list of texts, whose codes are their places. other: of a
  * text that it does not have. */
 size_t onnx_codes(struct onnx_graph *graph, size_t texts, const json_t *codes, int64_t other);
@@ -149,11 +145,6 @@ size_t onnx_codes(struct onnx_graph *graph, size_t texts, const json_t *codes, i
 enum halay_status onnx_graph_model(struct onnx_graph *graph, const json_t *metadata, struct halay_protobuf *model);
 
 /* ---- parts ---- */
-
-/* Describe the values of an input. */
-void onnx_about_entity(const struct onnx_graph *graph, char text[ONNX_ABOUT_MAX]);
-void onnx_about_length(const struct onnx_graph *graph, char text[ONNX_ABOUT_MAX]);
-void onnx_about_input(const struct onnx_graph *graph, const struct onnx_input *input, char text[ONNX_ABOUT_MAX]);
 
 /* Adds all inputs. */
 void onnx_inputs(struct onnx_graph *graph);

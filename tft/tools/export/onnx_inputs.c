@@ -3,10 +3,14 @@
  * Each input of the schema in its order: the graph's input, its missing values, its scale. The windows' scales follow,
  * which need all of them, then the network's variables.
  */
+#include "base/number_text.h"
 #include "tft/tools/export/onnx_impl.h"
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { ABOUT_MAX = 512 };
 
 const struct onnx_input *onnx_inputs_find(const struct onnx_graph *g, const char *name)
 {
@@ -22,16 +26,110 @@ static struct onnx_input *base_of(const struct onnx_graph *g, const struct onnx_
     return &g->columns[onnx_size(in->is, "base")];
 }
 
+/* ---- descriptions: the values, their steps, and what replaces a missing one ---- */
+
+__attribute__((format(printf, 2, 3))) static void about_append(char text[ABOUT_MAX], const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list arguments;
+
+    va_start(arguments, format);
+    halay_vsnprintf(text + used, ABOUT_MAX - used, format, arguments);
+    va_end(arguments);
+}
+
+static void about_calendar(const struct onnx_graph *g, const json_t *is, char text[ABOUT_MAX])
+{
+    const char *name = onnx_text(is, "calendar");
+    const int first = (int)onnx_size(is, "first"), count = (int)onnx_size(is, "count");
+
+    if (!count)
+        about_append(text, "steps since %s", onnx_text(g->encoding, "origin"));
+    else if (!onnx_is(is, "derivation", "none"))
+        about_append(text, "%s(2 pi (%s - %d) / %d)", onnx_is(is, "derivation", "sine") ? "sin" : "cos", name, first,
+                     count);
+    else
+        about_append(text, "%s of the clock's time, %d to %d", name, first, first + count - 1);
+}
+
+static void about_wave(const struct onnx_graph *g, const json_t *is, char text[ABOUT_MAX])
+{
+    about_append(text, "%s(2 pi %zu t / %g), t: ", onnx_is(is, "derivation", "sine") ? "sin" : "cos",
+                 onnx_size(is, "harmonic"), onnx_real(is, "period"));
+    if (json_is_true(json_object_get(is, "period_in_steps")))
+        about_append(text, "steps since %s", onnx_text(g->encoding, "origin"));
+    else
+        about_append(text, "seconds of the clock's time since 1970");
+}
+
+static void about_holidays(const json_t *is, char text[ABOUT_MAX])
+{
+    if (onnx_is(is, "type", "category"))
+        about_append(text, "the holiday's name, \"\" on other days");
+    else if (!onnx_is(is, "days", "none"))
+        about_append(text, "days %s a holiday, 0 on it, at most %zu", onnx_text(is, "days"), onnx_size(is, "most"));
+    else
+        about_append(text, "1 on a holiday, 0 on other days");
+}
+
+static void about_column(const json_t *is, char text[ABOUT_MAX])
+{
+    about_append(text, "column '%s' as in the table", onnx_text(is, json_object_get(is, "column") ? "column" : "name"));
+    if (onnx_is(is, "derivation", "lag"))
+        about_append(text, ", of %zu steps before each step", onnx_size(is, "lag"));
+}
+
+static void about_missing(const json_t *is, char text[ABOUT_MAX])
+{
+    static const char *const fills[][2] = { { "forward", "the value before" },
+                                            { "interpolate", "a line between its neighbours" },
+                                            { "constant", "the schema's constant" } };
+    const int is_category = onnx_is(is, "type", "category");
+    const char *fill = json_object_get(is, "unknown") ? "the unknown category" : NULL;
+
+    for (size_t i = 0; i < sizeof fills / sizeof *fills; i++)
+        if (onnx_is(is, "fill", fills[i][0]))
+            fill = fills[i][1];
+    about_append(text, "; %s", is_category ? "\"\" (no value)" : "NaN (no value)");
+    if (fill)
+        about_append(text, " becomes %s", fill);
+    else
+        about_append(text, is_category ? " is an error" : " makes the forecast NaN");
+}
+
+static void about_input(const struct onnx_graph *g, const struct onnx_input *in, char text[ABOUT_MAX])
+{
+    const char *source = onnx_text(in->is, "source");
+
+    *text = 0;
+    if (!strcmp(source, "calendar"))
+        about_calendar(g, in->is, text);
+    else if (!strcmp(source, "fourier"))
+        about_wave(g, in->is, text);
+    else if (!strcmp(source, "holidays"))
+        about_holidays(in->is, text);
+    else
+        about_column(in->is, text);
+    if (in->steps)
+        about_append(text, "; the %zu steps up to the origin", g->E);
+    if (in->steps > g->E)
+        about_append(text, ", then the %zu after it", g->D);
+    if (!strcmp(source, "column"))
+        about_missing(in->is, text);
+}
+
 /* ---- entity ---- */
 
 size_t onnx_inputs_id(struct onnx_graph *g)
 {
-    char about[ONNX_ABOUT_MAX];
+    const int is_needed = json_is_true(json_object_get(g->encoding, "needs_entity"));
+    char about[ABOUT_MAX];
 
-    if (!g->id) {
-        onnx_about_entity(g, about);
-        g->id = onnx_input(g, "entity", ONNX_TEXT, 0, about);
-    }
+    snprintf(about, sizeof about,
+             is_needed ? "the id, as in the table; one of the %zu that training has seen, others are an error"
+                       : "the id, as in the table; training has seen %zu, others are taken as new ones",
+             json_array_size(json_object_get(g->encoding, "entities")));
+    g->id = g->id ? g->id : onnx_input(g, "entity", ONNX_TEXT, 0, about);
     return g->id;
 }
 
@@ -68,6 +166,14 @@ void onnx_inputs_scaler(struct onnx_graph *g, const struct onnx_input *in, size_
 
 /* ---- missing values ---- */
 
+/* Shifts x (batch, steps) by `by` steps to later (earlier if negative), with `empty` in the steps without a source. */
+static size_t shift_steps(struct onnx_graph *g, size_t x, int64_t by, size_t empty)
+{
+    const int64_t pads[] = { 0, by, 0, -by };
+
+    return ONNX_OP(g, "Pad", x, onnx_integers(g, pads, (const size_t[]){ 4 }, 1), empty);
+}
+
 /* A value is carried over gaps of x (B, steps) by doubling: a missing step takes the value 1, 2, 4 ... steps before
  * (forth: 1) or after (-1), so that after k rounds gaps of 2^k - 1 steps are closed. */
 static size_t carry_values(struct onnx_graph *g, const struct onnx_input *in, size_t x, int forth)
@@ -77,7 +183,7 @@ static size_t carry_values(struct onnx_graph *g, const struct onnx_input *in, si
 
     for (size_t by = 1; by < in->steps; by *= 2) {
         size_t is_missing = in->is_category ? ONNX_OP(g, "Less", x, zero) : ONNX_OP(g, "IsNaN", x);
-        x = ONNX_OP(g, "Where", is_missing, onnx_shift(g, x, forth * (int64_t)by, empty), x);
+        x = ONNX_OP(g, "Where", is_missing, shift_steps(g, x, forth * (int64_t)by, empty), x);
     }
     return x;
 }
@@ -120,10 +226,10 @@ static size_t blank_history(struct onnx_graph *g, size_t steps, size_t x, int is
 
 static size_t add_column(struct onnx_graph *g, const struct onnx_input *in, enum onnx_type type)
 {
-    char name[ONNX_NAME_MAX], about[ONNX_ABOUT_MAX];
+    char name[ONNX_NAME_MAX], about[ABOUT_MAX];
 
     snprintf(name, sizeof name, "%s.%s", onnx_text(in->is, "role"), in->name);
-    onnx_about_input(g, in, about);
+    about_input(g, in, about);
     return onnx_input(g, name, type, in->steps, about);
 }
 
@@ -268,11 +374,15 @@ static void scale_windows(struct onnx_graph *g)
 
 static void add_length(struct onnx_graph *g)
 {
-    char about[ONNX_ABOUT_MAX];
+    const size_t least = onnx_size(g->encoding, "min_encoder");
+    char about[ABOUT_MAX];
 
-    if (onnx_size(g->encoding, "min_encoder") >= g->E)
+    if (least >= g->E)
         return;
-    onnx_about_length(g, about);
+    snprintf(about, sizeof about,
+             "number of steps of the past, %zu to %zu; they are the last ones up to the origin, and earlier steps are "
+             "not read",
+             least, g->E);
     g->length = onnx_unsqueeze(g, onnx_input(g, "length", ONNX_INT64, 0, about), 1);
     g->before = ONNX_OP(g, "Sub", onnx_integer(g, (int64_t)g->E), g->length);
 }

@@ -10,11 +10,13 @@
 
 /* ---- tensors ---- */
 
-static struct onnx_tensor *find_tensor(const struct onnx_graph *g, const char *layer, const char *part)
+/* Returns the tensor LAYER.PART.LAST, or LAYER.LAST if part is NULL; NULL: the model has none. */
+static struct onnx_tensor *find_tensor(const struct onnx_graph *g, const char *layer, const char *part,
+                                       const char *last)
 {
     char name[2 * ONNX_NAME_MAX];
 
-    snprintf(name, sizeof name, "%s.%s", layer, part);
+    snprintf(name, sizeof name, "%s%s%s.%s", layer, part ? "." : "", part ? part : "", last);
     for (size_t i = 0; i < g->tensor_count; i++)
         if (!strcmp(g->tensors[i].name, name))
             return &g->tensors[i];
@@ -22,20 +24,20 @@ static struct onnx_tensor *find_tensor(const struct onnx_graph *g, const char *l
 }
 
 /* Returns a tensor that the graph needs; NULL: it has failed. */
-static struct onnx_tensor *need_tensor(struct onnx_graph *g, const char *layer, const char *part)
+static struct onnx_tensor *need_tensor(struct onnx_graph *g, const char *layer, const char *part, const char *last)
 {
-    struct onnx_tensor *tensor = find_tensor(g, layer, part);
+    struct onnx_tensor *tensor = find_tensor(g, layer, part, last);
 
     if (!tensor)
-        onnx_graph_fail(g, HALAY_ERR_UNSUPPORTED, "the model has no parameter '%s.%s', which its ONNX graph needs",
-                        layer, part);
+        onnx_graph_fail(g, HALAY_ERR_UNSUPPORTED, "the model has no parameter '%s%s%s.%s', which its ONNX graph needs",
+                        layer, part ? "." : "", part ? part : "", last);
     return tensor;
 }
 
 /* Adds a tensor, once. */
-static size_t add_tensor(struct onnx_graph *g, const char *layer, const char *part)
+static size_t add_tensor(struct onnx_graph *g, const char *layer, const char *part, const char *last)
 {
-    struct onnx_tensor *t = need_tensor(g, layer, part);
+    struct onnx_tensor *t = need_tensor(g, layer, part, last);
 
     if (t && !t->constant)
         t->constant = onnx_floats(g, t->name, t->values, t->shape, t->dimensions);
@@ -53,21 +55,15 @@ static float *make_matrix(struct onnx_graph *g, size_t rows, size_t columns)
 /* Adds x W [+ b]; part: of the layer. */
 static size_t add_linear(struct onnx_graph *g, const char *layer, const char *part, size_t x)
 {
-    char kernel[64], bias[64];
+    size_t y = ONNX_OP(g, "MatMul", x, add_tensor(g, layer, part, "kernel"));
 
-    snprintf(kernel, sizeof kernel, "%s.kernel", part);
-    snprintf(bias, sizeof bias, "%s.bias", part);
-    size_t y = ONNX_OP(g, "MatMul", x, add_tensor(g, layer, kernel));
-    return find_tensor(g, layer, bias) ? ONNX_OP(g, "Add", y, add_tensor(g, layer, bias)) : y;
+    return find_tensor(g, layer, part, "bias") ? ONNX_OP(g, "Add", y, add_tensor(g, layer, part, "bias")) : y;
 }
 
 static size_t add_norm(struct onnx_graph *g, const char *layer, const char *part, size_t x)
 {
-    char gamma[64], beta[64];
+    size_t scale = add_tensor(g, layer, part, "gamma"), shift = add_tensor(g, layer, part, "beta");
 
-    snprintf(gamma, sizeof gamma, "%s.gamma", part);
-    snprintf(beta, sizeof beta, "%s.beta", part);
-    size_t scale = add_tensor(g, layer, gamma), shift = add_tensor(g, layer, beta);
     onnx_set_integer(g, "axis", -1);
     onnx_set_float(g, "epsilon", onnx_is(g->config, "conformance", "pytorch-forecasting") ? 1e-5F : 1e-3F);
     return ONNX_OP(g, "LayerNormalization", x, scale, shift);
@@ -85,7 +81,7 @@ static size_t add_gate(struct onnx_graph *g, const char *layer, size_t x, size_t
  * and scales. */
 static size_t add_resampling(struct onnx_graph *g, const char *layer, size_t in)
 {
-    const struct onnx_tensor *mask = find_tensor(g, layer, "skip.mask");
+    const struct onnx_tensor *mask = find_tensor(g, layer, "skip", "mask");
     const json_t *scales = json_object_get(json_object_get(g->encoding, "formulas"), "skip_scales");
     const json_t *of_mask = json_object_get(scales, mask->name);
     const size_t out = mask->shape[0];
@@ -108,11 +104,11 @@ static size_t add_grn(struct onnx_graph *g, const char *layer, size_t in, size_t
 {
     size_t skip = x;
 
-    if (find_tensor(g, layer, "skip.kernel"))
+    if (find_tensor(g, layer, "skip", "kernel"))
         skip = add_linear(g, layer, "skip", x);
-    else if (find_tensor(g, layer, "skip.mask"))
+    else if (find_tensor(g, layer, "skip", "mask"))
         skip = add_norm(g, layer, "skip.norm", ONNX_OP(g, "MatMul", x, add_resampling(g, layer, in)));
-    if (!find_tensor(g, layer, "dense1.kernel")) /* only a skip connection */
+    if (!find_tensor(g, layer, "dense1", "kernel")) /* only a skip connection */
         return skip;
     size_t hidden = add_linear(g, layer, "dense1", x);
     if (context)
@@ -126,10 +122,8 @@ static size_t add_grn(struct onnx_graph *g, const char *layer, size_t in, size_t
 /* Returns how many numbers an input's embedding has. */
 static size_t width_of(const struct onnx_graph *g, const struct onnx_input *in)
 {
-    char layer[ONNX_NAME_MAX];
+    const struct onnx_tensor *t = find_tensor(g, "input", in->name, in->is_category ? "table" : "kernel");
 
-    snprintf(layer, sizeof layer, "input.%s", in->name);
-    const struct onnx_tensor *t = find_tensor(g, layer, in->is_category ? "table" : "kernel");
     return t ? t->shape[t->dimensions - 1] : 0;
 }
 
@@ -137,15 +131,14 @@ static size_t width_of(const struct onnx_graph *g, const struct onnx_input *in)
 static size_t embed_input(struct onnx_graph *g, const struct onnx_input *in, size_t from, size_t steps)
 {
     size_t x = in->variable;
-    char layer[ONNX_NAME_MAX];
 
-    snprintf(layer, sizeof layer, "input.%s", in->name);
     if (in->steps > g->E)
         x = onnx_slice(g, x, 1, from, from + steps);
     if (in->is_category)
-        return onnx_gather(g, add_tensor(g, layer, "table"), x, 0);
+        return onnx_gather(g, add_tensor(g, "input", in->name, "table"), x, 0);
     x = onnx_unsqueeze(g, x, -1);
-    return ONNX_OP(g, "Add", ONNX_OP(g, "Mul", x, add_tensor(g, layer, "kernel")), add_tensor(g, layer, "bias"));
+    x = ONNX_OP(g, "Mul", x, add_tensor(g, "input", in->name, "kernel"));
+    return ONNX_OP(g, "Add", x, add_tensor(g, "input", in->name, "bias"));
 }
 
 struct selection {
@@ -212,7 +205,7 @@ static size_t gate_row(const struct onnx_graph *g, size_t row)
 static size_t gates_kernel(struct onnx_graph *g, const char *layer, const char *part)
 {
     const size_t H = g->H, shape[] = { 1, 4 * H, H };
-    const struct onnx_tensor *from = need_tensor(g, layer, part);
+    const struct onnx_tensor *from = need_tensor(g, layer, NULL, part);
     float *to = make_matrix(g, 4 * H, H);
 
     for (size_t row = 0; to && from && row < 4 * H; row++)
@@ -224,7 +217,8 @@ static size_t gates_kernel(struct onnx_graph *g, const char *layer, const char *
 /* Adds both biases, (1, 8 H); the second one is 0 where the model has none. */
 static size_t gates_bias(struct onnx_graph *g, const char *layer)
 {
-    const struct onnx_tensor *biases[] = { need_tensor(g, layer, "bias"), find_tensor(g, layer, "recurrent.bias") };
+    const struct onnx_tensor *biases[] = { need_tensor(g, layer, NULL, "bias"),
+                                           find_tensor(g, layer, "recurrent", "bias") };
     const size_t H = g->H, shape[] = { 1, 8 * H };
     float *to = make_matrix(g, 8, H);
 
@@ -292,8 +286,8 @@ static size_t heads_of(struct onnx_graph *g, const char *part, const char *tenso
     char name[64];
 
     for (size_t h = 0; to && h < g->heads; h++) {
-        snprintf(name, sizeof name, "%s.%zu.%s", part, h, tensor);
-        const struct onnx_tensor *from = need_tensor(g, "attention", name);
+        snprintf(name, sizeof name, "%s.%zu", part, h);
+        const struct onnx_tensor *from = need_tensor(g, "attention", name, tensor);
         for (size_t i = 0; from && i < rows * d; i++)
             to[i / d * H + h * d + i % d] = from->values[i];
     }
@@ -304,11 +298,11 @@ static size_t heads_of(struct onnx_graph *g, const char *part, const char *tenso
 static size_t project_heads(struct onnx_graph *g, const char *part, size_t x, size_t rows, int swapped)
 {
     const int64_t heads = (int64_t)g->heads, d = (int64_t)(g->H / g->heads);
-    char bias[64];
+    char first[64];
 
-    snprintf(bias, sizeof bias, "%s.0.bias", part);
+    snprintf(first, sizeof first, "%s.0", part);
     size_t y = ONNX_OP(g, "MatMul", x, heads_of(g, part, "kernel", g->H));
-    if (find_tensor(g, "attention", bias))
+    if (find_tensor(g, "attention", first, "bias"))
         y = ONNX_OP(g, "Add", y, heads_of(g, part, "bias", 1));
     y = onnx_reshape(g, y, (const int64_t[]){ 0, (int64_t)rows, heads, d }, 4);
     return onnx_transpose(g, y, swapped ? (const int64_t[]){ 0, 2, 3, 1 } : (const int64_t[]){ 0, 2, 1, 3 }, 4);
@@ -363,10 +357,7 @@ static size_t add_attention(struct onnx_graph *g, size_t x, size_t *weights)
 /* Adds the last layer's numbers, (B, D, O, P), P of each target; name: what they are. */
 static size_t last_layer(struct onnx_graph *g, const char *name, size_t rows)
 {
-    char bias[64];
-
-    snprintf(bias, sizeof bias, "%s.bias", name);
-    const struct onnx_tensor *t = need_tensor(g, "output", bias);
+    const struct onnx_tensor *t = need_tensor(g, "output", name, "bias");
     const int64_t shape[] = { 0, (int64_t)g->D, t ? (int64_t)(t->shape[0] / g->O) : 0, (int64_t)g->O };
     size_t p = onnx_reshape(g, add_linear(g, "output", name, rows), shape, 4);
 
