@@ -6,7 +6,6 @@
  * numbers. fit.c computes them. Cleanup: zeroed first, fini accepts a partly initialised object.
  */
 #include "tft/core/data/encoding.h"
-#include "base/memory.h"
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -53,11 +52,11 @@ static enum halay_status report_damaged(struct halay_log *log, const char *where
 }
 
 /* Reads an array of texts in order. */
-static enum halay_status take_names(struct halay_log *log, const char *where, const json_t *list, size_t *count,
-                                    const char ***names)
+static enum halay_status take_names(struct halay_log *log, const char *where, const json_t *list,
+                                    struct halay_region *memory, size_t *count, const char ***names)
 {
     *count = json_array_size(list);
-    *names = calloc(*count + 1, sizeof **names);
+    *names = halay_region_alloc(memory, *count + 1, sizeof **names);
     if (!*names)
         return halay_no_memory(log, "for the scalers");
     for (size_t i = 0; i < *count; i++) {
@@ -107,14 +106,14 @@ static enum halay_status take_all(struct halay_log *log, const char *where, cons
 
     if (wrong || !json_array_size(d.entities))
         return report_damaged(log, where, wrong && json_object_get(document, wrong->key) ? wrong->should : NO_ORIGIN);
-    if ((status = take_names(log, where, d.entities, &e->entity_count, &e->ids)))
+    if ((status = take_names(log, where, d.entities, &e->memory, &e->entity_count, &e->ids)))
         return status;
     e->origin = d.origin;
     e->weight = d.weight;
     e->clocks = (int)d.clocks;
-    e->scalers = calloc((e->entity_count + 1) * schema->input_count, sizeof *e->scalers);
-    e->vocabularies = calloc(schema->input_count, sizeof *e->vocabularies);
-    if (!e->scalers || !e->vocabularies)
+    e->scalers = halay_region_alloc(&e->memory, (e->entity_count + 1) * schema->input_count, sizeof *e->scalers);
+    e->vocabularies = halay_region_alloc(&e->memory, schema->input_count, sizeof *e->vocabularies);
+    if (e->memory.failed)
         return halay_no_memory(log, "for the scalers");
     for (size_t i = 0; i < (e->entity_count + 1) * schema->input_count; i++)
         e->scalers[i].scale = 1;
@@ -125,7 +124,7 @@ static enum halay_status take_all(struct halay_log *log, const char *where, cons
         struct tft_vocabulary *v = &e->vocabularies[i];
         if (input->scale != TFT_SCALE_NONE && (status = take_scalers(log, where, input, scalers, i, e)))
             return status;
-        if (has_vocabulary(input) && (status = take_names(log, where, names, &v->count, &v->names)))
+        if (has_vocabulary(input) && (status = take_names(log, where, names, &e->memory, &v->count, &v->names)))
             return status;
     }
     return HALAY_OK;
@@ -167,12 +166,8 @@ int tft_encoding_is_same(const json_t *a, const json_t *b)
 
 void tft_encoding_fini(struct tft_encoding *encoding)
 {
-    for (size_t i = 0; encoding->vocabularies && i < encoding->input_count; i++)
-        free(encoding->vocabularies[i].names);
     json_decref(encoding->document);
-    free(encoding->ids);
-    free(encoding->scalers);
-    free(encoding->vocabularies);
+    halay_region_fini(&encoding->memory);
     *encoding = (struct tft_encoding){ 0 };
 }
 

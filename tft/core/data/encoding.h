@@ -11,6 +11,7 @@
 #ifndef HALAY_TFT_ENCODING_H
 #define HALAY_TFT_ENCODING_H
 
+#include "base/memory.h"
 #include "tft/core/data/document_reader.h"
 #include "tft/core/data/table.h"
 
@@ -27,20 +28,21 @@ double tft_scaler_undo(const struct tft_scaler *scaler, double scaled);
 
 struct tft_vocabulary {
     size_t count;
-    const char **names; /* owned array, its texts in the document; in order of name */
+    const char **names; /* its texts in the document; in order of name */
 };
 
 struct tft_encoding {
     json_t *document;           /* owned */
+    struct halay_region memory; /* owned: of the lists below */
     int64_t origin;             /* steps are counted from here */
     int clocks;                 /* 1: times were without an offset from UTC, 2: with one; 0: unknown, or irrelevant */
     double weight;              /* mean of the weights in the training span; 1 without weights */
     size_t entity_count;        /* seen in training */
-    const char **ids;           /* owned array, its texts in the document; in order of name */
+    const char **ids;           /* its texts in the document; in order of name */
     size_t input_count;         /* of the schema */
-    struct tft_scaler *scalers; /* owned: (entities + 1, inputs); {0, 1} where nothing is scaled; the last row is of an
+    struct tft_scaler *scalers; /* (entities + 1, inputs); {0, 1} where nothing is scaled; the last row is of an
                                    entity that training has not seen, and knows what is scaled by all entities only */
-    struct tft_vocabulary *vocabularies; /* owned: (inputs) of categories that a column or a map of the id names */
+    struct tft_vocabulary *vocabularies; /* (inputs) of categories that a column or a map of the id names */
 };
 
 /* The document's keys. */
