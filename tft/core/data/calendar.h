@@ -128,7 +128,8 @@ enum { TFT_TIME_FORMS = 13 };
 struct tft_time_form {
     const char *name;   /* for messages: "dates like 20240131" */
     const char *format; /* NULL: unreadable */
-    int64_t in_second;  /* of numbers since 1970, how many a second has; 0: it is a date */
+    size_t digits;
+    int64_t in_second; /* of numbers since 1970, how many a second has; 0: it is a date */
 };
 extern const struct tft_time_form tft_time_forms[TFT_TIME_FORMS];
 

@@ -141,14 +141,16 @@ static void set_ahead(const struct tft_table *table, size_t rows, struct tft_sch
 enum halay_status tft_future_take(struct halay_log *log, const struct tft_schema *schema,
                                   const struct tft_table_source *source, size_t rows, struct tft_table *table)
 {
-    struct tft_schema open = *schema; /* borrows the members of the caller's */
+    struct tft_schema open = *schema;            /* borrows the members of the caller's */
+    struct tft_table_source of_future = *source; /* and this */
     struct future f = { .log = log, .schema = &open, .name = tft_table_source_name(source), .rows = rows };
     size_t kept = 0;
 
     open.trim = TFT_TRIM_NONE;
     open.has_span = 0;
+    of_future.is_future = 1;
     set_ahead(table, rows, &open);
-    enum halay_status status = tft_table_read_future(log, &open, source, &f.table);
+    enum halay_status status = tft_table_read_from(log, &open, &of_future, NULL, &f.table);
     if (status)
         return status;
     for (size_t e = 0; e < table->series_count; e++) {

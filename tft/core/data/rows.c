@@ -280,9 +280,9 @@ static enum halay_status find_columns(struct tft_collector *c, struct source *so
             (status = tft_reader_find_column(&source->in, s->inputs[t->columns[i]].column, &source->columns[i])))
             return status;
     }
-    if (is_wide && !c->future && (status = find_entity_columns(c, source)))
+    if (is_wide && !c->source->is_future && (status = find_entity_columns(c, source)))
         return status;
-    if (source->number == 0 && !c->future)
+    if (source->number == 0 && !c->source->is_future)
         note_ignored(c, source);
     return HALAY_OK;
 }
@@ -463,8 +463,7 @@ static int is_measured(const struct tft_collector *c, const double *values)
 
     for (size_t o = 0; o < s->target_count; o++) {
         const struct tft_input *target = &s->inputs[s->targets[o]];
-        double y = values[c->table->column_of[s->targets[o]]];
-        if (!isnan(y) && !(target->has_missing_number && y == target->missing_number))
+        if (!tft_input_is_missing(target, values[c->table->column_of[s->targets[o]]]))
             return 1;
     }
     return 0;
@@ -581,7 +580,7 @@ static enum halay_status take_row(struct tft_collector *c, struct source *source
             values[k] = NAN;
     if (status)
         return status;
-    if (s->id_kind == TFT_ID_HEADER && !c->future)
+    if (s->id_kind == TFT_ID_HEADER && !c->source->is_future)
         return take_cells(c, source, &row, values, outside);
     if (s->id_kind == TFT_ID_COLUMN && !*tft_reader_text(&source->in, source->id))
         return bad_cell(c, source, source->id, "", "an id");

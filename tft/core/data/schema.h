@@ -102,6 +102,12 @@ struct tft_input {
     enum tft_blending blend;
 };
 
+/* Returns nonzero if a number of an input's column means that the value is missing. */
+static inline int tft_input_is_missing(const struct tft_input *input, double value)
+{
+    return value != value || (input->has_missing_number && value == input->missing_number);
+}
+
 struct tft_schema {
     json_t *document; /* owned: the document; texts below are borrowed from it */
     const char *name;

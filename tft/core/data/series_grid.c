@@ -213,7 +213,7 @@ static enum halay_status set_size(struct grid *g)
     uint64_t steps = (uint64_t)tft_period_between(&s->every, first, last) + 1;
     if (steps > 100000 + 100 * (uint64_t)e->count)
         return too_wide(g, steps);
-    if (s->keep && !g->c->future && steps > s->keep) {
+    if (s->keep && !g->c->source->is_future && steps > s->keep) {
         g->cut = (size_t)steps - s->keep;
         g->series->start = tft_period_add(&s->every, first, (int64_t)g->cut);
         steps = s->keep;
@@ -368,11 +368,10 @@ static enum halay_status same_moment(const struct grid *g, const size_t *order, 
 static void leave_out(struct grid *g, int64_t at, size_t rows, size_t k, double value)
 {
     const struct tft_input *input = &g->c->schema->inputs[g->c->table->columns[k]];
-    const int is_none = isnan(value) || (input->has_missing_number && value == input->missing_number);
 
     if (at >= 0 || -at > (int64_t)g->cut)
         g->c->table->summary.rows_trimmed += k ? 0 : rows;
-    else if (!is_none)
+    else if (!tft_input_is_missing(input, value))
         g->carried[k] = value;
 }
 
@@ -466,7 +465,7 @@ static void transform_values(struct grid *g, size_t k)
         return;
     for (size_t i = 0; i < g->series->rows; i++) {
         double *x = &v[i * stride];
-        if (input->has_missing_number && *x == input->missing_number)
+        if (tft_input_is_missing(input, *x))
             *x = NAN;
         if (input->transform == TFT_TRANSFORM_LOG)
             *x = *x > 0 ? log(*x) : NAN;
@@ -556,7 +555,7 @@ static enum halay_status fill_constant(struct grid *g, const struct tft_input *i
 /* Fills from the value before, or also from the one after. A category with `unknown: true` begins as unknown. */
 static enum halay_status fill_by_values(struct grid *g, const struct tft_input *input, size_t k, size_t from, size_t to)
 {
-    if (g->c->future) /* filled together with the values before it */
+    if (g->c->source->is_future) /* filled together with the values before it */
         return HALAY_OK;
     if (from == 0 && !(input->is_category && input->unknown)) {
         if (to == g->series->rows)

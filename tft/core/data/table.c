@@ -72,7 +72,7 @@ static enum halay_status complete_entities(struct tft_collector *c)
         halay_error(c->log, "no memory for the table");
     if (status || t->series_count)
         return status;
-    if (c->future && t->summary.entities_empty)
+    if (c->source->is_future && t->summary.entities_empty)
         return halay_fail(
             c->log, HALAY_ERR_FORMAT,
             "'%s' has no row of the future, after the last measured target, where known inputs need values",
@@ -89,9 +89,9 @@ const char *tft_table_source_name(const struct tft_table_source *source)
     return source->frame ? source->frame->name : source->text.bytes ? source->text.name : source->paths[0];
 }
 
-static enum halay_status read_rows(struct halay_log *log, const struct tft_schema *schema,
-                                   const struct tft_table_source *source, int future, struct tft_spill *spill,
-                                   struct tft_table *table)
+enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_schema *schema,
+                                      const struct tft_table_source *source, struct tft_spill *spill,
+                                      struct tft_table *table)
 {
     const int is_one = source->frame || source->text.bytes;
     struct tft_paths expanded = { 0 };
@@ -102,8 +102,7 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
                                .paths = is_one ? &one : &expanded,
                                .source = source,
                                .table = &t,
-                               .clocks = schema->clocks,
-                               .future = future };
+                               .clocks = schema->clocks };
     enum halay_status status =
         is_one ? HALAY_OK : tft_paths_expand(log, source->paths, source->path_count, schema->files, &expanded);
 
@@ -133,24 +132,11 @@ static enum halay_status read_rows(struct halay_log *log, const struct tft_schem
     return status;
 }
 
-enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_schema *schema,
-                                      const struct tft_table_source *source, struct tft_spill *spill,
-                                      struct tft_table *table)
-{
-    return read_rows(log, schema, source, 0, spill, table);
-}
-
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table)
 {
-    return read_rows(log, schema, &(struct tft_table_source){ .paths = paths, .path_count = path_count }, 0, NULL,
-                     table);
-}
-
-enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
-                                        const struct tft_table_source *source, struct tft_table *table)
-{
-    return read_rows(log, schema, source, 1, NULL, table);
+    return tft_table_read_from(log, schema, &(struct tft_table_source){ .paths = paths, .path_count = path_count },
+                               NULL, table);
 }
 
 static enum halay_status extend_series(struct tft_series *s, size_t more, size_t columns)

@@ -152,6 +152,9 @@ struct tft_table_source {
     size_t path_count;
     const struct tft_frame *frame; /* NULL: the files */
     struct tft_text text;
+    /* Read id, time and known inputs only: other columns may be absent, and are neither read nor filled. A wide table's
+     * future is that of all entities, a series without a name. */
+    int is_future;
     const struct tft_encoding *encoding; /* refuse a row whose entity it must know and does not; NULL: take all */
     void (*between)(void *arg);          /* called after each part of the rows, if there are many; NULL: none */
     void *between_arg;
@@ -168,10 +171,6 @@ enum halay_status tft_table_read_from(struct halay_log *log, const struct tft_sc
 /* Does the same for files. */
 enum halay_status tft_table_read(struct halay_log *log, const struct tft_schema *schema, const char *const *paths,
                                  size_t path_count, struct tft_table *table);
-/* Does the same for the future: id, time and known inputs. Other columns may be absent, and are neither read nor
- * filled. A wide table's future is that of all entities, a series without a name. */
-enum halay_status tft_table_read_future(struct halay_log *log, const struct tft_schema *schema,
-                                        const struct tft_table_source *source, struct tft_table *table);
 /* Adds rows of the future to each series: columns have their last value, nothing counts as measured. */
 enum halay_status tft_table_extend(struct halay_log *log, size_t rows, struct tft_table *table);
 void tft_table_fini(struct tft_table *table);

@@ -101,7 +101,6 @@ struct tft_collector {
     size_t cells, own_cells; /* of series that are complete; of their rows */
     int clocks;              /* 1: times without an offset from UTC were read, 2: with one, 3: both */
     int has_moved;           /* an offset was not 0 */
-    int future;              /* only known inputs are read; other columns may be absent */
 };
 
 /* Returns the place of a row, for errors; borrowed from the collector. */
@@ -125,7 +124,7 @@ void tft_row_gaps_add(const struct tft_series *series, const struct tft_row *con
 /* Returns nonzero if column k of the collector's table is read. */
 static inline int tft_rows_has_column(const struct tft_collector *c, size_t k)
 {
-    return !c->future || tft_roles[c->schema->inputs[c->table->columns[k]].role].is_known_ahead;
+    return !c->source->is_future || tft_roles[c->schema->inputs[c->table->columns[k]].role].is_known_ahead;
 }
 
 /* Fill: replacement of missing values by `fill: forward` and `fill: interpolate`.

@@ -15,22 +15,21 @@
 enum { YEAR_FIRST = 1900, YEAR_END = 2200, YEAR_END_SINCE_1970 = 2100 };
 
 const struct tft_time_form tft_time_forms[TFT_TIME_FORMS] = {
-    { "dates like 20240131", "%Y%m%d", 0 },
-    { "months like 202401", "%Y%m", 0 },
-    { "hours like 2024013113", "%Y%m%d%H", 0 },
-    { "minutes like 202401311305", "%Y%m%d%H%M", 0 },
-    { "times like 20240131130500", "%Y%m%d%H%M%S", 0 },
-    { "days of years like 2024031", "%Y%j", 0 },
-    { "seconds since 1970 like 1706706300", "%s", 1 },
-    { "dates like 240131", "%y%m%d", 0 },
-    { "milliseconds since 1970 like 1706706300000", NULL, 1000 },
-    { "weeks of years like 202405", NULL, 0 },
-    { "quarters like 20241", NULL, 0 },
-    { "microseconds since 1970 like 1706706300000000", NULL, 1000000 },
-    { "nanoseconds since 1970 like 1706706300000000000", NULL, 1000000000 },
+    { "dates like 20240131", "%Y%m%d", 8, 0 },
+    { "months like 202401", "%Y%m", 6, 0 },
+    { "hours like 2024013113", "%Y%m%d%H", 10, 0 },
+    { "minutes like 202401311305", "%Y%m%d%H%M", 12, 0 },
+    { "times like 20240131130500", "%Y%m%d%H%M%S", 14, 0 },
+    { "days of years like 2024031", "%Y%j", 7, 0 },
+    { "seconds since 1970 like 1706706300", "%s", 10, 1 },
+    { "dates like 240131", "%y%m%d", 6, 0 },
+    { "milliseconds since 1970 like 1706706300000", NULL, 13, 1000 },
+    { "weeks of years like 202405", NULL, 6, 0 },
+    { "quarters like 20241", NULL, 5, 0 },
+    { "microseconds since 1970 like 1706706300000000", NULL, 16, 1000000 },
+    { "nanoseconds since 1970 like 1706706300000000000", NULL, 19, 1000000000 },
 };
 enum { FORM_DAY_OF_YEAR = 5, FORM_EPOCH = 6, FORM_SHORT = 7, FORM_WEEK = 9, FORM_QUARTER = 10 };
-static const size_t form_digits[TFT_TIME_FORMS] = { 8, 6, 10, 12, 14, 7, 10, 6, 13, 6, 5, 16, 19 };
 
 int tft_time_read_digits(const char *text, int64_t *value)
 {
@@ -66,13 +65,13 @@ static int64_t form_month(int form, int64_t value, size_t digits)
     struct tft_date date;
     int64_t time;
 
-    if (form == FORM_SHORT ? digits < 5 || digits > form_digits[form] : digits != form_digits[form])
+    if (form == FORM_SHORT ? digits < 5 || digits > tft_time_forms[form].digits : digits != tft_time_forms[form].digits)
         return 0;
     if (form == FORM_WEEK || form == FORM_QUARTER)
         return form == FORM_WEEK ? year_of(value, 100, 53) : year_of(value, 10, 4);
     if (form == FORM_DAY_OF_YEAR && value % 1000 == 0)
         return 0;
-    snprintf(text, sizeof text, "%0*lld", (int)form_digits[form], (long long)value);
+    snprintf(text, sizeof text, "%0*lld", (int)tft_time_forms[form].digits, (long long)value);
     if (tft_time_forms[form].in_second)
         time = value / tft_time_forms[form].in_second;
     else if (tft_time_parse(text, tft_time_forms[form].format, &time))
