@@ -100,6 +100,10 @@ static enum halay_status make_room(struct tft_explanation *e, struct halay_tft_p
     e->entities = halay_region_alloc(&e->memory, entities, sizeof *e->entities);
     e->quantiles = halay_region_alloc(&e->memory, e->quantile_count, sizeof *e->quantiles);
     e->q_risk = halay_region_alloc(&e->memory, 1 + inputs, e->quantile_count * sizeof *e->q_risk);
+    e->weights = halay_region_alloc(&e->memory, 4 * inputs, sizeof *e->weights);
+    e->changes = e->weights + inputs;
+    e->compared[0] = e->changes + inputs;
+    e->compared[1] = e->compared[0] + inputs;
     tft_weight_sums_init(&e->of, entities, &e->memory, &e->sums);
     choose_series(e, list);
     single_init(e, &e->worst);

@@ -195,9 +195,10 @@ struct tft_explanation {
     struct tft_single worst, best, asked;
     size_t asked_number; /* the window that is asked for; SIZE_MAX: none */
     size_t target_count, quantile_count, median;
-    double *quantiles;         /* (quantiles) */
-    double *q_risk;            /* (1 + model's inputs, quantiles) of the forecasts, and without each input */
-    struct halay_output table; /* windows.csv, while it is written */
+    double *quantiles; /* (quantiles) */
+    double *q_risk;    /* (1 + model's inputs, quantiles) of the forecasts, and without each input */
+    double *weights, *changes, *compared[2]; /* (model's inputs) of q-risk without each, and room to compare them */
+    struct halay_output table;               /* windows.csv, while it is written */
 };
 
 /* Returns the model's inputs, in its order: a list of objects with "name" and "role". */
@@ -206,22 +207,8 @@ const json_t *tft_explanation_inputs(const struct tft_explanation *explanation);
 /* Returns all numbers but the single windows' and the whole of attention, as a new reference; NULL if memory runs
  * out. */
 json_t *tft_explanation_json(const struct tft_explanation *explanation);
-/* Return a moment as a text, and numbers as a list, where what is not finite is null. */
-json_t *tft_explanation_moment(const struct tft_explanation *explanation, int64_t moment);
-json_t *tft_explanation_list(const double *values, size_t count);
-
-/* Returns the name of a quantile: "p10". */
-struct tft_quantile_name {
-    char text[32];
-};
-struct tft_quantile_name tft_quantile_name_of(double quantile);
-
 /* Adds "pictures" to that: what charts need besides, "map", "series" and "forecasts". Errors are logged. */
 enum halay_status tft_explanation_pictures(const struct tft_explanation *explanation, json_t *result);
-
-/* Writes in words how far the weights can be trusted, from the "occlusion" member of that document; empty without a
- * correlation. */
-void tft_explanation_verdict(const json_t *occlusion, char *text, size_t size);
 
 /* ---- tables (explain_tables.c): CSV files in a folder, which is made; rank 0 writes ------------------------------ */
 
