@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
-#include "tft/core/score/pictures.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

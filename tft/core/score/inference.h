@@ -43,4 +43,9 @@ struct tft_window_choice {
 enum halay_status tft_inference_evaluate(struct tft_inference *inference, const struct tft_window_choice *choice,
                                          tft_forecast_take also, void *arg, json_t **result);
 
+/* Scores windows in the same way, and adds "pictures" with "forecasts", the numbers of some for charts, spread over
+ * entities and time. */
+enum halay_status tft_pictures_evaluate(struct tft_inference *inference, const struct tft_window_choice *choice,
+                                        json_t **result);
+
 #endif

@@ -2,8 +2,8 @@
  *
  * Pictures of single forecasts.
  */
-#include "tft/core/score/pictures.h"
 #include "base/number_text.h"
+#include "tft/core/score/inference.h"
 #include "tft/core/score/scores.h"
 #include <math.h>
 
@@ -37,12 +37,16 @@ static json_t *actual_json(const struct tft_data *d, size_t first, size_t count,
     return values;
 }
 
-enum halay_status tft_picture_forecast(const struct tft_inference *s, const struct tft_window *w, const float *p,
-                                       size_t target, size_t history, json_t **picture)
+/* Makes a window's forecast p (D, O, Q), scaled, of one target into an object in the target's unit: "entity", "target"
+ * (of several), "from" (the first moment forecast), "history" (steps before that), "actual" (those and the horizon's;
+ * null: not measured), "low", "middle", "high", "band" (names of these quantiles). *picture is a new reference.
+ * HALAY_ERR_NO_MEMORY, HALAY_ERR_FORMAT (damaged data), both logged. */
+static enum halay_status draw_forecast(const struct tft_inference *s, const struct tft_window *w, const float *p,
+                                       size_t target, json_t **picture)
 {
     const struct tft_data *d = &s->data;
     const struct tft_list *q = &s->run.config.quantiles;
-    const size_t past = w->length < history ? w->length : history;
+    const size_t past = w->length < HISTORY_MAX ? w->length : HISTORY_MAX;
     const size_t use[] = { 0, tft_median_of(q->values, q->count), q->count - 1 };
     char from[40], name[3][32];
     enum halay_status status = tft_data_check(d, w->origin - past, past + d->schema.horizon);
@@ -97,7 +101,7 @@ static enum halay_status album_take(void *arg, size_t position, const struct tft
 
     for (size_t k = 0; k < a->count && !status; k++)
         if (a->numbers[k] == position && !a->forecasts[k])
-            status = tft_picture_forecast(a->inference, w, p, k % targets, HISTORY_MAX, &a->forecasts[k]);
+            status = draw_forecast(a->inference, w, p, k % targets, &a->forecasts[k]);
     return status;
 }
 
