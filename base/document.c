@@ -7,6 +7,7 @@
  * return NULL after having logged.
  */
 #include "base/document.h"
+#include "base/memory.h"
 #include "base/number_text.h"
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,10 @@
 #include <yaml.h>
 
 enum { DEPTH_MAX = 16, NODES_MAX = 100000 };
-#define FILE_MAX ((size_t)4 << 20)
+/* The largest files. People write YAML; JSON may be a program's, such as a run's description with all its entities. */
+#define YAML_MAX ((size_t)4 << 20)
+#define JSON_MAX ((size_t)1 << 30)
+enum { READ_MIN = 1 << 16 };
 
 struct reader {
     struct halay_log *log;
@@ -268,38 +272,38 @@ enum halay_status halay_document_parse(struct halay_log *log, const char *name, 
     return HALAY_OK;
 }
 
-/* A file's bytes, owned by the caller. */
-static enum halay_status read_file(struct halay_log *log, const char *path, char **text, size_t *length)
+/* Reads a file of at most this number of bytes; *text is owned by the caller. */
+static enum halay_status read_file(struct halay_log *log, const char *path, size_t max, char **text, size_t *length)
 {
-    enum halay_status status = HALAY_ERR_SYSTEM;
+    enum halay_status status = HALAY_OK;
+    char *bytes = NULL, *grown;
+    size_t room = 0, used = 0;
     FILE *file = fopen(path, "rbe");
 
-    if (!file) {
-        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
-        return HALAY_ERR_SYSTEM;
+    if (!file)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
+    while (used == room && used <= max) {
+        room = room ? 2 * room : READ_MIN;
+        grown = realloc(bytes, room);
+        if (!grown) {
+            status = halay_no_memory(log, "for '%s'", path);
+            goto err_free;
+        }
+        bytes = grown;
+        used += fread(bytes + used, 1, room - used, file);
     }
-    char *bytes = malloc(FILE_MAX + 1);
-    if (!bytes) {
-        halay_error(log, "no memory for '%s'", path);
-        status = HALAY_ERR_NO_MEMORY;
-        goto err_close;
-    }
-    *length = fread(bytes, 1, FILE_MAX + 1, file);
-    if (ferror(file)) {
-        halay_error(log, "cannot read '%s': %s", path, strerror(errno));
+    if (ferror(file))
+        status = halay_fail(log, HALAY_ERR_SYSTEM, "cannot read '%s': %s", path, strerror(errno));
+    else if (used > max)
+        status = halay_fail(log, HALAY_ERR_FORMAT, "'%s' is larger than %zu MiB", path, max >> 20);
+    if (status)
         goto err_free;
-    }
-    if (*length > FILE_MAX) {
-        halay_error(log, "'%s' is larger than 4 MiB: no document that people write", path);
-        status = HALAY_ERR_FORMAT;
-        goto err_free;
-    }
     fclose(file);
     *text = bytes;
+    *length = used;
     return HALAY_OK;
 err_free:
     free(bytes);
-err_close:
     fclose(file);
     return status;
 }
@@ -310,8 +314,8 @@ enum halay_status halay_document_load(struct halay_log *log, const char *path, s
     const char *dot = strrchr(path, '.');
     int is_json = !lines && dot && !strcmp(dot, ".json");
     char *text = NULL;
-    size_t length;
-    enum halay_status status = read_file(log, path, &text, &length);
+    size_t length = 0;
+    enum halay_status status = read_file(log, path, is_json ? JSON_MAX : YAML_MAX, &text, &length);
 
     if (!status)
         status = halay_document_parse(log, path, text, length, is_json, lines, document);

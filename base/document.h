@@ -28,7 +28,7 @@ struct halay_document_lines {
  * value or null becomes one; a quoted one stays a string. With lines (they may be NULL) the file is read as YAML, which
  * JSON is, too, and as it was written: all scalars are strings, so that 0.50 stays 0.50; the lines of the keys are
  * kept; a file with nothing in it is an empty mapping. *document is owned by the caller (json_decref).
- * HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, HALAY_ERR_NO_MEMORY.
+ * YAML of at most 4 MiB, JSON of at most 1 GiB. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, HALAY_ERR_NO_MEMORY.
  */
 enum halay_status halay_document_load(struct halay_log *log, const char *path, struct halay_document_lines *lines,
                                       json_t **document);

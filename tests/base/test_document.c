@@ -105,6 +105,23 @@ static void files(void)
           strstr(test_log.last_error.text, "cannot open"));
 }
 
+/* A program's JSON, such as the description of a run with many entities, is larger than what people write. */
+static void large_json(void)
+{
+    char path[] = "/tmp/halay-document.XXXXXX.json";
+    FILE *file = fdopen(mkstemps(path, 5), "we");
+    json_t *d;
+
+    REQUIRE(file);
+    fputs("{\"a\": [0", file);
+    for (int i = 0; i < 1 << 20; i++)
+        fputs(", 12345", file);
+    REQUIRE(fputs("]}", file) >= 0 && !fclose(file) && !halay_document_load(&test_log, path, NULL, &d));
+    CHECK(json_array_size(json_object_get(d, "a")) == (1 << 20) + 1);
+    json_decref(d);
+    unlink(path);
+}
+
 int main(void)
 {
     halay_log_init(&test_log, HALAY_LOG_ERROR);
@@ -113,6 +130,7 @@ int main(void)
     types();
     text_and_lines();
     files();
+    large_json();
     halay_log_fini(&test_log);
     return test_end();
 }
