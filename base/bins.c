@@ -10,9 +10,14 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void halay_bins_fit(double *values, size_t count, size_t bins, double *edges)
+void halay_sort_doubles(double *values, size_t count)
 {
     qsort(values, count, sizeof *values, compare);
+}
+
+void halay_bins_fit(double *values, size_t count, size_t bins, double *edges)
+{
+    halay_sort_doubles(values, count);
     for (size_t k = 0; k + 1 < bins; k++)
         edges[k] = values[(k + 1) * count / bins];
 }

@@ -16,6 +16,9 @@
 
 enum { HALAY_BINS_MAX = 100, HALAY_BIN_GROUPS = 10 };
 
+/* Sorts values, ascending. */
+void halay_sort_doubles(double *values, size_t count);
+
 /* Sorts the values, of which there is at least one, and sets the edges between bins that hold about as many of them:
  * (bins - 1), ascending. A value that is not below edge k is in a bin after k. */
 void halay_bins_fit(double *values, size_t count, size_t bins, double *edges);

@@ -5,6 +5,7 @@
 #include "base/number_text.h"
 #include <locale.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of all categories, the locale C is an object of the system's own: this neither allocates nor fails. */
 static locale_t plain(void)
@@ -53,4 +54,14 @@ int halay_fprintf(FILE *file, const char *format, ...)
     int length = halay_vfprintf(file, format, args);
     va_end(args);
     return length;
+}
+
+void halay_append(char *text, size_t size, const char *format, ...)
+{
+    const size_t used = strlen(text);
+    va_list args;
+
+    va_start(args, format);
+    halay_vsnprintf(text + used, size - used, format, args);
+    va_end(args);
 }

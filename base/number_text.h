@@ -19,4 +19,7 @@ int halay_snprintf(char *text, size_t size, const char *format, ...) __attribute
 int halay_vfprintf(FILE *file, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 int halay_fprintf(FILE *file, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Prints after the end of a text in an array of `size` bytes, as far as there is room. */
+void halay_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 #endif

@@ -22,6 +22,7 @@
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/kernels/queue.h"
 #include "tft/core/model/gradients.h"
+#include "tft/core/run/ranks.h"
 #include "tft/core/train/adam.h"
 #include "tft/core/train/exchange.h"
 #include <jansson.h>
@@ -212,7 +213,7 @@ static enum halay_status prepare(struct bench *bench)
     if (options->device != TFT_DEVICE_CPU)
         bench->options.threads = 1;
     else if (!bench->options.threads)
-        bench->options.threads = tft_exchange_threads(&bench->log, bench->ctx);
+        bench->options.threads = tft_rank_threads(&bench->log, bench->ctx);
     tft_synthetic_electricity(&config);
     config.H = (size_t)options->hidden;
     config.dropout = options->dropout;

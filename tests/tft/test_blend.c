@@ -6,7 +6,7 @@
 #include "tests/tft/files.h"
 #include "tft/core/data/data.h"
 #include "tft/core/run/blend.h"
-#include "tft/core/score/blend_choice.h"
+#include "tft/core/score/forecast_scores.h"
 #include <math.h>
 
 /* Eight times as many windows as are taken, each fourth of which is at the same place in the season. */

@@ -37,18 +37,18 @@ static double loss(size_t i, double factor)
 static json_t *scores_of(double factor)
 {
     static const char *const ids[] = { "a" };
-    struct tft_scores s;
+    struct tft_scores *s = tft_scores_create(NULL, 1, quantiles, QUANTILES, HORIZON, 1);
 
-    REQUIRE(!tft_scores_init(NULL, quantiles, QUANTILES, HORIZON, 1, &s));
+    REQUIRE(s);
     for (size_t k = 0; k < VALUES * HORIZON; k++) {
         double share = ((double)(k / HORIZON) + .5) / VALUES, scale = exp2((double)(k % HORIZON)), p[QUANTILES];
         for (size_t i = 0; i < QUANTILES; i++)
             p[i] = scale * forecast(i, factor);
-        tft_scores_add(&s, 0, k % HORIZON, scale * log(share / (1 - share)), p, 1);
+        tft_scores_add(s, 0, k % HORIZON, scale * log(share / (1 - share)), p, 1);
     }
-    json_t *json = tft_scores_json(&s, ids);
+    json_t *json = tft_scores_json(s, ids);
     REQUIRE(json);
-    tft_scores_fini(&s);
+    free(s);
     return json;
 }
 

@@ -6,7 +6,7 @@
 #include "tests/tft/model_helpers.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/loss.h"
-#include "tft/core/model/distribution.h"
+#include "tft/core/model/tft.h"
 #include <float.h>
 
 static const char *const words[] = { "quantiles",         "mae",     "mse",      "huber",    "poisson",

@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include "tft/core/run/run_length.h"
 #include "tft/core/score/scores.h"
-#include "tft/core/train/epoch.h"
+#include "tft/core/train/trainer.h"
 #include <math.h>
 #include <string.h>
 
@@ -45,12 +45,12 @@ static void sums(void)
     static const double y[] = { 10, 20, 40, -30 };
     static const double p[][3] = { { 8, 9, 12 }, { 18, 24, 22 }, { 30, 36, 39 }, { -40, -30, -20 } };
     static const char *const ids[] = { "a", "b" };
-    struct tft_scores s;
+    struct tft_scores *s = tft_scores_create(NULL, 1, quantiles, 3, 2, 2);
 
-    REQUIRE(!tft_scores_init(NULL, quantiles, 3, 2, 2, &s));
+    REQUIRE(s);
     for (size_t i = 0; i < 4; i++)
-        tft_scores_add(&s, i / 2, i % 2, y[i], p[i], i < 2 ? 2 : 4);
-    json_t *j = tft_scores_json(&s, ids);
+        tft_scores_add(s, i / 2, i % 2, y[i], p[i], i < 2 ? 2 : 4);
+    json_t *j = tft_scores_json(s, ids);
     REQUIRE(j);
     /* p10: .1*2 + .1*2 + .1*10 + .1*10 = 2.4; sum |y| = 100 */
     CHECK(near(at(j, "q_risk", "p10"), 2 * 2.4 / 100), "%g", at(j, "q_risk", "p10"));
@@ -75,7 +75,7 @@ static void sums(void)
     CHECK(near(at(json_object_get(json_object_get(j, "by_entity"), "b"), "q_risk", "p50"), 4.0 / 70));
     CHECK(json_array_size(json_object_get(j, "by_horizon")) == 2);
     json_decref(j);
-    tft_scores_fini(&s);
+    free(s);
 }
 
 /* Quantiles that are no intervals have no interval's scores; parts of [0, 1] still add up to a CRPS. */
@@ -100,16 +100,16 @@ static void nothing(void)
 {
     static const double quantiles[] = { 0.5 };
     static const char *const ids[] = { "a", "b" };
-    struct tft_scores s;
+    struct tft_scores *s = tft_scores_create(NULL, 1, quantiles, 1, 2, 2);
 
-    REQUIRE(!tft_scores_init(NULL, quantiles, 1, 2, 2, &s));
-    json_t *none = tft_scores_json(&s, ids);
+    REQUIRE(s);
+    json_t *none = tft_scores_json(s, ids);
     REQUIRE(none);
     CHECK(is_null(none, "mae") && is_null(none, "rmse") && is_null(none, "mase") && is_null(none, "wql"));
     CHECK(is_null(json_object_get(none, "q_risk"), "p50"));
-    tft_scores_add(&s, 0, 0, 10, (const double[]){ 8 }, 4);
-    tft_scores_add(&s, 1, 0, 10, (const double[]){ 8 }, 0);
-    json_t *j = tft_scores_json(&s, ids);
+    tft_scores_add(s, 0, 0, 10, (const double[]){ 8 }, 4);
+    tft_scores_add(s, 1, 0, 10, (const double[]){ 8 }, 0);
+    json_t *j = tft_scores_json(s, ids);
     REQUIRE(j);
     CHECK(near(at(j, "mase", NULL), 0.5), "%g", at(j, "mase", NULL));
     const json_t *entities = json_object_get(j, "by_entity");
@@ -120,7 +120,7 @@ static void nothing(void)
     json_decref(mean);
     json_decref(none);
     json_decref(j);
-    tft_scores_fini(&s);
+    free(s);
 }
 
 /* MASE is a mean over series, however many values each has; of a series, or a step of the horizon, one over values. */
@@ -128,21 +128,21 @@ static void series(void)
 {
     static const double quantiles[] = { 0.5 };
     static const char *const ids[] = { "a", "b", "c" };
-    struct tft_scores s;
+    struct tft_scores *s = tft_scores_create(NULL, 1, quantiles, 1, 1, 3);
 
-    REQUIRE(!tft_scores_init(NULL, quantiles, 1, 1, 3, &s));
+    REQUIRE(s);
     for (int i = 0; i < 3; i++)
-        tft_scores_add(&s, 0, 0, 10, (const double[]){ 8 }, 1 + i); /* 2, 1, 2/3 */
-    tft_scores_add(&s, 1, 0, 10, (const double[]){ 9 }, 0.1);
-    tft_scores_add(&s, 2, 0, 10, (const double[]){ 0 }, 0);
-    json_t *j = tft_scores_json(&s, ids);
+        tft_scores_add(s, 0, 0, 10, (const double[]){ 8 }, 1 + i); /* 2, 1, 2/3 */
+    tft_scores_add(s, 1, 0, 10, (const double[]){ 9 }, 0.1);
+    tft_scores_add(s, 2, 0, 10, (const double[]){ 0 }, 0);
+    json_t *j = tft_scores_json(s, ids);
     REQUIRE(j);
     double a = (2 + 1 + 2.0 / 3) / 3, b = 10;
     CHECK(near(at(json_object_get(j, "by_entity"), "a", "mase"), a));
     CHECK(near(at(j, "mase", NULL), (a + b) / 2), "%g", at(j, "mase", NULL));
     CHECK(near(at(json_array_get(json_object_get(j, "by_horizon"), 0), "mase", NULL), (3 * a + b) / 4));
     json_decref(j);
-    tft_scores_fini(&s);
+    free(s);
 }
 
 /* A ratio to a sum of nothing but zeros is no number, and no reason to call a horizon perfect. */
@@ -150,21 +150,21 @@ static void zeros(void)
 {
     static const double quantiles[] = { 0.5 };
     static const char *const ids[] = { "a" };
-    struct tft_scores s;
+    struct tft_scores *s = tft_scores_create(NULL, 1, quantiles, 1, 2, 1);
 
-    REQUIRE(!tft_scores_init(NULL, quantiles, 1, 2, 1, &s));
-    tft_scores_add(&s, 0, 0, 0, (const double[]){ 3 }, 1);
-    json_t *j = tft_scores_json(&s, ids);
+    REQUIRE(s);
+    tft_scores_add(s, 0, 0, 0, (const double[]){ 3 }, 1);
+    json_t *j = tft_scores_json(s, ids);
     REQUIRE(j);
     CHECK(is_null(json_object_get(j, "q_risk"), "p50") && is_null(j, "wql") && near(at(j, "mae", NULL), 3));
     CHECK(is_null(json_object_get(j, "q_risk_by_horizon_mean"), "p50"));
     json_decref(j);
-    tft_scores_add(&s, 0, 1, 10, (const double[]){ 8 }, 1);
-    j = tft_scores_json(&s, ids);
+    tft_scores_add(s, 0, 1, 10, (const double[]){ 8 }, 1);
+    j = tft_scores_json(s, ids);
     REQUIRE(j);
     CHECK(near(at(j, "q_risk_by_horizon_mean", "p50"), 0.2), "%g", at(j, "q_risk_by_horizon_mean", "p50"));
     json_decref(j);
-    tft_scores_fini(&s);
+    free(s);
 }
 
 static void schedule(void)

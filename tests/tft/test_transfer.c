@@ -5,7 +5,7 @@
  */
 #include "base/document.h"
 #include "tests/tft/files.h"
-#include "tft/core/train/transfer.h"
+#include "tft/core/train/trainer.h"
 #include <math.h>
 
 /* A schema's inputs beside the target, and rows of it: three days an entity, whose words are its own. */

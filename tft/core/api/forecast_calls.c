@@ -6,7 +6,6 @@
 #include "base/output_file.h"
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
-#include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
 #include <stdlib.h>
 

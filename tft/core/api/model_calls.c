@@ -309,15 +309,16 @@ enum halay_status tft_model_leave(struct halay_tft_model *m, enum halay_status s
     return tft_session_leave_stopped(m->tft, status);
 }
 
-static enum halay_status take_calibration(const struct halay_tft_model *m, struct tft_calibration *calibration)
+static enum halay_status take_calibration(struct halay_tft_model *m, struct tft_calibration *calibration)
 {
     const struct tft_inference *s = &m->inference;
+    enum halay_status status;
 
-    if (!m->calibration && m->folder) /* reports how to make one */
-        return tft_calibration_load(s->log, m->folder, &s->run, &s->data, calibration);
-    if (!m->calibration)
+    if (!m->calibration && !m->folder)
         return halay_fail(s->log, HALAY_ERR_ARGUMENT,
                           "the model has no calibration: halay_tft_calibrate makes one, 'none' does without");
+    if (!m->calibration && (status = tft_calibration_read(s->log, m->folder, &m->calibration)))
+        return status;
     return tft_calibration_take(s->log, m->folder, m->calibration, &s->run, &s->data, calibration);
 }
 

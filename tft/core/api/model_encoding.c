@@ -5,7 +5,7 @@
  */
 #include "tft/core/api/api_impl.h"
 #include "tft/core/kernels/kernels.h"
-#include "tft/core/model/distribution.h"
+#include "tft/core/model/tft.h"
 #include "tft/core/run/batches.h"
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/data/data.h"
-#include "tft/core/score/explain_file.h"
 #include "tft/core/score/forecast_file.h"
 #include <math.h>
 #include <stdlib.h>

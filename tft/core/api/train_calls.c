@@ -9,7 +9,6 @@
 #include "base/struct_size.h"
 #include "tft/core/api/api_impl.h"
 #include "tft/core/data/paths.h"
-#include "tft/core/train/backtest.h"
 #include "tft/core/train/train.h"
 #include <errno.h>
 #include <ftw.h>

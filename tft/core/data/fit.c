@@ -8,6 +8,7 @@
  * other column without a deviation by 1. Categories are the names in those rows, entities those with a measured target
  * there. Later rows do not change any number.
  */
+#include "base/bins.h"
 #include "tft/core/data/encoding.h"
 #include "tft/core/data/table_impl.h"
 #include <math.h>
@@ -145,12 +146,6 @@ static void measure_rows(const struct fitter *f, size_t input, int is_second, st
     }
 }
 
-static int compare_values(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Interpolates linearly between the two nearest values. */
 static double quantile_of(const double *sorted, size_t n, double quantile)
 {
@@ -169,7 +164,7 @@ static struct tft_scaler make_scaler(struct fitter *f, const struct tft_input *i
         s.shift = fit->mean;
         s.scale = sqrt(fit->squares / (double)fit->n);
     } else if (kind == TFT_SCALE_ROBUST) {
-        qsort(f->values, fit->listed, sizeof *f->values, compare_values);
+        halay_sort_doubles(f->values, fit->listed);
         s.shift = quantile_of(f->values, fit->listed, 0.5);
         s.scale = quantile_of(f->values, fit->listed, 0.75) - quantile_of(f->values, fit->listed, 0.25);
     }

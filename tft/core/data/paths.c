@@ -3,6 +3,7 @@
  * Paths. Cleanup: a zero-initialised object that fini accepts partly initialised.
  */
 #include "tft/core/data/paths.h"
+#include "base/document.h"
 #include "base/memory.h"
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +30,7 @@ static enum halay_status add_path(struct halay_log *log, struct tft_paths *p, co
     return HALAY_OK;
 }
 
-static int matches(const json_t *patterns, const char *name)
+static int path_matches(const json_t *patterns, const char *name)
 {
     if (name[0] == '.')
         return 0;
@@ -50,7 +51,7 @@ static enum halay_status add_folder(struct halay_log *log, struct tft_paths *p, 
     if (n < 0)
         return halay_fail(log, HALAY_ERR_SYSTEM, "cannot read folder '%s': %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
-        if (!status && matches(patterns, entries[i]->d_name))
+        if (!status && path_matches(patterns, entries[i]->d_name))
             status = add_path(log, p, folder, entries[i]->d_name);
         free(entries[i]);
     }
@@ -97,6 +98,19 @@ struct tft_path tft_path_in(const char *folder, const char *name)
 
     snprintf(path.text, sizeof path.text, "%s%s%s", folder, length && folder[length - 1] == '/' ? "" : "/", name);
     return path;
+}
+
+enum halay_status tft_folder_write(struct halay_log *log, const char *folder, const char *name, const json_t *document)
+{
+    return halay_document_write(log, "", tft_path_in(folder, name).text, document);
+}
+
+enum halay_status tft_folder_find(struct halay_log *log, const char *folder, const char *name, json_t **document)
+{
+    const struct tft_path path = tft_path_in(folder, name);
+
+    *document = NULL;
+    return access(path.text, F_OK) ? HALAY_OK : halay_document_load(log, path.text, NULL, document);
 }
 
 enum halay_status tft_make_folder(struct halay_log *log, const char *path)

@@ -36,4 +36,9 @@ struct tft_path {
 /* Returns folder + "/" + name. */
 struct tft_path tft_path_in(const char *folder, const char *name);
 
+/* Writes a document as a folder's file of this name; NULL: memory has run out, which is logged. */
+enum halay_status tft_folder_write(struct halay_log *log, const char *folder, const char *name, const json_t *document);
+/* Reads it: a new reference; NULL where the folder has no such file. */
+enum halay_status tft_folder_find(struct halay_log *log, const char *folder, const char *name, json_t **document);
+
 #endif

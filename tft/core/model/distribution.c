@@ -12,7 +12,7 @@
  * Counts whose mean is above COUNTS_MOST are taken for values of a gamma distribution (negative binomial) or by
  * Cornish and Fisher's expansion (Poisson), since they no longer differ by what a float can hold.
  */
-#include "tft/core/model/distribution.h"
+#include "tft/core/model/tft.h"
 #include <float.h>
 
 enum { SERIES_MOST = 50, COUNTS_MOST = 1000000, ROUNDS_MOST = 200 };

@@ -307,11 +307,10 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
     workers->count = step->count;
     workers->fill = step->fill;
     workers->fill_arg = step->fill_arg;
-    if (step->count > workers->granules || (step->count && !granule_samples(workers, step->first + step->count - 1))) {
-        halay_error(workers->log, "granules %zu to %zu of %zu samples: at most %zu granules, each with a sample",
-                    step->first, step->first + step->count, step->samples, workers->granules);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (step->count > workers->granules || (step->count && !granule_samples(workers, step->first + step->count - 1)))
+        return halay_fail(workers->log, HALAY_ERR_ARGUMENT,
+                          "granules %zu to %zu of %zu samples: at most %zu granules, each with a sample", step->first,
+                          step->first + step->count, step->samples, workers->granules);
     if (step->count == 0) {
         step_of_none(workers, step);
         *loss = 0;
@@ -387,11 +386,13 @@ static enum halay_status alloc_workers(struct tft_workers *w, size_t threads)
     w->losses = halay_region_alloc(&w->lists, n, sizeof *w->losses);
     w->spare = halay_region_alloc(&w->lists, w->spares_made, sizeof *w->spare);
     if (w->lists.failed || halay_mul_overflows(w->spares_made, reals * sizeof(real), &bytes))
-        return HALAY_ERR_NO_MEMORY;
+        return halay_no_memory(w->log, "for the gradients of %zu granules", n);
     use_device(w);
     w->memory = kernels->alloc(bytes ? bytes : 1);
     w->params = kernels->host_memory ? NULL : kernels->alloc(reals * sizeof(real));
-    return w->memory && (kernels->host_memory || w->params) ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    if (w->memory && (kernels->host_memory || w->params))
+        return HALAY_OK;
+    return halay_no_memory(w->log, "for the gradients of %zu granules", n);
 }
 
 enum halay_status tft_workers_create(struct halay_log *log, const struct tft_model *model, struct tft_pool *pool,
@@ -399,18 +400,16 @@ enum halay_status tft_workers_create(struct halay_log *log, const struct tft_mod
 {
     const size_t threads = (size_t)tft_pool_threads(pool), n = granules ? granules : 1;
     struct tft_workers *workers = calloc(1, sizeof *workers);
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    enum halay_status status;
 
-    if (workers) {
-        *workers = (struct tft_workers){
-            .log = log, .model = model, .pool = pool, .granules = n, .spares_made = spares_for(n, threads)
-        };
-        pthread_mutex_init(&workers->lock, NULL); /* default attributes: cannot fail here */
-        workers->living = living_of(tft_model_params(model));
-        status = alloc_workers(workers, threads);
-    }
-    if (status)
-        halay_error(log, "no memory for the gradients of %zu granules", n);
+    if (!workers)
+        return halay_no_memory(log, "for the gradients of %zu granules", n);
+    *workers = (struct tft_workers){
+        .log = log, .model = model, .pool = pool, .granules = n, .spares_made = spares_for(n, threads)
+    };
+    pthread_mutex_init(&workers->lock, NULL); /* default attributes: cannot fail here */
+    workers->living = living_of(tft_model_params(model));
+    status = alloc_workers(workers, threads);
     for (size_t i = 0; i < threads && !status; i++)
         status = tft_workspace_create(log, model, &workers->workspaces[i]);
     if (status)

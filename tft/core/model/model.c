@@ -14,10 +14,9 @@ enum halay_status tft_model_create(struct halay_log *log, const struct tft_model
 
     if (status)
         return status;
-    if (config->dtype == TFT_BF16 && !kernels->has_bf16()) {
-        halay_error(log, "no matrix products in bf16 here: they need a processor with AVX-512 BF16, or a GPU");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (config->dtype == TFT_BF16 && !kernels->has_bf16())
+        return halay_fail(log, HALAY_ERR_UNSUPPORTED,
+                          "no matrix products in bf16 here: they need a processor with AVX-512 BF16, or a GPU");
     struct tft_model *made = calloc(1, sizeof *made + 2 * config->variable_count * sizeof *made->networks);
     if (!made) {
         status = HALAY_ERR_NO_MEMORY;

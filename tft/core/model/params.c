@@ -23,25 +23,16 @@ enum halay_status tft_params_add(struct tft_param_table *table, const char *name
     if ((rows && halay_mul_overflows(rows, columns, &count)) || halay_add_overflows(table->reals, count, &reals) ||
         halay_mul_overflows(reals, sizeof(real), &bytes))
         return HALAY_ERR_ARGUMENT;
-    if (table->count == table->capacity) {
-        size_t capacity = table->capacity ? 2 * table->capacity : 256;
-        struct tft_param *grown = realloc(table->params, capacity * sizeof *grown);
-
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        table->params = grown;
-        table->capacity = capacity;
-    }
+    if (halay_list_grow(&table->params, table->count, &table->capacity, sizeof *table->params))
+        return HALAY_ERR_NO_MEMORY;
     param = &table->params[table->count++];
-    memset(param, 0, sizeof *param);
+    *param = (struct tft_param){ .dimensions = rows ? 2 : 1,
+                                 .shape = { rows ? rows : columns, rows ? columns : 1 },
+                                 .offset = table->reals,
+                                 .count = count,
+                                 .init = init,
+                                 .decays = rows && init != TFT_INIT_EMBEDDING };
     strcpy(param->name, name);
-    param->dimensions = rows ? 2 : 1;
-    param->shape[0] = rows ? rows : columns;
-    param->shape[1] = rows ? columns : 1;
-    param->offset = table->reals;
-    param->count = count;
-    param->init = init;
-    param->decays = rows && init != TFT_INIT_EMBEDDING;
     table->reals = reals;
     if (offset)
         *offset = param->offset;

@@ -113,4 +113,20 @@ size_t tft_config_outputs(const struct tft_model_config *config);
 /* Returns how many numbers a variable's embedding has. */
 size_t tft_config_width(const struct tft_model_config *config, const struct tft_variable *variable);
 
+/* Returns the probability that a value is not above x. */
+double tft_distribution_below(const struct tft_distribution *d, double x);
+
+/* Returns the lowest x that a value is not above with probability q, 0 < q < 1; a whole number if the
+ * distribution counts. Tweedie's is 0 up to the probability of 0. Accuracy: distribution.c. */
+double tft_distribution_quantile(const struct tft_distribution *d, double q);
+
+/*
+ * Forecasts one target at one step: the configuration's quantiles, forecast (Q), from what the model computed, o (P).
+ * Without a unit of their own (tft_loss_is_unscaled) they are scaled as the data are. offset and unit: the batch's.
+ *
+ *     quantiles; mae, mse, huber    offset + unit o, each
+ *     distributions                 their quantiles (tft/core/kernels/loss.h)
+ */
+void tft_outputs_forecast(const struct tft_model_config *config, const real *o, real offset, real unit, real *forecast);
+
 #endif

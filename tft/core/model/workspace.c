@@ -319,11 +319,10 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
     size_t E = model->config.E;
 
     for (size_t b = 0; b < workspace->batch.B; b++)
-        if (lengths[b] < 1 || lengths[b] > E) {
-            halay_error(model->log, "sample %llu has %zu steps of history: 1 to %zu are possible",
-                        (unsigned long long)(workspace->batch.position + b), lengths[b], E);
-            return HALAY_ERR_ARGUMENT;
-        }
+        if (lengths[b] < 1 || lengths[b] > E)
+            return halay_fail(model->log, HALAY_ERR_ARGUMENT,
+                              "sample %llu has %zu steps of history: 1 to %zu are possible",
+                              (unsigned long long)(workspace->batch.position + b), lengths[b], E);
     /* Codes on the device were checked when they were copied. */
     for (size_t i = 0; i < model->config.variable_count && !workspace->batch.is_there; i++) {
         const struct variable *variable = &model->variables[i];
@@ -333,12 +332,11 @@ enum halay_status tft_workspace_check(struct tft_workspace *workspace)
             for (size_t t = variable->role == TFT_STATIC ? 0 : E - lengths[b]; t < steps; t++) {
                 int32_t code = code_of(workspace, variable, b, t);
 
-                if (code < 0 || (size_t)code >= variable->embedding.categories) {
-                    halay_error(model->log, "code %ld of '%s' (sample %llu, step %zu) is outside 0 to %zu", (long)code,
-                                model->config.variables[i].name, (unsigned long long)(workspace->batch.position + b), t,
-                                variable->embedding.categories - 1);
-                    return HALAY_ERR_ARGUMENT;
-                }
+                if (code < 0 || (size_t)code >= variable->embedding.categories)
+                    return halay_fail(
+                        model->log, HALAY_ERR_ARGUMENT, "code %ld of '%s' (sample %llu, step %zu) is outside 0 to %zu",
+                        (long)code, model->config.variables[i].name,
+                        (unsigned long long)(workspace->batch.position + b), t, variable->embedding.categories - 1);
             }
     }
     return HALAY_OK;

@@ -9,7 +9,7 @@
  * season apart in the window's past, and error a quantile of the baseline's errors in training windows, in that unit,
  * for each step: baselines need no training, so that every origin of that span can measure them. They and the model err
  * in different ways, so that their mean is often better than each. Validation chooses the weights
- * (tft/core/score/blend_choice.h); before, they are a half of the model and a half of the baseline with the lowest
+ * (tft/core/score/blend_choice.c); before, they are a half of the model and a half of the baseline with the lowest
  * quantile loss in training. Only measured values before the origin are read; where a baseline has none, the model
  * replaces it.
  */

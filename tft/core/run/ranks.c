@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/run/ranks.h"
+#include "base/machine/topology.h"
 #include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
+
+int tft_rank_threads(struct halay_log *log, const struct halay_context *ctx)
+{
+    struct halay_topology topology;
+
+    if (halay_topology_load(log, &topology))
+        return 1;
+    int share = halay_topology_usable(&topology) / halay_local_size(ctx);
+    return share > 1 ? share : 1;
+}
 
 void tft_stop_ask(struct tft_stop *stop, int reason)
 {

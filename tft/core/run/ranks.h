@@ -12,6 +12,9 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
+/* Returns the default number of this rank's compute threads: its share of its host's cores, 1 or more. */
+int tft_rank_threads(struct halay_log *log, const struct halay_context *ctx);
+
 /* A request that the calculation which polls it end, with what it has. The reason is a number above 0, a signal's for
  * example. Zero-initialise. Lock-free, so that a signal handler may ask; relaxed, since it publishes no other
  * memory. */

@@ -2,8 +2,8 @@
  *
  * Making calibrations: scores of many windows, kept, and then their factors.
  */
-#include "tft/core/score/calibrate.h"
 #include "tft/core/score/calibration.h"
+#include "tft/core/score/forecast.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,14 +7,13 @@
  * nothing depends on ranks or threads.
  */
 #include "tft/core/score/calibration.h"
-#include "base/document.h"
+#include "base/bins.h"
 #include "base/number_text.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/score/scores.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 enum { FORMAT_VERSION = 1, SLOTS = TFT_RECENT + 1 };
@@ -55,19 +54,13 @@ double tft_band_score(const struct tft_band *band, const double *p, double y)
     return tft_band_applies(band, p) && isfinite(score) ? score : NAN;
 }
 
-static int compare_scores(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double tft_conformal_factor(double *scores, size_t count, double level)
 {
     double rank = ceil((double)(count + 1) * level - 1e-9);
 
     if (count < TFT_CONFORMAL_LEAST || rank > (double)count)
         return NAN;
-    qsort(scores, count, sizeof *scores, compare_scores);
+    halay_sort_doubles(scores, count);
     return scores[(size_t)fmax(rank, 1) - 1];
 }
 
@@ -154,9 +147,7 @@ json_t *tft_calibration_json(const struct tft_param_table *table, const float *p
 
 enum halay_status tft_calibration_save(struct halay_log *log, const char *folder, const json_t *whole)
 {
-    const struct tft_path path = tft_path_in(folder, "calibration.json");
-
-    return whole ? halay_document_write(log, "", path.text, whole) : halay_no_memory(log, "for '%s'", path.text);
+    return tft_folder_write(log, folder, "calibration.json", whole);
 }
 
 /* ---- load ---- */
@@ -187,9 +178,8 @@ enum halay_status tft_calibration_init(struct halay_log *log, const struct tft_l
     c->by_horizon = no_factors(c, values_of(c));
     c->entry = halay_region_alloc(&c->memory, data->entity_count, sizeof *c->entry);
     if (c->memory.failed) {
-        halay_error(log, "no memory for a calibration");
         tft_calibration_fini(c);
-        return HALAY_ERR_NO_MEMORY;
+        return halay_no_memory(log, "for a calibration");
     }
     for (size_t e = 0; e < data->entity_count; e++)
         c->entry[e] = SIZE_MAX;
@@ -206,18 +196,21 @@ void tft_calibration_fini(struct tft_calibration *c)
  * bands, the second half. */
 static enum halay_status read_factors(const struct tft_calibration *c, const json_t *list, double *factors)
 {
-    int fits = json_array_size(list) == c->horizon;
-
-    for (size_t h = 0; fits && h < c->horizon; h++) {
+    if (json_array_size(list) != c->horizon)
+        return HALAY_ERR_FORMAT;
+    for (size_t h = 0; h < c->horizon; h++, factors += c->band_count) {
         const json_t *bands = json_array_get(list, h);
-        fits = json_array_size(bands) == c->band_count || 2 * json_array_size(bands) == c->band_count;
-        for (size_t b = 0; fits && b < c->band_count; b++) {
+        const size_t count = json_array_size(bands);
+        if (count != c->band_count && 2 * count != c->band_count)
+            return HALAY_ERR_FORMAT;
+        for (size_t b = 0; b < count; b++) {
             const json_t *factor = json_array_get(bands, b);
-            fits = !factor || json_is_number(factor) || json_is_null(factor);
-            factors[h * c->band_count + b] = json_is_number(factor) ? json_number_value(factor) : NAN;
+            if (!json_is_number(factor) && !json_is_null(factor))
+                return HALAY_ERR_FORMAT;
+            factors[b] = json_is_number(factor) ? json_number_value(factor) : NAN;
         }
     }
-    return fits ? HALAY_OK : HALAY_ERR_FORMAT;
+    return HALAY_OK;
 }
 
 /* Numbers the entities of the data that the document knows; returns how many it does. */
@@ -240,22 +233,24 @@ static enum halay_status read_targets(struct halay_log *log, const json_t *targe
                                       struct tft_calibration *c)
 {
     const size_t entries = number_entries(data, targets, c->entry), of_target = c->horizon * c->band_count;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
     c->by_entity = no_factors(c, entries * values_of(c));
     if (!c->by_entity)
         return halay_no_memory(log, "for a calibration");
-    for (size_t o = 0; o < c->target_count && !status; o++) {
+    for (size_t o = 0; o < c->target_count; o++) {
         const json_t *target = json_object_get(targets, data->schema.inputs[data->schema.targets[o]].name);
         const json_t *by_entity = json_object_get(target, "by_entity");
-        status = read_factors(c, json_object_get(target, "by_horizon"), c->by_horizon + o * of_target);
-        for (size_t e = 0; e < data->entity_count && !status; e++) {
+        if ((status = read_factors(c, json_object_get(target, "by_horizon"), c->by_horizon + o * of_target)))
+            return status;
+        for (size_t e = 0; e < data->entity_count; e++) {
             const json_t *factors = json_object_get(by_entity, data->entities[e].id);
-            if (factors)
-                status = read_factors(c, factors, c->by_entity + (c->entry[e] * c->target_count + o) * of_target);
+            const size_t at = (c->entry[e] * c->target_count + o) * of_target; /* of a known entity */
+            if (factors && (status = read_factors(c, factors, c->by_entity + at)))
+                return status;
         }
     }
-    return status;
+    return HALAY_OK;
 }
 
 static int is_of(const json_t *document, const struct tft_run *run)
@@ -287,19 +282,16 @@ static enum halay_status check_document(struct halay_log *log, const char *folde
 
     json_decref(quantiles);
     if (json_integer_value(json_object_get(document, "format")) != FORMAT_VERSION)
-        halay_error(log,
-                    "'%s/calibration.json' is not a calibration that this version reads; 'halay-tft train --resume' "
-                    "makes one",
-                    folder);
-    else if (!is_current)
-        halay_error(log,
-                    "'%s/calibration.json' was made with other parameters (those of step %lld) than the run has now "
-                    "(step %lld); "
-                    "'halay-tft train --resume' makes it anew",
-                    folder, (long long)json_integer_value(json_object_get(document, "step")), run->step);
-    else
+        return halay_fail(log, HALAY_ERR_FORMAT,
+                          "'%s/calibration.json' is not a calibration that this version reads; 'halay-tft train "
+                          "--resume' makes one",
+                          folder);
+    if (is_current)
         return HALAY_OK;
-    return HALAY_ERR_FORMAT;
+    return halay_fail(log, HALAY_ERR_FORMAT,
+                      "'%s/calibration.json' was made with other parameters (those of step %lld) than the run has now "
+                      "(step %lld); 'halay-tft train --resume' makes it anew",
+                      folder, (long long)json_integer_value(json_object_get(document, "step")), run->step);
 }
 
 static enum halay_status report_damaged(struct halay_log *log, const char *folder)
@@ -366,10 +358,7 @@ enum halay_status tft_calibration_describe(struct halay_log *log, const char *fo
 
 enum halay_status tft_calibration_find(struct halay_log *log, const char *folder, json_t **document)
 {
-    const struct tft_path path = tft_path_in(folder, "calibration.json");
-
-    *document = NULL;
-    return access(path.text, F_OK) ? HALAY_OK : halay_document_load(log, path.text, NULL, document);
+    return tft_folder_find(log, folder, "calibration.json", document);
 }
 
 enum halay_status tft_calibration_read(struct halay_log *log, const char *folder, json_t **document)
@@ -383,18 +372,6 @@ enum halay_status tft_calibration_read(struct halay_log *log, const char *folder
         "'%s' has no calibration: 'halay-tft train --out %s --data DATA --resume --calibrate conformal' makes "
         "one from the validation windows, '--calibrate none' does without",
         folder, folder);
-}
-
-enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
-                                       const struct tft_data *data, struct tft_calibration *calibration)
-{
-    json_t *document = NULL;
-    enum halay_status status = tft_calibration_read(log, folder, &document);
-
-    if (!status)
-        status = tft_calibration_take(log, folder, document, run, data, calibration);
-    json_decref(document);
-    return status;
 }
 
 /* ---- use ---- */
@@ -425,9 +402,8 @@ enum halay_status tft_calibrator_init(struct halay_log *log, const struct tft_da
     c->recent = halay_region_alloc(&stored->memory, is_rolling ? data->entity_count : 0, sizeof *c->recent);
     if (!stored->memory.failed)
         return HALAY_OK;
-    halay_error(log, "no memory for a calibration");
     tft_calibrator_fini(c);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_no_memory(log, "for a calibration");
 }
 
 void tft_calibrator_fini(struct tft_calibrator *c)

@@ -108,11 +108,9 @@ enum halay_status tft_calibration_read(struct halay_log *log, const char *folder
 /* Returns nonzero if there is a document that was made with the parameters and the weights of a blend that the run has
  * now. Warns of one that was made with others: where nothing asks for a calibration, forecasts do without. */
 int tft_calibration_suits(struct halay_log *log, const char *folder, const json_t *document, const struct tft_run *run);
-/* Read the run's, for the entities of data. HALAY_ERR_ARGUMENT (logged): the run has none; HALAY_ERR_FORMAT: it belongs
- * to other parameters. Nothing is held on error. */
-enum halay_status tft_calibration_load(struct halay_log *log, const char *folder, const struct tft_run *run,
-                                       const struct tft_data *data, struct tft_calibration *calibration);
-/* Does the same from the document of such a file. folder: for messages; NULL: the document is in memory only. */
+/* Takes the factors of a document of the run's, for the entities of data. HALAY_ERR_FORMAT (logged): it belongs to
+ * other parameters, or is damaged. folder: for messages; NULL: the document is in memory only. Nothing is held on
+ * error. */
 enum halay_status tft_calibration_take(struct halay_log *log, const char *folder, const json_t *document,
                                        const struct tft_run *run, const struct tft_data *data,
                                        struct tft_calibration *calibration);
@@ -176,5 +174,25 @@ void tft_calibration_scores(const struct tft_calibration *calibration, const str
 /* Returns the sources of the factors, as shares: {"recent": .., "entity": .., "horizon": .., "none": ..}; NULL: no
  * memory. */
 json_t *tft_calibrator_json(const struct tft_calibrator *calibrator);
+
+/* ---- making calibrations (calibrate.c) ---- */
+
+struct tft_forecaster;
+
+/* Forecast the validation windows, the horizon apart (of more than `most`, or of very many, some that are spread over
+ * all), and make the calibration's document: a new reference, the same on all ranks. The forecaster needs everything
+ * but windows and chunk. */
+enum halay_status tft_calibrate(const struct tft_forecaster *forecaster, const struct tft_data *data,
+                                const struct tft_list *quantiles, size_t most, json_t **document);
+/* Returns how many factors a calibration has for all entities; 0: its windows are too few. */
+size_t tft_calibrate_found(const json_t *document);
+/* Describes the calibration in a sentence: how many entities have factors of their own, and what is missing. windows:
+ * what they are called. */
+void tft_calibrate_describe(const json_t *document, const struct tft_data *data, const char *windows, char *text,
+                            size_t size);
+
+/* Before the windows of a forecaster are forecast: note those that precede them, for its calibrator to be rolling. Does
+ * nothing without one that is. */
+enum halay_status tft_calibrate_recall(const struct tft_forecaster *forecaster);
 
 #endif

@@ -7,116 +7,117 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static size_t naive_count(const struct tft_evaluation *a)
-{
-    return a->season_count * a->data->schema.target_count;
-}
-
 /* ---- naive forecasts ---- */
 
-/* Adds the scores of a target's naive forecasts by a season at positions [0, count) of a gather. */
-static enum halay_status add_naive(struct halay_log *log, const struct tft_gather *gather, size_t count, size_t o,
-                                   size_t season, struct tft_naive_scores *scores)
+/* Returns the scores of a target's naive forecasts by season k: with their residuals' quantiles, and plain. */
+static struct tft_scores *naive_at(const struct tft_naive_scores *n, size_t k, size_t target)
+{
+    return n->scores + 2 * (k * n->target_count + target);
+}
+
+/* entities: this number of them, or 1 for all together. */
+static enum halay_status naive_init(struct halay_log *log, const struct tft_data *d, const struct tft_list *q,
+                                    size_t entities, struct tft_naive_scores *n)
+{
+    *n = (struct tft_naive_scores){ .target_count = d->schema.target_count };
+    n->season_count = tft_naive_seasons(&d->schema, n->seasons);
+    n->scores =
+        tft_scores_create(log, 2 * n->season_count * n->target_count, q->values, q->count, d->schema.horizon, entities);
+    return n->scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+/* Adds the scores of a target's naive forecasts by season k at positions [0, count) of a gather. */
+static enum halay_status add_naive(struct halay_log *log, const struct tft_gather *gather, size_t count, size_t k,
+                                   size_t o, const struct tft_naive_scores *n)
 {
     const struct tft_data *d = gather->windows->data;
-    const size_t O = d->schema.target_count;
+    struct tft_scores *with = naive_at(n, k, o), *plain = with + 1;
     struct tft_naive naive;
-    enum halay_status status =
-        tft_naive_init(log, d, o, season, scores->with.quantiles, scores->with.quantile_count, &naive);
+    enum halay_status status = tft_naive_init(log, d, o, n->seasons[k], with->quantiles, with->quantile_count, &naive);
 
     if (status)
         return status;
     for (size_t i = 0; i < count; i++) {
         struct tft_window w = tft_gather_window(gather, i);
+        const size_t entity = with->entity_count > 1 ? w.entity : 0;
         for (size_t h = 0; h < d->schema.horizon; h++) {
-            size_t at = (w.origin + h) * O + o;
+            size_t at = (w.origin + h) * n->target_count + o;
             double p[TFT_SCORE_QUANTILES_MAX], same[TFT_SCORE_QUANTILES_MAX], value;
             if (!d->present[at] || !tft_naive_forecast(&naive, w.entity, w.origin, h, p, &value))
                 continue;
-            for (size_t q = 0; q < scores->with.quantile_count; q++)
+            for (size_t q = 0; q < with->quantile_count; q++)
                 same[q] = value;
-            tft_scores_add(&scores->with, w.entity, h, d->target[at], p, 0);
-            tft_scores_add(&scores->plain, w.entity, h, d->target[at], same, 0);
+            tft_scores_add(with, entity, h, d->target[at], p, 0);
+            tft_scores_add(plain, entity, h, d->target[at], same, 0);
         }
     }
     tft_naive_fini(&naive);
     return HALAY_OK;
 }
 
-static void naive_scores_fini(struct tft_naive_scores *scores)
+/* Adds those of all seasons and targets. */
+static enum halay_status add_all_naive(struct halay_log *log, const struct tft_gather *gather, size_t count,
+                                       const struct tft_naive_scores *n)
 {
-    tft_scores_fini(&scores->with);
-    tft_scores_fini(&scores->plain);
-}
-
-static enum halay_status naive_scores_init(struct halay_log *log, const struct tft_data *d, const struct tft_list *q,
-                                           struct tft_naive_scores *scores)
-{
-    size_t D = d->schema.horizon, entities = d->entity_count;
-    enum halay_status status = tft_scores_init(log, q->values, q->count, D, entities, &scores->with);
-
-    return status ? status : tft_scores_init(log, q->values, q->count, D, entities, &scores->plain);
-}
-
-/* Adds the median's q-risks of one target and season, a part of their mean over the targets; without any value they are
- * infinite. */
-static enum halay_status add_risks(struct halay_log *log, const struct tft_gather *gather, size_t count,
-                                   const struct tft_list *q, size_t target, size_t season, double risks[2])
-{
-    const struct tft_data *d = gather->windows->data;
-    const double targets = (double)d->schema.target_count;
-    struct tft_naive_scores scores = { 0 };
     enum halay_status status;
 
-    if (!(status = naive_scores_init(log, d, q, &scores)) &&
-        !(status = add_naive(log, gather, count, target, season, &scores))) {
-        int is_scored = scores.with.all.size > 0;
-        risks[0] += is_scored ? tft_sums_q_risk(&scores.with.all, scores.with.median) / targets : INFINITY;
-        risks[1] += is_scored ? tft_sums_q_risk(&scores.plain.all, scores.with.median) / targets : INFINITY;
-    }
-    naive_scores_fini(&scores);
-    return status;
+    for (size_t k = 0; k < n->season_count; k++)
+        for (size_t o = 0; o < n->target_count; o++)
+            if ((status = add_naive(log, gather, count, k, o, n)))
+                return status;
+    return HALAY_OK;
 }
 
-/* Takes the lower of a season's, with residuals and plain, if it is lower. */
-static void take_lower(size_t season, const double risks[2], struct tft_naive_best *best)
+/* Returns the naive forecasts with the lowest q-risk of the median, a mean over targets [first, end); infinite without
+ * those that have at least half of this number of values of each. */
+static struct tft_naive_best best_of(const struct tft_naive_scores *n, size_t first, size_t end, size_t values)
 {
-    for (int is_plain = 0; is_plain < 2; is_plain++)
-        if (risks[is_plain] < best->q_risk)
-            *best = (struct tft_naive_best){ season, is_plain, risks[is_plain] };
+    struct tft_naive_best best = { .q_risk = INFINITY };
+
+    for (size_t k = 0; k < n->season_count; k++)
+        for (int is_plain = 0; is_plain < 2; is_plain++) {
+            double risk = 0;
+            for (size_t o = first; o < end; o++) {
+                const struct tft_scores *s = naive_at(n, k, o) + is_plain;
+                const int is_scored = s->all.size > 0 && 2 * s->all.n >= values;
+                risk += is_scored ? tft_sums_q_risk(&s->all, s->median) / (double)(end - first) : INFINITY;
+            }
+            if (risk < best.q_risk)
+                best = (struct tft_naive_best){ n->seasons[k], is_plain, risk };
+        }
+    return best;
 }
 
 enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
                                       const struct tft_list *quantiles, struct tft_naive_best *best)
 {
-    const struct tft_schema *s = &gather->windows->data->schema;
-    size_t seasons[TFT_NAIVE_MAX], n = tft_naive_seasons(s, seasons);
+    struct tft_naive_scores n;
     enum halay_status status;
 
-    *best = (struct tft_naive_best){ .q_risk = INFINITY };
-    for (size_t k = 0; k < n; k++) {
-        double risks[2] = { 0, 0 };
-        for (size_t o = 0; o < s->target_count; o++)
-            if ((status = add_risks(log, gather, count, quantiles, o, seasons[k], risks)))
-                return status;
-        take_lower(seasons[k], risks, best);
-    }
-    return HALAY_OK;
+    if (!(status = naive_init(log, gather->windows->data, quantiles, 1, &n)))
+        status = add_all_naive(log, gather, count, &n);
+    if (!status)
+        *best = best_of(&n, 0, n.target_count, 0);
+    free(n.scores);
+    return status;
 }
 
-/* {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n} */
-static json_t *naive_json(const struct tft_naive_scores *s)
+/* Returns {"p10": .., ..., "plain": {...}, "by_horizon": [...], "values": n, "title": "..."} of season k. */
+static json_t *naive_json(const struct tft_evaluation *a, size_t k, size_t target, const char *key)
 {
-    json_t *object = tft_scores_q_risk_json(&s->with, &s->with.all), *horizons = json_array();
+    const struct tft_scores *with = naive_at(&a->naive, k, target), *plain = with + 1;
+    json_t *object = tft_scores_q_risk_json(with, &with->all), *horizons = json_array();
+    char title[64];
 
-    for (size_t h = 0; h < s->with.horizon; h++) { /* the median's, for pictures */
-        const struct tft_sums *sums = &s->plain.by_horizon[h];
-        json_array_append_new(horizons,
-                              sums->size > 0 ? json_real(tft_sums_q_risk(sums, s->plain.median)) : json_null());
+    for (size_t h = 0; h < with->horizon; h++) { /* the median's, for pictures */
+        const struct tft_sums *sums = &plain->by_horizon[h];
+        json_array_append_new(horizons, sums->size > 0 ? json_real(tft_sums_q_risk(sums, plain->median)) : json_null());
     }
-    json_object_set_new(object, "plain", tft_scores_q_risk_json(&s->plain, &s->plain.all));
+    tft_naive_title(key, with->horizon, title, sizeof title);
+    json_object_set_new(object, "plain", tft_scores_q_risk_json(plain, &plain->all));
     json_object_set_new(object, "by_horizon", horizons);
-    json_object_set_new(object, "values", json_integer((json_int_t)s->with.all.n));
+    json_object_set_new(object, "values", json_integer((json_int_t)with->all.n));
+    json_object_set_new(object, "title", json_string(title));
     return object;
 }
 
@@ -131,21 +132,12 @@ enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_da
     if ((status = tft_forecast_scores_init(log, q->values, q->count, data, data->entity_count, &a->result)) ||
         (status = tft_seasonal_error_init(log, data, &a->seasonal)))
         return status;
-    a->season_count = tft_naive_seasons(&data->schema, a->seasons);
-    a->naive = calloc(naive_count(a), sizeof *a->naive);
-    if (!a->naive)
-        return halay_no_memory(log, "for naive forecasts");
-    for (size_t k = 0; k < naive_count(a); k++)
-        if ((status = naive_scores_init(log, data, q, &a->naive[k])))
-            return status;
-    return HALAY_OK;
+    return naive_init(log, data, q, data->entity_count, &a->naive);
 }
 
 void tft_evaluation_fini(struct tft_evaluation *a)
 {
-    for (size_t k = 0; a->naive && k < naive_count(a); k++)
-        naive_scores_fini(&a->naive[k]);
-    free(a->naive);
+    free(a->naive.scores);
     tft_seasonal_error_fini(&a->seasonal);
     tft_forecast_scores_fini(&a->result);
     *a = (struct tft_evaluation){ 0 };
@@ -155,15 +147,12 @@ enum halay_status tft_evaluation_add(struct tft_evaluation *a, struct tft_foreca
                                      tft_forecast_take also, void *arg)
 {
     const struct tft_windows *windows = forecaster->gather.windows;
-    const size_t O = a->data->schema.target_count, n = windows->count;
     enum halay_status status;
 
-    for (size_t k = 0; k < naive_count(a); k++)
-        if ((status = add_naive(a->log, &forecaster->gather, n, k % O, a->seasons[k / O], &a->naive[k])))
-            return status;
-    if ((status = tft_forecast_scores_add(forecaster, n, &a->seasonal, also, arg, &a->result)))
+    if ((status = add_all_naive(a->log, &forecaster->gather, windows->count, &a->naive)) ||
+        (status = tft_forecast_scores_add(forecaster, windows->count, &a->seasonal, also, arg, &a->result)))
         return status;
-    a->windows += n;
+    a->windows += windows->count;
     a->short_windows += tft_windows_short(windows);
     return HALAY_OK;
 }
@@ -181,60 +170,37 @@ static json_t *why_no_mase(const struct tft_evaluation *a, size_t target)
                : json_sprintf("no value before the forecasts has one %zu steps before; set another 'season'", season);
 }
 
-/* Returns the best of a target's naive forecasts, of those that have at least half of its values. */
-static struct tft_naive_best best_of(const struct tft_evaluation *a, size_t target)
-{
-    const struct tft_scores *mine = &a->result.scores[target];
-    struct tft_naive_best best = { .q_risk = INFINITY };
-
-    for (size_t k = target; k < naive_count(a); k += a->data->schema.target_count) {
-        const struct tft_naive_scores *s = &a->naive[k];
-        const double risks[2] = { tft_sums_q_risk(&s->with.all, mine->median),
-                                  tft_sums_q_risk(&s->plain.all, mine->median) };
-        if (s->with.all.size > 0 && 2 * s->with.all.n >= mine->all.n)
-            take_lower(a->seasons[k / a->data->schema.target_count], risks, &best);
-    }
-    return best;
-}
-
 /* Adds which naive forecasts are the best, and a sentence if the target's do not beat them. */
 static void put_best(const struct tft_evaluation *a, size_t target, json_t *scores)
 {
     const struct tft_scores *mine = &a->result.scores[target];
-    const struct tft_naive_best best = best_of(a, target);
-    double q_risk = tft_sums_q_risk(&mine->all, mine->median);
-    char key[24], median[32], text[400];
+    const struct tft_naive_best best = best_of(&a->naive, target, target + 1, mine->all.n);
+    const double q_risk = tft_sums_q_risk(&mine->all, mine->median);
+    char key[24], text[400];
 
     if (isinf(best.q_risk))
         return;
     tft_naive_key(best.season, key, sizeof key);
     json_object_set_new(scores, "best_naive",
                         json_pack("{ss sb sf}", "forecast", key, "plain", best.is_plain, "q_risk", best.q_risk));
-    if (!tft_naive_wins(q_risk, &best))
-        return;
-    tft_quantile_name(mine->quantiles[mine->median], median, sizeof median);
-    tft_naive_warning(&a->data->schema, target, median, q_risk, &best, text, sizeof text);
-    json_object_set_new(scores, "no_better_than_naive", json_string(text));
+    if (tft_naive_warning(&a->data->schema, target, mine->quantiles[mine->median], q_risk, &best, text, sizeof text))
+        json_object_set_new(scores, "no_better_than_naive", json_string(text));
 }
 
 /* Returns all scores of a target; NULL without memory. */
 static json_t *target_json(const struct tft_evaluation *a, size_t target)
 {
-    const size_t O = a->data->schema.target_count;
     const char **ids = calloc(a->data->entity_count, sizeof *ids);
     json_t *scores, *naive = json_object(), *why = why_no_mase(a, target);
-    char name[32], title[64];
+    char key[32];
 
     for (size_t i = 0; ids && i < a->data->entity_count; i++)
         ids[i] = a->data->entities[i].id;
     scores = ids ? tft_scores_json(&a->result.scores[target], ids) : NULL;
     free(ids);
-    for (size_t k = target; k < naive_count(a); k += O) {
-        tft_naive_key(a->seasons[k / O], name, sizeof name);
-        tft_naive_title(name, a->data->schema.horizon, title, sizeof title);
-        json_t *of_season = naive_json(&a->naive[k]);
-        json_object_set_new(of_season, "title", json_string(title));
-        json_object_set_new(naive, name, of_season);
+    for (size_t k = 0; k < a->naive.season_count; k++) {
+        tft_naive_key(a->naive.seasons[k], key, sizeof key);
+        json_object_set_new(naive, key, naive_json(a, k, target, key));
     }
     if (a->result.uncalibrated)
         json_object_set_new(scores, "uncalibrated", tft_scores_intervals_json(&a->result.uncalibrated[target]));
@@ -247,7 +213,8 @@ static json_t *target_json(const struct tft_evaluation *a, size_t target)
     return NULL;
 }
 
-json_t *tft_evaluation_json(const struct tft_evaluation *a)
+/* Returns the scores of the only target, or those of each under "targets". */
+static json_t *scores_json(const struct tft_evaluation *a)
 {
     const struct tft_schema *s = &a->data->schema;
     json_t *each[TFT_INPUTS_MAX], *by_name, *all = NULL;
@@ -266,4 +233,22 @@ json_t *tft_evaluation_json(const struct tft_evaluation *a)
         json_object_set(all, "targets", by_name);
     json_decref(by_name);
     return all;
+}
+
+json_t *tft_evaluation_json(const struct tft_evaluation *a, const char *kind, enum tft_split split, size_t stride,
+                            json_t *more)
+{
+    json_t *whole =
+        json_pack("{ss ss sI sI sI}", "kind", kind, "split", tft_split_names[split], "windows", (json_int_t)a->windows,
+                  "short_windows", (json_int_t)a->short_windows, "stride", (json_int_t)stride);
+    json_t *scores = scores_json(a);
+
+    if (!more || !scores || json_object_update(whole, more) || json_object_update(whole, scores) ||
+        json_object_set_new(whole, "loss", json_real(a->result.loss))) {
+        json_decref(whole);
+        whole = NULL;
+    }
+    json_decref(scores);
+    json_decref(more);
+    return whole;
 }

@@ -11,9 +11,10 @@
 #include "tft/core/score/forecast_scores.h"
 #include "tft/core/score/naive.h"
 
-/* The naive forecast's, with its residuals' quantiles and without. */
+/* The scores of a schema's naive forecasts. */
 struct tft_naive_scores {
-    struct tft_scores with, plain;
+    size_t target_count, season_count, seasons[TFT_NAIVE_MAX];
+    struct tft_scores *scores; /* owned: (seasons, targets, 2): with their residuals' quantiles, and plain */
 };
 
 struct tft_evaluation {
@@ -22,12 +23,11 @@ struct tft_evaluation {
     const struct tft_list *quantiles;
     size_t windows, short_windows;
     struct tft_forecast_scores result;
-    size_t season_count, seasons[TFT_NAIVE_MAX]; /* of naive forecasts */
-    struct tft_naive_scores *naive;              /* owned: (season_count, targets) */
-    struct tft_seasonal_error seasonal;          /* owned: divides the scaled error */
+    struct tft_naive_scores naive;
+    struct tft_seasonal_error seasonal; /* owned: divides the scaled error */
 };
 
-/* Empty sums. On error fini still has to be called. */
+/* Makes empty sums. On error fini still has to be called, which takes a zeroed one, too. */
 enum halay_status tft_evaluation_init(struct halay_log *log, const struct tft_data *data,
                                       const struct tft_list *quantiles, struct tft_evaluation *evaluation);
 void tft_evaluation_fini(struct tft_evaluation *evaluation);
@@ -42,7 +42,9 @@ enum halay_status tft_evaluation_add(struct tft_evaluation *evaluation, struct t
 enum halay_status tft_naive_find_best(struct halay_log *log, const struct tft_gather *gather, size_t count,
                                       const struct tft_list *quantiles, struct tft_naive_best *best);
 
-/* All scores, of the only target or of each under "targets": a new reference; NULL without memory. */
-json_t *tft_evaluation_json(const struct tft_evaluation *evaluation);
+/* Makes the result of this kind: what it is of, `more` (which it takes over), and all scores, of the only target or of
+ * each under "targets": a new reference; NULL without memory or if `more` is NULL. */
+json_t *tft_evaluation_json(const struct tft_evaluation *evaluation, const char *kind, enum tft_split split,
+                            size_t stride, json_t *more);
 
 #endif

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What single forecasts relied on, written one by one. A window's numbers are its (all) means, then its (T) lags.
+ * A file of what single forecasts relied on, written one by one: the mean weights of the inputs, and attention by lag,
+ * to the step this number of steps before the forecast step, mean over the heads and the steps of the horizon whose
+ * window goes back that far. A window's numbers are its (all) means, then its (T) lags.
  */
-#include "tft/core/score/explain_file.h"
+#include "base/memory.h"
 #include "base/number_text.h"
 #include "base/output_file.h"
+#include "tft/core/score/forecast_file.h"
 #include <jansson.h>
 
 void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule)

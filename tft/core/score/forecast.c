@@ -5,7 +5,7 @@
  */
 #include "tft/core/score/forecast.h"
 #include "base/memory.h"
-#include "tft/core/model/distribution.h"
+#include "tft/core/model/tft.h"
 #include <stdlib.h>
 #include <string.h>
 

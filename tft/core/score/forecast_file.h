@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file of forecasts: CSV or JSON lines, a row for each entity, origin and step, values in the targets' own units. The
- * columns are named as Python's frames name them, by the table's id, time and targets:
+ * Files of forecasts, and of what they relied on: CSV or JSON lines. A file of forecasts has a row for each entity,
+ * origin and step, values in the targets' own units. Its columns are named as Python's frames name them, by the table's
+ * id, time and targets:
  *
  *     unique_id,origin,ds,horizon,y_0.1,y_0.5,y_0.9
  *
@@ -14,6 +15,7 @@
 #include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 #include "tft/core/run/run_config.h"
+#include "tft/core/score/weight_reader.h"
 #include <stdio.h>
 
 struct tft_forecast_file {
@@ -31,5 +33,23 @@ struct tft_forecast_file {
 void tft_forecast_file_header(const struct tft_forecast_file *file);
 /* A tft_forecast_take that writes a window's forecast; arg is a struct tft_forecast_file. */
 enum halay_status tft_forecast_file_window(void *arg, size_t position, const struct tft_window *window, const float *p);
+
+/* A file with a row for each entity and origin (explain_file.c). */
+struct tft_explain_file {
+    struct halay_log *log;                  /* borrowed, as all pointers */
+    FILE *file;                             /* NULL: nothing is written */
+    int json;                               /* JSON lines */
+    const struct tft_data *data;            /* whose windows */
+    const struct tft_weight_reader *reader; /* for the threads that call look */
+};
+
+/* A tft_forecast_look; arg is a struct tft_explain_file. */
+void tft_explain_file_look(void *arg, const struct tft_forecast_granule *granule);
+
+/* Neither looks at the stream's errors: its owner does, at the end. more: what look wrote. HALAY_ERR_NO_MEMORY is
+ * logged. */
+void tft_explain_file_header(const struct tft_explain_file *file);
+enum halay_status tft_explain_file_window(const struct tft_explain_file *file, const struct tft_window *window,
+                                          const float *more);
 
 #endif

@@ -86,36 +86,14 @@ static enum halay_status score_window(void *arg, size_t position, const struct t
     return status || !s->also ? status : s->also(s->arg, position, w, p);
 }
 
-static void free_scores(struct tft_scores *scores, size_t count)
-{
-    for (size_t o = 0; scores && o < count; o++)
-        tft_scores_fini(&scores[o]);
-    free(scores);
-}
-
-/* Returns (targets) empty sums; NULL (logged) without memory. */
-static struct tft_scores *make_scores(struct halay_log *log, const double *quantiles, size_t quantile_count,
-                                      const struct tft_data *data, size_t entities)
-{
-    size_t O = data->schema.target_count;
-    struct tft_scores *scores = calloc(O, sizeof *scores);
-
-    if (!scores)
-        halay_error(log, "no memory for scores");
-    for (size_t o = 0; scores && o < O; o++)
-        if (tft_scores_init(log, quantiles, quantile_count, data->schema.horizon, entities, &scores[o])) {
-            free_scores(scores, O);
-            return NULL;
-        }
-    return scores;
-}
-
 enum halay_status tft_forecast_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count,
                                            const struct tft_data *data, size_t entities,
                                            struct tft_forecast_scores *result)
 {
-    *result = (struct tft_forecast_scores){ .target_count = data->schema.target_count };
-    result->scores = make_scores(log, quantiles, quantile_count, data, entities);
+    const struct tft_schema *s = &data->schema;
+
+    *result = (struct tft_forecast_scores){ .target_count = s->target_count };
+    result->scores = tft_scores_create(log, s->target_count, quantiles, quantile_count, s->horizon, entities);
     return result->scores ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
@@ -123,10 +101,11 @@ enum halay_status tft_forecast_scores_add(struct tft_forecaster *f, size_t count
                                           tft_forecast_take also, void *arg, struct tft_forecast_scores *r)
 {
     struct scorer s = { .forecaster = f, .seasonal = seasonal, .also = also, .arg = arg, .result = r };
+    const struct tft_scores *of = r->scores;
 
     if (f->calibrator && !r->uncalibrated)
-        r->uncalibrated = make_scores(f->log, r->scores[0].quantiles, r->scores[0].quantile_count,
-                                      f->gather.windows->data, r->scores[0].entity_count);
+        r->uncalibrated = tft_scores_create(f->log, r->target_count, of->quantiles, of->quantile_count, of->horizon,
+                                            of->entity_count);
     if (f->calibrator && !r->uncalibrated)
         return HALAY_ERR_NO_MEMORY;
     enum halay_status status = tft_forecast(f, count, score_window, &s);
@@ -149,8 +128,8 @@ enum halay_status tft_forecast_scores_of(struct tft_forecaster *f, size_t count,
 
 void tft_forecast_scores_fini(struct tft_forecast_scores *result)
 {
-    free_scores(result->scores, result->target_count);
-    free_scores(result->uncalibrated, result->target_count);
+    free(result->scores);
+    free(result->uncalibrated);
     *result = (struct tft_forecast_scores){ 0 };
 }
 

@@ -75,4 +75,15 @@ void tft_forecast_scores_finish(const struct tft_model *model, struct tft_foreca
 enum halay_status tft_forecast_scores_of(struct tft_forecaster *forecaster, size_t count,
                                          struct tft_forecast_scores *result);
 
+/* ---- the weights of a blend (blend_choice.c) ---- */
+
+/* Forecast positions [0, count) of the forecaster's gather, set the blend's weights, and get the scores with them (in
+ * which all entities are one; of very many windows those of some). All ranks get the same bits. The forecaster has no
+ * blend. */
+enum halay_status tft_blend_choose(struct tft_forecaster *forecaster, size_t count, struct tft_blend *blend,
+                                   struct tft_forecast_scores *result);
+
+/* Windows of these that it looks at: what a rank keeps of them is at most some 4 million numbers, or 20 windows. */
+size_t tft_blend_choice_windows(const struct tft_blend *blend, size_t count);
+
 #endif

@@ -4,28 +4,17 @@
  */
 #include "tft/core/score/inference.h"
 #include "base/config.h"
-#include "base/machine/topology.h"
 #include "tft/core/kernels/kernels.h"
 #include "tft/core/model/tft.h"
 #include "tft/core/run/batches.h"
 #include "tft/core/score/evaluation.h"
 #include <string.h>
 
-static int thread_count(const struct tft_inference *s)
-{
-    struct halay_topology topology;
-
-    if (!tft_model_kernels(s->run.model)->host_memory) /* one drives the device */
-        return 1;
-    if (halay_topology_load(s->log, &topology))
-        return 1;
-    int share = halay_topology_usable(&topology) / halay_local_size(s->ctx);
-    return share > 1 ? share : 1;
-}
-
 enum halay_status tft_inference_start(struct tft_inference *s)
 {
-    enum halay_status status = s->pool ? HALAY_OK : tft_pool_create(s->log, thread_count(s), &s->pool);
+    const int on_host = tft_model_kernels(s->run.model)->host_memory; /* otherwise one thread drives the device */
+    const int threads = on_host && !s->pool ? tft_rank_threads(s->log, s->ctx) : 1;
+    enum halay_status status = s->pool ? HALAY_OK : tft_pool_create(s->log, threads, &s->pool);
 
     if (status || s->workers)
         return status;
@@ -94,22 +83,13 @@ static json_t *describe_blend(const struct tft_inference *s)
 static json_t *describe_evaluation(struct tft_inference *s, const struct tft_window_choice *choice,
                                    const struct tft_evaluation *a)
 {
-    json_t *head = json_pack("{ss ss sI sI sI}", "kind", "scores", "split", tft_split_names[choice->split], "windows",
-                             (json_int_t)a->windows, "short_windows", (json_int_t)a->short_windows, "stride",
-                             (json_int_t)choice->stride);
     json_t *calibration = s->calibrator.data ? tft_calibrator_json(&s->calibrator) : json_null();
-    json_t *scores = tft_evaluation_json(a);
+    json_t *more = json_pack("{so so}", "calibration", calibration, "blend", describe_blend(s));
+    json_t *whole = tft_evaluation_json(a, "scores", choice->split, choice->stride, more);
 
-    if (!head || !scores || json_object_set_new(head, "calibration", calibration) ||
-        json_object_set_new(head, "blend", describe_blend(s)) || json_object_update(head, scores) ||
-        json_object_set_new(head, "loss", json_real(a->result.loss)) ||
-        json_object_set_new(head, "step", json_integer(s->run.step)) ||
-        json_object_set_new(head, "refitted", s->run.refit ? json_false() : json_null())) {
-        json_decref(head);
-        head = NULL;
-    }
-    json_decref(scores);
-    return head;
+    json_object_set_new(whole, "step", json_integer(s->run.step));
+    json_object_set_new(whole, "refitted", s->run.refit ? json_false() : json_null());
+    return whole;
 }
 
 enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct tft_window_choice *choice,
@@ -132,8 +112,7 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct t
     if (!*result)
         status = halay_no_memory(s->log, "for the result");
 release:
-    if (a.data)
-        tft_evaluation_fini(&a);
+    tft_evaluation_fini(&a);
     tft_forecaster_fini(&forecaster);
     tft_windows_fini(&windows);
     return status;

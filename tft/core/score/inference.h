@@ -7,7 +7,7 @@
 
 #include "halay.h"
 #include "tft/core/run/run_folder.h"
-#include "tft/core/score/calibrate.h"
+#include "tft/core/score/calibration.h"
 #include "tft/core/score/forecast_scores.h"
 
 struct tft_inference {

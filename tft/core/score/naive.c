@@ -7,8 +7,10 @@
  * Only measured values count: a filled one may know what follows the origin.
  */
 #include "tft/core/score/naive.h"
+#include "base/bins.h"
 #include "base/number_text.h"
 #include "tft/core/data/windows.h"
+#include "tft/core/score/scores.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,12 +64,6 @@ static double forecast_at(const struct tft_naive *naive, size_t entity, size_t r
                                             : value_before(naive, &naive->data->entities[entity], row, lag);
 }
 
-static int compare_residuals(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Puts the value there that sorting all of them, from `low` to `high`, would; none before it is larger, none after it
  * smaller. What takes too long to divide is sorted. */
 static void find_place(double *low, double *high, const double *place)
@@ -94,7 +90,7 @@ static void find_place(double *low, double *high, const double *place)
             low = i;
     }
     if (low < high)
-        qsort(low, (size_t)(high - low) + 1, sizeof *low, compare_residuals);
+        halay_sort_doubles(low, (size_t)(high - low) + 1);
 }
 
 /* Returns the quantile of values, linear between the two nearest; 0 of none. Changes their order. */
@@ -274,32 +270,29 @@ int tft_naive_wins(double q_risk, const struct tft_naive_best *best)
     return q_risk > 0 && isfinite(best->q_risk) && q_risk >= (1 - margin) * best->q_risk;
 }
 
-/* Appends a key that is not set to the advice. */
-static void append_advice(char *advice, size_t size, int is_set, const char *key)
-{
-    size_t used = strlen(advice);
-
-    if (!is_set)
-        snprintf(advice + used, size - used, "%s'%s'", used ? ", " : "", key);
-}
-
-void tft_naive_warning(const struct tft_schema *s, size_t target, const char *median, double q_risk,
-                       const struct tft_naive_best *best, char *text, size_t size)
+int tft_naive_warning(const struct tft_schema *s, size_t target, double median, double q_risk,
+                      const struct tft_naive_best *best, char *text, size_t size)
 {
     size_t first = target < s->target_count ? target : 0, end = target < s->target_count ? target + 1 : s->target_count;
     int window = 1, blend = 1;
-    char key[24], title[64], advice[100] = "";
+    char name[32], key[24], title[64], advice[100] = "";
 
+    if (!tft_naive_wins(q_risk, best))
+        return 0;
     for (size_t o = first; o < end; o++) {
         const struct tft_input *input = &s->inputs[s->targets[o]];
         window &= input->per == TFT_PER_WINDOW;
         blend &= input->blend;
     }
-    append_advice(advice, sizeof advice, window, "per: window");
-    append_advice(advice, sizeof advice, blend, "blend: season");
+    if (!window)
+        halay_append(advice, sizeof advice, "'per: window'");
+    if (!blend)
+        halay_append(advice, sizeof advice, "%s'blend: season'", *advice ? ", " : "");
     tft_naive_key(best->season, key, sizeof key);
     tft_naive_title(key, s->horizon, title, sizeof title);
-    halay_snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", median,
+    tft_quantile_name(median, name, sizeof name);
+    halay_snprintf(text, size, "no better than naive: the forecast's %s is %.4f, %sthat of '%s%s' %.4f%s%s", name,
                    q_risk, q_risk < best->q_risk ? "less than 1 % below " : "", title, best->is_plain ? ", plain" : "",
                    best->q_risk, *advice ? "; for levels that move, the target (schema) can have " : "", advice);
+    return 1;
 }

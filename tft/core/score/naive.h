@@ -63,9 +63,9 @@ void tft_naive_title(const char *key, size_t horizon, char *text, size_t size);
 /* Returns nonzero if forecasts with this q-risk do not beat naive ones: it is not below theirs by 1 % at least. */
 int tft_naive_wins(double q_risk, const struct tft_naive_best *best);
 
-/* The sentence for a target's forecasts (of all: target_count) for whose median's q-risk tft_naive_wins. It names the
- * keys for levels that move which the target does not have. */
-void tft_naive_warning(const struct tft_schema *schema, size_t target, const char *median, double q_risk,
-                       const struct tft_naive_best *best, char *text, size_t size);
+/* Prints the sentence for a target's forecasts (of all: target_count) if tft_naive_wins for their median's q-risk;
+ * otherwise returns 0. It names the keys for levels that move which the target does not have. */
+int tft_naive_warning(const struct tft_schema *schema, size_t target, double median, double q_risk,
+                      const struct tft_naive_best *best, char *text, size_t size);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Pictures of single forecasts.
  */
-#include "base/number_text.h"
+#include "base/memory.h"
 #include "tft/core/score/inference.h"
 #include "tft/core/score/scores.h"
 #include <math.h>
@@ -61,10 +61,8 @@ static enum halay_status draw_forecast(const struct tft_inference *s, const stru
                   (json_int_t)past, "actual", actual_json(d, w->origin - past, past + d->schema.horizon, target), "low",
                   quantile_json(s, w, p, target, use[0]), "middle", quantile_json(s, w, p, target, use[1]), "high",
                   quantile_json(s, w, p, target, use[2]), "band", name[0], name[1], name[2]);
-    if (!*picture) {
-        halay_error(s->log, "no memory for the forecasts to draw");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!*picture)
+        return halay_no_memory(s->log, "for the forecasts to draw");
     if (d->schema.target_count > 1)
         json_object_set_new(*picture, "target", json_string(d->schema.inputs[d->schema.targets[target]].name));
     return HALAY_OK;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profiles. Zero-initialised object, destroy accepts it half-built.
+ * Profiles. All memory of one is its region's.
  */
 #include "tft/core/score/profile.h"
 #include "base/bins.h"
-#include "base/document.h"
-#include "base/memory.h"
 #include "tft/core/data/paths.h"
 #include <math.h>
 #include <stdio.h>
@@ -25,12 +23,8 @@ static enum halay_status no_memory(struct halay_log *log)
 
 void tft_profile_destroy(struct tft_profile *p)
 {
-    for (size_t i = 0; p && p->inputs && i < p->count; i++) {
-        free(p->inputs[i].edges);
-        free(p->inputs[i].then);
-    }
     if (p)
-        free(p->inputs);
+        halay_region_fini(&p->memory);
     free(p);
 }
 
@@ -47,51 +41,39 @@ static size_t target_of(const struct tft_schema *s, size_t input)
     return SIZE_MAX;
 }
 
-static void list_inputs(const struct tft_data *ordered, struct tft_profile *p)
+/* Adds an input, without numbers; x: what it is. */
+static void add_input(const struct tft_data *ordered, struct tft_profile_input x, struct tft_profile *p)
 {
-    const struct tft_schema *s = &ordered->schema;
-
-    for (size_t k = 0; k < ordered->real_count; k++)
-        if (is_judged(&s->inputs[ordered->reals[k]]))
-            p->inputs[p->count++] = (struct tft_profile_input){ .input = ordered->reals[k],
-                                                                .place = k,
-                                                                .target = target_of(s, ordered->reals[k]),
-                                                                .bins = TFT_PROFILE_BINS };
-    for (size_t k = 0; k < ordered->cat_count; k++)
-        if (is_judged(&s->inputs[ordered->cats[k]]))
-            p->inputs[p->count++] =
-                (struct tft_profile_input){ .input = ordered->cats[k],
-                                            .place = k,
-                                            .target = SIZE_MAX,
-                                            .bins = tft_encoding_categories(s, &ordered->encoding, ordered->cats[k]),
-                                            .is_category = 1 };
+    if (!is_judged(&ordered->schema.inputs[x.input]))
+        return;
+    x.target = target_of(&ordered->schema, x.input);
+    x.bins = x.is_category ? tft_encoding_categories(&ordered->schema, &ordered->encoding, x.input) : TFT_PROFILE_BINS;
+    x.then = halay_region_alloc(&p->memory, x.bins, sizeof *x.then);
+    x.now = halay_region_alloc(&p->memory, x.bins, sizeof *x.now);
+    if (!x.is_category) {
+        const size_t edges = p->entity_count * TFT_PROFILE_EDGES;
+        x.edges = halay_region_alloc(&p->memory, edges, sizeof *x.edges);
+        for (size_t k = 0; x.edges && k < edges; k++)
+            x.edges[k] = NAN;
+    }
+    p->inputs[p->count++] = x;
 }
 
-/* Returns a profile of all inputs, without numbers. */
+/* Returns a profile of all inputs, without numbers; NULL without memory. */
 static struct tft_profile *profile_create(const struct tft_schema *schema, const struct tft_encoding *encoding)
 {
     struct tft_data ordered = { .schema = *schema, .encoding = *encoding }; /* borrows */
     struct tft_profile *p = calloc(1, sizeof *p);
-    int is_good = p != NULL;
 
+    if (!p)
+        return NULL;
     tft_data_order_inputs(&ordered);
-    if (p) {
-        p->entity_count = encoding->entity_count;
-        p->inputs = calloc(TFT_INPUTS_MAX, sizeof *p->inputs);
-        is_good = p->inputs != NULL;
-    }
-    if (is_good)
-        list_inputs(&ordered, p);
-    for (size_t i = 0; is_good && i < p->count; i++) {
-        struct tft_profile_input *x = &p->inputs[i];
-        x->then = calloc(2 * x->bins + 1, sizeof *x->then);
-        x->now = x->then ? x->then + x->bins : NULL;
-        x->edges = x->is_category ? NULL : calloc(p->entity_count * TFT_PROFILE_EDGES + 1, sizeof *x->edges);
-        is_good = x->then && (x->is_category || x->edges);
-        for (size_t k = 0; x->edges && k < p->entity_count * TFT_PROFILE_EDGES; k++)
-            x->edges[k] = NAN;
-    }
-    if (is_good)
+    p->entity_count = encoding->entity_count;
+    for (size_t k = 0; k < ordered.real_count; k++)
+        add_input(&ordered, (struct tft_profile_input){ .input = ordered.reals[k], .place = k }, p);
+    for (size_t k = 0; k < ordered.cat_count; k++)
+        add_input(&ordered, (struct tft_profile_input){ .input = ordered.cats[k], .place = k, .is_category = 1 }, p);
+    if (!p->memory.failed)
         return p;
     tft_profile_destroy(p);
     return NULL;
@@ -102,9 +84,10 @@ static struct tft_profile *profile_create(const struct tft_schema *schema, const
 /* A row's value; NaN: none was measured. */
 static float value_at(const struct tft_data *d, const struct tft_profile_input *x, size_t row)
 {
-    if (x->is_category)
-        return d->categories[row * d->cat_count + x->place] < 0 ? NAN
-                                                                : (float)d->categories[row * d->cat_count + x->place];
+    if (x->is_category) {
+        const int32_t category = d->categories[row * d->cat_count + x->place];
+        return category < 0 ? NAN : (float)category;
+    }
     if (x->target != SIZE_MAX && !d->present[row * d->schema.target_count + x->target])
         return NAN;
     return d->values[row * d->real_count + x->place];
@@ -166,62 +149,79 @@ static void print_crc(const struct tft_encoding *encoding, char text[CRC_TEXT])
     free(dumped);
 }
 
-static json_t *input_json(const struct tft_profile *p, const struct tft_profile_input *x,
+/* Returns the edges of an input's entities by id, of those that have values. */
+static json_t *edges_json(const struct tft_profile *p, const struct tft_profile_input *x,
                           const struct tft_encoding *encoding)
 {
-    json_t *object = json_object(), *shares = json_array(), *entities = json_object();
+    json_t *entities = json_object();
 
-    for (size_t k = 0; k < x->bins; k++)
-        json_array_append_new(shares, json_integer((json_int_t)x->then[k]));
-    json_object_set_new(object, "shares", shares);
-    for (size_t e = 0; !x->is_category && e < p->entity_count; e++) {
+    for (size_t e = 0; e < p->entity_count; e++) {
         const float *edges = x->edges + e * TFT_PROFILE_EDGES;
-        json_t *list = isnan(edges[0]) ? NULL : json_array();
-        for (size_t k = 0; list && k < TFT_PROFILE_EDGES; k++)
+        if (isnan(edges[0]))
+            continue;
+        json_t *list = json_array();
+        for (size_t k = 0; k < TFT_PROFILE_EDGES; k++)
             json_array_append_new(list, json_real((double)edges[k]));
-        if (list)
-            json_object_set_new(entities, encoding->ids[e], list);
+        json_object_set_new(entities, encoding->ids[e], list);
     }
-    if (x->is_category)
-        json_decref(entities);
-    else
-        json_object_set_new(object, "edges", entities);
-    return object;
+    return entities;
+}
+
+static json_t *inputs_json(const struct tft_profile *p, const struct tft_data *d)
+{
+    json_t *inputs = json_object();
+
+    for (size_t i = 0; i < p->count; i++) {
+        const struct tft_profile_input *x = &p->inputs[i];
+        json_t *object = json_object(), *shares = json_array();
+        for (size_t k = 0; k < x->bins; k++)
+            json_array_append_new(shares, json_integer((json_int_t)x->then[k]));
+        json_object_set_new(object, "shares", shares);
+        if (!x->is_category)
+            json_object_set_new(object, "edges", edges_json(p, x, &d->encoding));
+        json_object_set_new(inputs, d->schema.inputs[x->input].name, object);
+    }
+    return inputs;
+}
+
+/* Takes in the training span. */
+static enum halay_status learn_data(const struct tft_data *d, struct tft_profile *p, double *values)
+{
+    enum halay_status status;
+
+    for (size_t e = 0; e < d->entity_count; e++) {
+        if ((status = tft_data_check(d, d->entities[e].first, d->entities[e].rows)))
+            return status;
+        for (size_t i = 0; i < p->count && d->codes[e] < p->entity_count; i++)
+            learn_entity(d, e, &p->inputs[i], values);
+    }
+    return HALAY_OK;
 }
 
 enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data *d, json_t **document)
 {
     struct tft_profile *p = profile_create(&d->schema, &d->encoding);
-    size_t rows = 1;
+    double *values = NULL;
+    size_t rows = 0;
     char crc[CRC_TEXT];
-    enum halay_status status = HALAY_OK;
 
     for (size_t e = 0; e < d->entity_count; e++)
         rows = d->entities[e].rows > rows ? d->entities[e].rows : rows;
-    double *values = calloc(rows, sizeof *values);
-    json_t *inputs = json_object();
-    for (size_t e = 0; p && values && e < d->entity_count && !status; e++) {
-        status = tft_data_check(d, d->entities[e].first, d->entities[e].rows);
-        for (size_t i = 0; i < p->count && !status && d->codes[e] < p->entity_count; i++)
-            learn_entity(d, e, &p->inputs[i], values);
+    if (p)
+        values = halay_region_alloc(&p->memory, rows, sizeof *values);
+    enum halay_status status = values ? learn_data(d, p, values) : no_memory(log);
+    if (!status) {
+        print_crc(&d->encoding, crc);
+        *document = json_pack("{si ss so}", "format", FORMAT, "encoding", crc, "inputs", inputs_json(p, d));
+        status = *document ? HALAY_OK : no_memory(log);
     }
-    for (size_t i = 0; p && i < p->count; i++)
-        json_object_set_new(inputs, d->schema.inputs[p->inputs[i].input].name,
-                            input_json(p, &p->inputs[i], &d->encoding));
-    print_crc(&d->encoding, crc);
-    if (!status && p && values)
-        *document = json_pack("{si ss sO}", "format", FORMAT, "encoding", crc, "inputs", inputs);
-    if (!status && (!p || !values || !*document))
-        status = no_memory(log);
-    json_decref(inputs);
-    free(values);
     tft_profile_destroy(p);
     return status;
 }
 
 enum halay_status tft_profile_save(struct halay_log *log, const char *folder, const json_t *document)
 {
-    return halay_document_write(log, "", tft_path_in(folder, "profile.json").text, document);
+    return tft_folder_write(log, folder, "profile.json", document);
 }
 
 /* ---- from a folder ----------------------------------------------------------------------------------------------- */
@@ -276,27 +276,23 @@ enum halay_status tft_profile_find(struct halay_log *log, const char *folder, co
                                    const struct tft_encoding *encoding, struct tft_profile **profile)
 {
     const struct tft_path path = tft_path_in(folder, "profile.json");
-    json_t *document = NULL;
 
     *profile = NULL;
     if (access(path.text, F_OK))
         return HALAY_OK;
     struct tft_profile *p = profile_create(schema, encoding);
-    const char *why = "cannot be read";
-    if (p && !(document = json_load_file(path.text, 0, NULL)))
-        why = "is damaged";
-    else if (p)
-        why = take_document(document, schema, encoding, p);
-    if (p && why)
-        halay_warning(log, "'%s' %s; 'halay-tft drift --profile' writes it again. Inputs are not compared with it",
-                      path.text, why);
-    json_decref(document);
     if (!p)
         return no_memory(log);
-    if (why)
-        tft_profile_destroy(p);
-    else
+    json_t *document = json_load_file(path.text, 0, NULL);
+    const char *why = document ? take_document(document, schema, encoding, p) : "is damaged";
+    json_decref(document);
+    if (!why) {
         *profile = p;
+        return HALAY_OK;
+    }
+    halay_warning(log, "'%s' %s; 'halay-tft drift --profile' writes it again. Inputs are not compared with it",
+                  path.text, why);
+    tft_profile_destroy(p);
     return HALAY_OK;
 }
 
@@ -343,15 +339,15 @@ static void add_window(struct tft_profile *p, const struct tft_data *d, const st
 
 enum halay_status tft_profile_add(struct tft_profile *p, const struct tft_windows *windows)
 {
-    enum halay_status status = HALAY_OK;
+    enum halay_status status;
 
-    for (size_t i = 0; p && i < windows->count && !status; i++) {
+    for (size_t i = 0; p && i < windows->count; i++) {
         const struct tft_window w = tft_windows_get(windows, i);
-        status = tft_data_check(windows->data, w.origin - w.length, w.length);
-        if (!status)
-            add_window(p, windows->data, &w);
+        if ((status = tft_data_check(windows->data, w.origin - w.length, w.length)))
+            return status;
+        add_window(p, windows->data, &w);
     }
-    return status;
+    return HALAY_OK;
 }
 
 json_t *tft_profile_json(const struct tft_profile *p, const struct tft_schema *schema)

@@ -17,6 +17,7 @@
 #ifndef HALAY_TFT_PROFILE_H
 #define HALAY_TFT_PROFILE_H
 
+#include "base/memory.h"
 #include "tft/core/data/data.h"
 #include "tft/core/data/windows.h"
 
@@ -27,14 +28,15 @@ struct tft_profile_input {
     size_t place; /* among the reals or the categories */
     size_t target, bins;
     int is_category;
-    float *edges;         /* owned: (entities of the encoding, edges) NaN: no value; of reals */
-    uint64_t *then, *now; /* owned: (bins), one block */
+    float *edges;         /* (entities of the encoding, edges) NaN: no value; NULL: a category's */
+    uint64_t *then, *now; /* (bins) */
     uint64_t values, outside;
 };
 
 struct tft_profile {
     size_t entity_count, count;
-    struct tft_profile_input *inputs; /* owned */
+    struct tft_profile_input inputs[TFT_INPUTS_MAX];
+    struct halay_region memory; /* owned: of the inputs' arrays */
 };
 
 /* The document of data's training span: a new reference. */

@@ -6,6 +6,7 @@
  * References: TFT paper equation 26; Hyndman and Koehler 2006 for the scaled error.
  */
 #include "tft/core/score/scores.h"
+#include "base/memory.h"
 #include "base/number_text.h"
 #include <math.h>
 #include <stdio.h>
@@ -32,28 +33,29 @@ double tft_quantile_loss(double y, double p, double quantile)
     return y >= p ? quantile * (y - p) : (1 - quantile) * (p - y);
 }
 
-enum halay_status tft_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count, size_t horizon,
-                                  size_t entity_count, struct tft_scores *scores)
+struct tft_scores *tft_scores_create(struct halay_log *log, size_t count, const double *quantiles,
+                                     size_t quantile_count, size_t horizon, size_t entity_count)
 {
-    *scores = (struct tft_scores){ .quantile_count = quantile_count,
-                                   .horizon = horizon,
-                                   .entity_count = entity_count,
-                                   .by_horizon = calloc(horizon + entity_count, sizeof *scores->by_horizon) };
-    if (!scores->by_horizon || quantile_count > TFT_SCORE_QUANTILES_MAX) {
-        halay_error(log, "no memory for scores");
-        tft_scores_fini(scores);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    scores->by_entity = scores->by_horizon + horizon;
-    memcpy(scores->quantiles, quantiles, quantile_count * sizeof *quantiles);
-    scores->median = tft_median_of(quantiles, quantile_count);
-    return HALAY_OK;
-}
+    const size_t sums = horizon + entity_count;
+    struct tft_scores *scores = NULL;
 
-void tft_scores_fini(struct tft_scores *scores)
-{
-    free(scores->by_horizon);
-    *scores = (struct tft_scores){ 0 };
+    if (quantile_count <= TFT_SCORE_QUANTILES_MAX)
+        scores = calloc(count, sizeof *scores + sums * sizeof(struct tft_sums));
+    if (!scores) {
+        halay_no_memory(log, "for scores");
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct tft_scores *s = &scores[i];
+        *s = (struct tft_scores){ .quantile_count = quantile_count,
+                                  .horizon = horizon,
+                                  .entity_count = entity_count,
+                                  .median = tft_median_of(quantiles, quantile_count),
+                                  .by_horizon = (struct tft_sums *)(scores + count) + i * sums };
+        s->by_entity = s->by_horizon + horizon;
+        memcpy(s->quantiles, quantiles, quantile_count * sizeof *quantiles);
+    }
+    return scores;
 }
 
 static void add_to_sums(const struct tft_scores *s, struct tft_sums *sums, double y, const double *p,

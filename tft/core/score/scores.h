@@ -33,8 +33,8 @@ struct tft_scores {
     double quantiles[TFT_SCORE_QUANTILES_MAX]; /* ascending */
     size_t median;                             /* the one nearest to 0.5 */
     struct tft_sums all;
-    struct tft_sums *by_horizon; /* owned: (horizon) */
-    struct tft_sums *by_entity;  /* (entities), of the same memory */
+    struct tft_sums *by_horizon; /* (horizon) */
+    struct tft_sums *by_entity;  /* (entities) */
 };
 
 /* "p10" for 0.1, "p2.5" for 0.025. */
@@ -43,9 +43,9 @@ void tft_quantile_name(double quantile, char *text, size_t size);
 size_t tft_median_of(const double *quantiles, size_t count);
 double tft_quantile_loss(double y, double p, double quantile);
 
-enum halay_status tft_scores_init(struct halay_log *log, const double *quantiles, size_t quantile_count, size_t horizon,
-                                  size_t entity_count, struct tft_scores *scores);
-void tft_scores_fini(struct tft_scores *scores);
+/* Makes this number of scores, all empty, for free(); NULL (logged) without memory. */
+struct tft_scores *tft_scores_create(struct halay_log *log, size_t count, const double *quantiles,
+                                     size_t quantile_count, size_t horizon, size_t entity_count);
 
 /* Add one value: p[quantile]. naive_error: that of the rows before, for the scaled error; zero leaves it out. */
 void tft_scores_add(struct tft_scores *scores, size_t entity, size_t horizon, double y, const double *p,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/score/weight_reader.h"
-#include <stdlib.h>
 
 const char *const tft_part_names[TFT_CHOICES] = {
     [TFT_CHOICE_STATIC] = "static", [TFT_CHOICE_HISTORY] = "past", [TFT_CHOICE_FUTURE] = "future"
@@ -26,30 +25,20 @@ enum halay_status tft_weight_reader_init(struct halay_log *log, const struct tft
     *r = (struct tft_weight_reader){ .model = model, .E = c->E, .D = c->D, .T = c->E + c->D, .heads = c->heads };
     for (int choice = 0; choice < TFT_CHOICES; choice++)
         r->all += r->V[choice] = tft_config_choice(c, (enum tft_choice)choice, r->variables[choice]);
-    r->threads = calloc(threads, sizeof *r->threads);
-    int ok = r->threads != NULL;
-    for (size_t i = 0; ok && i < threads; i++) {
-        struct tft_weights *w = &r->threads[r->thread_count++];
-        w->statics = calloc(c->granule, (r->V[TFT_CHOICE_STATIC] + 1) * sizeof *w->statics);
-        w->history = calloc(c->granule * r->E, r->V[TFT_CHOICE_HISTORY] * sizeof *w->history);
-        w->future = calloc(c->granule * r->D, r->V[TFT_CHOICE_FUTURE] * sizeof *w->future);
-        w->attention = calloc(c->granule * r->heads * r->D, r->T * sizeof *w->attention);
-        ok = w->statics && w->history && w->future && w->attention;
-    }
-    if (ok)
-        return HALAY_OK;
-    return halay_no_memory(log, "for the weights of %zu threads", threads);
+    r->threads = halay_region_alloc(&r->memory, threads, sizeof *r->threads);
+    for (size_t i = 0; r->threads && i < threads; i++)
+        r->threads[i] = (struct tft_weights){
+            .statics = halay_region_alloc(&r->memory, c->granule, r->V[TFT_CHOICE_STATIC] * sizeof(real)),
+            .history = halay_region_alloc(&r->memory, c->granule * r->E, r->V[TFT_CHOICE_HISTORY] * sizeof(real)),
+            .future = halay_region_alloc(&r->memory, c->granule * r->D, r->V[TFT_CHOICE_FUTURE] * sizeof(real)),
+            .attention = halay_region_alloc(&r->memory, c->granule * r->heads * r->D, r->T * sizeof(real)),
+        };
+    return r->memory.failed ? halay_no_memory(log, "for the weights of %zu threads", threads) : HALAY_OK;
 }
 
 void tft_weight_reader_fini(struct tft_weight_reader *r)
 {
-    for (size_t i = 0; i < r->thread_count; i++) {
-        free(r->threads[i].statics);
-        free(r->threads[i].history);
-        free(r->threads[i].future);
-        free(r->threads[i].attention);
-    }
-    free(r->threads);
+    halay_region_fini(&r->memory);
     *r = (struct tft_weight_reader){ 0 };
 }
 

@@ -13,8 +13,8 @@ struct tft_weight_reader {
     size_t V[TFT_CHOICES];                            /* variables of each selection */
     size_t variables[TFT_CHOICES][TFT_VARIABLES_MAX]; /* their numbers in the model */
     size_t all;                                       /* V of the three together */
-    struct tft_weights *threads;                      /* owned, with their arrays: (threads) */
-    size_t thread_count;
+    struct tft_weights *threads;                      /* (threads) */
+    struct halay_region memory;                       /* owned: of these and their arrays */
 };
 
 /* "static", "past", "future" */

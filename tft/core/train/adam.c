@@ -103,8 +103,7 @@ static enum halay_status prepare_steps(struct tft_adam *adam, int threads, const
     adam->queues = halay_region_alloc(&adam->lists, (size_t)threads, sizeof *adam->queues);
     adam->d_squares = adam->kernels->alloc(table->count * sizeof *adam->squares);
     if (adam->lists.failed || !adam->d_squares) {
-        halay_error(adam->log, "no memory for the norms of %zu gradients", table->count);
-        status = HALAY_ERR_NO_MEMORY;
+        status = halay_no_memory(adam->log, "for the norms of %zu gradients", table->count);
         goto err_fini;
     }
     for (; adam->queue_count < threads; adam->queue_count++)

@@ -2,11 +2,17 @@
  *
  * Backtest: the list of origins, and for each fit: move the splits, train, forecast, add up.
  *
+ *   fit 1   train......|valid..|o   o   o
+ *   fit 2   train..................|valid..|o   o   o         fit_every 3: three origins each
+ *   fit 3   train..............................|valid..|o
+ *
+ * The ends of the training and validation spans move on with the origins; each fit is a run of its own, with a folder
+ * that all other commands read. Rows keep the scaling of the prepared data, fitted on the original training span.
+ *
  * All ranks do the same; rank 0 writes a run's folder and reads it for all, once its training is over.
  * Cleanup: zeroed first, fini accepts half-built.
  */
-#include "tft/core/train/backtest.h"
-#include "base/number_text.h"
+#include "base/memory.h"
 #include "base/output_file.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/ranks.h"
@@ -72,22 +78,17 @@ static enum halay_status list_origins(struct backtest *b)
     enum tft_split split = b->options->split;
     int64_t last;
 
-    if (split == TFT_TRAIN || !d->schema.has_split[split]) {
-        halay_error(b->log, "a backtest needs a split after the training span, which '%s' is not",
-                    tft_split_names[split]);
-        return HALAY_ERR_CONFIG;
-    }
-    if (d->schema.splits_by_entity) {
-        halay_error(b->log,
-                    "a backtest goes through moments; the splits of these data are each entity's last horizons");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (split == TFT_TRAIN || !d->schema.has_split[split])
+        return halay_fail(b->log, HALAY_ERR_CONFIG,
+                          "a backtest needs a split after the training span, which '%s' is not",
+                          tft_split_names[split]);
+    if (d->schema.splits_by_entity)
+        return halay_fail(b->log, HALAY_ERR_UNSUPPORTED,
+                          "a backtest goes through moments; the splits of these data are each entity's last horizons");
     find_moments(d, split, &b->begin, &last);
     size_t steps = last < b->begin ? 0 : (size_t)tft_period_between(&d->schema.every, b->begin, last) + 1;
-    if (steps < d->schema.horizon) {
-        halay_error(b->log, "the data hold no window of split '%s'", tft_split_names[split]);
-        return HALAY_ERR_FORMAT;
-    }
+    if (steps < d->schema.horizon)
+        return halay_fail(b->log, HALAY_ERR_FORMAT, "the data hold no window of split '%s'", tft_split_names[split]);
     b->stride = b->options->stride ? b->options->stride : d->schema.horizon;
     b->origins = (steps - d->schema.horizon) / b->stride + 1;
     b->per_fit = b->options->fit_every && b->options->fit_every < b->origins ? b->options->fit_every : b->origins;
@@ -124,10 +125,8 @@ static enum halay_status move_splits(struct backtest *b, size_t steps)
         tft_schema_print_time(&b->before, moved_end(b, (enum tft_split)i, steps), text + 2, sizeof text - 2);
         failed |= json_object_set_new(split, tft_split_names[i], json_string(text)) != 0;
     }
-    if (failed)
-        halay_error(b->log, "no memory for the schema of a fit");
-    enum halay_status status =
-        failed ? HALAY_ERR_NO_MEMORY : tft_schema_init(b->log, "the schema of a fit", document, &schema);
+    enum halay_status status = failed ? halay_no_memory(b->log, "for the schema of a fit")
+                                      : tft_schema_init(b->log, "the schema of a fit", document, &schema);
     json_decref(document);
     if (status)
         return status;
@@ -148,7 +147,7 @@ static struct fit_name name_of_fit(size_t fit)
     return name;
 }
 
-/* Returns folder/fit-0001, .... */
+/* Returns folder/fit-0001. */
 static struct tft_path fit_folder(const struct backtest *b, size_t fit)
 {
     return tft_path_in(b->options->folder, name_of_fit(fit).text);
@@ -160,10 +159,8 @@ static enum halay_status train_fit(struct backtest *b, const char *folder, const
     struct tft_run_config config = *b->config;
     int reason = 0;
 
-    if (before && snprintf(config.init_from, sizeof config.init_from, "%s", before) > TFT_RUN_TEXT_MAX) {
-        halay_error(b->log, "'%s' is too long a name", before);
-        return HALAY_ERR_CONFIG;
-    }
+    if (before && snprintf(config.init_from, sizeof config.init_from, "%s", before) > TFT_RUN_TEXT_MAX)
+        return halay_fail(b->log, HALAY_ERR_CONFIG, "'%s' is too long a name", before);
     const struct tft_path checkpoints = tft_path_in(folder, "checkpoints");
     const struct tft_train_options how = { .folder = folder,
                                            .checkpoints = checkpoints.text,
@@ -212,10 +209,7 @@ static enum halay_status describe_fit(struct backtest *b, size_t fit, long long 
     json_t *object =
         json_pack("{ss ss ss sI sI so}", "run", name_of_fit(fit).text, "first", first, "last", last, "windows",
                   (json_int_t)windows, "step", (json_int_t)step, "q_risk", fit_q_risk(b, before));
-    if (!json_array_append_new(b->described, object))
-        return HALAY_OK;
-    halay_error(b->log, "no memory for the result");
-    return HALAY_ERR_NO_MEMORY;
+    return json_array_append_new(b->described, object) ? halay_no_memory(b->log, "for the result") : HALAY_OK;
 }
 
 /* Forecasts a fit's windows, and adds the scores. */
@@ -225,10 +219,8 @@ static enum halay_status add_forecasts(struct backtest *b, size_t fit, long long
     struct tft_sums *before = calloc(a->result.target_count, sizeof *before);
     enum halay_status status;
 
-    if (!before) {
-        halay_error(b->log, "no memory for scores");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!before)
+        return halay_no_memory(b->log, "for scores");
     for (size_t o = 0; o < a->result.target_count; o++)
         before[o] = a->result.scores[o].all;
     b->file.fit = fit + 1;
@@ -286,26 +278,14 @@ static enum halay_status calibrate_fit(struct backtest *b, const char *folder, s
 static enum halay_status forecast_windows(struct backtest *b, size_t fit, const char *folder, struct tft_inference *s,
                                           const struct tft_windows *windows)
 {
-    struct tft_forecaster f;
+    struct tft_forecaster f = { 0 };
     enum halay_status status;
 
     if ((status = tft_pool_create(b->log, tft_trainer_threads(b->log, b->ctx, b->config), &s->pool)) ||
         (status = tft_inference_start(s)) || (status = calibrate_fit(b, folder, s)))
         return status;
-    f = (struct tft_forecaster){ .log = b->log,
-                                 .ctx = b->ctx,
-                                 .stop = b->options->stop,
-                                 .model = s->run.model,
-                                 .workers = s->workers,
-                                 .gather = { .windows = windows },
-                                 .params = s->run.params,
-                                 .members = &s->run.members,
-                                 .blend = &s->run.blend,
-                                 .calibrator = s->calibrator.data ? &s->calibrator : NULL };
-    if ((status = tft_calibrate_recall(&f)))
-        return status;
+    status = tft_inference_forecaster(s, windows, 0, &f);
     f.params = tft_run_future_params(&s->run); /* which has seen no row of the fit's windows */
-    status = tft_forecaster_init(&f);
     if (!status)
         status = add_forecasts(b, fit, s->run.step, &f);
     tft_forecaster_fini(&f);
@@ -314,7 +294,7 @@ static enum halay_status forecast_windows(struct backtest *b, size_t fit, const 
 
 static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char *folder)
 {
-    struct tft_inference s = { .log = b->log, .ctx = b->ctx, .rank = b->rank };
+    struct tft_inference s = { .log = b->log, .ctx = b->ctx, .stop = b->options->stop, .rank = b->rank };
     struct tft_windows windows = { 0 };
     struct tft_device device;
     size_t first = fit * b->per_fit * b->stride, last = first + (origins_of(b, fit) - 1) * b->stride;
@@ -335,9 +315,8 @@ static enum halay_status forecast_fit(struct backtest *b, size_t fit, const char
 
 static enum halay_status run_fit(struct backtest *b, size_t fit)
 {
-    const int warms = b->options->warm && fit;
-    const struct tft_path folder = fit_folder(b, fit), before = fit_folder(b, warms ? fit - 1 : fit);
-    size_t steps = fit * b->per_fit * b->stride;
+    const struct tft_path folder = fit_folder(b, fit), before = fit_folder(b, fit ? fit - 1 : 0);
+    const size_t steps = fit * b->per_fit * b->stride;
     char from[40];
     enum halay_status status = move_splits(b, steps);
 
@@ -348,29 +327,12 @@ static enum halay_status run_fit(struct backtest *b, size_t fit)
         tft_say(&b->options->listener, "fit %zu of %zu: %zu origin%s from %s on, '%s'", fit + 1, b->fits,
                 origins_of(b, fit), origins_of(b, fit) == 1 ? "" : "s", from, folder.text);
     }
-    status = train_fit(b, folder.text, warms ? before.text : NULL);
-    return status ? status : forecast_fit(b, fit, folder.text);
+    if ((status = train_fit(b, folder.text, b->options->warm && fit ? before.text : NULL)))
+        return status;
+    return forecast_fit(b, fit, folder.text);
 }
 
 /* ---- all ---- */
-
-static json_t *describe_backtest(const struct backtest *b)
-{
-    json_t *head =
-        json_pack("{ss ss sI sI sI sI}", "kind", "backtest", "split", tft_split_names[b->options->split], "windows",
-                  (json_int_t)b->evaluation.windows, "short_windows", (json_int_t)b->evaluation.short_windows, "stride",
-                  (json_int_t)b->stride, "fit_every", (json_int_t)b->options->fit_every);
-    json_t *scores = tft_evaluation_json(&b->evaluation);
-
-    if (!head || !scores || json_object_update(head, scores) ||
-        json_object_set_new(head, "loss", json_real(b->evaluation.result.loss)) ||
-        json_object_set(head, "fits", b->described)) {
-        json_decref(head);
-        head = NULL;
-    }
-    json_decref(scores);
-    return head;
-}
 
 /* Rank 0 begins its files; the others learn whether it could. */
 static enum halay_status begin_files(struct backtest *b)
@@ -400,11 +362,14 @@ static enum halay_status run_fits(struct backtest *b, json_t **result)
             return status;
     if (b->out.file && (status = halay_output_commit(&b->out)))
         return status;
-    *result = describe_backtest(b);
-    if (*result)
-        return HALAY_OK;
-    halay_error(b->log, "no memory for the result");
-    return HALAY_ERR_NO_MEMORY;
+    json_t *whole = tft_evaluation_json(&b->evaluation, "backtest", b->options->split, b->stride,
+                                        json_pack("{sI}", "fit_every", (json_int_t)b->options->fit_every));
+    if (json_object_set(whole, "fits", b->described)) {
+        json_decref(whole);
+        return halay_no_memory(b->log, "for the result");
+    }
+    *result = whole;
+    return HALAY_OK;
 }
 
 enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx, const struct tft_run_config *config,
@@ -426,8 +391,7 @@ enum halay_status tft_backtest(struct halay_log *log, struct halay_context *ctx,
     if (!status)
         status = run_fits(&b, result);
     halay_output_abort(&b.out);
-    if (b.evaluation.data)
-        tft_evaluation_fini(&b.evaluation);
+    tft_evaluation_fini(&b.evaluation);
     if (b.before.document) { /* the data have their own splits again */
         tft_schema_fini(&data->schema);
         data->schema = b.before;

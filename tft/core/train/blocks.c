@@ -1,8 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "tft/core/train/blocks.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks. Steps work on the device's set; everything else (files, other ranks, evaluations, reports) works on the
+ * host's, which is brought up to date before it is read. On the processor both are the same memory, and nothing is
+ * copied.
+ */
 #include "base/memory.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/queue.h"
+#include "tft/core/train/trainer.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,10 +28,8 @@ enum halay_status tft_blocks_init(struct halay_log *log, struct queue *queue, si
 
     if (!halay_mul_overflows(reals, has_average ? 4 : 3, &all) && !halay_mul_overflows(all, sizeof *memory, &bytes))
         memory = tft_kernels_cpu()->alloc(bytes + 1);
-    if (!memory) {
-        halay_error(log, "no memory for %zu parameters", reals);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!memory)
+        return halay_no_memory(log, "for %zu parameters", reals);
     memset(memory, 0, bytes);
     *b = (struct tft_blocks){ .log = log, .queue = queue, .reals = all };
     b->host = set_of(memory, reals, has_average);

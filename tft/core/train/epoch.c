@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * An epoch: the windows of training and validation, and which of them is at which position. A permutation of all
+ * windows is drawn by (seed, epoch) from Philox and its first `count` are taken: every window once if count is all of
+ * them. Every rank draws the same order and computes its share of each batch, so an epoch is the same set in the same
+ * order on any number of ranks.
+ *
  * The sampler is a Fisher-Yates shuffle that stops after `count`, with unbiased draws.
  *
  * Draw i is uniform in [0, total - i): the high half of a 64 by 64 bit product, drawn again in the rare case that the
  * low half falls into the part that would favour some numbers (Lemire 2019). Key (seed, hash of the name), counter (i,
  * epoch, attempt).
  */
-#include "tft/core/train/epoch.h"
 #include "tft/core/kernels/philox.h"
+#include "tft/core/train/trainer.h"
 #include <stdlib.h>
 
 /* A number that no training epoch has, for the windows of a validation that takes only some. */
@@ -67,10 +72,8 @@ enum halay_status tft_epoch_list(struct halay_log *log, const struct tft_data *d
     e->valid_samples = taken(taken(e->valid.count, (size_t)c->valid_samples), e->valid_max);
     e->order = halay_region_alloc(&e->orders, e->train.count, sizeof *e->order);
     e->valid_order = halay_region_alloc(&e->orders, e->valid.count, sizeof *e->valid_order);
-    if (e->orders.failed) {
-        halay_error(log, "no memory for the order of %zu windows", e->train.count);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (e->orders.failed)
+        return halay_no_memory(log, "for the order of %zu windows", e->train.count);
     tft_sampler_draw((uint32_t)c->seed, VALIDATION, e->valid.count, e->valid_samples, e->valid_order);
     qsort(e->valid_order, e->valid_samples, sizeof *e->valid_order, by_number); /* neighbouring windows share rows */
     return HALAY_OK;

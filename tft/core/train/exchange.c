@@ -8,22 +8,12 @@
  */
 #include "tft/core/train/exchange.h"
 #include "base/clock.h"
-#include "base/machine/topology.h"
+#include "base/memory.h"
 #include "halay_elastic.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/kernels/queue.h"
 #include <stdlib.h>
 #include <string.h>
-
-int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx)
-{
-    struct halay_topology topology;
-
-    if (halay_topology_load(log, &topology))
-        return 1;
-    int share = halay_topology_usable(&topology) / halay_local_size(ctx);
-    return share > 1 ? share : 1;
-}
 
 /* ---- registration ---- */
 
@@ -102,9 +92,7 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     x->tensors = halay_region_alloc(&x->lists, table->count, sizeof *x->tensors);
     x->requests = halay_region_alloc(&x->lists, table->count, sizeof *x->requests);
     x->rows = halay_region_alloc(&x->lists, table->count, sizeof *x->rows);
-    enum halay_status status = x->lists.failed ? HALAY_ERR_NO_MEMORY : alloc_block(x);
-    if (x->lists.failed)
-        halay_error(x->log, "no memory for the gradients' handles");
+    enum halay_status status = x->lists.failed ? halay_no_memory(x->log, "for the gradients' handles") : alloc_block(x);
     for (size_t i = table->count; i-- > 0 && !status && registers_params(x);)
         if (!table->params[i].dead && !table->params[i].sparse.most)
             status = register_param(x, &table->params[i], &x->tensors[i]);
@@ -187,8 +175,7 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
         return HALAY_OK;
     if (!rows->slots) {
         rows->ranks = 0;
-        halay_error(x->log, "no memory for the rows of '%s' from %d ranks", p->name, ranks);
-        return HALAY_ERR_NO_MEMORY;
+        return halay_no_memory(x->log, "for the rows of '%s' from %d ranks", p->name, ranks);
     }
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = p->name,

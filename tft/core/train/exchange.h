@@ -15,9 +15,6 @@
 #include "tft/core/train/adam.h"
 #include <stdatomic.h>
 
-/* Returns the default number of this rank's compute threads: its share of its host's cores, 1 or more. */
-int tft_exchange_threads(struct halay_log *log, const struct halay_context *ctx);
-
 /* A sparse gradient of all ranks: one slot each, gathered by name, since the ranks of an elastic job change. */
 struct tft_exchange_rows {
     float *slots; /* owned: (ranks) of them, where the gradients are; NULL: none yet */

@@ -10,7 +10,6 @@
 #include "tft/core/run/run_folder.h"
 #include "tft/core/train/train.h"
 #include "tft/core/train/trainer.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Refuses, before the first training, what would be refused once the others are trained. Rank 0 looks. */
@@ -19,21 +18,14 @@ static enum halay_status check_folder(struct halay_log *log, struct halay_contex
 {
     enum halay_status status = HALAY_OK;
 
-    if (o->elastic) {
-        halay_error(log, "an elastic job trains one model: give 'members: 1', or train without --elastic");
-        return HALAY_ERR_CONFIG;
-    }
-    if (halay_rank(ctx) == 0) {
-        if (!o->resume && tft_run_has_model(o->folder)) {
-            halay_error(log, "'%s' holds a run already, with its model; remove it, or choose another folder",
-                        o->folder);
-            status = HALAY_ERR_ARGUMENT;
-        } else {
-            status = tft_make_folder(log, o->folder);
-        }
-        if (!status && strcmp(o->checkpoints, o->folder) != 0)
-            status = tft_make_folder(log, o->checkpoints);
-    }
+    if (o->elastic)
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "an elastic job trains one model: give 'members: 1', or train without --elastic");
+    if (halay_rank(ctx) == 0 && !o->resume && tft_run_has_model(o->folder))
+        status = halay_fail(log, HALAY_ERR_ARGUMENT,
+                            "'%s' holds a run already, with its model; remove it, or choose another folder", o->folder);
+    else if (halay_rank(ctx) == 0 && !(status = tft_make_folder(log, o->folder)))
+        status = tft_make_folder(log, o->checkpoints);
     return tft_agree(ctx, "members begin", status);
 }
 
@@ -49,9 +41,8 @@ static enum halay_status train_member(struct halay_log *log, struct halay_contex
 {
     struct tft_run_config own = *config;
     struct tft_train_options how = *options;
-    const struct tft_member_name name = tft_member_name(member, "");
-    const struct tft_path folder = tft_path_in(options->folder, name.text),
-                          checkpoints = tft_path_in(options->checkpoints, name.text);
+    const struct tft_path folder = tft_path_in(options->folder, tft_member_name(member, "").text);
+    const struct tft_path checkpoints = tft_path_in(options->checkpoints, tft_member_name(member, "").text);
 
     own.members = 1;
     own.seed = (int64_t)(uint32_t)(config->seed + (int64_t)member + 1);

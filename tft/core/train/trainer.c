@@ -21,7 +21,7 @@ int tft_trainer_threads(struct halay_log *log, const struct halay_context *ctx, 
 {
     if (config->device != TFT_DEVICE_CPU) /* one drives the device; each further one would take as much of its memory */
         return 1;
-    return config->threads ? (int)config->threads : tft_exchange_threads(log, ctx);
+    return config->threads ? (int)config->threads : tft_rank_threads(log, ctx);
 }
 
 enum halay_status tft_trainer_list_windows(struct tft_trainer *t)
@@ -36,11 +36,10 @@ static enum halay_status set_up_windows(struct tft_trainer *t)
 
     if (status)
         return status;
-    if (!t->epoch.train.count) {
-        halay_error(t->log, "the data hold no training window: a window has %zu + %zu steps before the split's end",
-                    t->data->schema.min_encoder, t->data->schema.horizon);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!t->epoch.train.count)
+        return halay_fail(t->log, HALAY_ERR_FORMAT,
+                          "the data hold no training window: a window has %zu + %zu steps before the split's end",
+                          t->data->schema.min_encoder, t->data->schema.horizon);
     t->batch = (size_t)c->batch_size;
     t->state.windows = t->epoch.train.count;
     const uint64_t epoch_steps = (t->epoch.samples + t->batch - 1) / t->batch;
@@ -147,10 +146,9 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
 
     if (status)
         return status;
-    if (t->config->deterministic == 2 && !t->options->elastic && (t->ranks & (t->ranks - 1))) {
-        halay_error(t->log, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d", t->ranks);
-        return HALAY_ERR_CONFIG;
-    }
+    if (t->config->deterministic == 2 && !t->options->elastic && (t->ranks & (t->ranks - 1)))
+        return halay_fail(t->log, HALAY_ERR_CONFIG, "'deterministic: ranks' needs 1, 2, 4, 8 ... ranks, there are %d",
+                          t->ranks);
     t->data->loss = (enum tft_loss)t->config->loss;
     status = tft_targets_check(t->log, t->data);
     if (!status && t->rank == 0 && tft_loss_is_unscaled(t->data->loss)) /* of others prepare has warned */

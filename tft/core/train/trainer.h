@@ -6,18 +6,75 @@
 #ifndef HALAY_TFT_TRAINER_H
 #define HALAY_TFT_TRAINER_H
 
-#include "tft/core/data/paths.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "tft/core/data/windows.h"
+#include "tft/core/kernels/kernels.h"
 #include "tft/core/run/checkpoints.h"
+#include "tft/core/run/run_config.h"
 #include "tft/core/run/run_folder.h"
 #include "tft/core/run/run_length.h"
 #include "tft/core/run/tracks.h"
 #include "tft/core/score/forecast_scores.h"
 #include "tft/core/train/adam.h"
-#include "tft/core/train/blocks.h"
-#include "tft/core/train/epoch.h"
 #include "tft/core/train/exchange.h"
 #include "tft/core/train/health.h"
-#include "tft/core/train/train_options.h"
+#include "tft/core/train/train.h"
+
+/* The parameters, both moments and the moving average of a training, one after the other in one allocation. */
+struct tft_block_set {
+    float *memory, *params, *moments[2];
+    float *average; /* of the parameters; NULL: none is kept */
+};
+
+/* Zero-initialise. */
+struct tft_blocks {
+    struct halay_log *log;             /* borrowed */
+    struct queue *queue;               /* borrowed: the steps', for copies */
+    size_t reals;                      /* of all blocks */
+    struct tft_block_set host, device; /* each memory owned once */
+    int is_ahead;                      /* the device's blocks are newer than the host's */
+};
+
+/* Makes the blocks, all zero, of `reals` numbers each. queue: of the device; borrowed until fini. */
+enum halay_status tft_blocks_init(struct halay_log *log, struct queue *queue, size_t reals, int has_average,
+                                  struct tft_blocks *blocks);
+void tft_blocks_fini(struct tft_blocks *blocks);
+/* Returns nonzero if the device's blocks are copies. */
+static inline int tft_blocks_are_apart(const struct tft_blocks *blocks)
+{
+    return blocks->device.memory != blocks->host.memory;
+}
+/* Brings what the steps made to the host. Cheap if it is there already. */
+enum halay_status tft_blocks_download(struct tft_blocks *blocks);
+/* Makes the host's blocks what the next step begins with. */
+enum halay_status tft_blocks_upload(struct tft_blocks *blocks);
+/* Returns the parameters that are evaluated and kept: their average, or the parameters themselves. */
+static inline const float *tft_blocks_best(const struct tft_blocks *blocks)
+{
+    return blocks->host.average ? blocks->host.average : blocks->host.params;
+}
+
+/* ---- epoch.c ---- */
+
+/* The windows of training and validation, in their order. Zero-initialise. */
+struct tft_epoch {
+    struct tft_windows train, valid;
+    struct halay_region orders;
+    uint64_t *order, *valid_order; /* in orders: windows of this epoch; of each validation, ascending */
+    size_t samples, valid_samples; /* how many of them are taken */
+    size_t valid_max;              /* windows of a validation, beside the configuration's number; 0: no limit */
+};
+
+/* Lists the windows by the splits that the data's schema has now, in place of those listed before. */
+enum halay_status tft_epoch_list(struct halay_log *log, const struct tft_data *data,
+                                 const struct tft_run_config *config, struct tft_epoch *epoch);
+/* Draws the order of the training windows in an epoch of this number. */
+void tft_epoch_draw(struct tft_epoch *epoch, uint32_t seed, uint32_t number);
+void tft_epoch_fini(struct tft_epoch *epoch);
+
+/* Fills order (room for `total`): order[0 .. count) are the windows, the rest is scratch. count <= total. */
+void tft_sampler_draw(uint32_t seed, uint32_t epoch, uint64_t total, uint64_t count, uint64_t *order);
 
 /* Calibrating takes a tenth of a limit of time at most. */
 enum { TFT_CALIBRATION_PART = 10 };
@@ -45,8 +102,8 @@ struct tft_run_files {
 /* The reports of steps and evaluations (trainer_report.c); rank 0's. Zero on the others. */
 struct tft_report {
     struct tft_listener listener;
-    FILE *metrics;       /* owned; NULL: none */
-    struct tft_path end; /* of end.json, beside it; "": no metrics */
+    FILE *metrics;      /* owned; NULL: none */
+    const char *folder; /* of these and of end.json; borrowed; NULL: none is open */
     int64_t began_us;
     struct tft_moment start; /* where the training began, in this process */
     uint64_t start_samples, total_steps;
@@ -137,7 +194,6 @@ enum halay_status tft_files_save(struct tft_trainer *trainer);
 /* Writes the parameters of this step, the best so far, on rank 0. The blend's weights that the run's folder has stay
  * unless others were chosen. */
 enum halay_status tft_files_keep(struct tft_trainer *trainer, const float *params, uint64_t step, int is_chosen);
-
 /* ---- trainer_step.c ---- */
 
 /* Registers the sums. */
@@ -227,5 +283,23 @@ enum halay_status tft_trainer_join(struct tft_trainer *trainer, enum halay_statu
 enum halay_status tft_trainer_commit(struct tft_trainer *trainer);
 /* After a failure: HALAY_OK if a rank was lost and training can continue from the state. */
 enum halay_status tft_trainer_recover(struct tft_trainer *trainer, enum halay_status failure);
+
+/* ---- transfer.c ---- */
+
+/* The model that the parameters are for. */
+struct tft_transfer_to {
+    const struct tft_schema *schema;
+    const struct tft_encoding *encoding;
+    const struct tft_model_config *config;
+    const struct tft_param_table *table;
+};
+
+/*
+ * Fill params, which hold initial values, with what `from` has. A warning lists what was taken over, what is new and
+ * what was left out, if the two differ. HALAY_ERR_CONFIG: a tensor has another shape for another reason, or there is
+ * nothing to take; HALAY_ERR_NO_MEMORY. folder: for messages.
+ */
+enum halay_status tft_transfer(struct halay_log *log, const char *folder, const struct tft_run *from,
+                               const struct tft_transfer_to *to, float *params);
 
 #endif

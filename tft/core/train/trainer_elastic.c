@@ -22,11 +22,10 @@ enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)
 {
     if (!t->options->elastic)
         return HALAY_OK;
-    if (!halay_elastic_is_on(t->ctx)) {
-        halay_error(t->log, "--elastic: this job is not elastic. 'halayrun --min-np N' starts one; an MPI's launcher "
-                            "cannot: MPI ends the whole job when a rank is lost");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (!halay_elastic_is_on(t->ctx))
+        return halay_fail(t->log, HALAY_ERR_UNSUPPORTED,
+                          "--elastic: this job is not elastic. 'halayrun --min-np N' starts one; an MPI's launcher "
+                          "cannot: MPI ends the whole job when a rank is lost");
     return HALAY_OK;
 }
 

@@ -5,7 +5,6 @@
  */
 #include "tft/core/data/paths.h"
 #include "tft/core/train/trainer.h"
-#include "tft/core/train/transfer.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,9 +60,9 @@ static enum halay_status check_windows(struct tft_trainer *t, const char *where)
         t->state.windows = t->epoch.train.count;
         return HALAY_OK;
     }
-    halay_error(t->log, "%s: the run began with other data: they had %llu training windows, these have %zu", where,
-                (unsigned long long)(t->state.windows ? t->state.windows : t->state.position), t->epoch.train.count);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(
+        t->log, HALAY_ERR_FORMAT, "%s: the run began with other data: they had %llu training windows, these have %zu",
+        where, (unsigned long long)(t->state.windows ? t->state.windows : t->state.position), t->epoch.train.count);
 }
 
 /* Reads the blocks of the checkpoint's own step. */
@@ -112,11 +111,10 @@ static enum halay_status begin_fresh(struct tft_trainer *t)
 {
     enum halay_status status = HALAY_OK;
 
-    if (!t->options->resume && tft_checkpoints_has_any(&t->files.checkpoints)) {
-        halay_error(t->log, "'%s' holds checkpoints already; use --resume to continue from them",
-                    t->files.checkpoints.folder);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!t->options->resume && tft_checkpoints_has_any(&t->files.checkpoints))
+        return halay_fail(t->log, HALAY_ERR_ARGUMENT,
+                          "'%s' holds checkpoints already; use --resume to continue from them",
+                          t->files.checkpoints.folder);
     if (t->config->init_from[0])
         status = init_from(t);
     if (!status)
@@ -149,11 +147,11 @@ static enum halay_status follow_checkpoints(struct tft_trainer *t)
     if (!tft_checkpoints_has_any(&t->files.checkpoints))
         return HALAY_OK;
     enum halay_status status = tft_checkpoints_find(&t->files.checkpoints, &manifest);
+    if (status || !manifest)
+        return status;
     float *scratch = malloc(t->table->reals * sizeof *scratch);
-    if (!status && !scratch)
-        status = HALAY_ERR_NO_MEMORY;
-    if (!status && manifest)
-        status = tft_checkpoints_resume(&t->files.checkpoints, manifest, t->table, scratch, &best);
+    status = scratch ? tft_checkpoints_resume(&t->files.checkpoints, manifest, t->table, scratch, &best)
+                     : halay_no_memory(t->log, "for %zu parameters", t->table->reals);
     free(scratch);
     json_decref(manifest);
     return status;

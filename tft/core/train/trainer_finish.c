@@ -5,28 +5,26 @@
  */
 #include "tft/core/data/paths.h"
 #include "tft/core/run/ranks.h"
-#include "tft/core/score/blend_choice.h"
-#include "tft/core/score/calibrate.h"
+#include "tft/core/score/calibration.h"
 #include "tft/core/score/evaluation.h"
+#include "tft/core/score/forecast_scores.h"
 #include "tft/core/train/trainer.h"
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- members ---- */
 
 /* Rank 0. */
 static enum halay_status read_member(struct tft_trainer *t, size_t member)
 {
-    struct tft_run run = { 0 };
     const struct tft_path folder = tft_path_in(t->options->folder, tft_member_name(member, "").text);
+    struct tft_run run = { 0 };
     enum halay_status status = tft_run_load_first(t->log, folder.text, &run);
 
-    if (status)
-        return status;
-    if (tft_model_params(run.model)->reals != t->table->reals)
+    if (!status && tft_model_params(run.model)->reals != t->table->reals)
         status = halay_fail(t->log, HALAY_ERR_FORMAT, "'%s' holds a model of another size than the run's first member",
                             folder.text);
-    else
+    if (!status)
         memcpy(t->made_of.members.params[member], run.params, t->table->reals * sizeof *run.params);
     tft_run_fini(&run);
     return status;
@@ -144,21 +142,13 @@ static enum halay_status ask_calibrates(struct tft_trainer *t, int *calibrates)
     return status;
 }
 
-/* Returns nonzero if the run's folder has a calibration. */
-static int has_calibration(const struct tft_trainer *t)
-{
-    json_t *document = NULL;
-    int has = tft_calibration_find(NULL, t->options->folder, &document) || document; /* or it is damaged */
-
-    json_decref(document);
-    return has;
-}
-
 /* Chooses and calibrates. A calibration that is there belongs to the weights that are there, so that both are replaced
  * together; until then an interruption leaves them. */
 static enum halay_status choose_and_calibrate(struct tft_trainer *t, const float *params, int64_t step, int calibrates)
 {
-    const int has_blend = t->made_of.blend.errors != NULL, waits = calibrates && t->rank == 0 && has_calibration(t);
+    const int has_blend = t->made_of.blend.errors != NULL;
+    const int waits =
+        calibrates && t->rank == 0 && !access(tft_path_in(t->options->folder, "calibration.json").text, F_OK);
     json_t *whole = NULL;
     enum halay_status status = choose_blend(t, params);
 
@@ -207,15 +197,15 @@ enum halay_status tft_trainer_finish(struct tft_trainer *t)
     float *params = halay_region_alloc(&region, t->table->reals, sizeof *params);
     double *prior = halay_region_alloc(&region, weights, sizeof *prior);
     if (region.failed) {
-        halay_error(t->log, "no memory for the best parameters");
-        halay_region_fini(&region);
-        return HALAY_ERR_NO_MEMORY;
+        status = halay_no_memory(t->log, "for the best parameters");
+        goto release;
     }
     if (has_blend)
         memcpy(prior, chosen, weights * sizeof *prior);
     status = finish_with(t, params, calibrates);
     if (status && has_blend) /* ranks that are left, and those that join, choose from the same */
         memcpy(chosen, prior, weights * sizeof *prior);
+release:
     halay_region_fini(&region);
     return status;
 }
@@ -231,16 +221,16 @@ enum halay_status tft_trainer_compare_naive(struct tft_trainer *t)
     const struct tft_gather gather = { .windows = &t->epoch.valid, .numbers = t->epoch.valid_order };
     const struct tft_list *q = &t->config->quantiles;
     const struct tft_schema *s = &t->data->schema;
-    char median[32], text[400];
     struct tft_naive_best best;
+    enum halay_status status;
+    char text[400];
 
     if (!(t->made_of.best_q_risk > 0))
         return HALAY_OK;
-    enum halay_status status = tft_naive_find_best(t->log, &gather, t->epoch.valid_samples, q, &best);
-    if (status || !tft_naive_wins(t->made_of.best_q_risk, &best))
+    if ((status = tft_naive_find_best(t->log, &gather, t->epoch.valid_samples, q, &best)))
         return status;
-    tft_quantile_name(q->values[tft_median_of(q->values, q->count)], median, sizeof median);
-    tft_naive_warning(s, s->target_count, median, t->made_of.best_q_risk, &best, text, sizeof text);
-    tft_say(&t->report.listener, "%s", text);
+    if (tft_naive_warning(s, s->target_count, q->values[tft_median_of(q->values, q->count)], t->made_of.best_q_risk,
+                          &best, text, sizeof text))
+        tft_say(&t->report.listener, "%s", text);
     return HALAY_OK;
 }

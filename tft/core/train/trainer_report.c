@@ -4,7 +4,7 @@
  * (tracks), and warnings about the training's health.
  */
 #include "base/clock.h"
-#include "base/document.h"
+#include "base/memory.h"
 #include "base/number_text.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/run/tracks.h"
@@ -94,9 +94,9 @@ static enum halay_status open_metrics(struct tft_trainer *t, const char *folder,
     r->metrics = tft_lines_open(t->log, tft_path_in(folder, "metrics.jsonl").text, step_of, last);
     if (!r->metrics)
         return HALAY_ERR_SYSTEM;
-    r->end = tft_path_in(folder, "end.json");
+    r->folder = folder;
     flock(fileno(r->metrics), LOCK_EX | LOCK_NB); /* marks that a training is at work; nothing else depends on it */
-    unlink(r->end.text);                          /* of an earlier training; usually missing */
+    unlink(tft_path_in(folder, "end.json").text); /* of an earlier training; usually missing */
     return HALAY_OK;
 }
 
@@ -123,10 +123,8 @@ enum halay_status tft_report_begin(struct tft_trainer *t)
     if (status)
         return status;
     r->reached = calloc(t->table->count, 1);
-    if (!r->reached) {
-        halay_error(t->log, "no memory for notes of %zu parameters", t->table->count);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!r->reached)
+        return halay_no_memory(t->log, "for notes of %zu parameters", t->table->count);
     return t->config->log ? tft_tracks_create(t->log, folder, (unsigned)t->config->log, last, &r->tracks) : HALAY_OK;
 }
 
@@ -136,11 +134,10 @@ enum halay_status tft_report_end(struct tft_trainer *t, enum halay_status status
 
     tft_tracks_destroy(t->report.tracks);
     t->report.tracks = NULL;
-    if (!*t->report.end.text)
+    if (!t->report.folder)
         return status;
     json_t *document = json_pack("{ss sI}", "end", word, "step", (json_int_t)t->state.step);
-    enum halay_status closed =
-        document ? halay_document_write(t->log, "", t->report.end.text, document) : HALAY_ERR_NO_MEMORY;
+    enum halay_status closed = tft_folder_write(t->log, t->report.folder, "end.json", document);
     json_decref(document);
     return status ? status : closed;
 }
@@ -284,30 +281,6 @@ void tft_report_total(struct tft_trainer *t)
 
 /* ---- evaluations ---- */
 
-/* The numbers of an evaluation. */
-struct evaluation {
-    const struct tft_forecast_scores *result; /* NULL: no validation */
-    double train_loss, samples_per_second, comm_seconds;
-    int is_best;
-    unsigned rules;                        /* of health, that spoke since the evaluation before */
-    size_t count;                          /* of quantiles */
-    char names[TFT_RUN_QUANTILES_MAX][40]; /* "valid_p10" */
-    double risks[TFT_RUN_QUANTILES_MAX];
-};
-
-static void name_risks(struct evaluation *e)
-{
-    const struct tft_scores *s = e->result->scores;
-    char name[32];
-
-    e->count = s->quantile_count;
-    for (size_t q = 0; q < e->count; q++) {
-        tft_quantile_name(s->quantiles[q], name, sizeof name);
-        snprintf(e->names[q], sizeof e->names[q], "valid_%s", name);
-        e->risks[q] = tft_scores_mean_q_risk(s, e->result->target_count, q);
-    }
-}
-
 enum halay_status tft_report_values(struct tft_trainer *t)
 {
     struct tft_tracks *tracks = t->report.tracks;
@@ -330,36 +303,51 @@ enum halay_status tft_report_values(struct tft_trainer *t)
     return status;
 }
 
-/* Writes a row of the tracks. */
-static enum halay_status write_evaluation(struct tft_trainer *t, const struct evaluation *e)
+static double number_at(const json_t *line, const char *key)
 {
-    struct tft_number numbers[5 + TFT_RUN_QUANTILES_MAX] = { { "epoch", (double)t->state.epoch + 1 },
-                                                             { "train_loss", e->train_loss },
-                                                             { "evaluation_samples_per_second", e->samples_per_second },
-                                                             { "comm_seconds", e->comm_seconds } };
-    size_t count = 4;
+    return json_number_value(json_object_get(line, key));
+}
 
-    if (e->result)
-        numbers[count++] = (struct tft_number){ "valid_loss", e->result->loss };
-    for (size_t q = 0; q < e->count; q++)
-        numbers[count++] = (struct tft_number){ e->names[q], e->risks[q] };
+/* Writes a row of the tracks. */
+static enum halay_status write_evaluation(struct tft_trainer *t, json_t *line)
+{
+    struct tft_number numbers[5 + TFT_RUN_QUANTILES_MAX] = {
+        { "epoch", number_at(line, "epoch") },
+        { "train_loss", number_at(line, "train_loss") },
+        { "evaluation_samples_per_second", number_at(line, "samples_per_second") },
+        { "comm_seconds", number_at(line, "comm_seconds") },
+    };
+    char names[TFT_RUN_QUANTILES_MAX][40];
+    size_t count = 4, named = 0;
+    const char *name;
+    json_t *value;
+
+    if (json_object_get(line, "valid_loss"))
+        numbers[count++] = (struct tft_number){ "valid_loss", number_at(line, "valid_loss") };
+    json_object_foreach(json_object_get(line, "valid_q_risk"), name, value) {
+        snprintf(names[named], sizeof names[named], "valid_%s", name);
+        numbers[count++] = (struct tft_number){ names[named++], json_number_value(value) };
+    }
     const struct tft_row row = { TFT_ROW_EVALUATION, t->state.step, seconds_now(), numbers, count };
     return tft_tracks_add(t->report.tracks, &row);
 }
 
 /* Prints a line of key=value. */
-static void print_evaluation(struct tft_trainer *t, const struct evaluation *e)
+static void print_evaluation(struct tft_trainer *t, json_t *line)
 {
     char text[512];
-    int n = halay_snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
-                           t->state.step, t->state.epoch + 1, tft_report_seconds(&t->report), e->train_loss);
+    const char *name;
+    json_t *value;
 
-    if (e->result)
-        n += halay_snprintf(text + n, sizeof text - (size_t)n, " valid_loss=%.6f", e->result->loss);
-    for (size_t q = 0; q < e->count && n < 400; q++)
-        n += halay_snprintf(text + n, sizeof text - (size_t)n, " %s=%.5f", e->names[q], e->risks[q]);
-    halay_snprintf(text + n, sizeof text - (size_t)n, " lr=%.3g samples_per_second=%.1f%s", t->adam.learning_rate,
-                   e->samples_per_second, e->is_best ? " best" : "");
+    halay_snprintf(text, sizeof text, "eval step=%" PRIu64 " epoch=%" PRIu64 " seconds=%.1f train_loss=%.6f",
+                   t->state.step, t->state.epoch + 1, number_at(line, "seconds"), number_at(line, "train_loss"));
+    if (json_object_get(line, "valid_loss"))
+        halay_append(text, sizeof text, " valid_loss=%.6f", number_at(line, "valid_loss"));
+    json_object_foreach(json_object_get(line, "valid_q_risk"), name, value)
+        if (strlen(text) < 400)
+            halay_append(text, sizeof text, " valid_%s=%.5f", name, json_number_value(value));
+    halay_append(text, sizeof text, " lr=%.3g samples_per_second=%.1f%s", t->adam.learning_rate,
+                 number_at(line, "samples_per_second"), json_is_true(json_object_get(line, "best")) ? " best" : "");
     tft_say(&t->report.listener, "%s", text);
 }
 
@@ -378,49 +366,50 @@ static enum halay_status write_line(struct tft_trainer *t, const json_t *line)
 {
     char *text = json_dumps(line, JSON_COMPACT);
     struct tft_report *r = &t->report;
-    int failed = 0;
+    enum halay_status status = HALAY_OK;
 
-    if (!text) {
-        halay_error(t->log, "no memory for a line of metrics.jsonl");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    if (r->metrics)
-        failed = fputs(text, r->metrics) == EOF || fputc('\n', r->metrics) == EOF || fflush(r->metrics);
-    if (failed)
-        halay_error(t->log, "cannot write metrics.jsonl: %s", strerror(errno));
+    if (!text)
+        return halay_no_memory(t->log, "for a line of metrics.jsonl");
+    if (r->metrics && (fputs(text, r->metrics) == EOF || fputc('\n', r->metrics) == EOF || fflush(r->metrics)))
+        status = halay_fail(t->log, HALAY_ERR_SYSTEM, "cannot write metrics.jsonl: %s", strerror(errno));
     else if (r->listener.evaluation)
         r->listener.evaluation(r->listener.arg, text);
     free(text);
-    return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+    return status;
 }
 
-static json_t *evaluation_json(struct tft_trainer *t, const struct evaluation *e)
+/* Returns the line of an evaluation, from which its other forms are made; NULL without memory. result: NULL without
+ * validation. */
+static json_t *evaluation_json(struct tft_trainer *t, const struct tft_forecast_scores *result, double train_loss,
+                               int is_best)
 {
     struct tft_report *r = &t->report;
     const int64_t now = halay_now_us();
     const double cpu = cpu_seconds(), wall = (double)(now - r->before_us) / 1e6;
-    json_t *line = json_pack("{sI sI sf sI sf}", "step", (json_int_t)t->state.step, "epoch",
-                             (json_int_t)t->state.epoch + 1, "seconds", tft_report_seconds(r), "samples",
-                             (json_int_t)t->state.samples, "train_loss", e->train_loss);
+    const double seconds = (double)(now - t->since_us + 1) / 1e6;
+    json_t *line =
+        json_pack("{sI sI sf sI sf}", "step", (json_int_t)t->state.step, "epoch", (json_int_t)t->state.epoch + 1,
+                  "seconds", tft_report_seconds(r), "samples", (json_int_t)t->state.samples, "train_loss", train_loss);
     json_t *more = json_pack("{sf sf sf sf sI sb}", "learning_rate", t->adam.learning_rate, "samples_per_second",
-                             e->samples_per_second, "comm_seconds", e->comm_seconds, "cpu_percent",
+                             (double)(t->state.samples - t->since_samples) / seconds, "comm_seconds",
+                             tft_trainer_waited(t) - t->since_waited, "cpu_percent",
                              wall > 0 ? 100 * (cpu - r->cpu_before) / wall : 0.0, "rss_bytes",
-                             (json_int_t)resident_bytes(), "best", e->is_best);
+                             (json_int_t)resident_bytes(), "best", is_best);
 
-    if (line && r->total_steps != TFT_STEPS_UNLIMITED)
+    if (r->total_steps != TFT_STEPS_UNLIMITED)
         json_object_set_new(line, "steps", json_integer((json_int_t)r->total_steps));
-    if (line && e->result) {
-        const struct tft_scores *s = e->result->scores;
-        json_object_set_new(line, "valid_loss", json_real(e->result->loss));
-        json_object_set_new(line, "valid_q_risk", tft_scores_mean_q_risk_json(s, e->result->target_count));
+    if (result) {
+        const struct tft_scores *s = result->scores;
+        json_object_set_new(line, "valid_loss", json_real(result->loss));
+        json_object_set_new(line, "valid_q_risk", tft_scores_mean_q_risk_json(s, result->target_count));
         json_object_set_new(line, "valid_q_risk_by_horizon_mean",
-                            tft_scores_mean_by_horizon_json(s, e->result->target_count));
+                            tft_scores_mean_by_horizon_json(s, result->target_count));
     }
-    if (line && more)
-        json_object_update(line, more);
+    json_object_update(line, more);
     json_decref(more);
-    if (line && e->rules)
-        json_object_set_new(line, "health", health_json(e->rules));
+    if (r->rules)
+        json_object_set_new(line, "health", health_json(r->rules));
+    r->rules = 0;
     r->cpu_before = cpu;
     r->before_us = now;
     return line;
@@ -428,24 +417,17 @@ static json_t *evaluation_json(struct tft_trainer *t, const struct evaluation *e
 
 enum halay_status tft_report_evaluation(struct tft_trainer *t, const struct tft_forecast_scores *result, int is_best)
 {
+    const double train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0;
     struct tft_report *r = &t->report;
-    const double seconds = (double)(halay_now_us() - t->since_us + 1) / 1e6;
-    struct evaluation e = { .result = result,
-                            .train_loss = t->state.loss_steps ? t->state.loss_sum / (double)t->state.loss_steps : 0,
-                            .samples_per_second = (double)(t->state.samples - t->since_samples) / seconds,
-                            .comm_seconds = tft_trainer_waited(t) - t->since_waited,
-                            .is_best = is_best };
 
     if (result && t->config->health != TFT_HEALTH_OFF)
-        warn_of(t, tft_health_take_evaluation(&r->health, t->state.step, e.train_loss, result->loss));
-    if (result)
-        name_risks(&e);
-    e.rules = r->rules;
-    r->rules = 0;
+        warn_of(t, tft_health_take_evaluation(&r->health, t->state.step, train_loss, result->loss));
+    json_t *line = evaluation_json(t, result, train_loss, is_best);
     r->step_us = halay_now_us(); /* the next step begins after the evaluation */
-    json_t *line = evaluation_json(t, &e);
-    print_evaluation(t, &e);
-    enum halay_status status = line ? write_line(t, line) : HALAY_OK;
+    print_evaluation(t, line);
+    enum halay_status status = write_line(t, line);
+    if (!status && r->tracks)
+        status = write_evaluation(t, line);
     json_decref(line);
-    return status || !r->tracks ? status : write_evaluation(t, &e);
+    return status;
 }

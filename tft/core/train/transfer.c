@@ -1,12 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
+ * Transfer: another run's parameters as initial values. Tensors are matched by name, and inside of them what belongs to
+ * an input, a category, a target or a quantile by that one's name, whatever the order:
+ *
+ *     embeddings           rows of categories that both runs have. A new one begins as the other run's unknown
+ *                          category, if it has one that was trained here ('unknown: true'), else as the mean
+ *     joint networks of    rows and columns of inputs that both have; those of a new input begin at random, as do its
+ *     the selections       own tensors. (pytorch-forecasting's inner width goes by the number of inputs: where that
+ *                          changes, the joint network begins at random)
+ *     the last layer       columns of targets that both have, and quantiles: one that the other run lacks begins
+ *                          between its neighbours there, or as the outermost one. (With 'crossing: forbid' columns are
+ *                          distances: other quantiles begin at random)
+ *
+ * Windows may have other lengths. What the other run alone has is left out.
+ *
  * Tensor by tensor. A tensor is a matrix (a vector: of one row), and its rows and columns have each a map of
  * which of the other run's it begins.
  */
-#include "tft/core/train/transfer.h"
 #include "base/memory.h"
 #include "base/number_text.h"
-#include <stdarg.h>
+#include "tft/core/train/trainer.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -90,18 +103,6 @@ static void make_unknown(const struct tft_run *from, size_t input, const float *
     }
 }
 
-static void append_text(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void append_text(char *text, size_t size, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list arguments;
-
-    va_start(arguments, format);
-    halay_vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
-}
-
 /* Returns how many of an input's rows have names: all but that for unknown ones. */
 static size_t named_rows(const struct tft_schema *schema, const struct tft_encoding *encoding, size_t input,
                          size_t rows)
@@ -136,8 +137,8 @@ static void take_rows(struct transfer *t, const struct tft_param *theirs, const 
     size_t here = named_rows(t->to->schema, t->to->encoding, inputs[1], count);
     size_t there = named_rows(&from->schema, &from->encoding, inputs[0], theirs->shape[0]);
     if (kept < here || kept < there)
-        append_text(t->categories, sizeof t->categories, "; input '%s', categories: %zu kept, %zu new, %zu left out",
-                    t->to->schema->inputs[inputs[1]].name, kept, here - kept, there - kept);
+        halay_append(t->categories, sizeof t->categories, "; input '%s', categories: %zu kept, %zu new, %zu left out",
+                     t->to->schema->inputs[inputs[1]].name, kept, here - kept, there - kept);
 }
 
 /* ---- rows and columns ---- */
@@ -292,11 +293,11 @@ static enum halay_status other_shape(struct halay_log *log, const char *folder, 
         else
             snprintf(shapes[i], sizeof shapes[i], "[%zu, %zu]", both[i]->shape[0], both[i]->shape[1]);
     }
-    halay_error(log,
-                "init_from: tensor '%s' is %s in '%s', this model's is %s: both need the same hidden_size, heads, "
-                "conformance and hidden_continuous_size",
-                mine->name, shapes[0], folder, shapes[1]);
-    return HALAY_ERR_CONFIG;
+    return halay_fail(
+        log, HALAY_ERR_CONFIG,
+        "init_from: tensor '%s' is %s in '%s', this model's is %s: both need the same hidden_size, heads, "
+        "conformance and hidden_continuous_size",
+        mine->name, shapes[0], folder, shapes[1]);
 }
 
 /* Only columns are mixed. */
@@ -351,8 +352,8 @@ static void take_tensor(struct transfer *t, const struct tft_param *mine, float 
         t->whole++;
     } else if (has_names(t->to->schema, inputs[1]) && t->to->config->conformance == TFT_PYTORCH_FORECASTING &&
                t->theirs->H == t->to->config->H && theirs->shape[1] != mine->shape[1]) {
-        append_text(t->categories, sizeof t->categories, "; input '%s': an embedding of another width",
-                    t->to->schema->inputs[inputs[1]].name); /* it goes by the number of categories */
+        halay_append(t->categories, sizeof t->categories, "; input '%s': an embedding of another width",
+                     t->to->schema->inputs[inputs[1]].name); /* it goes by the number of categories */
         t->fresh++;
     } else {
         take_matrix(t, theirs, mine, params + mine->offset);
@@ -372,7 +373,7 @@ static void list_others(const struct tft_model_config *a, const struct tft_model
         while (j < b->variable_count && !is_same_variable(&a->variables[i], &b->variables[j]))
             j++;
         if (j == b->variable_count)
-            append_text(text, LIST_SIZE, "%s%s", n++ ? ", " : what, a->variables[i].name);
+            halay_append(text, LIST_SIZE, "%s%s", n++ ? ", " : what, a->variables[i].name);
     }
 }
 
@@ -387,7 +388,7 @@ static void list_rescaled(const struct transfer *t, char *text)
             const struct tft_input *a = &here->inputs[i], *b = &there->inputs[j];
             if (!strcmp(a->name, b->name) && a->is_category == b->is_category &&
                 (a->scale != b->scale || a->per != b->per || a->transform != b->transform))
-                append_text(text, LIST_SIZE, "%s%s", n++ ? ", " : "; scaled otherwise: ", a->name);
+                halay_append(text, LIST_SIZE, "%s%s", n++ ? ", " : "; scaled otherwise: ", a->name);
         }
 }
 
@@ -395,18 +396,16 @@ static enum halay_status report_transfer(const struct transfer *t)
 {
     char text[4 * LIST_SIZE] = "", added[LIST_SIZE] = "", left[LIST_SIZE] = "", rescaled[LIST_SIZE] = "";
 
-    if (!t->whole && !t->part) {
-        halay_error(t->log, "init_from: '%s' has no tensor that this model has", t->folder);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!t->whole && !t->part)
+        return halay_fail(t->log, HALAY_ERR_CONFIG, "init_from: '%s' has no tensor that this model has", t->folder);
     list_others(t->to->config, t->theirs, "; new inputs: ", added);
     list_others(t->theirs, t->to->config, "; inputs left out: ", left);
     list_rescaled(t, rescaled);
-    append_text(text, sizeof text, "%s%s%s%s", added, left, rescaled, t->categories);
+    halay_append(text, sizeof text, "%s%s%s%s", added, left, rescaled, t->categories);
     if (t->has_other_quantiles || t->theirs->loss != t->to->config->loss)
-        append_text(text, sizeof text, t->has_other_quantiles ? "; other quantiles" : "; another loss");
+        halay_append(text, sizeof text, t->has_other_quantiles ? "; other quantiles" : "; another loss");
     if (t->theirs->conformance != t->to->config->conformance)
-        append_text(text, sizeof text, "; another conformance");
+        halay_append(text, sizeof text, "; another conformance");
     if (t->part || t->fresh || *text)
         halay_warning(t->log, "init_from: of '%s': %zu tensors whole, %zu in part; %zu begin at random%s", t->folder,
                       t->whole, t->part, t->fresh, text);
@@ -424,10 +423,8 @@ enum halay_status tft_transfer(struct halay_log *log, const char *folder, const 
 
     for (size_t i = 0; i < to->table->count && !t.status && !t.region.failed; i++)
         take_tensor(&t, &to->table->params[i], params);
-    if (t.region.failed) {
-        halay_error(log, "no memory for a transfer from '%s'", folder);
-        t.status = HALAY_ERR_NO_MEMORY;
-    }
+    if (t.region.failed)
+        t.status = halay_no_memory(log, "for a transfer from '%s'", folder);
     halay_region_fini(&t.region);
     return t.status ? t.status : report_transfer(&t);
 }

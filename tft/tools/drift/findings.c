@@ -3,6 +3,7 @@
  * Findings.
  */
 #include "tft/tools/drift/findings.h"
+#include "base/bins.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +43,6 @@ void tft_findings_fini(struct tft_findings *f)
 
 /* ---- thresholds -------------------------------------------------------------------------------------------------- */
 
-static int compare_values(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 size_t tft_threshold_place(size_t count, double rate)
 {
     double place = ceil(((double)count + 1) * (1 - rate) - 1e-9); /* what is whole but for rounding is whole */
@@ -61,7 +55,7 @@ int tft_threshold(double *values, size_t count, size_t independent, double rate,
     size_t place = tft_threshold_place(count, rate), middle = count / 2;
     double excess = 0;
 
-    qsort(values, count, sizeof *values, compare_values);
+    halay_sort_doubles(values, count);
     if (place <= count && (double)(independent + 1) * rate >= 1) {
         *threshold = values[place - 1];
         return 1;

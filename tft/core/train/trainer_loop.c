@@ -16,9 +16,9 @@
  * Rank 0 writes the best weights at each validation loss below all earlier ones. A training that fails before it has
  * written weights or a checkpoint removes its other files. trainer_finish.c follows the loop.
  */
-#include "tft/core/train/train.h"
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "tft/core/train/train.h"
 #include "tft/core/train/trainer.h"
 #include <math.h>
 #include <string.h>
@@ -59,13 +59,12 @@ static enum halay_status check_agreement(struct tft_trainer *t)
     memcpy(most, (uint32_t[2]){ mine, ~mine }, sizeof most);
     if (t->ranks > 1)
         status = halay_allreduce(t->ctx, "agreement", NULL, most, 2, HALAY_I32, HALAY_MAX);
-    if (!status && most[0] != ~most[1]) {
-        halay_error(t->log,
-                    "after step %llu the ranks do not have the same parameters (CRC-32 of this one's: %08x): other "
-                    "processors or libraries than the other ranks', or a memory fault",
-                    (unsigned long long)t->state.step, mine);
-        status = HALAY_ERR_MISMATCH;
-    }
+    if (!status && most[0] != ~most[1])
+        status =
+            halay_fail(t->log, HALAY_ERR_MISMATCH,
+                       "after step %llu the ranks do not have the same parameters (CRC-32 of this one's: %08x): other "
+                       "processors or libraries than the other ranks', or a memory fault",
+                       (unsigned long long)t->state.step, mine);
     return status;
 }
 
@@ -109,10 +108,9 @@ static enum halay_status evaluate_now(struct tft_trainer *t)
         t->interrupted = 1;
         return HALAY_OK;
     }
-    if (!status && has_valid && !isfinite(result.loss)) {
-        halay_error(t->log, "the validation loss after step %llu is not finite", (unsigned long long)t->state.step);
-        status = HALAY_ERR_FORMAT;
-    }
+    if (!status && has_valid && !isfinite(result.loss))
+        status = halay_fail(t->log, HALAY_ERR_FORMAT, "the validation loss after step %llu is not finite",
+                            (unsigned long long)t->state.step);
     if (!status)
         status = keep_best(t, has_valid ? &result : NULL);
     tft_forecast_scores_fini(&result);
@@ -147,11 +145,10 @@ static enum halay_status advance_step(struct tft_trainer *t)
 
     if (status)
         return status;
-    if (!isfinite(t->sums.numbers[TFT_STEP_LOSS])) {
-        halay_error(t->log, "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
-                    (unsigned long long)t->state.step);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!isfinite(t->sums.numbers[TFT_STEP_LOSS]))
+        return halay_fail(t->log, HALAY_ERR_FORMAT,
+                          "the loss of step %llu is not finite: a lower learning_rate or clip_mode: global may help",
+                          (unsigned long long)t->state.step);
     if (t->rank == 0 && (status = tft_report_step(t)))
         return status;
     int due = is_due(t);
