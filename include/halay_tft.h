@@ -597,14 +597,15 @@ HALAY_API enum halay_status halay_tft_run_describe(struct halay_tft *tft, const 
 HALAY_API enum halay_status halay_tft_report(struct halay_tft *tft, const char *folder, struct halay_tft_data *data,
                                              const struct halay_tft_windows *windows);
 
-/* Writes a result in another form, which depends on its member "kind". All of these have "table", for people. "scores"
- * and "backtest" (halay_tft_evaluate, _backtest) have "csv", a row for all values, one for each horizon and one for
- * each entity; "scores" also "calibrated", how intervals were calibrated, in words; "tuning" (`halay-tft tune --json`)
- * "csv", a row for each training, and "page", an HTML page; "drift" (halay_tft_drift) "csv", a row for each statistic,
- * "page", and "metrics", gauges for Prometheus; "explanation" (halay_tft_explain) no other. The kinds "data", "model",
- * "encoding", "calibration", "forecast" and "graph" (halay_tft_data_describe, _model_describe, _model_encoding,
- * _model_calibration, _forecast, _model_export) have no other forms. Needs no session. HALAY_ERR_ARGUMENT,
- * HALAY_ERR_NO_MEMORY. */
+/* Writes a result in another form, which depends on its member "kind". "scores" and "backtest" (halay_tft_evaluate,
+ * _backtest), "explanation" (halay_tft_explain), "tuning" (`halay-tft tune --json`) and "drift" (halay_tft_drift) have
+ * "table", for people; "csv": of scores a row for all values, one for each horizon and one for each entity, of an
+ * explanation a row for each input, of a tuning for each training, of drift for each statistic; and "tables", JSON with
+ * all tables by name: {"columns": [...], "rows": [[...], ...]}. "scores" have "calibrated", how intervals were
+ * calibrated, in words; "tuning" and "drift" "page", an HTML page; "drift" "metrics", gauges for Prometheus. The kinds
+ * "data", "model", "encoding", "calibration", "forecast" and "graph" (halay_tft_data_describe, _model_describe,
+ * _model_encoding, _model_calibration, _forecast, _model_export) have no other forms. Needs no session.
+ * HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_tft_format(const char *json, const char *form, char **text);
 
 /* ---- passes over windows ----------------------------------------------------------------------------------------- */

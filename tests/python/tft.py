@@ -647,7 +647,7 @@ def tunes():
         folder = os.path.join(folder, "found")
         tuning = Forecaster(**keys).tune(table, space, trials=2, folder=folder, eta=2)
         frame, best = tuning.frame, tuning.forecaster
-        assert list(frame.columns) == ["trial", "state", "valid_loss", "steps", "seconds", *space], frame
+        assert list(frame.columns) == ["trial", "state", "valid_loss", "share", "steps", "seconds", *space], frame
         assert len(frame) == 2 and frame["trial"][0] == tuning["best"] and frame["state"][0] == "done", frame
         assert frame["valid_loss"][0] == frame["valid_loss"].min() and f"{frame['valid_loss'][0]:.6g}" in repr(tuning)
         assert {"hidden_size": best.hidden_size, "learning_rate": best.learning_rate} == tuning.best, tuning.best

@@ -738,6 +738,9 @@ static void test_scores(struct halay_tft *tft, const char *file)
     halay_tft_free(text);
     CHECK(!halay_tft_format(scores, "csv", &text) && strstr(text, "\n,horizon,6,"), "%s", text);
     halay_tft_free(text);
+    CHECK(!halay_tft_format(scores, "tables", &text) && strstr(text, "\"all\":{\"columns\":[\"target\",\"scope\","),
+          "%s", text);
+    halay_tft_free(text);
     CHECK(!halay_tft_format("{\"kind\": \"scores\", \"calibration\": {\"entity\": 0.25, \"none\": 0.75}}", "calibrated",
                             &text) &&
               !strcmp(text, "25 % by its validation windows, 75 % not, for want of windows"),

@@ -304,6 +304,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_stop", None, [c_void_p, c_int]),
     ("halay_tft_last_error", POINTER(_library.Error), []),
     ("halay_tft_free", None, [c_void_p]),
+    ("halay_tft_format", c_int, [c_char_p, c_char_p, _PLACE]),
     ("halay_tft_prepare", c_int, [c_void_p, POINTER(Table), POINTER(PrepareOptions), _PLACE]),
     ("halay_tft_data_open", c_int, [c_void_p, c_char_p, _PLACE]),
     ("halay_tft_data_describe", c_int, [c_void_p, _PLACE]),

@@ -4,6 +4,7 @@
 import ctypes
 import html
 import io
+import json
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from . import _library as c
@@ -180,6 +181,26 @@ class Document:
     def __getitem__(self, key: str) -> Any:
         return self.document[key]
 
+    def _form(self, form: str) -> str:
+        place = ctypes.c_void_p()
+        status = c.lib.halay_tft_format(json.dumps(self.document).encode(), form.encode(), ctypes.byref(place))
+        if status:
+            raise c.last_error(status)
+        text = ctypes.string_at(place.value or 0).decode()
+        c.lib.halay_tft_free(place)
+        return text
+
+    def _cells(self, name: str) -> Any:
+        """Columns and rows of a table, as the library lists them."""
+        return json.loads(self._form("tables"))[name]
+
+    def _table(self, name: str) -> Any:
+        cells = self._cells(name)
+        return need_pandas("a table of results").DataFrame(cells["rows"], columns=cells["columns"])
+
+    def __repr__(self) -> str:
+        return self._form("table").rstrip("\n")
+
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
@@ -204,18 +225,6 @@ class Evaluation(Document):
         """The scores of each target; one alone has no name."""
         return self.document.get("targets") or {"": self.document}
 
-    def rows(self) -> List[Tuple[str, str, Dict[str, float]]]:
-        """Target, forecast, and its q-risk by quantile; of naive ones with the quantiles of their errors, and plain."""
-        rows = []
-        for target, scores in self.targets.items():
-            keys = list(scores["q_risk"])
-            rows.append((target, "forecast", scores["q_risk"]))
-            for season, naive in (scores.get("naive") or {}).items():
-                name = {"1": "last value", "drift": "drift"}.get(season, f"{season} steps before")
-                rows.append((target, name, {key: naive.get(key) for key in keys}))
-                rows.append((target, f"{name}, plain", {key: naive["plain"].get(key) for key in keys}))
-        return rows
-
     def medians(self) -> List[Tuple[str, Optional[float], Optional[float]]]:
         """Of each target the median's q-risk of the forecast and of the best naive one; None: nothing was measured."""
         found = []
@@ -237,48 +246,26 @@ class Evaluation(Document):
     @property
     def frame(self) -> Any:
         """q-risks: a row for the forecast and for each naive one, a column for each quantile."""
-        pandas = need_pandas("a table of scores")
-        rows = self.rows()
-        frame = pandas.DataFrame([risks for _, _, risks in rows])
+        frame = self._table("q_risk")
         if len(self.targets) > 1:
-            frame.index = pandas.MultiIndex.from_tuples([row[:2] for row in rows], names=["target", "forecast"])
-        else:
-            frame.index = pandas.Index([row[1] for row in rows], name="forecast")
-        return frame
+            return frame.set_index(["target", "forecast"])
+        return frame.drop(columns="target").set_index("forecast")
 
-    def _scores(self, key: str) -> Any:
-        pandas = need_pandas("a table of scores")
-        made = []
-        for target, scores in self.targets.items():
-            found = scores[key]
-            items = found.items() if isinstance(found, dict) else ((row["horizon"], row) for row in found)
-            for name, row in items:
-                kept = {k: v for k, v in row.items() if not isinstance(v, (dict, list)) and k != "horizon"}
-                kept.update({f"q_risk_{k}": v for k, v in (row.get("q_risk") or {}).items()})
-                made.append({**({"target": target} if target else {}), key[3:]: name, **kept})
-        return pandas.DataFrame(made)
+    def _scores(self, scope: str) -> Any:
+        frame = self._table("all")
+        unwanted = ["scope"] if "targets" in self.document else ["scope", "target"]
+        frame = frame[frame["scope"] == scope].drop(columns=unwanted).rename(columns={"name": scope})
+        return frame.infer_objects().reset_index(drop=True)
 
     @property
     def by_horizon(self) -> Any:
         """Scores of each step of the horizon."""
-        return self._scores("by_horizon")
+        return self._scores("horizon")
 
     @property
     def by_entity(self) -> Any:
         """Scores of each series."""
-        return self._scores("by_entity")
-
-    def __repr__(self) -> str:
-        rows = self.rows()
-        keys = list(rows[0][2])
-        lines = [f"{self['split']}: {self['windows']} windows"]
-        lines.append(f"{'q-risk':24}" + "".join(f"{key:>10}" for key in keys))
-        for target, name, risks in rows:
-            cells = [risks[key] for key in keys]
-            shown = "".join(f"{'-' if cell is None else format(cell, '.4f'):>10}" for cell in cells)
-            lines.append(f"{f'{target} {name}'.strip():24}{shown}")
-        lines.append("better than naive" if self.better_than_naive else "no better than naive")
-        return "\n".join(lines)
+        return self._scores("entity")
 
 
 class Drift(Document):
@@ -296,31 +283,13 @@ class Drift(Document):
 
     def rows(self) -> List[Dict[str, Any]]:
         """Each statistic: its entity (None: all of them) and input (None: forecasts), value, threshold, drifted."""
-        keys = ("entity", "input", "statistic", "value", "threshold", "drifted")
-        found = [row for family in ("inputs", "errors") for row in (self[family] or {}).get("rows", [])]
-        return [{key: row.get(key) for key in keys} for row in found]
+        cells = self._cells("statistics")
+        return [dict(zip(cells["columns"], row)) for row in cells["rows"]]
 
     @property
     def frame(self) -> Any:
         """The statistics, that which is farthest beyond its threshold first."""
-        pandas = need_pandas("a table of drift")
-        frame = pandas.DataFrame(self.rows())
-        if len(frame):
-            ratio = frame["value"] / frame["threshold"].astype(float)
-            frame = frame.loc[ratio.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
-        return frame
-
-    def __repr__(self) -> str:
-        rows = self.rows()
-        moved = [row for row in rows if row["drifted"]]
-        found = f"{len(moved)} of {len(rows)} statistics have drifted" if moved else ""
-        result = found or f"no drift in {len(rows)} statistics"
-        lines = [f"{self['since']} to {self['until']}: {result}"]
-        for row in moved:
-            name = f"{row['input'] or 'forecasts'} of {row['entity'] or 'all entities'}, {row['statistic']}"
-            limit = "-" if row["threshold"] is None else format(row["threshold"], ".4f")
-            lines.append(f"{name:48}{row['value']:10.4f}, threshold {limit}")
-        return "\n".join(lines)
+        return self._table("statistics")
 
 
 class Explanation(Document):
@@ -338,20 +307,12 @@ class Explanation(Document):
     @property
     def importance(self) -> Any:
         """A row for each part (static, past, future) and input: weights, and the q-risk's change without it in %."""
-        pandas = need_pandas("a table of weights")
-        changes = (self.document.get("occlusion") or {}).get("inputs") or {}
-        return pandas.DataFrame([
-            {"part": part, "input": name, **weights, **({"change": changes[name]["change"]} if name in changes else {})}
-            for part, inputs in self.document["importance"].items()
-            for name, weights in inputs.items()
-        ])  # fmt: skip
+        return self._table("inputs")
 
     @property
     def attention(self) -> Any:
         """A row for each lag: mean attention to the step this number of steps before the one that is forecast."""
-        pandas = need_pandas("a table of attention")
-        means = self.document["attention"]["by_lag"]
-        return pandas.DataFrame({"lag": range(len(means)), "mean": means})
+        return self._table("lags")
 
     @property
     def windows(self) -> Any:
@@ -381,13 +342,3 @@ class Explanation(Document):
         right.set_title("attention")
         right.set_xlabel("steps before the one that is forecast")
         return figure
-
-    def __repr__(self) -> str:
-        lines = [f"{self['split']}: {self['windows']} windows; weights in %, change of q-risk without it in %"]
-        changes = (self.document.get("occlusion") or {}).get("inputs") or {}
-        for part, inputs in self.document["importance"].items():
-            for name, weights in inputs.items():
-                change = changes.get(name, {}).get("change")
-                shown = "" if change is None else f"{change:10.1f}"
-                lines.append(f"{part:8}{name:24}{100 * weights['mean']:8.1f}{shown}")
-        return "\n".join(lines)

@@ -17,7 +17,6 @@ from ..errors import error
 from ._progress import Silent
 from ._results import Document
 from ._session import warn
-from ._tables import need_pandas
 
 _OWN = ("data", "out", "config", "json", "csv", "page", "best", "help")  # options that the call gives, or that end it
 _OPTIONS = (
@@ -143,23 +142,8 @@ class Tuning(Document):
 
     @property
     def frame(self) -> Any:
-        """The trials, the best first: trial, state, the goal's value, steps, seconds, and a column for each key."""
-        pandas = need_pandas("a table of trials")
-        goal = self["goal"]
-        return pandas.DataFrame([
-            {"trial": row["trial"], "state": row["state"], goal: row.get("value"), "steps": row["steps"],
-             "seconds": row["seconds"], **row["keys"]}
-            for row in self.trials
-        ])  # fmt: skip
-
-    def __repr__(self) -> str:
-        lines = [f"{len(self['rows'])} trials in {self['seconds']:.0f} s, {self['goal']} is to be low"]
-        for row in self.trials:
-            value = row.get("value")
-            keys = " ".join(f"{key}={one}" for key, one in row["keys"].items())
-            shown = "-" if value is None else format(value, ".6g")
-            lines.append(f"{row['trial']:5} {row['state']:8}{shown:>12}  {keys}")
-        return "\n".join(lines)
+        """The trials, the best first: trial, state, the goal's value, share of a run, steps, seconds, and each key."""
+        return self._table("trials").iloc[[row["trial"] for row in self.trials]].reset_index(drop=True)
 
 
 def _rank(row: Mapping[str, Any]) -> Any:

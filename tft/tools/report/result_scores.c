@@ -27,15 +27,17 @@ static json_t *number_or_null(json_t *value)
 
 /* ---- q-risks ----------------------------------------------------------------------------------------------------- */
 
-/* Adds a forecast's q-risks, for the quantiles of the model's. */
-static void add_q_risk(json_t *rows, const char *label, const json_t *like, const json_t *of, json_t *note)
+/* Adds a forecast's q-risks, for the quantiles of the model's. The label is its name in the printed table. */
+static void add_q_risk(json_t *rows, const char *target, json_t *forecast, const char *label, const json_t *like,
+                       const json_t *of, json_t *note)
 {
     json_t *q_risk = json_object(), *value;
     const char *key;
 
     json_object_foreach((json_t *)like, key, value)
         json_object_set_new(q_risk, key, number_or_null(json_object_get(of, key)));
-    json_array_append_new(rows, json_pack("{ss so so*}", "label", label, "q_risk", q_risk, "note", note));
+    json_array_append_new(rows, json_pack("{ss so ss so so*}", "target", target, "forecast", forecast, "label", label,
+                                          "q_risk", q_risk, "note", note));
 }
 
 /* Returns how the median's q-risk compares with the best naive forecast's; NULL if that is another one. */
@@ -53,18 +55,30 @@ static json_t *compare_best(const json_t *r, const char *key, const char *median
     return json_string(text);
 }
 
-/* Returns the forecast's q-risks, and those of naive forecasts with the quantiles of their errors and without. */
-static json_t *q_risk_rows(const json_t *r, const char *median)
+/* Adds the forecast's q-risks, and those of naive forecasts with the quantiles of their errors and without. */
+static void add_q_risks(json_t *rows, const char *target, const json_t *r, const char *median)
 {
-    json_t *q_risk = json_object_get(r, "q_risk"), *rows = json_array(), *naive;
+    json_t *q_risk = json_object_get(r, "q_risk"), *naive;
     const char *key;
 
-    add_q_risk(rows, "forecast", q_risk, q_risk, NULL);
+    add_q_risk(rows, target, json_string("forecast"), "forecast", q_risk, q_risk, NULL);
     json_object_foreach(json_object_get(r, "naive"), key, naive) {
         const char *title = json_string_value(json_object_get(naive, "title"));
-        add_q_risk(rows, title ? title : key, q_risk, naive, compare_best(r, key, median, 0));
-        add_q_risk(rows, "  plain", q_risk, json_object_get(naive, "plain"), compare_best(r, key, median, 1));
+        add_q_risk(rows, target, json_string(title), title, q_risk, naive, compare_best(r, key, median, 0));
+        add_q_risk(rows, target, json_pack("s+", title, ", plain"), "  plain", q_risk, json_object_get(naive, "plain"),
+                   compare_best(r, key, median, 1));
     }
+}
+
+json_t *tft_q_risk_rows(const json_t *result)
+{
+    json_t *targets = json_object_get(result, "targets"), *rows = json_array(), *scores;
+    const char *name;
+
+    if (!targets)
+        add_q_risks(rows, "", result, "");
+    json_object_foreach(targets, name, scores)
+        add_q_risks(rows, name, scores, "");
     return rows;
 }
 
@@ -157,8 +171,10 @@ static void print_rows(FILE *to, const char *table, json_t *rows)
 static void print_scores(FILE *to, const json_t *r, const char *median)
 {
     const char *warning = json_string_value(json_object_get(r, "no_better_than_naive"));
+    json_t *rows = json_array();
 
-    print_rows(to, "scores.q_risk", q_risk_rows(r, median));
+    add_q_risks(rows, "", r, median);
+    print_rows(to, "scores.q_risk", rows);
     if (warning)
         fprintf(to, "%s\n", warning);
     print_rows(to, "scores.reliability",

@@ -91,9 +91,9 @@ static struct column *list_columns(const char *table, const json_t *rows, enum f
     return columns;
 }
 
-static const json_t *value_of(const json_t *row, const struct column *c)
+static json_t *value_of(const json_t *row, const struct column *c)
 {
-    const json_t *value = json_object_get(row, c->key);
+    json_t *value = json_object_get(row, c->key);
 
     return c->member ? json_object_get(value, c->member) : value;
 }
@@ -193,4 +193,23 @@ void tft_table_write_csv(FILE *to, const char *table, const json_t *rows)
         fputc('\n', to);
     }
     free(columns);
+}
+
+json_t *tft_table_json(const char *table, const json_t *rows)
+{
+    json_t *names = json_array(), *lines = json_array();
+    size_t count, i;
+    const json_t *row;
+    struct column *columns = list_columns(table, rows, FORM_CSV, &count);
+
+    for (size_t k = 0; k < count; k++)
+        json_array_append_new(names, json_string(columns[k].heading));
+    json_array_foreach(rows, i, row) {
+        json_t *line = json_array();
+        for (size_t k = 0; k < count; k++)
+            json_array_append_new(line, json_pack("O?", value_of(row, &columns[k])));
+        json_array_append_new(lines, line);
+    }
+    free(columns);
+    return json_pack("{so so}", "columns", names, "rows", lines);
 }

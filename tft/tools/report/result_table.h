@@ -17,5 +17,7 @@ void tft_rows_sort(json_t *rows);
 /* Prints the first count_max rows, and how many are left out, under headings if any column has one. */
 void tft_table_print(FILE *to, const char *table, const json_t *rows, size_t count_max);
 void tft_table_write_csv(FILE *to, const char *table, const json_t *rows);
+/* Returns the columns of the CSV, with all digits: {"columns": [name, ...], "rows": [[value, ...], ...]}. */
+json_t *tft_table_json(const char *table, const json_t *rows);
 
 #endif

@@ -61,19 +61,31 @@ static void print_tuning(FILE *to, const json_t *result)
 
 /* ---- explanations ------------------------------------------------------------------------------------------------ */
 
-/* Returns the inputs of a part of the window. */
-static json_t *input_rows(const json_t *result, const char *part)
+static const char *const parts[] = { "static", "past", "future" };
+enum { PARTS = sizeof parts / sizeof *parts };
+
+/* Adds the inputs of a part of the window, and what it costs to leave each out, if that was tried. */
+static void add_inputs(json_t *rows, const json_t *result, const char *part)
 {
-    json_t *rows = json_array(), *input;
+    json_t *changes = json_object_get(json_object_get(result, "occlusion"), "inputs"), *input;
     const char *name;
     char title[32];
 
     snprintf(title, sizeof title, "%s inputs", part);
     json_object_foreach(json_object_get(json_object_get(result, "importance"), part), name, input) {
-        json_t *row = json_copy(input);
-        json_object_set_new(row, "label", json_pack("{s:s+}", title, "  ", name));
+        json_t *row = json_pack("{ss ss s{ss+} sO*}", "part", part, "input", name, "label", title, "  ", name, "change",
+                                json_object_get(json_object_get(changes, name), "change"));
+        json_object_update(row, input);
         json_array_append_new(rows, row);
     }
+}
+
+static json_t *input_rows(const json_t *result)
+{
+    json_t *rows = json_array();
+
+    for (size_t i = 0; i < PARTS; i++)
+        add_inputs(rows, result, parts[i]);
     return rows;
 }
 
@@ -87,6 +99,16 @@ static json_t *occlusion_rows(const json_t *result)
         json_object_set_new(row, "label", json_pack("s+", "  ", name));
         json_array_append_new(rows, row);
     }
+    return rows;
+}
+
+static json_t *lag_rows(const json_t *result)
+{
+    json_t *rows = json_array(), *mean;
+    size_t i;
+
+    json_array_foreach(json_object_get(json_object_get(result, "attention"), "by_lag"), i, mean)
+        json_array_append_new(rows, json_pack("{sI sO}", "lag", (json_int_t)i, "mean", mean));
     return rows;
 }
 
@@ -158,12 +180,11 @@ static void print_regimes(FILE *to, const json_t *regimes)
 
 static void print_explanation(FILE *to, const json_t *r)
 {
-    static const char *const parts[] = { "static", "past", "future" };
-
     fprintf(to, "%s: %lld windows; weights in %%\n", json_string_value(json_object_get(r, "split")),
             (long long)json_integer_value(json_object_get(r, "windows")));
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        json_t *rows = input_rows(r, parts[i]);
+    for (size_t i = 0; i < PARTS; i++) {
+        json_t *rows = json_array();
+        add_inputs(rows, r, parts[i]);
         if (json_array_size(rows)) {
             fprintf(to, "\n");
             tft_table_print(to, "explanation.inputs", rows, SIZE_MAX);
@@ -183,17 +204,19 @@ static const struct result_table {
     const char *kind, *table;
     json_t *(*rows)(const json_t *result);
 } tables[] = {
-    { "scores", "scores.all", tft_score_rows },
-    { "backtest", "scores.all", tft_score_rows },
-    { "tuning", "tuning.trials", trial_rows },
-    { "drift", "drift.statistics", tft_drift_rows },
+    { "scores", "scores.all", tft_score_rows },          { "scores", "scores.q_risk", tft_q_risk_rows },
+    { "backtest", "scores.all", tft_score_rows },        { "backtest", "scores.q_risk", tft_q_risk_rows },
+    { "explanation", "explanation.inputs", input_rows }, { "explanation", "explanation.lags", lag_rows },
+    { "tuning", "tuning.trials", trial_rows },           { "drift", "drift.statistics", tft_drift_rows },
 };
+enum { TABLES = sizeof tables / sizeof *tables };
 
-static const char *kind_of(const json_t *result)
+/* Returns nonzero if a table is of a result's kind. */
+static int is_of(const struct result_table *table, const json_t *result)
 {
     const char *kind = json_string_value(json_object_get(result, "kind"));
 
-    return kind ? kind : "";
+    return kind && !strcmp(kind, table->kind);
 }
 
 /* Writes the CSV of a kind that has one. */
@@ -201,39 +224,58 @@ static void write_csv(FILE *to, const json_t *result)
 {
     const struct result_table *found = tables;
 
-    while (strcmp(found->kind, kind_of(result)))
+    while (!is_of(found, result))
         found++;
     json_t *rows = found->rows(result);
     tft_table_write_csv(to, found->table, rows);
     json_decref(rows);
 }
 
-/* The function for each form of each kind. */
+/* Writes all tables of a kind as JSON, by name. */
+static void write_tables(FILE *to, const json_t *result)
+{
+    json_t *object = json_object();
+
+    for (const struct result_table *t = tables; t < tables + TABLES; t++) {
+        if (!is_of(t, result))
+            continue;
+        json_t *rows = t->rows(result);
+        json_object_set_new(object, strchr(t->table, '.') + 1, tft_table_json(t->table, rows));
+        json_decref(rows);
+    }
+    json_dumpf(object, to, JSON_COMPACT);
+    json_decref(object);
+}
+
+/* The function for each form of each kind; NULL: of all kinds that have tables. */
 static const struct result_form {
     const char *kind, *form;
     void (*write)(FILE *to, const json_t *result);
 } forms[] = {
+    { NULL, "csv", write_csv },
+    { NULL, "tables", write_tables },
     { "scores", "table", tft_scores_print },
-    { "scores", "csv", write_csv },
     { "scores", "calibrated", tft_scores_print_calibrated },
     { "backtest", "table", tft_scores_print },
-    { "backtest", "csv", write_csv },
     { "explanation", "table", print_explanation },
     { "tuning", "table", print_tuning },
-    { "tuning", "csv", write_csv },
     { "tuning", "page", tft_page_write },
     { "drift", "table", tft_drift_print },
-    { "drift", "csv", write_csv },
     { "drift", "page", tft_page_write },
     { "drift", "metrics", tft_drift_write_metrics },
 };
+enum { FORMS = sizeof forms / sizeof *forms };
 
 /* Returns NULL if results of this kind have no such form. */
 static const struct result_form *find_form(const json_t *result, const char *form)
 {
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (!strcmp(kind_of(result), forms[i].kind) && !strcmp(form, forms[i].form))
-            return &forms[i];
+    const struct result_table *table = tables;
+
+    while (table < tables + TABLES && !is_of(table, result))
+        table++;
+    for (const struct result_form *f = forms; table < tables + TABLES && f < forms + FORMS; f++)
+        if (!strcmp(form, f->form) && (!f->kind || !strcmp(f->kind, table->kind)))
+            return f;
     return NULL;
 }
 
@@ -248,11 +290,9 @@ enum halay_status halay_tft_format(const char *json, const char *form, char **te
 
     if (!found) {
         json_decref(result);
-        return halay_refuses(
-            HALAY_ERR_ARGUMENT,
-            "halay_tft_format: scores as 'table', 'csv' or 'calibrated', an "
-            "explanation as 'table', a backtest as 'table' or 'csv', a tuning or drift as 'table', 'csv' or 'page', "
-            "drift as 'metrics', too");
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_tft_format: scores, an explanation, a tuning or drift as "
+                                                 "'table', 'csv' or 'tables', scores also as 'calibrated', a tuning "
+                                                 "or drift as 'page', drift as 'metrics'");
     }
     FILE *to = open_memstream(&made, &size);
     if (to)

@@ -15,6 +15,7 @@ void tft_scores_print(FILE *to, const json_t *result);
  * "horizon": .., "none": ..}; nothing without any. */
 void tft_scores_print_calibrated(FILE *to, const json_t *result);
 json_t *tft_score_rows(const json_t *result);
+json_t *tft_q_risk_rows(const json_t *result);
 
 void tft_drift_print(FILE *to, const json_t *result);
 json_t *tft_drift_rows(const json_t *result);
