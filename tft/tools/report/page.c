@@ -290,6 +290,7 @@ static void write_tables(FILE *f, const json_t *result)
 {
     json_t *object = without_lists((json_t *)result);
 
+    json_object_del(object, "tables");
     write_object(f, object, 2);
     json_decref(object);
 }

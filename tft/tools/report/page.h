@@ -9,7 +9,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Writes the page of a result. The stream's owner checks its errors. */
+/* Writes the page of a result. Its member "tables", if there is one, is for the script alone. The stream's owner checks
+ * its errors. */
 void tft_page_write(FILE *file, const json_t *result);
 
 #endif

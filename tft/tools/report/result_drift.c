@@ -58,6 +58,7 @@ static json_t *statistic_row(const json_t *statistic)
 
     explain_row(statistic, change);
     json_object_set_new(row, "order", isnan(ratio) ? json_null() : json_real(-ratio));
+    json_object_set_new(row, "ratio", isnan(ratio) ? json_null() : json_real(ratio));
     json_object_set_new(row, "label", label_row(statistic));
     json_object_set_new(row, "state", json_string(json_is_true(json_object_get(row, "drifted")) ? "drifted" : ""));
     json_object_set_new(row, "change", json_string(change));

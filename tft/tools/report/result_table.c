@@ -9,12 +9,12 @@
 
 enum { CELL_SIZE = 64 };
 
-enum form { FORM_PRINT, FORM_CSV, FORMS };
+enum form { FORM_PRINT, FORM_CSV, FORM_PAGE, FORMS };
 
 static const struct definition {
     const char *table, *key, *heading, *formats[FORMS];
 } definitions[] = {
-#define COLUMN(kind, table, key, heading, print, csv) { #kind "." #table, #key, heading, { print, csv } },
+#define COLUMN(kind, table, key, heading, print, csv, page) { #kind "." #table, #key, heading, { print, csv, page } },
 #include "tft/tools/report/columns.def"
 #undef COLUMN
 };
@@ -63,6 +63,8 @@ static struct column make_column(const struct definition *d, const char *member,
     c.width = (int)strtol(d->formats[form], &end, 10);
     c.digits = *end == '.' ? (int)strtol(end + 1, &end, 10) : 0;
     c.style = *end;
+    if (*end && end[1] == ':')
+        c.heading = end + 2;
     if ((int)strlen(c.heading) > abs(c.width))
         c.width = (c.width < 0 ? -1 : 1) * (int)strlen(c.heading);
     return c;
@@ -195,21 +197,34 @@ void tft_table_write_csv(FILE *to, const char *table, const json_t *rows)
     free(columns);
 }
 
-json_t *tft_table_json(const char *table, const json_t *rows)
+/* Returns a table: of values, or as on a page of texts. */
+static json_t *make_table(const char *table, const json_t *rows, enum form form)
 {
     json_t *names = json_array(), *lines = json_array();
+    char buffer[CELL_SIZE];
     size_t count, i;
     const json_t *row;
-    struct column *columns = list_columns(table, rows, FORM_CSV, &count);
+    struct column *columns = list_columns(table, rows, form, &count);
 
     for (size_t k = 0; k < count; k++)
         json_array_append_new(names, json_string(columns[k].heading));
     json_array_foreach(rows, i, row) {
         json_t *line = json_array();
         for (size_t k = 0; k < count; k++)
-            json_array_append_new(line, json_pack("O?", value_of(row, &columns[k])));
+            json_array_append_new(line, form == FORM_PAGE ? json_pack("s?", format_cell(row, &columns[k], buffer))
+                                                          : json_pack("O?", value_of(row, &columns[k])));
         json_array_append_new(lines, line);
     }
     free(columns);
     return json_pack("{so so}", "columns", names, "rows", lines);
+}
+
+json_t *tft_table_json(const char *table, const json_t *rows)
+{
+    return make_table(table, rows, FORM_CSV);
+}
+
+json_t *tft_table_page(const char *table, const json_t *rows)
+{
+    return make_table(table, rows, FORM_PAGE);
 }

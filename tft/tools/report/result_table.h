@@ -19,5 +19,7 @@ void tft_table_print(FILE *to, const char *table, const json_t *rows, size_t cou
 void tft_table_write_csv(FILE *to, const char *table, const json_t *rows);
 /* Returns the columns of the CSV, with all digits: {"columns": [name, ...], "rows": [[value, ...], ...]}. */
 json_t *tft_table_json(const char *table, const json_t *rows);
+/* Returns the columns of the page, with texts for values. */
+json_t *tft_table_page(const char *table, const json_t *rows);
 
 #endif

@@ -231,8 +231,8 @@ static void write_csv(FILE *to, const json_t *result)
     json_decref(rows);
 }
 
-/* Writes all tables of a kind as JSON, by name. */
-static void write_tables(FILE *to, const json_t *result)
+/* Returns all tables of a kind, by name, each as `make` makes it. */
+static json_t *make_tables(const json_t *result, json_t *(*make)(const char *table, const json_t *rows))
 {
     json_t *object = json_object();
 
@@ -240,11 +240,27 @@ static void write_tables(FILE *to, const json_t *result)
         if (!is_of(t, result))
             continue;
         json_t *rows = t->rows(result);
-        json_object_set_new(object, strchr(t->table, '.') + 1, tft_table_json(t->table, rows));
+        json_object_set_new(object, strchr(t->table, '.') + 1, make(t->table, rows));
         json_decref(rows);
     }
+    return object;
+}
+
+static void write_tables(FILE *to, const json_t *result)
+{
+    json_t *object = make_tables(result, tft_table_json);
+
     json_dumpf(object, to, JSON_COMPACT);
     json_decref(object);
+}
+
+static void write_page(FILE *to, const json_t *result)
+{
+    json_t *with_tables = json_copy((json_t *)result);
+
+    json_object_set_new(with_tables, "tables", make_tables(result, tft_table_page));
+    tft_page_write(to, with_tables);
+    json_decref(with_tables);
 }
 
 /* The function for each form of each kind; NULL: of all kinds that have tables. */
@@ -259,9 +275,9 @@ static const struct result_form {
     { "backtest", "table", tft_scores_print },
     { "explanation", "table", print_explanation },
     { "tuning", "table", print_tuning },
-    { "tuning", "page", tft_page_write },
+    { "tuning", "page", write_page },
     { "drift", "table", tft_drift_print },
-    { "drift", "page", tft_page_write },
+    { "drift", "page", write_page },
     { "drift", "metrics", tft_drift_write_metrics },
 };
 enum { FORMS = sizeof forms / sizeof *forms };
