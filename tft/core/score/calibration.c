@@ -467,8 +467,8 @@ static double recent_factor(const struct tft_calibrator *c, const struct tft_win
 }
 
 /* Finds the factors of a step's bands that apply to its forecast, p (quantiles) in order; NAN for the others. */
-static void choose_factors(struct tft_calibrator *c, const struct tft_window *w, size_t target, size_t h,
-                           const double *p, double *factors)
+static void find_factors(struct tft_calibrator *c, const struct tft_window *w, size_t target, size_t h, const double *p,
+                         double *factors)
 {
     const struct tft_calibration *stored = &c->calibration;
 
@@ -496,7 +496,7 @@ enum halay_status tft_calibrator_apply(struct tft_calibrator *c, const struct tf
         for (size_t q = 0; q < Q; q++)
             wide[q] = p[i * Q + q];
         tft_quantiles_sort(wide, Q);
-        choose_factors(c, w, i % O, i / O, wide, factors);
+        find_factors(c, w, i % O, i / O, wide, factors);
         tft_bands_widen(stored->bands, stored->band_count, factors, stored->median, wide, Q);
         for (size_t q = 0; q < Q; q++)
             p[i * Q + q] = (float)wide[q];
