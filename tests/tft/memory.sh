@@ -13,7 +13,7 @@ rows() {
         if (s % 50) print i ",e" e "," s % 9973 / 8 "," x ",k" s % 5 "," z } }' \
         </dev/null
 }
-rows 6000 >"$scratch/large.csv"
+rows 10000 >"$scratch/large.csv"
 rows 100 >"$scratch/small.csv"
 schema() {
     cat <<END
@@ -29,7 +29,7 @@ window: {encoder: 4, horizon: 2}
 split: {train: "< $1", valid: "< $2", test: "< $3"}
 END
 }
-schema 4000 5000 6000 >"$scratch/large.yaml"
+schema 4000 5000 10000 >"$scratch/large.yaml"
 schema 50 80 100 >"$scratch/small.yaml"
 mkdir "$scratch/out"
 
