@@ -82,6 +82,7 @@ apart() {
 pause_at() {
     pause_name=$1
     shift
+    [ -e "$top_builddir/tests/tft/.libs/pause.so" ] || { echo "failed: tests/tft/pause.la is not built"; exit 1; }
     rm -rf "$scratch/pause"
     mkdir "$scratch/pause"
     mkfifo "$scratch/pause/on"
