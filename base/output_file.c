@@ -168,10 +168,14 @@ void halay_output_abort(struct halay_output *out)
 
 void halay_write_field(FILE *file, const char *text)
 {
-    if (!text[strcspn(text, ",\"\r\n")]) {
+    if (text[strcspn(text, ",\"\r\n")])
+        halay_write_quoted(file, text);
+    else
         fputs(text, file);
-        return;
-    }
+}
+
+void halay_write_quoted(FILE *file, const char *text)
+{
     fputc('"', file);
     for (; *text; text++) {
         if (*text == '"')

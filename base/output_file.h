@@ -31,7 +31,8 @@ enum halay_status halay_output_text(struct halay_log *log, const char *path, con
 /* Drops the file: the path keeps its old one. Does nothing after commit; out may be zero-initialised. */
 void halay_output_abort(struct halay_output *out);
 
-/* Writes a text as a field of CSV, in quotes where it must be. */
+/* Writes a text as a field of CSV, in quotes where it must be; the second always. */
 void halay_write_field(FILE *file, const char *text);
+void halay_write_quoted(FILE *file, const char *text);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "tft/tools/report/result_table.h"
 #include "base/number_text.h"
+#include "base/output_file.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,16 +167,6 @@ void tft_table_print(FILE *to, const char *table, const json_t *rows, size_t cou
     free(columns);
 }
 
-/* Writes a text, in quotes if it needs them. */
-static void write_field(FILE *to, const char *text, int is_quoted)
-{
-    is_quoted |= text[strcspn(text, ",\"\r\n")] != 0;
-    fputs(is_quoted ? "\"" : "", to);
-    for (; *text; text++)
-        fprintf(to, *text == '"' ? "\"\"" : "%c", *text);
-    fputs(is_quoted ? "\"" : "", to);
-}
-
 void tft_table_write_csv(FILE *to, const char *table, const json_t *rows)
 {
     char buffer[CELL_SIZE];
@@ -190,7 +181,7 @@ void tft_table_write_csv(FILE *to, const char *table, const json_t *rows)
         for (size_t k = 0; k < count; k++) {
             const char *text = format_cell(row, &columns[k], buffer);
             fputs(k ? "," : "", to);
-            write_field(to, text ? text : "", columns[k].style == 'q');
+            (columns[k].style == 'q' ? halay_write_quoted : halay_write_field)(to, text ? text : "");
         }
         fputc('\n', to);
     }
