@@ -5,8 +5,8 @@
  */
 #include "base/error_text.h"
 #include "base/memory.h"
-#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
-#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 
 static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_group_options *options,
                                     struct halay_group **group)

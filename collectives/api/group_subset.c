@@ -21,7 +21,7 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 #include "collectives/shared/shared.h"
 #include "collectives/transport/subset.h"
 #include <sched.h>

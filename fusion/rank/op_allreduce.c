@@ -3,7 +3,7 @@
  * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group.
  *
  *     the inputs as one list, the results as another: factors and wire type go with them, and the collective packs,
- *     converts and unpacks as the data pass by (collectives/api/group.h). One pass over memory, whatever is asked
+ *     converts and unpacks as the data pass by (collectives/group/group.h). One pass over memory, whatever is asked
  *     for.
  *
  * Empty tensors have no piece; that depends on shapes only, so all ranks give lists or none does. Neighbours in memory

@@ -9,7 +9,7 @@
 #define HALAY_CONTEXT_H
 
 #include "base/fork.h"
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 #include "collectives/group/world.h"
 #include "fusion/state/devices.h"
 #include "fusion/state/driven.h"

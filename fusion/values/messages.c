@@ -7,7 +7,7 @@
  */
 #include "fusion/values/messages.h"
 #include "base/memory.h"
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_ALLOCATIONS_H
 #define HALAY_TEST_ALLOCATIONS_H
 
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 
 /* Returns the number of failures and prints each. counting.h must be able to count. */
 int allocations_run(struct halay_group *group);

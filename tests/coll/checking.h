@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_CHECKING_H
 #define HALAY_TEST_CHECKING_H
 
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 
 /* The group's world has HALAY_CHECK set. Returns the number of failures and prints each. */
 int checking_run(struct halay_group *group);

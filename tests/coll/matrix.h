@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_MATRIX_H
 #define HALAY_TEST_MATRIX_H
 
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 
 /* quick: fewer types and counts, for slow builds (ThreadSanitizer). TEST_BRIEF=1 in the environment, for runs beside
  * one that does all: that at any number of ranks but three, and nothing huge. Failures are counted by tests/test.h's

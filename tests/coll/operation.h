@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_OPERATION_H
 #define HALAY_TEST_OPERATION_H
 
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 #include "collectives/schedule/coll.h"
 
 /* On f32: data and all have size * part elements; source: the root of a broadcast, that of a reduction is rank 0. */

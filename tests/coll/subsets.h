@@ -5,7 +5,7 @@
 #ifndef HALAY_TEST_SUBSETS_H
 #define HALAY_TEST_SUBSETS_H
 
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 
 /* brief: neither as many groups as there can be nor the matrix. Returns the number of failures and prints each. */
 int subsets_run(struct halay_group *group, int brief);

@@ -4,7 +4,7 @@
  * only; in order and delayed and reordered; on one node and on several, with as many ranks on each and not; in the
  * checking mode.
  */
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 #include "tests/coll/checking.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"

@@ -13,8 +13,8 @@
  * Orders are gone through depth first: a run makes the same choices as the one before but for the last one that has an
  * alternative left. A rank whose progress changes nothing waits, and is no alternative.
  */
-#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include "collectives/shared/oneshot.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"

@@ -5,8 +5,8 @@
  * afterwards.
  */
 #include "base/memory.h"
-#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include "tests/coll/pieces.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"

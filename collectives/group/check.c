@@ -19,10 +19,10 @@
  * Cost: 2 (N - 1) small messages in two steps, twice that with counts; rank 0 then has all ranks' counts in its
  * scratch.
  */
-#include "collectives/api/check.h"
+#include "collectives/group/check.h"
 #include "base/memory.h"
-#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -26,10 +26,10 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
-#include "collectives/api/check.h"
-#include "collectives/api/group.h"
+#include "collectives/group/area.h"
+#include "collectives/group/check.h"
 #include "collectives/group/choice.h"
-#include "collectives/shared/shared.h"
+#include "collectives/group/group.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

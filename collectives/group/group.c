@@ -4,13 +4,13 @@
  *
  * Cleanup: zero-initialised; halay_group_free_all accepts a half-built group.
  */
-#include "collectives/api/group.h"
+#include "collectives/group/group.h"
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "collectives/choose/select.h"
+#include "collectives/group/area.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
-#include "collectives/shared/shared.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

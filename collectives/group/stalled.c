@@ -19,9 +19,9 @@
  */
 #include "base/clock.h"
 #include "base/number_text.h"
-#include "collectives/api/group.h"
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include "collectives/transport/subset.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,8 +13,8 @@
  * is half of a channel's tags for this reason). All-reduce and broadcast only.
  */
 #include "base/memory.h"
-#include "collectives/api/group.h"
 #include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include <string.h>
 
 enum { HALVES = 2 };
