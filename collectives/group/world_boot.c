@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World, bootstrap: how the ranks meet. What the program gives (a communicator, a rendezvous, a unique id) goes before
+ * what the launcher says, and an elastic job has one way only.
+ */
+#include "collectives/group/world_impl.h"
+#include "collectives/transport/meet/participant.h"
+#include "collectives/transport/meet/unique_id.h"
+#include "collectives/transport/module.h"
+#include "collectives/transport/shm/shm_memory.h"
+#include <stdlib.h>
+
+enum halay_status halay_world_inherit(struct halay_world *world, const struct halay_world_options *options)
+{
+    struct halay_heritage *heritage = options ? options->heritage : NULL;
+
+    if (world->config.elastic < 0)
+        return HALAY_OK;
+    if (!heritage || options->comm || options->rendezvous || options->unique_id) {
+        halay_error(world->log,
+                    "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
+                    "nor a communicator, a rendezvous or a unique id can be used");
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (!heritage->memory) {
+        heritage->memory = malloc(sizeof *heritage->memory);
+        if (!heritage->memory)
+            return HALAY_ERR_NO_MEMORY;
+        halay_shm_memory_init(world->log, heritage->memory);
+    }
+    heritage->log = world->log;
+    world->heritage = heritage;
+    return HALAY_OK;
+}
+
+static enum halay_status boot_mpi(struct halay_world *world)
+{
+    const struct halay_module_api *api;
+
+    enum halay_status status = halay_world_module(world, HALAY_WORLD_MPI, HALAY_LOG_ERROR, &api);
+    if (status != HALAY_OK) {
+        halay_error(world->log,
+                    "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
+                    "needs no MPI",
+                    world->config.bootstrap ? world->config.bootstrap : "auto", world->config.mpi_launcher_size);
+        return status;
+    }
+    return api->boot_create(world->host, &world->boot);
+}
+
+/* Both from the program. */
+static enum halay_status check_bootstrap(struct halay_world *world, const char *bootstrap, const char *other,
+                                         const char *same)
+{
+    if (halay_world_is_auto(bootstrap) || halay_world_is_set_to(bootstrap, same))
+        return HALAY_OK;
+    halay_error(world->log, "bootstrap '%s' and %s: one of them", bootstrap, other);
+    return HALAY_ERR_CONFIG;
+}
+
+static enum halay_status boot_rendezvous(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = check_bootstrap(world, options->bootstrap, "a rendezvous", "auto");
+    if (status != HALAY_OK)
+        return status;
+    return halay_boot_rendezvous_create(world->log, options->rendezvous, world->config.start_timeout_ms, options->watch,
+                                        &world->boot);
+}
+
+static enum halay_status boot_unique(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status = check_bootstrap(world, options->bootstrap, "a unique id", "auto");
+    if (status != HALAY_OK)
+        return status;
+    return halay_boot_unique_create(world->log, options->unique_id, options->rank, options->size,
+                                    world->config.start_timeout_ms, options->watch, &world->boot);
+}
+
+/* The program's communicator overrides the environment. */
+static enum halay_status boot_communicator(struct halay_world *world, const struct halay_world_options *options)
+{
+    const struct halay_module_api *api;
+
+    enum halay_status status = check_bootstrap(world, options->bootstrap, "a communicator", "mpi");
+    if (status != HALAY_OK)
+        return status;
+    world->comm_abi = options->comm_abi;
+    status = halay_world_module(world, HALAY_WORLD_MPI, HALAY_LOG_ERROR, &api);
+    if (status != HALAY_OK)
+        return status;
+    return api->boot_create_from(world->host, options->comm, options->comm_abi, &world->boot);
+}
+
+/* The launcher's answer overrides the environment. */
+static enum halay_status boot_elastic(struct halay_world *world, const struct halay_world_options *options)
+{
+    struct halay_heritage *heritage = world->heritage;
+    const char *which = world->config.bootstrap;
+
+    if (!halay_world_is_auto(which) && !halay_world_is_set_to(which, "store")) {
+        halay_error(world->log, "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
+        return HALAY_ERR_CONFIG;
+    }
+    int lost = heritage->participant ? options->lost : -1;
+    enum halay_status status = HALAY_OK;
+    if (!heritage->participant)
+        status = halay_participant_open(world->log, &world->config, &heritage->participant);
+    if (status == HALAY_OK)
+        status = halay_participant_enrol(heritage->participant, lost, options->has_state);
+    return status == HALAY_OK ? halay_participant_boot(heritage->participant, &world->boot) : status;
+}
+
+/* If each of them continued alone nothing would fail: only the sums would be wrong. */
+static enum halay_status refuse_to_be_alone(const struct halay_world *world)
+{
+    halay_error(
+        world->log,
+        "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
+        "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
+        "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or let the program bring its ranks together "
+        "(rendezvous "
+        "or unique_id in struct halay_options; the backend \"halay\" of torch.distributed does), or give "
+        "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own",
+        world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
+    return HALAY_ERR_UNSUPPORTED;
+}
+
+static enum halay_status boot_choose(struct halay_world *world)
+{
+    const struct halay_config *config = &world->config;
+    const char *which = config->bootstrap;
+
+    /* A job of one rank under an MPI launcher needs MPI only if it is asked for. */
+    int is_mpi_job = config->mpi_launcher_size > 1 ||
+                     (config->mpi_launcher_size == 1 && halay_world_is_set_to(config->transport, "mpi"));
+    int is_by_itself = halay_world_is_auto(which);
+    if (halay_world_is_set_to(which, "store") || (is_by_itself && config->store_address))
+        return halay_boot_store_create(world->log, config, &world->boot);
+    if (is_by_itself && config->mpi_launcher_size < 2 && config->other_job.size)
+        return refuse_to_be_alone(world);
+    if (halay_world_is_set_to(which, "mpi") || (is_by_itself && is_mpi_job))
+        return boot_mpi(world);
+    return halay_boot_self_create(world->log, &world->boot);
+}
+
+enum halay_status halay_world_boot(struct halay_world *world, const struct halay_world_options *options)
+{
+    enum halay_status status;
+
+    if (options && options->comm)
+        status = boot_communicator(world, options);
+    else if (options && options->rendezvous)
+        status = boot_rendezvous(world, options);
+    else if (options && options->unique_id)
+        status = boot_unique(world, options);
+    else
+        status = world->heritage ? boot_elastic(world, options) : boot_choose(world);
+    if (status != HALAY_OK)
+        return status;
+    world->boot->watch = options ? options->watch : NULL;
+    world->rank = world->log->rank = world->boot->rank;
+    world->size = world->boot->size;
+    return HALAY_OK;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World, inside: what world.c and the files of its steps share.
+ */
+#ifndef HALAY_WORLD_IMPL_H
+#define HALAY_WORLD_IMPL_H
+
+#include "collectives/group/world.h"
+#include <string.h>
+
+struct halay_module_api; /* transport/module.h */
+
+static inline int halay_world_is_set_to(const char *setting, const char *name)
+{
+    return setting && !strcmp(setting, name);
+}
+
+static inline int halay_world_is_auto(const char *setting)
+{
+    return !setting || !strcmp(setting, "auto");
+}
+
+/* world_settings.c: loads the configuration and the topology. options may be NULL. */
+enum halay_status halay_world_configure(struct halay_world *world, const struct halay_world_options *options);
+
+/* world_modules.c */
+
+/* Indices of world->module. */
+enum halay_world_module { HALAY_WORLD_MPI, HALAY_WORLD_UCX };
+extern const char *const halay_world_module_names[];
+
+enum halay_status halay_world_host_create(struct halay_world *world);
+/* The module of that name, loaded if necessary. level: of the line if there is none. */
+enum halay_status halay_world_module(struct halay_world *world, enum halay_world_module which,
+                                     enum halay_log_level level, const struct halay_module_api **api);
+
+/* world_boot.c */
+
+/* In an elastic job log, participant and memory are the caller's to keep. */
+enum halay_status halay_world_inherit(struct halay_world *world, const struct halay_world_options *options);
+/* Opens world->boot; sets rank and size. */
+enum halay_status halay_world_boot(struct halay_world *world, const struct halay_world_options *options);
+
+/* world_peers.c */
+
+enum halay_status halay_world_agree_on_status(struct halay_world *world, enum halay_status mine);
+/* On a transport of that name; level: of the line about HALAY_ERR_UNSUPPORTED, no error where another one is tried
+ * next. */
+enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
+                                       const char *name);
+/* There is no way to tell the others that a rank is missing: they find out by themselves. */
+int halay_world_is_broken_boot(enum halay_status status);
+enum halay_status halay_world_find_peers(struct halay_world *world);
+
+/* world_transports.c */
+
+/* Opens world->data, and world->node or world->control. */
+enum halay_status halay_world_open_transports(struct halay_world *world);
+/* An elastic job's process has its segment whether its first generation shares memory or not: a later one may. Laid out
+ * for as many ranks as the job can have, so that it fits all generations. */
+enum halay_status halay_world_keep_memory(struct halay_world *world);
+
+#endif

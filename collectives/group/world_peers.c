@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World, peers: what all ranks agree on while they start, on which host each is, and which are still alive.
+ *
+ * After each step that can fail on some ranks only, all exchange how it went, so that a rank that cannot go on takes
+ * the others with it at once. Steps that only the bootstrap can have broken (a rank is missing) are not followed by
+ * such an exchange.
+ */
+#include "base/memory.h"
+#include "collectives/group/world_impl.h"
+#include "collectives/transport/meet/peers.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRANSPORT_BYTES = 8 }; /* for the longest name of one */
+
+/* ---- together ---- */
+
+/* level: of the line about HALAY_ERR_UNSUPPORTED, no error where another transport is tried next. what: the transport
+ * in question, or NULL. */
+static enum halay_status agree_at(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
+                                  const char *what, int *wanted)
+{
+    struct said {
+        int32_t status, wants, groups;
+        char transport[TRANSPORT_BYTES]; /* ranks that try different ones would lose step */
+        char interfaces[HALAY_INTERFACES_BYTES];
+    } said = { .status = (int32_t)mine, .wants = *wanted != 0, .groups = world->ids.limit },
+      *all = calloc((size_t)world->size, sizeof *all);
+
+    if (!all)
+        return HALAY_ERR_NO_MEMORY;
+    snprintf(said.transport, sizeof said.transport, "%s", world->config.transport ? world->config.transport : "auto");
+    memcpy(said.interfaces, world->interfaces, sizeof said.interfaces);
+    enum halay_status result =
+        world->boot->ops->allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
+    if (mine != HALAY_OK)
+        result = mine;
+    for (int r = 0; r < world->size && result == HALAY_OK; r++) {
+        *wanted |= all[r].wants;
+        halay_group_ids_limit(&world->ids, all[r].groups);
+        if (all[r].status == HALAY_OK)
+            continue;
+        result = (enum halay_status)all[r].status;
+        halay_log_write(world->log, result == HALAY_ERR_UNSUPPORTED ? level : HALAY_LOG_ERROR,
+                        "rank %d cannot go on%s%s: %s", r, what ? " over " : "", what ? what : "",
+                        halay_status_string(result));
+    }
+    for (int r = 1; r < world->size && result == HALAY_OK; r++)
+        if (strncmp(all[r].transport, all[0].transport, TRANSPORT_BYTES) != 0) {
+            halay_error(world->log, "starts that differ: rank %d has HALAY_TRANSPORT '%.*s', rank 0 has '%.*s'", r,
+                        TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
+            result = HALAY_ERR_MISMATCH;
+        }
+    /* Those of rank 0's host know no other host by themselves. */
+    if (result == HALAY_OK && world->peers && halay_peers_is_local(world->peers, 0))
+        memcpy(world->interfaces, all[0].interfaces, sizeof world->interfaces);
+    free(all);
+    return result;
+}
+
+enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted)
+{
+    return agree_at(world, mine, HALAY_LOG_ERROR, NULL, wanted);
+}
+
+enum halay_status halay_world_agree_on_status(struct halay_world *world, enum halay_status mine)
+{
+    int wanted = 0;
+
+    return halay_world_agree(world, mine, &wanted);
+}
+
+enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
+                                       const char *name)
+{
+    int wanted = 0;
+
+    return agree_at(world, mine, level, name, &wanted);
+}
+
+int halay_world_is_broken_boot(enum halay_status status)
+{
+    return status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_PEER;
+}
+
+/* Ranks that are bound to cores of their own see only those. Count the cores of all ranks of this host, so that none
+ * takes the host for overcommitted. */
+static enum halay_status share_processors(struct halay_world *world)
+{
+    enum { BYTES = HALAY_CPU_MASK_BYTES };
+    size_t bytes;
+
+    if (halay_mul_overflows((size_t)world->size, BYTES, &bytes))
+        return HALAY_ERR_NO_MEMORY;
+    unsigned char *all = malloc(bytes);
+    if (!all) {
+        halay_error(world->log, "no memory for the processors of %d ranks", world->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status =
+        world->boot->ops->allgather(world->boot, world->topology.mask, BYTES, all, world->config.start_timeout_ms);
+    for (int r = 0; r < world->size && status == HALAY_OK; r++)
+        if (halay_peers_is_local(world->peers, r))
+            halay_topology_add(&world->topology, all + (size_t)r * BYTES);
+    free(all);
+    return status;
+}
+
+enum halay_status halay_world_lay_out(struct halay_world *world)
+{
+    int n = world->size, me = world->rank, hosts = 0;
+    int *count = calloc((size_t)n, sizeof *count); /* of each host */
+
+    world->node_rank = calloc((size_t)n, sizeof *world->node_rank);
+    world->restless = calloc((size_t)n, 1);
+    if (!count || !world->node_rank || !world->restless) {
+        free(count);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < n; r++) {
+        world->node_rank[r] = count[world->node_of[r]]++;
+        hosts = world->node_of[r] < hosts ? hosts : world->node_of[r] + 1;
+    }
+    world->local_rank = world->node_rank[me];
+    world->local_size = count[world->node_of[me]];
+    world->cross_rank = world->node_of[me];
+    world->cross_size = hosts;
+    world->is_homogeneous = 1;
+    for (int h = 0; h < hosts; h++)
+        if (count[h] != count[0])
+            world->is_homogeneous = 0;
+    free(count);
+    return HALAY_OK;
+}
+
+enum halay_status halay_world_find_peers(struct halay_world *world)
+{
+    enum halay_status status =
+        halay_peers_create(world->log, world->boot, world->config.node, world->config.start_timeout_ms, &world->peers);
+    if (halay_world_is_broken_boot(status))
+        return status;
+    status = halay_world_agree_on_status(world, status);
+    if (status != HALAY_OK)
+        return status;
+    world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
+    if (!world->node_of)
+        return HALAY_ERR_NO_MEMORY;
+    halay_peers_nodes(world->peers, world->node_of);
+    status = halay_world_lay_out(world);
+    return status == HALAY_OK ? share_processors(world) : status;
+}
+
+/* ---- which are alive ---- */
+
+/* Without peers: the rank that has died, or -1. */
+static int dead_rank(const struct halay_world *world)
+{
+    return world->dead ? world->dead(world->dead_arg) : -1;
+}
+
+enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
+{
+    if (world->peers)
+        return halay_peers_check(world->peers, rank);
+    int dead = dead_rank(world);
+    if (dead < 0)
+        return HALAY_OK;
+    *rank = dead;
+    return HALAY_ERR_PEER;
+}
+
+int halay_world_is_dead(const struct halay_world *world, int rank)
+{
+    return world->peers ? halay_peers_is_dead(world->peers, rank) : dead_rank(world) == rank;
+}
+
+int halay_world_has_died(const struct halay_world *world, int rank)
+{
+    return world->peers ? halay_peers_has_died(world->peers, rank) : dead_rank(world) == rank;
+}
+
+int halay_world_is_unreachable(const struct halay_world *world, int rank)
+{
+    return world->peers && halay_peers_is_unreachable(world->peers, rank);
+}
+
+const char *halay_world_host(const struct halay_world *world, int rank)
+{
+    return halay_peers_host(world->peers, rank);
+}
+
+int halay_world_is_stopped(const struct halay_world *world, int rank)
+{
+    return world->peers && halay_peers_is_stopped(world->peers, rank);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * World, transports: which one carries data, and which memory the ranks of a host share.
+ *
+ * What can be used is decided by trying it, in the order shm, ucx, mpi, and by all ranks together, so that all end up
+ * with the same transport. The engine's messages need a transport that sleeps; that is shared memory, also where data
+ * go over another one. With several hosts it is tcp (world_control.c); there the shared memory of each host is for
+ * collectives only.
+ */
+#include "base/module_file.h"
+#include "collectives/choose/tuning.h"
+#include "collectives/group/world_impl.h"
+#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/module.h"
+#include "collectives/transport/shm/shm.h"
+#include "collectives/transport/shm/shm_memory.h"
+#include <stdlib.h>
+
+/* A goodbye by message may be later than the end of the process that sent it. Shorter than the grace of the modules
+ * (parts.c): a death is to be known before the ranks that left because of it are missed. */
+enum { GOODBYE_GRACE_US = 200000 };
+
+#define SEGMENT_BYTES_DEFAULT ((size_t)4 << 30) /* where the machine's memory is not known */
+
+/* Where there are several NUMA nodes: the one for this rank's segment. */
+static int choose_numa_node(struct halay_world *world)
+{
+    struct halay_thread *threads;
+    size_t count;
+
+    if (world->topology.numa_nodes < 2 || halay_topology_threads(world->log, &threads, &count) != HALAY_OK)
+        return -1;
+    int node = halay_topology_numa_node(threads, count, world->local_rank, world->local_size);
+    free(threads);
+    halay_debug(world->log, "shared segment on NUMA node %d of %d", node, world->topology.numa_nodes);
+    return node;
+}
+
+static size_t segment_bytes(const struct halay_world *world)
+{
+    if (world->config.segment_bytes)
+        return world->config.segment_bytes;
+    return HALAY_AREA_COUNT * HALAY_AREA_BYTES +
+           (world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT);
+}
+
+enum halay_status halay_world_keep_memory(struct halay_world *world)
+{
+    struct halay_shm_memory *memory = world->heritage->memory;
+    size_t bytes;
+
+    if (memory->base)
+        return HALAY_OK;
+    enum halay_status status = halay_shm_fit(world->log, world->config.size, segment_bytes(world), &bytes);
+    return status == HALAY_OK ? halay_shm_memory_create(memory, world->config.size, bytes) : status;
+}
+
+/* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
+static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
+{
+    enum halay_log_level level =
+        halay_world_is_set_to(world->config.transport, "shm") ? HALAY_LOG_ERROR : HALAY_LOG_INFO;
+    struct halay_shm_options options = {
+        .segment_bytes = segment_bytes(world),
+        .timeout_ms = world->config.start_timeout_ms,
+        .numa_node = choose_numa_node(world),
+        .its_host_only = world->cross_size > 1,
+    };
+
+    if (world->heritage) {
+        options.memory = world->heritage->memory;
+        options.ranks = world->config.size;
+    }
+    if (world->cross_size == world->size && world->size > 1)
+        return HALAY_ERR_UNSUPPORTED;
+    enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
+    if (status == HALAY_OK)
+        halay_group_ids_limit(&world->ids, (*out)->groups);
+    return halay_world_is_broken_boot(status) ? status : halay_world_agree_on(world, status, level, "shm");
+}
+
+/* A module's transport among all ranks, as world->data. */
+static enum halay_status open_module(struct halay_world *world, enum halay_world_module which,
+                                     enum halay_log_level level)
+{
+    const struct halay_module_api *api = NULL;
+    struct halay_transport *t = NULL;
+
+    enum halay_status status = halay_world_module(world, which, level, &api);
+    if (status == HALAY_OK && !api->transport_create)
+        status = HALAY_ERR_UNSUPPORTED;
+    status = halay_world_agree_on(world, status, level, halay_world_module_names[which]);
+    if (status != HALAY_OK)
+        return status;
+    status = api->transport_create(world->host, world->boot, &t);
+    if (!halay_world_is_broken_boot(status))
+        status = halay_world_agree_on(world, status, level, halay_world_module_names[which]);
+    if (status != HALAY_OK && t)
+        t->ops->close(t);
+    if (status != HALAY_OK)
+        return status;
+    world->data = t;
+    halay_group_ids_limit(&world->ids, t->groups);
+    return HALAY_OK;
+}
+
+static enum halay_status open_other(struct halay_world *world)
+{
+    const char *which = world->config.transport;
+
+    /* There a rank leaves by a message, unless shared memory shows it. */
+    if (!world->control)
+        halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
+    if (halay_world_is_set_to(which, "mpi"))
+        return open_module(world, HALAY_WORLD_MPI, HALAY_LOG_ERROR);
+    if (world->cross_size > 1) {
+        enum halay_status reached = halay_world_reach_hosts(world);
+        if (reached != HALAY_OK)
+            return reached;
+    }
+    if (halay_world_is_set_to(which, "ucx"))
+        return open_module(world, HALAY_WORLD_UCX, HALAY_LOG_ERROR);
+    int has_ucx = halay_module_file_is_there(world->config.module_path, halay_world_module_names[HALAY_WORLD_UCX]);
+    int has_mpi = halay_module_file_is_there(world->config.module_path, halay_world_module_names[HALAY_WORLD_MPI]);
+    enum halay_status status =
+        open_module(world, HALAY_WORLD_UCX, has_ucx && !has_mpi ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
+    if (status == HALAY_ERR_UNSUPPORTED) /* in any case: other ranks may have what this one lacks */
+        status = open_module(world, HALAY_WORLD_MPI, has_mpi ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
+    if (status == HALAY_ERR_UNSUPPORTED && !has_ucx && !has_mpi)
+        halay_error(world->log,
+                    "this halay has neither UCX nor MPI, so data stay on one host%s: install one that was built with "
+                    "UCX on every host, or let HALAY_MODULE_PATH name the folder of its libhalay-ucx.so",
+                    world->cross_size > 1 ? "" : ", among ranks that share memory");
+    return status;
+}
+
+enum halay_status halay_world_open_transports(struct halay_world *world)
+{
+    const char *which = world->config.transport;
+
+    enum halay_status status = open_shm(world, world->cross_size > 1 ? &world->node : &world->control);
+    if (status != HALAY_OK && status != HALAY_ERR_UNSUPPORTED)
+        return status;
+    if (halay_world_is_set_to(which, "shm") && !world->control) {
+        if (world->cross_size == 1)
+            halay_error(world->log, "transport 'shm': the ranks cannot share memory (HALAY_LOG=info says why)");
+        else
+            halay_error(world->log, "transport 'shm' takes all ranks on one host: %d of %d are on this one",
+                        world->local_size, world->size);
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (world->control && (halay_world_is_auto(which) || halay_world_is_set_to(which, "shm"))) {
+        world->data = world->control;
+        return HALAY_OK;
+    }
+    return open_other(world);
+}
+
+void halay_world_settle(struct halay_world *world)
+{
+    unsigned where = world->local_size == world->size ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
+
+    if (!world->config.fragment_bytes)
+        world->config.fragment_bytes = halay_tuning_fragment(world->tuning, world->data->ops->name, where);
+}
+
+struct halay_transport *halay_world_shared(const struct halay_world *world)
+{
+    if (world->data->caps & HALAY_TRANSPORT_SHARED)
+        return world->data;
+    if (world->cross_size == 1 && world->control && world->control->caps & HALAY_TRANSPORT_SHARED)
+        return world->control;
+    return world->node;
+}
+
+int halay_world_shared_rank(const struct halay_world *world, int rank)
+{
+    if (!world->node)
+        return halay_world_shared(world) ? rank : -1;
+    return world->node_of[rank] == world->node_of[world->rank] ? world->node_rank[rank] : -1;
+}
