@@ -3,6 +3,7 @@
  * The public calls of the collectives: they check their arguments, fill in a collective (coll.h) and launch it. What is
  * refused here is refused before anything has moved, and the group lives on.
  */
+#include "collectives/api/calls.h"
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "collectives/group/channel.h"

@@ -17,12 +17,14 @@
  *
  * Cleanup: zero-initialised; halay_group_making_end accepts any state.
  */
+#include "collectives/api/group_subset.h"
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
+#include "collectives/group/area.h"
+#include "collectives/group/channel.h"
 #include "collectives/group/group.h"
-#include "collectives/shared/shared.h"
 #include "collectives/transport/subset.h"
 #include <sched.h>
 #include <stdlib.h>

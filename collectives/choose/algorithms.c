@@ -2,7 +2,7 @@
  *
  * The table of algorithms, made from algorithms.def.
  */
-#include "collectives/schedule/coll.h"
+#include "collectives/choose/algorithms.h"
 #include <string.h>
 
 #define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost) \

@@ -14,6 +14,7 @@
  */
 #include "collectives/choose/select.h"
 #include "base/number_text.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/schedule/tree.h"
 #include <float.h>

@@ -15,6 +15,7 @@
 #include "collectives/choose/tuning.h"
 #include "base/config.h"
 #include "base/number_text.h"
+#include "collectives/choose/algorithms.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>

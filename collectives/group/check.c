@@ -21,6 +21,7 @@
  */
 #include "collectives/group/check.h"
 #include "base/memory.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * turns.
  */
 #include "collectives/group/choice.h"
+#include "collectives/choose/algorithms.h"
 #include <string.h>
 
 struct halay_select_query halay_choice_query(const struct halay_group *group, enum halay_coll_kind operation,

@@ -26,10 +26,12 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/area.h"
 #include "collectives/group/check.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/group.h"
+#include "collectives/group/packed.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,15 +40,8 @@ enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIE
 /* A blocking call of at most that many bytes polls this often before it waits, the first times without a pause. */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
-void coll_advanced(struct halay_coll *c)
+static void take_back(struct halay_coll *c, struct halay_transfer *x)
 {
-    c->group->work++;
-}
-
-void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
-{
-    if (coll_is_settled(x))
-        return;
     if (c->group->posted)
         halay_posted_add(c->group, x);
     else
@@ -80,6 +75,8 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->status = HALAY_IN_PROGRESS;
     c->operation = operation;
     c->number = group->started;
+    c->work = &group->work;
+    c->take_back = take_back;
     c->dtype = (enum halay_dtype)0;
     c->op = (enum halay_reduction)0;
     c->divisor = 1;

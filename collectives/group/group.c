@@ -7,6 +7,7 @@
 #include "collectives/group/group.h"
 #include "base/error_text.h"
 #include "base/memory.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/area.h"
 #include "collectives/group/choice.h"

@@ -10,7 +10,6 @@
 #define HALAY_GROUP_H
 
 #include "collectives/group/world.h"
-#include "collectives/schedule/vector.h"
 #include "halay_coll.h"
 
 /* A group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
@@ -23,17 +22,6 @@ void halay_group_destroy(struct halay_group *group);
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
 /* Averages started from now on are divided by the number of ranks less `absent`. All ranks call it alike. */
 void halay_group_set_absent(struct halay_group *group, int ranks);
-
-/* All-reduce of lists: the elements of in, multiplied by its factors and converted to `dtype`, are reduced; the
- * results, multiplied by the factors of out, are written. In place if both are one array. The arrays are borrowed until
- * the end. Without copies where every rank's pieces are in shared memory and need no conversion; through the group's
- * scratch otherwise. */
-enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
-                                                    enum halay_dtype dtype, enum halay_reduction op,
-                                                    struct halay_coll **coll);
-/* The same in place for a broadcast of bytes (count of a piece: bytes). */
-enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
-                                                     size_t piece_count, int root, struct halay_coll **coll);
 
 /* Can what halay_group_alloc gave at ptr outlive the group? HALAY_ERR_ARGUMENT: it gave nothing there;
  * HALAY_ERR_UNSUPPORTED: not with this transport. Any thread. */
@@ -62,22 +50,5 @@ void halay_group_check(struct halay_group *group);
 
 /* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */
 enum halay_status halay_group_status(const struct halay_group *group, int *rank);
-
-/*
- * group_subset.c: a group of some ranks of parent as halay_group_subset makes it, in steps that never block.
- *
- * start     *making is NULL if this rank is no member. ranks is borrowed for the call, parent until the end. Members
- *           start what they make in the same order, one at a time for each pair of ranks. Errors as of
- *           halay_group_subset.
- * progress  HALAY_IN_PROGRESS; HALAY_OK once, with the group; else why there is none, from then on. That a member is
- *           lost closes the parent, which knows the rank. Whoever drives looks at the peers (halay_group_check) from
- *           time to time. No bell rings when a message of this was taken: poll.
- * end       in any state; NULL is allowed
- */
-struct halay_group_making;
-enum halay_status halay_group_making_start(struct halay_group *parent, const int *ranks, int count,
-                                           struct halay_group_making **making);
-enum halay_status halay_group_making_progress(struct halay_group_making *making, struct halay_group **group);
-void halay_group_making_end(struct halay_group_making *making);
 
 #endif

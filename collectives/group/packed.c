@@ -12,7 +12,9 @@
  * Each half has a collective of its own inside this one, with tags, state and scratch of its own (HALAY_COLL_OWN_TAGS
  * is half of a channel's tags for this reason). All-reduce and broadcast only.
  */
+#include "collectives/group/packed.h"
 #include "base/memory.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include <string.h>

@@ -19,6 +19,7 @@
  */
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"

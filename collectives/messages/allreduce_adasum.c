@@ -35,6 +35,7 @@
  * Source: Maleki et al., "Scaling distributed training with adaptive summation", MLSys 2021.
  */
 #include "base/memory.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include <string.h>
 

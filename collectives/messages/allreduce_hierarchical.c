@@ -38,6 +38,7 @@
  */
 #include "base/memory.h"
 #include "base/sync.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
 #include "collectives/shared/shared.h"

@@ -50,15 +50,6 @@ struct halay_algorithm {
     double (*seconds)(const struct halay_cost_terms *terms);
 };
 
-/* All algorithms, in the order of algorithms.def. Static storage. */
-extern const struct halay_algorithm halay_algorithms[];
-extern const size_t halay_algorithm_count;
-
-const char *halay_coll_kind_name(enum halay_coll_kind operation);
-enum halay_status halay_coll_kind_parse(const char *name, enum halay_coll_kind *operation);
-/* NULL if that operation has none of that name. */
-const struct halay_algorithm *halay_algorithm_find(enum halay_coll_kind operation, const char *name);
-
 struct halay_channel;
 
 /* One collective under way. The channel owns it and everything it points to except the user's data. */
@@ -72,6 +63,10 @@ struct halay_coll {
     enum halay_status status;
     enum halay_coll_kind operation;
     uint64_t number; /* in the group: 0, 1, 2, ..., the same on every rank */
+    /* Set by the driver. work: borrowed, coll_advanced counts there. take_back cancels a posted transfer; while the
+     * group lists what it waits for, it only notes the transfer. */
+    unsigned long *work;
+    void (*take_back)(struct halay_coll *c, struct halay_transfer *x);
 
     enum halay_dtype dtype;
     enum halay_reduction op;
@@ -170,7 +165,10 @@ static inline int coll_is_in_place(const struct halay_coll *c)
 }
 
 /* Something happened: the driver of this group should look again before it sleeps. */
-void coll_advanced(struct halay_coll *c);
+static inline void coll_advanced(struct halay_coll *c)
+{
+    ++*c->work;
+}
 
 /* Own tags that an algorithm may have, and one that may run inside another (allreduce_hierarchical.c): an all-reduce by
  * messages. Messages of one that took more would be matched with those of another strip. */
@@ -200,8 +198,12 @@ static inline int coll_is_settled(struct halay_transfer *x)
     return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) != HALAY_TRANSFER_POSTED;
 }
 
-/* Take back what is posted; or only note it, while the group lists what it waits for (stalled.c). */
-void coll_take_back(struct halay_coll *c, struct halay_transfer *x);
+/* Take back what is posted. */
+static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
+{
+    if (!coll_is_settled(x))
+        c->take_back(c, x);
+}
 
 /* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
 static inline void coll_reduce2(const struct halay_coll *c, void *dst, const void *a, const void *b, size_t count,
@@ -211,16 +213,5 @@ static inline void coll_reduce2(const struct halay_coll *c, void *dst, const voi
 
     c->reducer->reduce[c->dtype][c->op](&dst, 1, src, 2, count, last ? c->divisor : 1);
 }
-
-/* For an algorithm without PIECES: the ops that run it over a list of pieces, packed and unpacked in chunks (packed.c).
- * Around any algorithm their state takes halay_packed_state bytes, of which they clear what they need. */
-extern const struct halay_algorithm_ops halay_packed;
-#define HALAY_PACKED_BYTES ((size_t)4 << 20) /* at a time, but for chunk_shift */
-size_t halay_packed_state(int size);
-
-/* How many tags that algorithm may have. */
-uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm);
-/* Bytes of state that any algorithm needs for that many ranks. */
-size_t halay_algorithm_state_max(int size);
 
 #endif

@@ -12,6 +12,7 @@
  */
 #include "fusion/rank/bucket.h"
 #include "base/memory.h"
+#include "collectives/schedule/vector.h"
 #include "fusion/rank/ids.h"
 #include "fusion/rank/join.h"
 #include "fusion/rank/sets.h"

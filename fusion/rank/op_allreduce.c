@@ -10,6 +10,7 @@
  * are one piece: where a rank's tensors lie is its own affair.
  */
 #include "fusion/rank/op_allreduce.h"
+#include "collectives/api/calls.h"
 #include "collectives/schedule/vector.h"
 #include "fusion/state/entry.h"
 

@@ -3,6 +3,7 @@
  * Run: buckets that have been given out are started in order, progressed, and end.
  */
 #include "fusion/rank/run.h"
+#include "collectives/api/calls.h"
 #include "collectives/schedule/vector.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/bucket.h"

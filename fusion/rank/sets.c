@@ -15,6 +15,7 @@
  * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
  */
 #include "fusion/rank/sets.h"
+#include "collectives/api/group_subset.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/rank/names.h"

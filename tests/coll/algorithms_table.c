@@ -2,6 +2,7 @@
  *
  * Prints the table of docs/reference/algorithms.md from algorithms.def.
  */
+#include "collectives/choose/algorithms.h"
 #include "collectives/schedule/coll.h"
 #include <stdio.h>
 

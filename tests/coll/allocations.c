@@ -6,6 +6,8 @@
  * later one; what is allocated each time never comes to an end.
  */
 #include "tests/coll/allocations.h"
+#include "collectives/api/calls.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/channel.h"
 #include "tests/coll/pieces.h"

@@ -15,6 +15,7 @@
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
+#include "collectives/choose/algorithms.h"
 #include "collectives/schedule/coll.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"

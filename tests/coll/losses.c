@@ -4,6 +4,7 @@
  * in the barrier behind it, which nobody can complete.
  */
 #include "tests/coll/losses.h"
+#include "collectives/choose/algorithms.h"
 #include "tests/coll/operation.h"
 #include "tests/test.h"
 #include <signal.h>

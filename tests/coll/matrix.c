@@ -12,6 +12,8 @@
 #include "tests/coll/matrix.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "collectives/api/calls.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/nodes.h"
 #include "tests/coll/pieces.h"

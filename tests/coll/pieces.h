@@ -5,6 +5,7 @@
 #ifndef HALAY_TEST_PIECES_H
 #define HALAY_TEST_PIECES_H
 
+#include "collectives/api/calls.h"
 #include "collectives/group/group.h"
 
 enum { CHUNK_SHIFT_MOST = 3 }; /* and least: -3; of a group's chunk_shift */

@@ -5,6 +5,7 @@
  * left waiting, all can name the rank, and the first cause stays. Who completes all the same has the right data, though
  * the rank that gives up writes over its buffers at once.
  */
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/schedule/coll.h"

@@ -5,8 +5,10 @@
  * afterwards.
  */
 #include "base/memory.h"
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
+#include "collectives/group/packed.h"
 #include "tests/coll/pieces.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"

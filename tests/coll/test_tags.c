@@ -3,6 +3,7 @@
  * Tags of algorithms: none takes more than its place among the tags has, and one that does is stopped where it sends,
  * not where its message meets somebody else's receive.
  */
+#include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "tests/test.h"
 #include <signal.h>

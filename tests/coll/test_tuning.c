@@ -2,6 +2,7 @@
  *
  * Tuning tables: what the parser takes and how it complains, and what is chosen by a table.
  */
+#include "collectives/choose/algorithms.h"
 #include "collectives/choose/select.h"
 #include "collectives/choose/tuning.h"
 #include "tests/test.h"

@@ -8,6 +8,7 @@
  *
  * EMU_PEERS=0: with several devices nothing is direct, and the sums are right all the same.
  */
+#include "collectives/choose/algorithms.h"
 #include "collectives/choose/tuning.h"
 #include "halay_elastic.h"
 #include "tests/cuda/cases.h"

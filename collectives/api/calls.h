@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives over lists of pieces, which the engine starts beyond the calls of include/halay_coll.h.
+ */
+#ifndef HALAY_CALLS_H
+#define HALAY_CALLS_H
+
+#include "collectives/schedule/vector.h"
+#include "halay_coll.h"
+
+/* All-reduce of lists: the elements of in, multiplied by its factors and converted to `dtype`, are reduced; the
+ * results, multiplied by the factors of out, are written. In place if both are one array. The arrays are borrowed until
+ * the end. Without copies where every rank's pieces are in shared memory and need no conversion; through the group's
+ * scratch otherwise. */
+enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, const struct halay_lists *lists,
+                                                    enum halay_dtype dtype, enum halay_reduction op,
+                                                    struct halay_coll **coll);
+/* The same in place for a broadcast of bytes (count of a piece: bytes). */
+enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
+                                                     size_t piece_count, int root, struct halay_coll **coll);
+
+#endif
