@@ -9,8 +9,9 @@
 # which is the library itself in another world, and perf/trainer, which measures the trainer), so do the trainer's
 # tools, tft/tools, above its core, tft/core, sagemaker/ stands on the programs and only their main functions
 # know it, a library of others is included in the one place that wraps it, and nothing includes in a circle: no folders,
-# and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. Only #include lines are looked at, that is
-# enough: what is not declared cannot be called. The environment is read in one file.
+# and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. A header declares only what its own folder
+# defines, so what a file includes is what it can call; include/ declares what is defined above, so calls are checked as
+# well: no floor calls a higher one, no folders call in a circle. The environment is read in one file.
 #
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu
@@ -74,12 +75,23 @@ tft/core              kernels layers model data run score train api
 tft/tools             drift export report explain serve tune cli .
 '
 
+# Calls through the public interface that make a circle: FOLDER:FUNCTION.
+# - a result of the core in another form: the tools hold the forms
+# - the report asks for an explanation, which makes its page by the report
+known_calls='
+tft/core/api:halay_tft_format
+tft/tools/report:halay_tft_explain
+'
+
 # Print the breaches in the tree of the current folder.
 check_tree() {
     check_includes
-    check_floors
-    check_circles file
-    check_circles folder
+    check_floors include "$edges"
+    check_circles include file "$edges"
+    check_circles include folder "$edges"
+    check_definitions
+    check_floors call "$calls"
+    check_circles call folder "$calls"
 }
 
 # What one file may not do. Leaves in $edges which file includes which of ours: file, header, line.
@@ -167,9 +179,10 @@ check_includes() {
         }'
 }
 
-# Each file of a layer with floors lies on one of them, and includes no higher one.
+# check_floors include|call EDGES: each file of a layer with floors lies on one of them, and includes or calls no higher
+# one.
 check_floors() {
-    awk -v floors="$floors" -v files="$files" '
+    awk -v how="$1" -v floors="$floors" -v files="$files" '
         # Sets layer and floor; 0: the file is in no layer that has floors.
         function find(path,    name) {
             layer = ""
@@ -191,7 +204,7 @@ check_floors() {
                     level[words[1], words[j]] = j
             }
             while ((getline file < files) > 0)
-                if (find(file) && !((layer, floor) in level))
+                if (how == "include" && find(file) && !((layer, floor) in level))
                     print file ":1: lies on no floor of " layer
         }
         {
@@ -200,14 +213,15 @@ check_floors() {
             from = layer
             of = floor
             if (find($2) && layer == from && level[layer, floor] > level[from, of])
-                print $1 ":" $3 ": " from "/" of " may not include \"" $2 "\": " floor " is above it"
-        }' "$edges"
+                print $1 ":" $3 ": " from "/" of " may not " how " \"" (how == "call" ? $4 : $2) "\": " floor \
+                    " is above it"
+        }' "$2"
 }
 
-# check_circles file|folder: print each circle, from a file or folder back to it, with the #include lines that make it.
-# The first one found is printed, its last #include forgotten, and so on until none is left.
+# check_circles include|call file|folder EDGES: print each circle, from a file or folder back to it, with the lines that
+# make it. The first one found is printed, its last line forgotten, and so on until none is left.
 check_circles() {
-    awk -v what="$1" '
+    awk -v how="$1" -v what="$2" '
         function node_of(path) {
             if (what == "folder")
                 sub(/\/[^\/]*$/, "", path)
@@ -238,7 +252,8 @@ check_circles() {
             return 0
         }
         function show(from, depth,    j, text) {
-            text = where[path[from], taken[from]] ": a circle of " what "s: " path[from]
+            text = where[path[from], taken[from]] ": a circle of " what "s" (how == "call" ? " by calls" : "") ": " \
+                path[from]
             for (j = from; j <= depth; j++)
                 text = text " -> " to[path[j], taken[j]] " (" where[path[j], taken[j]] ")"
             print text
@@ -259,7 +274,146 @@ check_circles() {
                 found = !(nodes[n] in is_done) && follow(nodes[n], 1)
                 split("", is_open)
             }
-        }' "$edges"
+        }' "$3"
+}
+
+# Headers declare what their own folder defines. Leaves in $calls which file calls a function of which other folder:
+# file, definition's file, line, name.
+check_definitions() {
+    : >"$calls"
+    xargs awk -v floors="$floors" -v known="$known_calls" -v calls="$calls" '
+        # The folder; where a layer has floors, the floor.
+        function unit_of(path,    name, layer, rest) {
+            sub(/\/[^\/]*$/, "", path)
+            layer = ""
+            for (name in has_floors)
+                if (index(path "/", name "/") == 1 && length(name) > length(layer))
+                    layer = name
+            rest = substr(path, length(layer) + 2)
+            sub(/\/.*/, "", rest)
+            return layer == "" ? path : layer "/" rest
+        }
+        # The line without comments, and without what strings contain.
+        function code_of(text,    i, rest) {
+            if (in_comment && !match(text, /\*\//))
+                return ""
+            if (in_comment)
+                text = substr(text, RSTART + 2)
+            in_comment = 0
+            gsub(/"([^"\\]|\\.)*"/, "\"\"", text)
+            while (match(text, /\/\*/)) {
+                i = RSTART
+                rest = substr(text, i + 2)
+                in_comment = !match(rest, /\*\//)
+                text = substr(text, 1, i - 1) (in_comment ? "" : " " substr(rest, RSTART + 2))
+            }
+            sub(/\/\/.*/, "", text)
+            sub(/^extern "" *(\{ *$)?/, "", text)
+            return text
+        }
+        # declaration, from its first line to the one that ends it: a prototype, or the head of a definition.
+        function take(is_definition,    text, at, name) {
+            text = declaration
+            declaration = ""
+            gsub(/__attribute__ *\(\(([^()]|\([^()]*\))*\)\)/, "", text)
+            at = index(text, "(")
+            if (text ~ /^(typedef|_Static_assert)/ || (index(text, "=") && index(text, "=") < at))
+                return
+            if (at && !match(text, /[A-Za-z_][A-Za-z_0-9]* *\(/))
+                return
+            if (!at && (text !~ /^extern / || !match(text, /[A-Za-z_][A-Za-z_0-9]* *(\[[^]]*\] *)*;/)))
+                return
+            name = substr(text, RSTART, RLENGTH)
+            sub(/[^A-Za-z_0-9].*/, "", name)
+            if (text ~ /(^| )static /)
+                is_static[FILENAME, name] = 1
+            else if (is_definition)
+                define(name)
+            else if (FILENAME ~ /[.](h|cuh)$/ && FILENAME !~ /^include\//) {
+                prototype[++prototypes] = name
+                place[prototypes] = FILENAME ":" start
+            }
+        }
+        function define(name) {
+            if (name ~ /[a-z]/) # no macro
+                definitions[name] = definitions[name] " " FILENAME
+        }
+        BEGIN {
+            count = split(floors, lines, "\n")
+            for (i = 1; i <= count; i++)
+                if (split(lines[i], words, " "))
+                    has_floors[words[1]] = 1
+            count = split(known, words, /[ \n]+/)
+            for (i = 1; i <= count; i++)
+                is_known[words[i]] = 1
+        }
+        FNR == 1 {
+            declaration = ""
+            in_comment = 0
+        }
+        {
+            line = code_of($0)
+        }
+        line ~ /^[ \t#]/ {
+            for (rest = line; match(rest, /[A-Za-z_][A-Za-z_0-9]*\(/); rest = substr(rest, RSTART + RLENGTH))
+                if (RSTART == 1 || substr(rest, RSTART - 1, 1) !~ /[.>]/) {
+                    name = substr(rest, RSTART, RLENGTH - 1)
+                    if (!((FILENAME, name) in call))
+                        call[FILENAME, name] = FNR
+                }
+        }
+        line ~ /^#/ {
+            declaration = ""
+            next
+        }
+        line ~ /^[ \t]*$/ {
+            next
+        }
+        line ~ /^\{/ {
+            if (declaration != "")
+                take(1)
+            next
+        }
+        declaration == "" && line !~ /^[A-Za-z_]/ {
+            next
+        }
+        declaration == "" && line !~ /^(static|extern|typedef) / &&
+        match(line, /[A-Za-z_][A-Za-z_0-9]*(\[[^]]*\])* = /) {
+            name = substr(line, RSTART, RLENGTH)
+            sub(/[^A-Za-z_0-9].*/, "", name)
+            define(name)
+        }
+        {
+            if (declaration == "")
+                start = FNR
+            declaration = declaration line " "
+        }
+        line ~ /;[ \t]*$/ {
+            take(0)
+        }
+        line ~ /\{[ \t]*$/ {
+            declaration = ""
+        }
+        END {
+            for (i = 1; i <= prototypes; i++) {
+                count = split(definitions[prototype[i]], words, " ")
+                for (j = 1; j <= count && unit_of(words[j]) != unit_of(place[i]); j++)
+                    ;
+                if (count == 1 && j > count) # several: a symbol that each module exports
+                    print place[i] ": declares \"" prototype[i] "\", which " words[1] " defines"
+            }
+            for (key in call) {
+                split(key, part, SUBSEP)
+                caller = part[1]
+                name = part[2]
+                folder = caller
+                sub(/\/[^\/]*$/, "", folder)
+                if (!(key in is_static) && split(definitions[name], words, " ") == 1 && words[1] != caller &&
+                    !((folder ":" name) in is_known))
+                    print caller, words[1], call[key], name >calls
+            }
+        }' <"$files"
+    sort -o "$calls" "$calls"
 }
 
 # A tree with one file that includes what it must not: check_tree has to say so.
@@ -347,6 +501,40 @@ self_test() {
         tft/core/data/a.h '#include "tft/core/train/b.h"' tft/core/train/b.h '' \
         tft/core/train/c.c '#include "tft/core/model/d.h"' tft/core/model/d.h ''
     expect 'tft/core/new/a.h:1: lies on no floor of tft/core' tft/core/new/a.h ''
+    expect 'base/a.h:1: declares "halay_a", which base/machine/a.c defines' \
+        base/a.h 'int halay_a(int x);' base/machine/a.c 'int halay_a(int x)
+{
+}'
+    expect 'base/a.h:1: declares "halay_a", which base/machine/a.c defines' \
+        base/a.h 'extern const struct a halay_a;' base/machine/a.c 'const struct a halay_a = { 1 };'
+    expect 'base/machine/a.c:3: base/machine may not call "halay_b": net is above it' \
+        base/machine/a.c 'int halay_a(int x)
+{
+    return halay_b(x); /* by include/halay.h */
+}' base/net/b.c 'int halay_b(int x)
+{
+    return x;
+}'
+    expect 'perf/x/a.c:3: a circle of folders by calls: perf/x -> perf/y (perf/x/a.c:3) -> perf/x (perf/y/b.c:3)' \
+        perf/x/a.c 'int halay_a(int x)
+{
+    return halay_b(x);
+}' perf/y/b.c 'int halay_b(int x)
+{
+    return halay_a(x);
+}'
+    expect '' base/a.h 'int halay_a(int x);' base/a.c 'static int halay_b(int x)
+{
+}
+int halay_a(int x)
+{
+    return halay_b(x) + x->halay_c(x); /* halay_c(x) */
+}' base/net/b.c 'int halay_b(int x)
+{
+}
+int halay_c(int x)
+{
+}'
     expect '' perf/a.h '' perf/a_impl.h '#include "a.h"' perf/a.c '#include "a_impl.h"' perf/d.h '#include "a.h"' \
         perf/e.c '#include "d.h"' perf/e.h '#include "perf/a.h"'
 }
@@ -355,6 +543,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 files=$scratch/files
 edges=$scratch/edges
+calls=$scratch/calls
 if [ $# -eq 0 ]; then
     self_test
     cd "${top_srcdir:?}"
@@ -366,4 +555,4 @@ breaches=$(check_tree)
     printf '%s\n' "$breaches"
     exit 1
 }
-echo "no layer includes what is above it, and nothing includes in a circle"
+echo "no layer includes or calls what is above it, nothing does in a circle, headers declare what their folder defines"
