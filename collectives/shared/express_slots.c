@@ -14,7 +14,7 @@
  *     A   store own number; full fence; look at all numbers      Of two that put at the same time at least one sees the
  *     B   the same                                                other's (store and load, in one order by the fences).
  *
- * A sleeper arms its doorbell, then looks at the numbers, then sleeps (shm/shm_doorbell.h): it sees the last
+ * A sleeper arms its bell, then looks at the numbers, then sleeps (transport/bell.h): it sees the last
  * number, or the rank that stored it sees the sleeper.
  */
 #include "collectives/shared/express_slots.h"

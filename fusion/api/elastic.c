@@ -237,7 +237,7 @@ static enum halay_status give_state(struct halay_context *ctx, int root)
 }
 
 /* Every rank gets the newest commit and takes it as its state. The first commit ever is rank 0's state. */
-static enum halay_status sync(struct halay_context *ctx)
+static enum halay_status state_sync(struct halay_context *ctx)
 {
     struct halay_elastic *e = ctx->elastic;
     int64_t said[SAID];
@@ -356,7 +356,7 @@ static enum halay_status reform(struct halay_context *ctx)
         halay_world_leave(ctx->world);
         status = try_place(ctx, lost);
         if (status == HALAY_OK)
-            status = sync(ctx);
+            status = state_sync(ctx);
         lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
     } while (halay_elastic_may_retry(status));
     if (status != HALAY_OK && !ctx->driven.negotiation.messenger)
@@ -412,7 +412,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
         return halay_returns(HALAY_ERR_NO_MEMORY);
     }
     copy_state(e, 0); /* whoever becomes rank 0 gives it as it is now */
-    status = sync(ctx);
+    status = state_sync(ctx);
     /* A rank was lost before this one had a commit: it takes the others'. */
     int has_reformed = e->is_on && status != HALAY_OK && failure_of(ctx) == HALAY_ERR_PEER;
     if (has_reformed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the
- * doorbell (shm_doorbell.h). What is here: who is dead, who has left, memory for users, start and end.
+ * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the bell
+ * (bell.h). What is here: who is dead, who has left, memory for users, start and end.
  *
  * A progress costs one load for each peer when nothing comes. Every 64th looks whether somebody has left, and lets the
  * watch over processes have a look (which has its own, slower rhythm); so does every progress after a sleep.
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_EVERY = 64, SLEEP_MOST_US = 1000000 };
+enum { LOOK_EVERY = 64 };
 
 struct shm_transport {
     struct halay_transport base;
@@ -29,6 +29,8 @@ struct shm_transport {
     struct halay_shm_map map;
     struct halay_shm_context context;
     struct halay_shm_peer *peer;          /* owned: [size - 1], without this rank, in order of rank */
+    struct halay_bell bell;               /* its word is in this rank's segment */
+    struct halay_bell_far *bells;         /* owned: [size] */
     struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
     enum halay_status status;             /* the first error but for lost peers; used by the driver only */
     unsigned looks;                       /* progress calls since the last look at the peers; driver only */
@@ -243,27 +245,24 @@ static void shm_notify(struct halay_transport *t, int peer)
 {
     struct shm_transport *self = shm_of(t);
 
-    halay_shm_notify(header_of(self, peer), self->context.has_barrier);
+    halay_bell_notify(&self->bells[peer], self->context.has_barrier);
 }
 
 static uint32_t shm_arm(struct halay_transport *t)
 {
-    struct shm_transport *self = shm_of(t);
-
-    return halay_shm_arm(header_of(self, t->rank), self->context.has_barrier);
+    return halay_bell_arm(&shm_of(t)->bell);
 }
 
 static void shm_disarm(struct halay_transport *t)
 {
     struct shm_transport *self = shm_of(t);
 
-    halay_shm_disarm(header_of(self, t->rank));
+    halay_bell_disarm(&self->bell);
     self->looks = LOOK_EVERY; /* time may have passed: the next progress looks at the peers */
 }
 
 /* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or
- * we see that it has made some: the barrier stands between our store and this look, as the doorbell's does between its
- * two. */
+ * we see that it has made some: the barrier stands between our store and this look, as in the bell. */
 static int has_room_again(struct shm_transport *self)
 {
     int wanted = 0;
@@ -272,7 +271,7 @@ static int has_room_again(struct shm_transport *self)
         wanted |= !self->base.lost[self->peer[i].rank] && halay_shm_wants_room(&self->peer[i]);
     if (!wanted)
         return 0;
-    if (!halay_shm_heavy_barrier(self->context.has_barrier))
+    if (!halay_bell_heavy_barrier(self->context.has_barrier))
         return 1;
     for (int i = 0; i < self->base.size - 1; i++)
         if (!self->base.lost[self->peer[i].rank] && halay_shm_has_room_again(&self->peer[i]))
@@ -293,9 +292,7 @@ static int shm_is_busy(struct halay_transport *t)
 
 static void shm_doze(struct halay_transport *t, uint32_t token, long timeout_us)
 {
-    long most = timeout_us < 0 || timeout_us > SLEEP_MOST_US ? SLEEP_MOST_US : timeout_us;
-
-    halay_shm_doze(header_of(shm_of(t), t->rank), token, most);
+    halay_bell_sleep(&shm_of(t)->bell, token, timeout_us);
 }
 
 static void shm_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
@@ -307,7 +304,7 @@ static void shm_sleep(struct halay_transport *t, uint32_t token, long timeout_us
 
 static void shm_wake(struct halay_transport *t)
 {
-    halay_shm_wake(header_of(shm_of(t), t->rank));
+    halay_bell_wake(&shm_of(t)->bell);
 }
 
 /* ---- start and end ---- */
@@ -322,7 +319,7 @@ static void say_goodbye(struct shm_transport *self)
     halay_full_fence();
     for (int r = 0; r < self->base.size; r++)
         if (r != self->base.rank)
-            halay_shm_ring(header_of(self, r));
+            halay_bell_ring(&self->bells[r]);
 }
 
 /* The watch over processes outlives the segments that say who has left. */
@@ -340,6 +337,8 @@ static void shm_destroy(struct shm_transport *self)
     for (int i = 0; self->peer && i < self->base.size - 1; i++)
         halay_shm_peer_fini(&self->peer[i]);
     halay_shm_context_fini(&self->context);
+    halay_bell_fini(&self->bell);
+    free(self->bells);
     free(self->peer);
     free(self->base.lost);
     halay_shm_map_fini(&self->map);
@@ -396,6 +395,7 @@ static void peer_set(struct shm_transport *self, int rank)
 
     p->rank = rank;
     p->header = header_of(self, rank);
+    p->bell = &self->bells[rank];
     p->in.fifo = halay_shm_fifo_of(self->map.base[me], layout, rank);
     p->out.fifo = halay_shm_fifo_of(self->map.base[rank], layout, me);
     p->in.bytes = p->out.bytes = layout->fifo_bytes;
@@ -409,8 +409,9 @@ static enum halay_status shm_init(struct shm_transport *self, int numa_node)
 
     halay_segment_wish_numa_node(self->base.log, self->map.base[self->base.rank], layout->bytes, numa_node);
     self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
+    self->bells = calloc((size_t)self->base.size, sizeof *self->bells);
     self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
-    if (!self->peer || !self->base.lost)
+    if (!self->peer || !self->bells || !self->base.lost)
         return HALAY_ERR_NO_MEMORY;
     self->context = (struct halay_shm_context){
         .t = &self->base,
@@ -419,9 +420,12 @@ static enum halay_status shm_init(struct shm_transport *self, int numa_node)
         .has_barrier = all_have_barrier(self),
         .record_max = layout->fifo_bytes / 16,
     };
-    for (int r = 0; r < self->base.size; r++)
+    for (int r = 0; r < self->base.size; r++) {
+        self->bells[r] = (struct halay_bell_far){ .word = &header_of(self, r)->bell, .event_fd = -1 };
         if (r != self->base.rank)
             peer_set(self, r);
+    }
+    halay_bell_place(&self->bell, self->bells[self->base.rank].word, self->context.has_barrier);
     halay_debug(self->base.log, "shared memory: %zu MiB of address space a rank, %s", layout->bytes >> 20,
                 self->context.has_barrier ? "membarrier" : "no membarrier: fences");
     return HALAY_OK;
@@ -437,6 +441,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
         return HALAY_ERR_NO_MEMORY;
     }
     halay_shm_memory_init(log, &self->own);
+    halay_bell_init(&self->bell, log);
     self->memory = options->memory ? options->memory : &self->own;
     self->base = (struct halay_transport){
         .ops = &shm_ops,

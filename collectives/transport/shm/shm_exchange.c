@@ -28,7 +28,6 @@
  */
 #include "collectives/transport/shm/shm_exchange.h"
 #include "base/clock.h"
-#include "collectives/transport/shm/shm_doorbell.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -128,7 +127,7 @@ static enum halay_status prepare(struct exchange *x)
     if (status != HALAY_OK)
         return status;
     x->me.bytes = bytes;
-    x->me.has_barrier = !x->options->without_barrier && halay_shm_barrier_register();
+    x->me.has_barrier = !x->options->without_barrier && halay_bell_register();
     status = random_fill(x->log, x->me.token, sizeof x->me.token);
     if (status == HALAY_OK)
         status = random_fill(x->log, x->me.nonce, sizeof x->me.nonce);

@@ -100,7 +100,7 @@ static struct halay_shm_record *reserve(struct halay_shm_peer *p, size_t payload
 static void put(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_record *r)
 {
     halay_shm_put(&p->out, r);
-    halay_shm_notify(p->header, c->has_barrier);
+    halay_bell_notify(p->bell, c->has_barrier);
 }
 
 static int put_answer(struct halay_shm_context *c, struct halay_shm_peer *p, enum halay_shm_kind kind, uint32_t serial)
@@ -483,9 +483,9 @@ static enum halay_status pump_records(struct halay_shm_context *c, struct halay_
             return status;
         halay_shm_take(&p->in, &r);
     }
-    halay_shm_light_barrier(c->has_barrier);
+    halay_bell_light_barrier(c->has_barrier);
     if (atomic_load_explicit(&p->in.fifo->wants, memory_order_relaxed))
-        halay_shm_notify(p->header, c->has_barrier);
+        halay_bell_notify(p->bell, c->has_barrier);
     return HALAY_OK;
 }
 

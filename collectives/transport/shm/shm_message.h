@@ -5,7 +5,6 @@
 #ifndef HALAY_SHM_MESSAGE_H
 #define HALAY_SHM_MESSAGE_H
 
-#include "collectives/transport/shm/shm_doorbell.h"
 #include "collectives/transport/shm/shm_fifo.h"
 #include "collectives/transport/shm/shm_segment.h"
 #include "collectives/transport/transport.h"
@@ -30,7 +29,8 @@ struct halay_shm_incoming {
 
 struct halay_shm_peer {
     int rank;
-    struct halay_shm_header *header; /* borrowed: the peer's segment */
+    struct halay_shm_header *header;   /* borrowed: the peer's segment */
+    const struct halay_bell_far *bell; /* borrowed: the peer's */
     struct halay_shm_end in, out;
     uint32_t serial;               /* of the newest message to it */
     uint64_t ahead;                /* bytes of FIRST payloads put so far; less what was delivered: held at the peer */
@@ -70,7 +70,7 @@ static inline int halay_shm_has_work(struct halay_shm_peer *p)
 
 /* A send waits for room in the peer's ring: the peer is to ring. */
 int halay_shm_wants_room(const struct halay_shm_peer *p);
-/* Has the peer made some since the last look? If not, after halay_shm_heavy_barrier, it sees what wants_room says. */
+/* Has the peer made some since the last look? If not, after halay_bell_heavy_barrier, it sees what wants_room says. */
 int halay_shm_has_room_again(const struct halay_shm_peer *p);
 
 /* The peer has left (has_left was loaded): does anything still wait for it that can never be? */

@@ -14,6 +14,7 @@
 #define HALAY_SHM_SEGMENT_H
 
 #include "base/memory.h"
+#include "collectives/transport/bell.h"
 #include "collectives/transport/heap.h"
 #include "collectives/transport/shm/shm_fifo.h"
 #include "collectives/transport/transport.h"
@@ -33,9 +34,7 @@ struct halay_shm_header {
     uint64_t bytes;
     unsigned char nonce[HALAY_SHM_NONCE_BYTES];
 
-    /* Doorbell: what the owner sleeps on; see shm_doorbell.h. */
-    _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t sleeping; /* stored by the owner, exchanged by whoever wakes it */
-    _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t rings;    /* futex; added to by whoever wakes it */
+    struct halay_bell_word bell; /* what the owner sleeps on */
 
     /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. Stored (release) by the owner as
      * the last thing that it ever does here; loaded (acquire) by the others. */
