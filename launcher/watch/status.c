@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Status. A table, a rank a line; rates are between two answers. In a terminal each answer is drawn over the last one,
- * with the course of the loss and of the speed so far.
+ * with sparklines of loss and speed.
  */
 #include "launcher/watch/status.h"
 #include "base/clock.h"
 #include "base/config.h"
-#include "base/course.h"
 #include "base/net/socket.h"
 #include "launcher/common/buffer.h"
 #include "launcher/common/say.h"
+#include "launcher/watch/sparkline.h"
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -191,7 +191,7 @@ static void print_rank(const json_t *rank, const json_t *before, double seconds)
 struct status {
     json_t *before; /* owned: the answer before; NULL: none */
     double seconds; /* of the job, then */
-    struct halay_course loss, speed;
+    struct sparkline loss, speed;
 };
 
 static void print_job(const json_t *job)
@@ -220,12 +220,12 @@ static void status_print(struct status *s, const json_t *answer)
         if (!isnan(one))
             speed = isnan(speed) ? one : speed + one;
     }
-    halay_course_add(&s->loss, gauge(json_array_get(ranks, 0), "loss"));
-    halay_course_add(&s->speed, speed);
+    sparkline_add(&s->loss, gauge(json_array_get(ranks, 0), "loss"));
+    sparkline_add(&s->speed, speed);
     if (s->loss.count > 1 || s->speed.count > 1)
         printf("\n");
-    halay_course_print(stdout, &s->loss, "loss");
-    halay_course_print(stdout, &s->speed, "samples/s");
+    sparkline_print(stdout, &s->loss, "loss");
+    sparkline_print(stdout, &s->speed, "samples/s");
     json_array_foreach(ranks, i, rank)
         if (json_object_get(rank, "cause"))
             printf("rank %zu: %s\n", i, text_at(rank, "cause"));
