@@ -16,7 +16,6 @@
 #ifndef HALAY_BASE_HALF_H
 #define HALAY_BASE_HALF_H
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -84,11 +83,5 @@ static inline uint16_t halay_f32_to_f16(float value)
 
     return (uint16_t)(sign | (kept + (lost > tie || (lost == tie && (kept & 1u)))));
 }
-
-/* Arrays; in and out do not overlap. */
-void halay_f16_to_f32_array(float *out, const uint16_t *in, size_t count);
-void halay_f32_to_f16_array(uint16_t *out, const float *in, size_t count);
-void halay_bf16_to_f32_array(float *out, const uint16_t *in, size_t count);
-void halay_f32_to_bf16_array(uint16_t *out, const float *in, size_t count);
 
 #endif
