@@ -10,6 +10,7 @@
  */
 #include "base/config.h"
 #include "base/number_text.h"
+#include "base/parse.h"
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -297,7 +298,7 @@ static void explain_row(const struct row *row, const char *text, char *why, size
     int used = snprintf(why, size, "is none of");
     for (int i = 0; row->variable.words[i] && used >= 0 && (size_t)used < size; i++)
         used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->variable.words[i]);
-    const char *nearest = halay_nearest_word(text, row->variable.words);
+    const char *nearest = halay_nearest_name(text, row->variable.words);
     if (nearest && used >= 0 && (size_t)used < size)
         snprintf(why + used, size - (size_t)used, "; did you mean '%s'?", nearest);
 }
@@ -317,7 +318,7 @@ static const char *nearest_variable(const char *name)
     for (int i = 0; i < ROWS; i++)
         names[i] = table[i].variable.name;
     names[ROWS] = NULL;
-    return halay_nearest_word(name, names);
+    return halay_nearest_name(name, names);
 }
 
 enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size)

@@ -117,16 +117,4 @@ enum halay_status halay_config_check(const char *name, const char *value, char *
 const char *halay_environment_get(const char *name);
 const char *const *halay_environment_all(void); /* "NAME=value", NULL at the end; borrowed until it is changed */
 
-/* Strict parsers, for command lines too. Each accepts the whole text or nothing.
- * size: "67108864", "64K", "64M", "1G" (K = 1024), also "64MB", "64MiB". */
-enum halay_status halay_parse_size(const char *text, size_t *value);
-enum halay_status halay_parse_long(const char *text, long least, long most, long *value);
-enum halay_status halay_parse_bool(const char *text, int *value);
-/* "20000-20100", or one port; "": {0, 0}. */
-enum halay_status halay_parse_ports(const char *text, int ports[2]);
-enum halay_status halay_parse_double(const char *text, double least, double most, double *value);
-
-/* The word of the list nearest to text (edit distance), NULL if none is near. words ends with NULL. */
-const char *halay_nearest_word(const char *text, const char *const *words);
-
 #endif

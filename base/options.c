@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "base/config.h"
 #include "base/number_text.h"
+#include "base/parse.h"
 #include <string.h>
 
 enum { NAMES_MAX = 128 }; /* that are looked at for a suggestion */
@@ -215,10 +216,10 @@ static int complain_unknown(const struct halay_command_line *line, const char *w
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
     for (char *c = name; line->is_lenient && *c; c++)
         *c = *c == '_' ? '-' : *c;
-    const char *nearest = halay_nearest_word(name, names);
+    const char *nearest = halay_nearest_name(name, names);
     if (!nearest && *word != '-') { /* dashes forgotten */
         snprintf(name, sizeof name, "--%.*s", (int)strcspn(word, "="), word);
-        nearest = halay_nearest_word(name, names);
+        nearest = halay_nearest_name(name, names);
     }
     if (nearest)
         snprintf(why, size, "unknown %s '%s'; did you mean '%s'?", what, word, nearest);

@@ -1,11 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Strict parsers of values as people write them, and the nearest word for those who mistype. Pure functions.
- *
- * A parser takes the whole text or nothing: no leading or trailing blanks, no sign where none makes sense, no number
- * cut short, no overflow.
- */
-#include "base/config.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/parse.h"
 #include "base/memory.h"
 #include "base/number_text.h"
 #include <ctype.h>
@@ -50,7 +44,7 @@ enum halay_status halay_parse_size(const char *text, size_t *value)
     return HALAY_ERR_CONFIG;
 }
 
-enum halay_status halay_parse_long(const char *text, long least, long most, long *value)
+enum halay_status halay_parse_long(const char *text, long min, long max, long *value)
 {
     char *end;
 
@@ -58,7 +52,7 @@ enum halay_status halay_parse_long(const char *text, long least, long most, long
         return HALAY_ERR_CONFIG;
     errno = 0;
     long number = strtol(text, &end, 10);
-    if (errno || *end || number < least || number > most)
+    if (errno || *end || number < min || number > max)
         return HALAY_ERR_CONFIG;
     *value = number;
     return HALAY_OK;
@@ -66,12 +60,10 @@ enum halay_status halay_parse_long(const char *text, long least, long most, long
 
 enum halay_status halay_parse_bool(const char *text, int *value)
 {
-    static const char *const words[] = {
-        "0", "1", "off", "on", "no", "yes", "false", "true"
-    }; /* no, yes, no, yes ... */
+    static const char *const names[] = { "0", "1", "off", "on", "no", "yes", "false", "true" }; /* false, true, ... */
 
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcasecmp(text, words[i])) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcasecmp(text, names[i])) {
             *value = i & 1;
             return HALAY_OK;
         }
@@ -102,34 +94,34 @@ static int is_plain_number(const char *text)
     return !*text;
 }
 
-enum halay_status halay_parse_double(const char *text, double least, double most, double *value)
+enum halay_status halay_parse_double(const char *text, double min, double max, double *value)
 {
     char *end;
 
     if (!is_plain_number(text))
         return HALAY_ERR_CONFIG;
     double number = halay_strtod(text, &end);
-    if (*end || !isfinite(number) || number < least || number > most)
+    if (*end || !isfinite(number) || number < min || number > max)
         return HALAY_ERR_CONFIG;
     *value = number;
     return HALAY_OK;
 }
 
-enum { WORD_MAX = 63 };
+enum { NAME_MAX_LETTERS = 63 };
 
-static size_t least_of(size_t a, size_t b, size_t c)
+static size_t min_of_three(size_t a, size_t b, size_t c)
 {
-    size_t least = a < b ? a : b;
+    size_t min = a < b ? a : b;
 
-    return least < c ? least : c;
+    return min < c ? min : c;
 }
 
 /* Insertions, removals, replacements and swaps of neighbours that turn a into b (optimal string alignment); capitals
- * count as their small letters. Both have at most WORD_MAX letters. */
+ * count as their small letters. Both have at most NAME_MAX_LETTERS letters. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
-    size_t rows[3][WORD_MAX + 1]; /* row i is rows[i % 3]: distances of the first i letters of a */
+    size_t rows[3][NAME_MAX_LETTERS + 1]; /* row i is rows[i % 3]: distances of the first i letters of a */
 
     for (size_t i = 0; i <= n; i++)
         for (size_t j = 0; j <= m; j++) {
@@ -140,7 +132,7 @@ static size_t edit_distance(const char *a, const char *b)
             }
             const size_t *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
             int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            *here = least_of(above[j] + 1, here[-1] + 1, above[j - 1] + (x != y));
+            *here = min_of_three(above[j] + 1, here[-1] + 1, above[j - 1] + (x != y));
             if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]) &&
                 two_above[j - 2] + 1 < *here)
                 *here = two_above[j - 2] + 1;
@@ -148,23 +140,23 @@ static size_t edit_distance(const char *a, const char *b)
     return rows[n % 3][m];
 }
 
-const char *halay_nearest_word(const char *text, const char *const *words)
+const char *halay_nearest_name(const char *text, const char *const *names)
 {
     const char *nearest = NULL;
     size_t length = strlen(text), best = SIZE_MAX;
 
-    if (length > WORD_MAX)
+    if (length > NAME_MAX_LETTERS)
         return NULL;
-    for (; *words; words++) {
-        if (strlen(*words) > WORD_MAX)
+    for (; *names; names++) {
+        if (strlen(*names) > NAME_MAX_LETTERS)
             continue;
-        size_t distance = edit_distance(text, *words);
+        size_t distance = edit_distance(text, *names);
         if (distance < best) {
             best = distance;
-            nearest = *words;
+            nearest = *names;
         }
     }
-    /* A third of the letters wrong, or three: more than that is another word. */
+    /* A third of the letters wrong, or three: more than that is another name. */
     size_t bound = length / 3 > 0 ? length / 3 : 1;
     return best <= (bound < 3 ? bound : 3) ? nearest : NULL;
 }

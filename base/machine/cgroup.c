@@ -13,7 +13,7 @@
  * References: cgroups(7), proc_pid_mountinfo(5); Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
  */
 #include "base/machine/cgroup.h"
-#include "base/config.h"
+#include "base/parse.h"
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>

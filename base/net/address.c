@@ -4,7 +4,7 @@
  * by trying, so that nobody has to name an interface.
  */
 #include "base/net/address.h"
-#include "base/config.h"
+#include "base/parse.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>

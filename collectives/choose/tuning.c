@@ -13,8 +13,8 @@
  * table is taken as a whole or not at all.
  */
 #include "collectives/choose/tuning.h"
-#include "base/config.h"
 #include "base/number_text.h"
+#include "base/parse.h"
 #include "collectives/choose/algorithms.h"
 #include <errno.h>
 #include <limits.h>

@@ -3,6 +3,7 @@
  * World, settings: the configuration, and what the program's options override in it.
  */
 #include "base/memory.h"
+#include "base/parse.h"
 #include "collectives/group/world_impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ static enum halay_status index_of_word(struct halay_log *log, const char *what, 
             *index = i;
             return HALAY_OK;
         }
-    const char *near = halay_nearest_word(value, words);
+    const char *near = halay_nearest_name(value, words);
     halay_error(log, "no %s '%s'%s%s%s", what, value, near ? ", did you mean '" : "", near ? near : "",
                 near ? "'?" : "");
     return HALAY_ERR_CONFIG;

@@ -3,7 +3,7 @@
  * Placement: see placement.h.
  */
 #include "fusion/observe/placement.h"
-#include "base/config.h"
+#include "base/parse.h"
 #include "fusion/state/context.h"
 #include <errno.h>
 #include <sched.h>

@@ -8,6 +8,7 @@
  * read when the line has been. What was given is kept with its place, for complaints and for --dry-run --verbose.
  */
 #include "base/config.h"
+#include "base/parse.h"
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
 #include "launcher/cli/outer_job.h"

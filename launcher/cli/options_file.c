@@ -3,6 +3,7 @@
  * The file of settings: which option each key means, and whether the command line or the environment overrides it.
  */
 #include "base/config.h"
+#include "base/parse.h"
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
 #include "launcher/cli/settings_file.h"
@@ -122,7 +123,7 @@ static int complain_key(const struct options *options, const struct file_setting
     for (size_t i = 0; what != s->section && (o = halay_command_line_row(&options_line, i)) && n < NAMES_MAX - 1; i++)
         names[n++] = o->name + strspn(o->name, "-");
     names[n] = NULL;
-    const char *nearest = halay_nearest_word(what, names), *kind = what == s->section ? "section" : "key";
+    const char *nearest = halay_nearest_name(what, names), *kind = what == s->section ? "section" : "key";
     if (nearest)
         say("'%s', line %d: unknown %s '%s'; did you mean '%s'?", options->config_file, s->line, kind, what, nearest);
     else

@@ -3,7 +3,7 @@
  * Rank list: read each time it is asked; it is short, and asked once a rank.
  */
 #include "launcher/common/rank_list.h"
-#include "base/config.h"
+#include "base/parse.h"
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -16,6 +16,7 @@
 #include "launcher/remote/agent.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/parse.h"
 #include "base/store/store.h"
 #include "halay_types.h"
 #include "launcher/cli/outer_job.h"

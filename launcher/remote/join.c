@@ -6,6 +6,7 @@
  */
 #include "launcher/remote/join.h"
 #include "base/config.h"
+#include "base/parse.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"

@@ -5,8 +5,8 @@
  */
 #include "launcher/watch/status.h"
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/net/socket.h"
+#include "base/parse.h"
 #include "launcher/common/buffer.h"
 #include "launcher/common/say.h"
 #include "launcher/watch/sparkline.h"

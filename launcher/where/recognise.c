@@ -3,6 +3,7 @@
  * Recognise: an ordered table of marks. The first allocation whose mark is found is read.
  */
 #include "base/config.h"
+#include "base/parse.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/where/recognise_impl.h"
 #include <limits.h>

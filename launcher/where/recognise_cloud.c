@@ -2,7 +2,7 @@
  *
  * Container platforms: the MPI Operator's hostfile, and the JSON that TensorFlow's operators leave in a variable.
  */
-#include "base/config.h"
+#include "base/parse.h"
 #include "launcher/where/recognise_impl.h"
 #include <jansson.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  * SageMaker: its files below /opt/ml, or HALAY_OPT_ML, and the toolkit's variables where there are none. Everything
  * else about SageMaker is in sagemaker/.
  */
-#include "base/config.h"
+#include "base/parse.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/recognise_impl.h"
 #include <jansson.h>

@@ -16,6 +16,7 @@
  * Halay chooses by what the network costs, as after halay-perf tune: the tuning table, which HALAY_TUNING names too, is
  * written with what was measured in the simulation before halay starts.
  */
+#include "base/parse.h"
 #include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"

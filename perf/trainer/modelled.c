@@ -11,8 +11,8 @@
  * precision) makes 17,608 samples/s on an A100 with 1.555 TB/s (its README, release 22.11). Run operation by operation
  * it moves 29.4 MB a sample, which is 47,600 samples/s at the same share of the rate.
  */
-#include "base/config.h"
 #include "base/options.h"
+#include "base/parse.h"
 #include "perf/trainer/counted.h"
 #include "perf/trainer/synthetic.h"
 #include "tft/core/model/model_impl.h"

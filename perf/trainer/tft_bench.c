@@ -11,10 +11,10 @@
  * One exit; everything is undone by fini functions that accept what was never made.
  */
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/document.h"
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/parse.h"
 #include "perf/trainer/arithmetic.h"
 #include "perf/trainer/synthetic.h"
 #include "tft/core/kernels/call.h"

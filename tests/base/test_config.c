@@ -5,6 +5,7 @@
  * size, and jobs of other launchers; each row's default parses.
  */
 #include "base/config.h"
+#include "base/parse.h"
 #include "tests/test.h"
 #include <stdint.h>
 #include <string.h>
@@ -136,11 +137,11 @@ static void check_nearest(void)
 
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    CHECK(!strcmp(halay_nearest_word("transprot", words), "transport"));
-    CHECK(!strcmp(halay_nearest_word("FUSION-TRESHOLD", words), "fusion-threshold"));
-    CHECK(halay_nearest_word("banana", words) == NULL && halay_nearest_word("", words) == NULL);
-    CHECK(halay_nearest_word(longest, words) == NULL);
-    CHECK(halay_nearest_word("x", VARIABLES(longest, "y")) != NULL);
+    CHECK(!strcmp(halay_nearest_name("transprot", words), "transport"));
+    CHECK(!strcmp(halay_nearest_name("FUSION-TRESHOLD", words), "fusion-threshold"));
+    CHECK(halay_nearest_name("banana", words) == NULL && halay_nearest_name("", words) == NULL);
+    CHECK(halay_nearest_name(longest, words) == NULL);
+    CHECK(halay_nearest_name("x", VARIABLES(longest, "y")) != NULL);
 }
 
 static void check_defaults(void)

@@ -3,8 +3,8 @@
  * Documents by descriptor.
  */
 #include "tft/core/data/document_reader.h"
-#include "base/config.h"
 #include "base/number_text.h"
+#include "base/parse.h"
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static enum halay_status check_keys(const struct tft_where *w, const json_t *obj
             i++;
         if (keys[i])
             continue;
-        const char *near = halay_nearest_word(key, keys);
+        const char *near = halay_nearest_name(key, keys);
         if (near)
             halay_error(w->log, "%s: unknown key '%s'; did you mean '%s'?", w->text, key, near);
         else

@@ -10,7 +10,7 @@
  * In version 1 moments have 32 bits. From version 2 on, a second header and body follow, with 64 bits, and a line with
  * the rule that holds after them.
  */
-#include "base/config.h"
+#include "base/parse.h"
 #include "tft/core/data/zone.h"
 #include <dirent.h>
 #include <errno.h>
@@ -166,7 +166,7 @@ static const char *nearest_name(const struct names *names, const char *name)
         if (!strcasecmp(place, other ? other + 1 : names->list[i]))
             return names->list[i];
     }
-    return halay_nearest_word(name, (const char *const *)names->list);
+    return halay_nearest_name(name, (const char *const *)names->list);
 }
 
 static enum halay_status no_zone(struct halay_log *log, const char *where, const char *folder, const char *name)

@@ -3,8 +3,8 @@
  * Configuration of a run: the table, and the one function that sets a value by it, whatever its source.
  */
 #include "tft/core/run/run_config.h"
-#include "base/config.h"
 #include "base/number_text.h"
+#include "base/parse.h"
 #include "tft/core/kernels/device.h"
 #include "tft/core/kernels/loss.h"
 #include <inttypes.h>
@@ -199,7 +199,7 @@ static enum halay_status unknown_key(struct halay_log *log, const char *where, c
         *c = *c == '-' ? '_' : *c;
     for (size_t i = 0; i < KEYS; i++)
         names[i] = keys[i].name;
-    const char *near = halay_nearest_word(plain, names);
+    const char *near = halay_nearest_name(plain, names);
     if (near)
         halay_error(log, "%s: unknown key '%s'; did you mean '%s'?", where, name, near);
     else
