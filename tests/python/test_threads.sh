@@ -8,4 +8,4 @@ for size in 1 2 3; do
     seed=${TEST_RANDOM-$$}-$size
     job "$size" threads.py "$seed" || { echo "$size ranks, seed $seed"; exit 1; }
 done
-job 2 memory.py "${TEST_STEPS:-20000}"
+job 2 memory.py "${TEST_STEPS:-5000}"
