@@ -10,6 +10,7 @@
 #ifndef HALAY_BASE_CONFIG_H
 #define HALAY_BASE_CONFIG_H
 
+#include "base/launchers.h"
 #include "base/log.h"
 #include <stddef.h>
 #include <stdio.h>
@@ -68,17 +69,7 @@ struct halay_config {
     char *store_address;        /* HALAY_STORE_ADDRESS, "127.0.0.1:40000"; NULL if absent */
     int store_secret_fd;        /* HALAY_STORE_SECRET_FD; -1 if absent */
     int elastic;                /* HALAY_ELASTIC: base/store/elastic_words.h; -1: this is no elastic job */
-    /* What launched this process, seen in the environment: an MPI launcher's idea of the number of ranks (Open MPI,
-     * MPICH, Intel MPI, PMIx), -1 if none. */
-    int mpi_launcher_size;
-    int mpi_launcher_is_mpich; /* it speaks MPICH's protocol (PMI) and is not Open MPI's */
-    int mpi_launcher_is_open;  /* it is Open MPI's own, not just one that speaks PMIx */
-    /* The job of several processes that another launcher's variables say this one is of; size 0: none is known. */
-    struct {
-        int size;             /* 2 at least; so many at least, where a launcher only numbers its processes */
-        const char *launcher; /* static: "srun" */
-        char variables[200];  /* "SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=0" */
-    } other_job;
+    struct halay_launchers launchers;
 };
 
 /* Parse the environment (environ). On error one line a fault is logged and *config holds nothing. log->level becomes
@@ -91,9 +82,6 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
 enum halay_status halay_config_load_rest(struct halay_log *log, const char *const *settings,
                                          struct halay_config *config);
 void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
-
-/* Fill in what launched this process, and nothing else. */
-void halay_config_find_launchers(struct halay_config *config);
 
 /* Write the table: a line a variable with its value here, default and help. For doctor and documentation. */
 void halay_config_print(const struct halay_config *config, FILE *out);

@@ -42,7 +42,7 @@ static enum halay_status boot_mpi(struct halay_world *world)
         halay_error(world->log,
                     "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
                     "needs no MPI",
-                    world->config.bootstrap ? world->config.bootstrap : "auto", world->config.mpi_launcher_size);
+                    world->config.bootstrap ? world->config.bootstrap : "auto", world->config.launchers.mpi_size);
         return status;
     }
     return api->boot_create(world->host, &world->boot);
@@ -121,7 +121,8 @@ static enum halay_status refuse_to_be_alone(const struct halay_world *world)
         "(rendezvous "
         "or unique_id in struct halay_options; the backend \"halay\" of torch.distributed does), or give "
         "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own",
-        world->config.other_job.launcher, world->config.other_job.size, world->config.other_job.variables);
+        world->config.launchers.other_job.launcher, world->config.launchers.other_job.size,
+        world->config.launchers.other_job.variables);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -131,12 +132,12 @@ static enum halay_status boot_choose(struct halay_world *world)
     const char *which = config->bootstrap;
 
     /* A job of one rank under an MPI launcher needs MPI only if it is asked for. */
-    int is_mpi_job = config->mpi_launcher_size > 1 ||
-                     (config->mpi_launcher_size == 1 && halay_world_is_set_to(config->transport, "mpi"));
+    int is_mpi_job = config->launchers.mpi_size > 1 ||
+                     (config->launchers.mpi_size == 1 && halay_world_is_set_to(config->transport, "mpi"));
     int is_by_itself = halay_world_is_auto(which);
     if (halay_world_is_set_to(which, "store") || (is_by_itself && config->store_address))
         return halay_boot_store_create(world->log, config, &world->boot);
-    if (is_by_itself && config->mpi_launcher_size < 2 && config->other_job.size)
+    if (is_by_itself && config->launchers.mpi_size < 2 && config->launchers.other_job.size)
         return refuse_to_be_alone(world);
     if (halay_world_is_set_to(which, "mpi") || (is_by_itself && is_mpi_job))
         return boot_mpi(world);

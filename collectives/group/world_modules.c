@@ -2,8 +2,8 @@
  *
  * World, modules: which are loaded, and what they may call.
  */
+#include "base/launchers.h"
 #include "base/machine/descriptors.h"
-#include "base/machine/mpi_variant.h"
 #include "base/memory.h"
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/peers.h"
@@ -67,7 +67,7 @@ static const char *variant(const struct halay_world *world, int which)
         return "";
     if (world->comm_abi)
         return halay_mpi_abi_variant(world->comm_abi);
-    return halay_mpi_variant(&world->config);
+    return halay_mpi_variant(&world->config.launchers);
 }
 
 enum halay_status halay_world_module(struct halay_world *world, enum halay_world_module which,

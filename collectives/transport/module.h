@@ -91,7 +91,7 @@ extern __attribute__((visibility("default"))) const struct halay_module_api hala
 
 /* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/
  * beside it, and where it was installed to, in that order. variant: what to add to the name, looked for first
- * (base/machine/mpi_variant.h), or "". *handle is closed by halay_module_close, after all that came from it.
+ * (base/launchers.h), or "". *handle is closed by halay_module_close, after all that came from it.
  * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was
  * looked and why); HALAY_ERR_VERSION: it belongs to another release. */
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,

@@ -6,6 +6,7 @@
  */
 #include "launcher/remote/started.h"
 #include "base/config.h"
+#include "base/launchers.h"
 #include "base/parse.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
@@ -329,24 +330,24 @@ static void note_index(const char *index)
 
 int started_join(const struct surroundings *from, struct options *options, char meet[STARTED_HOST_MAX])
 {
-    struct halay_config config = { 0 };
+    struct halay_launchers launchers = { 0 };
     struct node_job job;
     const char *role = variable(from, "K_MPI_JOB_ROLE"), *index = variable(from, "JOB_COMPLETION_INDEX");
 
     if (options->hosts || options->hostfile || options->discovery_script || options->join || options->nodes ||
         variable(from, "HALAY_RANK"))
         return 0;
-    halay_config_find_launchers(&config);
-    if (config.mpi_launcher_size > 1)
-        return refuse_ranks("an MPI launcher", config.mpi_launcher_size, "OMPI_COMM_WORLD_SIZE, PMI_SIZE or the like");
+    halay_launchers_find(&launchers);
+    if (launchers.mpi_size > 1)
+        return refuse_ranks("an MPI launcher", launchers.mpi_size, "OMPI_COMM_WORLD_SIZE, PMI_SIZE or the like");
     int code = started_find(from, &job);
-    int is_list = config.other_job.size && !strchr(config.other_job.variables, '='); /* of hosts */
+    int is_list = launchers.other_job.is_list;
     if (is_list && (options->ssh || options->mpi))
         return 0; /* from this host to the others */
     if (code || job.nodes)
         return code ? code : join_nodes(options, &job, meet);
-    if (config.other_job.size > 1 && !is_list)
-        return refuse_ranks(config.other_job.launcher, config.other_job.size, config.other_job.variables);
+    if (launchers.other_job.size > 1 && !is_list)
+        return refuse_ranks(launchers.other_job.launcher, launchers.other_job.size, launchers.other_job.variables);
     if (role && !strcmp(role, "worker")) {
         say("this is a worker's pod of an MPIJob (K_MPI_JOB_ROLE): start halayrun in the launcher's pod. For a job of "
             "this pod's own: --nnodes 1");

@@ -157,7 +157,7 @@ static void check_defaults(void)
     CHECK(!strcmp(config.bootstrap, "auto") && !strcmp(config.transport, "auto") && !config.module_path);
     CHECK(!strcmp(config.allreduce_algorithm, "auto") && !strcmp(config.barrier_algorithm, "auto"));
     CHECK(config.rank == -1 && config.size == -1 && config.local_rank == -1 && config.store_secret_fd == -1);
-    CHECK(!config.store_address && config.mpi_launcher_size == -1);
+    CHECK(!config.store_address && config.launchers.mpi_size == -1);
     CHECK(!*lines.text, "%s", lines.text);
     halay_config_fini(&config);
     halay_config_fini(&config);
@@ -279,8 +279,8 @@ static void check_mpi(void)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         REQUIRE(load(VARIABLES(cases[i].first, cases[i].second), &config, &lines) == HALAY_OK);
-        CHECK(config.mpi_launcher_size == cases[i].size, "%s: %d", cases[i].first, config.mpi_launcher_size);
-        CHECK(config.mpi_launcher_is_open == (i == 0), "%s: %d", cases[i].first, config.mpi_launcher_is_open);
+        CHECK(config.launchers.mpi_size == cases[i].size, "%s: %d", cases[i].first, config.launchers.mpi_size);
+        CHECK(config.launchers.mpi_is_open_mpi == (i == 0), "%s: %d", cases[i].first, config.launchers.mpi_is_open_mpi);
         halay_config_fini(&config);
     }
 }
@@ -368,11 +368,12 @@ static void check_other_jobs(void)
 
     for (size_t i = 0; i < sizeof other_jobs / sizeof *other_jobs; i++) {
         REQUIRE(load(other_jobs[i].variables, &config, &lines) == HALAY_OK);
-        CHECK(config.other_job.size == other_jobs[i].size, "%s: %d", other_jobs[i].variables[0], config.other_job.size);
-        if (other_jobs[i].launcher && config.other_job.size)
-            CHECK(!strcmp(config.other_job.launcher, other_jobs[i].launcher) &&
-                      !strcmp(config.other_job.variables, other_jobs[i].said),
-                  "%s: '%s'", config.other_job.launcher, config.other_job.variables);
+        CHECK(config.launchers.other_job.size == other_jobs[i].size, "%s: %d", other_jobs[i].variables[0],
+              config.launchers.other_job.size);
+        if (other_jobs[i].launcher && config.launchers.other_job.size)
+            CHECK(!strcmp(config.launchers.other_job.launcher, other_jobs[i].launcher) &&
+                      !strcmp(config.launchers.other_job.variables, other_jobs[i].said),
+                  "%s: '%s'", config.launchers.other_job.launcher, config.launchers.other_job.variables);
         halay_config_fini(&config);
     }
 }

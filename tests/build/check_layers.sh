@@ -60,8 +60,8 @@ cuda*       tft/core/kernels/cuda/* collectives/transport/cuda/* perf/src/versus
 cublas*     tft/core/kernels/cuda/*
 '
 
-# Files that may read the environment (base/config.c is the library's), and that may hand it on to a child.
-readers='base/config.c'
+# Files that may read the environment (the library's are in base/), and that may hand it on to a child.
+readers='base/config.c base/launchers.c'
 
 # The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own
 # folder.

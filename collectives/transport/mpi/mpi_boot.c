@@ -182,7 +182,7 @@ static enum halay_status refuse_launcher(const struct halay_host *host)
         "%d ranks were started by the launcher of another MPI than '%s', with which halay's module works here: start "
         "them by the mpirun of that MPI, or by halayrun, which needs none, or build halay for the launcher's "
         "(configure --with-mpi=FOLDER, and --with-mpich=FOLDER for an MPICH beside it)",
-        host->config->mpi_launcher_size, library);
+        host->config->launchers.mpi_size, library);
     return HALAY_ERR_UNSUPPORTED;
 }
 
@@ -227,7 +227,7 @@ enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct ha
     struct mpi_boot *self;
     int size = 0;
 
-    if (own_abi == HALAY_MPI_MPICH && host->config->mpi_launcher_is_open)
+    if (own_abi == HALAY_MPI_MPICH && host->config->launchers.mpi_is_open_mpi)
         return refuse_launcher(host); /* some MPICHs would abort in MPI_Init */
     enum halay_status status = halay_mpi_start(host);
     if (status != HALAY_OK)
@@ -236,7 +236,7 @@ enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct ha
     if ((status = check_thread(host)) != HALAY_OK ||
         (status = halay_mpi_check(host, MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size")) != HALAY_OK)
         return status;
-    if (size == 1 && host->config->mpi_launcher_size > 1) /* each of them is alone in its MPI_COMM_WORLD */
+    if (size == 1 && host->config->launchers.mpi_size > 1) /* each of them is alone in its MPI_COMM_WORLD */
         return refuse_launcher(host);
     if ((status = create(host, MPI_COMM_WORLD, &self)) != HALAY_OK)
         return status;

@@ -159,11 +159,11 @@ static void print_launcher(const struct halay_config *config)
     if (config->store_address)
         printf("  started by halayrun: rank %d of %d, store at %s\n", config->rank, config->size,
                config->store_address);
-    else if (config->mpi_launcher_size > 0)
-        printf("  started by an MPI launcher: %d ranks\n", config->mpi_launcher_size);
-    else if (config->other_job.size)
-        printf("  started by %s: one of %d (%s)\n", config->other_job.launcher, config->other_job.size,
-               config->other_job.variables);
+    else if (config->launchers.mpi_size > 0)
+        printf("  started by an MPI launcher: %d ranks\n", config->launchers.mpi_size);
+    else if (config->launchers.other_job.size)
+        printf("  started by %s: one of %d (%s)\n", config->launchers.other_job.launcher,
+               config->launchers.other_job.size, config->launchers.other_job.variables);
     else
         printf("  started without a launcher: a job of one rank\n");
 }

@@ -162,7 +162,7 @@ static int check_operation_options(const struct run *run, char *text, size_t siz
     else if (run->operation->reduces && o->op == HALAY_ADASUM)
         snprintf(text, size, "adasum cannot be measured: its result cannot be checked element by element");
     else if (compares_mpi(o) &&
-             (run->environment.config.mpi_launcher_size < 1 || run->environment.config.store_address))
+             (run->environment.config.launchers.mpi_size < 1 || run->environment.config.store_address))
         snprintf(text, size,
                  "--versus %s compares with %s, which needs ranks that MPI started: "
                  "start it with 'mpirun -np 2 halay-perf %s --versus %s'",

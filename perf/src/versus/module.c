@@ -4,7 +4,7 @@
  * is found in a build folder as well as where it was installed.
  */
 #include "perf/src/versus/module.h"
-#include "base/machine/mpi_variant.h"
+#include "base/launchers.h"
 #include "halay_coll.h"
 #include <dlfcn.h>
 #include <link.h>
@@ -40,7 +40,7 @@ static int find(const char *const folders[], const char *name, const char *varia
 
 int perf_module_find(const struct halay_config *config, const char *name, char *path, size_t size)
 {
-    const char *variant = strcmp(name, "mpi") && strcmp(name, "perf-mpi") ? "" : halay_mpi_variant(config);
+    const char *variant = strcmp(name, "mpi") && strcmp(name, "perf-mpi") ? "" : halay_mpi_variant(&config->launchers);
     char own[PATH_BYTES];
 
     library_folder(own, sizeof own);

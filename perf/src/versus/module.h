@@ -10,7 +10,7 @@
 
 /* The path of libhalay-NAME.so: in HALAY_MODULE_PATH, in the folder of libhalay.so, in the folder where modules are
  * installed, the first where it exists; for "mpi" and "perf-mpi" the one that is for this process's MPI
- * (base/machine/mpi_variant.h). Nonzero if found; otherwise path says where it was looked for. */
+ * (base/launchers.h). Nonzero if found; otherwise path says where it was looked for. */
 int perf_module_find(const struct halay_config *config, const char *name, char *path, size_t size);
 
 /* dlopen it. NULL and why in text if there is none or it does not load. Closed by dlclose. */
