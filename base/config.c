@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/number_text.h"
 #include "base/parse.h"
+#include "base/transports.h"
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,7 +40,6 @@ struct row {
 static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
 static const char *const horovod_log_words[] = { "trace", "debug", "fatal", "error", NULL };
 static const char *const bootstrap_words[] = { "auto", "self", "store", "mpi", NULL };
-static const char *const transport_words[] = { "auto", "shm", "mpi", "ucx", NULL };
 static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
 static const char *const gpus_words[] = { "none", "auto", NULL };
 static const char *const join_average_words[] = { "all", "present", NULL };
@@ -56,8 +56,8 @@ static const struct row table[] = {
       .type = WORD, FIELD(log_level), .variable.words = log_words, .horovod_words = horovod_log_words },
     { ROW("HALAY_BOOTSTRAP", NULL, "auto", "how ranks find each other: auto, self, store (halayrun's), mpi"),
       .type = NAME, FIELD(bootstrap), .variable.words = bootstrap_words },
-    { ROW("HALAY_TRANSPORT", NULL, "auto", "what moves the data: auto, shm, mpi, ucx"), .type = NAME, FIELD(transport),
-      .variable.words = transport_words },
+    { ROW("HALAY_TRANSPORT", NULL, "auto", halay_transport_help), .type = NAME, FIELD(transport),
+      .variable.words = halay_transport_names },
     { ROW("HALAY_NODE", NULL, "",
           "name of this rank's node: ranks with different names share no memory, as if on different hosts"),
       .type = NAME, FIELD(node) },
@@ -273,7 +273,7 @@ static enum halay_status store_value(const struct row *row, const char *text, st
     return HALAY_ERR_CONFIG;
 }
 
-/* What a row accepts, for people: "is none of auto, shm, mpi, ucx; nearest: 'shm'". */
+/* What a row accepts, for people: "is none of auto, shm, ucx, mpi; nearest: 'shm'". */
 static void explain_row(const struct row *row, const char *text, char *why, size_t size)
 {
     switch (row->type) {

@@ -25,7 +25,7 @@ enum { HALAY_UCX_ENDPOINTS_MAX = 8 };
 struct halay_config {
     enum halay_log_level log_level; /* HALAY_LOG */
     char *bootstrap;                /* HALAY_BOOTSTRAP: auto, self, store, mpi */
-    char *transport;                /* HALAY_TRANSPORT: auto, shm, mpi, ucx */
+    char *transport;                /* HALAY_TRANSPORT: transports.h */
     char *node;                     /* HALAY_NODE; NULL if absent */
     char *network_interface;        /* HALAY_NETWORK_INTERFACE: as in struct halay_network; NULL: all */
     int ports[2];                   /* HALAY_PORTS: likewise */

@@ -74,7 +74,7 @@ struct halay_rank_list {
 struct halay_options {
     size_t struct_size;
     const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
-    const char *transport; /* "auto" (NULL), "shm", "mpi", "ucx"; NULL: HALAY_TRANSPORT */
+    const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, which NULL stands for */
     /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
     void (*log)(void *arg, enum halay_log_level level, const char *line);
     void *log_arg; /* borrowed until halay_fini */

@@ -57,7 +57,7 @@ struct halay_coll;  /* one collective under way */
 struct halay_group_options {
     size_t struct_size;
     const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
-    const char *transport; /* "auto" (NULL), "shm", "mpi", "ucx"; NULL: HALAY_TRANSPORT */
+    const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, which NULL stands for */
 };
 
 /*

@@ -6,6 +6,7 @@
  * whole configuration (the ranks' environment is made once, here, and loaded as they will load it), the binding.
  */
 #include "base/config.h"
+#include "base/transports.h"
 #include "halay_types.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/outer_job.h"
@@ -132,47 +133,6 @@ static void print_item(const char *name, int is_built, const char *remark)
     printf("  [%c] %-9s %s\n", is_built ? 'x' : ' ', name, remark);
 }
 
-#ifdef HALAY_HAVE_MPI
-#define BUILT_MPI 1
-#else
-#define BUILT_MPI 0
-#endif
-#ifdef HALAY_HAVE_MPICH
-#define BUILT_MPICH 1
-#else
-#define BUILT_MPICH 0
-#endif
-#ifdef HALAY_HAVE_UCX
-#define BUILT_UCX 1
-#else
-#define BUILT_UCX 0
-#endif
-#ifdef HALAY_HAVE_CUDART
-#define BUILT_CUDA 1
-#else
-#define BUILT_CUDA 0
-#endif
-#ifdef HALAY_HAVE_MICROHTTPD
-#define BUILT_HTTP 1
-#else
-#define BUILT_HTTP 0
-#endif
-#ifdef HALAY_HAVE_HWLOC
-#define BUILT_HWLOC 1
-#else
-#define BUILT_HWLOC 0
-#endif
-#ifdef HALAY_HAVE_ONEDNN
-#define BUILT_ONEDNN 1
-#else
-#define BUILT_ONEDNN 0
-#endif
-#ifdef HALAY_HAVE_BLAS
-#define BUILT_BLAS 1
-#else
-#define BUILT_BLAS 0
-#endif
-
 static void print_module(const char *name, int is_built)
 {
     const char *first = halay_environment_get("HALAY_MODULE_PATH");
@@ -192,18 +152,19 @@ static void print_module(const char *name, int is_built)
 static void print_build(void)
 {
     printf("halay %s\ntransports:\n", halay_version());
-    print_item("shm", 1, "in the library");
-    print_module("mpi", BUILT_MPI);
-    print_module("mpi-mpich", BUILT_MPICH);
-    print_module("ucx", BUILT_UCX);
+    for (const struct halay_transport_build *build = halay_transport_builds; build->module; build++)
+        if (build->is_module)
+            print_module(build->module, build->is_built);
+        else
+            print_item(build->module, build->is_built, "in the library");
     printf("memory of devices:\n");
-    print_module("cuda", BUILT_CUDA);
+    print_module("cuda", HALAY_HAVE_CUDART);
     printf("machine:\n");
-    print_item("http", BUILT_HTTP, BUILT_HTTP ? "" : "libmicrohttpd is missing: no --metrics");
-    print_item("hwloc", BUILT_HWLOC, BUILT_HWLOC ? "" : "the operating system's own answers instead");
+    print_item("http", HALAY_HAVE_MICROHTTPD, HALAY_HAVE_MICROHTTPD ? "" : "libmicrohttpd is missing: no --metrics");
+    print_item("hwloc", HALAY_HAVE_HWLOC, HALAY_HAVE_HWLOC ? "" : "the operating system's own answers instead");
     printf("trainer:\n");
-    print_item("oneDNN", BUILT_ONEDNN, "");
-    print_item("BLAS", BUILT_BLAS, "");
+    print_item("oneDNN", HALAY_HAVE_ONEDNN, "");
+    print_item("BLAS", HALAY_HAVE_BLAS, "");
 }
 
 /* ---- main -------------------------------------------------------------------------------------------------------- */

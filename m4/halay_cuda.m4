@@ -48,7 +48,8 @@ AS_IF([test "x$with_cuda" = xyes], [
     AC_MSG_RESULT([$halay_cudart, $halay_cublas])])
 AM_CONDITIONAL([HAVE_CUDART], [test "x$halay_cudart" = xyes])
 AM_CONDITIONAL([HAVE_CUBLAS], [test "x$halay_cublas" = xyes])
-AS_IF([test "x$halay_cudart" = xyes], [AC_DEFINE([HALAY_HAVE_CUDART], [1], [there is a module for CUDA devices])])
+AC_DEFINE_UNQUOTED([HALAY_HAVE_CUDART], [`test "x$halay_cudart" = xyes && echo 1 || echo 0`],
+    [there is a module for CUDA devices])
 AC_SUBST([CUDA_CFLAGS])
 AC_SUBST([CUDART_LIBS])
 AC_SUBST([CUBLAS_LIBS])

@@ -4,7 +4,7 @@ dnl HALAY_WITH(NAME, HELP, FIND)
 dnl
 dnl Adds --with-NAME[=DIR]. FIND is run with $halay_dir set to DIR ("" if none was given) and sets halay_found to yes or
 dnl no, and NAME_CFLAGS, NAME_LIBS. Not asked for: used if found. Asked for and missing: an error. Sets with_NAME to yes
-dnl or no, halay_NAME_summary to what the summary says, and the conditional HAVE_NAME.
+dnl or no, halay_NAME_summary to what the summary says, the conditional HAVE_NAME, and HALAY_HAVE_NAME to 1 or 0.
 AC_DEFUN([HALAY_WITH], [
 AC_ARG_WITH([$1], [AS_HELP_STRING([--with-$1@<:@=DIR@:>@], [$2 (default: used if found)])], [], [with_$1=auto])
 AS_CASE([$with_$1],
@@ -20,7 +20,7 @@ AS_CASE([$with_$1$halay_found],
     [halay_$1_summary="no (not found)"])
 with_$1=$halay_found
 AM_CONDITIONAL(m4_toupper([HAVE_$1]), [test "x$with_$1" = xyes])
-AS_IF([test "x$with_$1" = xyes], [AC_DEFINE(m4_toupper([HALAY_HAVE_$1]), [1], [$2])])
+AC_DEFINE_UNQUOTED(m4_toupper([HALAY_HAVE_$1]), [`test "x$with_$1" = xyes && echo 1 || echo 0`], [$2])
 AC_SUBST(m4_toupper([$1_CFLAGS]))
 AC_SUBST(m4_toupper([$1_LIBS]))
 ])

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifdef HALAY_HAVE_HWLOC
+#if HALAY_HAVE_HWLOC
 #include <hwloc.h>
 
 static size_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type)

@@ -104,7 +104,7 @@ static enum halay_status read_scope(struct reader *r, struct halay_tuning_scope 
 
     *scope = (struct halay_tuning_scope){ .line = r->line };
     if (strlen(transport) >= sizeof scope->transport)
-        return complain(r, "'%s' is not a transport: use shm, ucx, mpi or *", transport);
+        return complain(r, "'%s' is not a transport, and not *", transport);
     if (strcmp(transport, "*"))
         memcpy(scope->transport, transport, strlen(transport));
     if (!strcmp(locality, "local"))

@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/machine/topology.h"
+#include "base/transports.h"
 #include "collectives/group/group_ids.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
@@ -53,12 +54,12 @@ struct halay_world {
     char interfaces[HALAY_INTERFACES_BYTES];
     int data_rings; /* what arrives over `data` ends a sleep in `control`: its fd_arm is called before */
     struct halay_group_ids ids;
-    struct halay_group *groups;  /* borrowed: all groups that are open */
-    unsigned char *is_parent;    /* owned: base/fork.h */
-    int closes_with_groups;      /* the last group that is closed closes the world */
-    struct halay_host *host;     /* owned: what modules were given; NULL if there are none */
-    enum halay_mpi_abi comm_abi; /* of the program's communicator; 0 if it gave none */
-    void *module[2];             /* owned: handles of loaded modules */
+    struct halay_group *groups;          /* borrowed: all groups that are open */
+    unsigned char *is_parent;            /* owned: base/fork.h */
+    int closes_with_groups;              /* the last group that is closed closes the world */
+    struct halay_host *host;             /* owned: what modules were given; NULL if there are none */
+    enum halay_mpi_abi comm_abi;         /* of the program's communicator; 0 if it gave none */
+    void *module[HALAY_TRANSPORT_COUNT]; /* owned: handles of loaded modules */
     /* Borrowed. NULL: the world owns its log, and belongs to no elastic job. */
     struct halay_heritage *heritage;
     /* Instead of peers where ranks are not processes: the one that has died, -1: none. NULL: none ever does. */

@@ -37,7 +37,7 @@ static enum halay_status boot_mpi(struct halay_world *world)
 {
     const struct halay_module_api *api;
 
-    enum halay_status status = halay_world_module(world, HALAY_WORLD_MPI, HALAY_LOG_ERROR, &api);
+    enum halay_status status = halay_world_module(world, HALAY_TRANSPORT_INDEX_mpi, HALAY_LOG_ERROR, &api);
     if (status != HALAY_OK) {
         halay_error(world->log,
                     "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
@@ -85,7 +85,7 @@ static enum halay_status boot_communicator(struct halay_world *world, const stru
     if (status != HALAY_OK)
         return status;
     world->comm_abi = options->comm_abi;
-    status = halay_world_module(world, HALAY_WORLD_MPI, HALAY_LOG_ERROR, &api);
+    status = halay_world_module(world, HALAY_TRANSPORT_INDEX_mpi, HALAY_LOG_ERROR, &api);
     if (status != HALAY_OK)
         return status;
     return api->boot_create_from(world->host, options->comm, options->comm_abi, &world->boot);

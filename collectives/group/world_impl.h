@@ -5,6 +5,7 @@
 #ifndef HALAY_WORLD_IMPL_H
 #define HALAY_WORLD_IMPL_H
 
+#include "base/transports.h"
 #include "collectives/group/world.h"
 #include <string.h>
 
@@ -25,13 +26,9 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
 
 /* world_modules.c */
 
-/* Indices of world->module. */
-enum halay_world_module { HALAY_WORLD_MPI, HALAY_WORLD_UCX };
-extern const char *const halay_world_module_names[];
-
 enum halay_status halay_world_host_create(struct halay_world *world);
 /* The module of that name, loaded if necessary. level: of the line if there is none. */
-enum halay_status halay_world_module(struct halay_world *world, enum halay_world_module which,
+enum halay_status halay_world_module(struct halay_world *world, enum halay_transport_index which,
                                      enum halay_log_level level, const struct halay_module_api **api);
 
 /* world_boot.c */

@@ -10,8 +10,6 @@
 #include "collectives/transport/module.h"
 #include <stdlib.h>
 
-const char *const halay_world_module_names[] = { [HALAY_WORLD_MPI] = "mpi", [HALAY_WORLD_UCX] = "ucx" };
-
 static enum halay_status host_check_peers(const struct halay_host *host, int *rank)
 {
     struct halay_world *world = host->arg;
@@ -61,21 +59,21 @@ enum halay_status halay_world_host_create(struct halay_world *world)
 }
 
 /* A communicator from the program tells which MPI this is. */
-static const char *variant(const struct halay_world *world, int which)
+static const char *variant(const struct halay_world *world, enum halay_transport_index which)
 {
-    if (which != HALAY_WORLD_MPI)
+    if (which != HALAY_TRANSPORT_INDEX_mpi)
         return "";
     if (world->comm_abi)
         return halay_mpi_abi_variant(world->comm_abi);
     return halay_mpi_variant(&world->config.launchers);
 }
 
-enum halay_status halay_world_module(struct halay_world *world, enum halay_world_module which,
+enum halay_status halay_world_module(struct halay_world *world, enum halay_transport_index which,
                                      enum halay_log_level level, const struct halay_module_api **api)
 {
     void *handle;
 
-    enum halay_status status = halay_module_open(world->log, level, &world->config, halay_world_module_names[which],
+    enum halay_status status = halay_module_open(world->log, level, &world->config, halay_transport_rows[which].name,
                                                  variant(world, which), &handle, api);
     if (status != HALAY_OK)
         return status;

@@ -59,7 +59,6 @@ static enum halay_status override_average(struct halay_log *log, const char *val
 enum halay_status halay_world_configure(struct halay_world *world, const struct halay_world_options *options)
 {
     static const char *const bootstraps[] = { "auto", "self", "store", "mpi", NULL };
-    static const char *const transports[] = { "auto", "shm", "mpi", "ucx", NULL };
 
     enum halay_status status = halay_config_load_rest(world->log, options ? options->settings : NULL, &world->config);
     enum halay_status given = HALAY_OK;
@@ -68,7 +67,7 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
     if (options)
         given = override(world->log, "bootstrap", options->bootstrap, bootstraps, &world->config.bootstrap);
     if (options && given == HALAY_OK)
-        given = override(world->log, "transport", options->transport, transports, &world->config.transport);
+        given = override(world->log, "transport", options->transport, halay_transport_names, &world->config.transport);
     if (options && given == HALAY_OK)
         given = override_average(world->log, options->join_average, &world->config.join_average);
     if (options && given == HALAY_OK)

@@ -2,9 +2,9 @@
  *
  * World, transports: which one carries data, and which memory the ranks of a host share.
  *
- * What can be used is decided by trying it, in the order shm, ucx, mpi, and by all ranks together, so that all end up
- * with the same transport. The engine's messages need a transport that sleeps; that is shared memory, also where data
- * go over another one. With several hosts it is tcp (world_control.c); there the shared memory of each host is for
+ * What can be used is decided by trying it, in the order of base/transports.def, and by all ranks together, so that all
+ * end up with the same transport. The engine's messages need a transport that sleeps; that is shared memory, also where
+ * data go over another one. With several hosts it is tcp (world_control.c); there the shared memory of each host is for
  * collectives only.
  */
 #include "base/module_file.h"
@@ -80,7 +80,7 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
 }
 
 /* A module's transport among all ranks, as world->data. */
-static enum halay_status open_module(struct halay_world *world, enum halay_world_module which,
+static enum halay_status open_module(struct halay_world *world, enum halay_transport_index which,
                                      enum halay_log_level level)
 {
     const struct halay_module_api *api = NULL;
@@ -89,12 +89,12 @@ static enum halay_status open_module(struct halay_world *world, enum halay_world
     enum halay_status status = halay_world_module(world, which, level, &api);
     if (status == HALAY_OK && !api->transport_create)
         status = HALAY_ERR_UNSUPPORTED;
-    status = halay_world_agree_on(world, status, level, halay_world_module_names[which]);
+    status = halay_world_agree_on(world, status, level, halay_transport_rows[which].name);
     if (status != HALAY_OK)
         return status;
     status = api->transport_create(world->host, world->boot, &t);
     if (!halay_world_is_broken_boot(status))
-        status = halay_world_agree_on(world, status, level, halay_world_module_names[which]);
+        status = halay_world_agree_on(world, status, level, halay_transport_rows[which].name);
     if (status != HALAY_OK && t)
         t->ops->close(t);
     if (status != HALAY_OK)
@@ -104,34 +104,54 @@ static enum halay_status open_module(struct halay_world *world, enum halay_world
     return HALAY_OK;
 }
 
-static enum halay_status open_other(struct halay_world *world)
+/* The row of the transport that is forced, HALAY_TRANSPORT_COUNT: none is. */
+static enum halay_transport_index forced_row(const struct halay_world *world)
 {
-    const char *which = world->config.transport;
+    int row = 0;
 
-    /* There a rank leaves by a message, unless shared memory shows it. */
-    if (!world->control)
-        halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
-    if (halay_world_is_set_to(which, "mpi"))
-        return open_module(world, HALAY_WORLD_MPI, HALAY_LOG_ERROR);
-    if (world->cross_size > 1) {
-        enum halay_status reached = halay_world_reach_hosts(world);
-        if (reached != HALAY_OK)
-            return reached;
-    }
-    if (halay_world_is_set_to(which, "ucx"))
-        return open_module(world, HALAY_WORLD_UCX, HALAY_LOG_ERROR);
-    int has_ucx = halay_module_file_is_there(world->config.module_path, halay_world_module_names[HALAY_WORLD_UCX]);
-    int has_mpi = halay_module_file_is_there(world->config.module_path, halay_world_module_names[HALAY_WORLD_MPI]);
-    enum halay_status status =
-        open_module(world, HALAY_WORLD_UCX, has_ucx && !has_mpi ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
-    if (status == HALAY_ERR_UNSUPPORTED) /* in any case: other ranks may have what this one lacks */
-        status = open_module(world, HALAY_WORLD_MPI, has_mpi ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
-    if (status == HALAY_ERR_UNSUPPORTED && !has_ucx && !has_mpi)
+    while (row < HALAY_TRANSPORT_COUNT &&
+           !halay_world_is_set_to(world->config.transport, halay_transport_rows[row].name))
+        row++;
+    return (enum halay_transport_index)row;
+}
+
+/* Tries the modules in the order of their rows, whether they are here or not: other ranks may have what this one lacks.
+ * Only of the last one that is here a failure is an error. */
+static enum halay_status open_any_module(struct halay_world *world)
+{
+    enum halay_status status = HALAY_ERR_UNSUPPORTED;
+    int last = -1;
+
+    for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)
+        if (halay_transport_rows[row].is_module &&
+            halay_module_file_is_there(world->config.module_path, halay_transport_rows[row].name))
+            last = row;
+    for (int row = 0; row < HALAY_TRANSPORT_COUNT && status == HALAY_ERR_UNSUPPORTED; row++)
+        if (halay_transport_rows[row].is_module)
+            status =
+                open_module(world, (enum halay_transport_index)row, row == last ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
+    if (status == HALAY_ERR_UNSUPPORTED && last < 0)
         halay_error(world->log,
                     "this halay has neither UCX nor MPI, so data stay on one host%s: install one that was built with "
                     "UCX on every host, or let HALAY_MODULE_PATH name the folder of its libhalay-ucx.so",
                     world->cross_size > 1 ? "" : ", among ranks that share memory");
     return status;
+}
+
+static enum halay_status open_other(struct halay_world *world)
+{
+    enum halay_transport_index forced = forced_row(world);
+    int is_forced = forced < HALAY_TRANSPORT_COUNT;
+
+    /* There a rank leaves by a message, unless shared memory shows it. */
+    if (!world->control)
+        halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
+    if (world->cross_size > 1 && (!is_forced || halay_transport_rows[forced].needs_networks)) {
+        enum halay_status reached = halay_world_reach_hosts(world);
+        if (reached != HALAY_OK)
+            return reached;
+    }
+    return is_forced ? open_module(world, forced, HALAY_LOG_ERROR) : open_any_module(world);
 }
 
 enum halay_status halay_world_open_transports(struct halay_world *world)

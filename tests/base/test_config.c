@@ -218,7 +218,7 @@ static void check_faults(void)
         { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is not a size" },
         { "HALAY_UCX_ENDPOINTS=9", "HALAY_UCX_ENDPOINTS: " },
         { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is not a size" },
-        { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, mpi, ucx" },
+        { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, ucx, mpi" },
         { "HALAY_BOOTSTRAP=sotre", "did you mean 'store'?" },
         { "HALAY_DETERMINISTIC=yes", "HALAY_DETERMINISTIC: 'yes' is none of off, run, ranks" },
         { "HALAY_LOG=", "HALAY_LOG: '' is none of error, warning, info, debug" },

@@ -186,7 +186,7 @@ static void check_bound(struct halay_log *log)
     REQUIRE(!sched_setaffinity(0, sizeof all, &all));
 }
 
-#ifdef HALAY_HAVE_HWLOC
+#if HALAY_HAVE_HWLOC
 /* Where the segments of all ranks lie, as digits. */
 static void check_nodes(struct halay_log *log, const char *machine, int size, const char *expected)
 {
@@ -214,7 +214,7 @@ static void check_placement(struct halay_log *log)
     CHECK(halay_topology_numa_node(bound, 0, 0, 1) == 0 && halay_topology_numa_node(bound, 2, 4, 4) == 0 &&
               halay_topology_numa_node(bound, 2, 0, 0) == 0,
           "nothing known");
-#ifdef HALAY_HAVE_HWLOC
+#if HALAY_HAVE_HWLOC
     check_nodes(log, "numa:1 core:4 pu:1", 4, "0000");
     check_nodes(log, "package:2 numa:1 core:4 pu:2", 2, "01");
     check_nodes(log, "package:2 numa:1 core:4 pu:2", 8, "00001111");
@@ -243,7 +243,7 @@ static void check_order(void)
 
 static void check_synthetic(struct halay_log *log)
 {
-#ifdef HALAY_HAVE_HWLOC
+#if HALAY_HAVE_HWLOC
     struct halay_topology t;
 
     REQUIRE(!setenv("HWLOC_SYNTHETIC",

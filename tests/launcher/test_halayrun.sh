@@ -204,7 +204,7 @@ check "suggestion with a value" err_has "did you mean '--fusion-threshold'?"
 run 2 --qwertyuiop -np 1 true
 check "nothing near" err_has "'halayrun --help' lists them"
 run 2 -np 1 --transport tcp true
-check "bad value" err_has "option --transport: 'tcp' is none of auto, shm, mpi, ucx"
+check "bad value" err_has "option --transport: 'tcp' is none of auto, shm, ucx, mpi"
 run 2 -np 1 --fusion-threshold-mb 1.5 true
 check "bad MiB" err_has "'1.5' is not a whole number of MiB"
 run 2 -np 1 --verbose=3 true

@@ -8,6 +8,7 @@
  */
 #include "base/machine/topology.h"
 #include "base/memory.h"
+#include "base/transports.h"
 #include "halay_coll.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/versus/module.h"
@@ -118,37 +119,15 @@ static void print_module(const struct perf_environment *environment, const char 
 
 static void print_transports(const struct perf_environment *environment)
 {
-#ifdef HALAY_HAVE_MPI
-    const int has_mpi = 1;
-#else
-    const int has_mpi = 0;
-#endif
-#ifdef HALAY_HAVE_UCX
-    const int has_ucx = 1;
-#else
-    const int has_ucx = 0;
-#endif
-
-#ifdef HALAY_HAVE_MPICH
-    const int has_mpich = 1;
-#else
-    const int has_mpich = 0;
-#endif
-
-#ifdef HALAY_HAVE_CUDART
-    const int has_cuda = 1;
-#else
-    const int has_cuda = 0;
-#endif
-
     heading("transports");
-    printf("  %-9s built in: ranks of one host, shared memory\n", "shm");
-    print_module(environment, "mpi", has_mpi, "point-to-point messages between ranks that mpirun started");
-    if (has_mpich)
-        print_module(environment, "mpi-mpich", has_mpich, "the same for MPICH's mpirun");
-    print_module(environment, "ucx", has_ucx, "network or host, whatever UCX finds");
+    for (const struct halay_transport_build *build = halay_transport_builds; build->module; build++)
+        if (build->is_module)
+            print_module(environment, build->module, build->is_built, build->what);
+        else
+            printf("  %-9s built in: %s\n", build->module, build->what);
     heading("memory of devices");
-    print_module(environment, "cuda", has_cuda, "among devices that reach each other, or by the host's memory");
+    print_module(environment, "cuda", HALAY_HAVE_CUDART,
+                 "among devices that reach each other, or by the host's memory");
 }
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
@@ -332,8 +311,7 @@ struct options {
 };
 
 static const struct halay_option table[] = {
-    { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT,
-      HALAY_OPTION_SETS(options, transport) },
+    { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, HALAY_OPTION_SETS(options, transport) },
     { .name = NULL },
 };
 

@@ -7,6 +7,7 @@
  * A struct run is zero-initialised and engine_run_fini takes any state. Ranks stay in step by the engine's own
  * operations; rank 0 alone prints. The measurements are in engine_latency.c, engine_model.c.
  */
+#include "base/transports.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/engine/engine.h"
 #include "perf/src/output.h"
@@ -66,7 +67,7 @@ static const struct halay_option table[] = {
       .most = 3600 },
     { "--versus", NULL, NULL, "reduce the model's tensors by MPI or NCCL, too: mpi, nccl (none)", HALAY_OPTION_WORD,
       SETS(versus), .words = versus_words },
-    { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) },
+    { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, SETS(transport) },
     { "--json", NULL, "FILE", "write the results as JSON ('-': to standard output, instead of the text)",
       HALAY_OPTION_TEXT, SETS(json) },
     { .name = NULL },

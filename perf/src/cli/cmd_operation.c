@@ -9,6 +9,7 @@
  * same command line and from what the group told all of them; rank 0 alone prints.
  */
 #include "base/memory.h"
+#include "base/transports.h"
 #include "halay_coll.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/cli/report.h"
@@ -91,7 +92,7 @@ static const struct {
       { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
         SETS(buffers), .words = buffers_words } },
     { CALL, { "--algorithm", NULL, "NAME", "force an algorithm", HALAY_OPTION_TEXT, SETS(algorithm) } },
-    { ANY, { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) } },
+    { ANY, { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, SETS(transport) } },
     { CALL,
       { "--versus", NULL, NULL, "also measure MPI (under mpirun) or a plain loop (none)", HALAY_OPTION_WORD,
         SETS(versus), .words = versus_words } },

@@ -13,6 +13,7 @@
  */
 #include "base/memory.h"
 #include "base/output_file.h"
+#include "base/transports.h"
 #include "halay_coll.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/operation/measure.h"
@@ -438,7 +439,7 @@ static const struct halay_option table[] = {
     { "--only", NULL, "OPERATION", "only this operation (all)", HALAY_OPTION_TEXT, SETS(only) },
     { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
       SETS(buffers), .words = buffers_words },
-    { "--transport", NULL, "NAME", "force a transport: shm, mpi, ucx", HALAY_OPTION_TEXT, SETS(transport) },
+    { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, SETS(transport) },
     { "--output", "-o", "FILE", "the table to write ('-': standard output)", HALAY_OPTION_TEXT, SETS(output) },
     { .name = NULL },
 };
