@@ -6,6 +6,7 @@ usage (one rank of torch.distributed): gloo.py FILE RANK RANKS BYTES...
 Calls follow each other without a barrier, which is in Gloo's favour: halay-perf has one before each iteration.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -58,24 +59,27 @@ def run_ranks(commands, device):
     return said[0]
 
 
-def through_torch(python, places, device, sizes):
-    """Bytes -> µs. A place makes the words that run a rank's command out of the command's."""
-    with tempfile.TemporaryDirectory() as folder:
-        said = run_ranks([place([python, os.path.abspath(__file__), os.path.join(folder, "store"), str(rank),
+def through_torch(options, places, device, sizes):
+    """Bytes -> µs. A place makes the words that run a rank's command out of the command's.
+
+    The ranks meet in a file of the build folder, since each host of a lab has a /tmp of its own.
+    """
+    with tempfile.TemporaryDirectory(dir=options.build) as folder:
+        said = run_ranks([place([options.torch, os.path.abspath(__file__), os.path.join(folder, "store"), str(rank),
                                  str(len(places))] + [str(size) for size in sizes])
                           for rank, place in enumerate(places)], device)
     return {int(size): float(us) for size, us in (line.split() for line in said.splitlines())}
 
 
-def in_cpp(benchmark, places, device, sizes):
+def in_cpp(options, places, device, sizes):
     """Bytes -> µs, the better of two algorithms."""
-    return {size: min(one_in_cpp(benchmark, places, device, size, algorithm) for algorithm in ALGORITHMS)
+    return {size: min(one_in_cpp(options, places, device, size, algorithm) for algorithm in ALGORITHMS)
             for size in sizes}
 
 
-def one_in_cpp(benchmark, places, device, size, algorithm):
-    with tempfile.TemporaryDirectory() as folder:
-        said = run_ranks([place([benchmark, "--size", str(len(places)), "--rank", str(rank), "--shared-path", folder,
+def one_in_cpp(options, places, device, size, algorithm):
+    with tempfile.TemporaryDirectory(dir=options.build) as folder:
+        said = run_ranks([place([options.gloo, "--size", str(len(places)), "--rank", str(rank), "--shared-path", folder,
                                  "--prefix", "halay", "--transport", "tcp", "--tcp-device", device, "--no-verify",
                                  "--elements", str(size // 4), "--iteration-count", str(iterations(size)), "--nanos",
                                  algorithm]) for rank, place in enumerate(places)], device)
@@ -95,8 +99,7 @@ def peers(options):
         if not path:
             print("%s is left out: %s" % (name, "--torch names no Python" if "torch" in name else
                                           "--gloo names no program"), file=sys.stderr)
-    return {name: (lambda *rest, path=path, times=times: times(path, *rest))
-            for name, (path, times) in given.items() if path}
+    return {name: functools.partial(times, options) for name, (path, times) in given.items() if path}
 
 
 if __name__ == "__main__":
