@@ -175,10 +175,10 @@ static size_t most_state(int size)
 }
 
 /* The channel's storage: grows to the largest size needed so far, and is kept. */
-static enum halay_status get_storage(struct halay_coll *c, const struct halay_algorithm_ops *ops)
+static enum halay_status get_storage(struct halay_coll *c)
 {
     struct halay_channel *channel = c->channel;
-    size_t bytes = ops->scratch_bytes ? ops->scratch_bytes(c) : 0;
+    size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
 
     if (!channel->state) {
         channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->t->size));
@@ -189,7 +189,7 @@ static enum halay_status get_storage(struct halay_coll *c, const struct halay_al
         return HALAY_ERR_NO_MEMORY;
     c->state = channel->state;
     c->scratch = channel->scratch;
-    memset(c->state, 0, ops->state_bytes(c->t->size));
+    coll_clear_state(c);
     return HALAY_OK;
 }
 
@@ -204,11 +204,11 @@ static enum halay_status set_going(struct halay_coll *c, const struct halay_algo
                                    const struct halay_algorithm_ops *ops)
 {
     c->algorithm = algorithm;
-    if (get_storage(c, ops) != HALAY_OK) {
+    c->ops = ops;
+    if (get_storage(c) != HALAY_OK) {
         halay_error(c->group->world->log, "no memory for a collective of %zu bytes", c->bytes);
         return HALAY_ERR_NO_MEMORY;
     }
-    c->ops = ops;
     c->ops->start(c);
     return HALAY_IN_PROGRESS;
 }

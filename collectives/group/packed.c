@@ -126,7 +126,7 @@ static void start_half(struct halay_coll *c, int index)
     h->at = s->next++ * s->chunk;
     make_inner(c, index, left < s->chunk ? left : s->chunk, &h->inner);
     h->inner.state = (unsigned char *)c->state + state_header() + (size_t)index * state;
-    memset(h->inner.state, 0, h->inner.ops->state_bytes(c->t->size)); /* the half may have been used before */
+    coll_clear_state(&h->inner); /* the half may have been used before */
     h->inner.scratch = c->scratch + HALVES * buffer_bytes(c) + (size_t)index * inner_scratch(c);
     size_t count = h->inner.out.count;
     h->in_place = run_in_place(c, h);

@@ -367,7 +367,7 @@ static void begin_sums(struct halay_coll *c)
     make_inner(c, s->table, 3 * s->tensors * (size_t)level_pairs(c), &s->table_piece, &s->inner);
     s->inner.state = (unsigned char *)c->state + inner_state_offset(n);
     s->inner.scratch = s->inner_scratch;
-    memset(s->inner.state, 0, s->inner.ops->state_bytes(n));
+    coll_clear_state(&s->inner);
     enter(c, SUMMING);
     s->inner.ops->start(&s->inner);
 }

@@ -280,7 +280,7 @@ static void start_inner(struct halay_coll *c, size_t k, int index)
         (uint32_t)(k % DEPTH * HALAY_STRIPS_MAX + (size_t)nodes_of(c)->strip[index].index) * HALAY_COLL_INNER_TAGS;
     x->coll.state = (unsigned char *)x + inner_header();
     x->coll.scratch = (unsigned char *)x->coll.state + inner_state(c);
-    memset(x->coll.state, 0, x->coll.ops->state_bytes(x->coll.t->size));
+    coll_clear_state(&x->coll);
     x->is_busy = 1;
     x->coll.ops->start(&x->coll);
 }

@@ -11,6 +11,7 @@
 #include "collectives/schedule/vector.h"
 #include "collectives/transport/transport.h"
 #include <assert.h>
+#include <string.h>
 
 enum halay_coll_kind {
     HALAY_COLL_ALLREDUCE,
@@ -91,7 +92,7 @@ struct halay_coll {
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 
     uint32_t tag;           /* group, channel and, for the two halves of packed.c, which one */
-    void *state;            /* the algorithm's: state_bytes, zeroed before start */
+    void *state;            /* the algorithm's: state_bytes, zeroed before start but for clears_state */
     unsigned char *scratch; /* scratch_bytes, aligned to a cache line, contents undefined */
 };
 
@@ -103,10 +104,16 @@ struct halay_coll {
  * It may run inside another one, over some of the ranks. So its ranks are those of c->t, never of c->group->t, and its
  * own tags stay below halay_algorithm_tags_most, which is asserted. It posts a receive before it sends what lets the
  * peer answer: a message that comes before its receive is copied, and over tcp and ucx allocated for.
+ *
+ * The inputs of all ranks stay intact until every rank has entered: until then an algorithm writes nothing over an
+ * input, not in place either; partial sums belong in scratch. So a collective that not all have entered can be given up
+ * and begun again (tests/coll/test_failure.c).
  */
 struct halay_algorithm_ops {
-    uint32_t tags;                   /* it sends under own tags below this; 0: it sends no messages */
-    size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
+    uint32_t tags;                         /* it sends under own tags below this; 0: it sends no messages */
+    const struct halay_schedule *schedule; /* what messages/steps.c runs: step.h; NULL: an algorithm in code */
+    int clears_state;                      /* start clears what it uses of the state; 0: it is given all of it zeroed */
+    size_t (*state_bytes)(int size);       /* for that many ranks; no more than a fixed part and a part a rank */
     size_t (*scratch_bytes)(const struct halay_coll *c); /* NULL: none */
     /* Post the first transfers or publish the arrival. Never blocks. */
     void (*start)(struct halay_coll *c);
@@ -203,6 +210,12 @@ static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x
 {
     if (!coll_is_settled(x))
         c->take_back(c, x);
+}
+
+static inline void coll_clear_state(struct halay_coll *c)
+{
+    if (!c->ops->clears_state)
+        memset(c->state, 0, c->ops->state_bytes(c->t->size));
 }
 
 /* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
