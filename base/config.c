@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration: the table of every environment variable, and the only code that reads the environment.
+ * Configuration: the table of all environment variables.
  *
- * A row says how a variable is called, what it takes, its default as text, what it is for, and where its value goes.
- * All else follows from the table: parsing (the default goes through the same parser), error messages, the list that
- * doctor prints, what halayrun checks before it starts anything, what programs may set, and the test that every row is
- * in the manual. Strings
- * are owned by the config; a half-loaded one is undone by fini, which accepts any state from all zeros on.
+ * A row has a variable's name, type, default as text, help, and the field for its value. All else follows from the
+ * table: parsing (of the default, too), error messages, the list that doctor prints, the checks of halayrun before it
+ * starts a rank, the settings of programs, and the test that the manual has every row. The config owns its strings;
+ * fini accepts any state from all zeros on.
  */
 #include "base/config.h"
 #include "base/number_text.h"
@@ -24,8 +23,8 @@ enum type {
     LONG,    /* long, from least to most */
     INT,     /* int, from least to most */
     SECONDS, /* int, milliseconds; written as seconds, with a fraction if wanted, from least to most */
-    WORD,    /* int: the index of the word in words */
-    NAME,    /* char *: one of words, any text if words is NULL */
+    CHOICE,  /* int: the index in choices */
+    TEXT,    /* char *: one of choices; any text if choices is NULL */
     PORTS,   /* int[2]: the first and the last */
 };
 
@@ -33,16 +32,16 @@ struct row {
     struct halay_config_variable variable;
     enum type type;
     size_t offset; /* of the field in struct halay_config */
-    long least, most;
-    const char *const *horovod_words; /* HOROVOD_X's words for them, in pairs of theirs and ours; NULL: the same */
+    long min, max;
+    const char *const *horovod_choices; /* pairs of HOROVOD_X's name for a choice and ours; NULL: the same names */
 };
 
-static const char *const log_words[] = { "error", "warning", "info", "debug", NULL };
-static const char *const horovod_log_words[] = { "trace", "debug", "fatal", "error", NULL };
-static const char *const bootstrap_words[] = { "auto", "self", "store", "mpi", NULL };
-static const char *const deterministic_words[] = { "off", "run", "ranks", NULL };
-static const char *const gpus_words[] = { "none", "auto", NULL };
-static const char *const join_average_words[] = { "all", "present", NULL };
+static const char *const log_choices[] = { "error", "warning", "info", "debug", NULL };
+static const char *const horovod_log_choices[] = { "trace", "debug", "fatal", "error", NULL };
+static const char *const bootstrap_choices[] = { "auto", "self", "store", "mpi", NULL };
+static const char *const deterministic_choices[] = { "off", "run", "ranks", NULL };
+static const char *const gpus_choices[] = { "none", "auto", NULL };
+static const char *const join_average_choices[] = { "all", "present", NULL };
 
 #define FIELD(member) .offset = offsetof(struct halay_config, member)
 #define ROW(variable_name, horovod_name, text, help_text)                                            \
@@ -53,23 +52,23 @@ enum { DAY = 24 * 60 * 60 };
 
 static const struct row table[] = {
     { ROW("HALAY_LOG", "HOROVOD_LOG_LEVEL", "warning", "log lines down to this level: error, warning, info, debug"),
-      .type = WORD, FIELD(log_level), .variable.words = log_words, .horovod_words = horovod_log_words },
+      .type = CHOICE, FIELD(log_level), .variable.choices = log_choices, .horovod_choices = horovod_log_choices },
     { ROW("HALAY_BOOTSTRAP", NULL, "auto", "how ranks find each other: auto, self, store (halayrun's), mpi"),
-      .type = NAME, FIELD(bootstrap), .variable.words = bootstrap_words },
-    { ROW("HALAY_TRANSPORT", NULL, "auto", halay_transport_help), .type = NAME, FIELD(transport),
-      .variable.words = halay_transport_names },
+      .type = TEXT, FIELD(bootstrap), .variable.choices = bootstrap_choices },
+    { ROW("HALAY_TRANSPORT", NULL, "auto", halay_transport_help), .type = TEXT, FIELD(transport),
+      .variable.choices = halay_transport_names },
     { ROW("HALAY_NODE", NULL, "",
           "name of this rank's node: ranks with different names share no memory, as if on different hosts"),
-      .type = NAME, FIELD(node) },
+      .type = TEXT, FIELD(node) },
     { ROW("HALAY_NETWORK_INTERFACE", NULL, "",
           "network to listen on, by its interface, like eth0; of several, eth0,ens5, the first that the host has"),
-      .type = NAME, FIELD(network_interface) },
+      .type = TEXT, FIELD(network_interface) },
     { ROW("HALAY_PORTS", NULL, "", "ports to listen on for other hosts, like 20000-20100"), .type = PORTS,
       FIELD(ports) },
     { ROW("HALAY_MODULE_PATH", NULL, "",
           "folder where libhalay-mpi.so, libhalay-ucx.so and libhalay-cuda.so are looked for first"),
-      .type = NAME, FIELD(module_path) },
-    { ROW("HALAY_LIBRARY", NULL, "", "path of the libhalay.so.1 that the Python package loads"), .type = NAME,
+      .type = TEXT, FIELD(module_path) },
+    { ROW("HALAY_LIBRARY", NULL, "", "path of the libhalay.so.1 that the Python package loads"), .type = TEXT,
       FIELD(library) },
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
       .type = SIZE, FIELD(fusion_threshold) },
@@ -78,49 +77,49 @@ static const struct row table[] = {
       .type = SIZE, FIELD(device_slab) },
     { ROW("HALAY_DETERMINISTIC", NULL, "off",
           "same bits again: off, run (in every run), ranks (on any number of ranks)"),
-      .type = WORD, FIELD(deterministic), .variable.words = deterministic_words },
+      .type = CHOICE, FIELD(deterministic), .variable.choices = deterministic_choices },
     { ROW("HALAY_JOIN_AVERAGE", NULL, "all",
           "what averages divide by while ranks have joined: the number of all ranks, of those present"),
-      .type = WORD, FIELD(join_average), .variable.words = join_average_words },
+      .type = CHOICE, FIELD(join_average), .variable.choices = join_average_choices },
     { ROW("HALAY_PROCESS_SETS", NULL, "",
           "process sets made at the start, the same on all ranks: 0,1;2-5 is two of them"),
-      .type = NAME, FIELD(process_sets) },
+      .type = TEXT, FIELD(process_sets) },
     { ROW("HALAY_SEGMENT_BYTES", NULL, "0", "address space of a rank's shared segment; 0: memory plus 8 GiB"),
       .type = SIZE, FIELD(segment_bytes) },
     { ROW("HALAY_SPIN_US", NULL, "-1", "microseconds that a wait spins before it sleeps; -1: by the cores there are"),
-      .type = LONG, FIELD(spin_us), .least = -1, .most = 1000000 },
+      .type = LONG, FIELD(spin_us), .min = -1, .max = 1000000 },
     { ROW("HALAY_THREAD_AFFINITY", "HOROVOD_THREAD_AFFINITY", "auto",
           "where the engine's thread runs: auto (its memory's NUMA node), off, or a hardware thread for each rank of "
           "the host"),
-      .type = NAME, FIELD(thread_affinity) },
+      .type = TEXT, FIELD(thread_affinity) },
     { ROW("HALAY_GPUS", NULL, "none",
           "which GPUs the ranks of halayrun see: none (it sets nothing) or auto (one each)"),
-      .type = WORD, FIELD(gpus), .variable.words = gpus_words },
+      .type = CHOICE, FIELD(gpus), .variable.choices = gpus_choices },
     { ROW("HALAY_OPT_ML", NULL, "/opt/ml", "where a SageMaker container has its input, output and checkpoints"),
-      .type = NAME, FIELD(opt_ml) },
+      .type = TEXT, FIELD(opt_ml) },
     { ROW("HALAY_SECRET", NULL, "", "what the nodes of halayrun --join know and nobody else, at least 16 characters"),
-      .type = NAME, FIELD(secret) },
+      .type = TEXT, FIELD(secret) },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
           "seconds that a rank waits for the others at the start"),
-      .type = SECONDS, FIELD(start_timeout_ms), .least = 0, .most = DAY },
+      .type = SECONDS, FIELD(start_timeout_ms), .min = 0, .max = DAY },
     { ROW("HALAY_PEER_TIMEOUT", NULL, "30", "seconds without an answer after which a peer counts as lost; 0: never"),
-      .type = SECONDS, FIELD(peer_timeout_ms), .least = 0, .most = DAY },
+      .type = SECONDS, FIELD(peer_timeout_ms), .min = 0, .max = DAY },
     { ROW("HALAY_HOST_SILENCE", NULL, "10", "seconds without any answer after which another host counts as lost"),
-      .type = SECONDS, FIELD(host_silence_ms), .least = 1, .most = DAY },
+      .type = SECONDS, FIELD(host_silence_ms), .min = 1, .max = DAY },
     { ROW("HALAY_CHECK", NULL, "0", "1: ranks compare what they call before each collective; rank 0's holds for all"),
-      .type = INT, FIELD(check), .least = 0, .most = 1 },
+      .type = INT, FIELD(check), .min = 0, .max = 1 },
     { ROW("HALAY_STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", "60",
           "seconds after which a tensor that some ranks have not submitted, or a collective, is reported; 0: never"),
-      .type = SECONDS, FIELD(stall_check_ms), .least = 0, .most = DAY },
+      .type = SECONDS, FIELD(stall_check_ms), .min = 0, .max = DAY },
     { ROW("HALAY_STALL_SHUTDOWN_TIME", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0",
           "seconds after which such a tensor or collective ends with an error on every rank; 0: never"),
-      .type = SECONDS, FIELD(stall_shutdown_ms), .least = 0, .most = DAY },
-    { ROW("HALAY_FLIGHT", NULL, "", "file of the flight recorder, %r is the rank; none without it"), .type = NAME,
+      .type = SECONDS, FIELD(stall_shutdown_ms), .min = 0, .max = DAY },
+    { ROW("HALAY_FLIGHT", NULL, "", "file of the flight recorder, %r is the rank; none without it"), .type = TEXT,
       FIELD(flight) },
     { ROW("HALAY_FLIGHT_BYTES", NULL, "4M", "size of that file: the newest records are kept"), .type = SIZE,
       FIELD(flight_bytes) },
     { ROW("HALAY_TIMELINE", "HOROVOD_TIMELINE", "", "file of the timeline, %r is the rank; none without it"),
-      .type = NAME, FIELD(timeline) },
+      .type = TEXT, FIELD(timeline) },
     { ROW("HALAY_TIMELINE_BYTES", NULL, "64M", "memory of a timeline: the newest records are kept"), .type = SIZE,
       FIELD(timeline_bytes) },
     { ROW("HALAY_RING_SEGMENT", NULL, "0",
@@ -128,43 +127,43 @@ static const struct row table[] = {
       .type = SIZE, FIELD(fragment_bytes) },
     { ROW("HALAY_UCX_ENDPOINTS", NULL, "1",
           "connections with each peer over UCX, 1 to 8: where the network gives one connection less than it has"),
-      .type = INT, FIELD(ucx_endpoints), .least = 1, .most = HALAY_UCX_ENDPOINTS_MAX },
+      .type = INT, FIELD(ucx_endpoints), .min = 1, .max = HALAY_UCX_ENDPOINTS_MAX },
     { ROW("HALAY_SLOT", NULL, "0",
           "bytes of one slot, in which private data pass through shared memory; 0: by the tuning table"),
       .type = SIZE, FIELD(slot_bytes) },
-    { ROW("HALAY_TUNING", NULL, "", "file with the tuning table, or builtin; rank 0's holds for all"), .type = NAME,
+    { ROW("HALAY_TUNING", NULL, "", "file with the tuning table, or builtin; rank 0's holds for all"), .type = TEXT,
       FIELD(tuning) },
-    { ROW("HALAY_ALLREDUCE_ALGORITHM", NULL, "auto", "algorithm of all-reduce by name, or auto"), .type = NAME,
+    { ROW("HALAY_ALLREDUCE_ALGORITHM", NULL, "auto", "algorithm of all-reduce by name, or auto"), .type = TEXT,
       FIELD(allreduce_algorithm) },
-    { ROW("HALAY_REDUCE_ALGORITHM", NULL, "auto", "algorithm of reduce by name, or auto"), .type = NAME,
+    { ROW("HALAY_REDUCE_ALGORITHM", NULL, "auto", "algorithm of reduce by name, or auto"), .type = TEXT,
       FIELD(reduce_algorithm) },
-    { ROW("HALAY_REDUCE_SCATTER_ALGORITHM", NULL, "auto", "algorithm of reduce-scatter by name, or auto"), .type = NAME,
+    { ROW("HALAY_REDUCE_SCATTER_ALGORITHM", NULL, "auto", "algorithm of reduce-scatter by name, or auto"), .type = TEXT,
       FIELD(reduce_scatter_algorithm) },
-    { ROW("HALAY_BROADCAST_ALGORITHM", NULL, "auto", "algorithm of broadcast by name, or auto"), .type = NAME,
+    { ROW("HALAY_BROADCAST_ALGORITHM", NULL, "auto", "algorithm of broadcast by name, or auto"), .type = TEXT,
       FIELD(broadcast_algorithm) },
-    { ROW("HALAY_ALLGATHER_ALGORITHM", NULL, "auto", "algorithm of all-gather by name, or auto"), .type = NAME,
+    { ROW("HALAY_ALLGATHER_ALGORITHM", NULL, "auto", "algorithm of all-gather by name, or auto"), .type = TEXT,
       FIELD(allgather_algorithm) },
-    { ROW("HALAY_ALLTOALL_ALGORITHM", NULL, "auto", "algorithm of all-to-all by name, or auto"), .type = NAME,
+    { ROW("HALAY_ALLTOALL_ALGORITHM", NULL, "auto", "algorithm of all-to-all by name, or auto"), .type = TEXT,
       FIELD(alltoall_algorithm) },
-    { ROW("HALAY_BARRIER_ALGORITHM", NULL, "auto", "algorithm of barrier by name, or auto"), .type = NAME,
+    { ROW("HALAY_BARRIER_ALGORITHM", NULL, "auto", "algorithm of barrier by name, or auto"), .type = TEXT,
       FIELD(barrier_algorithm) },
-    { LAUNCHER_ROW("HALAY_RANK", "this process's rank"), .type = INT, FIELD(rank), .least = 0, .most = INT_MAX - 1 },
-    { LAUNCHER_ROW("HALAY_SIZE", "number of ranks"), .type = INT, FIELD(size), .least = 1, .most = INT_MAX },
+    { LAUNCHER_ROW("HALAY_RANK", "this process's rank"), .type = INT, FIELD(rank), .min = 0, .max = INT_MAX - 1 },
+    { LAUNCHER_ROW("HALAY_SIZE", "number of ranks"), .type = INT, FIELD(size), .min = 1, .max = INT_MAX },
     { LAUNCHER_ROW("HALAY_LOCAL_RANK", "its rank among the ranks of its host"), .type = INT, FIELD(local_rank),
-      .least = 0, .most = INT_MAX - 1 },
-    { LAUNCHER_ROW("HALAY_LOCAL_SIZE", "number of ranks of its host"), .type = INT, FIELD(local_size), .least = 1,
-      .most = INT_MAX },
-    { LAUNCHER_ROW("HALAY_STORE_ADDRESS", "address and port of the launcher's store"), .type = NAME,
+      .min = 0, .max = INT_MAX - 1 },
+    { LAUNCHER_ROW("HALAY_LOCAL_SIZE", "number of ranks of its host"), .type = INT, FIELD(local_size), .min = 1,
+      .max = INT_MAX },
+    { LAUNCHER_ROW("HALAY_STORE_ADDRESS", "address and port of the launcher's store"), .type = TEXT,
       FIELD(store_address) },
     { LAUNCHER_ROW("HALAY_ELASTIC",
                    "in an elastic job, which start of processes this one belongs to; HALAY_RANK is its seat"),
-      .type = INT, FIELD(elastic), .least = 0, .most = INT_MAX },
+      .type = INT, FIELD(elastic), .min = 0, .max = INT_MAX },
     { LAUNCHER_ROW("HALAY_STORE_SECRET_FD", "inherited descriptor from which the job's secret is read"), .type = INT,
-      FIELD(store_secret_fd), .least = 0, .most = INT_MAX },
+      FIELD(store_secret_fd), .min = 0, .max = INT_MAX },
 };
 
 enum { ROWS = sizeof table / sizeof *table };
-#define STALL_DISABLE "HOROVOD_STALL_CHECK_DISABLE" /* accepted, but no row: it turns another row's value into 0 */
+#define STALL_DISABLE "HOROVOD_STALL_CHECK_DISABLE" /* accepted without a row: sets another row to 0 */
 
 const struct halay_config_variable *halay_config_variable(size_t index)
 {
@@ -183,10 +182,10 @@ const char *const *halay_environment_all(void)
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
 
-static int word_index(const char *text, const char *const *words)
+static int find_choice(const char *text, const char *const *choices)
 {
-    for (int i = 0; words[i]; i++)
-        if (!strcasecmp(text, words[i]))
+    for (int i = 0; choices[i]; i++)
+        if (!strcasecmp(text, choices[i]))
             return i;
     return -1;
 }
@@ -205,7 +204,7 @@ static enum halay_status store_int(const struct row *row, const char *text, int 
 {
     long value;
 
-    if (halay_parse_long(text, row->least, row->most, &value) != HALAY_OK)
+    if (halay_parse_long(text, row->min, row->max, &value) != HALAY_OK)
         return HALAY_ERR_CONFIG;
     *field = (int)value;
     return HALAY_OK;
@@ -215,7 +214,7 @@ static enum halay_status store_seconds(const struct row *row, const char *text, 
 {
     double value;
 
-    if (halay_parse_double(text, (double)row->least, (double)row->most, &value) != HALAY_OK)
+    if (halay_parse_double(text, (double)row->min, (double)row->max, &value) != HALAY_OK)
         return HALAY_ERR_CONFIG;
     *field = (int)(value * 1000 + 0.5);
     if (value > 0 && *field == 0) /* a tenth of a millisecond must not be rounded to 0, "off" */
@@ -223,9 +222,9 @@ static enum halay_status store_seconds(const struct row *row, const char *text, 
     return HALAY_OK;
 }
 
-static enum halay_status store_word(const struct row *row, const char *text, int *field)
+static enum halay_status store_choice(const struct row *row, const char *text, int *field)
 {
-    int index = word_index(text, row->variable.words);
+    int index = find_choice(text, row->variable.choices);
 
     if (index < 0)
         return HALAY_ERR_CONFIG;
@@ -233,14 +232,14 @@ static enum halay_status store_word(const struct row *row, const char *text, int
     return HALAY_OK;
 }
 
-/* Empty text is absent, where any text is allowed. */
-static enum halay_status store_name(const struct row *row, const char *text, char **field)
+/* Where any text is allowed, empty text means absent. */
+static enum halay_status store_text(const struct row *row, const char *text, char **field)
 {
-    if (row->variable.words) {
-        int index = word_index(text, row->variable.words);
+    if (row->variable.choices) {
+        int index = find_choice(text, row->variable.choices);
         if (index < 0)
             return HALAY_ERR_CONFIG;
-        text = row->variable.words[index];
+        text = row->variable.choices[index];
     }
     char *copy = NULL;
     if (*text && !(copy = strdup(text)))
@@ -258,22 +257,22 @@ static enum halay_status store_value(const struct row *row, const char *text, st
     case SIZE:
         return store_size(text, field);
     case LONG:
-        return halay_parse_long(text, row->least, row->most, field);
+        return halay_parse_long(text, row->min, row->max, field);
     case INT:
         return store_int(row, text, field);
     case SECONDS:
         return store_seconds(row, text, field);
-    case WORD:
-        return store_word(row, text, field);
-    case NAME:
-        return store_name(row, text, field);
+    case CHOICE:
+        return store_choice(row, text, field);
+    case TEXT:
+        return store_text(row, text, field);
     case PORTS:
         return halay_parse_ports(text, field);
     }
     return HALAY_ERR_CONFIG;
 }
 
-/* What a row accepts, for people: "is none of auto, shm, ucx, mpi; nearest: 'shm'". */
+/* Writes why a row refuses a text: "is not one of auto, shm, ucx, mpi; did you mean 'shm'?". */
 static void explain_row(const struct row *row, const char *text, char *why, size_t size)
 {
     switch (row->type) {
@@ -282,23 +281,23 @@ static void explain_row(const struct row *row, const char *text, char *why, size
         return;
     case LONG:
     case INT:
-        snprintf(why, size, "is not a whole number from %ld to %ld", row->least, row->most);
+        snprintf(why, size, "is not a whole number from %ld to %ld", row->min, row->max);
         return;
     case SECONDS:
-        snprintf(why, size, "is not a number of seconds from %ld to %ld; write for example 30 or 0.5", row->least,
-                 row->most);
+        snprintf(why, size, "is not a number of seconds from %ld to %ld; write for example 30 or 0.5", row->min,
+                 row->max);
         return;
     case PORTS:
         snprintf(why, size, "is not a range of ports from 1 to 65535; write for example 20000-20100");
         return;
-    case WORD:
-    case NAME:
+    case CHOICE:
+    case TEXT:
         break;
     }
-    int used = snprintf(why, size, "is none of");
-    for (int i = 0; row->variable.words[i] && used >= 0 && (size_t)used < size; i++)
-        used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->variable.words[i]);
-    const char *nearest = halay_nearest_name(text, row->variable.words);
+    int used = snprintf(why, size, "is not one of");
+    for (int i = 0; row->variable.choices[i] && used >= 0 && (size_t)used < size; i++)
+        used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->variable.choices[i]);
+    const char *nearest = halay_nearest_name(text, row->variable.choices);
     if (nearest && used >= 0 && (size_t)used < size)
         snprintf(why + used, size - (size_t)used, "; did you mean '%s'?", nearest);
 }
@@ -327,7 +326,7 @@ enum halay_status halay_config_check(const char *name, const char *value, char *
     const struct row *row = find_variable(name);
 
     if (!row) {
-        snprintf(why, size, "there is no variable '%s'", name);
+        snprintf(why, size, "'%s' is not a known variable", name);
         return HALAY_ERR_ARGUMENT;
     }
     enum halay_status status = store_value(row, value, &scratch);
@@ -339,7 +338,7 @@ enum halay_status halay_config_check(const char *name, const char *value, char *
 
 /* ---- settings of the program's ----------------------------------------------------------------------------------- */
 
-/* The text that settings ("NAME=value", NULL at the end; may be NULL) have for a name: the last; NULL: none. */
+/* Returns the last text that settings ("NAME=value", NULL at the end; may be NULL) have for a name, or NULL. */
 static const char *setting_of(const char *const *settings, const char *name)
 {
     size_t length = strlen(name);
@@ -351,7 +350,7 @@ static const char *setting_of(const char *const *settings, const char *name)
     return text;
 }
 
-/* Whether it is one that a program can make; its value is looked at with all others. */
+/* Checks that a program can make this setting; load_row checks its value. */
 static enum halay_status check_setting(struct halay_log *log, const char *setting)
 {
     char name[128];
@@ -368,7 +367,7 @@ static enum halay_status check_setting(struct halay_log *log, const char *settin
     if (row)
         halay_error(log, "setting '%s' is not the program's to make: halayrun sets it for each rank", name);
     else
-        halay_error(log, "no setting '%s'%s%s%s", name, nearest ? ", did you mean '" : "", nearest ? nearest : "",
+        halay_error(log, "unknown setting '%s'%s%s%s", name, nearest ? "; did you mean '" : "", nearest ? nearest : "",
                     nearest ? "'?" : "");
     return HALAY_ERR_CONFIG;
 }
@@ -387,10 +386,10 @@ static enum halay_status check_settings(struct halay_log *log, const char *const
 
 /* ---- the whole environment --------------------------------------------------------------------------------------- */
 
-/* Horovod's word for something in ours; its own text where they are the same. */
-static const char *translate_word(const struct row *row, const char *text)
+/* Returns our name for a choice of Horovod's; the text itself where they are the same. */
+static const char *translate_choice(const struct row *row, const char *text)
 {
-    const char *const *pair = row->horovod_words;
+    const char *const *pair = row->horovod_choices;
 
     for (; pair && *pair; pair += 2)
         if (!strcasecmp(text, pair[0]))
@@ -421,7 +420,7 @@ static enum halay_status load_row(struct halay_log *log, const struct row *row, 
     given = text;
     if (!text && row->variable.horovod && (given = getenv(row->variable.horovod))) {
         name = row->variable.horovod;
-        text = translate_word(row, given);
+        text = translate_choice(row, given);
     }
     if (!text)
         return HALAY_OK;
@@ -487,7 +486,7 @@ static int starts_with(const char *text, const char *prefix)
     return !strncmp(text, prefix, strlen(prefix));
 }
 
-static void note_strangers(struct halay_log *log)
+static void note_unknown(struct halay_log *log)
 {
     char name[128];
 
@@ -519,7 +518,7 @@ enum halay_status halay_config_load_rest(struct halay_log *log, const char *cons
         first = check_rank(log, &loaded);
     halay_launchers_find(&loaded.launchers);
     if (first == HALAY_OK)
-        note_strangers(log);
+        note_unknown(log);
     *config = loaded;
     return first;
 }
@@ -539,7 +538,7 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
 void halay_config_fini(struct halay_config *config)
 {
     for (const struct row *row = table; row < table + ROWS; row++)
-        if (row->type == NAME) {
+        if (row->type == TEXT) {
             char **field = (char **)((char *)config + row->offset);
             free(*field);
             *field = NULL;
@@ -563,7 +562,7 @@ static void format_value(const struct row *row, const struct halay_config *confi
     const char *field = (const char *)config + row->offset;
     int number = 0;
 
-    if (row->type == INT || row->type == SECONDS || row->type == WORD)
+    if (row->type == INT || row->type == SECONDS || row->type == CHOICE)
         memcpy(&number, field, sizeof number);
     switch (row->type) {
     case SIZE:
@@ -578,10 +577,10 @@ static void format_value(const struct row *row, const struct halay_config *confi
     case SECONDS:
         halay_snprintf(text, size, "%g", number / 1000.0);
         return;
-    case WORD:
-        snprintf(text, size, "%s", row->variable.words[number]);
+    case CHOICE:
+        snprintf(text, size, "%s", row->variable.choices[number]);
         return;
-    case NAME: {
+    case TEXT: {
         const char *value = *(char *const *)(const void *)field;
         snprintf(text, size, "%s", value ? value : "-");
         return;

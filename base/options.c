@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command lines by tables: rows, values, the line. Nothing is allocated.
+ * Command lines by tables: rows, values, the line, help. Nothing is allocated.
  */
 #include "base/options.h"
 #include "base/config.h"
@@ -8,9 +8,9 @@
 #include "base/parse.h"
 #include <string.h>
 
-enum { NAMES_MAX = 128 }; /* that are looked at for a suggestion */
+enum { NAMES_MAX = 128 }; /* considered for a suggestion */
 
-/* What every table has. */
+/* Rows that every table has. */
 static const struct halay_option standard[] = {
     { "--help", "-h", NULL, "print this help", HALAY_OPTION_HELP, .size = 0 },
     { "--list-options", NULL, NULL, NULL, HALAY_OPTION_LIST, .size = 0 },
@@ -35,7 +35,7 @@ static int is_option(const struct halay_option *o)
     return o->kind > HALAY_OPTION_ARGUMENTS;
 }
 
-/* Is text the first length characters of name? */
+/* Returns nonzero if text is the first length characters of name. */
 static int is_named(const char *name, const char *text, size_t length, int is_lenient)
 {
     for (size_t i = 0; i < length; i++)
@@ -78,31 +78,31 @@ static const struct halay_option *find_kind(const struct halay_command_line *lin
     return NULL;
 }
 
-const char *const *halay_option_words(const struct halay_option *option)
+static const char *const *option_choices(const struct halay_option *option)
 {
     const struct halay_config_variable *v;
 
-    if (option->words || !option->variable)
-        return option->words;
+    if (option->choices || !option->variable)
+        return option->choices;
     for (size_t i = 0; (v = halay_config_variable(i)); i++)
         if (!strcmp(v->name, option->variable))
-            return v->words;
+            return v->choices;
     return NULL;
 }
 
 int halay_option_has_value(const struct halay_option *option)
 {
-    return option->placeholder || halay_option_words(option);
+    return option->placeholder || option_choices(option);
 }
 
-/* Words with something between them. */
-static void join(const char *const *words, const char *between, char *text, size_t size)
+/* Writes choices with something between them. */
+static void join_choices(const char *const *choices, const char *between, char *text, size_t size)
 {
     size_t used = 0;
 
     *text = 0;
-    for (size_t i = 0; words && words[i] && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", words[i]);
+    for (size_t i = 0; choices && choices[i] && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", choices[i]);
 }
 
 void halay_option_describe_value(const struct halay_option *o, char *text, size_t size)
@@ -110,7 +110,7 @@ void halay_option_describe_value(const struct halay_option *o, char *text, size_
     if (o->placeholder)
         snprintf(text, size, "%s", o->placeholder);
     else
-        join(halay_option_words(o), "|", text, size);
+        join_choices(option_choices(o), "|", text, size);
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -119,8 +119,8 @@ static int apply_number(const struct halay_option *o, const char *value, void *a
 {
     long number;
 
-    if (halay_parse_long(value, (long)o->least, (long)o->most, &number)) {
-        halay_snprintf(why, size, "'%s' is not a whole number from %.0f to %.0f", value, o->least, o->most);
+    if (halay_parse_long(value, (long)o->min, (long)o->max, &number)) {
+        halay_snprintf(why, size, "'%s' is not a whole number from %.0f to %.0f", value, o->min, o->max);
         return 0;
     }
     if (o->size == sizeof(int))
@@ -132,36 +132,36 @@ static int apply_number(const struct halay_option *o, const char *value, void *a
 
 static int apply_real(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
 {
-    if (halay_parse_double(value, o->least, o->most, at)) {
-        halay_snprintf(why, size, "'%s' is not a number from %g to %g", value, o->least, o->most);
+    if (halay_parse_double(value, o->min, o->max, at)) {
+        halay_snprintf(why, size, "'%s' is not a number from %g to %g", value, o->min, o->max);
         return 0;
     }
     return 1;
 }
 
-static int apply_word(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
+static int apply_choice(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
 {
-    char words[256];
+    char choices[256];
 
-    for (int i = 0; o->words[i]; i++)
-        if (!strcmp(o->words[i], value)) {
+    for (int i = 0; o->choices[i]; i++)
+        if (!strcmp(o->choices[i], value)) {
             if (o->size == sizeof(int))
                 *(int *)at = i;
             else
-                *(const char **)at = o->words[i];
+                *(const char **)at = o->choices[i];
             return 1;
         }
-    join(o->words, ", ", words, sizeof words);
-    snprintf(why, size, "'%s' is none of %s", value, words);
+    join_choices(o->choices, ", ", choices, sizeof choices);
+    snprintf(why, size, "'%s' is not one of %s", value, choices);
     return 0;
 }
 
-/* 1 and 0 for what SDKs write behind a flag; -1: another word. */
-static int truth_of(const char *word)
+/* Returns 1 or 0 for the value that SDKs write after a flag, -1 for other text. */
+static int truth_of(const char *text)
 {
-    if (!strcmp(word, "true") || !strcmp(word, "True"))
+    if (!strcmp(text, "true") || !strcmp(text, "True"))
         return 1;
-    return !strcmp(word, "false") || !strcmp(word, "False") ? 0 : -1;
+    return !strcmp(text, "false") || !strcmp(text, "False") ? 0 : -1;
 }
 
 int halay_option_apply(const struct halay_option *option, const char *value, void *values, char *why, size_t size)
@@ -187,8 +187,8 @@ int halay_option_apply(const struct halay_option *option, const char *value, voi
         else
             snprintf(why, size, "the value is empty");
         return !!*value;
-    case HALAY_OPTION_WORD:
-        return apply_word(option, value, at, why, size);
+    case HALAY_OPTION_CHOICE:
+        return apply_choice(option, value, at, why, size);
     case HALAY_OPTION_TAKEN:
         return option->take(option, value, at, why, size);
     default:
@@ -198,14 +198,14 @@ int halay_option_apply(const struct halay_option *option, const char *value, voi
 
 /* ---- the line ---------------------------------------------------------------------------------------------------- */
 
-static int complain_unknown(const struct halay_command_line *line, const char *word, char *why, size_t size)
+static int complain_unknown(const struct halay_command_line *line, const char *argument, char *why, size_t size)
 {
     const char *names[NAMES_MAX + 1], *what = "argument";
     const struct halay_option *o;
     size_t count = 0;
     char name[64];
 
-    if (*word == '-' && word[1])
+    if (*argument == '-' && argument[1])
         what = "option";
     else if (find_kind(line, HALAY_OPTION_COMMAND))
         what = "command";
@@ -213,22 +213,22 @@ static int complain_unknown(const struct halay_command_line *line, const char *w
         if (count < NAMES_MAX && o->help && (is_option(o) || o->kind == HALAY_OPTION_COMMAND))
             names[count++] = o->name;
     names[count] = NULL;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
     for (char *c = name; line->is_lenient && *c; c++)
         *c = *c == '_' ? '-' : *c;
     const char *nearest = halay_nearest_name(name, names);
-    if (!nearest && *word != '-') { /* dashes forgotten */
-        snprintf(name, sizeof name, "--%.*s", (int)strcspn(word, "="), word);
+    if (!nearest && *argument != '-') { /* dashes forgotten */
+        snprintf(name, sizeof name, "--%.*s", (int)strcspn(argument, "="), argument);
         nearest = halay_nearest_name(name, names);
     }
     if (nearest)
-        snprintf(why, size, "unknown %s '%s'; did you mean '%s'?", what, word, nearest);
+        snprintf(why, size, "unknown %s '%s'; did you mean '%s'?", what, argument, nearest);
     else
-        snprintf(why, size, "unknown %s '%s'; '%s --help' lists them", what, word, line->command);
+        snprintf(why, size, "unknown %s '%s'; '%s --help' lists them", what, argument, line->command);
     return 0;
 }
 
-/* A flag's value: none but what SDKs write. */
+/* Reads a flag's value: none, or true or false from an SDK. */
 static int read_truth(const struct halay_command_line *line, char ***next, struct halay_option_given *given, char *why,
                       size_t size)
 {
@@ -243,20 +243,20 @@ static int read_truth(const struct halay_command_line *line, char ***next, struc
 int halay_option_read(const struct halay_command_line *line, char ***next, struct halay_option_given *given, char *why,
                       size_t size)
 {
-    char *word = *(*next)++;
-    size_t length = strcspn(word, "=");
-    const struct halay_option *o = halay_command_line_find(line, word, length);
+    char *argument = *(*next)++;
+    size_t length = strcspn(argument, "=");
+    const struct halay_option *o = halay_command_line_find(line, argument, length);
 
-    *given = (struct halay_option_given){ .value = word[length] ? word + length + 1 : NULL };
-    if (!o && line->joins_values && *word == '-' && length > 2 && word[1] != '-') {
-        o = halay_command_line_find(line, word, length = 2);
+    *given = (struct halay_option_given){ .value = argument[length] ? argument + length + 1 : NULL };
+    if (!o && line->joins_values && *argument == '-' && length > 2 && argument[1] != '-') {
+        o = halay_command_line_find(line, argument, length = 2);
         o = o && halay_option_has_value(o) ? o : NULL;
-        given->value = word + 2;
+        given->value = argument + 2;
     }
     if (!o)
-        return complain_unknown(line, word, why, size);
+        return complain_unknown(line, argument, why, size);
     given->option = o;
-    snprintf(given->name, sizeof given->name, "%.*s", (int)length, word);
+    snprintf(given->name, sizeof given->name, "%.*s", (int)length, argument);
     if (!halay_option_has_value(o))
         return read_truth(line, next, given, why, size);
     if (!given->value && **next)
@@ -269,7 +269,7 @@ int halay_option_read(const struct halay_command_line *line, char ***next, struc
     return 0;
 }
 
-/* Read and apply one option; help and list are left to the caller. */
+/* Reads and applies one option; the caller prints help and list. */
 static int take_one(const struct halay_command_line *line, char ***next, void *values, char *why, size_t size,
                     enum halay_option_kind *kind)
 {
@@ -285,7 +285,7 @@ static int take_one(const struct halay_command_line *line, char ***next, void *v
     return 0;
 }
 
-/* Returns 0 if a row that is required has no value; what is missing is in why. */
+/* Returns nonzero if all required rows have a value; else why names the missing one. */
 static int is_complete(const struct halay_command_line *line, const void *values, char *why, size_t size)
 {
     const struct halay_option *o;
@@ -296,9 +296,9 @@ static int is_complete(const struct halay_command_line *line, const void *values
             continue;
         const size_t count = o->kind == HALAY_OPTION_ARGUMENTS ? ((const struct halay_arguments *)at)->count
                                                                : *(const char *const *)at != NULL;
-        if (count && !(o->most > 0 && (double)count > o->most))
+        if (count && !(o->max > 0 && (double)count > o->max))
             continue;
-        snprintf(why, size, "%s is missing; '%s --help' says how to use it", o->required, line->command);
+        snprintf(why, size, "%s is missing; '%s --help' shows the usage", o->required, line->command);
         return 0;
     }
     return 1;
@@ -332,4 +332,91 @@ enum halay_parsed halay_command_line_parse(const struct halay_command_line *line
     if (rest)
         *(struct halay_arguments *)(void *)((char *)values + rest->offset) = arguments;
     return is_complete(line, values, why, size) ? HALAY_PARSED : HALAY_PARSED_WRONG;
+}
+
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+enum {
+    WIDTH = 80,
+    HELP_COLUMN = 28, /* of an option's help */
+};
+
+/* Fills lines from this column to the width; keeps the text's own line breaks. */
+static void print_filled(const char *text, int indent, FILE *out)
+{
+    int column = indent;
+
+    while (*text) {
+        int length = (int)strcspn(text, " \n");
+        if (column > indent && column + 1 + length > WIDTH) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        }
+        column += fprintf(out, "%s%.*s", column > indent ? " " : "", length, text);
+        text += length;
+        if (*text == '\n' && text[1]) {
+            fprintf(out, "\n%*s", text[1] == '\n' ? 0 : indent, "");
+            column = indent;
+        }
+        text += !!*text;
+    }
+    fputc('\n', out);
+}
+
+static void print_row(const struct halay_option *o, FILE *out)
+{
+    char value[256], left[400], help[1024];
+
+    halay_option_describe_value(o, value, sizeof value);
+    int used = snprintf(left, sizeof left, "  %s%s%s%s%s", o->aliases ? o->aliases : "", o->aliases ? ", " : "",
+                        o->name, *value ? " " : "", value);
+    if (used > HELP_COLUMN - 2)
+        fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
+    else
+        fprintf(out, "%-*s", HELP_COLUMN, left);
+    snprintf(help, sizeof help, o->preset ? "%s (%s)" : "%s", o->help, o->preset);
+    print_filled(help, HELP_COLUMN, out);
+}
+
+void halay_command_line_print_help(const struct halay_command_line *line, FILE *out)
+{
+    const struct halay_option *o;
+    const char *synopsis = line->synopsis, *before = "usage: ";
+
+    for (int length; *synopsis; synopsis += length + !!synopsis[length], before = "       ") {
+        length = (int)strcspn(synopsis, "\n");
+        fprintf(out, "%s%s %.*s\n", before, line->command, length, synopsis);
+    }
+    fputc('\n', out);
+    if (line->about)
+        print_filled(line->about, 0, out);
+    if (line->table->kind != HALAY_OPTION_HEADING)
+        fputs("\nOptions:\n", out);
+    for (size_t i = 0; (o = halay_command_line_row(line, i)); i++) {
+        if (o->kind == HALAY_OPTION_HEADING)
+            fprintf(out, "\n%s:\n", o->name);
+        else if (o->help)
+            print_row(o, out);
+    }
+    if (line->notes) {
+        fputc('\n', out);
+        print_filled(line->notes, 0, out);
+    }
+}
+
+void halay_command_line_print_list(const struct halay_command_line *line, FILE *out)
+{
+    const struct halay_option *o;
+    char value[256];
+
+    for (size_t i = 0; (o = halay_command_line_row(line, i)); i++) {
+        if (o->kind == HALAY_OPTION_HEADING || !o->help)
+            continue;
+        halay_option_describe_value(o, value, sizeof value);
+        fputs(o->name, out);
+        for (const char *c = o->aliases ? o->aliases : ""; *c; c++)
+            if (*c != ' ')
+                fprintf(out, "%s%c", c == o->aliases ? "," : "", *c);
+        fprintf(out, "\t%s\t%s\n", value, o->help);
+    }
 }

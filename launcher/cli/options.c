@@ -195,14 +195,14 @@ static int take_words(const struct halay_option *o, const char *value, void *wor
 #define AT(member) HALAY_OPTION_SETS(options, member)
 #define FLAG(member) HALAY_OPTION_FLAG, AT(member)
 #define TEXT(member) HALAY_OPTION_TEXT, AT(member)
-#define RANKS(member) HALAY_OPTION_NUMBER, AT(member), .least = 1, .most = RANKS_MAX
-#define PORT(member) HALAY_OPTION_NUMBER, AT(member), .least = 1, .most = PORT_MAX
+#define RANKS(member) HALAY_OPTION_NUMBER, AT(member), .min = 1, .max = RANKS_MAX
+#define PORT(member) HALAY_OPTION_NUMBER, AT(member), .min = 1, .max = PORT_MAX
 #define TAKEN(member, function) HALAY_OPTION_TAKEN, AT(member), .take = function
 #define SECONDS(member) TAKEN(member, take_seconds)
 #define SETS_BY(name, function) HALAY_OPTION_TAKEN, .variable = name, .take = function
 #define SETS(name) SETS_BY(name, options_set_variable)
 
-static const char *const binding_words[] = { "auto", "cores", "none", NULL };
+static const char *const binding_names[] = { "auto", "cores", "none", NULL };
 
 static const struct halay_option table[] = {
     { .name = "Ranks and hosts" },
@@ -217,8 +217,8 @@ static const struct halay_option table[] = {
     { "-x", NULL, "NAME[=VALUE]", "set a variable for the ranks; without =VALUE, say that it must be there",
       HALAY_OPTION_TAKEN, .take = export_variable },
     { "--wdir", NULL, "DIR", "start the ranks in this folder; default: where halayrun is started", TEXT(folder) },
-    { "--bind", NULL, NULL, "auto: ranks on cores of their own if there are enough (default)", HALAY_OPTION_WORD,
-      AT(binding), .words = binding_words },
+    { "--bind", NULL, NULL, "auto: ranks on cores of their own if there are enough (default)", HALAY_OPTION_CHOICE,
+      AT(binding), .choices = binding_names },
     { "--gpus", NULL, NULL, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES", SETS("HALAY_GPUS") },
     { "--grace", NULL, "SECONDS", "between SIGTERM and SIGKILL after a rank has failed (default 5)",
       SECONDS(grace_ms) },
@@ -226,7 +226,7 @@ static const struct halay_option table[] = {
       SECONDS(stop_grace_ms) },
     { "--max-restarts", "--max_restarts", "N",
       "start all ranks again after one has failed, N times at most (default 0); pauses grow from 0.1 to 5 s",
-      HALAY_OPTION_NUMBER, AT(max_restarts), .least = 0, .most = RESTARTS_MAX },
+      HALAY_OPTION_NUMBER, AT(max_restarts), .min = 0, .max = RESTARTS_MAX },
     { .name = "Other hosts" },
     { "--ssh-port", "-p", "N", "port of the other hosts' ssh", PORT(ssh_port) },
     { "--ssh-identity-file", "-i", "FILE", "key for them", TEXT(ssh_identity) },
@@ -241,7 +241,7 @@ static const struct halay_option table[] = {
     { "--nnodes", NULL, "N", "of how many nodes; needed on node 0 only", RANKS(nodes) },
     { "--node-rank", "--node_rank", "N",
       "which of them this is; default: 0 where --join's address is, the others in order of arrival",
-      HALAY_OPTION_NUMBER, AT(node_rank), .least = 0, .most = RANKS_MAX - 1 },
+      HALAY_OPTION_NUMBER, AT(node_rank), .min = 0, .max = RANKS_MAX - 1 },
     { "--join-port", "--master-port, --master_port, --sagemaker-port", "N",
       "where node 0 listens, unless --join says it (default 7778)", PORT(join_port) },
     { "--secret-file", NULL, "FILE", "what only these nodes can read, for the secret between them", TEXT(secret_file) },

@@ -42,7 +42,7 @@ static const long batches[] = { 64, 256, 1024 };
 
 enum { GPUS = sizeof gpus / sizeof *gpus, BATCHES = sizeof batches / sizeof *batches };
 
-static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
+static const char *const dtype_names[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
 
 struct options {
     long hidden, batch; /* batch 0: all of batches */
@@ -68,13 +68,13 @@ static int take_hidden(const struct halay_option *option, const char *value, voi
 static const struct halay_option option_table[] = {
     { "--evaluate", NULL, NULL, "forecasts and their loss instead of training steps", HALAY_OPTION_FLAG,
       SETS(is_evaluation) },
-    { "--batch", NULL, "N", "samples of a step (64, 256 and 1024)", HALAY_OPTION_NUMBER, SETS(batch), .least = 1,
-      .most = 4096 },
+    { "--batch", NULL, "N", "samples of a step (64, 256 and 1024)", HALAY_OPTION_NUMBER, SETS(batch), .min = 1,
+      .max = 4096 },
     { "--hidden", NULL, "N", "hidden size, a multiple of 4 (160)", HALAY_OPTION_TAKEN, SETS(hidden),
       .take = take_hidden },
-    { "--dropout", NULL, "P", "dropout rate (0.1)", HALAY_OPTION_REAL, SETS(dropout), .most = 0.99 },
-    { "--dtype", NULL, NULL, "the factors of matrix products (bf16)", HALAY_OPTION_WORD, SETS(dtype),
-      .words = dtype_words },
+    { "--dropout", NULL, "P", "dropout rate (0.1)", HALAY_OPTION_REAL, SETS(dropout), .max = 0.99 },
+    { "--dtype", NULL, NULL, "the factors of matrix products (bf16)", HALAY_OPTION_CHOICE, SETS(dtype),
+      .choices = dtype_names },
     { "--by-kernel", NULL, NULL, "also what each kernel has of it, on the last GPU and batch", HALAY_OPTION_FLAG,
       SETS(by_kernel) },
     { .name = NULL },
@@ -326,7 +326,7 @@ int main(int argc, char **argv)
     printf("modelled, not measured: %s of the Electricity configuration, hidden size %ld, dropout %g, %s\n"
            "%-10s %6s %9s %11s %14s %12s\n",
            options.is_evaluation ? "forecasts" : "training steps", options.hidden, options.dropout,
-           dtype_words[options.dtype], "GPU", "batch", "launches", "MB/sample", "GFLOP/sample", "samples/s");
+           dtype_names[options.dtype], "GPU", "batch", "launches", "MB/sample", "GFLOP/sample", "samples/s");
     enum halay_status status = run(&log, &options);
     if (!status && fflush(stdout)) {
         halay_error(&log, "cannot write to standard output");

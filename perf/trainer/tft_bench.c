@@ -32,7 +32,7 @@
 
 enum { WARM_UP = 2 };
 
-static const char *const dtype_words[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
+static const char *const dtype_names[] = { [TFT_F32] = "f32", [TFT_BF16] = "bf16", [TFT_TF32] = "tf32", NULL };
 
 struct bench_options {
     long threads, batch, hidden, steps; /* threads: 0: this rank's share of the cores */
@@ -88,18 +88,18 @@ static const struct halay_option bench_table[] = {
     { "--evaluate", NULL, NULL, "forecasts and their loss instead, of windows one step apart as in an evaluation",
       HALAY_OPTION_FLAG, SETS(is_evaluation) },
     { "--threads", NULL, "N", "compute threads of a rank (its share of the cores)", HALAY_OPTION_NUMBER, SETS(threads),
-      .least = 1, .most = 4096 },
-    { "--batch", NULL, "N", "samples of a step, of all ranks together (64)", HALAY_OPTION_NUMBER, SETS(batch),
-      .least = 1, .most = 1 << 20 },
+      .min = 1, .max = 4096 },
+    { "--batch", NULL, "N", "samples of a step, of all ranks together (64)", HALAY_OPTION_NUMBER, SETS(batch), .min = 1,
+      .max = 1 << 20 },
     { "--hidden", NULL, "N", "hidden size, a multiple of 4 (160)", HALAY_OPTION_TAKEN, SETS(hidden),
       .take = take_hidden },
-    { "--dropout", NULL, "P", "dropout rate (0.1)", HALAY_OPTION_REAL, SETS(dropout), .most = 0.99 },
-    { "--steps", NULL, "N", "steps measured, after two to warm up (10)", HALAY_OPTION_NUMBER, SETS(steps), .least = 1,
-      .most = 1000000 },
-    { "--dtype", NULL, NULL, "the factors of matrix products (f32)", HALAY_OPTION_WORD, SETS(dtype),
-      .words = dtype_words },
-    { "--device", NULL, NULL, "what computes (cpu); with cuda a rank's samples are one granule", HALAY_OPTION_WORD,
-      SETS(device), .words = tft_device_words },
+    { "--dropout", NULL, "P", "dropout rate (0.1)", HALAY_OPTION_REAL, SETS(dropout), .max = 0.99 },
+    { "--steps", NULL, "N", "steps measured, after two to warm up (10)", HALAY_OPTION_NUMBER, SETS(steps), .min = 1,
+      .max = 1000000 },
+    { "--dtype", NULL, NULL, "the factors of matrix products (f32)", HALAY_OPTION_CHOICE, SETS(dtype),
+      .choices = dtype_names },
+    { "--device", NULL, NULL, "what computes (cpu); with cuda a rank's samples are one granule", HALAY_OPTION_CHOICE,
+      SETS(device), .choices = tft_device_words },
     { "--json", NULL, "FILE", "write the result as JSON ('-': to standard output)", HALAY_OPTION_TEXT, SETS(json) },
     { .name = NULL },
 };
@@ -527,7 +527,7 @@ static void print_result(const struct bench *bench, const double *parts)
     printf(
         "%.1f samples/s%s: H %ld, batch %ld, dropout %g, %s, threads %ld, ranks %d, %s; median of %ld steps %.1f ms\n",
         (double)options->batch / bench->median, options->is_evaluation ? " forecast" : "", options->hidden,
-        options->batch, options->dropout, dtype_words[options->dtype], options->threads, bench->ranks,
+        options->batch, options->dropout, dtype_names[options->dtype], options->threads, bench->ranks,
         products_name(bench), options->steps, 1e3 * bench->median);
     if (bench->rate == 0) /* the layers only start there */
         return;
@@ -561,7 +561,7 @@ static json_t *result_of(const struct bench *bench, const double *parts)
         "{s:f, s:b, s:s, s:I, s:i, s:I, s:I, s:f, s:I, s:f, s:f, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:o, "
         "s:o, s:f}",
         "samples_per_second", (double)options->batch / bench->median, "evaluate", options->is_evaluation, "dtype",
-        dtype_words[bench->options.dtype], "threads", (json_int_t)options->threads, "ranks", bench->ranks, "batch_size",
+        dtype_names[bench->options.dtype], "threads", (json_int_t)options->threads, "ranks", bench->ranks, "batch_size",
         (json_int_t)options->batch, "hidden_size", (json_int_t)options->hidden, "dropout", options->dropout, "steps",
         (json_int_t)options->steps, "step_ms", 1e3 * bench->median, "fastest_step_ms", 1e3 * bench->seconds[0],
         "parameters", (json_int_t)tft_model_param_count(bench->model), "matrix_products", products_name(bench),

@@ -218,10 +218,10 @@ static void check_faults(void)
         { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is not a size" },
         { "HALAY_UCX_ENDPOINTS=9", "HALAY_UCX_ENDPOINTS: " },
         { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is not a size" },
-        { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is none of auto, shm, ucx, mpi" },
+        { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is not one of auto, shm, ucx, mpi" },
         { "HALAY_BOOTSTRAP=sotre", "did you mean 'store'?" },
-        { "HALAY_DETERMINISTIC=yes", "HALAY_DETERMINISTIC: 'yes' is none of off, run, ranks" },
-        { "HALAY_LOG=", "HALAY_LOG: '' is none of error, warning, info, debug" },
+        { "HALAY_DETERMINISTIC=yes", "HALAY_DETERMINISTIC: 'yes' is not one of off, run, ranks" },
+        { "HALAY_LOG=", "HALAY_LOG: '' is not one of error, warning, info, debug" },
         { "HALAY_START_TIMEOUT=30s", "HALAY_START_TIMEOUT: '30s' is not a number of seconds from 0 to 86400" },
         { "HALAY_SPIN_US=-2", "HALAY_SPIN_US: '-2' is not a whole number from -1 to 1000000" },
         { "HALAY_RANK=0", "HALAY_RANK and HALAY_SIZE go together, but only HALAY_RANK is set" },
@@ -385,12 +385,12 @@ static void check_settings(void)
         const char *settings[3], *says;
     } wrong[] = {
         { { "HALAY_SPIN_US=fast" }, "HALAY_SPIN_US: 'fast' is not a whole number" },
-        { { "HALAY_SPINUS=1" }, "no setting 'HALAY_SPINUS', did you mean 'HALAY_SPIN_US'?" },
+        { { "HALAY_SPINUS=1" }, "unknown setting 'HALAY_SPINUS'; did you mean 'HALAY_SPIN_US'?" },
         { { "HALAY_LOG" }, "has no '='" },
-        { { "=1" }, "no setting ''" },
+        { { "=1" }, "unknown setting ''" },
         { { "HALAY_LOG=info", "HALAY_RANK=1" }, "setting 'HALAY_RANK' is not the program's to make" },
-        { { "HOROVOD_FUSION_THRESHOLD=1" }, "no setting 'HOROVOD_FUSION_THRESHOLD'" },
-        { { "HALAY_TFT_THREADS=1" }, "no setting 'HALAY_TFT_THREADS'" },
+        { { "HOROVOD_FUSION_THRESHOLD=1" }, "unknown setting 'HOROVOD_FUSION_THRESHOLD'" },
+        { { "HALAY_TFT_THREADS=1" }, "unknown setting 'HALAY_TFT_THREADS'" },
     };
     struct halay_config config;
     struct lines lines;
@@ -431,7 +431,7 @@ static void check_table(void)
     CHECK(strstr(text, "HALAY_FUSION_THRESHOLD     64M          64M"), "%s", text);
     CHECK(halay_config_check("HALAY_NOTHING", "1", why, sizeof why) == HALAY_ERR_ARGUMENT);
     CHECK(halay_config_check("HALAY_TRANSPORT", "tcp", why, sizeof why) == HALAY_ERR_CONFIG &&
-          strstr(why, "is none of"));
+          strstr(why, "is not one of"));
     halay_config_fini(&config);
 }
 

@@ -35,13 +35,13 @@ static int take_text(const struct halay_option *option, const char *value, void 
 static const struct halay_option table[] = {
     { .name = "Data" },
     { "--begin", "-b", "SIZE", "first size in bytes", HALAY_OPTION_SIZE, SETS(size), .preset = "4" },
-    { "--iterations", "-n, --times", "N", "how often", HALAY_OPTION_NUMBER, SETS(number), .least = -1, .most = 10 },
-    { "--small", NULL, "N", "an int", HALAY_OPTION_NUMBER, SETS(small), .least = 1, .most = 70000 },
-    { "--count", NULL, "N", "a size_t", HALAY_OPTION_NUMBER, SETS(count), .most = 1e12 },
-    { "--real", NULL, "X", "a double", HALAY_OPTION_REAL, SETS(real), .most = 5 },
+    { "--iterations", "-n, --times", "N", "how often", HALAY_OPTION_NUMBER, SETS(number), .min = -1, .max = 10 },
+    { "--small", NULL, "N", "an int", HALAY_OPTION_NUMBER, SETS(small), .min = 1, .max = 70000 },
+    { "--count", NULL, "N", "a size_t", HALAY_OPTION_NUMBER, SETS(count), .max = 1e12 },
+    { "--real", NULL, "X", "a double", HALAY_OPTION_REAL, SETS(real), .max = 5 },
     { .name = "Rest" },
     { "--json", "-o", "FILE", "write there", HALAY_OPTION_TEXT, SETS(text) },
-    { "--buffers", NULL, NULL, "whose memory", HALAY_OPTION_WORD, SETS(word), .words = words },
+    { "--buffers", NULL, NULL, "whose memory", HALAY_OPTION_CHOICE, SETS(word), .choices = words },
     { "--is-flag", NULL, NULL,
       "a help text that is so long that it does not fit into the line that it begins on, by far", HALAY_OPTION_FLAG,
       SETS(flag) },
@@ -57,8 +57,8 @@ static const struct halay_option files[] = {
 };
 
 static const struct halay_option needs[] = {
-    { "FILE", NULL, NULL, "what to read", HALAY_OPTION_ARGUMENTS, SETS(files), .most = 1, .required = "one FILE" },
-    { "--kind", NULL, NULL, "of memory", HALAY_OPTION_WORD, SETS(kind), .words = words, .required = "--kind" },
+    { "FILE", NULL, NULL, "what to read", HALAY_OPTION_ARGUMENTS, SETS(files), .max = 1, .required = "one FILE" },
+    { "--kind", NULL, NULL, "of memory", HALAY_OPTION_CHOICE, SETS(kind), .choices = words, .required = "--kind" },
     { "--json", "-o", "FILE", "write there", HALAY_OPTION_TEXT, SETS(text), .required = "-o" },
     { .name = NULL },
 };
@@ -152,7 +152,7 @@ static void refuses_without(void)
 
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char expected[128];
-        snprintf(expected, sizeof expected, "%s is missing; 'test --help' says how to use it", lines[i][1]);
+        snprintf(expected, sizeof expected, "%s is missing; 'test --help' shows the usage", lines[i][1]);
         CHECK(parse(&needy, lines[i][0], &v, why, sizeof why) == HALAY_PARSED_WRONG, "'%s'", lines[i][0]);
         CHECK(!strcmp(why, expected), "'%s': '%s'", lines[i][0], why);
     }
@@ -176,7 +176,7 @@ static void refuses(void)
     refuse(&plain, "-n11", "option -n: '11' is not a whole number from -1 to 10");
     refuse(&plain, "--times=x", "option --times: 'x' is not a whole number from -1 to 10");
     refuse(&plain, "--real nan", "option --real: 'nan' is not a number from 0 to 5");
-    refuse(&plain, "--buffers=both", "option --buffers: 'both' is none of shared, private");
+    refuse(&plain, "--buffers=both", "option --buffers: 'both' is not one of shared, private");
     refuse(&plain, "--is-flag=1", "option --is-flag takes no value, but '1' is given");
     refuse(&plain, "--is-flag=true", "option --is-flag takes no value, but 'true' is given");
     refuse(&plain, "--is_flag", "unknown option '--is_flag'; did you mean '--is-flag'?");

@@ -408,7 +408,7 @@ static void models(void)
             elements += counts[i];
         CHECK(n == known[m].tensors && elements == known[m].elements, "%s: %zu tensors, %zu elements",
               perf_models[m].name, n, elements);
-        CHECK(!strcmp(perf_model_words[m + 1], perf_models[m].name) && perf_models[m].steps > 0);
+        CHECK(!strcmp(perf_model_names[m + 1], perf_models[m].name) && perf_models[m].steps > 0);
     }
 }
 

@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const buffers_words[] = { "shared", "private", "device", NULL }; /* as enum perf_memory */
-static const char *const wire_words[] = { "none", "f16", "bf16", NULL };            /* as enum halay_wire */
-static const char *const versus_words[] = { "none", "mpi", "nccl", NULL };
+static const char *const buffers_names[] = { "shared", "private", "device", NULL }; /* as enum perf_memory */
+static const char *const wire_names[] = { "none", "f16", "bf16", NULL };            /* as enum halay_wire */
+static const char *const versus_names[] = { "none", "mpi", "nccl", NULL };
 
 enum { VERSUS_NCCL = 2 };
 
 struct options {
-    int model, buffers, versus, wire, is_apart; /* model: of perf_model_words */
+    int model, buffers, versus, wire, is_apart; /* model: of perf_model_names */
     long iterations, period_us, steps;
     double idle_seconds, compute_ms;
     const char *transport, *json;
@@ -46,27 +46,27 @@ struct run {
 #define SETS(member) HALAY_OPTION_SETS(options, member)
 
 static const struct halay_option table[] = {
-    { "--model", NULL, NULL, "also time a step of a model (none)", HALAY_OPTION_WORD, SETS(model),
-      .words = perf_model_words },
+    { "--model", NULL, NULL, "also time a step of a model (none)", HALAY_OPTION_CHOICE, SETS(model),
+      .choices = perf_model_names },
     { "--buffers", NULL, NULL,
-      "memory that ranks of a host share, the program's own, or that of a CUDA device (shared)", HALAY_OPTION_WORD,
-      SETS(buffers), .words = buffers_words },
+      "memory that ranks of a host share, the program's own, or that of a CUDA device (shared)", HALAY_OPTION_CHOICE,
+      SETS(buffers), .choices = buffers_names },
     { "--apart", NULL, NULL, "the model's gradients and their sums are apart in memory", HALAY_OPTION_FLAG,
       SETS(is_apart) },
-    { "--wire", NULL, NULL, "type of the model's gradients while they travel (none: unchanged)", HALAY_OPTION_WORD,
-      SETS(wire), .words = wire_words },
+    { "--wire", NULL, NULL, "type of the model's gradients while they travel (none: unchanged)", HALAY_OPTION_CHOICE,
+      SETS(wire), .choices = wire_names },
     { "--iterations", "-n", "N", "submissions of the small tensor (500)", HALAY_OPTION_NUMBER, SETS(iterations),
-      .least = 1, .most = 1000000 },
+      .min = 1, .max = 1000000 },
     { "--every", NULL, "US", "microseconds from one to the next (4000)", HALAY_OPTION_NUMBER, SETS(period_us),
-      .least = 300, .most = 10000000 },
+      .min = 300, .max = 10000000 },
     { "--steps", "-s", "N", "steps of the model (200, fewer for a large one)", HALAY_OPTION_NUMBER, SETS(steps),
-      .least = 1, .most = 1000000 },
+      .min = 1, .max = 1000000 },
     { "--compute", NULL, "MS", "in turn, also compute that long in each step (0)", HALAY_OPTION_REAL, SETS(compute_ms),
-      .most = 3600000 },
+      .max = 3600000 },
     { "--idle", NULL, "SECONDS", "how long to count idle processor time (3)", HALAY_OPTION_REAL, SETS(idle_seconds),
-      .most = 3600 },
-    { "--versus", NULL, NULL, "reduce the model's tensors by MPI or NCCL, too: mpi, nccl (none)", HALAY_OPTION_WORD,
-      SETS(versus), .words = versus_words },
+      .max = 3600 },
+    { "--versus", NULL, NULL, "reduce the model's tensors by MPI or NCCL, too: mpi, nccl (none)", HALAY_OPTION_CHOICE,
+      SETS(versus), .choices = versus_names },
     { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, SETS(transport) },
     { "--json", NULL, "FILE", "write the results as JSON ('-': to standard output, instead of the text)",
       HALAY_OPTION_TEXT, SETS(json) },
@@ -79,7 +79,7 @@ static enum halay_status start_engine(struct run *run)
     const char *transport = o->transport ? o->transport : run->environment.config.transport;
     int failed = 0;
 
-    const char *peer = versus_words[o->versus];
+    const char *peer = versus_names[o->versus];
 
     if (o->versus && (o->versus == VERSUS_NCCL) != (o->buffers == PERF_DEVICE)) {
         snprintf(run->text, sizeof run->text, "'--versus %s' goes with memory of %s", peer,
@@ -108,7 +108,7 @@ static enum halay_status start_engine(struct run *run)
     if (run->engine.rank == 0 && o->json)
         failed = perf_json_open(o->json, &run->json) ||
                  !(run->report = json_pack("{s:s, s:i, s:s, s:{s:s}}", "op", "engine", "ranks", run->engine.size,
-                                           "buffers", buffers_words[o->buffers], "versions", "halay", halay_version()));
+                                           "buffers", buffers_names[o->buffers], "versions", "halay", halay_version()));
     if (run->engine.rank == 0) {
         perf_progress_init(&run->progress);
         run->engine.progress = &run->progress;
@@ -267,7 +267,7 @@ static enum halay_status measure_engine(struct run *run)
 
     if (run->prints)
         printf("# engine, %s, %s buffers; times of the slowest rank\n",
-               perf_plural(ranks, sizeof ranks, run->engine.size, "rank"), buffers_words[run->options.buffers]);
+               perf_plural(ranks, sizeof ranks, run->engine.size, "rank"), buffers_names[run->options.buffers]);
     if ((status = latency(run)) != HALAY_OK || (status = model(run)) != HALAY_OK)
         return status;
     return idle(run);

@@ -11,7 +11,7 @@
 
 struct options {
     struct halay_arguments arguments;
-    long most;
+    long max;
 };
 
 static int compare_ranks(const void *a, const void *b)
@@ -83,10 +83,10 @@ static int show(const struct options *o, struct perf_flight *flights, size_t cou
     }
     if (!differences)
         printf("no difference: all ranks submitted and ran the same\n");
-    for (size_t i = 0; i < differences && i < (size_t)o->most; i++)
+    for (size_t i = 0; i < differences && i < (size_t)o->max; i++)
         printf("%s%s\n", i ? "then: " : "first difference: ", found[i].text);
-    if (differences > (size_t)o->most)
-        printf("and %zu more (--count)\n", differences - (size_t)o->most);
+    if (differences > (size_t)o->max)
+        printf("and %zu more (--count)\n", differences - (size_t)o->max);
     free(found);
     return differences ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -119,15 +119,15 @@ static int run_flight_files(struct halay_log *log, const struct options *o, int 
 static const struct halay_option table[] = {
     { "FILE...", NULL, NULL, "show or dump, then the recorders' files", HALAY_OPTION_ARGUMENTS,
       HALAY_OPTION_SETS(options, arguments) },
-    { "--count", "-n", "N", "differences to print (10)", HALAY_OPTION_NUMBER, HALAY_OPTION_SETS(options, most),
-      .least = 1, .most = 1000000 },
+    { "--count", "-n", "N", "differences to print (10)", HALAY_OPTION_NUMBER, HALAY_OPTION_SETS(options, max), .min = 1,
+      .max = 1000000 },
     { .name = NULL },
 };
 
 static int run_flight(char **argv)
 {
     struct perf_environment environment;
-    struct options o = { .most = 10 };
+    struct options o = { .max = 10 };
     int exit_status;
 
     if (perf_environment_init(&environment) != HALAY_OK)

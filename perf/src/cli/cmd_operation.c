@@ -20,9 +20,9 @@
 #include <string.h>
 
 enum { SHARED, PRIVATE };
-static const char *const buffers_words[] = { "shared", "private", NULL };
+static const char *const buffers_names[] = { "shared", "private", NULL };
 enum { NOTHING, MPI, NAIVE, BOTH };
-static const char *const versus_words[] = { "none", "mpi", "naive", "both", NULL };
+static const char *const versus_names[] = { "none", "mpi", "naive", "both", NULL };
 
 enum { OPERATIONS_MAX = 16 };
 
@@ -34,7 +34,7 @@ struct options {
     int buffers;
     const char *algorithm, *transport, *json;
     int versus;
-    int of; /* the roofline's operation: a place in roof_words */
+    int of; /* the roofline's operation: a place in roof_names */
 };
 
 struct run {
@@ -60,8 +60,8 @@ struct run {
 
 /* All operations' options, each with the kind of operation that has it. */
 enum { ANY = 0, DATA = 1, CALL = 2, REDUCES = 4, ROOTED = 8, ROOFLINE = 16 };
-static const char *dtype_words[HALAY_DTYPE_COUNT + 1], *op_words[HALAY_REDUCTION_COUNT + 1];
-static const char *roof_words[OPERATIONS_MAX]; /* the operations that read and write memory */
+static const char *dtype_names[HALAY_DTYPE_COUNT + 1], *op_names[HALAY_REDUCTION_COUNT + 1];
+static const char *roof_names[OPERATIONS_MAX]; /* the operations that read and write memory */
 static const struct {
     unsigned needs;
     struct halay_option option;
@@ -70,49 +70,51 @@ static const struct {
     { DATA, { "--begin", "-b", "SIZE", "first size in bytes (4)", HALAY_OPTION_SIZE, SETS(begin) } },
     { DATA, { "--end", "-e", "SIZE", "last size in bytes (64M)", HALAY_OPTION_SIZE, SETS(end) } },
     { DATA,
-      { "--factor", "-f", "N", "from one size to the next (4)", HALAY_OPTION_NUMBER, SETS(factor), .least = 2,
-        .most = 1024 } },
+      { "--factor", "-f", "N", "from one size to the next (4)", HALAY_OPTION_NUMBER, SETS(factor), .min = 2,
+        .max = 1024 } },
     { ANY,
       { "--iterations", "-n", "N", "iterations of each size (2000 to 20, by size)", HALAY_OPTION_NUMBER,
-        SETS(iterations), .least = 1, .most = 10000000 } },
+        SETS(iterations), .min = 1, .max = 10000000 } },
     { ANY,
       { "--warmup", "-w", "N", "iterations before, not timed (a twentieth, and 2)", HALAY_OPTION_NUMBER, SETS(warmup),
-        .most = 10000000 } },
+        .max = 10000000 } },
     { ANY, { .name = "What is measured" } },
-    { ROOFLINE, { "--of", NULL, NULL, "the operation (allreduce)", HALAY_OPTION_WORD, SETS(of), .words = roof_words } },
+    { ROOFLINE,
+      { "--of", NULL, NULL, "the operation (allreduce)", HALAY_OPTION_CHOICE, SETS(of), .choices = roof_names } },
     { DATA,
-      { "--dtype", "-d", NULL, "type of the elements (f32)", HALAY_OPTION_WORD, SETS(dtype), .words = dtype_words } },
+      { "--dtype", "-d", NULL, "type of the elements (f32)", HALAY_OPTION_CHOICE, SETS(dtype),
+        .choices = dtype_names } },
     { CALL | REDUCES,
-      { "--op", "-o", NULL, "reduction; adasum is not measured (sum)", HALAY_OPTION_WORD, SETS(op),
-        .words = op_words } },
+      { "--op", "-o", NULL, "reduction; adasum is not measured (sum)", HALAY_OPTION_CHOICE, SETS(op),
+        .choices = op_names } },
     { CALL | ROOTED,
       { "--root", NULL, "RANK", "source of the broadcast, destination of the reduce (0)", HALAY_OPTION_NUMBER,
-        SETS(root), .most = INT32_MAX } },
+        SETS(root), .max = INT32_MAX } },
     { DATA,
-      { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
-        SETS(buffers), .words = buffers_words } },
+      { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)",
+        HALAY_OPTION_CHOICE, SETS(buffers), .choices = buffers_names } },
     { CALL, { "--algorithm", NULL, "NAME", "force an algorithm", HALAY_OPTION_TEXT, SETS(algorithm) } },
     { ANY, { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, SETS(transport) } },
     { CALL,
-      { "--versus", NULL, NULL, "also measure MPI (under mpirun) or a plain loop (none)", HALAY_OPTION_WORD,
-        SETS(versus), .words = versus_words } },
+      { "--versus", NULL, NULL, "also measure MPI (under mpirun) or a plain loop (none)", HALAY_OPTION_CHOICE,
+        SETS(versus), .choices = versus_names } },
     { ANY, { .name = "Output" } },
     { ANY,
       { "--json", NULL, "FILE", "write the results as JSON ('-': to standard output, instead of the table)",
         HALAY_OPTION_TEXT, SETS(json) } },
 };
 
-static void list_words(void)
+static void list_names(void)
 {
     int count = 0;
 
     for (int i = 0; i < HALAY_DTYPE_COUNT; i++)
-        dtype_words[i] = halay_dtype_name((enum halay_dtype)i);
+        dtype_names[i] = halay_dtype_name((enum halay_dtype)i);
     for (int i = 0; i < HALAY_REDUCTION_COUNT; i++)
-        op_words[i] = halay_reduction_name((enum halay_reduction)i);
+        op_names[i] = halay_reduction_name((enum halay_reduction)i);
     for (const struct perf_operation *o = perf_operations; o->command && count + 1 < OPERATIONS_MAX; o++)
         if (o->touch)
-            roof_words[count++] = o->command;
+            roof_names[count++] = o->command;
 }
 
 static int parse(struct run *run, char **argv, int *exit_status)
@@ -124,7 +126,7 @@ static int parse(struct run *run, char **argv, int *exit_status)
     struct perf_command command = *run->command;
     int count = 0;
 
-    list_words();
+    list_names();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if ((rows[i].needs & is) == rows[i].needs)
             table[count++] = rows[i].option;
@@ -133,7 +135,7 @@ static int parse(struct run *run, char **argv, int *exit_status)
     if (perf_parse(&run->environment, &command, argv, &run->options, exit_status))
         return 1;
     if (run->is_roofline)
-        run->operation = perf_operation_find(roof_words[run->options.of]);
+        run->operation = perf_operation_find(roof_names[run->options.of]);
     return 0;
 }
 
@@ -167,7 +169,7 @@ static int check_operation_options(const struct run *run, char *text, size_t siz
         snprintf(text, size,
                  "--versus %s compares with %s, which needs ranks that MPI started: "
                  "start it with 'mpirun -np 2 halay-perf %s --versus %s'",
-                 versus_words[o->versus], run->operation->mpi, run->operation->command, versus_words[o->versus]);
+                 versus_names[o->versus], run->operation->mpi, run->operation->command, versus_names[o->versus]);
     else
         return 0;
     return 1;
@@ -308,7 +310,7 @@ static struct perf_report make_report(const struct run *run)
         .command = run->command->name,
         .bench = &run->bench,
         .hosts = run->hosts,
-        .buffers = buffers_words[run->options.buffers],
+        .buffers = buffers_names[run->options.buffers],
         .mpi = run->versus.name,
         .library = run->versus.library,
     };

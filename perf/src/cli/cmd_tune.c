@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 enum { OPERATIONS_MAX = 16 };
-static const char *const buffers_words[] = { "shared", "private", NULL };
+static const char *const buffers_names[] = { "shared", "private", NULL };
 static const size_t fragments[] = { 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20 };
 enum { FRAGMENTS = sizeof fragments / sizeof *fragments };
 static const struct {
@@ -432,13 +432,13 @@ static int check_tune_options(const struct options *o, char *text, size_t size)
 static const struct halay_option table[] = {
     { "--begin", "-b", "SIZE", "first size in bytes (4)", HALAY_OPTION_SIZE, SETS(begin) },
     { "--end", "-e", "SIZE", "last size in bytes (16M)", HALAY_OPTION_SIZE, SETS(end) },
-    { "--factor", "-f", "N", "factor from one size to the next (4)", HALAY_OPTION_NUMBER, SETS(factor), .least = 2,
-      .most = 1024 },
+    { "--factor", "-f", "N", "factor from one size to the next (4)", HALAY_OPTION_NUMBER, SETS(factor), .min = 2,
+      .max = 1024 },
     { "--iterations", "-n", "N", "iterations of each size (2000 to 20, by size)", HALAY_OPTION_NUMBER, SETS(iterations),
-      .least = 1, .most = 10000000 },
+      .min = 1, .max = 10000000 },
     { "--only", NULL, "OPERATION", "only this operation (all)", HALAY_OPTION_TEXT, SETS(only) },
-    { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_WORD,
-      SETS(buffers), .words = buffers_words },
+    { "--buffers", NULL, NULL, "memory that ranks of a host share, or the program's own (shared)", HALAY_OPTION_CHOICE,
+      SETS(buffers), .choices = buffers_names },
     { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, SETS(transport) },
     { "--output", "-o", "FILE", "the table to write ('-': standard output)", HALAY_OPTION_TEXT, SETS(output) },
     { .name = NULL },

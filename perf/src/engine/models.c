@@ -27,7 +27,7 @@ const struct perf_model perf_models[] = {
     { NULL, NULL, NULL, 0 },
 };
 
-const char *const perf_model_words[] = { "none", "many-small", "tft-electricity", "resnet50", "bert-large", NULL };
+const char *const perf_model_names[] = { "none", "many-small", "tft-electricity", "resnet50", "bert-large", NULL };
 
 /* A place in the pattern, and where the sizes go. */
 struct reader {

@@ -16,7 +16,7 @@ struct perf_model {
 };
 
 extern const struct perf_model perf_models[];
-extern const char *const perf_model_words[]; /* "none", then the names, NULL; models[i] is words[i + 1] */
+extern const char *const perf_model_names[]; /* "none", then the names, NULL; models[i] is words[i + 1] */
 
 /* Write the first `most` sizes of the pattern into counts (which may be NULL if most is 0); returns how many there
  * are. */

@@ -19,7 +19,7 @@ static const struct halay_option option_rows[] = {
       .required = "--format" },
     { "--explain", NULL, NULL, "also the weights of inputs, and attention", HALAY_OPTION_FLAG, SETS(how.explains) },
     { "--calibrate", NULL, NULL, "how intervals are calibrated (as the run was trained); a graph cannot 'rolling'",
-      HALAY_OPTION_WORD, SETS(how.calibrate), .words = tft_option_calibrations },
+      HALAY_OPTION_CHOICE, SETS(how.calibrate), .choices = tft_option_calibrations },
     { "--out", "-o", "FILE", "the file to write", HALAY_OPTION_TEXT, SETS(how.path), .required = "-o" },
     { "--config", NULL, "FILE", "write what is printed there instead", HALAY_OPTION_TEXT, SETS(how.about) },
     { .name = NULL },

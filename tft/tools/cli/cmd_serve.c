@@ -21,7 +21,7 @@ struct request {
 #define SETS(member) HALAY_OPTION_SETS(request, member)
 
 static const struct halay_option option_rows[] = {
-    { "RUN", NULL, NULL, "the run's folder", HALAY_OPTION_ARGUMENTS, SETS(runs), .most = 1,
+    { "RUN", NULL, NULL, "the run's folder", HALAY_OPTION_ARGUMENTS, SETS(runs), .max = 1,
       .required = "one RUN to serve" },
     { "--listen", "-l", "WHERE", "PORT of this host alone, ADDRESS:PORT, or unix:PATH (8080)", HALAY_OPTION_TEXT,
       SETS(how.where) },
@@ -29,19 +29,19 @@ static const struct halay_option option_rows[] = {
       HALAY_OPTION_TEXT, SETS(token_file) },
     { "--insecure", NULL, NULL, "let other hosts ask without a token", HALAY_OPTION_FLAG, SETS(how.is_open) },
     { "--calibrate", NULL, NULL, "how intervals are calibrated, unless a request has its own (as the run was trained)",
-      HALAY_OPTION_WORD, SETS(how.calibrate), .words = tft_option_calibrations },
+      HALAY_OPTION_CHOICE, SETS(how.calibrate), .choices = tft_option_calibrations },
     TFT_OPTION_DEVICE(SETS(how.device)),
     { .name = "Limits" },
     { "--batch", NULL, "N", "tables that are forecast together, at most (64)", HALAY_OPTION_NUMBER, SETS(how.batch),
-      .least = 1, .most = 100000 },
+      .min = 1, .max = 100000 },
     { "--queue", NULL, "N", "requests that may wait; more are refused with 503 (256)", HALAY_OPTION_NUMBER,
-      SETS(how.queue), .least = 1, .most = 100000 },
+      SETS(how.queue), .min = 1, .max = 100000 },
     { "--body", NULL, "MIB", "of a request's body, in MiB; longer ones are refused with 413 (16)", HALAY_OPTION_NUMBER,
-      SETS(body), .least = 1, .most = 1024 },
+      SETS(body), .min = 1, .max = 1024 },
     { "--timeout", NULL, "S", "seconds for a request to arrive, and to wait for its forecast (30)", HALAY_OPTION_NUMBER,
-      SETS(timeout), .least = 1, .most = 3600 },
+      SETS(timeout), .min = 1, .max = 3600 },
     { "--grace", NULL, "S", "seconds to answer what has been taken, after SIGTERM (25)", HALAY_OPTION_NUMBER,
-      SETS(grace), .least = 0, .most = 3600 },
+      SETS(grace), .min = 0, .max = 3600 },
     { .name = NULL },
 };
 

@@ -64,7 +64,7 @@ static void describe_key(const json_t *key, struct key_option *texts, struct hal
                                   .placeholder = placeholder,
                                   .help = json_string_value(json_object_get(key, "help")),
                                   .kind = HALAY_OPTION_TAKEN,
-                                  .words = placeholder ? NULL : texts->words,
+                                  .choices = placeholder ? NULL : texts->words,
                                   .preset = *texts->preset ? texts->preset : NULL,
                                   .take = keep_key };
 }

@@ -28,10 +28,10 @@ extern const char *const tft_option_splits[], *const tft_option_calibrations[], 
 
 /* A row for the device that forecasts. Without it a command takes HALAY_TFT_DEVICE. */
 extern const char *const tft_option_devices[];
-#define TFT_OPTION_DEVICE(sets)                                                                                     \
-    {                                                                                                               \
-        "--device", NULL, NULL, "what computes: the processor, or GPUs, one a rank (cpu)", HALAY_OPTION_WORD, sets, \
-            .words = tft_option_devices                                                                             \
+#define TFT_OPTION_DEVICE(sets)                                                                                       \
+    {                                                                                                                 \
+        "--device", NULL, NULL, "what computes: the processor, or GPUs, one a rank (cpu)", HALAY_OPTION_CHOICE, sets, \
+            .choices = tft_option_devices                                                                             \
     }
 
 /* The exit status for a function's status: EXIT_USAGE for HALAY_ERR_CONFIG, EXIT_FAILURE for other errors. */
