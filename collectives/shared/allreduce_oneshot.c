@@ -14,6 +14,18 @@ static void put(struct halay_coll *c, unsigned char *slot)
     halay_vector_pack(&c->in, &s->in, s->at, s->count, slot);
 }
 
+/* This rank's own elements are read where the caller has them. Its slot has the same, but has just been written: a load
+ * of another width than those stores waits until they have left the store buffer, behind the line that the peer reads.
+ * Of a list's pieces, out's may overwrite in's in another order. */
+static const void *own_elements(const struct halay_coll *c, size_t at)
+{
+    const struct oneshot *s = c->state;
+
+    if (c->is_list)
+        return oneshot_slot(c, c->t->rank)->data + at * c->element;
+    return coll_in(c) + (s->at + at) * c->element;
+}
+
 static void take(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
@@ -29,6 +41,7 @@ static void take(struct halay_coll *c)
             run = left < most ? left : most;
         for (int r = 0; r < n; r++)
             s->src[r] = oneshot_slot(c, r)->data + done * c->element;
+        s->src[c->t->rank] = own_elements(c, done);
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, n, run, c->divisor);
         if (c->out.is_converted)
             halay_vector_unpack(&c->out, &s->out, s->at + done, run, block);
