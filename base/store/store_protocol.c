@@ -161,14 +161,18 @@ void store_open_directions(const struct store_handshake *h, const unsigned char 
     keyed_hash(secret, "toclient", h->hello, STORE_HELLO_BYTES, h->challenge, STORE_HELLO_BYTES, to_client->key);
 }
 
-static void message_mac(struct store_direction *direction, const unsigned char *wire, size_t bytes, unsigned char *mac)
+/* Over a count of messages, then head and payload, which follow each other on the wire. */
+static void message_mac(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                        const unsigned char *payload, size_t bytes, unsigned char *mac)
 {
-    unsigned char count[8];
+    unsigned char counted[8 + STORE_SIGNED_HEAD_MAX];
 
-    store_write_u32(count, (uint32_t)direction->count);
-    store_write_u32(count + 4, (uint32_t)(direction->count >> 32));
+    store_write_u32(counted, (uint32_t)direction->count);
+    store_write_u32(counted + 4, (uint32_t)(direction->count >> 32));
+    if (head_bytes)
+        memcpy(counted + 8, head, head_bytes);
     direction->count++;
-    keyed_hash(direction->key, "message-", count, sizeof count, wire, bytes, mac);
+    keyed_hash(direction->key, "message-", counted, 8 + head_bytes, payload, bytes, mac);
 }
 
 static size_t body_bytes(const struct store_message *message)
@@ -195,7 +199,7 @@ void store_seal(struct store_direction *direction, const struct store_message *m
         memcpy(wire + KEY_AT, message->key, message->key_bytes);
     if (message->value_bytes)
         memcpy(wire + KEY_AT + message->key_bytes, message->value, message->value_bytes);
-    message_mac(direction, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body);
+    message_mac(direction, NULL, 0, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body);
 }
 
 enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes)
@@ -216,7 +220,7 @@ enum halay_status store_unseal(struct store_direction *direction, const unsigned
 
     if (store_body_bytes(wire, &body) != HALAY_OK)
         return HALAY_ERR_FORMAT;
-    message_mac(direction, wire, STORE_HEAD_BYTES + body, mac);
+    message_mac(direction, NULL, 0, wire, STORE_HEAD_BYTES + body, mac);
     if (sodium_memcmp(mac, wire + STORE_HEAD_BYTES + body, sizeof mac))
         return HALAY_ERR_AUTH;
 
@@ -257,17 +261,17 @@ void store_derive(const unsigned char *secret, const char label[8], const unsign
     keyed_hash(secret, label, salt, salt_bytes, NULL, 0, key);
 }
 
-void store_sign(struct store_direction *direction, const unsigned char *wire, size_t bytes,
-                unsigned char mac[STORE_MAC_BYTES])
+void store_sign(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                const unsigned char *payload, size_t bytes, unsigned char mac[STORE_MAC_BYTES])
 {
-    message_mac(direction, wire, bytes, mac);
+    message_mac(direction, head, head_bytes, payload, bytes, mac);
 }
 
-int store_is_signed(struct store_direction *direction, const unsigned char *wire, size_t bytes,
-                    const unsigned char *mac)
+int store_is_signed(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                    const unsigned char *payload, size_t bytes, const unsigned char *mac)
 {
     unsigned char right[STORE_MAC_BYTES];
 
-    message_mac(direction, wire, bytes, right);
+    message_mac(direction, head, head_bytes, payload, bytes, right);
     return sodium_memcmp(right, mac, sizeof right) == 0;
 }

@@ -53,6 +53,7 @@ enum {
     STORE_HEAD_BYTES = 4,
     STORE_BODY_MIN = 12,
     STORE_RANK_MAX = (1 << 20) - 1,
+    STORE_SIGNED_HEAD_MAX = 32,
 };
 #define STORE_BODY_MAX (STORE_BODY_MIN + (size_t)HALAY_STORE_KEY_MAX - 1 + HALAY_STORE_VALUE_MAX)
 #define STORE_MESSAGE_MAX (STORE_HEAD_BYTES + STORE_BODY_MAX + STORE_MAC_BYTES)
@@ -127,12 +128,12 @@ void store_draw(unsigned char *bytes, size_t count);
 /* From a secret a key of its own, for one purpose (the label) and one occasion (the salt). */
 void store_derive(const unsigned char *secret, const char label[8], const unsigned char *salt, size_t salt_bytes,
                   unsigned char key[HALAY_SECRET_BYTES]);
-/* The mac that follows a message of `bytes` bytes on the wire; both count it. The second is nonzero if it is that
- * one. */
-void store_sign(struct store_direction *direction, const unsigned char *wire, size_t bytes,
-                unsigned char mac[STORE_MAC_BYTES]);
-int store_is_signed(struct store_direction *direction, const unsigned char *wire, size_t bytes,
-                    const unsigned char *mac);
+/* The mac that follows a message, its head (STORE_SIGNED_HEAD_MAX at most) and then its payload, on the wire; both
+ * count it. The second is nonzero if it is that one. */
+void store_sign(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                const unsigned char *payload, size_t bytes, unsigned char mac[STORE_MAC_BYTES]);
+int store_is_signed(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                    const unsigned char *payload, size_t bytes, const unsigned char *mac);
 
 uint32_t store_read_u32(const unsigned char *from);
 void store_write_u32(unsigned char *to, uint32_t value);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A world's connections between hosts: the control transport of an engine where ranks don't all share memory.
+ * A world's connections between hosts: the control transport of an engine where ranks don't all share memory, and the
+ * transport for data where there is nothing better than TCP.
  *
- * They are made before a transport for data that takes any network it finds: a host may have networks that others can't
- * reach (a bridge of containers, with the same address on every host; a second card on a network of its own), and by
- * which one the others are reached is known once they have been.
+ * They are made before another transport for data that takes any network it finds: a host may have networks that others
+ * can't reach (a bridge of containers, with the same address on every host; a second card on a network of its own), and
+ * by which one the others are reached is known once they have been.
  */
-#include "collectives/group/world.h"
+#include "collectives/group/world_impl.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/tcp/tcp.h"
 
@@ -16,6 +17,7 @@ static enum halay_status connect_all(struct halay_world *world, struct halay_tra
         .network = { world->config.network_interface, { world->config.ports[0], world->config.ports[1] } },
         .timeout_ms = world->config.start_timeout_ms,
         .silence_ms = world->config.host_silence_ms,
+        .meets = world->cross_size > 1,
     };
     struct halay_transport *t = NULL;
     int wanted = 0;
@@ -46,10 +48,25 @@ void halay_world_forget_hosts(struct halay_world *world)
     world->reached = NULL;
 }
 
+enum halay_status halay_world_open_tcp(struct halay_world *world)
+{
+    enum halay_status status = world->reached ? HALAY_OK : connect_all(world, &world->reached);
+
+    if (status != HALAY_OK)
+        return status;
+    world->data = world->reached;
+    world->reached = NULL;
+    return HALAY_OK;
+}
+
 enum halay_status halay_world_open_control(struct halay_world *world)
 {
     if (world->control || world->size == 1)
         return HALAY_OK;
+    if (world->data->ops->doze) { /* one transport for both */
+        world->control = world->data;
+        return HALAY_OK;
+    }
     enum halay_status status = world->reached ? HALAY_OK : connect_all(world, &world->reached);
     if (status != HALAY_OK)
         return status;

@@ -49,6 +49,9 @@ enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_sta
 int halay_world_is_broken_boot(enum halay_status status);
 enum halay_status halay_world_find_peers(struct halay_world *world);
 
+/* world_control.c: data go over the tcp transport, too. Every rank calls it. */
+enum halay_status halay_world_open_tcp(struct halay_world *world);
+
 /* world_transports.c */
 
 /* Opens world->data, and world->node or world->control. */

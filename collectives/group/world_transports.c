@@ -115,27 +115,19 @@ static enum halay_transport_index forced_row(const struct halay_world *world)
     return (enum halay_transport_index)row;
 }
 
-/* Tries the modules in the order of their rows, whether they are here or not: other ranks may have what this one lacks.
- * Only of the last one that is here a failure is an error. */
-static enum halay_status open_any_module(struct halay_world *world)
+/* Tries the rows in their order, whether a module is here or not: other ranks may have what this one lacks. UCX refuses
+ * where it has nothing better than TCP; MPI is tried where no rank has UCX. */
+static enum halay_status open_any(struct halay_world *world)
 {
-    enum halay_status status = HALAY_ERR_UNSUPPORTED;
-    int last = -1;
+    int has_ucx = halay_module_file_is_there(world->config.module_path, "ucx");
 
-    for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)
-        if (halay_transport_rows[row].is_module &&
-            halay_module_file_is_there(world->config.module_path, halay_transport_rows[row].name))
-            last = row;
+    enum halay_status status = halay_world_agree(world, HALAY_OK, &has_ucx);
+    if (status == HALAY_OK)
+        status = HALAY_ERR_UNSUPPORTED;
     for (int row = 0; row < HALAY_TRANSPORT_COUNT && status == HALAY_ERR_UNSUPPORTED; row++)
-        if (halay_transport_rows[row].is_module)
-            status =
-                open_module(world, (enum halay_transport_index)row, row == last ? HALAY_LOG_ERROR : HALAY_LOG_INFO);
-    if (status == HALAY_ERR_UNSUPPORTED && last < 0)
-        halay_error(world->log,
-                    "this halay has neither UCX nor MPI, so data stay on one host%s: install one that was built with "
-                    "UCX on every host, or let HALAY_MODULE_PATH name the folder of its libhalay-ucx.so",
-                    world->cross_size > 1 ? "" : ", among ranks that share memory");
-    return status;
+        if (halay_transport_rows[row].is_module && !(row == HALAY_TRANSPORT_INDEX_mpi && has_ucx))
+            status = open_module(world, (enum halay_transport_index)row, HALAY_LOG_INFO);
+    return status == HALAY_ERR_UNSUPPORTED ? halay_world_open_tcp(world) : status;
 }
 
 static enum halay_status open_other(struct halay_world *world)
@@ -151,7 +143,9 @@ static enum halay_status open_other(struct halay_world *world)
         if (reached != HALAY_OK)
             return reached;
     }
-    return is_forced ? open_module(world, forced, HALAY_LOG_ERROR) : open_any_module(world);
+    if (forced == HALAY_TRANSPORT_INDEX_tcp)
+        return halay_world_open_tcp(world);
+    return is_forced ? open_module(world, forced, HALAY_LOG_ERROR) : open_any(world);
 }
 
 enum halay_status halay_world_open_transports(struct halay_world *world)

@@ -85,7 +85,7 @@ static int must_poll_data(const struct halay_context *ctx)
     const struct halay_world *world = ctx->world;
 
     return ctx->driven.execution.making || ((ctx->driven.execution.running_count || halay_points_are_busy(ctx)) &&
-                                            world->data != ctx->control && (!world->data_rings || world->node));
+                                            ((world->data != ctx->control && !world->data_rings) || world->node));
 }
 
 /* The same, or is a device at work? */

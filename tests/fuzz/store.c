@@ -188,7 +188,7 @@ static size_t sign(struct store_direction *channel, const uint8_t *body, size_t 
 {
     store_write_u32(wire, (uint32_t)bytes);
     memcpy(wire + STORE_HEAD_BYTES, body, bytes);
-    store_sign(channel, wire, STORE_HEAD_BYTES + bytes, wire + STORE_HEAD_BYTES + bytes);
+    store_sign(channel, NULL, 0, wire, STORE_HEAD_BYTES + bytes, wire + STORE_HEAD_BYTES + bytes);
     return STORE_HEAD_BYTES + bytes + STORE_MAC_BYTES;
 }
 

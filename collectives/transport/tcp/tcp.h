@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tcp transport: the engine's messages where ranks are on several hosts. Connections with rank 0 only; a rank with
- * nothing to do sleeps on all of them at once.
+ * The tcp transport: messages between all ranks, over one connection a pair that is made when it is first needed. It
+ * carries the engine's messages where ranks are on several hosts, and collectives' data.
  *
- *     rank 1 ---.
- *     rank 2 --- rank 0     n - 1 connections; rank 0 listens while they are made, and not any more afterwards
- *     rank 3 ---'
+ *     tcp.c          the operations table, sleeping
+ *     tcp_mesh       the connections of a rank, who is lost
+ *     tcp_match      which send meets which receive: DATA, CTS, BULK
+ *     tcp_connection frames out of and into one socket
+ *     tcp_frame      a frame's head
+ *     tcp_dial       making a connection           \
+ *     tcp_accept     the port, pending connections  > tcp_handshake
+ *     tcp_start      ports, addresses, the key, options
+ *     tcp_set        one wait for all descriptors
  *
- * It carries what is short and seldom; data go over ucx or mpi. Each connection is authenticated with the job's secret,
- * and so is each message (tcp_stream.h). Nothing is encrypted.
+ * Each connection is authenticated with the job's secret, and so is each of the engine's messages. Nothing is
+ * encrypted.
  */
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
@@ -19,16 +25,16 @@
 #include "collectives/transport/transport.h"
 
 /*
- * Connect all ranks of boot with rank 0; every rank calls it, it blocks until all have come. log and peers are borrowed
- * until close, boot for the call. send and recv are for rank 0 on one side only. Losses are reported to peers.
- * The bootstrap's statuses; HALAY_ERR_SYSTEM: no port, or none of rank 0's addresses can be reached; HALAY_ERR_TIMEOUT:
- * somebody did not come. Each rank returns its own status: they are to be compared.
+ * Every rank calls it, and it blocks until all have; with how->meets until all are connected with rank 0. log and peers
+ * are borrowed until close, boot for the call. Losses are reported to peers. The bootstrap's statuses;
+ * HALAY_ERR_SYSTEM: no port, or rank 0 cannot be reached at any of its addresses; HALAY_ERR_TIMEOUT: some rank did not
+ * come. Each rank returns its own status: they are to be compared.
  */
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
                                  struct halay_peers *peers, struct halay_transport **out);
 
-/* The networks of this host that the connections with ranks of other hosts take, as "eth0,eth1"; "" if there is no such
- * connection, or nothing is known. */
+/* The networks of this host that the connections made so far with ranks of other hosts take, as "eth0,eth1"; "" if
+ * there is no such connection, or nothing is known. */
 void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size);
 
 /* From now on a readable fd ends a sleep too. Borrowed until close; not while anybody sleeps. */

@@ -1,243 +1,237 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rank 0's side of the start: a port that is open until every rank has come.
- *
- * Strangers, as in the store: a connection has a place in a table (two for each rank) and HELLO_MS to say a right
- * hello, then until the start's end for its proof. When the table is full the oldest that has not said hello goes, and
- * if all have, the oldest. A rank that was dropped tries again: it counts itself as connected only when it has the byte
- * that answers its proof. A rank that comes twice takes the place of its first connection, which it has given up.
+ * Accept: pending connections, from accept to proof.
  */
+#include "collectives/transport/tcp/tcp_accept.h"
 #include "base/clock.h"
-#include "collectives/transport/tcp/tcp_start.h"
 #include <errno.h>
-#include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum { STRANGERS_MIN = 128, HELLO_MS = 5000, RETRY_MS = 50 };
+enum { PLACES_MIN = 128, HELLO_MS = 5000, REOPEN_US = 50000, ACCEPT_MOST = 16 };
 
-struct stranger {
-    int fd;              /* owned */
+struct halay_tcp_pending {
+    struct halay_tcp_watch watch; /* first: found by its watch; its fd is owned */
+    struct halay_tcp_door *door;
+    struct halay_tcp_pending *next;
     int has_greeted;     /* its hello was right: the proof is next */
     int64_t deadline_us; /* of its hello, then of its proof */
     size_t have;
     struct store_handshake handshake;
 };
 
-struct reception {
-    struct halay_log *log;
-    const unsigned char *key;
-    int listener, size;
-    struct halay_tcp_stream *streams;
-    int missing;
-    int64_t deadline_us;        /* of the start */
-    int is_out;                 /* of descriptors, with no connection to drop: the port is tried again after RETRY_MS */
-    int has_said;               /* that it is out */
-    int count;                  /* of strangers, oldest first */
-    int places;                 /* of strangers */
-    struct stranger *strangers; /* owned: places of them */
-    struct pollfd *fds;         /* owned: one for each of them, and the listener's */
-};
-
-static void forget(struct reception *r, int i)
+static void listen_again(struct halay_tcp_door *door)
 {
-    explicit_bzero(&r->strangers[i].handshake, sizeof r->strangers[i].handshake);
-    memmove(&r->strangers[i], &r->strangers[i + 1], (size_t)(r->count - i - 1) * sizeof *r->strangers);
-    r->count--;
+    door->reopen_us = 0;
+    (void)halay_tcp_set_watch(door->route->set, &door->watch, EPOLLIN);
 }
 
-static void drop(struct reception *r, int i, const char *why)
+/* Takes it out of the table; its descriptor stays. */
+static void pending_forget(struct halay_tcp_pending *p)
 {
-    halay_info(r->log, "a stranger was dropped from the engine's port: %s", why);
-    close(r->strangers[i].fd);
-    forget(r, i);
+    struct halay_tcp_door *door = p->door;
+    struct halay_tcp_pending **at = &door->first;
+
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    if (!*at)
+        door->end = at;
+    door->count--;
+    (void)halay_tcp_set_watch(door->route->set, &p->watch, 0);
+    explicit_bzero(p, sizeof *p);
+    free(p);
+    if (door->reopen_us)
+        listen_again(door);
 }
 
-/* Which one to drop for a newer one: the oldest without a correct hello, so that a flood does not push out a rank that
- * is about to send its proof. */
-static int least_known(const struct reception *r)
+static void pending_drop(struct halay_tcp_pending *p, const char *why)
 {
-    for (int i = 0; i < r->count; i++)
-        if (!r->strangers[i].has_greeted)
-            return i;
+    int fd = p->watch.fd;
+
+    halay_info(p->door->log, "a pending connection was dropped: %s", why);
+    pending_forget(p);
+    close(fd);
+}
+
+/* Makes room by dropping the oldest that has not sent a right hello. Zero if all have. */
+static int drop_one(struct halay_tcp_door *door, const char *why)
+{
+    for (struct halay_tcp_pending *p = door->first; p; p = p->next)
+        if (!p->has_greeted) {
+            pending_drop(p, why);
+            return 1;
+        }
     return 0;
 }
 
-static void run_out(struct reception *r)
+/* The port is looked at again when a place is free, or after a while. */
+static void pause_listening(struct halay_tcp_door *door)
 {
-    if (r->count) {
-        drop(r, least_known(r), "out of descriptors");
-        return;
-    }
-    if (!r->has_said)
-        halay_warning(r->log, "out of descriptors: rank 0 cannot accept the other hosts' ranks before some are closed "
-                              "(ulimit -n)");
-    r->is_out = r->has_said = 1;
+    (void)halay_tcp_set_watch(door->route->set, &door->watch, 0);
+    door->reopen_us = halay_now_us() + REOPEN_US;
 }
 
-static void take_in(struct reception *r)
+static void run_out(struct halay_tcp_door *door)
 {
-    int fd = accept4(r->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE)
-            run_out(r);
-        return; /* anything else is that connection's trouble, or comes again */
-    }
-    if (r->count == r->places)
-        drop(r, least_known(r), "too many at once");
-    r->strangers[r->count++] = (struct stranger){ .fd = fd, .deadline_us = halay_deadline_us(HELLO_MS) };
+    if (drop_one(door, "out of descriptors"))
+        return;
+    if (!door->has_warned)
+        halay_warning(door->log, "out of descriptors: no rank can connect before some are closed (ulimit -n)");
+    door->has_warned = 1;
+    pause_listening(door);
 }
 
-/* Nonzero if the stranger is still one. */
-static int take_hello(struct reception *r, int i)
+/* Reads to the number of bytes that its phase needs and not one more. Nonzero once they are there. */
+static int pending_read(struct halay_tcp_pending *p, unsigned char *to, size_t need)
 {
-    struct stranger *s = &r->strangers[i];
+    ssize_t n = recv(p->watch.fd, to + p->have, need - p->have, 0);
 
-    if (!store_is_hello(&s->handshake, r->key)) {
-        drop(r, i, "no hello that is signed with this job's secret");
-        return 0;
-    }
-    store_make_challenge(&s->handshake, r->key, HALAY_TCP_VERSION);
-    /* To another version too: it names ours, then that side closes. A fresh socket takes that little at once. */
-    if (send(s->fd, s->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) != STORE_HELLO_BYTES) {
-        drop(r, i, "it takes no answer");
-        return 0;
-    }
-    s->has_greeted = 1;
-    s->deadline_us = r->deadline_us;
-    s->have = 0;
-    return 1;
-}
-
-static void take_proof(struct reception *r, int i)
-{
-    struct stranger *s = &r->strangers[i];
-    uint32_t rank = store_rank(s->handshake.hello);
-
-    if (!store_is_proof(&s->handshake, r->key)) {
-        drop(r, i, "a wrong proof");
-        return;
-    }
-    if (store_version(s->handshake.hello) != HALAY_TCP_VERSION || rank < 1 || rank >= (uint32_t)r->size) {
-        drop(r, i, "no rank of this job, or of another version");
-        return;
-    }
-    if (send(s->fd, &(char){ 0 }, 1, MSG_NOSIGNAL) != 1) {
-        drop(r, i, "it takes no answer");
-        return;
-    }
-    struct halay_tcp_stream *stream = &r->streams[rank];
-    if (stream->fd < 0)
-        r->missing--;
-    else
-        close(stream->fd);
-    stream->fd = s->fd;
-    store_open_directions(&s->handshake, r->key, &stream->in, &stream->out);
-    forget(r, i);
-}
-
-/* Read to the number of bytes that its phase needs and not one more. */
-static void hear(struct reception *r, int i)
-{
-    struct stranger *s = &r->strangers[i];
-    size_t need = s->has_greeted ? STORE_MAC_BYTES : STORE_HELLO_BYTES;
-    unsigned char *to = s->has_greeted ? s->handshake.proof : s->handshake.hello;
-
-    ssize_t n = recv(s->fd, to + s->have, need - s->have, 0);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-        return;
+        return 0;
     if (n <= 0) {
-        drop(r, i, "it went away");
+        pending_drop(p, "it was closed");
+        return 0;
+    }
+    p->have += (size_t)n;
+    return p->have == need;
+}
+
+static void take_hello(struct halay_tcp_pending *p)
+{
+    const struct halay_tcp_door *door = p->door;
+
+    if (!store_is_hello(&p->handshake, door->route->key)) {
+        pending_drop(p, "no hello that is signed with this job's secret");
         return;
     }
-    s->have += (size_t)n;
-    if (s->have < need)
+    store_make_challenge(&p->handshake, door->route->key, HALAY_TCP_VERSION);
+    /* To another version too: it names ours, then that side closes. A fresh socket takes that little at once. */
+    if (send(p->watch.fd, p->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) != STORE_HELLO_BYTES) {
+        pending_drop(p, "it takes no answer");
         return;
-    if (s->has_greeted)
-        take_proof(r, i);
-    else if (take_hello(r, i))
-        hear(r, i);
-}
-
-static void drop_late(struct reception *r)
-{
-    for (int i = r->count - 1; i >= 0; i--) /* backwards: dropping one moves the later ones */
-        if (halay_deadline_passed(r->strangers[i].deadline_us))
-            drop(r, i, r->strangers[i].has_greeted ? "no proof in time" : "no hello in time");
-}
-
-/* The next moment at which a connection is late. */
-static int64_t next_deadline(const struct reception *r)
-{
-    int64_t next = r->deadline_us;
-
-    for (int i = 0; i < r->count; i++)
-        next = r->strangers[i].deadline_us < next ? r->strangers[i].deadline_us : next;
-    return next;
-}
-
-static enum halay_status say_who_is_missing(const struct reception *r)
-{
-    for (int rank = 1; rank < r->size; rank++)
-        if (r->streams[rank].fd < 0)
-            halay_error(r->log, "rank %d has not connected with rank 0 (HALAY_START_TIMEOUT)", rank);
-    return HALAY_ERR_TIMEOUT;
-}
-
-/* One wait, and what it brought. */
-static enum halay_status receive(struct reception *r)
-{
-    struct pollfd *fds = r->fds;
-    int count = r->count;
-
-    fds[count] = (struct pollfd){ .fd = r->is_out ? -1 : r->listener, .events = POLLIN };
-    for (int i = 0; i < count; i++)
-        fds[i] = (struct pollfd){ .fd = r->strangers[i].fd, .events = POLLIN };
-    int most_ms = halay_deadline_left_ms(next_deadline(r));
-    if (r->is_out && most_ms > RETRY_MS)
-        most_ms = RETRY_MS;
-    r->is_out = 0;
-    if (poll(fds, (nfds_t)count + 1, most_ms) < 0 && errno != EINTR) {
-        halay_error(r->log, "cannot wait for the other hosts' ranks: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
     }
-    for (int i = count - 1; i >= 0; i--) /* backwards: dropping one moves the later ones */
-        if (fds[i].revents)
-            hear(r, i);
-    if (fds[count].revents)
-        take_in(r);
-    drop_late(r);
-    return HALAY_OK;
+    p->has_greeted = 1;
+    p->deadline_us = halay_deadline_us(door->proof_ms);
+    p->have = 0;
 }
 
-enum halay_status halay_tcp_accept_all(struct halay_log *log, int listener, const unsigned char *key, int size,
-                                       int64_t deadline_us, struct halay_tcp_stream *streams)
+static void take_proof(struct halay_tcp_pending *p)
 {
-    struct reception r = { .log = log,
-                           .key = key,
-                           .listener = listener,
-                           .size = size,
-                           .streams = streams,
-                           .missing = size - 1,
-                           .deadline_us = deadline_us,
-                           .places = size > STRANGERS_MIN / 2 ? 2 * size : STRANGERS_MIN };
-    enum halay_status status = HALAY_OK;
+    struct halay_tcp_door *door = p->door;
+    const unsigned char *hello = p->handshake.hello;
+    uint32_t rank = store_rank(hello), me = (uint32_t)door->route->rank;
+    int fd = p->watch.fd;
 
-    r.strangers = calloc((size_t)r.places, sizeof *r.strangers);
-    r.fds = calloc((size_t)r.places + 1, sizeof *r.fds);
-    if (!r.strangers || !r.fds) {
-        halay_error(log, "out of memory: connections of %d ranks", size);
-        status = HALAY_ERR_NO_MEMORY;
+    if (!store_is_proof(&p->handshake, door->route->key)) {
+        pending_drop(p, "a wrong proof");
+        return;
     }
-    while (r.missing && status == HALAY_OK)
-        status = halay_deadline_passed(deadline_us) ? say_who_is_missing(&r) : receive(&r);
-    while (r.count)
-        drop(&r, 0, "every rank has come");
-    free(r.fds);
-    free(r.strangers);
-    return status;
+    if (store_version(hello) != HALAY_TCP_VERSION || rank >= (uint32_t)door->size || rank == me ||
+        halay_tcp_hello_to(hello) != me) {
+        pending_drop(p, "not a rank of this job that wants this one, or of another version");
+        return;
+    }
+    enum halay_tcp_claim claim = door->claim(door->arg, (int)rank);
+    if (claim == HALAY_TCP_CLAIM_DROP) {
+        pending_drop(p, "a rank that is connected, or lost");
+        return;
+    }
+    char answer = claim == HALAY_TCP_CLAIM_TAKE ? HALAY_TCP_TAKEN : HALAY_TCP_YOURS_NOT;
+    int is_told = send(fd, &answer, 1, MSG_NOSIGNAL) == 1;
+    if (!is_told || claim != HALAY_TCP_CLAIM_TAKE) {
+        pending_drop(p, is_told ? "the other one counts" : "it takes no answer");
+        return;
+    }
+    struct store_handshake handshake = p->handshake;
+    pending_forget(p);
+    door->taken(door->arg, (int)rank, fd, &handshake);
+    explicit_bzero(&handshake, sizeof handshake);
+}
+
+static void pending_ready(struct halay_tcp_watch *watch, uint32_t events)
+{
+    struct halay_tcp_pending *p = (struct halay_tcp_pending *)watch;
+
+    (void)events;
+    if (p->has_greeted) {
+        if (pending_read(p, p->handshake.proof, STORE_MAC_BYTES))
+            take_proof(p);
+    } else if (pending_read(p, p->handshake.hello, STORE_HELLO_BYTES)) {
+        take_hello(p);
+    }
+}
+
+static void pending_add(struct halay_tcp_door *door, int fd)
+{
+    struct halay_tcp_pending *p = calloc(1, sizeof *p);
+
+    if (!p) {
+        close(fd); /* it tries again */
+        return;
+    }
+    *p = (struct halay_tcp_pending){ .watch = { .fd = fd, .ready = pending_ready },
+                                     .door = door,
+                                     .deadline_us = halay_deadline_us(HELLO_MS) };
+    *door->end = p;
+    door->end = &p->next;
+    door->count++;
+    if (halay_tcp_set_watch(door->route->set, &p->watch, EPOLLIN) != HALAY_OK)
+        pending_drop(p, "it cannot be waited for");
+}
+
+static void door_ready(struct halay_tcp_watch *watch, uint32_t events)
+{
+    struct halay_tcp_door *door = (struct halay_tcp_door *)watch;
+
+    (void)events;
+    for (int i = 0; i < ACCEPT_MOST; i++) {
+        if (door->count >= door->places && !drop_one(door, "too many at once")) {
+            pause_listening(door);
+            return;
+        }
+        int fd = accept4(door->watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE)
+                run_out(door);
+            return; /* anything else is that connection's trouble, or comes again */
+        }
+        pending_add(door, fd);
+    }
+}
+
+enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int listener)
+{
+    door->watch = (struct halay_tcp_watch){ .fd = listener, .ready = door_ready };
+    door->places = door->size > PLACES_MIN / 2 ? 2 * door->size : PLACES_MIN;
+    door->end = &door->first;
+    return halay_tcp_set_watch(door->route->set, &door->watch, EPOLLIN);
+}
+
+void halay_tcp_door_close(struct halay_tcp_door *door)
+{
+    while (door->first)
+        pending_drop(door->first, "this rank leaves");
+    if (door->watch.fd < 0)
+        return;
+    (void)halay_tcp_set_watch(door->route->set, &door->watch, 0);
+    close(door->watch.fd);
+    door->watch.fd = -1;
+}
+
+int64_t halay_tcp_door_look(struct halay_tcp_door *door, int64_t now_us)
+{
+    int64_t next = HALAY_NEVER;
+
+    for (struct halay_tcp_pending *p = door->first, *after; p; p = after) {
+        after = p->next;
+        if (now_us >= p->deadline_us)
+            pending_drop(p, p->has_greeted ? "no proof in time" : "no hello in time");
+        else if (p->deadline_us < next)
+            next = p->deadline_us;
+    }
+    if (door->reopen_us && now_us >= door->reopen_us)
+        listen_again(door);
+    return door->reopen_us && door->reopen_us < next ? door->reopen_us : next;
 }

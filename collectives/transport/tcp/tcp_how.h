@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How connections between hosts are made, and when they are given up.
+ * How connections between ranks are made, and when they are given up.
  */
 #ifndef HALAY_TCP_HOW_H
 #define HALAY_TCP_HOW_H
@@ -8,9 +8,10 @@
 #include "base/net/listen.h"
 
 struct halay_tcp_how {
-    struct halay_network network; /* for rank 0's port; its strings are borrowed for the call */
-    int timeout_ms;               /* of the start */
+    struct halay_network network; /* both ends of a connection are in it; its strings are borrowed for the call */
+    int timeout_ms;               /* of the start, and for making one connection */
     int silence_ms; /* a peer whose host does not answer for this time is lost; its process need not run to answer */
+    int meets; /* all ranks connect with rank 0 before open returns, so that those that cannot be reached are named */
 };
 
 #endif

@@ -185,6 +185,12 @@ static enum halay_status context_init(const struct halay_host *host, int size, c
     return halay_ucx_check(host, ucp_init(&params, config, context), "ucp_init");
 }
 
+/* Without a name UCX is for the networks that halay's own TCP does not know. */
+static int is_named(const struct halay_host *host)
+{
+    return host->config->transport && !strcmp(host->config->transport, "ucx");
+}
+
 static enum halay_status context_open(const struct halay_host *host, int size, ucp_context_h *context)
 {
     ucp_config_t *config = NULL;
@@ -200,7 +206,12 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
     char *listing = status == HALAY_OK ? halay_ucx_text(print_context, first) : NULL;
     if (listing)
         halay_ucx_networks(listing, &tcp, &cards);
-    if (tcp) {
+    if (status == HALAY_OK && !cards && !is_named(host)) {
+        halay_host_info(host, "UCX knows no network here that is better than TCP");
+        status = HALAY_ERR_UNSUPPORTED;
+        ucp_cleanup(first);
+        first = NULL;
+    } else if (tcp) {
         ucp_cleanup(first);
         first = NULL;
         status = apply_network(host, size, config, listing, cards);

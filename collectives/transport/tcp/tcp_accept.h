@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Accept: the port of this rank, and the connections that have not authenticated themselves yet. Open for as long as
+ * the transport is. Never blocks: the set calls it.
+ *
+ * A pending connection has a place in a table (two for each rank, PLACES_MIN at least) and HELLO_MS to send a right
+ * hello, then the time of a start for its proof. When the table is full, or descriptors are, the oldest that has not
+ * sent its hello goes; while all have, no more are accepted. A rank that was dropped tries again: it counts itself as
+ * connected only when it has the byte that answers its proof.
+ */
+#ifndef HALAY_TCP_ACCEPT_H
+#define HALAY_TCP_ACCEPT_H
+
+#include "base/log.h"
+#include "collectives/transport/tcp/tcp_dial.h"
+
+enum halay_tcp_claim { HALAY_TCP_CLAIM_TAKE, HALAY_TCP_CLAIM_REFUSE, HALAY_TCP_CLAIM_DROP };
+
+struct halay_tcp_pending;
+
+struct halay_tcp_door {
+    struct halay_tcp_watch watch;        /* first: found by its watch; its fd, the listener's, is owned */
+    struct halay_log *log;               /* borrowed */
+    const struct halay_tcp_route *route; /* borrowed */
+    int size, proof_ms;
+    /* A rank has proved itself over a connection: TAKE; REFUSE: the one that this rank is making counts; DROP. */
+    enum halay_tcp_claim (*claim)(void *arg, int rank);
+    /* It was told that its connection is taken: fd is the callee's, the handshake is borrowed for the call. */
+    void (*taken)(void *arg, int rank, int fd, const struct store_handshake *handshake);
+    void *arg;
+    int count, places;
+    struct halay_tcp_pending *first, **end; /* owned, oldest first */
+    int64_t reopen_us;                      /* the port is not looked at before; 0: it is */
+    int has_warned;                         /* that descriptors are out */
+};
+
+/* Takes the listener, also after an error; what is not set by it here is set before. HALAY_ERR_SYSTEM, logged. */
+enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int listener);
+void halay_tcp_door_close(struct halay_tcp_door *door); /* zero-initialised but for the watch's fd, -1, is allowed */
+
+/* What is late goes. Returns when to look again, HALAY_NEVER: not before a connection comes. */
+int64_t halay_tcp_door_look(struct halay_tcp_door *door, int64_t now_us);
+
+#endif

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Match: queues of transfers and of what came before them. Lists are searched from the front: they hold what is posted
+ * between two ranks at one time, some dozens.
+ */
+#include "collectives/transport/tcp/tcp_match.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    UNIT_BYTES = 256,
+    WINDOW_UNITS = (1 << 20) / UNIT_BYTES,
+    OWED_UNITS = WINDOW_UNITS / 4,
+    EARLY_BYTES = 4 << 20,
+    SPARE_BYTES = 1 << 20,
+    ROOM_MIN = 512
+};
+
+struct halay_tcp_early {
+    struct halay_tcp_early *next;
+    uint64_t tag;
+    size_t bytes;
+    int is_announced; /* by an RTS: there is no payload */
+    int is_whole;     /* all of the payload is there */
+    uint32_t owed;    /* units of credit that are given back when it is received */
+    size_t room;      /* of the payload */
+    unsigned char payload[];
+};
+
+/* Is it the engine's own? */
+static int is_control(uint64_t tag)
+{
+    return tag >= halay_tag(HALAY_CONTROL_GROUP, 0, 0) && tag < halay_tag(HALAY_CONTROL_GROUP + 1, 0, 0);
+}
+
+static int is_eager(uint64_t tag, size_t bytes)
+{
+    return bytes <= HALAY_TCP_EAGER_BYTES || is_control(tag);
+}
+
+/* Of the window. */
+static uint32_t cost_of(uint64_t tag, size_t bytes)
+{
+    return is_control(tag) ? 0 : (uint32_t)((bytes + HALAY_TCP_HEAD_BYTES + UNIT_BYTES - 1) / UNIT_BYTES);
+}
+
+/* ---- queues ---- */
+
+static void append(struct halay_tcp_queue *queue, struct halay_transfer *x)
+{
+    x->next = NULL;
+    *queue->end = x;
+    queue->end = &x->next;
+}
+
+static struct halay_transfer *take(struct halay_tcp_queue *queue, struct halay_transfer **at)
+{
+    struct halay_transfer *x = *at;
+
+    *at = x->next;
+    if (!*at)
+        queue->end = at;
+    return x;
+}
+
+static int take_out(struct halay_tcp_queue *queue, const struct halay_transfer *x)
+{
+    for (struct halay_transfer **at = &queue->first; *at; at = &(*at)->next)
+        if (*at == x) {
+            take(queue, at);
+            return 1;
+        }
+    return 0;
+}
+
+/* The first of that tag, or the end. */
+static struct halay_transfer **find_tag(struct halay_tcp_queue *queue, uint64_t tag)
+{
+    struct halay_transfer **at = &queue->first;
+
+    while (*at && (*at)->tag != tag)
+        at = &(*at)->next;
+    return at;
+}
+
+static struct halay_transfer **find_id(struct halay_tcp_queue *queue, uint64_t id)
+{
+    struct halay_transfer **at = &queue->first;
+
+    while (*at && (uintptr_t)(*at)->handle != id)
+        at = &(*at)->next;
+    return at;
+}
+
+static void complete(struct halay_tcp_peer *peer, struct halay_transfer *x)
+{
+    peer->wanted -= !x->is_optional;
+    peer->completed++;
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
+}
+
+static void fail(struct halay_tcp_peer *peer, enum halay_status status, const char *why)
+{
+    if (peer->status != HALAY_OK)
+        return;
+    peer->status = status;
+    peer->why = why;
+}
+
+static void fail_lengths(struct halay_tcp_peer *peer, uint64_t sent, size_t expected)
+{
+    if (peer->status == HALAY_OK)
+        halay_error(peer->log, "rank %d sent %llu bytes where %zu were expected", peer->rank, (unsigned long long)sent,
+                    expected);
+    fail(peer, HALAY_ERR_FORMAT, "lengths disagree");
+}
+
+void halay_tcp_peer_init(struct halay_tcp_peer *peer, struct halay_log *log, int rank)
+{
+    peer->rank = rank;
+    peer->log = log;
+    peer->sends.end = &peer->sends.first;
+    peer->receives.end = &peer->receives.first;
+    peer->arriving.end = &peer->arriving.first;
+    peer->early_end = &peer->early;
+    peer->grants_end = &peer->grants;
+}
+
+static void early_free(struct halay_tcp_early *early)
+{
+    for (struct halay_tcp_early *next; early; early = next) {
+        next = early->next;
+        free(early);
+    }
+}
+
+static void grants_free(struct halay_tcp_grant *grant)
+{
+    for (struct halay_tcp_grant *next; grant; grant = next) {
+        next = grant->next;
+        free(grant);
+    }
+}
+
+void halay_tcp_peer_fini(struct halay_tcp_peer *peer)
+{
+    early_free(peer->early);
+    early_free(peer->spare);
+    grants_free(peer->grants);
+    grants_free(peer->unused);
+    if (peer->connection)
+        halay_tcp_connection_fini(peer->connection);
+    free(peer->connection);
+    peer->early = peer->spare = NULL;
+    peer->grants = peer->unused = NULL;
+    peer->connection = NULL;
+}
+
+/* ---- sending ---- */
+
+static void queue_frame(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame, const void *payload,
+                        uint64_t length, struct halay_transfer *x)
+{
+    if (halay_tcp_connection_send(peer->connection, frame, payload, length, x) != HALAY_OK)
+        fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
+}
+
+static void begin_data(struct halay_tcp_peer *peer, struct halay_transfer *x)
+{
+    const struct halay_tcp_frame frame = { .kind = HALAY_TCP_DATA,
+                                           .flags = is_control(x->tag) ? HALAY_TCP_SIGNED : 0,
+                                           .bytes = (uint32_t)x->bytes,
+                                           .tag = x->tag };
+
+    peer->in_flight += cost_of(x->tag, x->bytes);
+    queue_frame(peer, &frame, x->buf, 0, x);
+}
+
+/* A message that is announced because the window is closed has its own kind of CTS: a later, large one of that tag may
+ * have been allowed before. */
+static struct halay_tcp_grant **find_grant(struct halay_tcp_peer *peer, const struct halay_transfer *x)
+{
+    struct halay_tcp_grant **at = &peer->grants;
+    int is_small = is_eager(x->tag, x->bytes);
+
+    while (*at && ((*at)->tag != x->tag || is_eager(x->tag, (size_t)(*at)->bytes) != is_small))
+        at = &(*at)->next;
+    return at;
+}
+
+/* With a CTS. */
+static void begin_bulk(struct halay_tcp_peer *peer, struct halay_transfer *x, struct halay_tcp_grant **at)
+{
+    struct halay_tcp_grant *grant = *at;
+
+    *at = grant->next;
+    if (!*at)
+        peer->grants_end = at;
+    if (grant->bytes == x->bytes)
+        halay_tcp_connection_send_bulk(peer->connection, x, grant->id);
+    else
+        fail_lengths(peer, x->bytes, (size_t)grant->bytes);
+    grant->next = peer->unused;
+    peer->unused = grant;
+}
+
+static void announce(struct halay_tcp_peer *peer, struct halay_transfer *x)
+{
+    const struct halay_tcp_frame frame = { .kind = HALAY_TCP_RTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = x->tag };
+
+    if (!x->handle)
+        queue_frame(peer, &frame, NULL, x->bytes, NULL);
+    x->handle = x;
+}
+
+/* Does an earlier send of that tag still wait? */
+static int is_overtaking(const struct halay_tcp_peer *peer, const struct halay_transfer *x)
+{
+    for (const struct halay_transfer *at = peer->sends.first; at != x; at = at->next)
+        if (at->tag == x->tag)
+            return 1;
+    return halay_tcp_connection_holds(peer->connection, x->tag);
+}
+
+/* Nonzero if the send has begun: `at` is the next one then. */
+static int begin(struct halay_tcp_peer *peer, struct halay_transfer **at)
+{
+    struct halay_transfer *x = *at;
+    uint32_t cost = cost_of(x->tag, x->bytes);
+
+    if (is_eager(x->tag, x->bytes) && !x->handle && (!cost || peer->in_flight + cost <= WINDOW_UNITS)) {
+        begin_data(peer, take(&peer->sends, at));
+        return 1;
+    }
+    struct halay_tcp_grant **grant = find_grant(peer, x);
+    if (!*grant) {
+        announce(peer, x);
+        return 0;
+    }
+    begin_bulk(peer, take(&peer->sends, at), grant);
+    return 1;
+}
+
+void halay_tcp_peer_push(struct halay_tcp_peer *peer)
+{
+    if (!peer->connection)
+        return;
+    for (struct halay_transfer **at = &peer->sends.first, *x; (x = *at) && peer->status == HALAY_OK;)
+        if (is_overtaking(peer, x) || !begin(peer, at))
+            at = &x->next;
+}
+
+void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint32_t tag, const void *buf, size_t bytes,
+                         struct halay_transfer *x)
+{
+    halay_transfer_post(x, to, tag, (void *)buf, bytes);
+    peer->wanted += !x->is_optional;
+    if (bytes > HALAY_TCP_MESSAGE_MAX && is_control(tag))
+        fail(peer, HALAY_ERR_UNSUPPORTED, "a message is too long for the tcp transport");
+    append(&peer->sends, x);
+    halay_tcp_peer_push(peer);
+}
+
+/* ---- receiving ---- */
+
+static void volunteer(struct halay_tcp_peer *peer, struct halay_transfer *x)
+{
+    const struct halay_tcp_frame frame = {
+        .kind = HALAY_TCP_CTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = x->tag, .id = ++peer->last_id
+    };
+
+    x->handle = (void *)(uintptr_t)frame.id;
+    queue_frame(peer, &frame, NULL, x->bytes, NULL);
+}
+
+static void give_back(struct halay_tcp_peer *peer, uint32_t units)
+{
+    peer->owed += units;
+    if (peer->owed >= OWED_UNITS)
+        queue_frame(peer, &(struct halay_tcp_frame){ .kind = HALAY_TCP_CREDIT }, NULL, 0, NULL);
+}
+
+static void early_remove(struct halay_tcp_peer *peer, struct halay_tcp_early **at)
+{
+    struct halay_tcp_early *early = *at;
+
+    *at = early->next;
+    if (!*at)
+        peer->early_end = at;
+    if (!early->is_announced)
+        peer->early_bytes -= early->bytes;
+    if (peer->spare_bytes + early->room > SPARE_BYTES) {
+        free(early);
+        return;
+    }
+    peer->spare_bytes += early->room;
+    early->next = peer->spare;
+    peer->spare = early;
+}
+
+static void meet_kept(struct halay_tcp_peer *peer, struct halay_tcp_early *early, struct halay_transfer *x)
+{
+    if (early->is_whole) {
+        memcpy(x->buf, early->payload, x->bytes);
+        complete(peer, x);
+    } else { /* the rest of it goes straight into the buffer */
+        memcpy(x->buf, early->payload, halay_tcp_connection_has(peer->connection, early->payload));
+        halay_tcp_connection_redirect(peer->connection, early->payload, x->buf);
+        peer->into = x;
+        peer->into_early = NULL;
+    }
+    if (early->owed)
+        give_back(peer, early->owed);
+}
+
+/* What came, or was announced, before the receive. Nonzero if it came. */
+static int meet_early(struct halay_tcp_peer *peer, struct halay_tcp_early **at, struct halay_transfer *x)
+{
+    struct halay_tcp_early *early = *at;
+    int is_announced = early->is_announced;
+
+    if (early->bytes != x->bytes) {
+        fail_lengths(peer, early->bytes, x->bytes);
+        return 0;
+    }
+    if (!is_announced)
+        meet_kept(peer, early, x);
+    early_remove(peer, at);
+    return !is_announced;
+}
+
+void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint32_t tag, void *buf, size_t bytes,
+                            struct halay_transfer *x)
+{
+    struct halay_tcp_early **at = &peer->early;
+
+    halay_transfer_post(x, from, tag, buf, bytes);
+    peer->wanted += !x->is_optional;
+    while (*at && (*at)->tag != tag)
+        at = &(*at)->next;
+    int is_announced = *at != NULL;
+    if (*at && meet_early(peer, at, x))
+        return;
+    append(&peer->receives, x);
+    if (peer->connection && (is_announced || !is_eager(tag, bytes)))
+        volunteer(peer, x);
+}
+
+/* ---- what comes ---- */
+
+/* Powers of two, so that those of earlier messages fit. */
+static struct halay_tcp_early *early_get(struct halay_tcp_peer *peer, size_t bytes)
+{
+    struct halay_tcp_early **at = &peer->spare, *early;
+    size_t room = ROOM_MIN;
+
+    while (*at && (*at)->room < bytes)
+        at = &(*at)->next;
+    if ((early = *at)) {
+        *at = early->next;
+        peer->spare_bytes -= early->room;
+        return early;
+    }
+    while (room < bytes)
+        room *= 2;
+    early = malloc(sizeof *early + room);
+    if (early)
+        early->room = room;
+    return early;
+}
+
+static struct halay_tcp_early *keep(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame, uint64_t length,
+                                    int is_announced)
+{
+    struct halay_tcp_early *early = early_get(peer, is_announced ? 0 : (size_t)length);
+
+    if (!early) {
+        fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
+        return NULL;
+    }
+    *early = (struct halay_tcp_early){
+        .tag = frame->tag, .bytes = (size_t)length, .is_announced = is_announced, .room = early->room
+    };
+    *peer->early_end = early;
+    peer->early_end = &early->next;
+    if (!is_announced)
+        peer->early_bytes += early->bytes;
+    return early;
+}
+
+static enum halay_status begin_arriving_data(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame,
+                                             unsigned char **to)
+{
+    struct halay_transfer **at = find_tag(&peer->receives, frame->tag), *x = *at;
+
+    if (is_control(frame->tag) && !(frame->flags & HALAY_TCP_SIGNED))
+        return HALAY_ERR_AUTH;
+    if (!x) {
+        if (!is_control(frame->tag) && peer->early_bytes > EARLY_BYTES + WINDOW_UNITS * (size_t)UNIT_BYTES)
+            return HALAY_ERR_FORMAT; /* it keeps no window */
+        peer->into_early = keep(peer, frame, frame->bytes, 0);
+        *to = peer->into_early ? peer->into_early->payload : NULL;
+        return peer->status;
+    }
+    if (frame->bytes != x->bytes) {
+        fail_lengths(peer, frame->bytes, x->bytes);
+        return peer->status;
+    }
+    peer->into = take(&peer->receives, at);
+    *to = x->buf;
+    return HALAY_OK;
+}
+
+/* An id that is not known is a cancelled receive's. */
+static enum halay_status begin_arriving_bulk(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame,
+                                             unsigned char **to)
+{
+    struct halay_transfer **at = find_id(&peer->receives, frame->id), *x = *at;
+
+    *to = NULL;
+    if (!frame->id || frame->id > peer->last_id)
+        return HALAY_ERR_FORMAT;
+    if (x)
+        append(&peer->arriving, take(&peer->receives, at));
+    else
+        x = *find_id(&peer->arriving, frame->id);
+    if (!x)
+        return HALAY_OK;
+    if (frame->tag != x->moved || frame->bytes > x->bytes - x->moved)
+        return HALAY_ERR_FORMAT;
+    *to = x->buf + x->moved;
+    return HALAY_OK;
+}
+
+static enum halay_status peer_begin(void *arg, const struct halay_tcp_frame *frame, unsigned char **to)
+{
+    struct halay_tcp_peer *peer = arg;
+
+    if (peer->status != HALAY_OK)
+        return peer->status;
+    return frame->kind == HALAY_TCP_DATA ? begin_arriving_data(peer, frame, to) : begin_arriving_bulk(peer, frame, to);
+}
+
+static void end_data(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame)
+{
+    uint32_t units = cost_of(frame->tag, frame->bytes);
+
+    if (peer->into)
+        complete(peer, peer->into);
+    if (peer->into_early) {
+        peer->into_early->is_whole = 1;
+        if (peer->early_bytes > EARLY_BYTES) {
+            peer->into_early->owed = units;
+            units = 0;
+        }
+    }
+    peer->into = NULL;
+    peer->into_early = NULL;
+    if (units)
+        give_back(peer, units);
+}
+
+static void end_bulk(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame)
+{
+    struct halay_transfer **at = find_id(&peer->arriving, frame->id), *x = *at;
+
+    if (!x)
+        return;
+    x->moved += frame->bytes;
+    peer->completed++;
+    if (x->moved == x->bytes)
+        complete(peer, take(&peer->arriving, at));
+}
+
+/* A message waits for its CTS: it has been sent, or the receive is none that volunteers. */
+static void end_announcement(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes,
+                             const struct halay_tcp_frame *frame)
+{
+    struct halay_transfer *x = *find_tag(&peer->receives, tag);
+
+    if (!x)
+        keep(peer, frame, bytes, 1);
+    else if (x->bytes == bytes && !x->handle)
+        volunteer(peer, x);
+    else if (x->bytes != bytes && is_eager(x->tag, x->bytes))
+        fail_lengths(peer, bytes, x->bytes);
+}
+
+static void end_grant(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame, uint64_t bytes)
+{
+    struct halay_tcp_grant *grant = peer->unused;
+
+    if (grant)
+        peer->unused = grant->next;
+    else
+        grant = malloc(sizeof *grant);
+    if (!grant) {
+        fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
+        return;
+    }
+    *grant = (struct halay_tcp_grant){ .tag = frame->tag, .id = frame->id, .bytes = bytes };
+    *peer->grants_end = grant;
+    peer->grants_end = &grant->next;
+}
+
+static enum halay_status peer_end(void *arg, const struct halay_tcp_frame *frame, uint64_t length)
+{
+    struct halay_tcp_peer *peer = arg;
+
+    peer->in_flight -= frame->credit < peer->in_flight ? frame->credit : peer->in_flight;
+    switch (frame->kind) {
+    case HALAY_TCP_DATA:
+        end_data(peer, frame);
+        break;
+    case HALAY_TCP_BULK:
+        end_bulk(peer, frame);
+        break;
+    case HALAY_TCP_RTS:
+        end_announcement(peer, frame->tag, length, frame);
+        break;
+    case HALAY_TCP_CTS:
+        end_grant(peer, frame, length);
+        break;
+    case HALAY_TCP_CREDIT:
+        break;
+    case HALAY_TCP_BYE:
+        peer->has_left = 1;
+        break;
+    }
+    if (peer->sends.first && (frame->credit || frame->kind == HALAY_TCP_CTS))
+        halay_tcp_peer_push(peer);
+    return peer->status;
+}
+
+static uint32_t peer_credit(void *arg)
+{
+    struct halay_tcp_peer *peer = arg;
+    uint32_t units = peer->owed < UINT16_MAX ? peer->owed : UINT16_MAX;
+
+    peer->owed -= units;
+    return units;
+}
+
+static void peer_sent(void *arg, struct halay_transfer *x)
+{
+    complete(arg, x);
+}
+
+const struct halay_tcp_handler halay_tcp_peer_handler = {
+    .begin = peer_begin, .end = peer_end, .credit = peer_credit, .sent = peer_sent
+};
+
+/* ---- connection, cancel ---- */
+
+void halay_tcp_peer_connected(struct halay_tcp_peer *peer)
+{
+    for (struct halay_transfer *x = peer->receives.first; x; x = x->next)
+        if (!is_eager(x->tag, x->bytes))
+            volunteer(peer, x);
+    halay_tcp_peer_push(peer);
+}
+
+void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x)
+{
+    if (atomic_load_explicit(&x->state, memory_order_relaxed) == HALAY_TRANSFER_POSTED) {
+        peer->wanted -= !x->is_optional;
+        if (peer->connection && peer->into == x)
+            halay_tcp_connection_redirect(peer->connection, x->buf, NULL);
+        if (peer->into == x)
+            peer->into = NULL;
+        if (take_out(&peer->arriving, x))
+            halay_tcp_connection_redirect(peer->connection, x->buf + x->moved, NULL);
+        else if (!take_out(&peer->sends, x) && !take_out(&peer->receives, x) && peer->connection &&
+                 halay_tcp_connection_cancel(peer->connection, x) != HALAY_OK)
+            fail(peer, HALAY_ERR_NO_MEMORY, "no memory for the rest of a message");
+    }
+    atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Match: which send meets which receive, of the messages between this rank and one peer.
+ *
+ *     sender                                       receiver
+ *     at most EAGER_BYTES:  ------ DATA ------->   into its receive's buffer; before that is posted: kept
+ *     more:                 <----- CTS{id} -----   as soon as the receive is posted and there is a connection
+ *                           - BULK{id, offset} ->  straight into the buffer
+ *                           ------ RTS ------->    if it has no CTS yet: so that a receiver that expects something
+ *                                                  else learns of it
+ *
+ * Collectives post ahead, so the CTS is there before the sender asks for it: a large message takes no round trip, no
+ * memory of the receiver's and one copy.
+ *
+ * Order: a send of which an earlier one with the same tag has not begun waits for it. So what begins to arrive under a
+ * tag belongs to the first receive of that tag, whatever its length, and lengths that disagree are found.
+ *
+ * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. What comes then
+ * is announced by an RTS and waits for a CTS, as large messages do, so that no tag holds up another one. The receiver
+ * gives credit back with what it sends, or by a frame of its own once it owes a quarter. It keeps EARLY_BYTES of early
+ * messages beyond that, since those of a group that was given up are never received. Messages of the engine are signed,
+ * not limited, and always DATA.
+ */
+#ifndef HALAY_TCP_MATCH_H
+#define HALAY_TCP_MATCH_H
+
+#include "collectives/transport/tcp/tcp_connection.h"
+
+enum { HALAY_TCP_EAGER_BYTES = 64 << 10 };
+
+struct halay_tcp_early; /* a message that came, or was announced, before its receive was posted */
+
+struct halay_tcp_queue {
+    struct halay_transfer *first, **end; /* by next */
+};
+
+struct halay_tcp_grant { /* a CTS that no send has met yet */
+    struct halay_tcp_grant *next;
+    uint64_t tag, id, bytes;
+};
+
+struct halay_tcp_peer {
+    int rank;
+    int has_left;                               /* its BYE has come */
+    int wanted;                                 /* transfers that are posted and not optional */
+    struct halay_log *log;                      /* borrowed */
+    struct halay_tcp_connection *connection;    /* owned; NULL: there is none yet */
+    struct halay_tcp_queue sends;               /* that have not begun */
+    struct halay_tcp_queue receives;            /* that nothing has come for */
+    struct halay_tcp_queue arriving;            /* large receives of which a part has come */
+    struct halay_transfer *into;                /* the receive that a DATA comes into at the moment, */
+    struct halay_tcp_early *into_early;         /* or what it is kept in; NULL: none, or it was cancelled */
+    struct halay_tcp_early *early, **early_end; /* owned */
+    struct halay_tcp_early *spare;              /* owned: for the next ones */
+    size_t early_bytes, spare_bytes;
+    struct halay_tcp_grant *grants, **grants_end; /* owned, in the order in which they came */
+    struct halay_tcp_grant *unused;               /* owned */
+    uint64_t last_id;                             /* of this rank's own CTS */
+    uint32_t in_flight, owed;                     /* units of DATA: sent and not credited; taken and not credited */
+    unsigned long completed;                      /* transfers so far: whether anything has happened */
+    const char *why;                              /* of the first error; NULL: there is none */
+    enum halay_status status;
+};
+
+/* Zero-initialised before. fini: connection is closed, too. */
+void halay_tcp_peer_init(struct halay_tcp_peer *peer, struct halay_log *log, int rank);
+void halay_tcp_peer_fini(struct halay_tcp_peer *peer);
+
+/* Post, and cancel, as transport.h's slots of these names. What can go out is queued, not written. */
+void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint32_t tag, const void *buf, size_t bytes,
+                         struct halay_transfer *x);
+void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint32_t tag, void *buf, size_t bytes,
+                            struct halay_transfer *x);
+void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x);
+
+/* There is a connection now: everything that waited for it is queued. */
+void halay_tcp_peer_connected(struct halay_tcp_peer *peer);
+
+/* Begin what can begin: something was written, and sends wait. */
+void halay_tcp_peer_push(struct halay_tcp_peer *peer);
+
+/* What connections of peers ask; their arg is the peer. */
+extern const struct halay_tcp_handler halay_tcp_peer_handler;
+
+#endif

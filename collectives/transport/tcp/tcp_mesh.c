@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mesh: peers, their connections, and what ends them.
+ */
+#include "collectives/transport/tcp/tcp_mesh.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    LOOK_EVERY = 64,
+    SET_EVERY = 16,
+    RECEIVE_PATIENCE_US = 50000,   /* a sender connects within that time, or is asked */
+    REFUSED_PATIENCE_US = 1000000, /* the same for a rank that said that it would */
+    MEET_POLL_MS = 100,
+    LEFT_PATIENCE_US = 300000, /* a rank that left because of a death is missed after that is known */
+    LAST_WORDS_MS = 100,       /* for the system to take a BYE */
+};
+
+static struct halay_tcp_member *member_of(struct halay_tcp_mesh *mesh, int rank)
+{
+    return &mesh->members[rank];
+}
+
+/* ---- failure ---- */
+
+static void fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank, const char *why)
+{
+    if (mesh->status != HALAY_OK)
+        return;
+    halay_error_at(mesh->t->log, &HALAY_ERROR_OF_RANK(rank), "rank %d: %s", rank, why);
+    mesh->status = status;
+    if (mesh->t->failed_peer < 0)
+        mesh->t->failed_peer = rank;
+    for (int r = 0; r < mesh->t->size; r++) { /* these are not read any more: they must not keep a sleeper awake */
+        struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection;
+        if (c)
+            (void)halay_tcp_set_watch(&mesh->set, &c->watch, 0);
+    }
+}
+
+static void lose(struct halay_tcp_mesh *mesh, int rank)
+{
+    mesh->t->lost[rank] = 1;
+    if (mesh->t->failed_peer < 0)
+        mesh->t->failed_peer = rank;
+}
+
+/* The connection has ended, and all that came over it was taken. */
+static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer)
+{
+    int error = peer->connection->error, is_closed = !error || error == ECONNRESET || error == EPIPE;
+    char why[128];
+
+    if (peer->has_left || mesh->t->lost[peer->rank])
+        return;
+    snprintf(why, sizeof why, "its connection was %s%s", error ? "lost: " : "closed without a goodbye",
+             error ? strerror(error) : "");
+    halay_peers_set_dead(mesh->watch, peer->rank, !is_closed, why);
+    lose(mesh, peer->rank);
+}
+
+/* ---- connections ---- */
+
+/* Writable or not, only while there is something to write. */
+static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
+{
+    uint32_t wanted = (c->has_ended ? 0u : EPOLLIN) | (halay_tcp_connection_is_writing(c) ? EPOLLOUT : 0u);
+
+    if (mesh->status == HALAY_OK && halay_tcp_set_watch(&mesh->set, &c->watch, wanted) != HALAY_OK)
+        fail(mesh, HALAY_ERR_SYSTEM, ((struct halay_tcp_peer *)c->arg)->rank, "it cannot be waited for");
+}
+
+/* What a turn does with one peer. Nonzero if something came. */
+static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
+{
+    struct halay_tcp_peer *peer = &m->peer;
+    struct halay_tcp_connection *c = peer->connection;
+    int had_left = peer->has_left, came = 0;
+
+    if (!c || mesh->status != HALAY_OK)
+        return 0;
+    if (halay_tcp_connection_is_writing(c))
+        halay_tcp_connection_flush(c);
+    if (!c->has_ended)
+        came = halay_tcp_connection_read(c);
+    if (peer->sends.first)
+        halay_tcp_peer_push(peer);
+    if (halay_tcp_connection_is_writing(c) && !c->is_full)
+        halay_tcp_connection_flush(c);
+    if (peer->has_left && !had_left) {
+        mesh->left++;
+        halay_peers_set_left(mesh->watch, peer->rank);
+    }
+    if (peer->status != HALAY_OK)
+        fail(mesh, peer->status, peer->rank, peer->why ? peer->why : "what it sent is malformed");
+    else if (c->status != HALAY_OK)
+        fail(mesh, c->status, peer->rank, "what it sent is malformed, or was changed on its way");
+    if (c->has_ended || c->error == ENOMEM) {
+        watch(mesh, c);
+        note_end(mesh, peer);
+    }
+    return came;
+}
+
+static void connection_ready(struct halay_tcp_watch *w, uint32_t events)
+{
+    struct halay_tcp_connection *c = (struct halay_tcp_connection *)w;
+    struct halay_tcp_member *m = c->arg;
+
+    serve(m->mesh, m);
+    if (events & EPOLLOUT || !m->is_busy)
+        watch(m->mesh, c);
+}
+
+static void dial_stop(struct halay_tcp_member *m)
+{
+    halay_tcp_dial_end(m->dial);
+    m->dial = NULL;
+}
+
+static void touch(struct halay_tcp_member *m)
+{
+    if (m->is_touched || !m->peer.connection)
+        return;
+    m->is_touched = 1;
+    m->next_touched = m->mesh->touched;
+    m->mesh->touched = m;
+}
+
+static void make_busy(struct halay_tcp_member *m)
+{
+    struct halay_tcp_mesh *mesh = m->mesh;
+
+    if (m->is_busy)
+        return;
+    if (mesh->busy_count == HALAY_TCP_BUSY_MAX) {
+        mesh->is_crowded = 1;
+        return;
+    }
+    mesh->busy[mesh->busy_count++] = m;
+    m->is_busy = 1;
+}
+
+/* Over fd, which is owned. */
+static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int fd,
+                      const struct store_handshake *handshake, int has_dialed)
+{
+    struct halay_tcp_connection *c = malloc(sizeof *c);
+
+    if (!c || halay_tcp_connection_init(c, fd, &halay_tcp_peer_handler, m) != HALAY_OK) {
+        if (c)
+            halay_tcp_connection_fini(c);
+        else
+            close(fd);
+        free(c);
+        fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
+        return;
+    }
+    c->watch.ready = connection_ready;
+    store_open_directions(handshake, mesh->route.key, has_dialed ? &c->signs : &c->checks,
+                          has_dialed ? &c->checks : &c->signs);
+    m->peer.connection = c;
+    if (halay_tcp_set_up(mesh->t->log, fd, mesh->silence_ms) != HALAY_OK)
+        fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
+    watch(mesh, c);
+    halay_debug(mesh->t->log, "connected with rank %d on '%s'", m->peer.rank,
+                halay_peers_host(mesh->watch, m->peer.rank));
+    halay_tcp_peer_connected(&m->peer);
+    touch(m);
+    if (m->peer.wanted)
+        make_busy(m);
+}
+
+static enum halay_tcp_claim claim(void *arg, int rank)
+{
+    struct halay_tcp_mesh *mesh = arg;
+    const struct halay_tcp_member *m = member_of(mesh, rank);
+
+    if (m->peer.connection || mesh->t->lost[rank] || mesh->status != HALAY_OK)
+        return HALAY_TCP_CLAIM_DROP;
+    if (m->dial && halay_tcp_dial_is_bound(m->dial) && mesh->t->rank < rank)
+        return HALAY_TCP_CLAIM_REFUSE;
+    return HALAY_TCP_CLAIM_TAKE;
+}
+
+static void taken(void *arg, int rank, int fd, const struct store_handshake *handshake)
+{
+    struct halay_tcp_mesh *mesh = arg;
+
+    dial_stop(member_of(mesh, rank));
+    connected(mesh, member_of(mesh, rank), fd, handshake, 0);
+}
+
+/* ---- making connections ---- */
+
+/* Begins no later than at_us. */
+static void dial_at(struct halay_tcp_member *m, int64_t at_us)
+{
+    struct halay_tcp_mesh *mesh = m->mesh;
+
+    if (m->peer.connection || mesh->t->lost[m->peer.rank])
+        return;
+    if (!m->is_dialing) {
+        m->is_dialing = 1;
+        m->dial_us = at_us;
+        m->next_dialing = mesh->dialing;
+        mesh->dialing = m;
+        halay_tcp_set_alarm(&mesh->set, at_us < mesh->set.timer_us ? at_us : mesh->set.timer_us);
+    } else if (at_us < m->dial_us) {
+        m->dial_us = at_us;
+    }
+}
+
+static void give_up(struct halay_tcp_member *m)
+{
+    char why[1280];
+
+    halay_tcp_dial_explain(m->dial, why, sizeof why);
+    halay_peers_set_dead(m->mesh->watch, m->peer.rank, 1, why);
+    lose(m->mesh, m->peer.rank);
+}
+
+/* Nonzero if there is more to do, at *next_us. */
+static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_us)
+{
+    struct halay_tcp_mesh *mesh = m->mesh;
+    const struct store_handshake *handshake;
+    int fd;
+
+    if (m->peer.connection || mesh->t->lost[m->peer.rank] || mesh->status != HALAY_OK)
+        return 0;
+    *next_us = m->dial_us;
+    if (!m->dial && now_us < m->dial_us)
+        return 1;
+    if (!m->dial)
+        m->dial = halay_tcp_dial_begin(&mesh->route, mesh->records[m->peer.rank].addresses, m->peer.rank,
+                                       now_us + (int64_t)mesh->timeout_ms * 1000);
+    if (!m->dial) {
+        fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
+        return 0;
+    }
+    switch (halay_tcp_dial_look(m->dial, now_us, next_us)) {
+    case HALAY_IN_PROGRESS:
+        return 1;
+    case HALAY_OK:
+        fd = halay_tcp_dial_take(m->dial, &handshake);
+        connected(mesh, m, fd, handshake, 1);
+        return 0;
+    case HALAY_ERR_CLOSED:
+        dial_stop(m);
+        *next_us = m->dial_us = now_us + REFUSED_PATIENCE_US;
+        return 1;
+    default:
+        give_up(m);
+        return 0;
+    }
+}
+
+/* Connections that are being made, from both sides. */
+static void making_turn(struct halay_tcp_mesh *mesh)
+{
+    int64_t now_us = halay_now_us(), alarm_us = halay_tcp_door_look(&mesh->door, now_us), next_us;
+
+    for (struct halay_tcp_member **at = &mesh->dialing, *m; (m = *at);) {
+        if (dial_turn(m, now_us, &next_us)) {
+            alarm_us = next_us < alarm_us ? next_us : alarm_us;
+            at = &m->next_dialing;
+            continue;
+        }
+        dial_stop(m);
+        m->is_dialing = 0;
+        *at = m->next_dialing;
+    }
+    if (mesh->left_us && mesh->left_us < alarm_us)
+        alarm_us = mesh->left_us > now_us ? mesh->left_us : alarm_us;
+    halay_tcp_set_alarm(&mesh->set, alarm_us);
+}
+
+/* Nonzero if there is something to do at some time. */
+static int is_timed(const struct halay_tcp_mesh *mesh)
+{
+    return mesh->set.timer_us != HALAY_NEVER || mesh->dialing || mesh->door.first || mesh->door.reopen_us;
+}
+
+/* ---- turns ---- */
+
+void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct halay_transfer *x, int is_receive)
+{
+    struct halay_tcp_member *m = member_of(mesh, rank);
+    const struct halay_tcp_connection *c = m->peer.connection;
+
+    if (!c && !x->is_optional)
+        dial_at(m, is_receive ? halay_now_us() + RECEIVE_PATIENCE_US : 0);
+    if (!c)
+        return;
+    touch(m);
+    if (!x->is_optional)
+        make_busy(m);
+}
+
+/* Whatever was queued since the last turn. */
+static void flush_touched(struct halay_tcp_mesh *mesh)
+{
+    for (struct halay_tcp_member *m = mesh->touched, *next; m; m = next) {
+        struct halay_tcp_connection *c = m->peer.connection;
+        next = m->next_touched;
+        m->is_touched = 0;
+        if (halay_tcp_connection_is_writing(c))
+            halay_tcp_connection_flush(c);
+        if (!m->is_busy && halay_tcp_connection_is_writing(c))
+            watch(mesh, c);
+    }
+    mesh->touched = NULL;
+}
+
+static void serve_busy(struct halay_tcp_mesh *mesh)
+{
+    for (int i = 0; i < mesh->busy_count;) {
+        struct halay_tcp_member *m = mesh->busy[i];
+        serve(mesh, m);
+        if (m->peer.wanted && !m->peer.connection->has_ended) {
+            i++;
+            continue;
+        }
+        mesh->busy[i] = mesh->busy[--mesh->busy_count];
+        m->is_busy = 0;
+        mesh->is_crowded = 0;
+        watch(mesh, m->peer.connection);
+    }
+}
+
+/* Nonzero if a transfer waits for a peer that has left. */
+static int is_stuck(const struct halay_tcp_mesh *mesh, int rank)
+{
+    const struct halay_tcp_peer *peer = &mesh->members[rank].peer;
+
+    return peer->has_left && !mesh->t->lost[rank] && peer->wanted;
+}
+
+static void look_at_left(struct halay_tcp_mesh *mesh)
+{
+    int stuck = -1;
+
+    for (int r = 0; r < mesh->t->size && stuck < 0; r++)
+        if (is_stuck(mesh, r))
+            stuck = r;
+    if (stuck < 0 || !mesh->left_us) {
+        mesh->left_us = stuck < 0 ? 0 : halay_now_us() + LEFT_PATIENCE_US;
+        if (mesh->left_us && mesh->left_us < mesh->set.timer_us)
+            halay_tcp_set_alarm(&mesh->set, mesh->left_us);
+        return;
+    }
+    if (halay_now_us() < mesh->left_us)
+        return;
+    for (int r = stuck; r < mesh->t->size; r++)
+        if (is_stuck(mesh, r)) {
+            halay_error_at(mesh->t->log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
+            lose(mesh, r);
+        }
+    mesh->left_us = 0;
+}
+
+/* What a process of this host sent before it died lies in its socket, and is read before it counts as lost. */
+static void look_at_dead(struct halay_tcp_mesh *mesh)
+{
+    int dead;
+
+    mesh->looks = 0;
+    if (halay_peers_check(mesh->watch, &dead) == HALAY_OK)
+        return;
+    for (int r = 0; r < mesh->t->size; r++) {
+        struct halay_tcp_member *m = member_of(mesh, r);
+        if (mesh->t->lost[r] || m->peer.has_left || !halay_peers_is_dead(mesh->watch, r))
+            continue;
+        while (m->peer.connection && !m->peer.connection->has_ended && serve(mesh, m))
+            ;
+        if (!m->peer.has_left)
+            lose(mesh, r);
+    }
+}
+
+static enum halay_status status_of(const struct halay_tcp_mesh *mesh)
+{
+    if (mesh->status != HALAY_OK)
+        return mesh->status;
+    return mesh->t->failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
+}
+
+enum halay_status halay_tcp_mesh_turn(struct halay_tcp_mesh *mesh)
+{
+    if (mesh->status != HALAY_OK)
+        return mesh->status;
+    if (mesh->touched)
+        flush_touched(mesh);
+    serve_busy(mesh);
+    if (!mesh->busy_count || mesh->is_crowded || ++mesh->turns % SET_EVERY == 0)
+        halay_tcp_set_turn(&mesh->set);
+    if (mesh->left)
+        look_at_left(mesh);
+    if (is_timed(mesh))
+        making_turn(mesh);
+    if (++mesh->looks >= LOOK_EVERY)
+        look_at_dead(mesh);
+    return status_of(mesh);
+}
+
+void halay_tcp_mesh_settle(struct halay_tcp_mesh *mesh)
+{
+    if (mesh->status != HALAY_OK)
+        return;
+    flush_touched(mesh);
+    for (int i = 0; i < mesh->busy_count; i++)
+        watch(mesh, mesh->busy[i]->peer.connection);
+}
+
+/* ---- start and end ---- */
+
+static enum halay_status members_allocate(struct halay_tcp_mesh *mesh)
+{
+    mesh->members = calloc((size_t)mesh->t->size, sizeof *mesh->members);
+    if (!mesh->members) {
+        halay_error(mesh->t->log, "no memory for connections with %d ranks", mesh->t->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    for (int r = 0; r < mesh->t->size; r++) {
+        halay_tcp_peer_init(&mesh->members[r].peer, mesh->t->log, r);
+        mesh->members[r].mesh = mesh;
+    }
+    return HALAY_OK;
+}
+
+enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_transport *t,
+                                      const struct halay_tcp_how *how, struct halay_boot *boot,
+                                      struct halay_peers *peers)
+{
+    int listener = -1;
+
+    *mesh = (struct halay_tcp_mesh){
+        .t = t,
+        .watch = peers,
+        .timeout_ms = how->timeout_ms,
+        .silence_ms = how->silence_ms,
+        .set = { .epoll = -1, .timer = -1 },
+        .route = { .set = &mesh->set, .rank = t->rank },
+        .door = { .watch.fd = -1,
+                  .log = t->log,
+                  .route = &mesh->route,
+                  .size = t->size,
+                  .proof_ms = how->timeout_ms,
+                  .claim = claim,
+                  .taken = taken,
+                  .arg = mesh },
+    };
+    enum halay_status status = members_allocate(mesh);
+    if (status == HALAY_OK)
+        status = halay_tcp_set_init(t->log, &mesh->set);
+    /* The others wait for this rank's record whether it can go on or not. */
+    enum halay_status started = halay_tcp_start(t->log, how, boot, peers, &mesh->route, &listener, &mesh->records);
+    if (status == HALAY_OK)
+        status = started;
+    if (status == HALAY_OK)
+        return halay_tcp_door_open(&mesh->door, listener);
+    if (listener >= 0)
+        close(listener);
+    return status;
+}
+
+/* Rank 0: how many have not come; the others: whether it has. */
+static int count_missing(const struct halay_tcp_mesh *mesh)
+{
+    int missing = 0;
+
+    if (mesh->t->rank)
+        return !mesh->members[0].peer.connection;
+    for (int r = 1; r < mesh->t->size; r++)
+        missing += !mesh->members[r].peer.connection;
+    return missing;
+}
+
+static enum halay_status report_missing(const struct halay_tcp_mesh *mesh)
+{
+    for (int r = 1; r < mesh->t->size && !mesh->t->rank; r++)
+        if (!mesh->members[r].peer.connection)
+            halay_error(mesh->t->log, "rank %d has not connected with rank 0 (HALAY_START_TIMEOUT)", r);
+    return HALAY_ERR_TIMEOUT;
+}
+
+/* A rank that cannot reach rank 0 says so by itself. */
+static enum halay_status meet_rank_0(struct halay_tcp_mesh *mesh, int64_t deadline_us)
+{
+    struct halay_tcp_dial *dial = halay_tcp_dial_begin(&mesh->route, mesh->records[0].addresses, 0, deadline_us);
+    const struct store_handshake *handshake;
+    struct pollfd ready = { .fd = mesh->set.epoll, .events = POLLIN };
+    enum halay_status status;
+    int64_t next_us;
+    char why[1280];
+    int fd;
+
+    if (!dial)
+        return HALAY_ERR_NO_MEMORY;
+    while ((status = halay_tcp_dial_look(dial, halay_now_us(), &next_us)) == HALAY_IN_PROGRESS) {
+        (void)!poll(&ready, 1, halay_deadline_left_ms(next_us)); /* a signal: the clock is looked at */
+        halay_tcp_set_turn(&mesh->set);
+    }
+    if (status == HALAY_OK) {
+        fd = halay_tcp_dial_take(dial, &handshake);
+        connected(mesh, &mesh->members[0], fd, handshake, 1);
+        status = mesh->status;
+    } else {
+        halay_tcp_dial_explain(dial, why, sizeof why);
+        halay_error(mesh->t->log, "cannot reach rank 0 on '%s': %s", halay_peers_host(mesh->watch, 0), why);
+    }
+    halay_tcp_dial_end(dial);
+    return status;
+}
+
+enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
+{
+    struct pollfd ready = { .fd = mesh->set.epoll, .events = POLLIN };
+    int64_t deadline_us = halay_deadline_us(mesh->timeout_ms);
+
+    if (mesh->t->rank)
+        return meet_rank_0(mesh, deadline_us);
+    while (count_missing(mesh) && mesh->status == HALAY_OK) {
+        if (halay_deadline_passed(deadline_us))
+            return report_missing(mesh);
+        (void)!poll(&ready, 1, MEET_POLL_MS); /* a signal: the clock is looked at */
+        halay_tcp_set_turn(&mesh->set);
+        making_turn(mesh);
+    }
+    return mesh->status;
+}
+
+/* A socket that is closed with something unread in it takes back what was sent and has not been read yet: what is there
+ * is read first. */
+static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
+{
+    struct pollfd writable = { .fd = c->watch.fd, .events = POLLOUT };
+    unsigned char dropped[4096];
+
+    if (halay_tcp_connection_send(c, &(struct halay_tcp_frame){ .kind = HALAY_TCP_BYE }, NULL, 0, NULL) != HALAY_OK)
+        return;
+    halay_tcp_connection_flush(c);
+    while (halay_tcp_connection_is_writing(c) && poll(&writable, 1, LAST_WORDS_MS) > 0)
+        halay_tcp_connection_flush(c);
+    (void)halay_tcp_set_watch(&mesh->set, &c->watch, 0);
+    if (shutdown(c->watch.fd, SHUT_WR) < 0)
+        return; /* it is not connected any more */
+    while (recv(c->watch.fd, dropped, sizeof dropped, 0) > 0)
+        ;
+}
+
+void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh)
+{
+    for (int r = 0; r < mesh->t->size; r++) {
+        struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection;
+        if (c && !c->has_ended)
+            leave_peer(mesh, c);
+    }
+}
+
+void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh)
+{
+    for (int r = 0; mesh->members && r < mesh->t->size; r++) {
+        struct halay_tcp_member *m = &mesh->members[r];
+        dial_stop(m);
+        if (m->peer.connection)
+            (void)halay_tcp_set_watch(&mesh->set, &m->peer.connection->watch, 0);
+        halay_tcp_peer_fini(&m->peer);
+    }
+    if (mesh->route.set)
+        halay_tcp_door_close(&mesh->door);
+    halay_tcp_set_fini(&mesh->set);
+    free(mesh->members);
+    free(mesh->records);
+    explicit_bzero(mesh->route.key, sizeof mesh->route.key);
+    mesh->members = NULL;
+    mesh->records = NULL;
+}

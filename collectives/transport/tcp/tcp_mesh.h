@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mesh: the connections of a rank with the others, each made when it is first needed, and who is lost.
+ *
+ * A connection is made for a send at once; for a receive, if the sender has not connected by then, a while later, so
+ * that a sender that is dead is noticed; for optional ones never. All of this is done by turns, none of which blocks.
+ *
+ * Lost and left: a connection that ends after a BYE was left in order. One that ends without it belonged to a process
+ * that has ended: only the system closes it then. One that the system gave up (silence, no way there), and one that
+ * cannot be made, belongs to a rank that cannot be reached. Processes of this host are looked after by their
+ * descriptors as well (peers.h). What came before the end is handed over first.
+ *
+ * Busy peers, HALAY_TCP_BUSY_MAX at most, are read and written without asking the set which of them are ready; the set
+ * is asked every SET_EVERY turns then, and each turn if there are none, or more.
+ */
+#ifndef HALAY_TCP_MESH_H
+#define HALAY_TCP_MESH_H
+
+#include "collectives/transport/tcp/tcp_accept.h"
+#include "collectives/transport/tcp/tcp_match.h"
+#include "collectives/transport/tcp/tcp_start.h"
+
+enum { HALAY_TCP_BUSY_MAX = 4 };
+
+struct halay_tcp_member {
+    struct halay_tcp_peer peer; /* first: found by it */
+    struct halay_tcp_mesh *mesh;
+    struct halay_tcp_dial *dial;         /* owned; NULL: there is none */
+    int64_t dial_us;                     /* when it begins */
+    int is_dialing, is_touched, is_busy; /* in the lists of these names */
+    struct halay_tcp_member *next_dialing, *next_touched;
+};
+
+struct halay_tcp_mesh {
+    struct halay_transport *t; /* borrowed: failed_peer and lost are set here */
+    struct halay_peers *watch; /* borrowed */
+    int timeout_ms, silence_ms;
+    struct halay_tcp_set set;
+    struct halay_tcp_route route;
+    struct halay_tcp_door door;
+    struct halay_tcp_record *records; /* owned: [size] */
+    struct halay_tcp_member *members; /* owned: [size] */
+    struct halay_tcp_member *dialing, *touched;
+    struct halay_tcp_member *busy[HALAY_TCP_BUSY_MAX];
+    int busy_count, is_crowded; /* crowded: more are busy than have a place */
+    unsigned turns, looks;
+    int left;                 /* how many have */
+    int64_t left_us;          /* when those that are missed count as lost; 0: none is missed */
+    enum halay_status status; /* the first error but for lost peers */
+};
+
+/* t: rank, size, log and lost are set. Zero-initialised before; fini accepts any state. The start's statuses. */
+enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_transport *t,
+                                      const struct halay_tcp_how *how, struct halay_boot *boot,
+                                      struct halay_peers *peers);
+/* All other ranks connect with rank 0; blocks until they have. HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM, HALAY_ERR_VERSION,
+ * logged: who is missing, or why rank 0 cannot be reached. */
+enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh);
+/* Tells the others that this rank leaves. */
+void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh);
+void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh);
+
+/* A send of this rank was posted, or a receive from it: x. */
+void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct halay_transfer *x, int is_receive);
+/* What transport.h's progress does. */
+enum halay_status halay_tcp_mesh_turn(struct halay_tcp_mesh *mesh);
+/* Writes what is queued, and has the set's descriptor become readable for all that comes from now on. */
+void halay_tcp_mesh_settle(struct halay_tcp_mesh *mesh);
+
+#endif
