@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public calls of the collectives: they check their arguments, fill in a collective (coll.h) and launch it. What is
- * refused here is refused before anything has moved, and the group lives on.
+ * The public calls of the collectives: each checks its arguments, fills in a collective (coll.h) and launches it. A
+ * call that is refused here has moved nothing, and its group stays open.
  */
 #include "collectives/api/calls.h"
 #include "base/error_text.h"
@@ -13,29 +13,29 @@
 
 /* ---- arguments ---- */
 
-/* group may be NULL: that may be the error. */
-static enum halay_status refuse(struct halay_group *group, const char *what)
+/* Logs the error. group may be NULL. */
+static enum halay_status refuse_argument(struct halay_group *group, const char *what)
 {
     halay_error_somewhere(group ? group->world->log : NULL, "%s", what);
     return halay_returns(HALAY_ERR_ARGUMENT);
 }
 
-/* One array of count elements. */
+/* Makes *vector one array of count elements. */
 static enum halay_status set_array(struct halay_coll *c, void *data, size_t count, struct halay_vector *vector,
                                    struct halay_piece *piece)
 {
     size_t bytes;
 
     if (halay_mul_overflows(count, c->element, &bytes))
-        return refuse(c->group, "count is too large for the address space");
+        return refuse_argument(c->group, "count is too large for the address space");
     if (count && (!data || (uintptr_t)data % c->element))
-        return refuse(c->group, "a buffer is missing or not aligned to its element");
+        return refuse_argument(c->group, "a buffer is missing or not aligned to its element");
     *piece = (struct halay_piece){ .data = data, .count = count };
     *vector = (struct halay_vector){ .pieces = piece, .piece_count = 1, .count = count, .element = c->element };
     return HALAY_OK;
 }
 
-/* Check a list of pieces whose elements have that size. */
+/* Makes *vector a list of pieces, whose elements have this size. */
 static enum halay_status set_list(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count,
                                   size_t element, struct halay_vector *vector)
 {
@@ -43,18 +43,18 @@ static enum halay_status set_list(struct halay_coll *c, const struct halay_piece
 
     for (size_t i = 0; i < piece_count; i++) {
         if (pieces[i].count && (!pieces[i].data || (uintptr_t)pieces[i].data % element))
-            return refuse(c->group, "a piece is missing or not aligned to its element");
+            return refuse_argument(c->group, "a piece is missing or not aligned to its element");
         if (halay_add_overflows(total, pieces[i].count, &total))
-            return refuse(c->group, "the pieces are too large for the address space");
+            return refuse_argument(c->group, "the pieces are too large for the address space");
     }
     if (halay_mul_overflows(total, element, &bytes))
-        return refuse(c->group, "the pieces are too large for the address space");
+        return refuse_argument(c->group, "the pieces are too large for the address space");
     *vector = (struct halay_vector){ .pieces = pieces, .piece_count = piece_count, .count = total, .element = element };
     c->is_list = 1;
     return HALAY_OK;
 }
 
-/* In place. */
+/* Makes in and out the same list. */
 static enum halay_status set_pieces(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count)
 {
     enum halay_status status = set_list(c, pieces, piece_count, c->element, &c->in);
@@ -82,22 +82,22 @@ static enum halay_status set_lists(struct halay_coll *c, const struct halay_list
     size_t element = halay_dtype_size(lists->dtype);
 
     if (!can_convert(lists->dtype, c->dtype))
-        return refuse(c->group, "no conversion between these types");
+        return refuse_argument(c->group, "no conversion between these types");
     enum halay_status status = set_list(c, lists->in, lists->in_count, element, &c->in);
     if (status == HALAY_OK)
         status = set_list(c, lists->out, lists->out_count, element, &c->out);
     if (status == HALAY_OK && c->in.count != c->out.count)
-        status = refuse(c->group, "in and out have different numbers of elements");
+        status = refuse_argument(c->group, "in and out have different numbers of elements");
     if (status != HALAY_OK)
         return status;
     set_conversion(c, lists->dtype, &c->in);
     set_conversion(c, lists->dtype, &c->out);
     if ((c->in.is_converted || c->out.is_converted) && c->dtype == HALAY_BOOL)
-        return refuse(c->group, "bool has no multiples");
+        return refuse_argument(c->group, "bool has no multiples");
     return HALAY_OK;
 }
 
-static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+static int arrays_overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
     uintptr_t p = (uintptr_t)a, q = (uintptr_t)b;
 
@@ -110,7 +110,7 @@ static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dt
     c->dtype = dtype;
     c->op = op;
     if (!c->element || (unsigned)op >= HALAY_REDUCTION_COUNT)
-        return refuse(c->group, "no such type or reduction");
+        return refuse_argument(c->group, "no such type or reduction");
     if (!halay_reduction_takes(op, dtype)) {
         halay_error(c->group->world->log, "reduction '%s' does not take type '%s'", halay_reduction_name(op),
                     halay_dtype_name(dtype));
@@ -133,14 +133,14 @@ static enum halay_status set_type(struct halay_coll *c, enum halay_dtype dtype)
 {
     c->element = halay_dtype_size(dtype);
     c->dtype = dtype;
-    return c->element ? HALAY_OK : refuse(c->group, "no such type");
+    return c->element ? HALAY_OK : refuse_argument(c->group, "no such type");
 }
 
-/* bytes: of coll.h. */
-static enum halay_status launch(struct halay_coll *c, size_t bytes, struct halay_coll **out)
+/* bytes: as in struct halay_coll. */
+static enum halay_status launch_coll(struct halay_coll *c, size_t bytes, struct halay_coll **out)
 {
     if (!out)
-        return refuse(c->group, "no place for the collective's handle");
+        return refuse_argument(c->group, "no place for the collective's handle");
     c->bytes = bytes;
     enum halay_status status = halay_coll_launch(c);
 
@@ -167,9 +167,9 @@ static enum halay_status launch_allreduce(struct halay_coll *c, const void *in, 
 
     if (status == HALAY_OK)
         status = set_array(c, out, count, &c->out, &c->out_piece);
-    if (status == HALAY_OK && in != out && overlap(in, count * c->element, out, count * c->element))
-        status = refuse(c->group, "in and out overlap");
-    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+    if (status == HALAY_OK && in != out && arrays_overlap(in, count * c->element, out, count * c->element))
+        status = refuse_argument(c->group, "in and out overlap");
+    return status == HALAY_OK ? launch_coll(c, count * c->element, coll) : status;
 }
 
 enum halay_status halay_group_allreduce_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -192,10 +192,10 @@ enum halay_status halay_group_allreduce_adasum_start(struct halay_group *group, 
     if (status != HALAY_OK)
         return status;
     if (tensors && !counts)
-        return refuse(group, "counts are missing");
+        return refuse_argument(group, "counts are missing");
     for (size_t i = 0; i < tensors; i++)
         if (halay_add_overflows(count, counts[i], &count))
-            return refuse(group, "the counts are too large for the address space");
+            return refuse_argument(group, "the counts are too large for the address space");
     c->counts = counts;
     c->tensors = tensors;
     c->has_counts = 1;
@@ -211,13 +211,13 @@ enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, c
 
     if (status == HALAY_OK)
         status = set_lists(c, lists);
-    return status == HALAY_OK ? launch(c, c->out.count * c->element, coll) : status;
+    return status == HALAY_OK ? launch_coll(c, c->out.count * c->element, coll) : status;
 }
 
 static enum halay_status set_root(struct halay_coll *c, int root)
 {
     c->root = root;
-    return root >= 0 && root < c->t->size ? HALAY_OK : refuse(c->group, "no such root");
+    return root >= 0 && root < c->t->size ? HALAY_OK : refuse_argument(c->group, "no such root");
 }
 
 enum halay_status halay_group_broadcast_start(struct halay_group *group, void *buf, size_t count,
@@ -235,7 +235,7 @@ enum halay_status halay_group_broadcast_start(struct halay_group *group, void *b
     if (status != HALAY_OK)
         return status;
     c->out = c->in;
-    return launch(c, count * c->element, coll);
+    return launch_coll(c, count * c->element, coll);
 }
 
 enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, const struct halay_piece *pieces,
@@ -250,11 +250,11 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
     }
     if (status == HALAY_OK)
         status = set_pieces(c, pieces, piece_count);
-    return status == HALAY_OK ? launch(c, c->out.count, coll) : status;
+    return status == HALAY_OK ? launch_coll(c, c->out.count, coll) : status;
 }
 
-/* Where each rank's part of a long array begins, and its end; counts NULL: `count` each. `which`: coll.h's starts (0)
- * or in_starts (1). */
+/* Computes where each rank's part of a long array begins, and where the last one ends; counts NULL: `count` elements
+ * each. which: starts (0) or in_starts (1) of struct halay_coll. */
 static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
                                     const size_t **out)
 {
@@ -270,23 +270,23 @@ static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, 
     starts[0] = 0;
     for (size_t r = 0; r < size; r++)
         if (halay_add_overflows(starts[r], counts ? counts[r] : count, &starts[r + 1]))
-            return refuse(c->group, "the counts are too large for the address space");
+            return refuse_argument(c->group, "the counts are too large for the address space");
     if (halay_mul_overflows(starts[size], c->element, &bytes))
-        return refuse(c->group, "the counts are too large for the address space");
+        return refuse_argument(c->group, "the counts are too large for the address space");
     *out = starts;
     return HALAY_OK;
 }
 
-/* The short array of this rank is its part of the long one, or nowhere in it. */
+/* Refuses a short array that overlaps the long one, unless it is this rank's part of it. */
 static enum halay_status check_part(const struct halay_coll *c, const struct halay_vector *part,
                                     const struct halay_vector *all, const char *what)
 {
     const char *mine = part->pieces[0].data, *data = all->pieces[0].data;
 
     if (!part->count || mine == data + c->starts[c->t->rank] * c->element ||
-        !overlap(mine, part->count * c->element, data, all->count * c->element))
+        !arrays_overlap(mine, part->count * c->element, data, all->count * c->element))
         return HALAY_OK;
-    return refuse(c->group, what);
+    return refuse_argument(c->group, what);
 }
 
 static enum halay_status allgather_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
@@ -308,7 +308,7 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
         status = set_array(c, (void *)in, mine, &c->in, &c->in_piece);
     if (status == HALAY_OK)
         status = check_part(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out");
-    return status == HALAY_OK ? launch(c, all * c->element, coll) : status;
+    return status == HALAY_OK ? launch_coll(c, all * c->element, coll) : status;
 }
 
 enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -321,7 +321,7 @@ enum halay_status halay_group_allgatherv_start(struct halay_group *group, const 
                                                const size_t *counts, enum halay_dtype dtype, struct halay_coll **coll)
 {
     if (!counts)
-        return refuse(group, "counts are missing");
+        return refuse_argument(group, "counts are missing");
     return allgather_start(group, in, out, counts, 0, dtype, coll);
 }
 
@@ -342,9 +342,9 @@ enum halay_status halay_group_reduce_start(struct halay_group *group, const void
         return status;
     int is_root = c->t->rank == root;
     status = set_array(c, is_root ? out : NULL, is_root ? count : 0, &c->out, &c->out_piece);
-    if (status == HALAY_OK && is_root && in != out && overlap(in, count * c->element, out, count * c->element))
-        status = refuse(group, "in and out overlap");
-    return status == HALAY_OK ? launch(c, count * c->element, coll) : status;
+    if (status == HALAY_OK && is_root && in != out && arrays_overlap(in, count * c->element, out, count * c->element))
+        status = refuse_argument(group, "in and out overlap");
+    return status == HALAY_OK ? launch_coll(c, count * c->element, coll) : status;
 }
 
 static enum halay_status reduce_scatter_start(struct halay_group *group, const void *in, void *out,
@@ -367,7 +367,7 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
         status = set_array(c, out, mine, &c->out, &c->out_piece);
     if (status == HALAY_OK)
         status = check_part(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
-    return status == HALAY_OK ? launch(c, all * c->element, coll) : status;
+    return status == HALAY_OK ? launch_coll(c, all * c->element, coll) : status;
 }
 
 enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -382,11 +382,11 @@ enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, c
                                                     enum halay_reduction op, struct halay_coll **coll)
 {
     if (!counts)
-        return refuse(group, "counts are missing");
+        return refuse_argument(group, "counts are missing");
     return reduce_scatter_start(group, in, out, counts, 0, dtype, op, coll);
 }
 
-/* In place: every part is replaced by one at the same position and of the same length. */
+/* In place every part is replaced by one of the same length, so the counts must be equal. */
 static enum halay_status check_exchange(const struct halay_coll *c, const void *in, const void *out)
 {
     size_t rank = (size_t)c->t->rank;
@@ -396,11 +396,11 @@ static enum halay_status check_exchange(const struct halay_coll *c, const void *
         is_even &= c->in_starts[r] == c->starts[r];
     size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = c->starts[rank + 1] - c->starts[rank];
     if (gives != gets && gives && gets)
-        return refuse(c->group, "in_counts and out_counts disagree about what this rank keeps");
+        return refuse_argument(c->group, "in_counts and out_counts disagree about what this rank keeps");
     if (in == out)
-        return is_even ? HALAY_OK : refuse(c->group, "in place in_counts and out_counts must be the same");
-    if (overlap(in, c->in.count * c->element, out, c->out.count * c->element))
-        return refuse(c->group, "in and out overlap");
+        return is_even ? HALAY_OK : refuse_argument(c->group, "in place in_counts and out_counts must be the same");
+    if (arrays_overlap(in, c->in.count * c->element, out, c->out.count * c->element))
+        return refuse_argument(c->group, "in and out overlap");
     return HALAY_OK;
 }
 
@@ -426,7 +426,7 @@ static enum halay_status alltoall_start(struct halay_group *group, const void *i
     if (status != HALAY_OK)
         return status;
     c->has_counts = in_counts != NULL;
-    return launch(c, in_counts ? SIZE_MAX : c->out.count * c->element, coll);
+    return launch_coll(c, in_counts ? SIZE_MAX : c->out.count * c->element, coll);
 }
 
 enum halay_status halay_group_alltoall_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -440,7 +440,7 @@ enum halay_status halay_group_alltoallv_start(struct halay_group *group, const v
                                               struct halay_coll **coll)
 {
     if (!in_counts || !out_counts)
-        return refuse(group, "counts are missing");
+        return refuse_argument(group, "counts are missing");
     return alltoall_start(group, in, in_counts, out, out_counts, 0, dtype, coll);
 }
 
@@ -449,105 +449,100 @@ enum halay_status halay_group_barrier_start(struct halay_group *group, struct ha
     struct halay_coll *c;
     enum halay_status status = halay_coll_take(group, HALAY_COLL_BARRIER, &c);
 
-    return status == HALAY_OK ? launch(c, 0, coll) : status;
+    return status == HALAY_OK ? launch_coll(c, 0, coll) : status;
 }
 
 /* ---- blocking ---- */
+
+/* Waits for *c and ends it, if it was started. */
+static enum halay_status finish_call(enum halay_status started, struct halay_coll **c)
+{
+    return started == HALAY_OK ? halay_coll_finish(*c) : started;
+}
 
 enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
                                         enum halay_dtype dtype, enum halay_reduction op)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_allreduce_start(group, in, out, count, dtype, op, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_allreduce_start(group, in, out, count, dtype, op, &c), &c);
 }
 
 enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
                                                const size_t *counts, size_t tensors, enum halay_dtype dtype)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_allreduce_adasum_start(group, in, out, counts, tensors, dtype, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_allreduce_adasum_start(group, in, out, counts, tensors, dtype, &c), &c);
 }
 
 enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count, enum halay_dtype dtype,
                                         int root)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_broadcast_start(group, buf, count, dtype, root, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_broadcast_start(group, buf, count, dtype, root, &c), &c);
 }
 
 enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out, size_t count,
                                         enum halay_dtype dtype)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_allgather_start(group, in, out, count, dtype, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_allgather_start(group, in, out, count, dtype, &c), &c);
 }
 
 enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out, const size_t *counts,
                                          enum halay_dtype dtype)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_allgatherv_start(group, in, out, counts, dtype, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_allgatherv_start(group, in, out, counts, dtype, &c), &c);
 }
 
 enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
                                      enum halay_dtype dtype, enum halay_reduction op, int root)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_reduce_start(group, in, out, count, dtype, op, root, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_reduce_start(group, in, out, count, dtype, op, root, &c), &c);
 }
 
 enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
                                              enum halay_dtype dtype, enum halay_reduction op)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_reduce_scatter_start(group, in, out, count, dtype, op, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_reduce_scatter_start(group, in, out, count, dtype, op, &c), &c);
 }
 
 enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
                                               const size_t *counts, enum halay_dtype dtype, enum halay_reduction op)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_reduce_scatterv_start(group, in, out, counts, dtype, op, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_reduce_scatterv_start(group, in, out, counts, dtype, op, &c), &c);
 }
 
 enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
                                        enum halay_dtype dtype)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_alltoall_start(group, in, out, count, dtype, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_alltoall_start(group, in, out, count, dtype, &c), &c);
 }
 
 enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts, void *out,
                                         const size_t *out_counts, enum halay_dtype dtype)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_alltoallv_start(group, in, in_counts, out, out_counts, dtype, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_alltoallv_start(group, in, in_counts, out, out_counts, dtype, &c), &c);
 }
 
 enum halay_status halay_group_barrier(struct halay_group *group)
 {
     struct halay_coll *c;
-    enum halay_status status = halay_group_barrier_start(group, &c);
 
-    return status == HALAY_OK ? halay_coll_finish(c) : status;
+    return finish_call(halay_group_barrier_start(group, &c), &c);
 }

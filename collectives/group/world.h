@@ -136,6 +136,9 @@ struct halay_transport *halay_world_shared(const struct halay_world *world);
 /* A rank's number in that transport, -1 if it shares no memory with this one. */
 int halay_world_shared_rank(const struct halay_world *world, int rank);
 
+/* Sets world->host: what modules may call. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_world_host_create(struct halay_world *world);
+
 /* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_lay_out(struct halay_world *world);
 

@@ -26,7 +26,6 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
 
 /* world_modules.c */
 
-enum halay_status halay_world_host_create(struct halay_world *world);
 /* The module of that name, loaded if necessary. level: of the line if there is none. */
 enum halay_status halay_world_module(struct halay_world *world, enum halay_transport_index which,
                                      enum halay_log_level level, const struct halay_module_api **api);

@@ -5,55 +5,16 @@
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
-#include "base/memory.h"
 #include "collectives/choose/tuning.h"
-#include "collectives/transport/module.h"
 #include "collectives/transport/mpi/mpi_module.h"
 #include "perf/simulated/simulated.h"
 #include <stdlib.h>
-
-static enum halay_status check_nobody(const struct halay_host *host, int *rank)
-{
-    (void)host, (void)rank;
-    return HALAY_OK;
-}
-
-static int nobody_died(const struct halay_host *host, int rank)
-{
-    (void)host, (void)rank;
-    return 0;
-}
-
-static void note_nobody(const struct halay_host *host, int rank)
-{
-    (void)host, (void)rank;
-}
-
-static enum halay_status host_create(struct halay_world *world)
-{
-    world->host = malloc(sizeof *world->host);
-    if (!world->host)
-        return HALAY_ERR_NO_MEMORY;
-    *world->host = (struct halay_host){
-        .abi = HALAY_MODULE_ABI,
-        .log = world->log,
-        .config = &world->config,
-        .topology = &world->topology,
-        .log_write = halay_log_write,
-        .aligned_alloc = halay_aligned_alloc,
-        .check_peers = check_nobody,
-        .has_died = nobody_died,
-        .peer_left = note_nobody,
-        .arg = world,
-    };
-    return HALAY_OK;
-}
 
 static enum halay_status world_fill(struct halay_world *world, int node_ranks, double memory_ns)
 {
     enum halay_status status = halay_config_load(world->log, &world->config);
     if (status == HALAY_OK)
-        status = host_create(world);
+        status = halay_world_host_create(world);
     if (status == HALAY_OK)
         status = simulated_boot_create(world->log, &world->boot);
     if (status != HALAY_OK)
