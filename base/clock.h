@@ -2,8 +2,8 @@
  *
  * Clock: monotonic microseconds and deadlines.
  *
- * A deadline is a point of the monotonic clock in microseconds; HALAY_NEVER is none. Timeouts of the public interface
- * are in milliseconds, negative for "forever".
+ * A deadline is a time of the monotonic clock in microseconds; HALAY_NEVER never passes. Timeouts of the public
+ * interface are in milliseconds, negative for "forever".
  */
 #ifndef HALAY_BASE_CLOCK_H
 #define HALAY_BASE_CLOCK_H
@@ -14,7 +14,7 @@
 
 #define HALAY_NEVER INT64_MAX
 
-/* Microseconds since some fixed point; the same point for all processes of a host until it is booted again. */
+/* Returns microseconds since a fixed point, the same for all processes of a host until it reboots. */
 static inline int64_t halay_now_us(void)
 {
     struct timespec t;
@@ -23,7 +23,7 @@ static inline int64_t halay_now_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* The same clock in nanoseconds, for spells that are shorter than a few microseconds. */
+/* Returns the same clock in nanoseconds, for intervals shorter than a few microseconds. */
 static inline int64_t halay_now_ns(void)
 {
     struct timespec t;
@@ -32,7 +32,7 @@ static inline int64_t halay_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The deadline that lies timeout_ms ahead; HALAY_NEVER if that is negative. */
+/* Returns the deadline timeout_ms ahead; HALAY_NEVER if that is negative. */
 static inline int64_t halay_deadline_us(int timeout_ms)
 {
     return timeout_ms < 0 ? HALAY_NEVER : halay_now_us() + (int64_t)timeout_ms * 1000;
@@ -43,7 +43,7 @@ static inline int halay_deadline_passed(int64_t deadline_us)
     return deadline_us != HALAY_NEVER && halay_now_us() >= deadline_us;
 }
 
-/* Microseconds until the deadline, 0 when it has passed; HALAY_NEVER stays HALAY_NEVER. */
+/* Returns microseconds until the deadline, 0 if it has passed; HALAY_NEVER stays HALAY_NEVER. */
 static inline int64_t halay_deadline_left_us(int64_t deadline_us)
 {
     if (deadline_us == HALAY_NEVER)
@@ -52,8 +52,8 @@ static inline int64_t halay_deadline_left_us(int64_t deadline_us)
     return left > 0 ? left : 0;
 }
 
-/* The same as poll and epoll_wait take it: milliseconds rounded up, so that a deadline has passed when they time out;
- * -1 for HALAY_NEVER. */
+/* Returns the same for poll and epoll_wait: milliseconds rounded up, so that the deadline has passed when they time
+ * out; -1 for HALAY_NEVER. */
 static inline int halay_deadline_left_ms(int64_t deadline_us)
 {
     int64_t left = halay_deadline_left_us(deadline_us);

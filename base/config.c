@@ -97,7 +97,7 @@ static const struct row table[] = {
       .type = CHOICE, FIELD(gpus), .variable.choices = gpus_choices },
     { ROW("HALAY_OPT_ML", NULL, "/opt/ml", "where a SageMaker container has its input, output and checkpoints"),
       .type = TEXT, FIELD(opt_ml) },
-    { ROW("HALAY_SECRET", NULL, "", "what the nodes of halayrun --join know and nobody else, at least 16 characters"),
+    { ROW("HALAY_SECRET", NULL, "", "secret that the nodes of halayrun --join share, at least 16 characters"),
       .type = TEXT, FIELD(secret) },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
           "seconds that a rank waits for the others at the start"),
@@ -232,7 +232,7 @@ static enum halay_status store_choice(const struct row *row, const char *text, i
     return HALAY_OK;
 }
 
-/* Where any text is allowed, empty text means absent. */
+/* Stores a text; an empty one means absent, except where it is a choice. */
 static enum halay_status store_text(const struct row *row, const char *text, char **field)
 {
     if (row->variable.choices) {

@@ -3,8 +3,8 @@
  * Documents: YAML (libyaml's events) or JSON (Jansson) into one tree.
  *
  * The YAML side is a recursive descent over libyaml's event stream: each function is given the event that begins its
- * node and consumes the rest of it. Cleanup: each node is released by whoever holds it when something fails; functions
- * return NULL after having logged.
+ * node and consumes the rest of it. Cleanup: each function releases
+ * the nodes that it holds when something fails, logs, and returns NULL.
  */
 #include "base/document.h"
 #include "base/memory.h"
@@ -31,12 +31,12 @@ struct reader {
 
 static json_t *read_node(struct reader *r, const yaml_event_t *event, int depth);
 
-static void complain(struct reader *r, const yaml_mark_t *mark, const char *what)
+static void log_fault(struct reader *r, const yaml_mark_t *mark, const char *what)
 {
     halay_error(r->log, "'%s', line %zu, column %zu: %s", r->name, mark->line + 1, mark->column + 1, what);
 }
 
-/* Whether the event has neither anchor nor tag, and is no alias. */
+/* Returns nonzero if the event has neither anchor nor tag, and is not an alias. */
 static int is_plain(const yaml_event_t *event)
 {
     switch (event->type) {
@@ -51,7 +51,7 @@ static int is_plain(const yaml_event_t *event)
     }
 }
 
-/* The next event; logs and returns zero if the text is no YAML, or more of it than is read. */
+/* Reads the next event; logs and returns zero if the text is not YAML, or uses a refused feature. */
 static int next_event(struct reader *r, yaml_event_t *event)
 {
     if (!yaml_parser_parse(&r->parser, event)) {
@@ -61,12 +61,12 @@ static int next_event(struct reader *r, yaml_event_t *event)
     }
     if (is_plain(event))
         return 1;
-    complain(r, &event->start_mark, "anchors, aliases and tags are not read");
+    log_fault(r, &event->start_mark, "anchors, aliases and tags are not read");
     yaml_event_delete(event);
     return 0;
 }
 
-/* A plain scalar's type by YAML's core schema, less octal and infinities. */
+/* Returns a plain scalar by YAML's core schema, without octal numbers and infinities. */
 static json_t *typed_scalar(const char *text)
 {
     char *end;
@@ -96,12 +96,12 @@ static json_t *read_scalar(struct reader *r, const yaml_event_t *event)
     int is_typed = !r->lines && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
     if (strlen(text) != event->data.scalar.length) {
-        complain(r, &event->start_mark, "a zero byte");
+        log_fault(r, &event->start_mark, "the text contains a zero byte");
         return NULL;
     }
     json_t *node = is_typed ? typed_scalar(text) : json_string(text);
     if (!node)
-        complain(r, &event->start_mark, "cannot be kept (not UTF-8, or no memory)");
+        log_fault(r, &event->start_mark, "cannot be kept (not UTF-8, or no memory)");
     return node;
 }
 
@@ -125,14 +125,14 @@ static json_t *read_sequence(struct reader *r, int depth)
     return NULL;
 }
 
-/* Whether there was memory to keep the key's line. */
+/* Keeps the key's line; returns zero without memory. */
 static int keep_line(struct reader *r, const yaml_event_t *key, const json_t *value)
 {
     struct halay_document_lines *lines = r->lines;
     struct halay_document_line *grown = realloc(lines->at, (lines->count + 1) * sizeof *grown);
 
     if (!grown) {
-        complain(r, &key->start_mark, "no memory");
+        log_fault(r, &key->start_mark, "no memory");
         return 0;
     }
     lines->at = grown;
@@ -140,14 +140,14 @@ static int keep_line(struct reader *r, const yaml_event_t *key, const json_t *va
     return 1;
 }
 
-/* One key and its value, whose key event is given. */
+/* Reads the value of the key whose event is given. */
 static int read_pair(struct reader *r, const yaml_event_t *key, json_t *object, int depth)
 {
     const char *text = (const char *)key->data.scalar.value;
     yaml_event_t event;
 
     if (key->type != YAML_SCALAR_EVENT || strlen(text) != key->data.scalar.length) {
-        complain(r, &key->start_mark, "a key must be a word");
+        log_fault(r, &key->start_mark, "the key is not a plain text");
         return 0;
     }
     if (json_object_get(object, text)) {
@@ -187,7 +187,7 @@ static json_t *read_mapping(struct reader *r, int depth)
 static json_t *read_node(struct reader *r, const yaml_event_t *event, int depth)
 {
     if (depth > DEPTH_MAX || ++r->nodes > NODES_MAX) {
-        complain(r, &event->start_mark, "too deep or too large");
+        log_fault(r, &event->start_mark, "too deep or too large");
         return NULL;
     }
     switch (event->type) {
@@ -200,7 +200,7 @@ static json_t *read_node(struct reader *r, const yaml_event_t *event, int depth)
     }
 }
 
-/* The one document's tree. */
+/* Reads the tree of the only document. */
 static json_t *read_stream(struct reader *r)
 {
     json_t *root = NULL;
@@ -214,7 +214,7 @@ static json_t *read_stream(struct reader *r)
                          event.type == YAML_SEQUENCE_START_EVENT;
         int ok = !is_content || !root;
         if (!ok)
-            complain(r, &event.start_mark, "more than one document");
+            log_fault(r, &event.start_mark, "more than one document");
         if (ok && is_content) {
             root = read_node(r, &event, 0);
             ok = root != NULL;
@@ -226,7 +226,7 @@ static json_t *read_stream(struct reader *r)
     if (!root && r->lines)
         return json_object();
     if (!root)
-        halay_error(r->log, "'%s': nothing in it", r->name);
+        halay_error(r->log, "'%s' is empty; expected keys and values", r->name);
     return root;
 err_free:
     json_decref(root);
@@ -264,7 +264,7 @@ enum halay_status halay_document_parse(struct halay_log *log, const char *name, 
     if (!root)
         return HALAY_ERR_FORMAT;
     if (!json_is_object(root)) {
-        halay_error(log, "'%s': not a list of keys and values", name);
+        halay_error(log, "'%s' is not a mapping of keys to values", name);
         json_decref(root);
         return HALAY_ERR_FORMAT;
     }

@@ -17,13 +17,14 @@ static _Thread_local struct {
     int is_muted;
 } last;
 
-/* How many bytes must continue the character that begins so; 0: it is one byte, or none begins so. */
-static size_t continuations(unsigned char first)
+/* Returns the number of bytes that must follow this first byte of a character; 0: one byte, or not a first byte. */
+static size_t continuation_bytes(unsigned char first)
 {
     return first < 0xc2 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : 0;
 }
 
-/* Neither longer than need be nor half of a UTF-16 pair nor beyond the last character (Unicode 15, table 3-7). */
+/* Returns nonzero if a character is neither overlong nor half of a UTF-16 pair nor past the last one (Unicode 15, table
+ * 3-7). */
 static int is_proper(const unsigned char *c)
 {
     return !((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf0 && c[1] < 0x90) ||
@@ -36,7 +37,7 @@ void halay_text_mend(char *text)
     unsigned char *to = (unsigned char *)text;
 
     while (*from) {
-        const size_t wanted = continuations(*from);
+        const size_t wanted = continuation_bytes(*from);
         size_t found = 0;
         while (found < wanted && (from[1 + found] & 0xc0) == 0x80)
             found++;
@@ -119,7 +120,7 @@ enum halay_status halay_returns(enum halay_status status)
         return status;
     if (last.is_muted)
         return status;
-    if (!last.is_new && status != last.status) /* of the same status: a call that this one made has said it */
+    if (!last.is_new && status != last.status) /* of the same status: an inner call has set the text */
         note_text(halay_status_string(status));
     last.is_new = 0;
     last.status = status;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Log: formats a line once, keeps the newest error, hands the line to its owner's function or to standard error.
- *
- * An error's text is also what the call that fails leaves (error_text.h).
+ * Log: formats a line once, keeps the newest error, passes the line to its owner's function or to standard error. An
+ * error is also recorded for the call that fails (error_text.h).
  *
  * A line is written with one write call, so that lines of several ranks and threads do not mix.
  */
@@ -64,7 +63,8 @@ static void write_error(struct halay_log *log, const struct halay_error_place *p
     pthread_mutex_lock(&log->lock);
     log->last_error = record;
     pthread_mutex_unlock(&log->lock);
-    if (!halay_error_is_muted() && (level = halay_log_told_level(log)) > log->level) /* the call that runs returns it */
+    if (!halay_error_is_muted() &&
+        (level = halay_log_reported_level(log)) > log->level) /* the call that runs returns it */
         return;
     halay_error_show(&record);
     write_line(log, level, record.text);
@@ -139,19 +139,19 @@ enum halay_status halay_fail(struct halay_log *log, enum halay_status status, co
 
 void halay_error_somewhere(struct halay_log *log, const char *format, ...)
 {
-    struct halay_log nobodys;
+    struct halay_log fallback;
     va_list args;
 
-    halay_log_init(&nobodys, HALAY_LOG_ERROR);
+    halay_log_init(&fallback, HALAY_LOG_ERROR);
     va_start(args, format);
-    halay_log_vwrite(log ? log : &nobodys, HALAY_LOG_ERROR, format, args);
+    halay_log_vwrite(log ? log : &fallback, HALAY_LOG_ERROR, format, args);
     va_end(args);
-    halay_log_fini(&nobodys);
+    halay_log_fini(&fallback);
 }
 
-enum halay_log_level halay_log_told_level(struct halay_log *log)
+enum halay_log_level halay_log_reported_level(struct halay_log *log)
 {
-    return log && atomic_load_explicit(&log->is_told, memory_order_relaxed) ? HALAY_LOG_INFO : HALAY_LOG_ERROR;
+    return log && atomic_load_explicit(&log->reports_errors, memory_order_relaxed) ? HALAY_LOG_INFO : HALAY_LOG_ERROR;
 }
 
 void halay_log_last_error(struct halay_log *log, char *text, size_t size)

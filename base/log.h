@@ -2,7 +2,7 @@
  *
  * Log: one line per event, to standard error or to a function of the owner's.
  *
- * There is no process-wide log: each context, group or program owns a struct halay_log and lends it to what it creates.
+ * Each context, group or program owns a struct halay_log and lends it to the objects that it creates; no log is global.
  * Text is lower case without a final stop, error first, the subject in quotes. A line looks like
  *     halay[2] error: tensor 'w': rank 3 has shape [160,4], rank 0 has [160,8]
  * where 2 is the rank, absent while it is not known.
@@ -18,14 +18,14 @@
 struct halay_log {
     enum halay_log_level level; /* lines above it are dropped; set once before use */
     int rank;                   /* -1 while unknown; set once, before other threads log */
-    /* Where a finished line (without newline) goes; NULL: standard error. Called with no lock held, from any thread. */
+    /* Takes a finished line (without newline); NULL: standard error. Called with no lock held, from any thread. */
     void (*write)(void *arg, enum halay_log_level level, const char *line);
     void *arg; /* borrowed for as long as the log lives */
-    /* The program shows the texts of errors itself: what a call returns, or a request ends with, is logged at level
-     * info. Relaxed: set once, lines of that moment may be of either kind. */
-    _Atomic int is_told;
+    /* The program shows the texts of errors itself: the error of a call or a request is logged at level info. Relaxed:
+     * set once, lines of that moment may have either level. */
+    _Atomic int reports_errors;
     pthread_mutex_t lock;
-    struct halay_error_record last_error; /* the newest error; its text is "" if there is none; guarded by lock */
+    struct halay_error_record last_error; /* the newest error, with an empty text before the first; guarded by lock */
 };
 
 void halay_log_init(struct halay_log *log, enum halay_log_level level);
@@ -36,25 +36,24 @@ void halay_log_write(struct halay_log *log, enum halay_log_level level, const ch
     __attribute__((format(printf, 3, 4)));
 void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const char *format, va_list args);
 
-/* An error at a place, which begins its text, if there is one: "PLACE: ...". */
+/* Logs an error whose text begins with its place, unless that is empty: "PLACE: ...". */
 void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Does so, and returns the status. */
+/* Does the same and returns the status. */
 enum halay_status halay_fail_at(struct halay_log *log, const struct halay_error_place *place, enum halay_status status,
                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* An error where there may be no log, since what has one is missing: without it the line goes to standard error. */
+/* Logs an error; without a log (its owner is missing) the line goes to standard error. */
 void halay_error_somewhere(struct halay_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The level of what requests end with, and the log says besides. */
-enum halay_log_level halay_log_told_level(struct halay_log *log);
+/* Returns the level of a line that repeats the error of a call or a request. */
+enum halay_log_level halay_log_reported_level(struct halay_log *log);
 
-/* Copies the newest error; its text is "" if there is none. */
+/* Copies the newest error, with an empty text before the first. */
 void halay_log_copy_error(struct halay_log *log, struct halay_error_record *record);
 
-/* A call returns, like halay_returns, with the log's newest error, which another thread may have found. Returns
- * status. */
+/* Ends a public call as halay_returns does, with the log's newest error, which another thread may have found. */
 enum halay_status halay_log_returns(struct halay_log *log, enum halay_status status);
 
 /* Copies the newest error's text, "" if none. */

@@ -2,15 +2,14 @@
  *
  * Memory: checked sizes, aligned blocks, regions, shared segments.
  *
- * A segment is an anonymous memory file (memfd): it has no name in any file system, so nothing is left behind however
- * its owners end. Its seals are what makes it safe to read in another process: a file that cannot shrink cannot raise
- * SIGBUS in those who map it, whatever its creator does or however it dies. A process that maps a segment from a
- * peer checks the seals itself and trusts no message about them.
+ * A segment is an anonymous memory file (memfd): it has no name in any file system, so it vanishes with its owners
+ * however they end. Its seals make it safe to read in another process: a file that cannot shrink cannot raise SIGBUS in
+ * a process that maps it. A process that maps a peer's segment checks the seals itself and trusts no message about
+ * them.
  *
- * Huge pages. With small ones, walking two buffers of tens of megabytes misses the translation cache at every page, and
- * under a hypervisor each miss costs two walks. What the administrator allows for shared memory is `never` on most
- * systems, but MADV_COLLAPSE is not subject to that: it makes a huge page of small ones at once, if a free one is
- * found.
+ * Huge pages. With small ones, reading two buffers of tens of megabytes misses the translation cache at every page, and
+ * under a hypervisor each miss costs two walks. Most systems allow no huge pages for shared memory, but MADV_COLLAPSE
+ * is not subject to that setting: it makes a huge page of small ones at once, if a free one is found.
  *
  * References: memfd_create(2), fcntl(2) "File sealing", madvise(2) (MADV_COLLAPSE, Linux 6.1).
  */
@@ -90,7 +89,7 @@ enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t
     return HALAY_OK;
 }
 
-/* In front of the memory that the caller gets. */
+/* Header of the memory that the caller gets. */
 struct halay_region_block {
     struct halay_region_block *next;
     max_align_t memory[];
@@ -136,7 +135,7 @@ enum halay_status halay_segment_create(struct halay_log *log, const char *name, 
         halay_error(log, "cannot give shared segment '%s' %zu bytes: %s", name, bytes, strerror(errno));
         goto err_close;
     }
-    /* F_SEAL_SEAL: nobody can add F_SEAL_WRITE later and so take the memory from its users. */
+    /* F_SEAL_SEAL: no process can add F_SEAL_WRITE later and so take the memory from its users. */
     if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
         halay_error(log, "cannot seal shared segment '%s': %s", name, strerror(errno));
         goto err_close;
@@ -149,8 +148,8 @@ err_close:
     return HALAY_ERR_SYSTEM;
 }
 
-/* Map at a multiple of the huge page: reserve more address space than needed and give the rest back. If there is no
- * more than needed, map anywhere. */
+/* Maps at a multiple of the huge page: reserves more address space than needed and returns the rest. Maps anywhere if
+ * the reservation fails. */
 static void *map_aligned(int fd, size_t bytes)
 {
     size_t more = halay_round_up(bytes, HALAY_PAGE) + HALAY_HUGE_PAGE;
@@ -171,7 +170,7 @@ static void *map_aligned(int fd, size_t bytes)
     size_t end = before + halay_round_up(bytes, HALAY_PAGE);
     if (before)
         munmap(space, before);
-    munmap(space + end, more - end); /* before < HALAY_HUGE_PAGE: there is always something */
+    munmap(space + end, more - end); /* before < HALAY_HUGE_PAGE, so this is never empty */
     return memory;
 }
 
@@ -216,7 +215,7 @@ void halay_segment_unmap(void *base, size_t bytes)
         munmap(base, bytes);
 }
 
-/* The policy of a shared file is the file's, not the mapping's: it holds for whoever touches a page first. */
+/* A shared file's policy belongs to the file, not to the mapping: it holds for every process that touches a page. */
 void halay_segment_wish_numa_node(struct halay_log *log, void *base, size_t bytes, int node)
 {
     enum { BITS = CHAR_BIT * sizeof(unsigned long), NODES_MAX = 1024 };

@@ -13,7 +13,7 @@
 #define HALAY_PAGE 4096
 #define HALAY_HUGE_PAGE ((size_t)2 << 20)
 
-/* *product = a * b (sum: a + b); nonzero if it does not fit, *product is then untouched. */
+/* Sets *product to a * b (*sum to a + b). Returns nonzero if that overflows, and changes nothing then. */
 int halay_mul_overflows(size_t a, size_t b, size_t *product);
 int halay_add_overflows(size_t a, size_t b, size_t *sum);
 
@@ -25,39 +25,39 @@ static inline size_t halay_round_up(size_t value, size_t multiple)
 /* Logs "no memory " and what for ("for the scalers", "to read '%s'"). Returns HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...) __attribute__((format(printf, 2, 3)));
 
-/* A block aligned to `alignment` (a power of two), freed by free(). NULL if there is none; zero bytes give one byte. */
+/* Returns a block aligned to `alignment` (a power of two), freed by free(); NULL without memory. 0 bytes become 1. */
 void *halay_aligned_alloc(size_t alignment, size_t bytes);
 
 /* Makes room for one more item in a list that doubles: `list` points to the pointer, *size items have room, `count` are
  * used, each has `item` bytes. HALAY_ERR_NO_MEMORY, not logged: the list stays as it is. */
 enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item);
 
-/* Blocks that live and die together: one error and one fini for all memory of an object. It begins as zeros. */
+/* Blocks that are freed together: one error and one fini for all memory of an object. Starts as zeros. */
 struct halay_region {
     struct halay_region_block *blocks; /* owned; the newest first */
     int failed;                        /* nonzero after an allocation that failed */
 };
 
-/* Returns zeroed memory for `count` items of `size` bytes, one byte at least, that halay_region_fini frees. NULL, and
- * the region has failed, if there is none or the product does not fit. */
+/* Returns zeroed memory for `count` items of `size` bytes, one byte at least, that halay_region_fini frees. Without
+ * memory, or if the product overflows, returns NULL and sets region->failed. */
 void *halay_region_alloc(struct halay_region *region, size_t count, size_t size);
 /* Frees all blocks; the region is empty again. */
 void halay_region_fini(struct halay_region *region);
 
-/* A memfd of `bytes` bytes of address space, sealed against shrinking and growing, all zero; pages take memory when
- * they are touched. Close-on-exec. */
+/* Creates a memfd of `bytes` bytes, all zero, sealed against shrinking and growing, close-on-exec. Pages take memory
+ * when they are first touched. */
 enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd);
-/* Map a segment that another process passed: checks that it is a memfd sealed against shrinking and not smaller than
- * `bytes`. If it is as large as a huge page it is mapped at a multiple of one, so that huge pages of the file can be
- * huge pages of every process. */
+/* Maps a segment that another process passed, after a check that it is a memfd sealed against shrinking and not smaller
+ * than `bytes`. One as large as a huge page is mapped at a multiple of it, so that the file's huge pages can be huge
+ * pages of every process. */
 enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
 void halay_segment_unmap(void *base, size_t bytes);
 
-/* Prefer that NUMA node for memory that the segment takes from now on, through whichever process. A hint. */
+/* Prefers a NUMA node for memory that the segment takes from now on, in any process. A hint. */
 void halay_segment_wish_numa_node(struct halay_log *log, void *base, size_t bytes, int node);
 
-/* Ask for huge pages where they lie whole in [ptr, ptr + bytes) of a mapped segment and have memory already; the
- * contents stay. A hint: if the system has none, or does not support this, the pages stay small. */
+/* Asks for the huge pages that are whole in [ptr, ptr + bytes) of a mapped segment and have memory already; keeps the
+ * contents. A hint: without free ones, or without support, the pages stay small. */
 void halay_segment_wish_huge(void *ptr, size_t bytes);
 
 #endif

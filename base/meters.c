@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meters: the spells in which collectives are under way, the names of all that is counted, and gauges, which are found
- * by name: there are few, and a program sets them once a step.
+ * Meters: busy periods, the names of the counters, and gauges. A gauge is found by a linear search: there are few, and
+ * a program sets them once a step.
  */
 #include "base/meters.h"
 #include "base/clock.h"
@@ -12,8 +12,8 @@ const struct halay_meter_name halay_meter_names[HALAY_METERS] = {
     [HALAY_METER_COMPLETIONS] = { "halay_completions_total", "counter", "Submissions that ended well.", 0 },
     [HALAY_METER_IN_FLIGHT] = { "halay_in_flight", "gauge", "Submissions that have not ended.", 0 },
     [HALAY_METER_NEGOTIATIONS] = { "halay_negotiations_total", "counter",
-                                   "Submissions told to the other ranks by name.", 0 },
-    [HALAY_METER_CACHE_HITS] = { "halay_ids_hits_total", "counter", "Submissions told by an agreed number.", 0 },
+                                   "Submissions announced to the other ranks by name.", 0 },
+    [HALAY_METER_CACHE_HITS] = { "halay_ids_hits_total", "counter", "Submissions announced by an agreed number.", 0 },
     [HALAY_METER_COLLECTIVES] = { "halay_collectives_total", "counter",
                                   "Collectives started, each of one tensor or several.", 0 },
     [HALAY_METER_FUSED_TENSORS] = { "halay_fused_tensors_total", "counter",

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meters: what an engine counts, and what its program measures. They lie in the head of the flight recorder's file
- * (base/record.h) while there is one, so that halayrun reads them at any time, whatever the process does, and at no
- * price: counting there is what counting elsewhere would be.
+ * Meters: counters of an engine, and gauges of its program. The head of the flight recorder's file (base/record.h) has
+ * them, if such a file is written: halayrun reads them there at any time, without the process's help or cost.
  *
- * Each counter has one writer at a time, so that no locked instruction is needed: the driver (the role passes under
- * lock, which orders one driver's stores before the next one's loads), or who holds ctx->lock. Readers are any threads
- * of any process; each value is whole, the values among each other are of slightly different moments.
+ * Each counter has one writer at a time and needs no locked instruction: the driver (the role passes under lock, which
+ * orders one driver's stores before the next one's loads), or the thread that holds ctx->lock. Any thread of any
+ * process may read; each value is whole, but two values may be from slightly different moments.
  */
 #ifndef HALAY_BASE_METERS_H
 #define HALAY_BASE_METERS_H
@@ -22,14 +21,14 @@ struct halay_tally {
     _Atomic uint64_t ended[HALAY_METERS_STATUSES];
     _Atomic uint64_t negotiations, cache_hits;
     _Atomic uint64_t collectives, fused_tensors, bytes;
-    _Atomic uint64_t communication_ns; /* of the spells that are over */
-    _Atomic int64_t busy_since_ns;     /* of the spell that lasts; 0: none */
+    _Atomic uint64_t communication_ns; /* of the busy periods that have ended */
+    _Atomic int64_t busy_since_ns;     /* start of the current busy period; 0: none */
     _Atomic uint64_t messages_received;
-    _Atomic uint64_t sent_before; /* messages, by earlier messengers; written while there is no driver */
+    _Atomic uint64_t sent_before; /* messages of earlier messengers; written between two drivers */
     _Atomic uint64_t steps, sleeps;
 };
 
-/* A number that the program says: halay_gauge_set. */
+/* A number that the program sets: halay_gauge_set. */
 struct halay_gauge {
     char name[HALAY_GAUGE_NAME + 1]; /* terminated; set once, before the count that includes it */
     _Atomic uint64_t value;          /* a double's bits */
@@ -42,17 +41,17 @@ struct halay_meters {
     struct halay_gauge gauges[HALAY_GAUGES];
 };
 
-/* Relaxed: a count publishes nothing. The caller is the counter's only writer at this time. */
+/* Adds to a counter whose only writer is the caller. Relaxed: a count publishes nothing. */
 static inline void halay_count(_Atomic uint64_t *counter, uint64_t more)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-/* A collective has started while none was under way; the last one has ended. Driver only. */
+/* Begin and end a busy period: at least one collective is under way. Driver only. */
 void halay_tally_busy(struct halay_tally *tally);
 void halay_tally_idle(struct halay_tally *tally);
 
-/* What a tally says of all that is over and of what lasts, by the names that Prometheus knows it by. */
+/* Values of a tally under their names in Prometheus; they include what is under way. */
 enum halay_meter {
     HALAY_METER_SUBMISSIONS,
     HALAY_METER_COMPLETIONS,
@@ -63,7 +62,7 @@ enum halay_meter {
     HALAY_METER_FUSED_TENSORS,
     HALAY_METER_BYTES,
     HALAY_METER_COMMUNICATION_NS,
-    HALAY_METER_MESSAGES_SENT, /* a tally knows those of earlier messengers only */
+    HALAY_METER_MESSAGES_SENT, /* in a tally: those of earlier messengers only */
     HALAY_METER_MESSAGES_RECEIVED,
     HALAY_METER_STEPS,
     HALAY_METER_SLEEPS,
@@ -71,15 +70,15 @@ enum halay_meter {
 };
 extern const struct halay_meter_name {
     const char *name, *type, *help;
-    int is_ns; /* nanoseconds; Prometheus wants seconds */
+    int is_ns; /* in nanoseconds; Prometheus uses seconds */
 } halay_meter_names[HALAY_METERS];
 
 void halay_meters_read(struct halay_tally *tally, uint64_t values[HALAY_METERS]);
 
-/* Set a gauge of that name, or make one; the caller is the only writer. 0: there are too many, or the name has none of
- * 1 to HALAY_GAUGE_NAME letters, digits, '_', '.' and '-'. */
+/* Sets the gauge of this name, new or not; the caller is the only writer. Returns 0 if there are HALAY_GAUGES others,
+ * or the name is not 1 to HALAY_GAUGE_NAME letters, digits, '_', '.' and '-'. */
 int halay_meters_set_gauge(struct halay_meters *meters, const char *name, double value);
-/* Gauge i: its name, in the meters; NULL behind the last. A damaged file's have no end, and count as none. */
+/* Returns gauge i's name, in the meters; NULL past the last, and for a damaged one. */
 const char *halay_meters_gauge(struct halay_meters *meters, size_t i, double *value);
 
 #endif

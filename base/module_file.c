@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PLACES = 4 };
+enum { FOLDERS = 4 };
 
-/* The folder of the library or program that holds this code; "" if that cannot be found out. */
+/* Sets folder to that of the library or program with this code; "" if it is unknown. */
 static void own_folder(char folder[PATH_MAX])
 {
     Dl_info info;
@@ -33,8 +33,8 @@ static void own_folder(char folder[PATH_MAX])
     snprintf(folder, PATH_MAX, "%s", path);
 }
 
-/* The folders to look in, in order; empty ones are passed over. */
-static void list_places(const char *folder, char place[PLACES][PATH_MAX])
+/* Lists the folders to search, in order; empty ones are skipped. */
+static void list_folders(const char *folder, char place[FOLDERS][PATH_MAX])
 {
     char own[PATH_MAX];
 
@@ -46,10 +46,10 @@ static void list_places(const char *folder, char place[PLACES][PATH_MAX])
     snprintf(place[3], PATH_MAX, "%s", HALAY_PKGLIBDIR);
 }
 
-/* The first folder that has libhalay-NAME VARIANT.so. */
-static int find(char place[PLACES][PATH_MAX], const char *name, const char *variant, char path[PATH_MAX + 64])
+/* Sets path to the first libhalay-NAME VARIANT.so; returns zero if no folder has one. */
+static int find_module(char place[FOLDERS][PATH_MAX], const char *name, const char *variant, char path[PATH_MAX + 64])
 {
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < FOLDERS; i++) {
         snprintf(path, PATH_MAX + 64, "%s/libhalay-%s%s.so", place[i], name, variant);
         if (place[i][0] && access(path, F_OK) == 0)
             return 1;
@@ -57,7 +57,7 @@ static int find(char place[PLACES][PATH_MAX], const char *name, const char *vari
     return 0;
 }
 
-static enum halay_status load(struct halay_log *log, enum halay_log_level level, const char *path, void **handle)
+static enum halay_status load_module(struct halay_log *log, enum halay_log_level level, const char *path, void **handle)
 {
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
@@ -73,32 +73,31 @@ static enum halay_status load(struct halay_log *log, enum halay_log_level level,
 enum halay_status halay_module_file_open(struct halay_log *log, enum halay_log_level level, const char *folder,
                                          const char *name, const char *variant, void **handle)
 {
-    char(*place)[PATH_MAX] = malloc(PLACES * sizeof *place), path[PATH_MAX + 64];
+    char(*place)[PATH_MAX] = malloc(FOLDERS * sizeof *place), path[PATH_MAX + 64];
     enum halay_status status = HALAY_ERR_UNSUPPORTED;
 
     if (!place)
         return HALAY_ERR_NO_MEMORY;
-    list_places(folder, place);
-    if ((*variant && find(place, name, variant, path)) || find(place, name, "", path))
-        status = load(log, level, path, handle);
+    list_folders(folder, place);
+    if ((*variant && find_module(place, name, variant, path)) || find_module(place, name, "", path))
+        status = load_module(log, level, path, handle);
     else
-        halay_log_write(
-            log, level,
-            "module '%s' is not there: no libhalay-%s.so in '%s', '%s', '%s' (HALAY_MODULE_PATH names another "
-            "folder)",
-            name, name, place[1], place[2], place[3]);
+        halay_log_write(log, level,
+                        "module '%s' not found: no libhalay-%s.so in '%s', '%s', '%s' (HALAY_MODULE_PATH names another "
+                        "folder)",
+                        name, name, place[1], place[2], place[3]);
     free(place);
     return status;
 }
 
 int halay_module_file_is_there(const char *folder, const char *name)
 {
-    char(*place)[PATH_MAX] = malloc(PLACES * sizeof *place), path[PATH_MAX + 64];
+    char(*place)[PATH_MAX] = malloc(FOLDERS * sizeof *place), path[PATH_MAX + 64];
 
     if (!place)
         return 0;
-    list_places(folder, place);
-    int found = find(place, name, "", path) || find(place, name, "-mpich", path);
+    list_folders(folder, place);
+    int found = find_module(place, name, "", path) || find_module(place, name, "-mpich", path);
     free(place);
     return found;
 }

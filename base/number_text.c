@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread's locale is switched for the time of a call, which no other thread notices.
+ * Each call switches the locale of its own thread and restores it; other threads are not affected.
  */
 #include "base/number_text.h"
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all categories, the locale C is an object of the system's own: this neither allocates nor fails. */
-static locale_t plain(void)
+/* Returns the locale C. With all categories it is a static object of the C library: this neither allocates nor fails.
+ * */
+static locale_t locale_c(void)
 {
     return newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
 double halay_strtod(const char *text, char **end)
 {
-    return strtod_l(text, end, plain());
+    return strtod_l(text, end, locale_c());
 }
 
 int halay_vsnprintf(char *text, size_t size, const char *format, va_list args)
 {
-    const locale_t before = uselocale(plain());
+    const locale_t before = uselocale(locale_c());
     int length = vsnprintf(text, size, format, args);
 
     uselocale(before);
@@ -39,7 +40,7 @@ int halay_snprintf(char *text, size_t size, const char *format, ...)
 
 int halay_vfprintf(FILE *file, const char *format, va_list args)
 {
-    const locale_t before = uselocale(plain());
+    const locale_t before = uselocale(locale_c());
     int length = vfprintf(file, format, args);
 
     uselocale(before);

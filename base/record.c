@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records: the ring, as memory that several threads write and anybody reads.
+ * Records: the ring, memory that several threads write and any process reads.
  *
- * A writer takes the next number, which says where the record lies, marks the place as its own, writes the words and
- * then the number. If the place is another writer's or holds a newer record, because one of the two was held up while
- * the others filled the whole ring, its own record is dropped: nobody waits and no two are mixed. A reader takes the
- * number, the words, and the number again: if both are the one that it looks for, the words belong together. All are
- * atomic words; each store of a word is a release and each load an acquire, so that none passes the number before it.
- * A process that is killed leaves what it has stored; the kernel keeps the pages of a shared mapping.
+ * A writer takes the next number, which determines the slot, marks the slot as its own, writes the words and then the
+ * number. If the slot is another writer's or has a newer record, because one of the two was delayed while others filled
+ * the whole ring, it drops its record: no thread waits and no two records mix. A reader loads the number, the words,
+ * and the number again: if both are the one that it wants, the words belong together. All are atomic words; each store
+ * of a word is a release and each load an acquire, so that none passes the number before it. The records of a process
+ * that is killed stay: the kernel keeps the pages of a shared mapping.
  *
  * Cleanup: reverse-order labels.
  */
@@ -28,10 +28,10 @@
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
-#define WRITING UINT64_MAX                 /* a place's number while a writer has it */
+#define WRITING UINT64_MAX                 /* number of a slot while a writer has it */
 enum { FORMAT_VERSION = 4, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
-_Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_METERS, "the meters come behind it");
+_Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_METERS, "the meters follow it");
 _Static_assert(HALAY_RING_METERS + sizeof(struct halay_meters) <= HALAY_RING_HEAD, "and end before the records");
 _Static_assert(offsetof(struct halay_ring_head, begun) == 8 * BEGUN_WORD, "begun is where the writers count");
 
@@ -138,7 +138,7 @@ size_t halay_record_set_part(struct halay_record *record, const char *text, size
         fits = HALAY_RECORD_NAME;
         while (fits && is_inside_character(text[fits]))
             fits--;
-        if (!fits) /* no UTF-8: any part will do */
+        if (!fits) /* not UTF-8: cut anywhere */
             fits = HALAY_RECORD_NAME;
     }
     memset(record->name, 0, sizeof record->name);
@@ -193,7 +193,7 @@ static void fill_ring_head(struct halay_ring_head *head, uint64_t capacity, int 
     if (file)
         fclose(file);
     head->boot_id[strcspn(head->boot_id, "\n")] = 0;
-    if (!head->boot_id[0]) /* the id that tells clocks apart must not be empty */
+    if (!head->boot_id[0]) /* the id that distinguishes clocks must not be empty */
         memcpy(head->boot_id, head->host, sizeof head->boot_id - 1);
 }
 
@@ -207,8 +207,8 @@ static int is_without_room(int error)
     return error == ENOSPC || error == EDQUOT || error == EFBIG;
 }
 
-/* Reserves blocks for as many records as fit, *capacity at most; where these do not, an eighth of what is free, since
- * the records of other ranks and what programs need go there, too. 0 or an error, then *capacity is what was tried. */
+/* Reserves blocks for *capacity records, or fewer: then an eighth of the free space, since other ranks and programs
+ * write there, too. Returns 0 or an error; *capacity is the last number tried. */
 static int reserve_records(int fd, size_t *capacity)
 {
     struct statvfs files;
@@ -226,8 +226,8 @@ static int reserve_records(int fd, size_t *capacity)
     return error;
 }
 
-/* A new file for *capacity records, or as many as there is room for, with all its blocks. -1 after a line that says
- * what went wrong; *capacity is 0 if there is room for none, which is but a warning. */
+/* Creates a file for *capacity records, or fewer that fit, with all its blocks. Returns -1 after a logged error;
+ * *capacity is 0 if no record fits, which is a warning. */
 static int create_file(struct halay_log *log, const char *path, size_t *capacity)
 {
     size_t wanted = *capacity;
@@ -300,7 +300,7 @@ err_free:
     return capacity ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
-static int is_head(const struct halay_ring_head *head, size_t file_bytes)
+static int is_valid_head(const struct halay_ring_head *head, size_t file_bytes)
 {
     return head->magic == MAGIC && head->version == FORMAT_VERSION &&
            head->record_bytes == sizeof(struct halay_record) && head->capacity > 0 &&
@@ -336,7 +336,7 @@ enum halay_status halay_ring_open(struct halay_log *log, const char *path, struc
     }
     ring->words = map;
     memcpy(&ring->head, map, sizeof ring->head);
-    if (!is_head(&ring->head, ring->bytes)) {
+    if (!is_valid_head(&ring->head, ring->bytes)) {
         halay_error(log, "'%s' is not a flight recorder's file of this version", path);
         goto err_unmap;
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records: what an engine did, as records of fixed size in a ring, the newest over the oldest. A ring lies in a file
- * that is mapped (the flight recorder: what is in it survives the process, however that ends) or in memory (the
- * timeline).
+ * Records: events of an engine, of fixed size, in a ring where the newest overwrites the oldest. A ring is in a mapped
+ * file (the flight recorder: it survives the process, however that ends) or in memory (the timeline).
  *
  * A file is a head of HALAY_RING_HEAD bytes and the records. Numbers are in the byte order of the host, which the magic
  * number shows.
@@ -25,9 +24,9 @@
 
 enum { HALAY_RING_HEAD = 4096, HALAY_RECORD_NAME = 52, HALAY_RECORD_WORDS = 16 };
 
-/* What a record tells, and which of its values are set beside number, time and kind. Part of the file's format. */
+/* Event of a record, and the values that it sets beside number, time and kind. Part of the file's format. */
 enum halay_record_kind {
-    HALAY_RECORD_JOINED = 1, /* the engine is there */
+    HALAY_RECORD_JOINED = 1, /* the engine has started */
     HALAY_RECORD_SUBMITTED,  /* a tensor: name, ordinal, bytes, operation, dtype, op */
     /* a collective: collective, name (of its first tensor), count, hash, bytes, operation, dtype, op */
     HALAY_RECORD_STARTED,
@@ -35,12 +34,12 @@ enum halay_record_kind {
     HALAY_RECORD_ENDED,    /* a submission: as SUBMITTED; begin: when it was submitted, start: when its collective did
                                 (0: never), collective, status */
     HALAY_RECORD_WAITS,    /* the program waits for a tensor: name, ordinal */
-    HALAY_RECORD_WAITED,   /* it goes on: as WAITS; begin: since when it had waited */
+    HALAY_RECORD_WAITED,   /* the wait has ended: as WAITS; begin: its start */
     HALAY_RECORD_SLEPT,    /* the engine slept: begin */
-    HALAY_RECORD_FAILED,   /* the engine is over: status, name (the cause, or a part of it: several records tell a long
-                                one), bytes: where in the cause the part begins */
-    HALAY_RECORD_LEFT,     /* the program called halay_fini */
-    HALAY_RECORD_SET,      /* a process set was made, with this rank in it: set, name (its ranks) */
+    HALAY_RECORD_FAILED, /* the engine has ended: status, name (the cause, or a part of a long one: one record a part),
+                                bytes: offset of the part in the cause */
+    HALAY_RECORD_LEFT,   /* the program called halay_fini */
+    HALAY_RECORD_SET,    /* a process set was made, with this rank in it: set, name (its ranks) */
     HALAY_RECORD_KINDS
 };
 
@@ -49,12 +48,12 @@ struct halay_record {
     int64_t time_ns;  /* CLOCK_MONOTONIC */
     int64_t begin_ns; /* the same clock; 0: unknown */
     int64_t start_ns;
-    uint64_t collective; /* which one of its process set's, from 1; the same on all ranks; 0: none, or by express */
-    uint64_t ordinal;    /* which submission of that name on this rank, from 1 */
+    uint64_t collective; /* number in its process set, from 1, the same on all ranks; 0: none, or by express */
+    uint64_t ordinal;    /* number of the submission of this name on this rank, from 1 */
     uint64_t bytes;
     uint64_t hash;  /* of the names of all tensors of the collective, in order; of the tensor's name */
     uint32_t count; /* tensors */
-    uint16_t set;   /* number of the process set that it is about; 0: all ranks */
+    uint16_t set;   /* number of the process set; 0: all ranks */
     uint8_t kind;   /* enum halay_record_kind */
     uint8_t operation, dtype, op, status;
     uint8_t name_length;
@@ -62,14 +61,14 @@ struct halay_record {
 };
 _Static_assert(sizeof(struct halay_record) == 8 * HALAY_RECORD_WORDS, "a record is whole words");
 
-/* Store a name of length bytes of UTF-8; one that is too long loses its middle, which becomes "..". */
+/* Stores a name of length bytes of UTF-8; in one that is too long ".." replaces the middle. */
 void halay_record_set_name(struct halay_record *record, const char *name, size_t length);
 
-/* Store the beginning of a text, as many whole characters as fit; how many bytes they are, 0 only if length is 0. */
+/* Stores the whole characters that fit from the start of a text. Returns their bytes; 0 only if length is 0. */
 size_t halay_record_set_part(struct halay_record *record, const char *text, size_t length);
 
-/* What the record's tensor is for: "allreduce" and so on; the numbers are those of enum halay_collective in halay.h.
- * Static storage; "?" for one that is not known. */
+/* Returns the name of the record's operation, "allreduce" and so on (enum halay_collective of halay.h). Static storage;
+ * "?" for an unknown one. */
 const char *halay_record_operation(const struct halay_record *record);
 
 /* The head also holds the meters of the process (base/meters.h), from byte HALAY_RING_METERS on. */
@@ -88,36 +87,36 @@ struct halay_ring_head {
 struct halay_ring;
 
 /*
- * A ring of about `bytes`; at least a few records. path: its file, made anew (one of that name is removed first), all
- * its blocks reserved, so that a full disk shows here and not as a signal later; NULL: memory. Where the file does not
- * fit, it keeps fewer records, and where none do, *out is NULL; both are warnings: no job ends for its records. rank
- * and size go into the head. HALAY_ERR_SYSTEM (logged), HALAY_ERR_NO_MEMORY.
+ * Creates a ring of about `bytes`, a few records at least. path: its file, which replaces one of that name; all blocks
+ * are reserved, so that a full disk shows here and not as a signal later; NULL: memory. A file that does not fit keeps
+ * fewer records; where none fit, *out is NULL; both are warnings: a job must not fail for its records. rank and size go
+ * into the head. HALAY_ERR_SYSTEM (logged), HALAY_ERR_NO_MEMORY.
  */
 enum halay_status halay_ring_create(struct halay_log *log, const char *path, size_t bytes, int rank, int size,
                                     struct halay_ring **out);
 void halay_ring_destroy(struct halay_ring *ring); /* the file stays; NULL is allowed */
 
-/* The meters in the file: they live as long as the ring; only their maker writes them. */
+/* Returns the meters in the head, valid as long as the ring; only the process that created them writes. */
 struct halay_meters *halay_ring_meters(const struct halay_ring *ring);
 
-/* Add a record; its number is set here. Any thread, several at a time; never blocks. It is dropped where another thread
- * has not finished the record that it would overwrite. */
+/* Adds a record and sets its number. Any thread, several at a time; never blocks. Drops the record if another thread
+ * has not finished the one that it would overwrite. */
 void halay_ring_add(struct halay_ring *ring, const struct halay_record *record);
 
-/* Records so far. */
+/* Returns the number of records so far. */
 uint64_t halay_ring_begun(const struct halay_ring *ring);
-const struct halay_ring_head *halay_ring_head(const struct halay_ring *ring); /* but for begun */
+const struct halay_ring_head *halay_ring_head(const struct halay_ring *ring); /* begun is not current */
 
-/* The record of that number (from 1): 0 if it is overwritten, or being written. May be called while others add. */
+/* Copies the record of a number (from 1). Returns 0 if it is overwritten, or being written. Other threads may add. */
 int halay_ring_get(const struct halay_ring *ring, uint64_t number, struct halay_record *record);
 
-/* Map a file, of a process that lives or not, to be read. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, both logged. */
+/* Maps a file to read, of a running or an ended process. HALAY_ERR_SYSTEM, HALAY_ERR_FORMAT, both logged. */
 enum halay_status halay_ring_open(struct halay_log *log, const char *path, struct halay_ring **out);
 
 /*
- * Where one rank's file is, by a pattern for all of them: "%r" becomes the rank; without it the rank goes in front of
- * the extension ("trace.json": "trace.3.json"), or behind the name. Ranks begin anew in each generation of an elastic
- * job: from the second on it is in the name, too ("trace.3-generation2.json"). Freed with free(). NULL: no memory.
+ * Returns the path of one rank's file by a pattern: "%r" becomes the rank; without it the rank precedes the extension
+ * ("trace.json": "trace.3.json"), or follows the name. Ranks are numbered anew in each generation of an elastic job, so
+ * the name has the generation from the second on ("trace.3-generation2.json"). Freed with free(). NULL: no memory.
  */
 char *halay_rank_path(const char *pattern, int rank, unsigned generation);
 

@@ -19,7 +19,7 @@ enum halay_status halay_struct_read(struct halay_log *log, const char *name, con
     size_t size;
 
     memcpy(&size, given, sizeof size);
-    if (size < first || size > HALAY_STRUCT_MOST) {
+    if (size < first || size > HALAY_STRUCT_MAX) {
         halay_error_somewhere(log, "struct_size of struct %s is %zu: set it to sizeof, which is %zu in this version",
                               name, size, known);
         return HALAY_ERR_ARGUMENT;
@@ -47,7 +47,7 @@ static size_t size_of(const void *out)
 
 int halay_struct_has_size(const void *out)
 {
-    return size_of(out) >= sizeof(size_t) && size_of(out) <= HALAY_STRUCT_MOST;
+    return size_of(out) >= sizeof(size_t) && size_of(out) <= HALAY_STRUCT_MAX;
 }
 
 void halay_struct_write(const void *all, size_t known, void *out)

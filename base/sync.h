@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sync: what threads and processes that share memory need besides atomics: a full fence, a pause, a prefetch for
- * writing, and sleeping until a word changes (futex).
+ * Sync: for threads and processes that share memory, besides atomics: a full fence, a pause, a prefetch for writing,
+ * and a sleep until a word changes (futex).
  */
 #ifndef HALAY_BASE_SYNC_H
 #define HALAY_BASE_SYNC_H
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A full memory barrier. ThreadSanitizer does not know fences and says so; between processes it has nothing to see
+/* A full memory barrier. GCC warns that ThreadSanitizer does not model fences; between processes it sees nothing
  * anyway. */
 static inline void halay_full_fence(void)
 {
@@ -29,7 +29,7 @@ static inline void halay_full_fence(void)
 #endif
 }
 
-/* This is a loop that waits for memory to change. */
+/* Pauses in a loop that waits for memory to change. */
 static inline void halay_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -39,9 +39,9 @@ static inline void halay_relax(void)
 #endif
 }
 
-/* Have a line that another core modified last brought here, to be written. One trip instead of two (read it, then own
- * it), and nobody waits for it. Where the processor has no such instruction it does nothing. The compiler's own
- * built-in reads only unless it is told that prefetchw exists. */
+/* Prefetches a line that another core modified last, to write it. One transfer instead of two (read it, then own it),
+ * and no stall. Does nothing where the processor has no such instruction. The compiler's built-in only reads, unless it
+ * knows from its options that prefetchw exists. */
 static inline void halay_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
@@ -52,13 +52,13 @@ static inline void halay_prefetch_write(const void *line)
 }
 
 /*
- * Futex: the word may lie in private memory or in a segment that several processes map at different addresses. The
+ * Futex: the word may be in private memory or in a segment that several processes map at different addresses. The
  * usual pattern: the waker stores (release) and calls wake; the waiter loads, finds nothing to do, and calls wait with
  * the value that it loaded, which returns at once if the word has another value by then: no wake is lost.
  */
 
-/* Sleep while *word == seen, at most timeout_us (negative or HALAY_NEVER: forever). HALAY_OK: look again (it changed,
- * or somebody woke this thread, or a signal came); HALAY_ERR_TIMEOUT. */
+/* Sleeps while *word == seen, at most timeout_us (negative or HALAY_NEVER: forever). HALAY_OK: look again (the word
+ * changed, or another thread or a signal woke this one); HALAY_ERR_TIMEOUT. */
 static inline enum halay_status halay_futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t timeout_us)
 {
     struct timespec t = { 0 }, *timeout = NULL;
@@ -73,7 +73,7 @@ static inline enum halay_status halay_futex_wait(_Atomic uint32_t *word, uint32_
     return HALAY_OK;
 }
 
-/* Wake at most `count` of those who sleep on the word (INT_MAX: all). Returns how many were woken. */
+/* Wakes at most `count` threads that sleep on the word (INT_MAX: all). Returns the number woken. */
 static inline int halay_futex_wake(_Atomic uint32_t *word, int count)
 {
     long woken = syscall(SYS_futex, word, FUTEX_WAKE, count, NULL, NULL, 0);

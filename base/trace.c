@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trace: one pass for what needs no order, and for spells that may overlap (collectives, waits) a sort by their begin,
- * then each goes to the first row whose last spell has ended: rows never hold two at a time, as the format wants.
+ * Trace: one pass for events that need no order. Intervals that may overlap (collectives, waits) are sorted by their
+ * begin, and each goes to the first row whose last interval has ended: the format allows one at a time in a row.
  *
  *     begin order   a b c d        a |-----|        |----| d
  *     rows                         b   |--------|
@@ -18,13 +18,13 @@ struct writer {
     const struct halay_ring *ring;
     const struct halay_ring_head *head;
     FILE *out;
-    uint64_t first, last; /* numbers of records to be looked at */
+    uint64_t first, last; /* numbers of the records to write */
     uint64_t dropped;
     int events;
 };
 
-/* Spells of a kind. */
-struct spells {
+/* Intervals of a kind. */
+struct intervals {
     struct halay_record *records; /* owned */
     size_t count, capacity;
 };
@@ -131,7 +131,7 @@ static void put_tensor(struct writer *w, const struct halay_record *r)
     fputc('}', w->out);
 }
 
-static void put_spell(struct writer *w, const struct halay_record *r, int row)
+static void put_interval(struct writer *w, const struct halay_record *r, int row)
 {
     begin_event(w, "X", row, r->begin_ns);
     fputs(",\"dur\":", w->out);
@@ -167,19 +167,19 @@ static void put_failure(struct writer *w, const struct halay_record *r)
     fprintf(w->out, "\",\"args\":{\"error\":\"%s\"}}", halay_status_string((enum halay_status)r->status));
 }
 
-/* ---- spells ---- */
+/* ---- intervals ---- */
 
-static int keep_spell(struct spells *spells, const struct halay_record *r)
+static int keep_interval(struct intervals *intervals, const struct halay_record *r)
 {
-    if (spells->count == spells->capacity) {
-        size_t capacity = spells->capacity ? spells->capacity * 2 : 1024;
-        struct halay_record *grown = realloc(spells->records, capacity * sizeof *grown);
+    if (intervals->count == intervals->capacity) {
+        size_t capacity = intervals->capacity ? intervals->capacity * 2 : 1024;
+        struct halay_record *grown = realloc(intervals->records, capacity * sizeof *grown);
         if (!grown)
             return 0;
-        spells->records = grown;
-        spells->capacity = capacity;
+        intervals->records = grown;
+        intervals->capacity = capacity;
     }
-    spells->records[spells->count++] = *r;
+    intervals->records[intervals->count++] = *r;
     return 1;
 }
 
@@ -192,29 +192,29 @@ static int compare_begin(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static void put_spells(struct writer *w, struct spells *spells, const char *name, int base)
+static void put_intervals(struct writer *w, struct intervals *intervals, const char *name, int base)
 {
     int64_t ends[ROWS_MAX] = { 0 };
     int rows = 0;
 
-    if (spells->count)
-        qsort(spells->records, spells->count, sizeof *spells->records, compare_begin);
-    for (size_t i = 0; i < spells->count; i++) {
+    if (intervals->count)
+        qsort(intervals->records, intervals->count, sizeof *intervals->records, compare_begin);
+    for (size_t i = 0; i < intervals->count; i++) {
         int row = 0;
-        while (row < rows && row < ROWS_MAX - 1 && ends[row] > spells->records[i].begin_ns)
+        while (row < rows && row < ROWS_MAX - 1 && ends[row] > intervals->records[i].begin_ns)
             row++;
         int tid = base || !row ? base + row : ROW_ENGINE + row;
         if (row == rows) {
             put_row_name(w, tid, name, row);
             rows++;
         }
-        ends[row] = spells->records[i].time_ns;
-        put_spell(w, &spells->records[i], tid);
+        ends[row] = intervals->records[i].time_ns;
+        put_interval(w, &intervals->records[i], tid);
     }
-    free(spells->records);
+    free(intervals->records);
 }
 
-static int put_records(struct writer *w, struct spells *collectives, struct spells *waits)
+static int put_records(struct writer *w, struct intervals *collectives, struct intervals *waits)
 {
     struct halay_record r;
 
@@ -227,11 +227,11 @@ static int put_records(struct writer *w, struct spells *collectives, struct spel
         if (r.kind == HALAY_RECORD_ENDED)
             put_tensor(w, &r);
         else if (r.kind == HALAY_RECORD_FINISHED)
-            ok = keep_spell(collectives, &r);
+            ok = keep_interval(collectives, &r);
         else if (r.kind == HALAY_RECORD_WAITED)
-            ok = keep_spell(waits, &r);
+            ok = keep_interval(waits, &r);
         else if (r.kind == HALAY_RECORD_SLEPT)
-            put_spell(w, &r, ROW_ENGINE);
+            put_interval(w, &r, ROW_ENGINE);
         else if (r.kind == HALAY_RECORD_FAILED && !r.bytes)
             put_failure(w, &r);
         if (!ok)
@@ -244,7 +244,7 @@ enum halay_status halay_trace_write(const struct halay_ring *ring, uint64_t from
 {
     const struct halay_ring_head *head = halay_ring_head(ring);
     struct writer w = { .ring = ring, .head = head, .out = out, .first = from, .last = halay_ring_begun(ring) };
-    struct spells collectives = { 0 }, waits = { 0 };
+    struct intervals collectives = { 0 }, waits = { 0 };
 
     if (w.last >= from && w.last - from >= head->capacity) {
         w.first = w.last - head->capacity + 1;
@@ -258,8 +258,8 @@ enum halay_status halay_trace_write(const struct halay_ring *ring, uint64_t from
         free(waits.records);
         return HALAY_ERR_NO_MEMORY;
     }
-    put_spells(&w, &waits, "program", 0);
-    put_spells(&w, &collectives, "collectives", ROW_COLLECTIVES);
+    put_intervals(&w, &waits, "program", 0);
+    put_intervals(&w, &collectives, "collectives", ROW_COLLECTIVES);
     fprintf(out, "\n],\"otherData\":{\"rank\":%d,\"size\":%d,\"host\":\"", head->rank, head->size);
     put_text(out, head->host, strlen(head->host));
     fputs("\",\"boot_id\":\"", out);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An exchange begins when its request's head has come (begin), grows with the body (take), is handled when that is
- * whole, and ends when libmicrohttpd has sent the answer (end_exchange). The answer is queued by the thread that runs
- * libmicrohttpd alone: a later one is left in the exchange, and its connection, which was suspended, goes on.
+ * An exchange begins with its request's head (exchange_create), grows with the body (body_append), is handled when that
+ * is complete, and ends when libmicrohttpd has sent the answer (end_exchange). Only the thread that runs libmicrohttpd
+ * queues answers: a later answer is stored in the exchange, and its suspended connection is resumed.
  *
- * libmicrohttpd's own limit of time begins anew with each byte. So each connection has a moment at which its request
- * must be whole, which turns look at, or a thread that does nothing else.
+ * libmicrohttpd's own time limit restarts with each byte. So each connection has a time at which its request must be
+ * complete, which each turn checks, or a thread of its own.
  *
  *     reading -> handling -> answered          the handler answers
  *                        \-> waiting -> answered    another thread does, later
@@ -34,12 +34,12 @@ enum { FIRST_ROOM = 4096, REASON_TEXT = 1024, TURN_MS_MAX = 60000, SHORT_ANSWER 
 
 struct halay_http_server {
     struct halay_log *log;
-    struct halay_http_config config; /* where and token are owned, the rest as http.h says */
+    struct halay_http_config config; /* where and token are owned, the rest as in http.h */
     struct halay_http_place place;   /* fd is libmicrohttpd's while it listens */
     struct MHD_Daemon *daemon;
-    _Atomic int is_quiescing;  /* relaxed: an answer of that moment may be of either kind */
-    _Atomic size_t exchanges;  /* relaxed: a number */
-    _Atomic size_t body_bytes; /* of all exchanges, as answer_bytes; relaxed: a number */
+    _Atomic int is_quiescing;  /* relaxed: an answer of that moment may have either form */
+    _Atomic size_t exchanges;  /* relaxed: a count */
+    _Atomic size_t body_bytes; /* of all exchanges, as answer_bytes; relaxed: a count */
     _Atomic size_t answer_bytes;
     pthread_mutex_t lock;   /* guards phase and response of exchanges; no call of libmicrohttpd that waits within */
     struct peer *peers;     /* guarded by lock, as what they hold and due_us */
@@ -48,11 +48,11 @@ struct halay_http_server {
     int has_thread, end_fd; /* owned; written to end the thread */
 };
 
-/* A connection; owned by libmicrohttpd's notes about it. */
+/* A connection; owned by libmicrohttpd's context for it. */
 struct peer {
     struct halay_http_server *server; /* borrowed */
     int fd;                           /* borrowed */
-    int64_t due_us;                   /* when its request must be whole; INT64_MAX: it is */
+    int64_t due_us;                   /* when its request must be complete; INT64_MAX: it is */
     struct peer *next, **link;
 };
 
@@ -65,7 +65,7 @@ struct halay_http_exchange {
     char *body; /* owned */
     size_t size, room;
     int is_too_long;               /* the rest of the body is read and dropped */
-    int is_crowded;                /* likewise, for all bodies together were too long */
+    int is_crowded;                /* the same, as all bodies together are too long */
     enum phase phase;              /* guarded by server.lock */
     struct MHD_Response *response; /* owned, NULL without memory; guarded by server.lock */
     unsigned int status;           /* guarded by server.lock */
@@ -113,7 +113,7 @@ static char *reason_json(const char *text)
     return json;
 }
 
-static void refuse(struct halay_http_exchange *exchange, int status, const char *const *headers, const char *text)
+static void send_refusal(struct halay_http_exchange *exchange, int status, const char *const *headers, const char *text)
 {
     char *json = reason_json(text);
     struct halay_http_answer answer = { .status = status, .headers = headers };
@@ -131,17 +131,17 @@ static int refuse_crowd(struct halay_http_exchange *exchange, const char *text)
 {
     static const char *const headers[] = { "Retry-After", "1", NULL };
 
-    refuse(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, headers, text);
+    send_refusal(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, headers, text);
     return MHD_HTTP_SERVICE_UNAVAILABLE;
 }
 
-/* May an answer be held until it is read? Counts it then. */
-static int hold_answer(struct halay_http_server *server, size_t size)
+/* Reserves memory for an answer until it is read. Returns zero if that is above the limit. */
+static int reserve_answer(struct halay_http_server *server, size_t size)
 {
-    const size_t most = server->config.all_answer_bytes;
+    const size_t max = server->config.all_answer_bytes;
     const size_t before = atomic_fetch_add_explicit(&server->answer_bytes, size, memory_order_relaxed);
 
-    if (!most || size <= SHORT_ANSWER || (size <= most && before <= most - size))
+    if (!max || size <= SHORT_ANSWER || (size <= max && before <= max - size))
         return 1;
     atomic_fetch_sub_explicit(&server->answer_bytes, size, memory_order_relaxed);
     return 0;
@@ -149,12 +149,12 @@ static int hold_answer(struct halay_http_server *server, size_t size)
 
 static int refuse_answer(struct halay_http_exchange *exchange, size_t size)
 {
-    const size_t most = exchange->server->config.all_answer_bytes;
+    const size_t max = exchange->server->config.all_answer_bytes;
 
-    if (size <= most)
+    if (size <= max)
         return refuse_crowd(exchange, "too many bytes of answers are not read yet; try again later");
     halay_http_refuse(exchange, MHD_HTTP_CONTENT_TOO_LARGE,
-                      "the answer has %zu bytes, at most %zu are sent: ask for less", size, most);
+                      "the answer has %zu bytes, at most %zu are sent: ask for less", size, max);
     return MHD_HTTP_CONTENT_TOO_LARGE;
 }
 
@@ -162,7 +162,7 @@ int halay_http_answer(struct halay_http_exchange *exchange, const struct halay_h
 {
     struct halay_http_server *server = exchange->server;
 
-    if (!hold_answer(server, answer->size)) {
+    if (!reserve_answer(server, answer->size)) {
         free_given(answer);
         return refuse_answer(exchange, answer->size);
     }
@@ -174,7 +174,7 @@ int halay_http_answer(struct halay_http_exchange *exchange, const struct halay_h
     exchange->status = (unsigned int)answer->status;
     exchange->phase = ANSWERED;
     pthread_mutex_unlock(&server->lock);
-    /* The server's thread may free the exchange while this call is under way. */
+    /* The server's thread may already have freed the exchange. */
     if (suspended)
         MHD_resume_connection(suspended);
     return answer->status;
@@ -189,7 +189,7 @@ void halay_http_refuse(struct halay_http_exchange *exchange, int status, const c
     halay_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     halay_text_mend(text);
-    refuse(exchange, status, NULL, text);
+    send_refusal(exchange, status, NULL, text);
 }
 
 static int has_token(const struct halay_http_server *server, struct MHD_Connection *connection)
@@ -221,7 +221,7 @@ static int is_method(const char *asked, const char *method)
     return !strcmp(asked, method) || (!strcmp(asked, "HEAD") && !strcmp(method, "GET"));
 }
 
-/* The route, or NULL: refused, by status 404 or 405. */
+/* Returns the route, or NULL after a refusal with status 404 or 405. */
 static const struct halay_http_route *find_route(struct halay_http_exchange *exchange, const char *method,
                                                  const char *path)
 {
@@ -238,8 +238,10 @@ static const struct halay_http_route *find_route(struct halay_http_exchange *exc
         headers[1] = route->method;
     }
     list_routes(server, list, sizeof list);
-    snprintf(text, sizeof text, headers[1] ? "no such method here; there are %s" : "no such path; there are %s", list);
-    refuse(exchange, headers[1] ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, headers[1] ? headers : NULL, text);
+    snprintf(text, sizeof text, headers[1] ? "unknown method for this path; expected %s" : "unknown path; expected %s",
+             list);
+    send_refusal(exchange, headers[1] ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND, headers[1] ? headers : NULL,
+                 text);
     return NULL;
 }
 
@@ -257,7 +259,7 @@ static enum MHD_Result note_length(void *arg, enum MHD_ValueKind kind, const cha
     return MHD_YES;
 }
 
-/* Two lengths of one body: a proxy in front may believe the other one, and take a part of it for the next request. */
+/* Returns nonzero if the body has two lengths: a proxy may use the other one, and see a part as the next request. */
 static int has_two_lengths(struct MHD_Connection *connection)
 {
     int lengths = 0;
@@ -266,7 +268,7 @@ static int has_two_lengths(struct MHD_Connection *connection)
     return lengths > 1;
 }
 
-/* Of "http://host:80/path", which proxies ask for, "/path". */
+/* Returns "/path" for "http://host:80/path", which proxies request. */
 static const char *without_host(const char *path)
 {
     static const char scheme[] = "http://";
@@ -277,14 +279,14 @@ static const char *without_host(const char *path)
     return path + strcspn(path, "/");
 }
 
-/* The head has come: find the route, or refuse before the body is read. */
-static void look_at_head(struct halay_http_exchange *exchange, const char *method, const char *path)
+/* Finds the route by the head, or refuses before the body is read. */
+static void handle_head(struct halay_http_exchange *exchange, const char *method, const char *path)
 {
     static const char *const ask[] = { "WWW-Authenticate", "Bearer", NULL };
     const char *length = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "Content-Length");
 
     if (!has_token(exchange->server, exchange->connection))
-        refuse(exchange, MHD_HTTP_UNAUTHORIZED, ask, "the request has not this server's token");
+        send_refusal(exchange, MHD_HTTP_UNAUTHORIZED, ask, "the request lacks this server's token");
     else if (has_two_lengths(exchange->connection))
         halay_http_refuse(exchange, MHD_HTTP_BAD_REQUEST, "the request has two lengths");
     else if ((exchange->route = find_route(exchange, method, without_host(path))) && length &&
@@ -292,8 +294,8 @@ static void look_at_head(struct halay_http_exchange *exchange, const char *metho
         refuse_long(exchange);
 }
 
-/* Room for more bytes of the body; 0 if there is none. */
-static int grow(struct halay_http_exchange *exchange, size_t more)
+/* Makes room for more bytes of the body; returns zero without memory. */
+static int body_grow(struct halay_http_exchange *exchange, size_t more)
 {
     struct halay_http_server *server = exchange->server;
     size_t room = exchange->room ? exchange->room : FIRST_ROOM, extra;
@@ -315,8 +317,8 @@ static int grow(struct halay_http_exchange *exchange, size_t more)
     return 1;
 }
 
-/* A part of the body. 0: more of it follows a refusal, and the connection ends. */
-static int take(struct halay_http_exchange *exchange, const char *bytes, size_t count)
+/* Appends bytes to the body. Returns zero if too many follow a refusal: the connection must end. */
+static int body_append(struct halay_http_exchange *exchange, const char *bytes, size_t count)
 {
     const struct halay_http_config *config = &exchange->server->config;
 
@@ -326,7 +328,7 @@ static int take(struct halay_http_exchange *exchange, const char *bytes, size_t 
     }
     if (exchange->size + count > config->body_bytes)
         exchange->is_too_long = 1;
-    else if (!grow(exchange, count))
+    else if (!body_grow(exchange, count))
         exchange->is_crowded = 1;
     else
         memcpy(exchange->body + exchange->size, bytes, count);
@@ -343,7 +345,7 @@ static struct peer *peer_of(struct MHD_Connection *connection)
     return info ? info->socket_context : NULL;
 }
 
-/* The connection's next request must be whole after this number of seconds. */
+/* Sets the time at which the connection's next request must be complete. */
 static void set_due_locked(struct peer *peer, int seconds)
 {
     if (!peer || !peer->server->config.request_s)
@@ -371,7 +373,7 @@ static void add_peer(struct halay_http_server *server, int fd, void **own)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* libmicrohttpd's, of each connection's begin, and of its end before its socket is closed. */
+/* Called by libmicrohttpd at each connection's begin, and at its end before its socket is closed. */
 static void note_connection(void *arg, struct MHD_Connection *connection, void **own,
                             enum MHD_ConnectionNotificationCode code)
 {
@@ -391,7 +393,7 @@ static void note_connection(void *arg, struct MHD_Connection *connection, void *
     }
 }
 
-/* End connections whose requests have taken too long: libmicrohttpd sees their ends as the clients'. */
+/* Ends connections whose requests have taken too long; to libmicrohttpd the client has closed them. */
 static void end_late(struct halay_http_server *server)
 {
     const int64_t now = halay_now_us();
@@ -411,7 +413,7 @@ static void end_late(struct halay_http_server *server)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Milliseconds until a request is late, -1: there is none. */
+/* Returns milliseconds until a request is late, -1 without requests. */
 static int late_ms(struct halay_http_server *server)
 {
     pthread_mutex_lock(&server->lock);
@@ -438,8 +440,8 @@ static enum MHD_Result queue_answer_locked(struct halay_http_exchange *exchange)
     return result;
 }
 
-/* The request is whole: let it be handled; if it is not answered yet its connection waits. */
-static enum MHD_Result handle(struct halay_http_exchange *exchange)
+/* Handles a complete request; suspends its connection if the handler has not answered. */
+static enum MHD_Result handle_request(struct halay_http_exchange *exchange)
 {
     struct halay_http_server *server = exchange->server;
     enum MHD_Result result = MHD_YES;
@@ -472,7 +474,7 @@ static enum MHD_Result handle(struct halay_http_exchange *exchange)
     return result;
 }
 
-static struct halay_http_exchange *begin(struct halay_http_server *server, struct MHD_Connection *connection)
+static struct halay_http_exchange *exchange_create(struct halay_http_server *server, struct MHD_Connection *connection)
 {
     struct halay_http_exchange *exchange = calloc(1, sizeof *exchange);
 
@@ -484,26 +486,27 @@ static struct halay_http_exchange *begin(struct halay_http_server *server, struc
     return exchange;
 }
 
-/* libmicrohttpd's, for whatever of a request comes: its head, then parts of its body, then nothing more. */
-static enum MHD_Result hear(void *arg, struct MHD_Connection *connection, const char *path, const char *method,
-                            const char *version, const char *bytes, size_t *count, void **own)
+/* Called by libmicrohttpd for a request's head, then for parts of its body, then at its end. */
+static enum MHD_Result receive_request(void *arg, struct MHD_Connection *connection, const char *path,
+                                       const char *method, const char *version, const char *bytes, size_t *count,
+                                       void **own)
 {
     struct halay_http_exchange *exchange = *own;
 
     (void)version;
     if (!exchange) {
-        *own = exchange = begin(arg, connection);
+        *own = exchange = exchange_create(arg, connection);
         if (!exchange)
             return MHD_NO;
-        look_at_head(exchange, method, path);
+        handle_head(exchange, method, path);
         pthread_mutex_lock(&exchange->server->lock);
         const enum MHD_Result result = exchange->phase == ANSWERED ? queue_answer_locked(exchange) : MHD_YES;
         pthread_mutex_unlock(&exchange->server->lock);
         return result;
     }
     if (!*count)
-        return handle(exchange);
-    if (!take(exchange, bytes, *count))
+        return handle_request(exchange);
+    if (!body_append(exchange, bytes, *count))
         return MHD_NO;
     *count = 0;
     return MHD_YES;
@@ -548,19 +551,20 @@ static enum halay_status start_daemon(struct halay_http_server *server)
 {
     const struct halay_http_config *config = &server->config;
     unsigned int flags = MHD_USE_EPOLL | MHD_USE_SUSPEND_RESUME | MHD_USE_ERROR_LOG;
-    /* One address leaves a quarter to the others. */
+    /* A quarter is kept for other addresses. */
     const unsigned int connections = (unsigned int)config->connections, of_address = connections - connections / 4;
 
     if (config->has_thread)
         flags |= MHD_USE_INTERNAL_POLLING_THREAD;
-    server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, hear, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, server, MHD_OPTION_LISTEN_SOCKET,
-        server->place.fd, MHD_OPTION_CONNECTION_LIMIT, connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_address,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)config->idle_s, MHD_OPTION_NOTIFY_CONNECTION, note_connection,
-        server, MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
+    server->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, receive_request, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, server,
+                         MHD_OPTION_LISTEN_SOCKET, server->place.fd, MHD_OPTION_CONNECTION_LIMIT, connections,
+                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_address, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned int)config->idle_s, MHD_OPTION_NOTIFY_CONNECTION, note_connection, server,
+                         MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
     if (server->daemon)
         return HALAY_OK;
-    halay_error(server->log, "no http server at '%s': %s", server->place.text, strerror(errno));
+    halay_error(server->log, "cannot start the http server at '%s': %s", server->place.text, strerror(errno));
     return HALAY_ERR_SYSTEM;
 }
 
@@ -584,16 +588,17 @@ static enum halay_status start_watch(struct halay_http_server *server)
     server->has_thread = !error;
     if (!error)
         return HALAY_OK;
-    halay_error(server->log, "no thread for the http server at '%s': %s", server->place.text, strerror(error));
+    halay_error(server->log, "cannot start a thread for the http server at '%s': %s", server->place.text,
+                strerror(error));
     return HALAY_ERR_SYSTEM;
 }
 
-static enum halay_status start(struct halay_http_server *server)
+static enum halay_status server_start(struct halay_http_server *server)
 {
     const int watches = server->config.has_thread && server->config.request_s;
     sigset_t all, before;
 
-    /* Signals are the program's: its own threads take them. */
+    /* Signals are handled by the program's own threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     enum halay_status status = start_daemon(server);
@@ -612,7 +617,7 @@ static void end_thread(struct halay_http_server *server)
     server->has_thread = 0;
 }
 
-static void destroy(struct halay_http_server *server)
+static void server_destroy(struct halay_http_server *server)
 {
     if (server->daemon)
         MHD_stop_daemon(server->daemon);
@@ -642,14 +647,13 @@ enum halay_status halay_http_open(struct halay_log *log, const struct halay_http
     status = config->token && !server->config.token ? HALAY_ERR_NO_MEMORY
                                                     : halay_http_place_open(log, config->where, &server->place);
     if (!status && !server->place.is_local && config->asks_for && !config->token) {
-        halay_error(log, "other hosts can reach %s, and no token is asked of them: give %s", server->place.text,
-                    config->asks_for);
+        halay_error(log, "other hosts can reach %s without a token; give %s", server->place.text, config->asks_for);
         status = HALAY_ERR_CONFIG;
     }
     if (!status)
-        status = start(server);
+        status = server_start(server);
     if (status) {
-        destroy(server);
+        server_destroy(server);
         return status;
     }
     *out = server;
@@ -688,7 +692,7 @@ void halay_http_quiesce(struct halay_http_server *server)
 {
     if (atomic_exchange_explicit(&server->is_quiescing, 1, memory_order_relaxed))
         return;
-    /* The socket stays open until the server's end, since its thread may look at it; nobody can connect to it. */
+    /* The socket stays open until the server is destroyed, since its thread may use it; it refuses connections. */
     if (MHD_quiesce_daemon(server->daemon) != MHD_INVALID_SOCKET)
         shutdown(server->place.fd, SHUT_RDWR);
 }
@@ -705,7 +709,7 @@ void halay_http_close(struct halay_http_server *server)
     if (!atomic_load_explicit(&server->is_quiescing, memory_order_relaxed))
         halay_http_quiesce(server);
     end_thread(server);
-    destroy(server);
+    server_destroy(server);
 }
 
 const char *halay_http_path(const struct halay_http_exchange *exchange)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The place is a port of an address, or a file. A file that is there already is replaced if it is a socket that nobody
- * listens at: what a server leaves that was killed.
+ * The place is a port of an address, or a file. An existing file is replaced if it is a socket that no process listens
+ * at: a server that was killed leaves one.
  */
 #include "base/http/http_where.h"
 #include <errno.h>
@@ -23,7 +23,7 @@ static int new_socket(int family)
     return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 }
 
-/* Is there a socket's file that nobody listens at? */
+/* Returns nonzero if the path is a socket that no process listens at. */
 static int is_left_over(const struct sockaddr_un *address)
 {
     struct stat info;
@@ -50,12 +50,12 @@ static enum halay_status open_file(struct halay_log *log, const char *path, stru
     memcpy(address.sun_path, path, strlen(path));
     place->fd = new_socket(AF_UNIX);
     if (place->fd < 0) {
-        halay_error(log, "no socket: %s", strerror(errno));
+        halay_error(log, "cannot create a socket: %s", strerror(errno));
         return HALAY_ERR_SYSTEM;
     }
     if (is_left_over(&address))
         unlink(path);
-    /* The mode must hold from the first moment: a file's is that of its socket, where the umask lets it. */
+    /* The mode must hold from the first moment: a file gets that of its socket, less the umask. */
     if (fchmod(place->fd, S_IRUSR | S_IWUSR) || bind(place->fd, (const struct sockaddr *)&address, sizeof address)) {
         halay_error(log, "cannot listen at '%s': %s", path, strerror(errno));
         return HALAY_ERR_CONFIG;
@@ -70,8 +70,8 @@ static enum halay_status open_file(struct halay_log *log, const char *path, stru
     return HALAY_OK;
 }
 
-/* "8080", "localhost:8080", "[::1]:8080": host, "" if none is given, and port. */
-static int split(const char *where, char *host, size_t size, const char **port)
+/* Splits "8080", "localhost:8080", "[::1]:8080" into host ("" if absent) and port; returns zero for another form. */
+static int split_where(const char *where, char *host, size_t size, const char **port)
 {
     const char *colon = strrchr(where, ':'), *end;
     char *stop;
@@ -124,13 +124,13 @@ static enum halay_status open_port(struct halay_log *log, const char *where, str
     const char *port;
     int error, one = 1;
 
-    if (!split(where, host, sizeof host, &port)) {
-        halay_error(log, "no place to listen at: '%s'; say PORT, HOST:PORT, [ADDRESS]:PORT or unix:PATH", where);
+    if (!split_where(where, host, sizeof host, &port)) {
+        halay_error(log, "cannot listen at '%s'; expected PORT, HOST:PORT, [ADDRESS]:PORT or unix:PATH", where);
         return HALAY_ERR_CONFIG;
     }
     error = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
     if (error) {
-        halay_error(log, "no host '%s': %s", host, gai_strerror(error));
+        halay_error(log, "unknown host '%s': %s", host, gai_strerror(error));
         return HALAY_ERR_CONFIG;
     }
     place->fd = new_socket(found->ai_family);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Control groups: finds this process's group in each hierarchy that is mounted and takes the least limit on the way up.
+ * Control groups: finds this process's group in each mounted hierarchy and takes the smallest limit on the way up.
  *
  *   /proc/self/cgroup      "4:memory:/a/b"  (version 1: controllers by name)   "0::/a/b"  (version 2)
  *   /proc/self/mountinfo   "... ROOT MOUNTPOINT ... - cgroup2 cgroup2 rw"      or "- cgroup cgroup rw,memory"
@@ -8,7 +8,7 @@
  *   group /a/b, mounted with ROOT /a at MOUNTPOINT /sys/fs/cgroup  ->  /sys/fs/cgroup/b, then /sys/fs/cgroup
  *
  * In a container without a cgroup namespace the group's path may not lie below the mount's root; the mount point itself
- * is then all there is to see.
+ * is then all that is visible.
  *
  * References: cgroups(7), proc_pid_mountinfo(5); Linux Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
  */
@@ -24,21 +24,21 @@ enum controller { CPU, MEMORY };
 
 static const char *const controller_names[] = { "cpu", "memory" };
 
-/* Does "cpu,cpuacct" contain "cpu"? */
-static int list_has(const char *list, const char *word)
+/* Returns nonzero if a list like "cpu,cpuacct" has this name. */
+static int list_has(const char *list, const char *name)
 {
-    size_t length = strlen(word);
+    size_t length = strlen(name);
 
     while (*list) {
         size_t next = strcspn(list, ",");
-        if (next == length && !strncmp(list, word, length))
+        if (next == length && !strncmp(list, name, length))
             return 1;
         list += next + (list[next] == ',');
     }
     return 0;
 }
 
-/* The first line of folder/name, without its newline. */
+/* Reads the first line of folder/name, without its newline. */
 static int read_first_line(const char *folder, const char *name, char *line, size_t size)
 {
     char path[PATH_MAX];
@@ -84,8 +84,8 @@ static int read_bytes(const char *folder, const char *name, size_t *bytes)
     return read_first_line(folder, name, line, sizeof line) && halay_parse_size(line, bytes) == HALAY_OK;
 }
 
-/* Of a group's memory, what the kernel gives up when more is wanted: cached files. Version 1 counts them with the
- * groups below and without. */
+/* Returns the memory of a group that the kernel can reclaim: cached files. Version 1 has two counts; the one with the
+ * prefix includes the groups below. */
 static size_t read_cache(const char *folder, int version)
 {
     char path[PATH_MAX], line[128], name[64];
@@ -97,13 +97,13 @@ static size_t read_cache(const char *folder, int version)
     if (!file)
         return 0;
     while (fgets(line, sizeof line, file)) {
-        const char *word = name;
+        const char *key = name;
         if (sscanf(line, "%63s %zu", name, &bytes) != 2)
             continue;
         if (version == 1 && strncmp(name, "total_", 6) != 0)
             continue;
-        word += version == 1 ? 6 : 0;
-        if (!strcmp(word, "inactive_file") || !strcmp(word, "active_file"))
+        key += version == 1 ? 6 : 0;
+        if (!strcmp(key, "inactive_file") || !strcmp(key, "active_file"))
             cache += bytes;
     }
     fclose(file);
@@ -112,24 +112,24 @@ static size_t read_cache(const char *folder, int version)
 
 static void read_memory(const char *folder, int version, struct halay_cgroup_limits *limits)
 {
-    size_t most, used;
+    size_t max, used;
 
     /* Version 1 writes a number near 2^63 for "unlimited": it limits nothing. */
-    if (!read_bytes(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", &most) ||
-        most >= (size_t)PTRDIFF_MAX - (1u << 20))
+    if (!read_bytes(folder, version == 2 ? "memory.max" : "memory.limit_in_bytes", &max) ||
+        max >= (size_t)PTRDIFF_MAX - (1u << 20))
         return;
-    if (most < limits->memory_bytes)
-        limits->memory_bytes = most;
+    if (max < limits->memory_bytes)
+        limits->memory_bytes = max;
     if (!read_bytes(folder, version == 2 ? "memory.current" : "memory.usage_in_bytes", &used))
         return;
     size_t cache = read_cache(folder, version);
     used -= cache < used ? cache : used;
-    size_t left = used < most ? most - used : 0;
+    size_t left = used < max ? max - used : 0;
     if (left < limits->memory_free)
         limits->memory_free = left;
 }
 
-/* This process's group in the hierarchy of that controller (version 1) or in the unified one (version 2). */
+/* Finds this process's group in the hierarchy of a controller (version 1) or in the unified one (version 2). */
 static int find_group(const char *root, int version, const char *controller, char *group, size_t size)
 {
     char path[PATH_MAX], line[PATH_MAX + 128];
@@ -153,7 +153,7 @@ static int find_group(const char *root, int version, const char *controller, cha
     return found;
 }
 
-/* Walk from the group's folder up to the mount point. */
+/* Reads the limits from the group's folder up to the mount point. */
 static void read_hierarchy(const char *root, const char *mount_root, const char *mount_point, int version,
                            enum controller controller, struct halay_cgroup_limits *limits)
 {

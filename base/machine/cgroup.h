@@ -10,15 +10,15 @@
 struct halay_cgroup_limits {
     double quota;        /* processors; infinity if unlimited */
     size_t memory_bytes; /* SIZE_MAX if unlimited */
-    size_t memory_free;  /* what may still be taken before any of them is at its limit; SIZE_MAX if unlimited */
+    size_t memory_free;  /* left before one of the groups is at its limit; SIZE_MAX if unlimited */
 };
 
-/* The least limits of this process's groups and all above them that can be seen. root is put in front of every path (""
- * on a real machine; tests give a folder of their own). What cannot be read does not limit. */
+/* Reads the smallest limits of this process's groups and of all visible ones above them. root precedes every path (""
+ * on a real machine; tests give a folder of their own). A file that cannot be read sets no limit. */
 void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits);
 
-/* What the system could still give this process: the machine's available memory, or what its groups leave of that.
- * SIZE_MAX if neither is known. The kernel may end a process that takes more, instead of refusing. root as above. */
+/* Returns the memory that this process can still get: the machine's available memory or its groups' rest, the smaller;
+ * SIZE_MAX if neither is known. The kernel may kill a process that takes more, instead of refusing. root as above. */
 size_t halay_memory_available(const char *root);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptors: what is open is counted in /proc; without it, only what is needed counts.
+ * Descriptors: /proc has the open ones; without it they count as 0.
  */
 #include "base/machine/descriptors.h"
 #include <dirent.h>
 #include <sys/resource.h>
 
-/* One too many, that of the look itself, beside "." and "..". */
+/* Counts open descriptors, without ".", ".." and the one that it opens itself. */
 static size_t count_open(void)
 {
     DIR *folder = opendir("/proc/self/fd");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptors: many systems allow a process 1,024 until it asks for more (the soft limit), and much more then.
+ * Descriptors: many systems allow a process 1,024 (the soft limit), and much more after a request (the hard one).
  */
 #ifndef HALAY_BASE_DESCRIPTORS_H
 #define HALAY_BASE_DESCRIPTORS_H
@@ -9,8 +9,8 @@
 #include "halay_types.h"
 #include <stddef.h>
 
-/* Makes sure that this process may open this number of descriptors more: raises the soft limit to the hard one if it
- * must. HALAY_ERR_SYSTEM: that is not enough; logged, with what they are for ("connections with 1023 ranks"). */
+/* Allows this process to open this number of descriptors more: raises the soft limit to the hard one if necessary.
+ * HALAY_ERR_SYSTEM, logged with their purpose ("connections with 1023 ranks"): the hard limit is too small. */
 enum halay_status halay_descriptors_allow(struct halay_log *log, size_t more, const char *what);
 
 #endif

@@ -32,7 +32,7 @@ static int count_objects(hwloc_topology_t tree, hwloc_obj_type_t type)
     return objects > 0 ? objects : 0;
 }
 
-/* Restrict the tree to the processors that this process is bound to; if that is unknown, keep them all. */
+/* Restricts the tree to the processors that this process is bound to; keeps all if they are unknown. */
 static void restrict_to_process(hwloc_topology_t tree)
 {
     hwloc_bitmap_t set = hwloc_bitmap_alloc();
@@ -66,7 +66,7 @@ static void read_tree(hwloc_topology_t tree, struct halay_topology *t)
         t->mask[i / 8] |= (unsigned char)(1 << i % 8);
 }
 
-/* Of several NUMA nodes beside a thread (ordinary and fast memory) the first is the ordinary one. */
+/* Returns a thread's node: of several (ordinary and fast memory) the first is the ordinary one. */
 static int numa_node_of(hwloc_obj_t thread)
 {
     int node = hwloc_bitmap_first(thread->nodeset);
@@ -74,7 +74,7 @@ static int numa_node_of(hwloc_obj_t thread)
     return node >= 0 ? node : 0;
 }
 
-/* The tree's threads, core by core. */
+/* Lists the tree's threads, core by core. */
 static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread **out, size_t *out_count)
 {
     int cores = count_objects(tree, HWLOC_OBJ_CORE), threads = count_objects(tree, HWLOC_OBJ_PU);
@@ -96,15 +96,15 @@ static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread
     return HALAY_OK;
 }
 
-/* Where the system says nothing of its processors, as in some sandboxes, hwloc complains on standard error each time
- * and finds little, unless it was told of another machine. */
-static int is_readable(void)
+/* Returns nonzero if hwloc can read a machine. Where the system hides its processors, as in some sandboxes, hwloc
+ * prints an error each time and finds little, unless it has another machine's description. */
+static int has_processors(void)
 {
     return access("/sys/devices/system/cpu", F_OK) == 0 || halay_environment_get("HWLOC_SYNTHETIC") ||
            halay_environment_get("HWLOC_XMLFILE") || halay_environment_get("HWLOC_FSROOT");
 }
 
-/* The machine's tree, cut to this process if it is this machine's; destroyed by the caller. */
+/* Opens the machine's tree, restricted to this process if it is this machine's; destroyed by the caller. */
 static enum halay_status open_tree(struct halay_log *log, hwloc_topology_t *tree)
 {
     if (hwloc_topology_init(tree) < 0) {
@@ -125,7 +125,7 @@ enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thr
 {
     hwloc_topology_t tree;
 
-    if (!is_readable())
+    if (!has_processors())
         return halay_topology_os_threads(log, threads, out_count);
     enum halay_status status = open_tree(log, &tree);
     if (status != HALAY_OK)
@@ -135,13 +135,13 @@ enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thr
     return status;
 }
 
-/* Over what the operating system said before. *is_here: the tree is this machine's. */
+/* Overwrites the operating system's values. *is_here: the tree is this machine's. */
 static enum halay_status load_tree(struct halay_log *log, struct halay_topology *t, int *is_here)
 {
     hwloc_topology_t tree;
 
     *is_here = 1;
-    if (!is_readable())
+    if (!has_processors())
         return HALAY_OK;
     enum halay_status status = open_tree(log, &tree);
     if (status != HALAY_OK)

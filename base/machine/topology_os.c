@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topology from the operating system: the affinity mask, sysconf, and the files under /sys/devices/system that say
- * which hardware threads make a core and which NUMA nodes there are. What a container hides is answered by the next
- * best guess: every thread a core, one node, caches unknown.
+ * Topology from the operating system: the affinity mask, sysconf, and /sys/devices/system with the
+ * hardware threads of each core and the NUMA nodes. Values that a container hides get a default: every thread a core,
+ * one node, caches unknown.
  */
 #include "base/machine/topology_impl.h"
 #include <dirent.h>
@@ -28,7 +28,7 @@ static long read_sys_number(const char *path, long otherwise)
     return value;
 }
 
-/* The lowest thread of the same core: two threads with the same answer share it. */
+/* Returns the lowest thread of the same core, which identifies the core. */
 static int first_sibling(int cpu)
 {
     char path[96];
@@ -37,13 +37,13 @@ static int first_sibling(int cpu)
     return (int)read_sys_number(path, cpu);
 }
 
-/* The number behind "node" in a name of that form, otherwise -1. */
+/* Returns the number in a name like "node3", -1 for another name. */
 static int node_number(const char *name)
 {
     return !strncmp(name, "node", 4) && name[4] >= '0' && name[4] <= '9' ? atoi(name + 4) : -1;
 }
 
-/* A thread's folder has a link to its node's. */
+/* Returns a thread's node: its folder has a link to the node's. */
 static int numa_node_of(int cpu)
 {
     char path[64];
@@ -144,7 +144,7 @@ void halay_topology_os_model(const char *path, char *model, size_t size)
     fclose(file);
 }
 
-static size_t positive(long value)
+static size_t size_or_zero(long value)
 {
     return value > 0 ? (size_t)value : 0;
 }
@@ -165,9 +165,9 @@ enum halay_status halay_topology_os_load(struct halay_log *log, struct halay_top
             t.mask[threads[i].number / 8] |= (unsigned char)(1 << threads[i].number % 8);
     free(threads);
     t.numa_nodes = count_nodes();
-    t.l2_bytes = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
-    t.l3_bytes = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
-    t.memory_bytes = positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
+    t.l2_bytes = size_or_zero(sysconf(_SC_LEVEL2_CACHE_SIZE));
+    t.l3_bytes = size_or_zero(sysconf(_SC_LEVEL3_CACHE_SIZE));
+    t.memory_bytes = size_or_zero(sysconf(_SC_PHYS_PAGES)) * size_or_zero(sysconf(_SC_PAGESIZE));
     halay_topology_os_model("/proc/cpuinfo", t.model, sizeof t.model);
     *topology = t;
     return HALAY_OK;

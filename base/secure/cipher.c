@@ -57,7 +57,7 @@ size_t halay_cipher_seal(struct halay_cipher *c, const void *bytes, size_t count
     return used + LENGTH + count + OVER;
 }
 
-/* The header, once. */
+/* Reads the header, once. */
 static enum halay_status open_header(struct halay_cipher *c, const unsigned char *wire, size_t count, size_t *used)
 {
     if (count < HEADER)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cipher: what two ends of a connection that have shaken hands (handshake.h) say to each other, encrypted and
- * authenticated to the last byte. Pure: bytes to records and back; the caller sends and receives them.
+ * Cipher: encrypts and authenticates all bytes between two ends of a connection after their handshake (handshake.h).
+ * Pure: bytes to records and back; the caller sends and receives them.
  *
  * Each direction is a stream of libsodium's crypto_secretstream_xchacha20poly1305 with a key of its own:
  *
  *     header    24   once, before the first record
  *     length     4   little-endian, of what follows; authenticated with it
- *     record   17+   a tag, the bytes, a code of authentication
+ *     record   17+   a tag, the bytes, an authentication code
  *
- * A record that was changed, repeated, left out, moved, or sent back to who said it is HALAY_ERR_AUTH, and so is all
- * that comes after it. The last one is tagged: a stream that ends without it has been cut.
+ * A record that was changed, repeated, dropped, moved, or sent back to its sender is HALAY_ERR_AUTH, and so are all
+ * records after it. The last one is tagged: a stream that ends without it has been cut.
  */
 #ifndef HALAY_BASE_CIPHER_H
 #define HALAY_BASE_CIPHER_H
@@ -23,17 +23,17 @@ struct halay_cipher;
 
 /* One end, both directions. HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM. */
 enum halay_status halay_cipher_create(const struct halay_session *session, struct halay_cipher **cipher);
-void halay_cipher_destroy(struct halay_cipher *cipher); /* wipes the keys; NULL is no cipher */
+void halay_cipher_destroy(struct halay_cipher *cipher); /* wipes the keys; NULL is allowed */
 
-/* Bytes, HALAY_CIPHER_BYTES_MAX at most, as a record; is_last: nothing may follow. wire has room for
- * HALAY_CIPHER_RECORD_MAX; returns how many of them are to be sent. */
+/* Encrypts at most HALAY_CIPHER_BYTES_MAX bytes as a record; is_last: no record follows. wire has room for
+ * HALAY_CIPHER_RECORD_MAX. Returns the number of bytes to send. */
 size_t halay_cipher_seal(struct halay_cipher *cipher, const void *bytes, size_t count, int is_last,
                          unsigned char *wire);
-/* Take what wire begins with: *used of its count bytes (0: more has to come), which say *opened bytes. bytes has room
- * for HALAY_CIPHER_BYTES_MAX. HALAY_ERR_AUTH: then nothing is written. */
+/* Decrypts the first record of wire: uses *used of its count bytes (0: incomplete) and writes *opened bytes. bytes has
+ * room for HALAY_CIPHER_BYTES_MAX. HALAY_ERR_AUTH: nothing is written. */
 enum halay_status halay_cipher_open(struct halay_cipher *cipher, const unsigned char *wire, size_t count, size_t *used,
                                     void *bytes, size_t *opened);
-/* The other end has said its last. */
+/* Returns nonzero after the last record of the other end. */
 int halay_cipher_has_ended(const struct halay_cipher *cipher);
 
 #endif

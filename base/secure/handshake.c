@@ -32,7 +32,7 @@ static void derive_session(const struct store_handshake *h, const unsigned char 
 
 /* ---- the caller -------------------------------------------------------------------------------------------------- */
 
-/* The challenge to this hello. */
+/* Sends the hello and receives the challenge. */
 static enum halay_status receive_challenge(int fd, struct store_handshake *h, const unsigned char *key,
                                            int64_t deadline_us)
 {
@@ -44,16 +44,16 @@ static enum halay_status receive_challenge(int fd, struct store_handshake *h, co
     if (status != HALAY_OK)
         return status;
     if (store_is_refusal(h) && store_version(h->challenge) != HALAY_HANDSHAKE_VERSION)
-        return HALAY_ERR_VERSION; /* whatever secret it has: another version makes other keys of it */
+        return HALAY_ERR_VERSION; /* its secret may be the same: another version derives other keys */
     if (!store_is_challenge(h, key))
         return HALAY_ERR_AUTH;
     return store_version(h->challenge) == HALAY_HANDSHAKE_VERSION ? HALAY_OK : HALAY_ERR_VERSION;
 }
 
-/* Up to the proof, and the welcome that it gets. public_key, private_key: this end's. */
-static enum halay_status call(int fd, struct store_handshake *h, const unsigned char *key,
-                              const unsigned char *public_key, const unsigned char *private_key, int64_t deadline_us,
-                              struct halay_session *session)
+/* Runs all steps up to the welcome. public_key, private_key: this end's. */
+static enum halay_status call_listener(int fd, struct store_handshake *h, const unsigned char *key,
+                                       const unsigned char *public_key, const unsigned char *private_key,
+                                       int64_t deadline_us, struct halay_session *session)
 {
     unsigned char welcome[STORE_MAC_BYTES], right[STORE_MAC_BYTES], in[crypto_kx_SESSIONKEYBYTES],
         out[crypto_kx_SESSIONKEYBYTES];
@@ -89,7 +89,8 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
     derive_launcher_key(secret, key);
     crypto_kx_keypair(public_key, private_key);
     store_make_hello_with(&h, key, HALAY_HANDSHAKE_VERSION, purpose, public_key);
-    enum halay_status status = call(fd, &h, key, public_key, private_key, halay_deadline_us(timeout_ms), session);
+    enum halay_status status =
+        call_listener(fd, &h, key, public_key, private_key, halay_deadline_us(timeout_ms), session);
     sodium_memzero(key, sizeof key);
     sodium_memzero(private_key, sizeof private_key);
     return status;
@@ -97,7 +98,7 @@ enum halay_status halay_handshake_call(int fd, const unsigned char secret[HALAY_
 
 /* ---- the listener ------------------------------------------------------------------------------------------------ */
 
-/* A connection on which little or nothing was sent yet has room for it. */
+/* Sends without blocking: the buffer of a new connection has room. */
 static enum halay_status send_made(int fd, const unsigned char *bytes, size_t count)
 {
     return send(fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)count ? HALAY_OK : HALAY_ERR_PEER;
@@ -119,7 +120,7 @@ static enum halay_status accept_hello(struct halay_answer *a, int fd, const unsi
     crypto_kx_keypair(public_key, a->key);
     store_make_challenge_with(h, key, HALAY_HANDSHAKE_VERSION, public_key);
     enum halay_status status = send_made(fd, h->challenge, STORE_HELLO_BYTES);
-    return status == HALAY_OK && is_other_version ? HALAY_ERR_VERSION : status; /* the caller has been told ours */
+    return status == HALAY_OK && is_other_version ? HALAY_ERR_VERSION : status; /* the caller has our version */
 }
 
 static enum halay_status accept_proof(struct halay_answer *a, int fd, const unsigned char *key)
@@ -138,7 +139,7 @@ static enum halay_status accept_proof(struct halay_answer *a, int fd, const unsi
     return send_made(fd, welcome, sizeof welcome);
 }
 
-/* Until the message that is due is there; *is_whole says so. */
+/* Receives bytes of the message that is due; *is_whole: it is complete. */
 static enum halay_status receive_due(struct halay_answer *a, int fd, unsigned char *to, size_t need, int *is_whole)
 {
     while (a->have < need) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A key of ssh that follows from a secret: whoever has the secret has the same key, and nobody needs to bring it.
+ * An ssh key that is derived from a secret: all hosts with the secret have the same key, without a transfer.
  */
 #ifndef HALAY_BASE_SSH_KEY_H
 #define HALAY_BASE_SSH_KEY_H
@@ -9,8 +9,9 @@
 
 enum { HALAY_SSH_PRIVATE_BYTES = 1024, HALAY_SSH_PUBLIC_BYTES = 128 };
 
-/* Ed25519, in OpenSSH's format. label: what for; each has a key of its own. private_text ends with a newline;
- * public_text is "ssh-ed25519 AAAA...". Wiping private_text is the caller's. HALAY_ERR_SYSTEM: no libsodium. */
+/* Derives an Ed25519 key, in OpenSSH's format. label: its purpose; each has a key of its own. private_text ends with a
+ * newline; public_text is "ssh-ed25519 AAAA...". Wiping private_text is the caller's. HALAY_ERR_SYSTEM: no libsodium.
+ * */
 enum halay_status halay_ssh_key(const unsigned char secret[HALAY_SECRET_BYTES], const char label[8],
                                 char private_text[HALAY_SSH_PRIVATE_BYTES], char public_text[HALAY_SSH_PUBLIC_BYTES]);
 

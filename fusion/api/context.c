@@ -106,7 +106,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
     } while (heritage.log && halay_elastic_may_retry(status));
     if (status == HALAY_OK) {
         halay_world_finish_start((*out)->world);
-        atomic_store_explicit(&(*out)->log->is_told, how.reports_errors != 0, memory_order_relaxed);
+        atomic_store_explicit(&(*out)->log->reports_errors, how.reports_errors != 0, memory_order_relaxed);
     }
     if (heritage.log && status == HALAY_OK)
         status = halay_elastic_init(*out, &how, &heritage);

@@ -24,7 +24,7 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct h
                                            const char *text)
 {
     if (!roll->is_change) /* who called hears of it, on every rank */
-        halay_log_write(c->options.log, halay_log_told_level(c->options.log), "%s", text);
+        halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
     enum halay_status status = halay_coordinator_emit(c, -1,
                                                       &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
                                                                             .name = roll->node.name,

@@ -132,7 +132,7 @@ static enum halay_status add_verdict(const struct halay_coordinator *c, const st
 
     describe(c, roll, text, sizeof text);
     if (w->status == HALAY_ERR_TIMEOUT)
-        halay_log_write(c->options.log, halay_log_told_level(c->options.log), "%s", text);
+        halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
     else
         halay_info(c->options.log, "%s", text);
     struct halay_verdict *grown = realloc(w->verdicts, (w->count + 1) * sizeof *grown);

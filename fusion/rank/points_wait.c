@@ -76,7 +76,7 @@ static void end_withdrawn(struct halay_context *ctx, struct point *point)
 
     print_withdrawn(ctx, point, text, sizeof text);
     if (r->withdrawn == HALAY_ERR_TIMEOUT)
-        halay_log_write(ctx->log, halay_log_told_level(ctx->log), "%s", text);
+        halay_log_write(ctx->log, halay_log_reported_level(ctx->log), "%s", text);
     else
         halay_info(ctx->log, "%s", text);
     halay_points_end(ctx, point, r->withdrawn, text);

@@ -21,7 +21,7 @@ static const char *size_fault(const struct halay_tensor_info *info)
 {
     const char *at = (const char *)info->members;
 
-    if (info->member_bytes < sizeof(struct halay_member) || info->member_bytes > HALAY_STRUCT_MOST ||
+    if (info->member_bytes < sizeof(struct halay_member) || info->member_bytes > HALAY_STRUCT_MAX ||
         info->member_bytes % sizeof(size_t))
         return "member_bytes is not sizeof(struct halay_member)";
     for (size_t i = 0; i < info->member_count; i++, at += info->member_bytes)

@@ -198,7 +198,7 @@ static void routes_are_found(struct halay_http_server *server, int is_driven)
     text = ask(server, is_driven, "GET http://h:80/hello?name=you HTTP/1.1\r\n" END);
     CHECK(is_answer(text, "200", "/hello for you"), "%s", text);
     text = ask(server, is_driven, "GET http://h HTTP/1.1\r\n" END);
-    CHECK(is_answer(text, "404", "no such path"), "%s", text);
+    CHECK(is_answer(text, "404", "unknown path"), "%s", text);
     text = ask(server, is_driven, "HEAD /hello HTTP/1.1\r\n" END);
     CHECK(is_answer(text, "200", "Content-Length: ") && !strstr(text, "nobody"), "%s", text);
     text = ask(server, is_driven, "POST /echo HTTP/1.1\r\nContent-Length: 5\r\n" END "a\nb c");
@@ -207,7 +207,7 @@ static void routes_are_found(struct halay_http_server *server, int is_driven)
                "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" END "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     CHECK(is_answer(text, "200", "abcde"), "%s", text);
     text = ask(server, is_driven, "GET /nothing HTTP/1.1\r\n" END);
-    CHECK(is_answer(text, "404", "no such path; there are GET /hello, POST /echo"), "%s", text);
+    CHECK(is_answer(text, "404", "unknown path; expected GET /hello, POST /echo"), "%s", text);
     text = ask(server, is_driven, "DELETE /echo HTTP/1.1\r\n" END);
     CHECK(is_answer(text, "405", "Allow: POST"), "%s", text);
     text = ask(server, is_driven, "POST /quoted HTTP/1.1\r\nContent-Length: 3\r\n" END "\"a\n");

@@ -49,7 +49,7 @@ static void accepted(struct halay_log *log)
 
 static void refused(struct halay_log *log)
 {
-    const size_t sizes[] = { 0, 1, FIRST - 1, HALAY_STRUCT_MOST + 1, SIZE_MAX };
+    const size_t sizes[] = { 0, 1, FIRST - 1, HALAY_STRUCT_MAX + 1, SIZE_MAX };
     struct thing out = { .first = 7 }, given = { .first = 1 };
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -79,7 +79,7 @@ static void handed_out(void)
         CHECK(out.more[i] == 0 && out.after[i] == 0xff, "%zu", i);
     out.known.struct_size = sizeof(size_t) - 1;
     CHECK(!halay_struct_has_size(&out));
-    out.known.struct_size = HALAY_STRUCT_MOST + 1;
+    out.known.struct_size = HALAY_STRUCT_MAX + 1;
     CHECK(!halay_struct_has_size(&out));
 }
 

@@ -29,6 +29,10 @@ fusion/api/calls.c:halay_scatter
 
 # Folders and how many phrases each may have.
 phrases='
+base 39
+base/http 0
+base/machine 0
+base/secure 0
 tft 0
 python/halay/tft 0
 '

@@ -334,7 +334,7 @@ bad_file 'np:\n  - [1]' 'line 1: a value must be a word or a number here'
 bad_file 'verbose: true\ngrace: *a' "line 2, column 8: anchors, aliases and tags are not read"
 bad_file 'np: &a 1' "line 1, column 5: anchors, aliases and tags are not read"
 bad_file 'np: !!int 1' "line 1, column 5: anchors, aliases and tags are not read"
-bad_file '"grace\\0_": 1' "line 1, column 1: a key must be a word"
+bad_file '"grace\\0_": 1' "line 1, column 1: the key is not a plain text"
 bad_file 'verbose: 3' "line 1: verbose: '3' is neither true nor false"
 bad_file 'grace: [' 'line 2, column 1: not YAML'
 run 2 --config-file "$dir/nothing" -np 1 true

@@ -145,7 +145,7 @@ for at in 0 127.0.0.1:0 ${six:+[::1]:0} localhost:0 "unix:$dir/socket"; do
     check "not at $at" eval '! err_has warning:'
 done
 run 2 --metrics nowhere -np 1 true
-check "no place" err_has "no place to listen at: 'nowhere'"
+check "no place" err_has "cannot listen at 'nowhere'; expected PORT"
 
 # --- a small /dev/shm, as in containers -------------------------------------------------------------------------------
 small() { unshare --mount sh -c 'mount -t tmpfs -o size=$0 halay /dev/shm && exec "$@"' "$@" >"$dir/out" 2>"$dir/err"; }

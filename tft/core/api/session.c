@@ -70,7 +70,7 @@ static void take_line(void *arg, enum halay_log_level level, const char *line)
             halay_error_record_set(&t->log.last_error, &(struct halay_error_place){ .rank = error->rank }, error->text);
         pthread_mutex_unlock(&t->log.lock);
     }
-    if (level == HALAY_LOG_ERROR && t->log.is_told)
+    if (level == HALAY_LOG_ERROR && t->log.reports_errors)
         return;
     if (t->line)
         t->line(t->line_arg, level, line);
@@ -160,7 +160,7 @@ enum halay_status halay_tft_init(const struct halay_tft_options *options, struct
     if (!t)
         return halay_returns(HALAY_ERR_NO_MEMORY);
     halay_log_init(&t->log, HALAY_LOG_WARNING);
-    t->log.is_told = given.reports_errors;
+    t->log.reports_errors = given.reports_errors;
     t->log.write = t->line = given.log;
     t->log.arg = t->line_arg = given.log_arg;
     if (given.deterministic)
