@@ -1,7 +1,11 @@
 dnl SPDX-License-Identifier: Apache-2.0
 dnl
-dnl HALAY_FIND_CUDA: what HALAY_WITH calls: NVCC.
+dnl HALAY_FIND_CUDA: what HALAY_WITH calls: NVCC, NVCC_CODES.
 AC_DEFUN([HALAY_FIND_CUDA], [
+    AC_ARG_VAR([NVCC_CODES], [architectures of the CUDA kernels, as options of nvcc (sm_80, sm_90, sm_100)])
+    AS_IF([test -z "$NVCC_CODES"], [
+        NVCC_CODES="-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90"
+        NVCC_CODES="$NVCC_CODES -gencode arch=compute_100,code=@<:@sm_100,compute_100@:>@"])
     AC_PATH_PROGS([NVCC], [nvcc], [],
         [${halay_dir:+$halay_dir/bin$PATH_SEPARATOR}$PATH$PATH_SEPARATOR/usr/local/cuda/bin])
     AS_IF([test -n "$NVCC"], [halay_found=yes])

@@ -63,6 +63,8 @@ enum halay_status halay_store_get(struct halay_store_client *client, const char 
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key);
 enum halay_status halay_store_answer(struct halay_store_client *client, const char *key, void *value, size_t bytes,
                                      int timeout_ms);
+/* A descriptor that is readable when answer may have something. */
+int halay_store_client_fd(const struct halay_store_client *client);
 void halay_store_client_close(struct halay_store_client *client);
 
 /* Draw a secret. HALAY_ERR_SYSTEM. */

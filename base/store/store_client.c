@@ -383,6 +383,11 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
     return HALAY_OK;
 }
 
+int halay_store_client_fd(const struct halay_store_client *client)
+{
+    return client->fd;
+}
+
 void halay_store_client_close(struct halay_store_client *client)
 {
     if (!client)

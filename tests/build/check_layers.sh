@@ -65,15 +65,16 @@ readers='base/config.c base/launchers.c'
 
 # The folders of a layer, lowest first: each includes itself and those before it. "." is what lies in the layer's own
 # folder.
-floors='
+transports=$(sed -n 's/^HALAY_TRANSPORT(\([a-z]*\),.*/\1/p' "${top_srcdir:-.}/base/transports.def" | tr '\n' ' ')
+floors="
 base                  . machine net store secure http
 collectives           reduce schedule choose group shared messages api
-collectives/transport meet . shm tcp mpi ucx cuda
+collectives/transport meet . cuda tcp $transports
 fusion                values coordinator state observe rank api
 launcher              common cli where local watch remote job mpi .
 tft/core              kernels layers model data run score train api
 tft/tools             drift export report explain serve tune cli .
-'
+"
 
 # Calls through the public interface that make a circle: FOLDER:FUNCTION.
 # - a result of the core in another form: the tools hold the forms

@@ -4,7 +4,7 @@
 # The lists of tests (tests/fragment.am) name tests that there are, and each program whose ranks are threads is among
 # those that the thread sanitizer runs. A script that needs a program which a bare system lacks asks for it, so that it
 # is skipped there, and tools/setup --tests installs it. In a checkout, each of its files is packed into the sources
-# that are released, but git's own and Debian's.
+# that are released, but git's own and Debian's. What a transport is called is in base/transports.def and in its folder.
 . "${top_srcdir:?}/tests/build/build.sh"
 
 plain_make print-tests >"$scratch/tests"
@@ -34,6 +34,13 @@ pgrep procps
 pkill procps
 ps procps
 END
+# mpi is a bootstrap as well; shm's memory serves other transports. The rest is reached by the table.
+for name in $(sed -nE 's/^HALAY_TRANSPORT\((\w+),.*/\1/p' base/transports.def | grep -vx -e mpi -e shm); do
+    checks=$((checks + 1))
+    places=$(grep -rn --include='*.[ch]' "\"$name\"" base collectives fusion launcher perf |
+        grep -vE "^collectives/transport/$name/|:[0-9]+:( \*|[^\"]*/\*)" || :) # nor comments
+    [ -z "$places" ] || wrong "transport '$name' is named outside its folder and base/transports.def: $places"
+done
 if [ -e .git ] && command -v git >/dev/null 2>&1; then
     # Automake names some files by their way from the build folder.
     way=$(realpath --relative-to="$top_builddir" . | sed 's/[.]/[.]/g')

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap over the program's key-value store (struct halay_rendezvous): an allgather puts one key and gets every
- * other rank's.
+ * Bootstrap over the program's key-value store (struct halay_rendezvous): ranks find each other by its keys, and
+ * exchange over a tree (boot_tree.h).
  *
- *     PREFIX/START/ROUND/RANK      start: the n-th in this store; round: the n-th allgather, 0 is the hello
+ *     PREFIX/START/0/RANK      start: the n-th in this store. The hello of a rank
+ *     PREFIX/START/KEY         one of the tree's
  *
  * No key is put twice, so the store need not replace any, and a rank that is late still finds what others have read
  * long ago. A rank's start is the first whose hello it has not put yet. So the n-th start of each rank meets the n-th
@@ -15,18 +16,19 @@
 #include "base/clock.h"
 #include "base/store/store.h"
 #include "base/struct_size.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/meet/boot_tree.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE_MS = 200, PREFIX_MAX = 128 };
+enum { PREFIX_MAX = 128 };
 
 struct boot_rendezvous {
     struct halay_boot base;
     struct halay_rendezvous store; /* what arg points to is borrowed */
     char prefix[PREFIX_MAX + 1];
-    unsigned start, round;
+    unsigned start;
+    struct halay_boot_tree tree;
     unsigned char secret[HALAY_SECRET_BYTES];
 };
 
@@ -37,9 +39,14 @@ struct hello {
 
 /* ---- the program's callbacks ---- */
 
-static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_rendezvous *self, int rank)
+static void full_key(char full[HALAY_STORE_KEY_MAX], const struct boot_rendezvous *self, const char *key)
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "%s/%u/%u/%d", self->prefix, self->start, self->round, rank);
+    snprintf(full, HALAY_STORE_KEY_MAX, "%s/%u/%s", self->prefix, self->start, key);
+}
+
+static void hello_key(char key[32], int rank)
+{
+    snprintf(key, 32, "0/%d", rank);
 }
 
 /* What a callback returned is not ours: it may be no status at all. */
@@ -51,69 +58,35 @@ static enum halay_status failed(struct boot_rendezvous *self, const char *call, 
     return status == HALAY_IN_PROGRESS || (int)status < 0 ? HALAY_ERR_SYSTEM : status;
 }
 
-static enum halay_status put(struct boot_rendezvous *self, const void *value, size_t bytes)
+static enum halay_status put(void *arg, const char *key, const void *value, size_t bytes)
 {
-    char key[HALAY_STORE_KEY_MAX];
+    struct boot_rendezvous *self = arg;
+    char full[HALAY_STORE_KEY_MAX];
 
-    key_set(key, self, self->base.rank);
-    enum halay_status status = self->store.put(self->store.arg, key, value, bytes);
-    return status == HALAY_OK ? HALAY_OK : failed(self, "put", key, status);
+    full_key(full, self, key);
+    enum halay_status status = self->store.put(self->store.arg, full, value, bytes);
+    return status == HALAY_OK ? HALAY_OK : failed(self, "put", full, status);
 }
 
 /* HALAY_ERR_TIMEOUT, without a line: it is not there yet. */
-static enum halay_status get(struct boot_rendezvous *self, int rank, void *value, size_t bytes, int timeout_ms)
+static enum halay_status get(void *arg, const char *key, void *value, size_t bytes, int timeout_ms)
 {
-    char key[HALAY_STORE_KEY_MAX];
+    struct boot_rendezvous *self = arg;
+    char full[HALAY_STORE_KEY_MAX];
 
-    key_set(key, self, rank);
-    enum halay_status status = self->store.get(self->store.arg, key, value, bytes, timeout_ms);
-    return status == HALAY_OK || status == HALAY_ERR_TIMEOUT ? status : failed(self, "get", key, status);
+    full_key(full, self, key);
+    enum halay_status status = self->store.get(self->store.arg, full, value, bytes, timeout_ms);
+    return status == HALAY_OK || status == HALAY_ERR_TIMEOUT ? status : failed(self, "get", full, status);
 }
 
-/* ---- allgather ---- */
-
-static void report_missing(struct boot_rendezvous *self, int rank, int timeout_ms)
-{
-    halay_error(self->base.log,
-                "rank %d has not come to start %u under '%s' in the program's store within %g s "
-                "(HALAY_START_TIMEOUT)",
-                rank, self->start, self->prefix, timeout_ms / 1000.0);
-}
-
-/* In slices: what runs meanwhile must not wait, nor who cancels the start, nor a signal. */
-static enum halay_status get_by(struct boot_rendezvous *self, int rank, void *value, size_t bytes, int64_t deadline_us)
-{
-    int slice_ms = self->base.meanwhile ? HALAY_BOOT_SLICE_MS : SLICE_MS;
-
-    for (;;) {
-        int left_ms = halay_deadline_left_ms(deadline_us);
-        int is_last = left_ms >= 0 && left_ms <= slice_ms;
-        enum halay_status status = get(self, rank, value, bytes, is_last ? left_ms : slice_ms);
-        if (status != HALAY_ERR_TIMEOUT || halay_deadline_passed(deadline_us))
-            return status;
-        if ((status = halay_boot_look(self->base.log, self->base.watch, rank)) != HALAY_OK)
-            return status;
-        if (self->base.meanwhile)
-            self->base.meanwhile(self->base.meanwhile_arg);
-    }
-}
+/* ---- the bootstrap ---- */
 
 static enum halay_status rendezvous_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
                                               int timeout_ms)
 {
     struct boot_rendezvous *self = (struct boot_rendezvous *)boot;
-    int64_t deadline_us = halay_deadline_us(timeout_ms);
 
-    enum halay_status status = put(self, mine, bytes);
-    for (int r = 0; all && r < boot->size && status == HALAY_OK; r++) {
-        unsigned char *place = (unsigned char *)all + (size_t)r * bytes;
-        if (r == boot->rank)
-            memmove(place, mine, bytes);
-        else if ((status = get_by(self, r, place, bytes, deadline_us)) == HALAY_ERR_TIMEOUT)
-            report_missing(self, r, timeout_ms);
-    }
-    self->round++;
-    return status;
+    return halay_boot_tree_allgather(&self->tree, self->secret, mine, bytes, all, timeout_ms);
 }
 
 static void rendezvous_secret(struct halay_boot *boot, unsigned char *secret)
@@ -121,10 +94,16 @@ static void rendezvous_secret(struct halay_boot *boot, unsigned char *secret)
     memcpy(secret, ((struct boot_rendezvous *)boot)->secret, HALAY_SECRET_BYTES);
 }
 
+static void rendezvous_finish(struct halay_boot *boot)
+{
+    halay_boot_tree_fini(&((struct boot_rendezvous *)boot)->tree);
+}
+
 static void rendezvous_destroy(struct halay_boot *boot)
 {
     struct boot_rendezvous *self = (struct boot_rendezvous *)boot;
 
+    rendezvous_finish(boot);
     explicit_bzero(self->secret, sizeof self->secret);
     free(self);
 }
@@ -133,6 +112,7 @@ static const struct halay_boot_ops rendezvous_ops = {
     .name = "rendezvous",
     .allgather = rendezvous_allgather,
     .secret = rendezvous_secret,
+    .finish = rendezvous_finish,
     .destroy = rendezvous_destroy,
 };
 
@@ -161,28 +141,37 @@ static enum halay_status find_start(struct boot_rendezvous *self)
 {
     struct hello old;
     enum halay_status status = HALAY_OK;
+    char key[32];
 
+    hello_key(key, self->base.rank);
     for (self->start = 0; status == HALAY_OK; self->start += status == HALAY_OK)
-        status = get(self, self->base.rank, &old, sizeof old, 0);
+        status = get(self, key, &old, sizeof old, 0);
     explicit_bzero(&old, sizeof old);
     return status == HALAY_ERR_TIMEOUT ? HALAY_OK : status;
 }
 
 /* Put this rank's hello, get rank 0's. */
-static enum halay_status greet(struct boot_rendezvous *self, int timeout_ms)
+static enum halay_status meet_rank_0(struct boot_rendezvous *self, int timeout_ms)
 {
     struct hello hello = { .size = self->base.size };
     int64_t deadline_us = halay_deadline_us(timeout_ms);
     enum halay_status status = HALAY_OK;
+    char key[32];
 
+    full_key(self->tree.name, self, "");
+    snprintf(self->tree.missing_text, sizeof self->tree.missing_text,
+             " to start %u under '%.40s' in the program's store", self->start, self->prefix);
+    hello_key(key, self->base.rank);
     if (self->base.rank == 0)
         status = halay_store_draw_secret(self->base.log, hello.secret);
     if (status == HALAY_OK)
-        status = put(self, &hello, sizeof hello);
+        status = put(self, key, &hello, sizeof hello);
+    hello_key(key, 0);
     if (status == HALAY_OK && self->base.rank != 0) {
-        status = get_by(self, 0, &hello, sizeof hello, deadline_us);
+        status = halay_boot_tree_get(&self->tree, 0, key, &hello, sizeof hello, deadline_us);
         if (status == HALAY_ERR_TIMEOUT)
-            report_missing(self, 0, timeout_ms);
+            halay_error(self->base.log, "rank 0 has not come within %g s (HALAY_START_TIMEOUT)%s", timeout_ms / 1000.0,
+                        self->tree.missing_text);
     }
     if (status == HALAY_OK && hello.size != self->base.size) {
         halay_error(self->base.log, "struct halay_rendezvous: rank %d was given size %d, rank 0 was given %d",
@@ -191,7 +180,6 @@ static enum halay_status greet(struct boot_rendezvous *self, int timeout_ms)
     }
     memcpy(self->secret, hello.secret, sizeof hello.secret);
     explicit_bzero(&hello, sizeof hello);
-    self->round++;
     return status;
 }
 
@@ -216,9 +204,11 @@ enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const stru
     self->store = store;
     snprintf(self->prefix, sizeof self->prefix, "%s", store.prefix ? store.prefix : "halay");
     self->store.prefix = self->prefix;
+    self->tree.boot = &self->base;
+    self->tree.keys = (struct halay_boot_keys){ .arg = self, .set = put, .get = get };
     status = find_start(self);
     if (status == HALAY_OK)
-        status = greet(self, timeout_ms);
+        status = meet_rank_0(self, timeout_ms);
     if (status != HALAY_OK) {
         rendezvous_destroy(&self->base);
         return status;

@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstrap over the launcher's store: an allgather sets one key and gets every rank's.
+ * Bootstrap over the launcher's store: ranks find each other by its keys, and exchange over a tree (boot_tree.h).
  *
- *     boot/CONNECTION/ROUND/RANK            connection: how often this rank connected before; round: the n-th
- *                                           allgather since
- *     generation/GENERATION/ROUND/RANK      in an elastic job (participant.c)
+ *     boot/CONNECTION/KEY            connection: how often this rank connected before
+ *     generation/GENERATION/KEY      in an elastic job (participant.c)
  *
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
  */
-#include "base/clock.h"
 #include "collectives/transport/meet/boot_impl.h"
+#include "collectives/transport/meet/boot_tree.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SLICE_MS = 500 }; /* between two looks whether it is over */
 
 struct boot_store {
     struct halay_boot base;
     struct halay_meeting meeting;
     struct halay_store_access access; /* owned: what the meeting borrows, unless it is somebody else's */
-    unsigned round;
+    struct halay_boot_tree tree;
+    char asked[HALAY_STORE_KEY_MAX]; /* the key that the store has been asked for last; "": none */
 };
 
 /* ---- the connection ---- */
@@ -64,77 +62,64 @@ void halay_store_access_close(struct halay_store_access *access)
     explicit_bzero(access->secret, sizeof access->secret);
 }
 
-/* ---- allgather ---- */
+/* ---- keys ---- */
 
-static void key_set(char key[HALAY_STORE_KEY_MAX], const struct boot_store *self, int rank)
+static void full_key(char full[HALAY_STORE_KEY_MAX], const struct boot_store *self, const char *key)
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "%s%u/%u/%d", self->meeting.prefix, self->meeting.number, self->round, rank);
+    snprintf(full, HALAY_STORE_KEY_MAX, "%s%u/%s", self->meeting.prefix, self->meeting.number, key);
 }
 
-/* halay_store_get, calling the caller's function meanwhile. */
-static enum halay_status get_meanwhile(struct boot_store *self, const char *key, void *value, size_t bytes,
-                                       int timeout_ms)
+static enum halay_status key_set(void *arg, const char *key, const void *value, size_t bytes)
 {
+    struct boot_store *self = arg;
+    char full[HALAY_STORE_KEY_MAX];
+
+    self->asked[0] = 0;
+    full_key(full, self, key);
+    return halay_store_set(self->meeting.access->client, full, value, bytes);
+}
+
+/* The store answers once the key is there: it is asked again only if anything else has been asked meanwhile. */
+static enum halay_status key_get(void *arg, const char *key, void *value, size_t bytes, int timeout_ms)
+{
+    struct boot_store *self = arg;
     struct halay_store_client *client = self->meeting.access->client;
-    int64_t deadline_us = halay_deadline_us(timeout_ms);
+    char full[HALAY_STORE_KEY_MAX];
 
-    if (!self->base.meanwhile)
-        return halay_store_get(client, key, value, bytes, timeout_ms);
-    enum halay_status status = halay_store_ask(client, key);
-    if (status != HALAY_OK)
-        return status;
-    for (;;) {
-        int left_ms = halay_deadline_left_ms(deadline_us);
-        int slice_ms = left_ms < 0 || left_ms > HALAY_BOOT_SLICE_MS ? HALAY_BOOT_SLICE_MS : left_ms;
-        status = halay_store_answer(client, key, value, bytes, slice_ms);
-        if (status != HALAY_ERR_TIMEOUT || halay_deadline_passed(deadline_us))
-            return status;
-        self->base.meanwhile(self->base.meanwhile_arg);
+    full_key(full, self, key);
+    enum halay_status status = strcmp(full, self->asked) ? halay_store_ask(client, full) : HALAY_OK;
+    if (status == HALAY_OK) {
+        memcpy(self->asked, full, sizeof full);
+        status = halay_store_answer(client, full, value, bytes, timeout_ms);
     }
+    if (status != HALAY_ERR_TIMEOUT)
+        self->asked[0] = 0;
+    return status;
 }
 
-/* For a meeting that may be over before all have come, or at which somebody looks: wait in slices, so that a rank lost
- * on the way holds the others up for one slice at most. */
-static enum halay_status get(struct boot_store *self, int rank, void *value, size_t bytes, int64_t deadline_us)
+static int key_fd(void *arg)
 {
-    const struct halay_meeting *meeting = &self->meeting;
-    char key[HALAY_STORE_KEY_MAX];
-
-    key_set(key, self, rank);
-    for (;;) {
-        int left_ms = halay_deadline_left_ms(deadline_us);
-        if ((meeting->is_over || self->base.watch) && (left_ms < 0 || left_ms > SLICE_MS))
-            left_ms = SLICE_MS;
-        enum halay_status status = get_meanwhile(self, key, value, bytes, left_ms);
-        if (status != HALAY_ERR_TIMEOUT)
-            return status;
-        if ((status = halay_boot_look(self->base.log, self->base.watch, rank)) != HALAY_OK)
-            return status;
-        if (meeting->is_over && meeting->is_over(meeting->arg)) {
-            halay_info(self->base.log, "a rank was lost before all had come");
-            return HALAY_ERR_PEER;
-        }
-        if ((!meeting->is_over && !self->base.watch) || halay_deadline_passed(deadline_us))
-            return HALAY_ERR_TIMEOUT;
-    }
+    return halay_store_client_fd(((struct boot_store *)arg)->meeting.access->client);
 }
+
+static int is_over(void *arg)
+{
+    struct boot_store *self = arg;
+
+    if (!self->meeting.is_over)
+        return 0;
+    self->asked[0] = 0;
+    return self->meeting.is_over(self->meeting.arg);
+}
+
+/* ---- the bootstrap ---- */
 
 static enum halay_status store_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
                                          int timeout_ms)
 {
     struct boot_store *self = (struct boot_store *)boot;
-    int64_t deadline_us = halay_deadline_us(timeout_ms);
-    char key[HALAY_STORE_KEY_MAX];
 
-    key_set(key, self, boot->rank);
-    enum halay_status status = halay_store_set(self->meeting.access->client, key, mine, bytes);
-    for (int r = 0; all && r < boot->size && status == HALAY_OK; r++) {
-        status = get(self, r, (unsigned char *)all + (size_t)r * bytes, bytes, deadline_us);
-        if (status == HALAY_ERR_TIMEOUT)
-            halay_error(boot->log, "rank %d has not come within %d s (HALAY_START_TIMEOUT)", r, timeout_ms / 1000);
-    }
-    self->round++;
-    return status;
+    return halay_boot_tree_allgather(&self->tree, self->meeting.access->secret, mine, bytes, all, timeout_ms);
 }
 
 static void store_secret(struct halay_boot *boot, unsigned char *secret)
@@ -142,14 +127,20 @@ static void store_secret(struct halay_boot *boot, unsigned char *secret)
     memcpy(secret, ((struct boot_store *)boot)->meeting.access->secret, HALAY_SECRET_BYTES);
 }
 
+static void store_finish(struct halay_boot *boot)
+{
+    halay_boot_tree_fini(&((struct boot_store *)boot)->tree);
+}
+
 static void unique_finish(struct halay_boot *boot)
 {
+    store_finish(boot);
     halay_store_access_close(&((struct boot_store *)boot)->access);
 }
 
 static void store_destroy(struct halay_boot *boot)
 {
-    halay_store_access_close(&((struct boot_store *)boot)->access);
+    unique_finish(boot);
     free(boot);
 }
 
@@ -157,6 +148,7 @@ static const struct halay_boot_ops store_ops = {
     .name = "store",
     .allgather = store_allgather,
     .secret = store_secret,
+    .finish = store_finish,
     .destroy = store_destroy,
 };
 
@@ -172,9 +164,18 @@ static struct boot_store *create(struct halay_log *log, int rank, int size)
 {
     struct boot_store *self = calloc(1, sizeof *self);
 
-    if (self)
-        self->base = (struct halay_boot){ .ops = &store_ops, .rank = rank, .size = size, .log = log };
+    if (!self)
+        return NULL;
+    self->base = (struct halay_boot){ .ops = &store_ops, .rank = rank, .size = size, .log = log };
+    self->tree.boot = &self->base;
+    self->tree.keys =
+        (struct halay_boot_keys){ .arg = self, .set = key_set, .get = key_get, .fd = key_fd, .is_over = is_over };
     return self;
+}
+
+static void name_tree(struct boot_store *self)
+{
+    full_key(self->tree.name, self, "");
 }
 
 enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
@@ -185,6 +186,7 @@ enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int
     if (!self)
         return HALAY_ERR_NO_MEMORY;
     self->meeting = *meeting;
+    name_tree(self);
     *out = &self->base;
     return HALAY_OK;
 }
@@ -201,6 +203,7 @@ enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int
     self->base.ops = &unique_ops;
     self->access = *access;
     self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/", .number = number };
+    name_tree(self);
     *out = &self->base;
     return HALAY_OK;
 }
@@ -217,11 +220,13 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
     if (!(self = create(log, config->rank, config->size)))
         return HALAY_ERR_NO_MEMORY;
     self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };
+    self->tree.block = config->local_size;
     enum halay_status status = halay_store_access_open(log, config, &self->access, &self->meeting.number);
     if (status != HALAY_OK) {
         store_destroy(&self->base);
         return status;
     }
+    name_tree(self);
     *out = &self->base;
     return HALAY_OK;
 }

@@ -1,0 +1,782 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bootstrap over a tree: see boot_tree.h.
+ *
+ *     gather   from each child the records of its subtree
+ *     up       this rank's and theirs to the parent
+ *     down     the whole table from the parent, and to each child
+ *
+ * A child reaches its parent by an abstract Unix socket if both are in one network namespace, otherwise by the store:
+ *
+ *     b                 the block's ranks, by rank 0
+ *     l/RANK            this parent listens. Until then a child cannot know whether the socket is going to be there
+ *     u/ROUND/RANK      a message up, of that rank
+ *     d/ROUND/RANK      the message down to all children of that rank that the store reaches
+ *
+ * The socket's name follows from the secret, and so does what a child shows. Both ends belong to one user (the kernel
+ * attaches that): all else that connects is dropped, and holds no other connection up.
+ *
+ * Failures: the first is sent up and down at once in place of records, with its text, and ends the bootstrap of each
+ * rank that it reaches. A rank that ends closes its connections, which its parent and its children see. A parent waits
+ * for its children HALAY_START_TIMEOUT and a little more for each level under it, so that the rank next to a missing
+ * one is the first to give up, and all report that one.
+ *
+ * Cleanup: zero-initialised, fini accepts any state. References: unix(7).
+ */
+#include "collectives/transport/meet/boot_tree.h"
+#include "base/clock.h"
+#include "base/machine/descriptors.h"
+#include "base/memory.h"
+#include "base/net/socket.h"
+#include "base/number_text.h"
+#include "base/store/store_protocol.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000, QUEUE = 4096, SILENT_MAX = 64 };
+static const uint32_t magic = 0x34796168;
+
+struct halay_boot_child {
+    int rank, span;
+    int fd;        /* owned; -1: not connected, or reached by the store */
+    int by_store;  /* its first message was there */
+    int has_come;  /* in this round */
+    int waits_for; /* what it reported last */
+};
+
+/* What a child sends first. */
+struct hello {
+    uint32_t magic;
+    int32_t rank;
+    unsigned char token[16];
+};
+
+/* One allgather. */
+struct round {
+    unsigned char *table; /* owned: room for a head, then size records */
+    size_t bytes;
+    int64_t deadline_us;
+    int timeout_ms;
+    int store_ms;    /* how long to wait for a key at a time */
+    int wants_table; /* all children have come */
+    int has_table;
+};
+
+static int self_of(const struct halay_boot_tree *tree)
+{
+    return tree->boot->rank;
+}
+
+static int parent_of(const struct halay_boot_tree *tree)
+{
+    return halay_tree_parent(&tree->shape, self_of(tree));
+}
+
+static unsigned char *records_of(const struct round *x, int rank)
+{
+    return x->table + sizeof(struct halay_boot_head) + (size_t)rank * x->bytes;
+}
+
+/* ---- failures ---- */
+
+static enum halay_status fail_with(struct halay_boot_tree *tree, const struct halay_boot_head *head)
+{
+    if (tree->failure.status == HALAY_OK) {
+        tree->failure = *head;
+        tree->failure.reason[HALAY_BOOT_REASON_BYTES - 1] = 0;
+        if (tree->failure.reason[0])
+            halay_error(tree->boot->log, "%s", tree->failure.reason);
+    }
+    return (enum halay_status)tree->failure.status;
+}
+
+/* Logs the reason; without a format it has been logged. */
+__attribute__((format(printf, 4, 5))) static enum halay_status
+fail(struct halay_boot_tree *tree, enum halay_status status, int rank, const char *format, ...)
+{
+    struct halay_boot_head head = { .magic = magic, .status = (int32_t)status, .rank = rank };
+    va_list args;
+
+    va_start(args, format);
+    halay_vsnprintf(head.reason, sizeof head.reason, format, args);
+    va_end(args);
+    return fail_with(tree, &head);
+}
+
+/* Another call has logged why. */
+static enum halay_status fail_silently(struct halay_boot_tree *tree, enum halay_status status)
+{
+    struct halay_boot_head head = { .magic = magic, .status = (int32_t)status, .rank = self_of(tree) };
+
+    if (tree->failure.status != HALAY_OK)
+        return (enum halay_status)tree->failure.status;
+    tree->failure = head;
+    snprintf(tree->failure.reason, sizeof tree->failure.reason, "rank %d cannot go on with the start: %s",
+             self_of(tree), halay_status_string(status));
+    return status;
+}
+
+static enum halay_status fail_ended(struct halay_boot_tree *tree, int rank)
+{
+    return fail(tree, HALAY_ERR_PEER, rank, "rank %d has ended during the start", rank);
+}
+
+static enum halay_status fail_late(struct halay_boot_tree *tree, int rank, int timeout_ms)
+{
+    return fail(tree, HALAY_ERR_TIMEOUT, rank, "rank %d has not come within %g s (HALAY_START_TIMEOUT)%s", rank,
+                timeout_ms / 1000.0, tree->missing_text);
+}
+
+/* Now and then while something is waited for. */
+static enum halay_status look(struct halay_boot_tree *tree)
+{
+    enum halay_status status = halay_boot_look(tree->boot->log, tree->boot->watch, tree->missing);
+
+    if (status != HALAY_OK)
+        return fail_silently(tree, status);
+    if (!tree->keys.is_over || !tree->keys.is_over(tree->keys.arg))
+        return HALAY_OK;
+    halay_info(tree->boot->log, "a rank was lost before all had come");
+    return fail_silently(tree, HALAY_ERR_PEER);
+}
+
+static enum halay_status tree_set(struct halay_boot_tree *tree, const char *key, const void *value, size_t bytes)
+{
+    enum halay_status status = tree->keys.set(tree->keys.arg, key, value, bytes);
+
+    return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
+}
+
+enum halay_status halay_boot_tree_get(struct halay_boot_tree *tree, int rank, const char *key, void *value,
+                                      size_t bytes, int64_t deadline_us)
+{
+    tree->missing = rank;
+    for (;;) {
+        int left_ms = halay_deadline_left_ms(deadline_us);
+        int is_last = left_ms >= 0 && left_ms <= SLICE_MS;
+        enum halay_status status = tree->keys.get(tree->keys.arg, key, value, bytes, is_last ? left_ms : SLICE_MS);
+        if (status == HALAY_OK || (status == HALAY_ERR_TIMEOUT && halay_deadline_passed(deadline_us)))
+            return status;
+        if (status != HALAY_ERR_TIMEOUT)
+            return fail_silently(tree, status);
+        if ((status = look(tree)) != HALAY_OK)
+            return status;
+    }
+}
+
+/* ---- messages ---- */
+
+static void key_of(char key[HALAY_STORE_KEY_MAX], char direction, const struct halay_boot_tree *tree, int rank)
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "%c/%u/%d", direction, tree->round, rank);
+}
+
+static struct halay_boot_head head_of(const struct halay_boot_tree *tree, const struct round *x)
+{
+    struct halay_boot_head head = { .magic = magic, .rank = self_of(tree), .bytes = (uint32_t)x->bytes };
+
+    if (tree->failure.status != HALAY_OK) {
+        head = tree->failure;
+        head.bytes = (uint32_t)x->bytes;
+    }
+    return head;
+}
+
+/* A head, then the records of that many ranks from first on: none if the head is about a failure. */
+static enum halay_status send_by_socket(const struct halay_boot_tree *tree, int fd, const struct round *x, int first,
+                                        int count)
+{
+    struct halay_boot_head head = head_of(tree, x);
+    int64_t deadline_us = halay_deadline_us(FAREWELL_MS);
+
+    if (head.status == HALAY_OK)
+        deadline_us = x->deadline_us;
+    enum halay_status status = halay_socket_send(fd, &head, sizeof head, deadline_us);
+    if (status == HALAY_OK && head.status == HALAY_OK)
+        status = halay_socket_send(fd, records_of(x, first), (size_t)count * x->bytes, deadline_us);
+    return status;
+}
+
+/* The same into the store, where a message about a failure has the room of records, too. */
+static enum halay_status send_by_store(struct halay_boot_tree *tree, const char *key, const struct round *x, int first,
+                                       int count)
+{
+    const struct halay_boot_head head = head_of(tree, x);
+    size_t bytes = (size_t)count * x->bytes;
+    unsigned char *message = malloc(sizeof head + bytes);
+
+    if (!message)
+        return HALAY_ERR_NO_MEMORY;
+    memcpy(message, &head, sizeof head);
+    memcpy(message + sizeof head, records_of(x, first), bytes);
+    enum halay_status status = tree->keys.set(tree->keys.arg, key, message, sizeof head + bytes);
+    free(message);
+    return status;
+}
+
+/* HALAY_IN_PROGRESS: it only names the rank that is waited for. */
+static enum halay_status take_head(struct halay_boot_tree *tree, const struct halay_boot_head *head, int from,
+                                   const struct round *x)
+{
+    if (head->magic != magic)
+        return fail(tree, HALAY_ERR_VERSION, from,
+                    "rank %d starts as another version of halay than rank %d does: all "
+                    "must run the same",
+                    from, self_of(tree));
+    if (head->status == HALAY_IN_PROGRESS)
+        return HALAY_IN_PROGRESS;
+    if (head->status != HALAY_OK)
+        return fail_with(tree, head);
+    if (head->bytes == x->bytes)
+        return HALAY_OK;
+    return fail(tree, HALAY_ERR_FORMAT, from,
+                "rank %d exchanges %u bytes at the start where rank %d exchanges %zu; do "
+                "all ranks run the same program?",
+                from, head->bytes, self_of(tree), x->bytes);
+}
+
+/* The message of a key; what precedes the records in the table is overwritten for a moment. HALAY_ERR_TIMEOUT: not
+ * there yet. */
+static enum halay_status receive_by_store(struct halay_boot_tree *tree, const char *key, int from,
+                                          const struct round *x, int first, int count)
+{
+    struct halay_boot_head head, kept;
+    unsigned char *at = records_of(x, first) - sizeof head;
+
+    memcpy(&kept, at, sizeof kept);
+    enum halay_status status =
+        tree->keys.get(tree->keys.arg, key, at, sizeof head + (size_t)count * x->bytes, x->store_ms);
+    memcpy(&head, at, sizeof head);
+    memcpy(at, &kept, sizeof kept);
+    if (status == HALAY_ERR_FORMAT)
+        return fail(tree, status, from,
+                    "rank %d exchanges another number of bytes at the start than rank %d, which exchanges %zu; do all "
+                    "ranks run the same program?",
+                    from, self_of(tree), x->bytes);
+    if (status != HALAY_OK)
+        return status == HALAY_ERR_TIMEOUT ? status : fail_silently(tree, status);
+    return take_head(tree, &head, from, x);
+}
+
+/* Has the parent put a failure into the store? There is never a table as long as this rank's records are missing. */
+static enum halay_status look_in_store(struct halay_boot_tree *tree, const struct round *x, int timeout_ms)
+{
+    struct round slow = *x;
+    char key[HALAY_STORE_KEY_MAX];
+
+    slow.store_ms = timeout_ms;
+    key_of(key, 'd', tree, parent_of(tree));
+    (void)receive_by_store(tree, key, parent_of(tree), &slow, 0, tree->boot->size);
+    return (enum halay_status)tree->failure.status;
+}
+
+/* What a connection that is readable has; *waits_for with HALAY_IN_PROGRESS. */
+static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd, int from, const struct round *x,
+                                           int first, int count, int *waits_for)
+{
+    struct halay_boot_head head;
+    size_t have = 0;
+
+    enum halay_status status = halay_socket_receive(fd, &head, sizeof head, &have, x->deadline_us);
+    if (status == HALAY_OK && (status = take_head(tree, &head, from, x)) != HALAY_OK) {
+        *waits_for = head.rank;
+        return status;
+    }
+    have = 0;
+    if (status == HALAY_OK)
+        status = halay_socket_receive(fd, records_of(x, first), (size_t)count * x->bytes, &have, x->deadline_us);
+    if (status == HALAY_OK)
+        return HALAY_OK;
+    if (status == HALAY_ERR_TIMEOUT)
+        return fail_late(tree, from, x->timeout_ms);
+    /* A parent that failed before it had accepted this connection has said so in the store only. */
+    if (from == parent_of(tree) && look_in_store(tree, x, SLICE_MS) != HALAY_OK)
+        return (enum halay_status)tree->failure.status;
+    return fail_ended(tree, from);
+}
+
+/* ---- connections ---- */
+
+static void name_socket(const struct halay_boot_tree *tree, const unsigned char *secret, int rank,
+                        struct sockaddr_un *address, unsigned char token[16])
+{
+    unsigned char key[HALAY_SECRET_BYTES];
+    char salt[HALAY_STORE_KEY_MAX + 16];
+
+    snprintf(salt, sizeof salt, "%s %d", tree->name, rank);
+    store_derive(secret, "meeting-", (const unsigned char *)salt, strlen(salt), key);
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    char *at = address->sun_path + 1;
+    for (int i = 0; i < 16; i++)
+        at += sprintf(at, "%02x", key[i]);
+    memcpy(token, key + 16, 16);
+    explicit_bzero(key, sizeof key);
+}
+
+static const socklen_t socket_bytes = offsetof(struct sockaddr_un, sun_path) + 1 + 32;
+
+/* The other end belongs to this process's user. */
+static int is_same_user(int fd)
+{
+    struct ucred who;
+    socklen_t length = sizeof who;
+
+    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) && who.uid == geteuid();
+}
+
+static enum halay_status open_listener(struct halay_boot_tree *tree, const unsigned char *secret)
+{
+    struct sockaddr_un address;
+
+    name_socket(tree, secret, self_of(tree), &address, tree->token);
+    tree->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (tree->listener >= 0 && bind(tree->listener, (struct sockaddr *)&address, socket_bytes) == 0 &&
+        listen(tree->listener, QUEUE) == 0)
+        return HALAY_OK;
+    return fail(tree, HALAY_ERR_SYSTEM, self_of(tree), "rank %d cannot open a local socket for the start: %s",
+                self_of(tree), strerror(errno));
+}
+
+static enum halay_status list_children(struct halay_boot_tree *tree)
+{
+    const struct halay_tree *shape = &tree->shape;
+    int me = self_of(tree), count = 0;
+    char what[64];
+
+    for (int c = halay_tree_next_child(shape, me, me); c >= 0; c = halay_tree_next_child(shape, me, c))
+        count++;
+    tree->children = calloc((size_t)count + 1, sizeof *tree->children);
+    tree->silent = malloc(SILENT_MAX * sizeof *tree->silent);
+    tree->fds = calloc(3 + SILENT_MAX + (size_t)count, sizeof *tree->fds);
+    if (!tree->children || !tree->silent || !tree->fds)
+        return fail(tree, HALAY_ERR_NO_MEMORY, me, "rank %d has no memory for the start", me);
+    memset(tree->silent, -1, SILENT_MAX * sizeof *tree->silent);
+    for (int c = halay_tree_next_child(shape, me, me); c >= 0; c = halay_tree_next_child(shape, me, c))
+        tree->children[tree->children_count++] =
+            (struct halay_boot_child){ .rank = c, .span = halay_tree_span(shape, c), .fd = -1, .waits_for = c };
+    snprintf(what, sizeof what, "connections with %d ranks for the start", count);
+    enum halay_status status = halay_descriptors_allow(tree->boot->log, (size_t)count + 8, what);
+    return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
+}
+
+/* Nonzero: connected. errno says why not. */
+static int try_parent(struct halay_boot_tree *tree, const unsigned char *secret)
+{
+    struct hello hello = { .magic = magic, .rank = self_of(tree) };
+    struct sockaddr_un address;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    name_socket(tree, secret, parent_of(tree), &address, hello.token);
+    if (fd < 0)
+        return 0;
+    if (connect(fd, (struct sockaddr *)&address, socket_bytes) == 0 && is_same_user(fd) &&
+        send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello) {
+        tree->parent = fd;
+        return 1;
+    }
+    int error = errno;
+    close(fd);
+    errno = error;
+    return 0;
+}
+
+static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
+{
+    int parent = parent_of(tree);
+    char key[HALAY_STORE_KEY_MAX], listens;
+
+    if (parent < 0 || try_parent(tree, secret))
+        return HALAY_OK;
+    snprintf(key, sizeof key, "l/%d", parent);
+    enum halay_status status = halay_boot_tree_get(tree, parent, key, &listens, 1, x->deadline_us);
+    if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK)
+        return fail_late(tree, parent, x->timeout_ms);
+    /* Nothing reports room in a listener's queue. */
+    while (status == HALAY_OK && !try_parent(tree, secret) && errno == EAGAIN) {
+        poll(NULL, 0, 1);
+        status = halay_deadline_passed(x->deadline_us) ? fail_late(tree, parent, x->timeout_ms) : look(tree);
+    }
+    return status;
+}
+
+/* The first time: the shape, this rank's listener, its parent. */
+static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
+{
+    enum halay_status status = HALAY_OK;
+    uint32_t block = (uint32_t)(tree->block > 0 ? tree->block : HALAY_TREE_DEGREE);
+    char key[HALAY_STORE_KEY_MAX];
+
+    tree->has_met = 1;
+    tree->listener = tree->parent = -1;
+    if (self_of(tree) == 0)
+        status = tree_set(tree, "b", &block, sizeof block);
+    else if ((status = halay_boot_tree_get(tree, 0, "b", &block, sizeof block, x->deadline_us)) == HALAY_ERR_TIMEOUT)
+        return fail_late(tree, 0, x->timeout_ms);
+    if (status != HALAY_OK)
+        return status;
+    tree->shape =
+        (struct halay_tree){ .size = tree->boot->size, .block = block > 0 && block < INT32_MAX ? (int)block : 1 };
+    tree->parent_waits_for = parent_of(tree);
+    status = list_children(tree);
+    if (status == HALAY_OK && tree->children_count) {
+        status = open_listener(tree, secret);
+        snprintf(key, sizeof key, "l/%d", self_of(tree));
+        if (status == HALAY_OK)
+            status = tree_set(tree, key, "", 1);
+    }
+    return status == HALAY_OK ? find_parent(tree, secret, x) : status;
+}
+
+static struct halay_boot_child *child_of(struct halay_boot_tree *tree, int rank)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        if (tree->children[i].rank == rank)
+            return &tree->children[i];
+    return NULL;
+}
+
+/* A connection that is readable: which rank's? */
+static void take_hello(struct halay_boot_tree *tree, int *fd)
+{
+    struct hello hello;
+    ssize_t n = recv(*fd, &hello, sizeof hello, MSG_DONTWAIT);
+    struct halay_boot_child *child;
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    child = n == (ssize_t)sizeof hello && hello.magic == magic && !memcmp(hello.token, tree->token, 16)
+                ? child_of(tree, hello.rank)
+                : NULL;
+    if (child && child->fd < 0 && !child->by_store) {
+        child->fd = *fd;
+    } else {
+        halay_debug(tree->boot->log, "a connection at the start that is no rank's was dropped");
+        close(*fd);
+    }
+    *fd = -1;
+}
+
+static void accept_children(struct halay_boot_tree *tree)
+{
+    for (int turn = 0; turn < QUEUE; turn++) {
+        int fd = accept4(tree->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
+        if (fd < 0)
+            return;
+        if (!is_same_user(fd)) {
+            close(fd);
+            continue;
+        }
+        take_hello(tree, &fd); /* most often it is there */
+        if (fd < 0)
+            continue;
+        if (tree->silent[turn % SILENT_MAX] >= 0)
+            close(tree->silent[turn % SILENT_MAX]);
+        tree->silent[turn % SILENT_MAX] = fd;
+    }
+}
+
+/* ---- wait ---- */
+
+/* The first child that is to come by the store, or may. */
+static struct halay_boot_child *next_by_store(struct halay_boot_tree *tree)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        if (!tree->children[i].has_come && tree->children[i].fd < 0)
+            return &tree->children[i];
+    return NULL;
+}
+
+static const struct halay_boot_child *next_missing(const struct halay_boot_tree *tree)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        if (!tree->children[i].has_come)
+            return &tree->children[i];
+    return NULL;
+}
+
+static int is_done(const struct halay_boot_tree *tree, const struct round *x)
+{
+    return x->wants_table ? x->has_table : !next_missing(tree);
+}
+
+/* Tells those next to this rank which one it waits for, once for each. That it does not reach them is no failure. */
+static void tell_missing(struct halay_boot_tree *tree, int rank)
+{
+    const struct halay_boot_head head = { .magic = magic, .status = HALAY_IN_PROGRESS, .rank = rank };
+    int64_t now = halay_now_us();
+
+    if (rank == tree->missing)
+        return;
+    tree->missing = rank;
+    if (tree->parent >= 0 && next_missing(tree))
+        (void)halay_socket_send(tree->parent, &head, sizeof head, now);
+    for (int i = 0; i < tree->children_count; i++)
+        if (tree->children[i].fd >= 0)
+            (void)halay_socket_send(tree->children[i].fd, &head, sizeof head, now);
+}
+
+/* The next key that is waited for, if it is there: of a child, or the parent's. */
+static enum halay_status take_from_store(struct halay_boot_tree *tree, struct round *x)
+{
+    struct halay_boot_child *child = x->wants_table ? NULL : next_by_store(tree);
+    char key[HALAY_STORE_KEY_MAX];
+
+    if (!child && (!x->wants_table || tree->parent >= 0))
+        return HALAY_OK;
+    int from = child ? child->rank : parent_of(tree), first = child ? child->rank : 0;
+    key_of(key, child ? 'u' : 'd', tree, from);
+    x->store_ms = tree->children_count ? 0 : SLICE_MS;
+    enum halay_status status = receive_by_store(tree, key, from, x, first, child ? child->span : tree->boot->size);
+    if (status == HALAY_OK && child)
+        child->by_store = child->has_come = 1;
+    else if (status == HALAY_OK)
+        x->has_table = 1;
+    return status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK ? HALAY_OK : status;
+}
+
+/* Of a child that has come there is no message but one about a failure, before it has got the table. */
+static enum halay_status take_from_child(struct halay_boot_tree *tree, const struct round *x,
+                                         struct halay_boot_child *child)
+{
+    enum halay_status status = receive_by_socket(tree, child->fd, child->rank, x, child->rank,
+                                                 child->has_come ? 0 : child->span, &child->waits_for);
+
+    child->has_come |= status == HALAY_OK;
+    return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
+}
+
+/* Nor of the parent, before it has all that it needs from here. */
+static enum halay_status take_from_parent(struct halay_boot_tree *tree, struct round *x)
+{
+    enum halay_status status = receive_by_socket(tree, tree->parent, parent_of(tree), x, 0,
+                                                 x->wants_table ? tree->boot->size : 0, &tree->parent_waits_for);
+
+    x->has_table |= status == HALAY_OK;
+    return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
+}
+
+static int watch(struct pollfd *at, int fd)
+{
+    *at = (struct pollfd){ .fd = fd, .events = POLLIN };
+    return 1;
+}
+
+/* What is waited for. */
+static int watch_all(struct halay_boot_tree *tree, const struct round *x, int needs_store)
+{
+    struct pollfd *fds = tree->fds;
+    int n = 0;
+
+    n += watch(&fds[n], tree->parent);
+    n += watch(&fds[n], !x->wants_table && needs_store ? tree->listener : -1);
+    n += watch(&fds[n], needs_store && tree->keys.fd ? tree->keys.fd(tree->keys.arg) : -1);
+    for (int i = 0; i < SILENT_MAX; i++)
+        n += watch(&fds[n], tree->silent[i]);
+    for (int i = 0; i < tree->children_count; i++)
+        n += watch(&fds[n], tree->children[i].fd);
+    return n;
+}
+
+/* One wait, and what there is then. */
+static enum halay_status wait_once(struct halay_boot_tree *tree, struct round *x)
+{
+    int needs_store = x->wants_table ? tree->parent < 0 : next_by_store(tree) != NULL;
+    int n = watch_all(tree, x, needs_store), ms = needs_store && !tree->keys.fd ? POLL_MS : SLICE_MS;
+    const struct pollfd *fds = tree->fds;
+    enum halay_status status = HALAY_OK;
+
+    if (poll(tree->fds, (nfds_t)n, ms) <= 0)
+        return HALAY_OK;
+    if (fds[0].revents)
+        status = take_from_parent(tree, x);
+    if (fds[1].revents)
+        accept_children(tree);
+    for (int i = 0; i < SILENT_MAX; i++)
+        if (fds[3 + i].revents && tree->silent[i] == fds[3 + i].fd)
+            take_hello(tree, &tree->silent[i]);
+    for (int i = 0; i < tree->children_count && status == HALAY_OK; i++)
+        if (fds[3 + SILENT_MAX + i].revents)
+            status = take_from_child(tree, x, &tree->children[i]);
+    return status;
+}
+
+/* Every slice. */
+static enum halay_status look_around(struct halay_boot_tree *tree, const struct round *x, int64_t deadline_us)
+{
+    const struct halay_boot_child *child = x->wants_table ? NULL : next_missing(tree);
+    int missing = child ? child->waits_for : tree->parent_waits_for;
+
+    if (is_done(tree, x))
+        return HALAY_OK;
+    if (halay_deadline_passed(deadline_us))
+        return fail_late(tree, missing, x->timeout_ms);
+    tell_missing(tree, missing);
+    enum halay_status status = look(tree);
+    /* A parent that the store reaches may have failed. */
+    if (status == HALAY_OK && !x->wants_table && parent_of(tree) >= 0 && tree->parent < 0)
+        status = look_in_store(tree, x, POLL_MS);
+    return status;
+}
+
+/* levels: how much longer than the time-out. */
+static enum halay_status wait_all(struct halay_boot_tree *tree, struct round *x, int levels)
+{
+    int64_t deadline_us =
+        x->deadline_us == HALAY_NEVER ? HALAY_NEVER : x->deadline_us + (int64_t)levels * LEVEL_MS * 1000;
+    int64_t look_us = halay_deadline_us(SLICE_MS);
+    enum halay_status status = HALAY_OK;
+
+    while (status == HALAY_OK && !is_done(tree, x)) {
+        status = take_from_store(tree, x);
+        if (status == HALAY_OK && !is_done(tree, x))
+            status = wait_once(tree, x);
+        if (status != HALAY_OK || !halay_deadline_passed(look_us))
+            continue;
+        look_us = halay_deadline_us(SLICE_MS);
+        status = look_around(tree, x, deadline_us);
+    }
+    return status;
+}
+
+/* Levels of a subtree, or one more. */
+static int levels_of(int span)
+{
+    int levels = 0;
+
+    for (; span > 1; span = (span + HALAY_TREE_DEGREE - 1) / HALAY_TREE_DEGREE)
+        levels++;
+    return levels;
+}
+
+static enum halay_status gather(struct halay_boot_tree *tree, struct round *x)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        tree->children[i].has_come = 0;
+    return wait_all(tree, x, levels_of(halay_tree_span(&tree->shape, self_of(tree))));
+}
+
+static enum halay_status take_table(struct halay_boot_tree *tree, struct round *x)
+{
+    x->wants_table = 1;
+    x->has_table = parent_of(tree) < 0;
+    return wait_all(tree, x, 2 * levels_of(tree->boot->size) + 2);
+}
+
+/* ---- up, and down ---- */
+
+/* Into a connection whose other end may be gone: what it has sent before, or its end, is seen when it is read. */
+static enum halay_status send_up(struct halay_boot_tree *tree, const struct round *x)
+{
+    int me = self_of(tree), span = halay_tree_span(&tree->shape, me);
+    char key[HALAY_STORE_KEY_MAX];
+
+    if (parent_of(tree) < 0)
+        return HALAY_OK;
+    if (tree->parent >= 0) {
+        (void)send_by_socket(tree, tree->parent, x, me, span);
+        return HALAY_OK;
+    }
+    key_of(key, 'u', tree, me);
+    enum halay_status status = send_by_store(tree, key, x, me, span);
+    return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
+}
+
+/* The table, or what went wrong. */
+static enum halay_status send_down(struct halay_boot_tree *tree, const struct round *x)
+{
+    char key[HALAY_STORE_KEY_MAX];
+    int by_store = 0;
+
+    for (int i = 0; i < tree->children_count; i++) {
+        by_store |= tree->children[i].fd < 0;
+        if (tree->children[i].fd >= 0)
+            (void)send_by_socket(tree, tree->children[i].fd, x, 0, tree->boot->size);
+    }
+    if (!by_store)
+        return HALAY_OK;
+    key_of(key, 'd', tree, self_of(tree));
+    enum halay_status status = send_by_store(tree, key, x, 0, tree->boot->size);
+    return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
+}
+
+/* So that no rank waits for this one. What does not reach them is no new failure. */
+static void spread_failure(struct halay_boot_tree *tree, const struct round *x)
+{
+    if (!tree->shape.size)
+        return;
+    if (tree->listener >= 0)
+        accept_children(tree);
+    (void)send_up(tree, x);
+    (void)send_down(tree, x);
+}
+
+static enum halay_status exchange(struct halay_boot_tree *tree, const unsigned char *secret, struct round *x)
+{
+    enum halay_status status = tree->has_met ? HALAY_OK : meet(tree, secret, x);
+
+    if (status == HALAY_OK)
+        status = gather(tree, x);
+    if (status == HALAY_OK)
+        status = send_up(tree, x);
+    if (status == HALAY_OK)
+        status = take_table(tree, x);
+    if (status == HALAY_OK)
+        status = send_down(tree, x);
+    if (status != HALAY_OK)
+        spread_failure(tree, x);
+    return status;
+}
+
+enum halay_status halay_boot_tree_allgather(struct halay_boot_tree *tree, const unsigned char *secret, const void *mine,
+                                            size_t bytes, void *all, int timeout_ms)
+{
+    struct round x = { .bytes = bytes, .deadline_us = halay_deadline_us(timeout_ms), .timeout_ms = timeout_ms };
+    size_t total;
+
+    if (tree->failure.status != HALAY_OK)
+        return (enum halay_status)tree->failure.status;
+    if (halay_mul_overflows((size_t)tree->boot->size, bytes, &total) || total > SIZE_MAX / 2 ||
+        !(x.table = malloc(sizeof(struct halay_boot_head) + total))) {
+        halay_error(tree->boot->log, "no memory for what %d ranks exchange at the start", tree->boot->size);
+        return fail_silently(tree, HALAY_ERR_NO_MEMORY);
+    }
+    memcpy(records_of(&x, self_of(tree)), mine, bytes);
+    tree->missing = -1;
+    enum halay_status status = exchange(tree, secret, &x);
+    if (status == HALAY_OK && all)
+        memcpy(all, records_of(&x, 0), total);
+    free(x.table);
+    tree->round++;
+    return status;
+}
+
+void halay_boot_tree_fini(struct halay_boot_tree *tree)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        if (tree->children[i].fd >= 0)
+            close(tree->children[i].fd);
+    for (int i = 0; tree->silent && i < SILENT_MAX; i++)
+        if (tree->silent[i] >= 0)
+            close(tree->silent[i]);
+    if (tree->has_met && tree->listener >= 0)
+        close(tree->listener);
+    if (tree->has_met && tree->parent >= 0)
+        close(tree->parent);
+    free(tree->children);
+    free(tree->silent);
+    free(tree->fds);
+    tree->children = NULL;
+    tree->silent = NULL;
+    tree->fds = NULL;
+    tree->children_count = tree->has_met = 0;
+    explicit_bzero(tree->token, sizeof tree->token);
+}

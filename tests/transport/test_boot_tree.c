@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The start's tree: its shape, and allgathers over it by local sockets and by a store, with ranks that are missing, end
+ * early, or differ. Ranks are threads; the store is a list of keys.
+ */
+#include "../test.h"
+#include "base/clock.h"
+#include "collectives/transport/meet/boot_tree.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- shape ---- */
+
+static void check_shape(int size, int block)
+{
+    const struct halay_tree tree = { .size = size, .block = block };
+    long covered = 0;
+    int wrong = 0;
+
+    for (int r = 0; r < size; r++) {
+        int next = r + 1;
+        for (int c = halay_tree_next_child(&tree, r, r); c >= 0; c = halay_tree_next_child(&tree, r, c)) {
+            wrong += c != next || halay_tree_parent(&tree, c) != r || halay_tree_span(&tree, c) < 1;
+            next = c + halay_tree_span(&tree, c);
+            covered++;
+        }
+        wrong += next != r + halay_tree_span(&tree, r);
+    }
+    CHECK(!wrong && covered == size - 1 && halay_tree_span(&tree, 0) == size && halay_tree_parent(&tree, 0) == -1,
+          "%d ranks in blocks of %d: %d wrong, %ld children", size, block, wrong, covered);
+}
+
+static void check_shapes(void)
+{
+    static const int blocks[] = { 1, 2, 3, 8, 15, 16, 17, 40, 64, 256, 1000 };
+
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
+        for (int size = 1; size <= 1024; size += size < 70 ? 1 : 37)
+            check_shape(size, blocks[b]);
+        check_shape(16384, blocks[b]);
+    }
+}
+
+/* ---- what a start costs ---- */
+
+struct cost {
+    int messages_max; /* sent and received by one rank */
+    int requests;     /* of the store, by all: sets and gets */
+    double seconds;   /* until the last rank has the table, with MESSAGE_US a message and one at a time on each rank */
+};
+
+enum { MESSAGE_US = 50 };
+
+/* When the messages of a subtree have been gathered; ranks begin at 0. */
+static double gathered_us(const struct halay_tree *tree, int rank, int *count)
+{
+    double at = 0;
+    int children = 0;
+
+    for (int c = halay_tree_next_child(tree, rank, rank); c >= 0; c = halay_tree_next_child(tree, rank, c)) {
+        double its = gathered_us(tree, c, count) + MESSAGE_US;
+        at = its > at + MESSAGE_US ? its : at + MESSAGE_US;
+        children++;
+    }
+    *count = children + (rank > 0) > *count ? children + (rank > 0) : *count;
+    return at;
+}
+
+static double spread_us(const struct halay_tree *tree, int rank, double at)
+{
+    double last = at;
+
+    for (int c = halay_tree_next_child(tree, rank, rank); c >= 0; c = halay_tree_next_child(tree, rank, c)) {
+        at += MESSAGE_US;
+        double its = spread_us(tree, c, at);
+        last = its > last ? its : last;
+    }
+    return last;
+}
+
+static struct cost cost_of(int size, int block)
+{
+    const struct halay_tree tree = { .size = size, .block = block };
+    struct cost cost = { 0 };
+    int connections = 0;
+
+    double at = gathered_us(&tree, 0, &connections);
+    cost.seconds = spread_us(&tree, 0, at) * 1e-6;
+    cost.messages_max = 2 * connections;
+    for (int r = block; r < size; r += block)
+        cost.requests += 3; /* its message up, the parent's look at it, and its look at the table */
+    return cost;
+}
+
+static void check_costs(void)
+{
+    for (int size = 16; size <= 16384; size *= 4) {
+        struct cost cost = cost_of(size, 64);
+        printf("%5d ranks, 64 a host: one allgather %.2f ms, at most %d messages a rank, %d requests of the store\n",
+               size, cost.seconds * 1e3, cost.messages_max, cost.requests);
+        CHECK(cost.seconds <= 0.01 && cost.messages_max <= 100 && cost.requests <= 3 * size / 64);
+    }
+}
+
+/* ---- a store, and a start over it ---- */
+
+enum { KEYS_MAX = 4000, RANKS_MAX = 300, ROUNDS = 3, LONG_MS = 60000 };
+
+struct store {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    int count;
+    struct {
+        char key[64];
+        void *value;
+        size_t bytes;
+    } all[KEYS_MAX];
+};
+
+static enum halay_status store_set(void *arg, const char *key, const void *value, size_t bytes)
+{
+    struct store *store = arg;
+
+    pthread_mutex_lock(&store->lock);
+    REQUIRE(store->count < KEYS_MAX);
+    snprintf(store->all[store->count].key, sizeof store->all->key, "%s", key);
+    REQUIRE((store->all[store->count].value = malloc(bytes)));
+    memcpy(store->all[store->count].value, value, bytes);
+    store->all[store->count++].bytes = bytes;
+    pthread_cond_broadcast(&store->change);
+    pthread_mutex_unlock(&store->lock);
+    return HALAY_OK;
+}
+
+static enum halay_status store_find_locked(struct store *store, const char *key, void *value, size_t bytes)
+{
+    for (int i = 0; i < store->count; i++) {
+        if (strcmp(store->all[i].key, key) != 0)
+            continue;
+        if (store->all[i].bytes != bytes)
+            return HALAY_ERR_FORMAT;
+        memcpy(value, store->all[i].value, bytes);
+        return HALAY_OK;
+    }
+    return HALAY_ERR_TIMEOUT;
+}
+
+static enum halay_status store_get(void *arg, const char *key, void *value, size_t bytes, int timeout_ms)
+{
+    struct store *store = arg;
+    struct timespec until;
+    enum halay_status status;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    int64_t ns = until.tv_nsec + timeout_ms * INT64_C(1000000);
+    until.tv_sec += ns / 1000000000;
+    until.tv_nsec = ns % 1000000000;
+    pthread_mutex_lock(&store->lock);
+    while ((status = store_find_locked(store, key, value, bytes)) == HALAY_ERR_TIMEOUT &&
+           pthread_cond_timedwait(&store->change, &store->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&store->lock);
+    return status;
+}
+
+struct start {
+    struct store store;
+    int size, block, timeout_ms;
+    int far_every; /* ranks r with r % far_every == 1 cannot connect; 0: none */
+    int missing;   /* this rank does not take part; -1: none */
+    int ends;      /* this one ends after the first round; -1: none */
+    int differs;   /* this one exchanges a byte more; -1: none */
+    int cancels;   /* the start of this one is canceled before it begins; -1: none */
+};
+
+struct rank {
+    struct start *start;
+    struct halay_boot boot;
+    struct halay_log log;
+    struct halay_boot_watch watch;
+    char text[400];
+    enum halay_status status;
+    int wrong;
+    pthread_t thread;
+};
+
+static _Thread_local int is_far;
+
+/* A rank of another host finds no socket. */
+int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
+
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    if (!is_far || address->sa_family != AF_UNIX)
+        return __real_connect(fd, address, length);
+    errno = ECONNREFUSED;
+    return -1;
+}
+
+static void keep_line(void *arg, enum halay_log_level level, const char *line)
+{
+    struct rank *rank = arg;
+
+    if (level <= HALAY_LOG_ERROR && !*rank->text)
+        snprintf(rank->text, sizeof rank->text, "%s", line);
+}
+
+static void one_round(struct rank *rank, struct halay_boot_tree *tree, int round)
+{
+    static const unsigned char secret[HALAY_SECRET_BYTES] = { 7 };
+    struct start *start = rank->start;
+    int me = rank->boot.rank;
+    size_t bytes = (size_t)(8 + 100 * round + (me == start->differs));
+    unsigned char *all = malloc((size_t)start->size * bytes), *mine = calloc(1, bytes);
+
+    REQUIRE(all && mine);
+    mine[0] = (unsigned char)me;
+    mine[bytes - 1] = (unsigned char)(me + round);
+    rank->status = halay_boot_tree_allgather(tree, secret, mine, bytes, all, start->timeout_ms);
+    for (int r = 0; r < start->size && rank->status == HALAY_OK; r++)
+        rank->wrong += all[(size_t)r * bytes] != (unsigned char)r ||
+                       all[(size_t)(r + 1) * bytes - 1] != (unsigned char)(r + round);
+    free(mine);
+    free(all);
+}
+
+static void *rank_main(void *arg)
+{
+    struct rank *rank = arg;
+    struct start *start = rank->start;
+    struct halay_boot_tree tree = { .boot = &rank->boot,
+                                    .keys = { .arg = &start->store, .set = store_set, .get = store_get } };
+
+    is_far = start->far_every && rank->boot.rank % start->far_every == 1;
+    snprintf(tree.name, sizeof tree.name, "test %d %p", (int)getpid(), (void *)start);
+    tree.block = start->block;
+    for (int round = 0; round < ROUNDS && rank->status == HALAY_OK; round++)
+        if (round == 0 || rank->boot.rank != start->ends)
+            one_round(rank, &tree, round);
+    halay_boot_tree_fini(&tree);
+    return NULL;
+}
+
+static struct rank *run(struct start *start)
+{
+    struct rank *ranks = calloc((size_t)start->size, sizeof *ranks);
+
+    REQUIRE(ranks && start->size <= RANKS_MAX);
+    pthread_mutex_init(&start->store.lock, NULL);
+    pthread_cond_init(&start->store.change, NULL);
+    for (int r = 0; r < start->size; r++) {
+        struct rank *rank = &ranks[r];
+        halay_log_init(&rank->log, HALAY_LOG_ERROR);
+        rank->log.write = keep_line;
+        rank->log.arg = rank;
+        rank->start = start;
+        rank->watch.is_canceled = r == start->cancels;
+        rank->boot = (struct halay_boot){ .rank = r, .size = start->size, .log = &rank->log, .watch = &rank->watch };
+        if (r != start->missing)
+            REQUIRE(!pthread_create(&rank->thread, NULL, rank_main, rank));
+    }
+    for (int r = 0; r < start->size; r++)
+        if (r != start->missing)
+            pthread_join(ranks[r].thread, NULL);
+    for (int i = 0; i < start->store.count; i++)
+        free(start->store.all[i].value);
+    return ranks;
+}
+
+static void end(struct start *start, struct rank *ranks)
+{
+    for (int r = 0; r < start->size; r++)
+        halay_log_fini(&ranks[r].log);
+    free(ranks);
+    free(start);
+}
+
+static struct start *start_of(int size, int block, int far_every)
+{
+    struct start *start = calloc(1, sizeof *start);
+
+    REQUIRE(start);
+    *start = (struct start){ .size = size, .block = block, .far_every = far_every, .timeout_ms = LONG_MS };
+    start->missing = start->ends = start->differs = start->cancels = -1;
+    return start;
+}
+
+static void check_all_ranks(int size, int block, int far_every)
+{
+    struct start *start = start_of(size, block, far_every);
+    struct rank *ranks = run(start);
+
+    for (int r = 0; r < size; r++)
+        CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, block %d, far %d: rank %d: %s", size, block,
+              far_every, r, ranks[r].text);
+    end(start, ranks);
+}
+
+/* Every rank that took part got this status, and a line with this text. */
+static void check_told(struct start *start, enum halay_status status, const char *text)
+{
+    struct rank *ranks = run(start);
+
+    for (int r = 0; r < start->size; r++)
+        if (r != start->missing && r != start->ends)
+            CHECK(ranks[r].status == status && strstr(ranks[r].text, text),
+                  "%d ranks, far %d: rank %d: %s: %s; expected '%s'", start->size, start->far_every, r,
+                  halay_status_string(ranks[r].status), ranks[r].text, text);
+    end(start, ranks);
+}
+
+static void check_missing(int size, int missing, int far_every)
+{
+    struct start *start = start_of(size, 16, far_every);
+    char text[64];
+
+    start->timeout_ms = 700;
+    start->missing = missing;
+    snprintf(text, sizeof text, "rank %d has not come within 0.7 s", missing);
+    check_told(start, HALAY_ERR_TIMEOUT, text);
+}
+
+static void check_ended(int size, int ends)
+{
+    struct start *start = start_of(size, 16, 0);
+    char text[64];
+
+    start->ends = ends;
+    snprintf(text, sizeof text, "rank %d has ended during the start", ends);
+    check_told(start, HALAY_ERR_PEER, text);
+}
+
+static void check_differs(int size, int differs, int far_every)
+{
+    struct start *start = start_of(size, 16, far_every);
+
+    start->differs = differs;
+    check_told(start, HALAY_ERR_FORMAT, "bytes at the start");
+}
+
+static void check_canceled(int size, int cancels)
+{
+    struct start *start = start_of(size, 16, 0);
+    struct rank *ranks;
+
+    start->cancels = cancels;
+    start->missing = size - 1;
+    ranks = run(start);
+    for (int r = 0; r < size - 1; r++)
+        CHECK(ranks[r].status == HALAY_ERR_CANCELED, "rank %d: %s: %s", r, halay_status_string(ranks[r].status),
+              ranks[r].text);
+    end(start, ranks);
+}
+
+int main(void)
+{
+    check_shapes();
+    check_costs();
+    for (int size = 1; size <= 40; size += size < 6 ? 1 : 11)
+        for (int far_every = 0; far_every <= 3; far_every++)
+            check_all_ranks(size, 8, far_every);
+    check_all_ranks(100, 40, 0);
+    check_all_ranks(RANKS_MAX, 0, 0);
+    check_missing(3, 2, 0);
+    check_missing(3, 0, 0);
+    check_missing(20, 17, 0);
+    check_missing(20, 16, 0);
+    check_missing(40, 35, 2);
+    check_ended(2, 1);
+    check_ended(40, 0);
+    check_ended(40, 33);
+    check_ended(40, 16);
+    check_differs(40, 33, 0);
+    check_differs(40, 35, 2);
+    check_canceled(40, 33);
+    return test_end();
+}
