@@ -25,6 +25,8 @@
         TERM(Q);                                                                       \
         TERM(T);                                                                       \
         TERM(D);                                                                       \
+        TERM(F);                                                                       \
+        TERM(J);                                                                       \
         TERM(a);                                                                       \
         TERM(o);                                                                       \
         TERM(b);                                                                       \
@@ -93,12 +95,13 @@ uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm)
     return may_be_inner ? HALAY_COLL_INNER_TAGS : HALAY_COLL_OWN_TAGS;
 }
 
-size_t halay_algorithm_state_max(int size)
+size_t halay_algorithm_state_max(int size, unsigned caps)
 {
     size_t most = 0;
 
-    for (size_t i = 0; i < halay_algorithm_count; i++) {
-        size_t bytes = halay_algorithms[i].ops->state_bytes(size);
+    for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
+        int is_shared = a->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED);
+        size_t bytes = is_shared ? 0 : a->ops->state_bytes(size);
         most = bytes > most ? bytes : most;
     }
     return most;

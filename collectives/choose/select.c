@@ -31,7 +31,7 @@ static int is_allowed(const struct halay_select_query *q, const struct halay_alg
     const char *why;
 
     return algorithm->operation == q->operation &&
-           halay_select_allows(algorithm, q->caps, q->deterministic, &why) == HALAY_OK;
+           halay_select_allows(algorithm, q->size, q->caps, q->deterministic, &why) == HALAY_OK;
 }
 
 /* ---- rules ---- */
@@ -121,6 +121,8 @@ static struct halay_cost_terms terms_of(const struct halay_select_query *q, cons
         .Q = log2_up(hosts),
         .T = down + (int)ones - 1,
         .D = ones > 1,
+        .F = halay_grid_rows(q->size),
+        .J = (log2_up(q->size) + 1) / 2,
         .a = cost->a / (q->overlap ? q->overlap : 1),
         .o = cost->o,
         .b = cost->b * (q->flows ? q->flows : 1),
@@ -235,7 +237,7 @@ static int adds(enum halay_coll_kind operation)
            operation == HALAY_COLL_REDUCE_SCATTER;
 }
 
-enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, unsigned caps,
+enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, unsigned caps,
                                       enum halay_deterministic deterministic, const char **why)
 {
     if (algorithm->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED)) {
@@ -244,6 +246,10 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, u
     }
     if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {
         *why = "it takes several nodes, and shared memory inside one of several ranks";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (algorithm->ops->ranks_max && size > algorithm->ops->ranks_max && deterministic != HALAY_DETERMINISTIC_RANKS) {
+        *why = "every rank talks to all others at once, which so many ranks cannot";
         return HALAY_ERR_UNSUPPORTED;
     }
     if (adds(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&

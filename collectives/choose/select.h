@@ -68,7 +68,7 @@ double halay_select_seconds(const struct halay_select_query *query, const struct
 struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk);
 
 /* May this group use that algorithm? HALAY_OK or HALAY_ERR_UNSUPPORTED with *why. */
-enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, unsigned caps,
+enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, unsigned caps,
                                       enum halay_deterministic deterministic, const char **why);
 
 #endif

@@ -167,9 +167,9 @@ void halay_channel_scratch_put(struct halay_channel *channel, struct halay_trans
 }
 
 /* Of any algorithm and of the check. */
-static size_t most_state(int size)
+static size_t most_state(int size, unsigned caps)
 {
-    size_t packed = halay_packed_state(size), check = halay_check.ops->state_bytes(size);
+    size_t packed = halay_packed_state(size, caps), check = halay_check.ops->state_bytes(size);
 
     return packed > check ? packed : check;
 }
@@ -181,7 +181,7 @@ static enum halay_status get_storage(struct halay_coll *c)
     size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
 
     if (!channel->state) {
-        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->t->size));
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->t->size, c->group->caps));
         if (!channel->state)
             return HALAY_ERR_NO_MEMORY;
     }

@@ -432,7 +432,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     halay_choice_forget(group);
     for (int i = 0; i < HALAY_COLL_COUNT; i++) {
         const struct halay_algorithm *forced = group->forced[i];
-        if (!forced || halay_select_allows(forced, group->caps, mode, &why) == HALAY_OK)
+        if (!forced || halay_select_allows(forced, group->t->size, group->caps, mode, &why) == HALAY_OK)
             continue;
         halay_warning(group->world->log, "algorithm '%s' is not used: %s", forced->name, why);
         group->forced[i] = NULL;
@@ -486,7 +486,7 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
                     algorithm ? algorithm : "(null)", operation, list);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = halay_select_allows(found, group->caps, group->deterministic, &why);
+    enum halay_status status = halay_select_allows(found, group->t->size, group->caps, group->deterministic, &why);
     if (status != HALAY_OK) {
         halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
                     group->t->ops->name, why);
@@ -504,12 +504,14 @@ const char *halay_group_algorithm(const struct halay_group *group, const char *o
     if (halay_coll_kind_parse(operation, &which) != HALAY_OK)
         return NULL;
     for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
-        if (a->operation != which || halay_select_allows(a, group->t->caps, group->deterministic, &why) != HALAY_OK)
+        if (a->operation != which ||
+            halay_select_allows(a, group->t->size, group->t->caps, group->deterministic, &why) != HALAY_OK)
             continue;
         if (index--)
             continue;
         if (is_tree)
-            *is_tree = halay_select_allows(a, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
+            *is_tree =
+                halay_select_allows(a, group->t->size, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
         return a->name;
     }
     return NULL;

@@ -58,14 +58,14 @@ struct state {
     enum halay_dtype wide;
     struct halay_span block; /* this rank's */
     unsigned char *packed;   /* a list of pieces as one array; NULL: the data are one */
-    unsigned char *landing;  /* each rank's block as it arrives, if it is converted then */
+    unsigned char *arriving; /* each rank's block as it arrives, if it is converted then */
     unsigned char *vectors;  /* each rank's block; the vector of a subtree is where its first rank's was */
     double *table;           /* three numbers for each pair and tensor */
     unsigned char *inner_scratch;
     struct halay_cursor cursor;
     struct halay_piece table_piece;
-    struct halay_coll inner; /* the all-reduce of the table */
-    struct peer peer[];      /* size of them, then the state of inner */
+    struct peer *peer;       /* in scratch: size */
+    struct halay_coll inner; /* the all-reduce of the table; its state follows */
 };
 
 static const struct halay_algorithm_ops *inner_ops(void)
@@ -73,14 +73,14 @@ static const struct halay_algorithm_ops *inner_ops(void)
     return halay_algorithm_find(HALAY_COLL_ALLREDUCE, "recursive-doubling")->ops;
 }
 
-static size_t inner_state_offset(int size)
+static size_t inner_state_offset(void)
 {
-    return halay_round_up(sizeof(struct state) + (size_t)size * sizeof(struct peer), HALAY_CACHE_LINE);
+    return halay_round_up(sizeof(struct state), HALAY_CACHE_LINE);
 }
 
 static size_t state_bytes(int size)
 {
-    return inner_state_offset(size) + inner_ops()->state_bytes(size);
+    return inner_state_offset() + inner_ops()->state_bytes(size);
 }
 
 /* ---- what there is: tensors, blocks, memory ---- */
@@ -131,7 +131,7 @@ static void make_inner(const struct halay_coll *c, double *table, size_t length,
 
 /* Parts of scratch, in this order. */
 struct layout {
-    size_t packed, landing, vectors, table, inner;
+    size_t peers, packed, arriving, vectors, table, inner;
 };
 
 static int is_packed(const struct halay_coll *c)
@@ -147,8 +147,9 @@ static struct layout layout_of(const struct halay_coll *c)
 
     make_inner(c, NULL, table_length(c), &piece, &inner);
     return (struct layout){
+        .peers = halay_round_up(n * sizeof(struct peer), line),
         .packed = is_packed(c) ? halay_round_up(c->out.count * c->element, line) : 0,
-        .landing = is_half(c) ? n * halay_round_up(longest * c->element, line) : 0,
+        .arriving = is_half(c) ? n * halay_round_up(longest * c->element, line) : 0,
         .vectors = n * halay_round_up(longest * wide_bytes(c), line),
         .table = halay_round_up(table_length(c) * sizeof(double), line),
         .inner = inner.ops->scratch_bytes(&inner),
@@ -159,7 +160,7 @@ static size_t scratch_bytes(const struct halay_coll *c)
 {
     struct layout l = layout_of(c);
 
-    return l.packed + l.landing + l.vectors + l.table + l.inner;
+    return l.peers + l.packed + l.arriving + l.vectors + l.table + l.inner;
 }
 
 static unsigned char *vector_of(const struct halay_coll *c, int rank)
@@ -170,13 +171,13 @@ static unsigned char *vector_of(const struct halay_coll *c, int rank)
 }
 
 /* Where a rank's block arrives. */
-static unsigned char *landing_of(const struct halay_coll *c, int rank)
+static unsigned char *arriving_at(const struct halay_coll *c, int rank)
 {
     const struct state *s = c->state;
 
     if (!is_half(c))
         return vector_of(c, rank);
-    return s->landing + (size_t)rank * halay_round_up(block_of(c, 0).length * c->element, HALAY_CACHE_LINE);
+    return s->arriving + (size_t)rank * halay_round_up(block_of(c, 0).length * c->element, HALAY_CACHE_LINE);
 }
 
 static const unsigned char *given(const struct halay_coll *c)
@@ -226,14 +227,16 @@ static void start(struct halay_coll *c)
     s->tensors = tensor_count(c);
     s->wide = is_half(c) ? HALAY_F32 : c->dtype;
     s->block = block_of(c, c->t->rank);
-    s->packed = l.packed ? c->scratch : NULL;
-    s->landing = c->scratch + l.packed;
-    s->vectors = s->landing + l.landing;
+    s->peer = (struct peer *)(void *)c->scratch;
+    memset(s->peer, 0, (size_t)c->t->size * sizeof *s->peer);
+    s->packed = l.packed ? c->scratch + l.peers : NULL;
+    s->arriving = c->scratch + l.peers + l.packed;
+    s->vectors = s->arriving + l.arriving;
     s->table = (double *)(void *)(s->vectors + l.vectors);
     s->inner_scratch = (unsigned char *)s->table + l.table;
     for (int r = 0; r < c->t->size; r++)
         if (r != c->t->rank)
-            coll_recv(c, r, PART, landing_of(c, r), s->block.length * c->element, &s->peer[r].recv);
+            coll_recv(c, r, PART, arriving_at(c, r), s->block.length * c->element, &s->peer[r].recv);
     enter(c, PACKING);
 }
 
@@ -290,7 +293,7 @@ static void widening(struct halay_coll *c)
 {
     struct state *s = c->state;
     int is_own = s->pair == c->t->rank;
-    const unsigned char *from = is_own ? given(c) + s->block.start * c->element : landing_of(c, s->pair);
+    const unsigned char *from = is_own ? given(c) + s->block.start * c->element : arriving_at(c, s->pair);
     size_t n = at_most_step(s->block.length - s->at);
     unsigned char *to = vector_of(c, s->pair) + s->at * wide_bytes(c);
 
@@ -362,10 +365,9 @@ static int walk_pairs(struct halay_coll *c)
 static void begin_sums(struct halay_coll *c)
 {
     struct state *s = c->state;
-    int n = c->t->size;
 
     make_inner(c, s->table, 3 * s->tensors * (size_t)level_pairs(c), &s->table_piece, &s->inner);
-    s->inner.state = (unsigned char *)c->state + inner_state_offset(n);
+    s->inner.state = (unsigned char *)c->state + inner_state_offset();
     s->inner.scratch = s->inner_scratch;
     coll_clear_state(&s->inner);
     enter(c, SUMMING);

@@ -67,9 +67,10 @@ struct state {
     size_t filled, reduced, done, taken; /* chunks of this rank */
     struct halay_cursor filling, reducing, taking;
     size_t lane_bytes; /* of scratch, for one chunk */
-    size_t *inner_at;  /* where each strip's inner collective lies in a lane; behind src: size, never more strips */
-    const void **src;  /* behind the locals: size */
-    struct local local[];
+    /* In scratch after the lanes: */
+    size_t *inner_at; /* [strip]: where its inner collective is in a lane */
+    const void **src; /* [local] */
+    struct local *local;
 };
 
 /* An all-reduce of one strip of a chunk between its owners: in scratch, state and scratch of its own behind it. */
@@ -80,7 +81,8 @@ struct inner {
 
 static size_t state_bytes(int size)
 {
-    return sizeof(struct state) + (size_t)size * (sizeof(struct local) + sizeof(void *) + sizeof(size_t));
+    (void)size;
+    return sizeof(struct state);
 }
 
 static const struct halay_nodes *nodes_of(const struct halay_coll *c)
@@ -196,7 +198,7 @@ static size_t inner_header(void)
 
 static size_t inner_state(const struct halay_coll *c)
 {
-    return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count), HALAY_CACHE_LINE);
+    return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count, 0), HALAY_CACHE_LINE);
 }
 
 /* By the time of all chunks together, not of one alone. */
@@ -255,7 +257,23 @@ static size_t lane_bytes(const struct halay_coll *c)
 
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    return DEPTH * lane_bytes(c);
+    const struct halay_nodes *nodes = nodes_of(c);
+    size_t locals = (size_t)nodes->locals, strips = (size_t)nodes->strips;
+
+    return halay_round_up(DEPTH * lane_bytes(c), HALAY_CACHE_LINE) + locals * (sizeof(struct local) + sizeof(void *)) +
+           strips * sizeof(size_t);
+}
+
+/* The arrays after the lanes. */
+static void place_arrays(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    size_t locals = (size_t)nodes_of(c)->locals;
+
+    s->local = (struct local *)(void *)(c->scratch + halay_round_up(DEPTH * lane_bytes(c), HALAY_CACHE_LINE));
+    s->src = (const void **)(void *)(s->local + locals);
+    s->inner_at = (size_t *)(void *)(s->src + locals);
+    memset(s->local, 0, locals * sizeof *s->local);
 }
 
 static struct inner *inner_of(const struct halay_coll *c, size_t k, int index)
@@ -299,8 +317,7 @@ static void start(struct halay_coll *c)
     s->unit = unit_of(c);
     size_t units = halay_span_cuts(s->chunk, s->unit), locals = (size_t)nodes->locals;
     s->result_bytes = (units / locals + (units % locals != 0)) * HALAY_CACHE_LINE;
-    s->src = (const void **)(void *)&s->local[c->t->size];
-    s->inner_at = (size_t *)(void *)(s->src + c->t->size);
+    place_arrays(c);
     for (int i = 0; i < nodes->strips; i++) {
         s->inner_at[i] = s->lane_bytes;
         s->lane_bytes += inner_bytes(c, i);

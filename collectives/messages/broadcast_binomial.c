@@ -4,36 +4,28 @@
  *
  *     five ranks, root A (ranks count from the root)
  *
- *     A ----------> E          A's children: E B C in order of the size of what hangs below them: C (with D), B, E
+ *     A ----------> E          A's children: E C B, the one with the largest tree first
  *     A ----> C                the child of r at bit k is r + 2^k, for all k below r's lowest one bit
  *     A -> B   C -> D
  *
- * Large data go in chunks: relay.c.
+ * Large data go in chunks. It is knomial.c with radix 2.
  *
  * Cost: ceil(log2 N) steps for one chunk; the root sends at most log2(N) S bytes. No memory. Any number of ranks, any
  * count.
  */
-#include "collectives/messages/relay.h"
+#include "collectives/messages/knomial.h"
+#include "collectives/messages/steps.h"
 
-/* Largest subtree first. */
-static void start(struct halay_coll *c)
+static int steps(const struct halay_place *at, int index, struct halay_step *out)
 {
-    struct relay *s = c->state;
-    int n = c->t->size, me = (c->t->rank - c->root + n) % n, low = me ? me & -me : 1;
-
-    while (!me && low < n)
-        low *= 2;
-    s->parent = me ? (me - low + c->root) % n : -1;
-    for (int distance = low >> 1; distance; distance >>= 1)
-        if (me + distance < n)
-            s->child[s->children++] = (me + distance + c->root) % n;
-    relay_start(c);
+    return halay_knomial_broadcast(at, 1, index, out);
 }
 
-const struct halay_algorithm_ops halay_broadcast_binomial = {
-    .tags = RELAY_WINDOW,
-    .state_bytes = relay_state_bytes,
-    .start = start,
-    .progress = relay_progress,
-    .cancel = relay_cancel,
-};
+static const struct halay_schedule schedule = { .steps = steps,
+                                                .blocks = halay_one_block,
+                                                .cut = HALAY_CUT_CHUNKS,
+                                                .lanes = 4,
+                                                .least = HALAY_STEP_WHOLE_FRAGMENTS,
+                                                .fragments = 1 };
+
+const struct halay_algorithm_ops halay_broadcast_binomial = HALAY_STEPS_OPS(&schedule);

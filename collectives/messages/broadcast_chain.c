@@ -9,7 +9,7 @@
  *     C -> D         1    2    3
  *     D -> A              1    2    3
  *
- * A rank sends a chunk on while it receives the next one (relay.c), so that all links are busy at once.
+ * A rank sends a chunk on while it receives the next one, so that all links are busy at once.
  *
  * Cost: N - 2 + K steps for K chunks; each rank sends and receives S bytes once, whatever N: the least for large data.
  * No memory. Any number of ranks, any count.
@@ -17,23 +17,22 @@
  * Source: van de Geijn and Watts, "SUMMA: scalable universal matrix multiplication algorithm", 1997, section on
  * pipelined broadcast around a ring.
  */
-#include "collectives/messages/relay.h"
+#include "collectives/messages/steps.h"
 
-static void start(struct halay_coll *c)
+static int steps(const struct halay_place *at, int index, struct halay_step *out)
 {
-    struct relay *s = c->state;
-    int n = c->t->size, next = (c->t->rank + 1) % n;
+    int n = at->ranks, next = (at->rank + 1) % n;
 
-    s->parent = c->t->rank == c->root ? -1 : (c->t->rank + n - 1) % n;
-    if (next != c->root)
-        s->child[s->children++] = next;
-    relay_start(c);
+    if (at->rank != at->root && !index--)
+        return halay_step_take(out, HALAY_PLACE, (at->rank + n - 1) % n, 0, HALAY_STEP_OUT, 0, 1);
+    return next != at->root && !index && halay_step_give(out, next, 0, HALAY_STEP_OUT, 0, 1);
 }
 
-const struct halay_algorithm_ops halay_broadcast_chain = {
-    .tags = RELAY_WINDOW,
-    .state_bytes = relay_state_bytes,
-    .start = start,
-    .progress = relay_progress,
-    .cancel = relay_cancel,
-};
+static const struct halay_schedule schedule = { .steps = steps,
+                                                .blocks = halay_one_block,
+                                                .cut = HALAY_CUT_CHUNKS,
+                                                .lanes = 4,
+                                                .least = HALAY_STEP_WHOLE_FRAGMENTS,
+                                                .fragments = 1 };
+
+const struct halay_algorithm_ops halay_broadcast_chain = HALAY_STEPS_OPS(&schedule);

@@ -21,7 +21,8 @@
  *
  * Cost: S (N - 1) / N bytes sent and received by each rank in one step, twice that in two for an all-reduce; all pairs
  * at once, which needs a network that can do that; 2 (N - 1) chunks of memory. Any number of ranks, any counts, zero
- * included; in place (of a reduce-scatter, out is this rank's part of in, which nobody is sent) and out of place.
+ * included; in place (of a reduce-scatter, out is this rank's part of in, which no rank is sent) and out of place. More
+ * than 256 ranks use it only where HALAY_DETERMINISTIC=ranks leaves no other.
  */
 #include "base/memory.h"
 #include "collectives/group/channel.h"
@@ -43,13 +44,22 @@ struct state {
     size_t chunk_length; /* elements */
     size_t chunks;       /* of the longest block */
     struct lane lanes[LANES];
-    const void **src;   /* behind the peers: size */
-    struct peer peer[]; /* LANES * size, then src */
+    struct peer *peer; /* in scratch: LANES * size */
+    const void **src;  /* in scratch: size */
 };
 
 static size_t state_bytes(int size)
 {
-    return sizeof(struct state) + LANES * (size_t)size * sizeof(struct peer) + (size_t)size * sizeof(void *);
+    (void)size;
+    return sizeof(struct state);
+}
+
+/* Bytes of scratch before the receive buffers. */
+static size_t peers_bytes(const struct halay_coll *c)
+{
+    size_t size = (size_t)c->t->size;
+
+    return halay_round_up(LANES * size * sizeof(struct peer) + size * sizeof(void *), HALAY_CACHE_LINE);
 }
 
 static int has_sums(const struct halay_coll *c)
@@ -71,8 +81,8 @@ static size_t chunk_length(const struct halay_coll *c)
     return most ? most : 1;
 }
 
-/* Only parts of this rank's own block land here. */
-static size_t landing_bytes(const struct halay_coll *c)
+/* Only parts of this rank's own block arrive there. */
+static size_t buffer_bytes(const struct halay_coll *c)
 {
     size_t most = chunk_length(c), length = block_of(c, c->t->rank).length;
 
@@ -81,7 +91,7 @@ static size_t landing_bytes(const struct halay_coll *c)
 
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    return LANES * (size_t)c->t->size * landing_bytes(c);
+    return peers_bytes(c) + LANES * (size_t)c->t->size * buffer_bytes(c);
 }
 
 static size_t place_of(const struct halay_coll *c, const struct lane *lane, int rank)
@@ -98,9 +108,9 @@ static struct peer *peer_of(const struct halay_coll *c, const struct lane *lane,
     return &s->peer[place_of(c, lane, rank)];
 }
 
-static unsigned char *landing(const struct halay_coll *c, const struct lane *lane, int rank)
+static unsigned char *buffer_of(const struct halay_coll *c, const struct lane *lane, int rank)
 {
-    return c->scratch + place_of(c, lane, rank) * landing_bytes(c);
+    return c->scratch + peers_bytes(c) + place_of(c, lane, rank) * buffer_bytes(c);
 }
 
 static struct halay_span chunk_of(const struct halay_coll *c, const struct lane *lane, int owner)
@@ -126,7 +136,9 @@ static void start(struct halay_coll *c)
         size_t chunks = halay_span_cuts(block_of(c, r).length, s->chunk_length);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;
     }
+    s->peer = (struct peer *)(void *)c->scratch;
     s->src = (const void **)(void *)&s->peer[LANES * c->t->size];
+    memset(s->peer, 0, LANES * (size_t)c->t->size * sizeof *s->peer);
     for (size_t i = 0; i < LANES; i++)
         s->lanes[i].chunk = i;
 }
@@ -143,7 +155,7 @@ static void lane_start(struct halay_coll *c, struct lane *lane)
 
     for (int d = 1; d < c->t->size; d++) {
         int r = peer_at(c, c->t->size - d); /* who sends here first */
-        coll_recv(c, r, tag_of(c, lane, PARTS), landing(c, lane, r), mine.length * c->element,
+        coll_recv(c, r, tag_of(c, lane, PARTS), buffer_of(c, lane, r), mine.length * c->element,
                   &peer_of(c, lane, r)->recv_part);
         peer_of(c, lane, r)->sum_posted = !has_sums(c);
     }
@@ -187,7 +199,7 @@ static void sum(struct halay_coll *c, struct halay_span mine, const struct lane 
     struct state *s = c->state;
 
     for (int r = 0; r < c->t->size; r++)
-        s->src[r] = r == c->t->rank ? coll_in(c) + mine.start * c->element : landing(c, lane, r);
+        s->src[r] = r == c->t->rank ? coll_in(c) + mine.start * c->element : buffer_of(c, lane, r);
     if (mine.length)
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->t->size, mine.length, c->divisor);
 }
@@ -260,6 +272,7 @@ static void cancel(struct halay_coll *c)
 
 const struct halay_algorithm_ops halay_direct = {
     .tags = LANES * TAGS_A_LANE,
+    .ranks_max = 256,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
     .start = start,

@@ -26,7 +26,7 @@ struct entry {
     struct halay_step merged; /* with IN as OUT in place: what waits for what */
     struct halay_span span;   /* elements of the vector */
     enum entry_state state;
-    unsigned char token; /* sent or received for a step without blocks */
+    unsigned char token; /* where a token is sent from or received into */
     struct halay_transfer transfer;
 };
 
@@ -38,6 +38,7 @@ struct lane {
 
 struct state {
     struct halay_place place;
+    int tokens; /* still to be received before anything goes to the output */
     int blocks, is_wide, is_aliased;
     size_t length; /* elements of a chunk, or of a fragment */
     size_t chunks;
@@ -172,6 +173,8 @@ size_t halay_steps_scratch_bytes(const struct halay_coll *c)
 {
     struct halay_place place = place_of(c);
 
+    if (!schedule_of(c)->buffer)
+        return 0;
     return (size_t)schedule_of(c)->lanes * lay_out(c, &place, NULL);
 }
 
@@ -317,6 +320,7 @@ static void look_ahead(struct halay_coll *c, int number)
 
     while (!lane->is_ended && lane->ahead < lane->head + WINDOW) {
         struct entry *e = entry_of(c, number, lane->ahead);
+        s->place.is_first = !lane->chunk;
         e->step = (struct halay_step){ .own = HALAY_STEP_IN };
         if (!schedule_of(c)->steps(&s->place, lane->ahead, &e->step)) {
             lane->is_ended = 1;
@@ -362,7 +366,7 @@ static void post(struct halay_coll *c, int number, struct entry *e)
     int is_partial = s->is_wide && (step->what == HALAY_GIVE ? step->buffer >= 0 : !step->is_raw && step->buffer >= 0);
     size_t bytes = e->span.length * (is_partial ? s->wide : c->element);
     unsigned char *data = &e->token;
-    if (!step->blocks) {
+    if (step->block == HALAY_STEP_TOKEN) {
         bytes = 1;
     } else if (step->what == HALAY_GIVE || step->buffer < 0) {
         data = data_at(c, number, step->buffer, e->span);
@@ -381,14 +385,16 @@ static void post(struct halay_coll *c, int number, struct entry *e)
 /* Returns nonzero if the step is done now. *has_added: it was work. */
 static int finish(struct halay_coll *c, int number, int index, int *has_added)
 {
+    struct state *s = c->state;
     struct entry *e = entry_of(c, number, index);
 
     if (!coll_is_settled(&e->transfer))
         return 0;
     if (e->step.what != HALAY_GIVE) {
         int is_work = halay_step_adds(&e->step) || e->step.buffer >= 0 || !halay_step_has_message(&e->step, c->t->rank);
-        if (is_work && (*has_added || is_held(c, number, index, 1)))
+        if (is_work && (*has_added || (e->step.is_last && s->tokens) || is_held(c, number, index, 1)))
             return 0;
+        s->tokens -= halay_step_takes_token(&e->step);
         *has_added |= is_work;
         if (halay_step_adds(&e->step))
             add(c, number, e);
@@ -446,6 +452,10 @@ void halay_steps_start(struct halay_coll *c)
         size_t longest = longest_block(c, s->blocks);
         s->length = cut_length(c, longest);
         s->chunks = halay_span_cuts(longest, s->length);
+        if (by->has_tokens) {
+            s->chunks = s->chunks ? s->chunks : 1;
+            s->tokens = 32 - __builtin_clz((unsigned)c->t->size - 1);
+        }
         s->lane_bytes = lay_out(c, &s->place, s->buffer_at);
     } else {
         s->chunks = 1;

@@ -36,7 +36,7 @@ enum halay_algorithm_flags {
 
 /* What the formulas of algorithms.def are of; the letters are explained there. */
 struct halay_cost_terms {
-    double N, S, H, K, P, W, L, Q, T, D;
+    double N, S, H, K, P, W, L, Q, T, D, F, J;
     double a, o, b, g, x, m, I; /* seconds */
 };
 
@@ -112,8 +112,9 @@ struct halay_coll {
 struct halay_algorithm_ops {
     uint32_t tags;                         /* it sends under own tags below this; 0: it sends no messages */
     const struct halay_schedule *schedule; /* what messages/steps.c runs: step.h; NULL: an algorithm in code */
-    int clears_state;                      /* start clears what it uses of the state; 0: it is given all of it zeroed */
-    size_t (*state_bytes)(int size);       /* for that many ranks; no more than a fixed part and a part a rank */
+    int ranks_max;    /* more ranks use it only where no other algorithm sums along the tree; 0: any number */
+    int clears_state; /* start clears what it uses of the state; 0: it is given all of it zeroed */
+    size_t (*state_bytes)(int size); /* for that many ranks; no more than a fixed part and a part a rank */
     size_t (*scratch_bytes)(const struct halay_coll *c); /* NULL: none */
     /* Post the first transfers or publish the arrival. Never blocks. */
     void (*start)(struct halay_coll *c);

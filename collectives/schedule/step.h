@@ -20,11 +20,12 @@
 #define HALAY_STEP_H
 
 #include "collectives/schedule/coll.h"
+#include <stdint.h>
 
 enum halay_step_what { HALAY_GIVE, HALAY_PLACE, HALAY_ADD_LEFT, HALAY_ADD_RIGHT };
 
 /* Where data lie: the user's arrays; from 0 on a receive buffer. */
-enum { HALAY_STEP_IN = -1, HALAY_STEP_OUT = -2, HALAY_STEP_BUFFERS = 40 };
+enum { HALAY_STEP_IN = -1, HALAY_STEP_OUT = -2, HALAY_STEP_BUFFERS = 40, HALAY_STEP_TOKEN = -1 };
 
 enum { HALAY_STEP_TAGS = 32, HALAY_STEP_LANES = 4, HALAY_STEP_WINDOW = 16 };
 
@@ -37,7 +38,7 @@ struct halay_step {
         is_raw; /* received: one rank's input as it is, or a total; otherwise a partial sum, which may be wide */
     unsigned char is_last; /* received or added: a total, which goes to the output */
     int peer;              /* this rank: nothing is received. PLACE copies the input, ADD takes what the buffer holds */
-    int block, blocks;     /* the span; no blocks: one byte without meaning */
+    int block, blocks;     /* the span; no blocks: nothing is moved; block HALAY_STEP_TOKEN: one byte without meaning */
 };
 
 /* Which program of an algorithm. */
@@ -45,6 +46,7 @@ struct halay_place {
     int ranks, rank, root;
     enum halay_coll_kind operation;
     int is_in_place; /* IN is where OUT is */
+    int is_first;    /* the program of the first chunk */
 };
 
 /* How a vector becomes what one lane works on at a time. Where ranks have parts, the blocks are those. */
@@ -54,6 +56,8 @@ enum halay_cut {
     HALAY_CUT_CHUNKS,    /* chunks, and each of them into blocks: any span */
 };
 
+#define HALAY_STEP_WHOLE_FRAGMENTS SIZE_MAX /* `least`: chunks are as long as they may be */
+
 struct halay_schedule {
     /* Step number `index` of that place. Returns 0 past the end. */
     int (*steps)(const struct halay_place *place, int index, struct halay_step *out);
@@ -61,10 +65,49 @@ struct halay_schedule {
     int (*buffer)(const struct halay_place *place, int index);
     int (*blocks)(int ranks); /* of the vector or a chunk; NULL: one for each rank */
     enum halay_cut cut;
-    int lanes;     /* fragments or chunks under way, at most HALAY_STEP_LANES */
-    size_t least;  /* bytes of a fragment or chunk, if the vector is short */
-    int fragments; /* at most so many times the configured fragment */
+    int lanes;      /* fragments or chunks under way, at most HALAY_STEP_LANES */
+    size_t least;   /* bytes of a fragment or chunk, if the vector is short */
+    int fragments;  /* at most so many times the configured fragment */
+    int has_tokens; /* tokens of all ranks come first, in the first chunk; no total goes to the output before */
 };
+
+/* Fill in a step and return 1. */
+static inline int halay_step_give(struct halay_step *out, int peer, int tag, int from, int block, int blocks)
+{
+    *out = (struct halay_step){ .what = HALAY_GIVE,
+                                .tag = (unsigned char)(tag % HALAY_STEP_TAGS),
+                                .buffer = (signed char)from,
+                                .own = HALAY_STEP_IN,
+                                .peer = peer,
+                                .block = block,
+                                .blocks = blocks };
+    return 1;
+}
+
+static inline int halay_step_take(struct halay_step *out, enum halay_step_what what, int peer, int tag, int into,
+                                  int block, int blocks)
+{
+    halay_step_give(out, peer, tag, into, block, blocks);
+    out->what = (unsigned char)what;
+    return 1;
+}
+
+/* Round `round` of tokens to the rank 2^round further on, which shows at the end that all ranks have entered. */
+static inline int halay_step_token(const struct halay_place *at, int round, int takes, struct halay_step *out)
+{
+    int n = at->ranks, distance = (1 << round) % n;
+
+    if (takes)
+        return halay_step_take(out, HALAY_PLACE, (at->rank + n - distance) % n, round, HALAY_STEP_OUT, HALAY_STEP_TOKEN,
+                               0);
+    return halay_step_give(out, (at->rank + distance) % n, round, HALAY_STEP_IN, HALAY_STEP_TOKEN, 0);
+}
+
+static inline int halay_one_block(int ranks)
+{
+    (void)ranks;
+    return 1;
+}
 
 static inline int halay_step_adds(const struct halay_step *s)
 {
@@ -84,6 +127,12 @@ static inline int halay_step_writes(const struct halay_step *s, int buffer)
 static inline int halay_step_has_message(const struct halay_step *s, int rank)
 {
     return s->peer != rank;
+}
+
+/* A token is given when all earlier ones have been received. */
+static inline int halay_step_takes_token(const struct halay_step *s)
+{
+    return s->block == HALAY_STEP_TOKEN && s->what != HALAY_GIVE;
 }
 
 /* Do both concern the same data there? A buffer is taken as a whole. */
@@ -107,6 +156,8 @@ static inline int halay_step_holds_post(const struct halay_step *earlier, int is
     if (!is_posted && earlier->peer == s->peer && earlier->tag == s->tag &&
         (earlier->what == HALAY_GIVE) == (s->what == HALAY_GIVE))
         return 1;
+    if (s->block == HALAY_STEP_TOKEN || earlier->block == HALAY_STEP_TOKEN)
+        return s->block == HALAY_STEP_TOKEN && s->what == HALAY_GIVE && halay_step_takes_token(earlier);
     if (!halay_step_meets(earlier, s, s->buffer))
         return 0;
     return halay_step_writes(earlier, s->buffer) || (s->what != HALAY_GIVE && halay_step_reads(earlier, s->buffer));

@@ -31,7 +31,7 @@ static inline struct halay_subtree halay_subtree_of(int size, int rank)
 {
     struct halay_subtree p = { 0 };
 
-    for (int bit = 30; bit >= 0; bit--) {
+    for (int bit = 31 - __builtin_clz((unsigned)size); bit >= 0; bit--) {
         if (!(size >> bit & 1))
             continue;
         p.left_first = p.first;
@@ -46,6 +46,17 @@ static inline struct halay_subtree halay_subtree_of(int size, int rank)
     p.right_first = p.first + p.members;
     p.right_members = rest ? halay_largest_power(rest) : 0;
     return p;
+}
+
+/* Rows of the grid that a number of ranks makes: its largest divisor up to its root. */
+static inline int halay_grid_rows(int ranks)
+{
+    int rows = 1;
+
+    for (int i = 2; i <= ranks / i; i++)
+        if (ranks % i == 0)
+            rows = i;
+    return rows;
 }
 
 #endif

@@ -2,8 +2,8 @@
  *
  * The end of a group over the fake transport: a rank that dies, one that gives a collective up, one that leaves early,
  * one that times out, one that never calls; with shared memory and with messages only, for every algorithm. Nobody is
- * left waiting, all can name the rank, and the first cause stays. Who completes all the same has the right data, though
- * the rank that gives up writes over its buffers at once.
+ * left waiting, all can name the rank, and the first cause stays. Until all ranks have entered, no input changes. A
+ * rank that completes all the same has the right data, though the one that gives up writes over its buffers at once.
  */
 #include "collectives/choose/algorithms.h"
 #include "collectives/group/area.h"
@@ -194,6 +194,96 @@ static void run(const struct halay_algorithm *a, unsigned caps, const int *node,
               "rank %d names rank %d, %s %s, rank %d %s", r, x->named, halay_coll_kind_name(a->operation), a->name,
               VICTIM, what_names[what]);
     }
+    halay_fake_hub_destroy(hub);
+}
+
+/* ---- a rank never enters: the inputs of the others stay intact ---- */
+
+struct waiting {
+    struct halay_fake_hub *hub;
+    const struct halay_algorithm *algorithm;
+    int rank;
+    int *given_up; /* shared: ranks that have */
+};
+
+static enum halay_status start_in_place(struct halay_group *group, const struct waiting *r, float *data,
+                                        struct halay_coll **c)
+{
+    float *own = data + (size_t)r->rank * PART;
+
+    switch (r->algorithm->operation) {
+    case HALAY_COLL_REDUCE:
+        return halay_group_reduce_start(group, data, data, COUNT, HALAY_F32, HALAY_SUM, 0, c);
+    case HALAY_COLL_REDUCE_SCATTER:
+        return halay_group_reduce_scatter_start(group, data, own, PART, HALAY_F32, HALAY_SUM, c);
+    case HALAY_COLL_ALLGATHER:
+        return halay_group_allgather_start(group, own, data, PART, HALAY_F32, c);
+    case HALAY_COLL_ALLTOALL:
+        return halay_group_alltoall_start(group, data, data, PART, HALAY_F32, c);
+    default:
+        return operation_start(group, r->algorithm->operation, data, data, PART, 0, c);
+    }
+}
+
+/* Is what this rank gave as it was? A broadcast has an input on its root only. */
+static int is_intact(const struct waiting *r, const float *data)
+{
+    size_t own = (size_t)r->rank * PART;
+
+    if (r->algorithm->operation == HALAY_COLL_ALLGATHER)
+        return is_same(data + own, given[r->rank] + own, PART);
+    return (r->algorithm->operation == HALAY_COLL_BROADCAST && r->rank) || is_same(data, given[r->rank], COUNT);
+}
+
+static void *wait_in_vain(void *arg)
+{
+    struct waiting *r = arg;
+    struct halay_world *world;
+    struct halay_group *group;
+    struct halay_coll *c = NULL;
+    void *data;
+
+    REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    REQUIRE(halay_group_alloc(group, COUNT * sizeof(float), &data) == HALAY_OK);
+    memcpy(data, given[r->rank], sizeof given[r->rank]);
+    REQUIRE(halay_group_set_algorithm(group, halay_coll_kind_name(r->algorithm->operation), r->algorithm->name) ==
+            HALAY_OK);
+    REQUIRE(halay_group_barrier(group) == HALAY_OK);
+    if (r->rank != VICTIM) {
+        enum halay_status status = start_in_place(group, r, data, &c);
+        for (int i = 0; status == HALAY_OK && i < 300 && halay_coll_progress(c) == HALAY_IN_PROGRESS; i++)
+            sched_yield(); /* to others that give something to this rank */
+        halay_coll_end(c);
+        CHECK(is_intact(r, data), "%s %s: the input of rank %d has changed",
+              halay_coll_kind_name(r->algorithm->operation), r->algorithm->name, r->rank);
+        __atomic_add_fetch(r->given_up, 1, __ATOMIC_RELEASE);
+    }
+    while (__atomic_load_n(r->given_up, __ATOMIC_ACQUIRE) < RANKS - 1)
+        sched_yield();
+    halay_group_destroy(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void stay_away(const struct halay_algorithm *a, unsigned caps, const int *node)
+{
+    struct waiting ranks[RANKS];
+    pthread_t threads[RANKS];
+    struct halay_fake_hub *hub;
+    int given_up = 0;
+
+    REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
+    halay_fake_hub_set_caps(hub, caps);
+    if (node)
+        REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r] = (struct waiting){ .hub = hub, .algorithm = a, .rank = r, .given_up = &given_up };
+        REQUIRE(!pthread_create(&threads[r], NULL, wait_in_vain, &ranks[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
     halay_fake_hub_destroy(hub);
 }
 
@@ -583,6 +673,10 @@ int main(void)
                     !(halay_algorithms[i].flags & HALAY_ALGORITHM_NODES))
                     for (int n = 0; n < (w == GIVES_UP ? 3 : 1); n++)
                         run(&halay_algorithms[i], caps[k], NULL, (enum what)w, n * n);
+        for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++)
+            if ((caps[k] & HALAY_TRANSPORT_SHARED || !(a->flags & HALAY_ALGORITHM_SHARED)) &&
+                !(a->flags & HALAY_ALGORITHM_NODES))
+                stay_away(a, caps[k], NULL);
         time_out(caps[k]);
         disagree(caps[k]);
         stall_all(caps[k]);
@@ -592,5 +686,6 @@ int main(void)
             for (int n = 0; n < (w == GIVES_UP ? 4 : 1); n++)
                 for (int l = 0; l < 2; l++)
                     run(&halay_algorithms[i], caps[0], layouts[l], (enum what)w, n * n * n);
+    stay_away(halay_algorithm_find(HALAY_COLL_ALLREDUCE, "hierarchical"), caps[0], layouts[0]);
     return test_end();
 }

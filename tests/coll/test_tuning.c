@@ -264,7 +264,7 @@ static void check_hosts(void)
     double shared = halay_select_seconds(&q, doubling);
     CHECK(shared > alone * 3 && shared < alone * 8, "%g %g", shared, alone);
     CHECK(halay_select_seconds(&q, ring) == alone_ring);
-    IS(q, "halving-doubling", "ring: ");
+    IS(q, "halving-doubling", "grid: ");
     q.caps = HALAY_TRANSPORT_NODES;
     CHECK(halay_select_seconds(&q, hierarchical) > 2 * 7.0 / 8 * 1e-10 * (1 << 20)); /* what a host's link takes */
     q.bytes = 64;
@@ -304,13 +304,49 @@ static void check_all(void)
                     const struct halay_algorithm *a = halay_select(&q, NULL, 0);
                     CHECK(halay_select_slot(&q) >= 4096);
                     CHECK(a && (int)a->operation == op && halay_select_seconds(&q, a) >= 0 &&
-                          halay_select_allows(a, q.caps, q.deterministic, &why) == HALAY_OK);
+                          halay_select_allows(a, q.size, q.caps, q.deterministic, &why) == HALAY_OK);
                 }
+}
+
+/* What the built-in table measured is all that its rules decide. */
+static void check_range(void)
+{
+    for (size_t i = 0; i < builtin.rule_count; i++)
+        CHECK(builtin.rules[i].ranks_most <= 16 && builtin.rules[i].bytes_most <= 1 << 30, "line %d reaches further",
+              builtin.rules[i].scope.line);
+    for (int local = 0; local < 2; local++)
+        for (size_t bytes = 8; bytes <= 1 << 28; bytes *= 8) {
+            struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,
+                                            .bytes = bytes,
+                                            .size = 64,
+                                            .is_local = local,
+                                            .fragment = 1 << 18,
+                                            .transport = "mpi",
+                                            .tuning = &builtin };
+            const struct halay_algorithm *chosen = halay_select(&q, NULL, 0);
+            for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++)
+                if (a->operation == q.operation && !(a->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES)))
+                    CHECK(halay_select_seconds(&q, chosen) <= halay_select_seconds(&q, a), "%zu bytes: %s, not %s",
+                          bytes, chosen->name, a->name);
+        }
+}
+
+/* Direct talks to all at once: not with thousands, but where nothing else sums along the tree. */
+static void check_many(void)
+{
+    const struct halay_algorithm *direct = halay_algorithm_find(HALAY_COLL_REDUCE_SCATTER, "direct");
+    const char *why;
+
+    CHECK(halay_select_allows(direct, 256, 0, HALAY_DETERMINISTIC_OFF, &why) == HALAY_OK);
+    CHECK(halay_select_allows(direct, 257, 0, HALAY_DETERMINISTIC_OFF, &why) == HALAY_ERR_UNSUPPORTED);
+    CHECK(halay_select_allows(direct, 257, 0, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK);
 }
 
 int main(void)
 {
     check_builtin();
+    check_range();
+    check_many();
     check_values();
     check_complaints();
     check_order();
