@@ -444,10 +444,167 @@ static void job_leave(struct conformance *c)
     conformance_leave(c);
 }
 
-/* ---- one pair ---- */
+/* ---- one pair, over a wire that this test holds in its hands ---- */
+
+enum { GIVEN = 5 };
+
+/* Bytes that go from one end to the other are taken by forward only. */
+struct pair {
+    struct halay_tcp_peer ends[2];
+    int wires[2];
+};
+
+static void pair_open(struct pair *p, struct halay_log *log)
+{
+    int fds[2];
+
+    *p = (struct pair){ 0 };
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+        halay_tcp_peer_init(&p->ends[i], log, 1 - i);
+        p->ends[i].connection = malloc(sizeof *p->ends[i].connection);
+        REQUIRE(p->ends[i].connection && halay_tcp_connection_init(p->ends[i].connection, fds[0],
+                                                                   &halay_tcp_peer_handler, &p->ends[i]) == HALAY_OK);
+        p->wires[i] = fds[1];
+    }
+}
+
+static void pair_close(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        halay_tcp_peer_fini(&p->ends[i]);
+        close(p->wires[i]);
+    }
+}
+
+/* At most that many bytes of what end `from` has written. Returns how many. */
+static size_t forward(struct pair *p, int from, size_t most)
+{
+    static unsigned char bytes[1 << 16];
+    ssize_t n = recv(p->wires[from], bytes, most < sizeof bytes ? most : sizeof bytes, 0);
+
+    if (n <= 0)
+        return 0;
+    REQUIRE(send(p->wires[1 - from], bytes, (size_t)n, MSG_NOSIGNAL) == n);
+    return (size_t)n;
+}
+
+/* What a turn of the mesh does with each end. */
+static void serve_ends(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        halay_tcp_connection_flush(p->ends[i].connection);
+        halay_tcp_connection_read(p->ends[i].connection);
+        halay_tcp_peer_push(&p->ends[i]);
+        halay_tcp_connection_flush(p->ends[i].connection);
+    }
+}
+
+static int pair_is_well(const struct pair *p)
+{
+    return p->ends[0].status == HALAY_OK && p->ends[1].status == HALAY_OK &&
+           p->ends[0].connection->status == HALAY_OK && p->ends[1].connection->status == HALAY_OK;
+}
+
+/* Messages of all kinds, of which the receiver has posted the even ones before; the wire is cut after `cut` bytes, and
+ * then every `step` bytes. */
+static void exchange_cut(struct halay_log *log, size_t cut, size_t step)
+{
+    static const size_t sizes[GIVEN] = { 100, 300, 70000, 66000, 5 };
+    static unsigned char sent[GIVEN][70000], got[GIVEN][70000];
+    struct halay_transfer out[GIVEN] = { { 0 } }, in[GIVEN] = { { 0 } };
+    struct pair p;
+
+    pair_open(&p, log);
+    for (uint32_t i = 0; i < GIVEN; i++) {
+        uint32_t tag = halay_tag(i == 4 ? HALAY_CONTROL_GROUP : 0, 0, i);
+        memset(sent[i], (int)i + 1, sizes[i]);
+        memset(got[i], 0, sizes[i]);
+        if (i % 2 == 0)
+            halay_tcp_peer_receive(&p.ends[1], 0, tag, got[i], sizes[i], &in[i]);
+        halay_tcp_peer_send(&p.ends[0], 1, tag, sent[i], sizes[i], &out[i]);
+    }
+    for (size_t moved = 0, turns = 0; turns < 1000000 && pair_is_well(&p); turns++) {
+        serve_ends(&p);
+        size_t forth = forward(&p, 0, !moved && cut ? cut : step), back = forward(&p, 1, step);
+        moved += forth;
+        serve_ends(&p);
+        if (!forth && !back && in[1].state == HALAY_TRANSFER_IDLE && halay_transfer_is_done(&in[4])) {
+            halay_tcp_peer_receive(&p.ends[1], 0, halay_tag(0, 0, 1), got[1], sizes[1], &in[1]);
+            halay_tcp_peer_receive(&p.ends[1], 0, halay_tag(0, 0, 3), got[3], sizes[3], &in[3]);
+        } else if (!forth && !back && halay_transfer_is_done(&in[3])) {
+            break;
+        }
+    }
+    CHECK(pair_is_well(&p), "cut at %zu, then each %zu", cut, step);
+    for (int i = 0; i < GIVEN; i++)
+        CHECK(halay_transfer_is_done(&in[i]) && halay_transfer_is_done(&out[i]) && !memcmp(sent[i], got[i], sizes[i]),
+              "message %d, cut at %zu, then each %zu", i, cut, step);
+    pair_close(&p);
+}
+
+/* Lengths that disagree are an error, whichever kind of frame brings them. */
+static void check_lengths(struct halay_log *log)
+{
+    static const size_t lengths[][2] = { { 100, 101 }, { 100, 70000 }, { 70000, 100 }, { 70000, 70001 } };
+    static unsigned char a[70001], b[70001];
+
+    for (int i = 0; i < 8; i++) {
+        struct halay_transfer out = { 0 }, in = { 0 };
+        struct pair p;
+        int is_early = i % 2;
+        pair_open(&p, log);
+        if (!is_early)
+            halay_tcp_peer_receive(&p.ends[1], 0, 1, b, lengths[i / 2][1], &in);
+        halay_tcp_peer_send(&p.ends[0], 1, 1, a, lengths[i / 2][0], &out);
+        for (int turn = 0; turn < 20 && pair_is_well(&p); turn++) {
+            serve_ends(&p);
+            forward(&p, 0, SIZE_MAX);
+            forward(&p, 1, SIZE_MAX);
+            if (is_early && turn == 5)
+                halay_tcp_peer_receive(&p.ends[1], 0, 1, b, lengths[i / 2][1], &in);
+        }
+        CHECK(p.ends[0].status == HALAY_ERR_FORMAT || p.ends[1].status == HALAY_ERR_FORMAT, "%zu and %zu",
+              lengths[i / 2][0], lengths[i / 2][1]);
+        pair_close(&p);
+    }
+}
+
+/* One bit of a signed frame is changed on its way. */
+static void check_changed(struct halay_log *log)
+{
+    enum { WIRE = HALAY_TCP_HEAD_BYTES + 10 + STORE_MAC_BYTES };
+
+    for (int at = 0; at < WIRE; at++) {
+        struct halay_transfer out = { 0 }, in = { 0 };
+        unsigned char wire[WIRE], got[10];
+        struct pair p;
+        pair_open(&p, log);
+        halay_tcp_peer_receive(&p.ends[1], 0, halay_tag(HALAY_CONTROL_GROUP, 0, 1), got, sizeof got, &in);
+        halay_tcp_peer_send(&p.ends[0], 1, halay_tag(HALAY_CONTROL_GROUP, 0, 1), "0123456789", 10, &out);
+        serve_ends(&p);
+        REQUIRE(recv(p.wires[0], wire, sizeof wire, 0) == WIRE);
+        wire[at] ^= 1;
+        REQUIRE(send(p.wires[1], wire, sizeof wire, MSG_NOSIGNAL) == WIRE);
+        serve_ends(&p);
+        CHECK(!halay_transfer_is_done(&in), "byte %d of a signed frame was changed", at);
+        pair_close(&p);
+    }
+}
 
 static void check_pair(void)
 {
+    struct halay_log log;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    log.write = drop_line;
+    for (size_t cut = 1; cut < 700; cut++)
+        exchange_cut(&log, cut, SIZE_MAX);
+    for (size_t step = 1; step < 40; step++)
+        exchange_cut(&log, 0, step * step);
+    check_lengths(&log);
+    check_changed(&log);
+    halay_log_fini(&log);
 }
 
 /* ---- a rank 0 that drops who has sent its proof, once ---- */
