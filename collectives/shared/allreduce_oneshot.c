@@ -15,7 +15,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
 }
 
 /* This rank's own elements are read where the caller has them. Its slot has the same, but has just been written: a load
- * of another width than those stores waits until they have left the store buffer, behind the line that the peer reads.
+ * of another width than those stores waits until they have left the store buffer, after the line that the peer reads.
  * Of a list's pieces, out's may overwrite in's in another order. */
 static const void *own_elements(const struct halay_coll *c, size_t at)
 {

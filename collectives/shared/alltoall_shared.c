@@ -2,23 +2,22 @@
  *
  * All-to-all over shared memory, even and with splits: every rank copies its parts from every rank's memory.
  *
- *     A   publishes where its parts for A B C lie      copies   A's part of b, of c         done; waits for B and C
- *     B   publishes where its parts for A B C lie      copies   B's part of c, of a         done
- *     C   publishes where its parts for A B C lie      copies   C's part of a, of b         done
+ *     A   publishes its parts for A B C                copies   A's part of b, of c         done; waits for B and C
+ *     B   publishes its parts for A B C                copies   B's part of c, of a         done
+ *     C   publishes its parts for A B C                copies   C's part of a, of b         done
  *
- *   arrive  one entry a rank of the table (area.h): where its part lies, and its length; how many chunks the longest
- *           part has. No rank knows that of all, so the numbers of the channel grow by the largest that was published
- *           (by one if there is none).
- *   own     what a rank keeps, copied while it waits for the others
+ *   arrive  one entry a rank of the table (area.h): offset and length of its part; the chunks of the longest part. No
+ *           rank knows that of all, so the numbers of the channel grow by the largest that was published (by one
+ *           without any).
+ *   own     a rank's part for itself, copied while it waits for the others
  *   fill    a private rank copies chunk k of every other's part into its slots, one cell a taker: the slot k mod
  *           SHARED_SLOTS, when every rank has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when every rank has taken everything: memory and slots are free again
  *
- * In place a rank goes through the slots whatever its memory is, and takes chunk k when its own chunk k is out of the
- * way.
+ * In place a rank uses the slots even if its memory is shared, and takes chunk k when its own chunk k is in a slot.
  *
- * A giver that gives up is noticed as in shared_copy.c: after the copy its taker looks whether it still stood by it.
+ * A giver that gives up is noticed as in shared_copy.c: after the copy its taker checks that it had not.
  *
  * Cost: 2 exchanges; each rank reads and writes S bytes (private or in place: twice). Any number of ranks, any counts,
  * zero included.
@@ -56,7 +55,7 @@ static struct halay_span part_of(const size_t *starts, int rank)
     return (struct halay_span){ .start = starts[rank], .length = starts[rank + 1] - starts[rank] };
 }
 
-static size_t longest(const struct halay_coll *c, const size_t *starts)
+static size_t longest_part(const struct halay_coll *c, const size_t *starts)
 {
     size_t most = 0;
 
@@ -66,7 +65,7 @@ static size_t longest(const struct halay_coll *c, const size_t *starts)
     return most;
 }
 
-/* Where in a private rank's slots chunk k of the taker's part lies. */
+/* Returns the cell of chunk k of the taker's part in a private rank's slots. */
 static unsigned char *cell_of(const struct halay_coll *c, int rank, int taker, size_t k)
 {
     const struct state *s = c->state;
@@ -95,14 +94,14 @@ static void announce_parts(struct halay_coll *c)
     shared_publish(c, &area->arrived, s->base + 1);
 }
 
-static void start(struct halay_coll *c)
+static void alltoall_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
     s->cell = shared_cell_bytes(c);
     s->chunk = coll_elements(c, s->cell);
-    s->fills = halay_span_cuts(longest(c, c->in_starts), s->chunk);
-    s->takes = halay_span_cuts(longest(c, c->starts), s->chunk);
+    s->fills = halay_span_cuts(longest_part(c, c->in_starts), s->chunk);
+    s->takes = halay_span_cuts(longest_part(c, c->starts), s->chunk);
     s->chunks = s->fills > 1 ? s->fills : 1;
     s->distance = 1;
     s->base = c->channel->numbers.chunks;
@@ -167,7 +166,7 @@ static void fill_cells(struct halay_coll *c)
 
 /* ---- take ---- */
 
-/* What this rank keeps, and has to copy. */
+/* Copies this rank's part for itself. */
 static size_t own_length(const struct halay_coll *c)
 {
     return part_of(c->starts, c->t->rank).length ? part_of(c->in_starts, c->t->rank).length : 0;
@@ -187,7 +186,7 @@ static void take_own(struct halay_coll *c)
     coll_advanced(c);
 }
 
-/* 0: not there yet, or the giver has given up: the next check of the peers finds out. */
+/* Returns 0 if the part is not ready, or the giver has given up, which the next check of the peers reports. */
 static int take_part_from(struct halay_coll *c, int rank, struct halay_span span)
 {
     const struct state *s = c->state;
@@ -199,12 +198,12 @@ static int take_part_from(struct halay_coll *c, int rank, struct halay_span span
         return 0;
     data = data ? data + (span.start - c->starts[rank]) * c->element : cell_of(c, rank, c->t->rank, s->taken);
     memcpy(coll_out(c) + span.start * c->element, data, span.length * c->element);
-    halay_full_fence(); /* the copy before the look */
+    halay_full_fence(); /* the copy before the check */
     return !shared_is_abandoned(c, rank);
 }
 
-/* One part of chunk `taken`. */
-static void take(struct halay_coll *c)
+/* Copies one part of chunk `taken`. */
+static void alltoall_take(struct halay_coll *c)
 {
     struct state *s = c->state;
     int next = c->t->rank + s->distance, rank = next < c->t->size ? next : next - c->t->size;
@@ -217,11 +216,11 @@ static void take(struct halay_coll *c)
         return;
     s->distance = 1;
     s->taken++;
-    if (s->slotted && s->taken < s->takes) /* else nobody waits for it */
+    if (s->slotted && s->taken < s->takes) /* otherwise no rank waits for it */
         shared_publish(c, &shared_mine(c)->done, s->base + s->taken);
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status alltoall_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -240,7 +239,7 @@ static enum halay_status progress(struct halay_coll *c)
     }
     int in_place = coll_in(c) == coll_out(c);
     if (s->taken < s->takes && (!in_place || s->taken < s->filled)) {
-        take(c);
+        alltoall_take(c);
         if (s->taken == s->takes)
             shared_publish(c, &shared_mine(c)->done, s->base + s->chunks);
     }
@@ -252,6 +251,6 @@ static enum halay_status progress(struct halay_coll *c)
 
 const struct halay_algorithm_ops halay_alltoall_shared = {
     .state_bytes = state_bytes,
-    .start = start,
-    .progress = progress,
+    .start = alltoall_start,
+    .progress = alltoall_progress,
 };

@@ -6,14 +6,14 @@
  *     B   1 ----+--> sees A 1, C 1        each rank adds one to its own counter, then waits until all have as much
  *     C   1 ----+--> sees A 1, B 1
  *
- * Cost: one exchange; N - 1 lines read. Any number of ranks. Counters never start again (shared.h), so nothing has to
- * be reset and a fast rank in the next barrier disturbs nobody.
+ * Cost: one exchange; N - 1 lines read. Any number of ranks. Counters are never reset (shared.h), so a fast rank
+ * in the next barrier does not disturb the others.
  */
 #include "collectives/shared/shared.h"
 
 struct state {
     uint64_t number;
-    int rank; /* all below have come */
+    int rank; /* all below have arrived */
 };
 
 static size_t state_bytes(int size)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot broadcast over shared memory: the root writes its data into a slot and goes on, every rank copies them from
+ * One-shot broadcast over shared memory: the root writes its data into a slot and returns, every rank copies them from
  * there (oneshot.h).
  *
- *     A (root)   writes a, goes on
+ *     A (root)   writes a, returns
  *     B          waits for a, copies it
  *     C          waits for a, copies it
  *

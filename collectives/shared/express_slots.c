@@ -5,11 +5,11 @@
  *     slot of A   | 7 | a a a a ...      7: the round, stored last, in the line of the first data
  *     slot of B   | 6 | b b b b ...      there are two of each: round k uses number k mod 2
  *
- * A rank puts k + 2 after its round k + 1 is over, for which every rank had put k + 1, which nobody does before its
- * round k is over: so nobody reads what is overwritten. A round may also end without having been taken, if all ranks
- * are told to end it: then nobody reads it any more either.
+ * A rank puts k + 2 after its round k + 1 is over, for which every rank had put k + 1, which no rank does before its
+ * round k is over: so no rank reads data that are overwritten. A round may also end without a take, if all ranks are
+ * ordered to end it: then no rank reads it either.
  *
- * Nobody wakes a rank that is missing; the last one to put wakes the others, which have nothing to do before that:
+ * Only the last rank to put wakes the others, which have nothing to do before:
  *
  *     A   store own number; full fence; look at all numbers      Of two that put at the same time at least one sees the
  *     B   the same                                                other's (store and load, in one order by the fences).

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Express: all-reduces of small vectors in shared memory outside the order of the group's collectives, which hold no
- * channel. Each goes through a pair of slots of its own, whose rounds are numbered 1, 2, 3, ... alike on all ranks:
+ * channel. Each goes through a pair of slots of its own, whose rounds are numbered 1, 2, 3, ... the same on all ranks:
  *
  *     put     this rank's data and the round's number into its slot; never waits, and neither needs the others
  *     take    when all have put: the sum of all slots, the same bits on every rank
@@ -16,14 +16,14 @@
 
 enum { HALAY_EXPRESS_RANKS = 8 };
 
-/* How many pairs of slots the group has: 0 unless a few ranks share memory and may choose their algorithm. Alike on all
- * ranks. */
+/* Returns the group's pairs of slots, the same on all ranks: 0 unless a few ranks share memory and may choose their
+ * algorithm. */
 size_t halay_express_pairs(const struct halay_group *group);
 
-/* Put `bytes` (HALAY_EXPRESS_BYTES at most). Wakes the sleepers if no other rank is missing. */
+/* Puts `bytes` (HALAY_EXPRESS_BYTES at most). Wakes the sleepers if no other rank is missing. */
 void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, const void *data, size_t bytes);
 
-/* Zero if a rank has not put that round yet; nothing is written then. Not adasum. */
+/* Returns zero, and writes nothing, if a rank has not put that round yet. Not for adasum. */
 int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, void *out, size_t count,
                        enum halay_dtype dtype, enum halay_reduction op);
 

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot: one exchange through slots of shared memory, and no barrier. What all collectives of that name have in
- * common; what each gives and takes is in its own file.
+ * One-shot: one exchange through slots of shared memory, without a barrier. The part that all such collectives share;
+ * each one's file defines its gives and takes.
  *
- *     slot of A   | 7 | a a a a a a a |  a a a ...      7: the number of this exchange, stored last; in front of
+ *     slot of A   | 7 | a a a a a a a |  a a a ...      7: the number of this exchange, stored last; before
  *     slot of B   | 7 | b b b b b b b |  b b b ...      the first data and in the same cache line, so that 56 bytes
  *     slot of C   | 6 | not there yet                   travel with it
  *
  *     giver: write own data, then the number      taker: wait for each giver's number; take      all: read = the number
  *
- * A rank that only gives (the root of a broadcast) waits for nobody and is done when it has written; nobody waits for
- * one that only takes (the root of a reduction). More than a slot holds goes in turns, one exchange each.
+ * A rank that only gives (the root of a broadcast) waits for no rank and is done when it has written; no rank waits for
+ * one that only takes (the root of a reduction). More data than a slot holds need several exchanges.
  *
- * A slot is written again when nobody needs what is in it. Exchanges of a channel are numbered 1, 2, 3, ... alike on
- * all ranks, each rank goes through them in order, and exchange k uses slot k mod ONESHOTS of its givers.
+ * A slot is written again when no rank needs its data. Exchanges of a channel are numbered 1, 2, 3, ... the same on all
+ * ranks, each rank goes through them in order, and exchange k uses slot k mod ONESHOTS of its givers.
  *
- *     read       of a rank, stored (release) when it is done with exchange k: it will not look at slots of 1 .. k again
- *     all_read   what a rank knows of it: every rank's read has reached that
+ *     read       of a rank, stored (release) when it is done with exchange k: it will not read slots of 1 .. k again
+ *     all_read   of a rank: a number that every rank's read has reached, as far as it knows
  *
- * Exchange k is written only once all_read has reached k - ONESHOTS, the last exchange that used its slot: so nothing
- * is overwritten that somebody still reads, and a taker finds either an older number, or the one that it waits for (the
+ * Exchange k is written only once all_read has reached k - ONESHOTS, the last exchange that used its slot: so no data
+ * are overwritten that a rank still reads, and a taker finds either an older number, or the one that it waits for (the
  * giver cannot be further: that would take the taker's own read). A rank that waits to write waits for ranks at an
- * earlier exchange, and of those the one that is furthest behind waits for givers that are not behind it: nobody waits
- * in a circle. all_read is brought up to date by a look at every rank's read, which is another core's cache line. It is
- * rarely needed: a rank that writes k has done k - 1, so where every rank gives and this rank takes, all that it has
- * seen k of have read k - 1. tests/coll/test_interleavings.c runs through all orders in which a few ranks can get on.
+ * earlier exchange, and of those the one at the earliest waits for givers that are not earlier: no circle of waits is
+ * possible. all_read is updated from every rank's read, which is another core's cache line. It is rarely needed: a rank
+ * that writes k has done k - 1, so where every rank gives and this rank takes, all that it has seen k of have read k -
+ * 1. tests/coll/test_interleavings.c runs through all orders in which a few ranks can get on.
  */
 #ifndef HALAY_ONESHOT_H
 #define HALAY_ONESHOT_H
@@ -36,7 +36,7 @@
 /* Bytes of the next slot that are prefetched without delaying the return. */
 enum { ONESHOT_FETCHED_MOST = 1024 };
 
-/* State of one of them; zero at the start. */
+/* State of one collective; starts as zeros. */
 struct oneshot {
     uint64_t number;  /* of this exchange */
     size_t longest;   /* elements of the longest row that any rank gives to any other: the same on all ranks */
@@ -48,14 +48,14 @@ struct oneshot {
     const void *src[]; /* c->t->size of them */
 };
 
-/* The parts of an operation. A row is what a giver has for one taker, or for all. */
+/* The parts of an operation. A row is a giver's data for one taker, or for all. */
 struct oneshot_operation {
     int (*gives)(const struct halay_coll *c, int rank);
     int (*takes)(const struct halay_coll *c, int rank);
     int all_give;
-    /* This exchange's part of own rows, to own slot: what is behind its number. */
+    /* Writes this exchange's part of own rows to own slot, after its number. */
     void (*put)(struct halay_coll *c, unsigned char *slot);
-    /* This exchange's part of the others' rows, from their slots; all that give have written. */
+    /* Takes this exchange's part of the others' rows from their slots; all givers have written. */
     void (*take)(struct halay_coll *c);
 };
 
@@ -87,7 +87,7 @@ static inline struct halay_oneshot_slot *oneshot_slot(const struct halay_coll *c
     return &shared_area(c, rank)->oneshot[s->number % HALAY_ONESHOTS];
 }
 
-/* Where a giver with a row for each of the others puts that of the taker. */
+/* Returns the place of the taker's row in the slot of a giver with a row for each of the others. */
 static inline unsigned char *oneshot_cell(const struct halay_coll *c, int giver, int taker)
 {
     const struct oneshot *s = c->state;
@@ -96,7 +96,7 @@ static inline unsigned char *oneshot_cell(const struct halay_coll *c, int giver,
     return oneshot_slot(c, giver)->data + index * s->most * c->element;
 }
 
-/* The part of a row that is in this exchange, from element `at` of the row on; rows may be shorter than the longest. */
+/* Returns the part of a row in this exchange, from element `at` of the row on; rows may be shorter than the longest. */
 static inline size_t oneshot_count(const struct halay_coll *c, size_t row)
 {
     const struct oneshot *s = c->state;
@@ -105,7 +105,7 @@ static inline size_t oneshot_count(const struct halay_coll *c, size_t row)
     return left < s->count ? left : s->count;
 }
 
-/* Have all ranks read what is in the slot of this exchange? */
+/* Returns nonzero if all ranks have read the slot of this exchange. */
 static inline int oneshot_has_room(struct halay_coll *c)
 {
     const struct oneshot *s = c->state;
@@ -145,7 +145,7 @@ static inline void oneshot_begin(struct halay_coll *c, const struct oneshot_oper
     oneshot_give(c, o);
 }
 
-/* cells: rows of one giver that are in its slot. */
+/* cells: rows of a giver in its slot. */
 static inline void oneshot_start(struct halay_coll *c, const struct oneshot_operation *o, size_t longest, int cells)
 {
     struct oneshot *s = c->state;
@@ -168,7 +168,7 @@ static inline void oneshot_fetch_next(const struct halay_coll *c, size_t bytes)
         halay_prefetch_write(slot + at);
 }
 
-/* Have those who give written? */
+/* Returns nonzero if all givers have written. */
 static inline int oneshot_meet(struct halay_coll *c, const struct oneshot_operation *o)
 {
     struct oneshot *s = c->state;

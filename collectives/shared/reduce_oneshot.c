@@ -4,8 +4,8 @@
  * (oneshot.h).
  *
  *     A (root)   waits for b and c, adds a b c
- *     B          writes b, goes on
- *     C          writes c, goes on
+ *     B          writes b, returns
+ *     C          writes c, returns
  *
  * Cost: one exchange; the root reads N S bytes. Any number of ranks, any count, in and out of place; f16 and bf16 are
  * rounded once.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few moves that all algorithms over shared memory are made of. What lies in a channel's area is in
- * collectives/group/area.h.
+ * Steps that all algorithms over shared memory use. collectives/group/area.h defines a channel's area.
  */
 #ifndef HALAY_SHARED_H
 #define HALAY_SHARED_H
@@ -27,7 +26,7 @@ static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
     return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
 }
 
-/* Bytes of a cell, where a slot is cut into so many of them: what the tuning table says, if there is room. */
+/* Returns the bytes of a cell of a slot that is cut into this number of cells: by the tuning table, if it fits. */
 static inline size_t shared_slot_bytes(const struct halay_coll *c, int cells)
 {
     if (c->slot % HALAY_CACHE_LINE == 0 && c->slot <= HALAY_SLOTS_BYTES &&
@@ -38,13 +37,13 @@ static inline size_t shared_slot_bytes(const struct halay_coll *c, int cells)
     return c->slot < most ? c->slot : most;
 }
 
-/* Bytes of a cell: a rank with different data for each of the others has a cell for each in a slot. */
+/* Returns the bytes of a cell: a rank with different data for each of the others has a cell for each in a slot. */
 static inline size_t shared_cell_bytes(const struct halay_coll *c)
 {
     return shared_slot_bytes(c, c->t->size - 1);
 }
 
-/* The cell of a rank's slots in which chunk k for another one lies; bytes: shared_cell_bytes. */
+/* Returns the cell of chunk k for another rank in a rank's slots; bytes: shared_cell_bytes. */
 static inline unsigned char *shared_cell(const struct halay_coll *c, int rank, int other, size_t k, size_t bytes)
 {
     size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->t->size - 1);
@@ -52,7 +51,7 @@ static inline unsigned char *shared_cell(const struct halay_coll *c, int rank, i
     return shared_slots(c, rank) + (k % SHARED_SLOTS * others + index) * bytes;
 }
 
-/* Store a number that others wait for, and wake those that sleep. */
+/* Stores a number that others wait for, and wakes the sleeping ones. */
 static inline void shared_publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
 {
     atomic_store_explicit(number, value, memory_order_release);
@@ -66,7 +65,7 @@ static inline int shared_has_reached(_Atomic uint64_t *number, uint64_t value)
     return atomic_load_explicit(number, memory_order_acquire) >= value;
 }
 
-/* Have all others done their chunks up to that number? */
+/* Returns nonzero if all others have done their chunks up to that number. */
 static inline int shared_all_have_done(const struct halay_coll *c, uint64_t number)
 {
     for (int r = 0; r < c->t->size; r++)
@@ -75,8 +74,8 @@ static inline int shared_all_have_done(const struct halay_coll *c, uint64_t numb
     return 1;
 }
 
-/* A list of pieces: every one must be shared, and there must be room to say where, from number `first` of the table on.
- * Returns how many are in the table: the empty ones are not. */
+/* Publishes a list of pieces from number `first` of the table on: all must be shared, and the table must have room.
+ * Returns the number of pieces in the table, which has no empty ones. */
 static inline uint32_t shared_publish_table(struct halay_coll *c, const struct halay_vector *v, size_t first,
                                             struct halay_area *area)
 {
@@ -97,9 +96,8 @@ static inline uint32_t shared_publish_table(struct halay_coll *c, const struct h
     return (uint32_t)((entry - entries) / 2);
 }
 
-/* Element `at` of a rank's list of `pieces` pieces from number `first` of its table on, which need not be cut as ours
- * is: its offset in that rank's segment; *length becomes no more than what follows it in its piece. 0: the list ends
- * before it. */
+/* Returns the offset in a rank's segment of element `at` of its list of `pieces` pieces from number `first` of its
+ * table on, which need not be cut as ours is; 0 if the list is shorter. *length shrinks to the rest of its piece. */
 static inline int shared_table_run(const struct halay_area *area, size_t first, size_t pieces,
                                    struct halay_cursor *cursor, size_t at, size_t element, uint64_t *offset,
                                    size_t *length)
@@ -125,8 +123,8 @@ static inline enum halay_status shared_reach_failed(struct halay_coll *c, int ra
     return HALAY_ERR_FORMAT;
 }
 
-/* Has that rank ended its group without having done its part of c, so that its buffers may hold anything by now? The
- * next check of the peers finds out why. */
+/* Returns nonzero if a rank has ended its group before its part of c, so that its buffers may have changed. The next
+ * check of the peers finds out why. */
 static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
 {
     return atomic_load_explicit(c->channel->closed[rank], memory_order_seq_cst) &&

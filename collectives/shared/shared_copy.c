@@ -7,22 +7,22 @@
  *                     B   publishes b      copies a   c        done
  *                     C   publishes c      copies a b          done
  *
- *   arrive  a giver publishes where its row lies
+ *   arrive  a giver publishes the place of its row
  *   fill    a giver whose row is private copies it into its slots, chunk by chunk: chunk k into slot k mod
  *           SHARED_SLOTS, when every rank has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every giver's row, from its memory or its slot, when it is there; then number done
- *   end     a giver waits until every rank has taken everything; one that gives nothing may go, nobody reads from it
+ *   end     a giver waits until every rank has taken everything; one that gives nothing returns, as no rank reads it
  *
- * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker says where its memory lies,
- * too, takes the first half of each chunk, and the giver writes the second half there; its done says so, and the taker
- * waits for it. What bounds a copy is how fast one core gets lines out of the other's cache, and so both do it.
+ * Between two ranks of which one gives, the giver would only wait. So (pushes) the taker publishes its memory, too,
+ * takes the first half of each chunk, and the giver writes the second half there and stores done, for which the taker
+ * waits. The bound of a copy is the rate at which one core gets lines out of the other's cache, so both cores copy.
  *
- * A giver that gives up does not wait: it says so (closed) and may then change its row while it is being copied. So a
- * taker looks at closed after the copy, and counts a chunk as taken only if none of its givers had given up by then:
+ * A giver that gives up does not wait: it sets closed and may then change its row while it is being copied. So a taker
+ * checks closed after the copy, and counts a chunk as taken only if none of its givers had given up by then:
  *
  *     giver   closed = status; fence; writes into its row        taker   copies the row; fence; closed ? not taken
  *
- * If the copy saw any of those writes, the look sees the status.
+ * If the copy saw any of those writes, the check sees the status.
  *
  * Cost: 2 exchanges; each rank reads and writes S bytes (its own row only out of place; a private row once more). Any
  * number of ranks, any counts, zero included; in and out of place; lists of pieces in a broadcast.
@@ -40,8 +40,8 @@ struct giver {
     struct halay_cursor at;    /* in that list */
     int is_private;            /* through its slots */
     size_t length;             /* elements; 0: gives nothing */
-    size_t start;              /* where its row goes in every rank's out */
-    unsigned char *target;     /* with pushes, of who takes: its out here; NULL: private */
+    size_t start;              /* offset of its row in every rank's out */
+    unsigned char *target;     /* with pushes, of the taker: its out here; NULL: private */
 };
 
 struct state {
@@ -78,7 +78,7 @@ static size_t row_of(const struct halay_coll *c, const struct giver *g)
     return g->length ? g->length : c->out.count;
 }
 
-/* The part of a chunk that a taker takes; the giver writes the rest. */
+/* Returns the part of a chunk that a taker takes; the giver writes the rest. */
 static struct halay_span taken_of(const struct state *s, const struct giver *taker, struct halay_span chunk)
 {
     if (s->pushes && taker->target)
@@ -118,7 +118,7 @@ static void choose_givers(const struct halay_coll *c, struct state *s)
     }
 }
 
-static void start(struct halay_coll *c)
+static void copy_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -176,7 +176,7 @@ static enum halay_status meet_all(struct halay_coll *c)
     return HALAY_OK;
 }
 
-/* A giver's list of pieces. */
+/* Copies from a giver's list of pieces. */
 static enum halay_status take_table(struct halay_coll *c, int rank, struct halay_span span)
 {
     struct state *s = c->state;
@@ -206,7 +206,7 @@ static int is_there(const struct halay_coll *c, int rank)
            shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1);
 }
 
-/* The giver's part of a chunk. In progress if the taker has given up. */
+/* Copies the giver's part of a chunk. In progress if the taker has given up. */
 static enum halay_status push_chunk(struct halay_coll *c, int taker, struct halay_span chunk)
 {
     struct state *s = c->state;
@@ -247,7 +247,7 @@ static enum halay_status take_chunk_from(struct halay_coll *c, int rank)
     return HALAY_OK;
 }
 
-/* Has a giver of this chunk given up, so that its row may hold anything by now? */
+/* Returns nonzero if a giver of this chunk has given up, so that its row may have changed. */
 static int is_withdrawn(const struct halay_coll *c)
 {
     const struct state *s = c->state;
@@ -259,7 +259,7 @@ static int is_withdrawn(const struct halay_coll *c)
 }
 
 /* In progress if a giver has given up: the next check of the peers finds out who. */
-static enum halay_status take(struct halay_coll *c)
+static enum halay_status copy_take(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -273,7 +273,7 @@ static enum halay_status take(struct halay_coll *c)
         if (status != HALAY_OK)
             return status;
     }
-    halay_full_fence(); /* the copy before the look */
+    halay_full_fence(); /* the copy before the check */
     if (is_withdrawn(c))
         return HALAY_IN_PROGRESS;
     s->taken++;
@@ -282,7 +282,7 @@ static enum halay_status take(struct halay_coll *c)
     return HALAY_OK;
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status copy_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
     const struct giver *me = &s->giver[c->t->rank];
@@ -294,7 +294,7 @@ static enum halay_status progress(struct halay_coll *c)
     if (s->met < c->t->size)
         status = meet_all(c);
     if (status == HALAY_OK && s->taken < s->chunks)
-        status = take(c);
+        status = copy_take(c);
     if (status != HALAY_OK)
         return status;
     return s->taken == s->chunks && (!(gives || s->pushes) || shared_all_have_done(c, s->base + s->chunks))
@@ -304,6 +304,6 @@ static enum halay_status progress(struct halay_coll *c)
 
 const struct halay_algorithm_ops halay_shared_copy = {
     .state_bytes = state_bytes,
-    .start = start,
-    .progress = progress,
+    .start = copy_start,
+    .progress = copy_progress,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reducing through shared memory: each rank adds its slice of every rank's buffers, where they lie. Numbers and slots
- * are those of shared.h.
+ * Reducing through shared memory: each rank adds its slice of every rank's buffers, in place. Numbers and slots are
+ * those of shared.h.
  *
  *                   slice of a rank                         the sum goes to
  *     all-reduce      an N-th of the elements                 all ranks' out: every rank is a sink ("two-shot")
  *     reduce          an N-th of the elements                 the root's out: it is the sink
- *     reduce-scatter  its part                                its own out: there is no sink
+ *     reduce-scatter  its part                                its own out: no sink
  *
  *     all-reduce of three ranks, slices 0 1 2
  *
@@ -15,9 +15,9 @@
  *     B's     0 1 2            1 = 1A+1B+1C  by B, into all three        0 1 2
  *     C's     0 1 2            2 = 2A+2B+2C  by C                        0 1 2
  *
- *   arrive  where this rank's in lies (and its out, if it is a sink), then its number
+ *   arrive  publishes the place of this rank's in (and its out, if it is a sink), then its number
  *   reduce  when all have arrived: own slice, in chunks, along the tree over ranks; f16 and bf16 rounded once
- *   done    the collective is over when every rank has done all chunks: nobody reads or writes here any more
+ *   done    the collective is over when every rank has done all chunks and uses these buffers no longer
  *
  * A rank whose buffer is private takes part through its slots, chunk by chunk and pipelined:
  *
@@ -30,15 +30,14 @@
  *     reduce            t1     t2     t3
  *     drain                    t2     t3
  *
- * Its own slice a rank takes from and puts into its own buffers directly. in and out may differ in where they lie: what
- * is shared is used in place. Ranks with shared and with private buffers mix freely: which is which travels with the
- * arrival.
+ * A rank reads and writes its own slice in its own buffers directly. in and out may differ: a shared one is used in
+ * place. Ranks with shared and with private buffers mix freely: the arrival has the kind of each.
  *
- * Slices of an N-th are cut at cache lines. Of lists of pieces only the sums of their lengths must agree: each rank's
- * may be cut in its own way, and that of in otherwise than that of out.
+ * Slices of an N-th are cut at cache lines. Lists of pieces must agree only in the sums of their lengths: each rank may
+ * cut them in its own way, and in differently from out.
  *
- * What is converted is private to its rank: it is converted as it goes into and out of the slots; the rank's own slice,
- * block by block in its first-level cache.
+ * Data to convert count as private: they are converted into and out of the slots; the rank's own slice, part by part in
+ * its first-level cache.
  *
  * Cost: 2 exchanges; each rank reads S bytes and writes S (all-reduce) or S / N (private buffers: 2 S more for an
  * all-reduce, S more otherwise). No memory but the slots. Any number of ranks, any counts, zero included; in and out of
@@ -51,7 +50,7 @@
 /* Without slots a piece of work is some chunks. */
 enum { AT_ONCE_BYTES = 1 << 18, STEP_BYTES = 2048 };
 
-/* A rank's buffer: where it lies, as the rank announced when it arrived. */
+/* A rank's buffer, as announced at its arrival. */
 struct buffer {
     int is_private;
     unsigned char *data;    /* here; NULL: private, or a list of pieces */
@@ -74,7 +73,7 @@ struct state {
     int slotted;                     /* some rank uses slots */
     size_t filled, reduced, drained; /* chunks of this rank */
     struct halay_cursor filling, reducing_in, reducing_out, draining;
-    const void **src; /* behind the peers: size */
+    const void **src; /* after the peers: size */
     void **dst;       /* size */
     struct peer peer[];
 };
@@ -108,7 +107,7 @@ static size_t longest_slice(const struct halay_coll *c)
     return longest;
 }
 
-/* Where in a private rank's slots chunk k of the owner's slice lies. */
+/* Returns the cell of chunk k of the owner's slice in a private rank's slots. */
 static unsigned char *cell_of(const struct halay_coll *c, int rank, int owner, size_t k)
 {
     const struct state *s = c->state;
@@ -116,7 +115,7 @@ static unsigned char *cell_of(const struct halay_coll *c, int rank, int owner, s
     return shared_cell(c, rank, owner, k, s->cell);
 }
 
-/* Others write into this rank's out. */
+/* Returns nonzero if others write into this rank's out. */
 static int is_sink(const struct halay_coll *c, int rank)
 {
     return c->operation == HALAY_COLL_ALLREDUCE || (c->operation == HALAY_COLL_REDUCE && rank == c->root);
@@ -129,10 +128,10 @@ static int is_slotted(const struct peer *p)
     return p->in.is_private || p->out.is_private;
 }
 
-/* Where a buffer of this rank lies: an offset, or how many pieces are in the table from number `first` on. Nonzero if
- * others cannot reach it, or would find something else there than what is reduced. */
-static int say_where(struct halay_coll *c, const struct halay_vector *v, size_t first, uint64_t *offset,
-                     uint32_t *pieces)
+/* Publishes the place of a buffer of this rank: an offset, or the number of its pieces in the table from `first` on.
+ * Returns nonzero if others cannot reach it, or its data need a conversion. */
+static int publish_buffer(struct halay_coll *c, const struct halay_vector *v, size_t first, uint64_t *offset,
+                          uint32_t *pieces)
 {
     *offset = HALAY_PRIVATE;
     *pieces = 0;
@@ -151,7 +150,7 @@ static void announce_buffer(struct halay_coll *c)
     struct halay_area *area = shared_mine(c);
     struct peer *me = &s->peer[c->t->rank];
 
-    me->in.is_private = say_where(c, &c->in, 0, &area->in_offset, &area->in_table);
+    me->in.is_private = publish_buffer(c, &c->in, 0, &area->in_offset, &area->in_table);
     area->out_first = 0;
     area->out_table = area->in_table;
     area->out_offset = area->in_offset;
@@ -160,13 +159,13 @@ static void announce_buffer(struct halay_coll *c)
         me->out.is_private = 0;
     } else if (!coll_is_in_place(c)) {
         area->out_first = 2 * area->in_table;
-        me->out.is_private = say_where(c, &c->out, area->out_first, &area->out_offset, &area->out_table);
+        me->out.is_private = publish_buffer(c, &c->out, area->out_first, &area->out_offset, &area->out_table);
     }
     s->slotted = is_slotted(me);
     shared_publish(c, &area->arrived, s->base + 1);
 }
 
-static void start(struct halay_coll *c)
+static void reduce_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -181,7 +180,7 @@ static void start(struct halay_coll *c)
     announce_buffer(c);
 }
 
-/* What say_where of another rank said. */
+/* Reads the place that publish_buffer of another rank wrote. */
 static enum halay_status find_element(struct halay_coll *c, int rank, uint64_t offset, size_t first, size_t pieces,
                                       struct buffer *p)
 {
@@ -281,8 +280,9 @@ static int all_have_filled(const struct halay_coll *c)
     return 1;
 }
 
-/* Element `at` of another rank's buffer; *length becomes no more than lies in one piece there. */
-static enum halay_status point(struct halay_coll *c, int rank, struct buffer *p, size_t at, size_t *length, void **to)
+/* Returns element `at` of another rank's buffer; *length shrinks to the rest of its piece. */
+static enum halay_status point_into(struct halay_coll *c, int rank, struct buffer *p, size_t at, size_t *length,
+                                    void **to)
 {
     struct state *s = c->state;
     uint64_t offset;
@@ -309,7 +309,7 @@ static int has_block(const struct halay_coll *c)
     return is_sink(c, c->t->rank) && !coll_is_in_place(c);
 }
 
-/* This rank's own memory for the sum from element `at` on; NULL if it has none. */
+/* Returns this rank's own memory for the sum from element `at` on; NULL if it has none. */
 static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size_t *length)
 {
     struct state *s = c->state;
@@ -321,7 +321,7 @@ static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size
     return is_sink(c, c->t->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
 }
 
-/* Where the others' elements are and their sums go; lengths only shrink. */
+/* Finds the places of the others' elements and of their sums; lengths only shrink. */
 static enum halay_status point_at_others(struct halay_coll *c, size_t at, int *sinks, size_t *length)
 {
     struct state *s = c->state;
@@ -331,13 +331,13 @@ static enum halay_status point_at_others(struct halay_coll *c, size_t at, int *s
         void *in = NULL, *out;
         if (r == c->t->rank)
             continue;
-        status = point(c, r, &s->peer[r].in, at, length, &in);
+        status = point_into(c, r, &s->peer[r].in, at, length, &in);
         s->src[r] = in;
         if (status != HALAY_OK || !is_sink(c, r))
             continue;
         out = in;
         if (!s->peer[r].is_same)
-            status = point(c, r, &s->peer[r].out, at, length, &out);
+            status = point_into(c, r, &s->peer[r].out, at, length, &out);
         s->dst[(*sinks)++] = out;
     }
     return status;
@@ -381,20 +381,20 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
     enum halay_status status = HALAY_OK;
 
     if (!shared_enter(c)) /* a rank that gives up waits for those that read its memory, as for those that write there */
-        return HALAY_IN_PROGRESS; /* the next check of the peers finds out who it is */
+        return HALAY_IN_PROGRESS; /* the next check of the peers finds the rank */
     for (size_t length; at < end && status == HALAY_OK; at += length)
         status = reduce_run(c, at, end - at, &length);
     shared_leave(c);
     if (status != HALAY_OK)
         return status;
     s->reduced += chunks;
-    if (s->slotted || s->reduced == s->chunks) /* nobody waits for the others */
+    if (s->slotted || s->reduced == s->chunks) /* no rank waits for the others */
         shared_publish(c, &shared_mine(c)->done, s->base + s->reduced);
     coll_advanced(c);
     return HALAY_OK;
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status reduce_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
     int mine = is_slotted(&s->peer[c->t->rank]);
@@ -417,6 +417,6 @@ static enum halay_status progress(struct halay_coll *c)
 
 const struct halay_algorithm_ops halay_shared_reduce = {
     .state_bytes = state_bytes,
-    .start = start,
-    .progress = progress,
+    .start = reduce_start,
+    .progress = reduce_progress,
 };

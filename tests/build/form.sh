@@ -33,6 +33,7 @@ base 39
 base/http 0
 base/machine 0
 base/secure 0
+collectives/shared 0
 tft 0
 python/halay/tft 0
 '
