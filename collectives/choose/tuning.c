@@ -31,11 +31,11 @@ enum { WORDS_MAX = 16, LINE_MAX_BYTES = 1024, FILE_MAX_BYTES = 1 << 20 };
  * and 1 GB at most: beyond, the formulas choose. */
 const char halay_tuning_builtin[] =
     "halay-tuning 1\n"
-    "use     shm local  allreduce 2    1K  one-shot\n"
+    "use     shm local  allreduce 2    2K  one-shot\n"
     "use     shm local  allreduce 3-8  2K  one-shot\n"
     "use     shm local  allreduce 9-16 512 one-shot\n"
     "use     shm local  allreduce 2-16 1G  two-shot\n"
-    "use     shm local  reduce 2       1K  one-shot\n"
+    "use     shm local  reduce 2       2K  one-shot\n"
     "use     shm local  reduce 2       1G  shared\n"
     "use     shm local  reduce-scatter 2 2K one-shot\n"
     "use     shm local  reduce-scatter 2 1G shared\n"
