@@ -14,6 +14,12 @@
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tft=${TFT_PROGRAM:-$top_builddir/halay-tft}
+# What libtool's script starts, without it: it takes as long as the program, and some tests start hundreds.
+if [ -z "${TFT_PROGRAM-}" ] && [ -x "$top_builddir/.libs/halay-tft" ]; then
+    tft=$top_builddir/.libs/halay-tft
+    LD_LIBRARY_PATH=$(cd "$top_builddir/.libs" && pwd)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+fi
 export tft
 halayrun=$top_builddir/launcher/halayrun
 [ -x "$halayrun" ] || halayrun=$top_builddir/halayrun
