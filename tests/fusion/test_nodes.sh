@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX. Random
-# programs (seeds printed), the deterministic modes, a rank that is killed, one that leaves early, contexts one after
-# the other and two at once.
+# The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX, or as
+# HALAY_TRANSPORT says (test_tcp.sh). Random programs (seeds printed), the deterministic modes, a rank that is killed,
+# one that leaves early, contexts one after the other and two at once.
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 job=$top_builddir/tests/fusion/job
-HALAY_TRANSPORT=ucx HALAY_MODULE_PATH=$top_builddir/.libs
+HALAY_TRANSPORT=${HALAY_TRANSPORT-ucx} HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH ASAN_OPTIONS
 for layout in 01 0011 00101; do
     "$job" --spawn ${#layout} --nodes $layout programs || exit $?
