@@ -323,6 +323,7 @@ static void check_depth(struct world *w)
     int most = 0;
 
     terms.a = 1;
+    terms.o = 0.25; /* a window has room for few of a step's messages */
     double said = w->algorithm->seconds(&terms) + (w->by->has_tokens ? terms.L : 0);
     for (int i = 0; i < w->size; i++)
         most = w->ranks[i].depth > most ? w->ranks[i].depth : most;
