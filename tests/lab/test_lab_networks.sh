@@ -7,6 +7,7 @@
 . "$top_srcdir/tests/lab/lib.sh"
 
 test -e "$build/.libs/libhalay-ucx.so" || skip "built without UCX"
+export HALAY_TRANSPORT=ucx
 make_lab 2
 
 # add_networks HOST: the bridge is up because something is in it that is up. UCX looks for networks in /sys, which must
