@@ -29,10 +29,9 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum step { PROPOSAL, DECISION, RELEASES }; /* also the messages' tags */
-enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, NAP_US = 50 };
+enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, SLEEP_US = 200000 };
 
 struct proposal {
     uint64_t members; /* hash of the list */
@@ -114,18 +113,6 @@ static int count_settled(const struct halay_group_making *a)
     for (int r = 0; r < a->t->size; r++)
         settled += coll_is_settled(&a->transfers[r]);
     return settled;
-}
-
-static void pause_a_while(unsigned polls)
-{
-    const struct timespec nap = { .tv_nsec = NAP_US * 1000 };
-
-    if (polls < SPINS)
-        halay_relax();
-    else if (polls < YIELDS)
-        sched_yield();
-    else
-        nanosleep(&nap, NULL);
 }
 
 static void send_to(struct halay_group_making *a, int peer, uint32_t what, const void *data, size_t bytes)
@@ -430,6 +417,47 @@ enum halay_status halay_group_making_start(struct halay_group *parent, const int
     return HALAY_OK;
 }
 
+/* One look at this and at whatever is under way in the groups. *work: how far all that has come. */
+static enum halay_status look_at_all(struct halay_group_making *a, struct halay_group **group, int checks,
+                                     unsigned long *work)
+{
+    enum halay_status status = halay_group_making_progress(a, group);
+
+    if (status != HALAY_IN_PROGRESS)
+        return status;
+    if (checks)
+        halay_group_check_all(a->parent);
+    halay_world_drive(a->world);
+    *work = halay_world_work(a->world) + a->steps * (unsigned long)(a->t->size + 1) + (unsigned long)count_settled(a);
+    return HALAY_IN_PROGRESS;
+}
+
+static enum halay_status making_wait(struct halay_group_making *a, struct halay_group **group)
+{
+    struct halay_bell *bell = &a->world->bell;
+    unsigned long before = 0, work = 0;
+    enum halay_status status;
+
+    for (unsigned polls = 0; (status = look_at_all(a, group, !(polls % CHECK_EVERY), &work)) == HALAY_IN_PROGRESS;
+         polls++) {
+        polls = work == before ? polls : 0;
+        before = work;
+        if (polls < YIELDS) {
+            polls < SPINS ? halay_relax() : (void)sched_yield();
+            continue;
+        }
+        uint32_t token = halay_bell_arm(bell);
+        status = look_at_all(a, group, 1, &work);
+        long armed_us = status == HALAY_IN_PROGRESS && work == before ? halay_world_arm(a->world) : 0;
+        if (armed_us)
+            halay_bell_sleep(bell, token, armed_us < SLEEP_US ? armed_us : SLEEP_US);
+        halay_bell_disarm(bell);
+        if (status != HALAY_IN_PROGRESS)
+            return status;
+    }
+    return status;
+}
+
 enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
                                      struct halay_group **group)
 {
@@ -449,12 +477,7 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
             *group = NULL;
         return halay_returns(status);
     }
-    for (unsigned polls = 0; (status = halay_group_making_progress(a, group)) == HALAY_IN_PROGRESS; polls++) {
-        if (polls % CHECK_EVERY == CHECK_EVERY - 1)
-            halay_group_check_all(parent);
-        halay_world_drive(a->world);
-        pause_a_while(polls);
-    }
+    status = making_wait(a, group);
     halay_group_making_end(a);
     return halay_returns(status);
 }

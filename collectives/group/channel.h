@@ -152,6 +152,8 @@ void halay_posted_add(const struct halay_group *group, const struct halay_transf
 
 /* Drive what is under way in all groups of the world. */
 void halay_world_drive(struct halay_world *world);
+/* How far all groups have come; changes when any collective does. */
+unsigned long halay_world_work(const struct halay_world *world);
 
 /* Take the next channel and zero its collective. */
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out);

@@ -36,7 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, NAP_US = 50, SLEEP_US = 200000, QUIET_US = 1000000, RESTLESS_US = 10000 };
+enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, SLEEP_US = 200000, QUIET_US = 1000000, RESTLESS_US = 10000 };
 /* A blocking call of at most that many bytes polls this often before it waits, the first times without a pause. */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
 
@@ -562,6 +562,15 @@ void halay_world_drive(struct halay_world *world)
             drive_group(group, ~0u);
 }
 
+unsigned long halay_world_work(const struct halay_world *world)
+{
+    unsigned long work = 0;
+
+    for (const struct halay_group *g = world->groups; g; g = g->next)
+        work += g->work;
+    return work;
+}
+
 /* A waiter drives its own group, including the checks of its peers, and whatever is under way in the others. */
 static void drive_all(struct halay_group *group)
 {
@@ -569,16 +578,6 @@ static void drive_all(struct halay_group *group)
     for (struct halay_group *other = group->world->groups; other; other = other->next)
         if (other != group && other->under_way)
             drive_group(other, ~0u);
-}
-
-/* How far all groups have come. */
-static unsigned long all_work(const struct halay_group *group)
-{
-    unsigned long work = 0;
-
-    for (const struct halay_group *g = group->world->groups; g; g = g->next)
-        work += g->work;
-    return work;
 }
 
 static enum halay_status refuse_nothing(void)
@@ -602,41 +601,24 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
 
 /* ---- wait ---- */
 
-/* One bell ends a sleep: the transport's. Over several nodes shared memory has another one than the messages have. */
-static int can_sleep(const struct halay_group *group)
-{
-    if (!(group->t->caps & HALAY_TRANSPORT_SLEEPS))
-        return 0;
-    if (!group->world->node)
-        return 1;
-    for (const struct halay_group *g = group->world->groups; g; g = g->next)
-        for (unsigned left = g->under_way; left; left &= left - 1)
-            if (g != group || g->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_NODES)
-                return 0;
-    return 1;
-}
-
 /* Nothing happens: yield the processor until something does, at most for `left_us`. */
 static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
 {
-    struct halay_transport *t = group->t;
+    struct halay_bell *bell = &group->world->bell;
     int64_t stall_us = halay_stall_limit_us(&group->world->config) / 2; /* those that take part are counted in time */
     long most = (long)(left_us < stall_us ? left_us : stall_us);
-    unsigned long before = all_work(group);
+    unsigned long before = halay_world_work(group->world);
 
     most = most < SLEEP_US ? most : SLEEP_US;
-    if (!can_sleep(group)) {
-        struct timespec nap = { .tv_nsec = (most < NAP_US ? most : NAP_US) * 1000 };
-        nanosleep(&nap, NULL);
-        return;
-    }
-    uint32_t token = t->ops->arm(t);
+    uint32_t token = halay_bell_arm(bell);
     halay_group_check(group); /* a rank that ends the group rings once, and may have done so before */
     drive_all(group);
-    if (all_work(group) == before && c->status == HALAY_IN_PROGRESS)
-        t->ops->sleep(t, token, most);
-    else
-        t->ops->disarm(t);
+    if (halay_world_work(group->world) == before && c->status == HALAY_IN_PROGRESS) {
+        long armed_us = halay_world_arm(group->world);
+        if (armed_us)
+            halay_bell_sleep(bell, token, armed_us < most ? armed_us : most);
+    }
+    halay_bell_disarm(bell);
 }
 
 enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
@@ -645,13 +627,13 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
         return refuse_nothing();
     struct halay_group *group = c->group;
     int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
-    unsigned long seen = all_work(group), now_at;
+    unsigned long seen = halay_world_work(group->world), now_at;
 
     if (halay_group_check_process(group) != HALAY_OK)
         return HALAY_ERR_UNSUPPORTED;
     for (unsigned polls = 1; c->status == HALAY_IN_PROGRESS; polls++) {
         drive_all(group);
-        if ((now_at = all_work(group)) != seen) {
+        if ((now_at = halay_world_work(group->world)) != seen) {
             seen = now_at;
             since = 0;
             polls = 0;

@@ -105,7 +105,7 @@ static enum halay_status open_owners(const struct layout *l, struct halay_cut fr
         return HALAY_ERR_NO_MEMORY;
     for (int node = 0; node < l->nodes; node++)
         owners[node] = nth_member(l, node, (int)((long long)from.num * l->count[node] / from.den));
-    enum halay_status status = halay_subset_open(l->group->t, owners, l->nodes, l->mine, HALAY_TRANSPORT_SLEEPS, out);
+    enum halay_status status = halay_subset_open(l->group->t, owners, l->nodes, l->mine, 0, out);
     free(owners);
     return status;
 }

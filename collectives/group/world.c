@@ -66,6 +66,7 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
         return HALAY_ERR_NO_MEMORY;
     }
     world->is_parent = halay_fork_mark();
+    halay_bell_init(&world->bell, world->log);
     if (!has_log)
         halay_log_init(world->log, HALAY_LOG_WARNING);
     if (options && !has_log) {
@@ -131,6 +132,7 @@ void halay_world_close(struct halay_world *world)
     free(world->restless);
     free(world->tuning);
     halay_fork_unmark(world->is_parent);
+    halay_bell_fini(&world->bell);
     halay_config_fini(&world->config);
     if (!world->heritage) {
         halay_log_fini(world->log);

@@ -10,6 +10,7 @@
 #include "base/machine/topology.h"
 #include "base/transports.h"
 #include "collectives/group/group_ids.h"
+#include "collectives/transport/bell.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 
@@ -46,13 +47,13 @@ struct halay_world {
     /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
      * has one rank, or where the ranks of some host can't share. All ranks have it or none. */
     struct halay_transport *node;
-    /* What the engine's messages go over: SLEEPS. Owned unless it is `data`. On several hosts NULL until
+    /* What the engine's messages go over. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_transport *control;
     struct halay_transport *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
     /* The networks that the connections with ranks of other hosts take here, as "eth0,eth1"; "": not known. */
     char interfaces[HALAY_INTERFACES_BYTES];
-    int data_rings; /* what arrives over `data` ends a sleep in `control`: its fd_arm is called before */
+    struct halay_bell bell; /* what this rank sleeps on, whichever of them it waits for */
     struct halay_group_ids ids;
     struct halay_group *groups;          /* borrowed: all groups that are open */
     unsigned char *is_parent;            /* owned: base/fork.h */
@@ -138,6 +139,10 @@ int halay_world_shared_rank(const struct halay_world *world, int rank);
 
 /* Sets world->host: what modules may call. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_host_create(struct halay_world *world);
+
+/* After halay_bell_arm and a last look, before halay_bell_sleep on world->bell: how long this rank may sleep, in us,
+ * HALAY_RINGS without a limit. 0: something has come; look again. The thread that drives. */
+long halay_world_arm(struct halay_world *world);
 
 /* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_lay_out(struct halay_world *world);

@@ -56,24 +56,19 @@ enum halay_status halay_world_open_tcp(struct halay_world *world)
         return status;
     world->data = world->reached;
     world->reached = NULL;
-    return HALAY_OK;
+    if (!world->control) /* one transport for both */
+        world->control = world->data;
+    return halay_world_watch(world, world->data);
 }
 
 enum halay_status halay_world_open_control(struct halay_world *world)
 {
     if (world->control || world->size == 1)
         return HALAY_OK;
-    if (world->data->ops->doze) { /* one transport for both */
-        world->control = world->data;
-        return HALAY_OK;
-    }
     enum halay_status status = world->reached ? HALAY_OK : connect_all(world, &world->reached);
     if (status != HALAY_OK)
         return status;
     world->control = world->reached;
     world->reached = NULL;
-    world->data_rings = world->data->ops->event_fd != NULL;
-    if (world->data_rings)
-        halay_tcp_listen_to(world->control, world->data->ops->event_fd(world->data));
-    return HALAY_OK;
+    return halay_world_watch(world, world->control);
 }

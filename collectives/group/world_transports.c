@@ -3,8 +3,8 @@
  * World, transports: which one carries data, and which memory the ranks of a host share.
  *
  * What can be used is decided by trying it, in the order of base/transports.def, and by all ranks together, so that all
- * end up with the same transport. The engine's messages need a transport that sleeps; that is shared memory, also where
- * data go over another one. With several hosts it is tcp (world_control.c); there the shared memory of each host is for
+ * end up with the same transport. The engine's messages go over shared memory, also where data go over another
+ * transport. With several hosts they go over tcp (world_control.c); there the shared memory of each host is for
  * collectives only.
  */
 #include "base/module_file.h"
@@ -55,6 +55,14 @@ enum halay_status halay_world_keep_memory(struct halay_world *world)
     return status == HALAY_OK ? halay_shm_memory_create(memory, world->config.size, bytes) : status;
 }
 
+/* Will the bells of the ranks of a host watch descriptors of links? The same on all of them. */
+static int may_poll(const struct halay_world *world)
+{
+    const char *which = world->config.transport;
+
+    return world->cross_size > 1 || !(halay_world_is_auto(which) || halay_world_is_set_to(which, "shm"));
+}
+
 /* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
 static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
 {
@@ -65,6 +73,8 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
         .timeout_ms = world->config.start_timeout_ms,
         .numa_node = choose_numa_node(world),
         .its_host_only = world->cross_size > 1,
+        .bell = &world->bell,
+        .bell_polls = may_poll(world),
     };
 
     if (world->heritage) {
@@ -101,7 +111,7 @@ static enum halay_status open_module(struct halay_world *world, enum halay_trans
         return status;
     world->data = t;
     halay_group_ids_limit(&world->ids, t->groups);
-    return HALAY_OK;
+    return halay_world_watch(world, t);
 }
 
 /* The row of the transport that is forced, HALAY_TRANSPORT_COUNT: none is. */
@@ -176,6 +186,25 @@ void halay_world_settle(struct halay_world *world)
 
     if (!world->config.fragment_bytes)
         world->config.fragment_bytes = halay_tuning_fragment(world->tuning, world->data->ops->name, where);
+}
+
+enum halay_status halay_world_watch(struct halay_world *world, struct halay_transport *t)
+{
+    return t->ops->event_fd ? halay_bell_watch(&world->bell, t->ops->event_fd(t)) : HALAY_OK;
+}
+
+long halay_world_arm(struct halay_world *world)
+{
+    struct halay_transport *all[] = { world->data, world->control != world->data ? world->control : NULL, world->node };
+    long most_us = HALAY_RINGS;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        long us = all[i] ? all[i]->ops->arm(all[i]) : HALAY_RINGS;
+        if (!us)
+            (void)all[i]->ops->progress(all[i]); /* an error is the same for the next one that asks */
+        most_us = us < most_us ? us : most_us;
+    }
+    return most_us;
 }
 
 struct halay_transport *halay_world_shared(const struct halay_world *world)

@@ -168,13 +168,3 @@ enum halay_status halay_bell_watch(struct halay_bell *bell, int fd)
         bell->links[bell->link_count++] = fd;
     return status;
 }
-
-void halay_bell_unwatch(struct halay_bell *bell, int fd)
-{
-    int i = 0;
-
-    while (i < bell->link_count && bell->links[i] != fd)
-        i++;
-    if (i < bell->link_count)
-        bell->links[i] = bell->links[--bell->link_count];
-}

@@ -67,7 +67,7 @@ enum {
 
 /* Read by every rank of the host; written when its owner falls asleep and when it is woken. */
 struct halay_bell_word {
-    _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t state;
+    _Atomic uint32_t state; /* in shared memory on a line of its own */
 };
 
 /* Another rank's bell, as it is rung from here. */
@@ -94,9 +94,8 @@ void halay_bell_fini(struct halay_bell *bell);
 /* From here on the bell's word is this one, in shared memory; NULL: its own. No thread sleeps. */
 void halay_bell_place(struct halay_bell *bell, struct halay_bell_word *word, int has_barrier);
 
-/* End sleeps when this descriptor becomes readable, until unwatch. HALAY_ERR_SYSTEM (logged), also for one too many. */
+/* End sleeps when this descriptor is readable, from now on. HALAY_ERR_SYSTEM (logged), also for one too many. */
 enum halay_status halay_bell_watch(struct halay_bell *bell, int fd);
-void halay_bell_unwatch(struct halay_bell *bell, int fd);
 /* Open the eventfd, to be handed to the ranks of this host. HALAY_ERR_SYSTEM (logged). */
 enum halay_status halay_bell_open_event(struct halay_bell *bell);
 

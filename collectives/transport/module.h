@@ -21,7 +21,7 @@
 #include "collectives/transport/transport.h"
 
 /* Goes up whenever one of the structs here, in transport.h, boot.h, device_ops.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 10 };
+enum { HALAY_MODULE_ABI = 11 };
 
 /* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
  * destroyed. */

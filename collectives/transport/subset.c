@@ -141,32 +141,11 @@ static void subset_notify(struct halay_transport *t, int peer)
     self->inner->ops->notify(self->inner, self->ranks[peer]);
 }
 
-static uint32_t subset_arm(struct halay_transport *t)
+static long subset_arm(struct halay_transport *t)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->arm(self->inner);
-}
-
-static void subset_disarm(struct halay_transport *t)
-{
-    struct subset *self = self_of(t);
-
-    self->inner->ops->disarm(self->inner);
-}
-
-static void subset_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
-{
-    struct subset *self = self_of(t);
-
-    self->inner->ops->sleep(self->inner, token, timeout_us);
-}
-
-static void subset_wake(struct halay_transport *t)
-{
-    struct subset *self = self_of(t);
-
-    self->inner->ops->wake(self->inner);
 }
 
 static void subset_close(struct halay_transport *t)
@@ -188,9 +167,6 @@ static const struct halay_transport_ops subset_ops = {
     .has_left = subset_has_left,
     .notify = subset_notify,
     .arm = subset_arm,
-    .disarm = subset_disarm,
-    .sleep = subset_sleep,
-    .wake = subset_wake,
     .close = subset_close,
 };
 

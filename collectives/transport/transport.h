@@ -24,12 +24,16 @@
  * have mapped. It holds HALAY_AREA_COUNT areas of HALAY_AREA_BYTES each (fewer if it carries fewer groups), zero at the
  * start, and a heap. Areas belong to (group, channel) pairs; what lies in them is the business of collectives/. A store
  * into an area that another rank may be sleeping for is followed by notify.
+ *
+ * Sleep. A rank sleeps on one bell, whichever transports it has (bell.h). What arrives over shared memory rings it,
+ * what arrives elsewhere makes a descriptor readable that it watches (event_fd).
  */
 #ifndef HALAY_TRANSPORT_H
 #define HALAY_TRANSPORT_H
 
 #include "base/log.h"
 #include "halay_types.h"
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -88,9 +92,8 @@ static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint3
 
 enum halay_transport_caps {
     HALAY_TRANSPORT_SHARED = 1, /* area, locate, reach and notify work; alloc gives memory that peers can reach */
-    HALAY_TRANSPORT_SLEEPS = 2, /* arm, sleep, disarm and wake work */
     /* No transport has this by itself: a group over messages whose ranks share memory inside their nodes (nodes.h). */
-    HALAY_TRANSPORT_NODES = 4,
+    HALAY_TRANSPORT_NODES = 2,
 };
 
 /* Memory of alloc that outlives its transport. */
@@ -99,6 +102,7 @@ struct halay_kept {
     int is_lost;   /* nobody may give it back, as the library below may still use it; stored by close */
 };
 
+#define HALAY_RINGS LONG_MAX     /* what arm returns: no need to look before the bell rings */
 #define HALAY_PRIVATE UINT64_MAX /* the offset of memory that peers cannot reach */
 
 struct halay_transport {
@@ -170,32 +174,13 @@ struct halay_transport_ops {
      * it does not. Any thread. */
     void (*notify)(struct halay_transport *t, int peer);
 
-    /* SLEEPS only: wait for something to do, without losing what happens meanwhile:
-     *     token = arm(t); progress everything once more; nothing to do ? sleep(t, token, timeout_us) : disarm(t);
-     * sleep returns when a message arrives, a peer notifies, wake is called or a peer dies, at the latest after
-     * timeout_us (negative: about a second, to look at the peers); it also disarms. It may return early. */
-    uint32_t (*arm)(struct halay_transport *t);
-    void (*disarm)(struct halay_transport *t);
-    void (*sleep)(struct halay_transport *t, uint32_t token, long timeout_us);
-    /* SLEEPS only: end this rank's own sleep or doze, from any of its threads. */
-    void (*wake)(struct halay_transport *t);
-
-    /* What carries the engine's messages only (shm, tcp): the two halves of sleep, for a driver that may lose its
-     * role while it sleeps:
-     *     token = arm(t); progress everything once more; nothing to do and not is_busy(t) ? doze(t, token, timeout_us)
-     * doze waits for the bell and touches nothing else: another thread may drive meanwhile, and disarm, arm and sleep
-     * itself. The thread that still has the role after it disarms. is_busy: a progress would find more to do at once.
-     * */
-    int (*is_busy)(struct halay_transport *t);
-    void (*doze)(struct halay_transport *t, uint32_t token, long timeout_us);
-
-    /* What moves data and has a descriptor (ucx; NULL: both), for a driver that sleeps in another transport and wants
-     * news of this one to end that: event_fd: readable when there is something to do, stays the same until close.
-     * fd_arm, after the last progress before the sleep: nonzero if news from now on make it readable; zero: progress
-     * first. It also takes what has come, so that the descriptor of one that nobody progresses does not stay
-     * readable. */
+    /* The last step before a sleep on the bell, after the last progress: how long the rank may sleep, in us, before it
+     * progresses this transport again. 0: progress first. HALAY_RINGS: until the bell rings, as news of this transport
+     * will make it do. */
+    long (*arm)(struct halay_transport *t);
+    /* The descriptor that news make readable once arm has returned HALAY_RINGS; the same until close. NULL: there is
+     * none: either news ring the bell themselves, or arm limits the sleep while something is under way. */
     int (*event_fd)(struct halay_transport *t);
-    int (*fd_arm)(struct halay_transport *t);
 
     /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").
      * Never blocks for a peer. What was sent and is done reaches its receiver all the same. t is freed. */

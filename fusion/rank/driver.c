@@ -9,7 +9,7 @@
  *
  *     background thread                                waiter
  *       drives while something is in flight              role free, or the thread sleeps: takes it, drives until its
- *       nothing to do: sleeps in the transport, with       request has ended
+ *       nothing to do: sleeps on the bell, with            request has ended
  *         the role, so that peers reach it               another thread drives: sleeps on waiter_wakes
  *       lost the role: parks on thread_wakes; returns
  *         to the transport when nobody has driven for    submitter
@@ -32,16 +32,14 @@
  * promised more if it coordinates process sets that it is no member of: then (ctx->driver.listens) whoever gives the
  * role up wakes the thread, and nothing is owed.
  *
- * No wake-up is lost. Between peers: the driver arms the transport, then does a whole step, then sleeps; peers store
- * first and ring afterwards. Inside the process everything is under the lock: a thread with news for a driver that is
- * awake sets has_news, which the driver checks before it falls asleep. A sleeper notes under the lock that it needs a
- * bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every thread that had
- * noted it by then either wakes, or does not fall asleep because its token is old.
+ * No wake-up is lost. Between peers: the driver arms the bell, then does a whole step, then sleeps; peers store first
+ * and ring afterwards (transport/bell.h). Inside the process everything is under the lock: a thread with news for a
+ * driver that is awake sets has_news, which the driver checks before it falls asleep. A sleeper notes under the lock
+ * that it needs a bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every
+ * thread that had noted it by then either wakes, or does not fall asleep because its token is old.
  *
- * Data may travel over another transport than the one that the driver sleeps in. If that transport can end the sleep (a
- * descriptor, world->data_rings), it does. If not, the driver polls while collectives are under way, and naps once
- * nothing has come for POLL_US. Over several nodes it naps although the messages ring: the memory of a node has no bell
- * there.
+ * All transports ring the one bell (halay_world_arm). Devices do not: while one works the driver polls, and naps once
+ * nothing has come for POLL_US.
  */
 #include "fusion/rank/driver.h"
 #include "base/clock.h"
@@ -60,10 +58,10 @@
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
-#define POLL_US 200             /* how long data that ring no bell are polled before the first nap */
+#define POLL_US 200             /* how long devices are polled before the first nap */
 #define NAP_US 50
-#define LONG_NAP_US 1000 /* the same while a device works */
-#define AT_ONCE_US 50    /* a wait that comes so soon after a submission, or another wait, has followed at once */
+#define LONG_NAP_US 1000
+#define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
 
@@ -78,21 +76,10 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Is something under way over a transport whose progress ends no sleep? No bell rings when a message has been taken,
- * which is what the making of a process set's group waits for. */
-static int must_poll_data(const struct halay_context *ctx)
-{
-    const struct halay_world *world = ctx->world;
-
-    return ctx->driven.execution.making || ((ctx->driven.execution.running_count || halay_points_are_busy(ctx)) &&
-                                            ((world->data != ctx->control && !world->data_rings) || world->node));
-}
-
-/* The same, or is a device at work? */
+/* Is a device at work? It rings no bell. */
 static int must_poll(const struct halay_context *ctx)
 {
-    return ctx->driven.execution.landing || ctx->devices.direct.bucket || !halay_hold_is_empty(ctx) ||
-           must_poll_data(ctx);
+    return ctx->driven.execution.landing || ctx->devices.direct.bucket || !halay_hold_is_empty(ctx);
 }
 
 /* A program gives a device work for a long time ahead: looked at after an eighth of the time that it has taken already,
@@ -101,7 +88,7 @@ static long nap_us(const struct halay_context *ctx)
 {
     int64_t eighth = (ctx->driven.now_us - ctx->driven.copied_us) / 8;
 
-    if (must_poll_data(ctx) || eighth < NAP_US)
+    if (eighth < NAP_US)
         return NAP_US;
     return eighth < LONG_NAP_US ? (long)eighth : LONG_NAP_US;
 }
@@ -167,26 +154,11 @@ static int wake_up_locked(struct halay_context *ctx, int is_thread, uint64_t rol
     return 1;
 }
 
-/* A job of one rank without a control transport: nobody rings but this process. */
-static int sleep_here(struct halay_context *ctx, int is_thread, int64_t deadline_us)
+/* Nonzero if this thread still has the role. armed_us: at most, as halay_world_arm says. */
+static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_us, int is_thread, int64_t deadline_us)
 {
-    int has_role = 1;
-
-    pthread_mutex_lock(&ctx->lock);
-    uint64_t role = ctx->driver.number;
-    if (fall_asleep_locked(ctx, is_thread)) {
-        struct timespec t = at_us(halay_now_us() + sleep_us(ctx, deadline_us));
-        pthread_cond_timedwait(&ctx->driver.idle, &ctx->lock, &t);
-        has_role = wake_up_locked(ctx, is_thread, role);
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    return has_role;
-}
-
-static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_t deadline_us)
-{
-    struct halay_transport *t = ctx->control;
-    long timeout_us = sleep_us(ctx, deadline_us);
+    struct halay_bell *bell = &ctx->world->bell;
+    long wanted_us = sleep_us(ctx, deadline_us), timeout_us = wanted_us < armed_us ? wanted_us : armed_us;
 
     pthread_mutex_lock(&ctx->lock);
     uint64_t role = ctx->driver.number;
@@ -195,7 +167,7 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     int64_t since_ns =
         sleeps && timeout_us > LONG_NAP_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
     if (sleeps) {
-        t->ops->doze(t, token, timeout_us);
+        halay_bell_sleep(bell, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
         has_role = wake_up_locked(ctx, is_thread, role);
         pthread_mutex_unlock(&ctx->lock);
@@ -203,32 +175,24 @@ static int doze(struct halay_context *ctx, uint32_t token, int is_thread, int64_
     if (since_ns && has_role)
         halay_record_slept(ctx, since_ns);
     if (has_role)
-        t->ops->disarm(t);
+        halay_bell_disarm(bell);
     return has_role;
-}
-
-/* Let the data transport, if it can, end the sleep when something comes. 0: something has come already. */
-static int arm_data(struct halay_context *ctx)
-{
-    struct halay_transport *data = ctx->world->data;
-
-    return !ctx->world->data_rings || data->ops->fd_arm(data);
 }
 
 /* Nonzero if this thread still has the role. *did: the last look before the sleep found something. */
 static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us,
                       int *did)
 {
-    struct halay_transport *t = ctx->control;
+    struct halay_bell *bell = &ctx->world->bell;
+    uint32_t token = halay_bell_arm(bell);
+    long armed_us = 0;
 
-    *did = 0;
-    if (!t)
-        return sleep_here(ctx, is_thread, deadline_us);
-    uint32_t token = t->ops->arm(t);
     *did = halay_engine_step(ctx);
-    if (!*did && !(done && done(arg)) && !t->ops->is_busy(t) && arm_data(ctx))
-        return doze(ctx, token, is_thread, deadline_us);
-    t->ops->disarm(t);
+    if (!*did && !(done && done(arg)))
+        armed_us = halay_world_arm(ctx->world);
+    if (armed_us)
+        return sleep_in_bell(ctx, token, armed_us, is_thread, deadline_us);
+    halay_bell_disarm(bell);
     return 1;
 }
 
@@ -304,10 +268,8 @@ static void wake_now(struct halay_context *ctx, enum wake wake)
 {
     if (wake == WAKE_THREAD)
         pthread_cond_signal(&ctx->driver.thread_wakes);
-    else if (wake == WAKE_BELL && ctx->control)
-        ctx->control->ops->wake(ctx->control);
     else if (wake == WAKE_BELL)
-        pthread_cond_broadcast(&ctx->driver.idle);
+        halay_bell_wake(&ctx->world->bell);
 }
 
 /* Once awake, that thread may complete what the program waits for, and the program may call halay_fini, before this
@@ -354,7 +316,7 @@ static int may_take_locked(const struct halay_context *ctx)
 /* lock held; unlocks: the driver's work is done without it. */
 static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver)
 {
-    int is_armed = ctx->driver.is_asleep && ctx->control;
+    int is_armed = ctx->driver.is_asleep;
 
     halay_error_mute(1); /* from here on errors are anybody's */
     ctx->driver.holder = driver;
@@ -364,7 +326,7 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver
     atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     if (is_armed)
-        ctx->control->ops->disarm(ctx->control);
+        halay_bell_disarm(&ctx->world->bell);
 }
 
 static void give_role_locked(struct halay_context *ctx)
@@ -630,12 +592,10 @@ void halay_driver_init(struct halay_context *ctx)
     pthread_mutex_init(&ctx->lock, NULL);
     cond_init(&ctx->driver.thread_wakes);
     cond_init(&ctx->driver.waiter_wakes);
-    cond_init(&ctx->driver.idle);
 }
 
 void halay_driver_fini(struct halay_context *ctx)
 {
-    pthread_cond_destroy(&ctx->driver.idle);
     pthread_cond_destroy(&ctx->driver.waiter_wakes);
     pthread_cond_destroy(&ctx->driver.thread_wakes);
     pthread_mutex_destroy(&ctx->lock);

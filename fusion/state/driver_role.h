@@ -20,9 +20,9 @@ struct halay_driver_role {
     enum halay_driver holder;
     uint64_t number;         /* grows whenever the role is taken: who slept sees whether it still has it */
     int is_asleep;           /* who has the role sleeps, and touches nothing but the bell */
-    int thread_dozes;        /* the background thread sleeps in the transport, whether it still has the role or not */
+    int thread_dozes;        /* the background thread sleeps on the bell, whether it still has the role or not */
     int thread_is_parked;    /* it sleeps on thread_wakes, and no signal is on its way */
-    int bell_wanted;         /* somebody has fallen asleep in the transport since the bell was rung last */
+    int bell_wanted;         /* somebody has fallen asleep on the bell since the bell was rung last */
     int has_news;            /* something came while the driver was awake; it looks before it sleeps */
     int64_t drove_us;        /* when somebody gave the role up last */
     int listens;             /* somebody listens to peers at all times: rank 0 serves ranks in which it takes no part */
@@ -33,7 +33,6 @@ struct halay_driver_role {
     _Atomic int leaving;
     pthread_cond_t thread_wakes; /* the background thread: the role is free and there is work, or it is to end */
     pthread_cond_t waiter_wakes; /* waiters: something ended, or the role is free */
-    pthread_cond_t idle;         /* a driver without a control transport */
     pthread_t thread;            /* set once before start, as are these */
     long spin_thread_us, spin_waiter_us;
 

@@ -51,6 +51,7 @@ enum halay_status simulated_world_open(int node_ranks, double memory_ns, struct 
         return HALAY_ERR_NO_MEMORY;
     }
     halay_log_init(world->log, HALAY_LOG_WARNING);
+    halay_bell_init(&world->bell, world->log);
     enum halay_status status = world_fill(world, node_ranks, memory_ns);
     if (status != HALAY_OK) {
         halay_world_close(world);

@@ -96,7 +96,7 @@ static int whole(int size)
 /* The checking mode: its own cases at several rank counts, everything else once by messages and once in nodes. */
 static void checking(const int *node_of_4)
 {
-    const unsigned all = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS;
+    const unsigned all = HALAY_TRANSPORT_SHARED;
 
     run(2, NULL, all, 0, 1, CHECKS | ONLY_SUBSETS);
     run(3, NULL, 0, 77, 1, CHECKS);
@@ -124,15 +124,14 @@ int main(int argc, char **argv)
             continue; /* what races with what, few ranks show, too */
         if (test_is_brief() && (sizes[i] == 4 || sizes[i] == 7))
             continue; /* one power of two and one other are enough, and layouts have 4 ranks */
-        run(sizes[i], NULL, HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, 0, quick || !whole(sizes[i]),
-            only_subsets);
-        run(sizes[i], NULL, HALAY_TRANSPORT_SLEEPS, 0, quick || !whole(sizes[i]) || sizes[i] > 5, only_subsets);
+        run(sizes[i], NULL, HALAY_TRANSPORT_SHARED, 0, quick || !whole(sizes[i]), only_subsets);
+        run(sizes[i], NULL, 0, 0, quick || !whole(sizes[i]) || sizes[i] > 5, only_subsets);
         run(sizes[i], NULL, 0, 1000 + i, 1, only_subsets);
     }
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (!SLOW_BUILD || layouts[i].size <= FEW)
-            run(layouts[i].size, layouts[i].node, HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS, i % 2 ? 2000 + i : 0,
-                quick || i, only_subsets);
+            run(layouts[i].size, layouts[i].node, HALAY_TRANSPORT_SHARED, i % 2 ? 2000 + i : 0, quick || i,
+                only_subsets);
     checking(layouts[1].node);
     return test_end();
 }

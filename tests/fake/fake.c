@@ -14,9 +14,9 @@
  * A progress with nothing posted takes no lock and orders nothing, and neither does a look at who was killed: otherwise
  * the locks here would hide from ThreadSanitizer what flags in shared areas fail to order.
  *
- * A segment is an anonymous mapping: areas, then heap. Sleep is a counter and a condition variable for each rank.
+ * A segment is an anonymous mapping: areas, then heap. Behind a hub's ranks are the words of their bells.
  *
- * Lock order: hub.lock, then bell.lock. Cleanup: zero-initialised, destroy accepts a half-built hub.
+ * Cleanup: zero-initialised, destroy accepts a half-built hub.
  */
 #include "tests/fake/fake.h"
 #include "base/memory.h"
@@ -47,15 +47,8 @@ struct fake_message {
     unsigned char *copy;             /* owned, or NULL */
 };
 
-/* What a rank sleeps on. */
-struct fake_bell {
-    pthread_mutex_t lock;
-    pthread_cond_t rung;
-    uint32_t count; /* guarded by lock */
-};
-
 struct fake_rank {
-    struct fake_bell bell;
+    struct halay_bell_word bell;
     struct halay_heap heap;
     unsigned char *segment; /* owned: AREAS_BYTES + HEAP_BYTES; set once before the ranks open */
     _Atomic int has_left; /* stored (release) by close after everything else of this rank; loaded (acquire) by peers */
@@ -86,7 +79,8 @@ struct halay_fake_hub {
 
 struct fake_transport {
     struct halay_transport base;
-    struct halay_fake_hub *hub;      /* borrowed */
+    struct halay_fake_hub *hub; /* borrowed, as is the bell */
+    struct halay_bell *bell;
     struct halay_transfer *receives; /* posted here, oldest first; used by the driver only */
     enum halay_status status;        /* the first error but for lost peers; used by the driver only */
 };
@@ -96,7 +90,7 @@ static struct fake_transport *fake_of(struct halay_transport *t)
     return (struct fake_transport *)t;
 }
 
-/* ---- bells ---- */
+/* ---- time and bells ---- */
 
 static void cond_init(pthread_cond_t *cond)
 {
@@ -122,18 +116,15 @@ static struct timespec time_ahead(long us)
     return t;
 }
 
-static void bell_ring(struct fake_bell *bell)
+static void ring(struct halay_fake_hub *hub, int rank)
 {
-    pthread_mutex_lock(&bell->lock);
-    bell->count++;
-    pthread_cond_broadcast(&bell->rung);
-    pthread_mutex_unlock(&bell->lock);
+    halay_bell_notify(&(struct halay_bell_far){ .word = &hub->ranks[rank].bell, .event_fd = -1 }, 0);
 }
 
 static void ring_all(struct halay_fake_hub *hub)
 {
     for (int r = 0; r < hub->size; r++)
-        bell_ring(&hub->ranks[r].bell);
+        ring(hub, r);
 }
 
 /* ---- messages; all under hub.lock ---- */
@@ -250,7 +241,7 @@ static void fake_send(struct halay_transport *t, int peer, uint32_t tag, const v
         queue_append(queue_of(hub, t->rank, peer), m);
     }
     pthread_mutex_unlock(&hub->lock);
-    bell_ring(&hub->ranks[peer].bell);
+    ring(hub, peer);
 }
 
 static void fake_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
@@ -312,7 +303,7 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
     complete(in);
     if (out) {
         send_done(&self->hub->ranks[from], out);
-        bell_ring(&self->hub->ranks[from].bell);
+        ring(self->hub, from);
     }
     message_free(m);
     return HALAY_OK;
@@ -487,26 +478,11 @@ static void *fake_reach(struct halay_transport *t, int peer, uint64_t offset, si
 
 static void fake_notify(struct halay_transport *t, int peer)
 {
-    bell_ring(&fake_of(t)->hub->ranks[peer].bell);
-}
-
-static uint32_t fake_arm(struct halay_transport *t)
-{
-    struct fake_bell *bell = &fake_of(t)->hub->ranks[t->rank].bell;
-
-    pthread_mutex_lock(&bell->lock);
-    uint32_t count = bell->count;
-    pthread_mutex_unlock(&bell->lock);
-    return count;
-}
-
-static void fake_disarm(struct halay_transport *t)
-{
-    (void)t; /* nothing was armed: a ring is always in full */
+    ring(fake_of(t)->hub, peer);
 }
 
 /* A message that is held back comes closer by being looked at. */
-static int fake_is_busy(struct halay_transport *t)
+static long fake_arm(struct halay_transport *t)
 {
     struct fake_transport *self = fake_of(t);
     int held = 0;
@@ -518,29 +494,7 @@ static int fake_is_busy(struct halay_transport *t)
     }
     if (held)
         sched_yield();
-    return held;
-}
-
-static void fake_doze(struct halay_transport *t, uint32_t token, long timeout_us)
-{
-    struct fake_bell *bell = &fake_of(t)->hub->ranks[t->rank].bell;
-    struct timespec until = time_ahead(timeout_us < 0 ? 1000000 : timeout_us);
-
-    pthread_mutex_lock(&bell->lock);
-    while (bell->count == token && pthread_cond_timedwait(&bell->rung, &bell->lock, &until) == 0)
-        ;
-    pthread_mutex_unlock(&bell->lock);
-}
-
-static void fake_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
-{
-    if (!fake_is_busy(t))
-        fake_doze(t, token, timeout_us);
-}
-
-static void fake_wake(struct halay_transport *t)
-{
-    bell_ring(&fake_of(t)->hub->ranks[t->rank].bell);
+    return held ? 0 : HALAY_RINGS;
 }
 
 static void fake_close(struct halay_transport *t)
@@ -551,6 +505,7 @@ static void fake_close(struct halay_transport *t)
 
     atomic_store_explicit(&hub->ranks[t->rank].has_left, why, memory_order_release);
     ring_all(hub);
+    halay_bell_place(self->bell, NULL, 0);
     free(self->base.lost);
     free(self);
 }
@@ -570,15 +525,10 @@ static const struct halay_transport_ops fake_ops = {
     .has_left = fake_has_left,
     .notify = fake_notify,
     .arm = fake_arm,
-    .disarm = fake_disarm,
-    .sleep = fake_sleep,
-    .wake = fake_wake,
-    .is_busy = fake_is_busy,
-    .doze = fake_doze,
     .close = fake_close,
 };
 
-enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log,
+enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log, struct halay_bell *bell,
                                   struct halay_transport **out)
 {
     struct fake_transport *self = calloc(1, sizeof *self);
@@ -598,7 +548,9 @@ enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct h
                   .lost = lost,
                   .log = log },
         .hub = hub,
+        .bell = bell,
     };
+    halay_bell_place(bell, &hub->ranks[rank].bell, 0);
     *out = &self->base;
     return HALAY_OK;
 }
@@ -717,8 +669,6 @@ static enum halay_status rank_init(struct fake_rank *rank)
     if (segment == MAP_FAILED)
         return HALAY_ERR_NO_MEMORY;
     rank->segment = segment;
-    pthread_mutex_init(&rank->bell.lock, NULL);
-    cond_init(&rank->bell.rung);
     return halay_heap_init(&rank->heap, HEAP_BYTES);
 }
 
@@ -727,8 +677,6 @@ static void rank_fini(struct fake_rank *rank)
     if (!rank->segment)
         return;
     halay_heap_fini(&rank->heap);
-    pthread_cond_destroy(&rank->bell.rung);
-    pthread_mutex_destroy(&rank->bell.lock);
     munmap(rank->segment, AREAS_BYTES + HEAP_BYTES);
 }
 
@@ -743,7 +691,7 @@ enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out)
     cond_init(&hub->gathered);
     hub->size = size;
     hub->killed = -1;
-    hub->caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS;
+    hub->caps = HALAY_TRANSPORT_SHARED;
     hub->sends = calloc(n * n, sizeof *hub->sends);
     hub->dropped = calloc(n * n, sizeof *hub->dropped);
     hub->stuck = calloc(n * n, sizeof *hub->stuck);
@@ -849,7 +797,7 @@ void halay_fake_hub_hold(struct halay_fake_hub *hub, int from, int to, int is_he
     pthread_mutex_lock(&hub->lock);
     hub->stuck[from * hub->size + to] = is_held != 0;
     pthread_mutex_unlock(&hub->lock);
-    bell_ring(&hub->ranks[to].bell);
+    ring(hub, to);
 }
 
 int halay_fake_hub_has_left(struct halay_fake_hub *hub, int rank)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fake transport: ranks as threads of one process, for tests. It moves messages, shares memory and sleeps like the real
- * ones, slowly and strictly, and can delay, drop and kill.
+ * Fake transport: ranks as threads of one process, for tests. It moves messages and shares memory like the real ones,
+ * slowly and strictly, and can delay, drop and kill.
  *
  * A hub is the job: made once for all ranks, which then each open a transport (and a bootstrap, if they want one), in
  * their own threads, once a hub. Everything is done under locks, so that what ThreadSanitizer finds is a fault of those
@@ -11,6 +11,7 @@
 #define HALAY_TEST_FAKE_H
 
 #include "base/machine/topology.h"
+#include "collectives/transport/bell.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 #include <stdint.h>
@@ -24,7 +25,7 @@ int halay_fake_hub_size(const struct halay_fake_hub *hub);
 
 /* ---- before the ranks open ---- */
 
-/* Offer less than HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS. */
+/* Offer less than HALAY_TRANSPORT_SHARED. */
 void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps);
 /* The ranks are on these nodes ([rank]; numbered from 0 in order of their lowest rank), and share memory inside them
  * only: a matter of the world that opens the hub (world.c). Copied. HALAY_ERR_NO_MEMORY. */
@@ -56,8 +57,8 @@ enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct hal
 
 /* ---- one rank: one call a thread ---- */
 
-/* log is borrowed until close. */
-enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log,
+/* log and bell are borrowed until close. */
+enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log, struct halay_bell *bell,
                                   struct halay_transport **out);
 enum halay_status halay_fake_boot_create(struct halay_fake_hub *hub, int rank, struct halay_log *log,
                                          struct halay_boot **out);

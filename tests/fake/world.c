@@ -24,8 +24,7 @@ static enum halay_status split(struct halay_world *world)
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; r < world->size; r++)
         ranks[r] = r;
-    enum halay_status status =
-        halay_subset_open(all, ranks, world->size, world->rank, HALAY_TRANSPORT_SLEEPS, &world->data);
+    enum halay_status status = halay_subset_open(all, ranks, world->size, world->rank, 0, &world->data);
     for (int r = 0; r < world->size; r++)
         if (world->node_of[r] == world->node_of[world->rank])
             ranks[local++] = r;
@@ -48,7 +47,7 @@ static enum halay_status world_fill(struct halay_world *world, struct halay_fake
     status = halay_fake_boot_create(hub, rank, world->log, &world->boot);
     if (status != HALAY_OK)
         return status;
-    status = halay_fake_open(hub, rank, world->log, &world->control);
+    status = halay_fake_open(hub, rank, world->log, &world->bell, &world->control);
     if (status != HALAY_OK)
         return status;
     world->rank = rank;
@@ -92,6 +91,7 @@ enum halay_status halay_world_open_fake(struct halay_fake_hub *hub, int rank, st
     }
     halay_log_init(world->log, HALAY_LOG_WARNING);
     world->is_parent = halay_fork_mark();
+    halay_bell_init(&world->bell, world->log);
     enum halay_status status = world_fill(world, hub, rank);
     if (status != HALAY_OK) {
         halay_world_close(world);

@@ -6,11 +6,13 @@
 #ifndef HALAY_CONFORMANCE_H
 #define HALAY_CONFORMANCE_H
 
+#include "collectives/transport/bell.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/transport.h"
 
 struct conformance {
     struct halay_transport *t;
+    struct halay_bell *bell; /* the rank sleeps on it, and what arrives rings it */
     struct halay_boot *boot;
     unsigned seed;  /* equal on all ranks; printed when something fails */
     size_t large;   /* bytes of the largest messages; 0: 3 MiB */
@@ -28,6 +30,16 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
 /* The last rank sends, then leaves (its transport is closed and c->t NULL after return); the others still get what it
  * sent, and then HALAY_ERR_PEER for what it did not. */
 void conformance_leave(struct conformance *c);
+
+/* The end of a sleep that began with halay_bell_arm: unless there is something to do at once. */
+static inline void conformance_sleep(struct halay_transport *t, struct halay_bell *bell, uint32_t token, long us)
+{
+    long armed_us = t->ops->arm(t);
+
+    if (armed_us)
+        halay_bell_sleep(bell, token, us < 0 || us > armed_us ? armed_us : us);
+    halay_bell_disarm(bell);
+}
 
 /* How many checks of the suite failed in this process, so far. */
 int conformance_failed(void);

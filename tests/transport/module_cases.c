@@ -356,38 +356,52 @@ static void check_lengths(struct rig *rig, size_t sent, size_t expected, enum wh
 
 static void *wake_when_told(void *arg)
 {
-    struct halay_transport *t = arg;
-
     for (int i = 0; i < 100; i++) { /* whenever it sleeps, or is about to */
-        t->ops->wake(t);
+        halay_bell_wake(arg);
         sched_yield();
     }
     return NULL;
 }
 
-/* A message ends a sleep, and so does a wake. (A lost one shows as a minute's sleep: the harness kills the test.) */
+static void bell_open(struct halay_bell *bell, struct halay_transport *t)
+{
+    halay_bell_init(bell, NULL);
+    if (t->ops->event_fd)
+        CHECK(halay_bell_watch(bell, t->ops->event_fd(t)) == HALAY_OK);
+}
+
+static void sleep_in(struct halay_bell *bell, struct halay_transport *t, uint32_t token)
+{
+    long armed_us = t->ops->arm(t);
+
+    if (armed_us)
+        halay_bell_sleep(bell, token, armed_us);
+    halay_bell_disarm(bell);
+}
+
+/* A message ends a sleep, and so does a wake. (One that is lost costs a second.) */
 static void check_sleep(struct halay_transport *t)
 {
     struct halay_transfer x[2] = { 0 };
     unsigned char token = 0;
     int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    struct halay_bell bell;
     pthread_t thread;
 
-    if (!(t->caps & HALAY_TRANSPORT_SLEEPS))
-        return;
+    bell_open(&bell, t);
     for (int round = 0; round < 20 && t->size > 1; round++) {
         if (t->rank || round) /* one token goes around */
             t->ops->recv(t, from, 7, &token, 1, &x[0]);
         else
             x[0].state = HALAY_TRANSFER_DONE;
         while (!halay_transfer_is_done(&x[0])) {
-            uint32_t armed = t->ops->arm(t);
+            uint32_t armed = halay_bell_arm(&bell);
             if (!CHECK(t->ops->progress(t) == HALAY_OK))
                 return;
             if (halay_transfer_is_done(&x[0]))
-                t->ops->disarm(t);
+                halay_bell_disarm(&bell);
             else
-                t->ops->sleep(t, armed, 60L * 1000 * 1000);
+                sleep_in(&bell, t, armed);
         }
         t->ops->send(t, to, 7, &token, 1, &x[1]);
         CHECK(rig_wait(t, &x[1], 1) == HALAY_OK);
@@ -396,13 +410,14 @@ static void check_sleep(struct halay_transport *t)
         t->ops->recv(t, from, 7, &token, 1, &x[0]);
         CHECK(rig_wait(t, x, 1) == HALAY_OK);
     }
-    uint32_t armed = t->ops->arm(t);
-    t->ops->wake(t);
-    t->ops->sleep(t, armed, 60L * 1000 * 1000); /* woken before it sleeps: returns at once */
-    armed = t->ops->arm(t);
-    REQUIRE(!pthread_create(&thread, NULL, wake_when_told, t));
-    t->ops->sleep(t, armed, 60L * 1000 * 1000);
+    uint32_t armed = halay_bell_arm(&bell);
+    halay_bell_wake(&bell);
+    sleep_in(&bell, t, armed); /* woken before it sleeps: returns at once */
+    armed = halay_bell_arm(&bell);
+    REQUIRE(!pthread_create(&thread, NULL, wake_when_told, &bell));
+    sleep_in(&bell, t, armed);
     pthread_join(thread, NULL);
+    halay_bell_fini(&bell);
 }
 
 static int run_cases(struct rig *rig, void *arg)
@@ -448,20 +463,25 @@ static int run_cases(struct rig *rig, void *arg)
 
 static int run_conformance(struct rig *rig, void *arg)
 {
+    struct halay_bell bell;
     struct conformance c = {
-        .boot = rig->boot, .seed = (unsigned)rig->boot->size, .iterations = 200, .large = LARGE_BYTES
+        .bell = &bell, .boot = rig->boot, .seed = (unsigned)rig->boot->size, .iterations = 200, .large = LARGE_BYTES
     };
 
     (void)arg;
     rig_watch(rig);
     c.t = opened(rig);
+    bell_open(&bell, c.t);
     conformance_run(&c);
     c.t->ops->close(c.t);
+    halay_bell_fini(&bell);
     if (rig->boot->size > 1) {
         c.t = opened(rig);
+        bell_open(&bell, c.t);
         conformance_leave(&c);
         if (c.t)
             c.t->ops->close(c.t);
+        halay_bell_fini(&bell);
     }
     return conformance_failed() || test_failed;
 }
@@ -724,15 +744,18 @@ static void kill_self(void *arg)
 /* The last rank dies in the middle of messages. */
 static int run_death(struct rig *rig, void *arg)
 {
-    struct conformance c = { .boot = rig->boot, .seed = 1, .large = LARGE_BYTES };
+    struct halay_bell bell;
+    struct conformance c = { .bell = &bell, .boot = rig->boot, .seed = 1, .large = LARGE_BYTES };
 
     (void)arg;
     rig_watch(rig);
     c.t = opened(rig);
+    bell_open(&bell, c.t);
     conformance_death(&c, rig->boot->size - 1, kill_self, NULL);
     int64_t start = halay_now_us();
     c.t->ops->close(c.t);
     CHECK(c.boot, "closed after %lld ms", (long long)(halay_now_us() - start) / 1000);
+    halay_bell_fini(&bell);
     return conformance_failed() || test_failed;
 }
 

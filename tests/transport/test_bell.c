@@ -399,7 +399,6 @@ static void open_pair(struct rank *pair, int polls, int has_barrier, int pipes[2
 static void close_pair(struct rank *pair, int pipes[2][2])
 {
     for (int i = 0; i < 2; i++) {
-        halay_bell_unwatch(&pair[i].bell, pipes[i][0]);
         halay_bell_fini(&pair[i].bell);
         close(pipes[i][0]);
         close(pipes[i][1]);
@@ -455,9 +454,7 @@ static void check_threads(int polls, int has_barrier)
         for (int i = 0; i < 3; i++)
             halay_bell_sleep(&pair[0].bell, halay_bell_arm(&pair[0].bell), -1);
         halay_bell_disarm(&pair[0].bell);
-        halay_bell_unwatch(&pair[0].bell, pipes[0][0]);
     }
-    CHECK(halay_bell_watch(&pair[0].bell, pipes[0][0]) == HALAY_OK);
     close_pair(pair, pipes);
 }
 

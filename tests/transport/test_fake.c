@@ -35,17 +35,19 @@ static void *run_rank(void *arg)
 {
     struct rank *r = arg;
     struct halay_log log;
+    struct halay_bell bell;
 #if defined(__SANITIZE_THREAD__) /* every access is looked at */
-    struct conformance c = { .seed = r->seed, .large = 100000, .iterations = 100 };
+    struct conformance c = { .bell = &bell, .seed = r->seed, .large = 100000, .iterations = 100 };
 #else
-    struct conformance c = { .seed = r->seed, .large = 200000, .iterations = 200 };
+    struct conformance c = { .bell = &bell, .seed = r->seed, .large = 200000, .iterations = 200 };
 #endif
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     log.rank = r->rank;
     if (r->what != RUN)
         log.write = drop_line; /* errors are what is wanted */
-    REQUIRE(halay_fake_open(r->hub, r->rank, &log, &c.t) == HALAY_OK);
+    halay_bell_init(&bell, &log);
+    REQUIRE(halay_fake_open(r->hub, r->rank, &log, &bell, &c.t) == HALAY_OK);
     REQUIRE(halay_fake_boot_create(r->hub, r->rank, &log, &c.boot) == HALAY_OK);
     if (r->what == RUN)
         conformance_run(&c);
@@ -56,6 +58,7 @@ static void *run_rank(void *arg)
     if (c.t)
         c.t->ops->close(c.t);
     c.boot->ops->destroy(c.boot);
+    halay_bell_fini(&bell);
     halay_log_fini(&log);
     return NULL;
 }
@@ -83,12 +86,15 @@ static void check_drop(void)
 {
     struct halay_fake_hub *hub;
     struct halay_transport *t[2];
+    struct halay_bell bells[2];
     struct halay_transfer out[2] = { 0 }, in[2] = { 0 };
     unsigned char a = 1, b = 2, from0 = 0, from1 = 0;
 
     REQUIRE(halay_fake_hub_create(2, &hub) == HALAY_OK);
-    for (int r = 0; r < 2; r++)
-        REQUIRE(halay_fake_open(hub, r, NULL, &t[r]) == HALAY_OK);
+    for (int r = 0; r < 2; r++) {
+        halay_bell_init(&bells[r], NULL);
+        REQUIRE(halay_fake_open(hub, r, NULL, &bells[r], &t[r]) == HALAY_OK);
+    }
     halay_fake_hub_drop(hub, 0, 1);
     t[0]->ops->send(t[0], 1, 5, &a, 1, &out[0]);
     t[1]->ops->send(t[1], 0, 5, &b, 1, &out[1]);
@@ -100,25 +106,26 @@ static void check_drop(void)
     CHECK(halay_transfer_is_done(&in[0]) && from1 == 2);
     CHECK(halay_transfer_is_done(&out[0]) && !halay_transfer_is_done(&in[1]) && from0 == 0);
     t[1]->ops->cancel(t[1], &in[1]);
-    for (int r = 0; r < 2; r++)
+    for (int r = 0; r < 2; r++) {
         t[r]->ops->close(t[r]);
+        halay_bell_fini(&bells[r]);
+    }
     halay_fake_hub_destroy(hub);
 }
 
 int main(void)
 {
     static const int sizes[] = { 1, 2, 3, 4, 5, 7, 8 };
-    unsigned both = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS;
 
     alarm(300); /* a test that hangs fails */
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        run(sizes[i], both, (unsigned)i % 3, RUN);
+        run(sizes[i], HALAY_TRANSPORT_SHARED, (unsigned)i % 3, RUN);
     run(3, 0, 17, RUN);
-    run(2, HALAY_TRANSPORT_SLEEPS, 18, RUN);
-    run(4, both, 19, DEATH);
+    run(2, 0, 18, RUN);
+    run(4, HALAY_TRANSPORT_SHARED, 19, DEATH);
     run(2, 0, 0, DEATH);
-    run(4, both, 0, LEAVE);
-    run(3, both, 20, LEAVE);
+    run(4, HALAY_TRANSPORT_SHARED, 0, LEAVE);
+    run(3, HALAY_TRANSPORT_SHARED, 20, LEAVE);
     check_drop();
     CHECK(conformance_failed() == 0);
     return test_end();

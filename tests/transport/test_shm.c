@@ -35,6 +35,7 @@ struct job {
     size_t address_space; /* limit; 0: none */
     int is_quiet;         /* error lines are what is wanted */
     int without_barrier;
+    int polls;           /* the bells watch descriptors */
     struct flood *flood; /* of strangers, at rank 0; NULL: none */
     int short_at;        /* rank 1 has no memory for that call of calloc when it opens the transport; 0: it has */
 };
@@ -71,11 +72,22 @@ static void check_in_step(struct conformance *c, enum halay_status status)
         CHECK(all[r] == 100 + r, "rank %d heard %d from rank %d", c->boot->rank, all[r], r);
 }
 
+/* A descriptor that is never readable. */
+static void watch_silence(struct halay_bell *bell)
+{
+    int ends[2];
+
+    REQUIRE(!pipe(ends));
+    CHECK(halay_bell_watch(bell, ends[0]) == HALAY_OK);
+}
+
 static int run_rank(const struct job *job, struct shared_board *board, int rank)
 {
     struct halay_log log;
     struct halay_peers *peers;
+    struct halay_bell bell;
     struct conformance c = {
+        .bell = &bell,
         .seed = (unsigned)job->size,
         .large = job->size <= 3 ? (size_t)3 << 20 : (size_t)1 << 20, /* the pile of them must exceed ring and budget */
         .iterations = job->size <= 3 ? 1000 : 200,
@@ -85,6 +97,8 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         .timeout_ms = 60000,
         .numa_node = rank % 2 ? -1 : 0,
         .without_barrier = job->without_barrier && rank == 0, /* one is enough: all have to do without */
+        .bell = &bell,
+        .bell_polls = job->polls,
     };
 
     alarm(200);
@@ -100,16 +114,20 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         c.boot = flooded_boot(job->flood, c.boot);
     if (!CHECK(halay_peers_create(&log, c.boot, NULL, 60000, &peers) == HALAY_OK))
         return 1;
+    halay_bell_init(&bell, &log);
     callocs_left = rank == 1 ? job->short_at : 0;
     enum halay_status status = halay_shm_open(&log, &options, c.boot, peers, &c.t);
     callocs_left = 0;
     if (job->short_at) {
         check_in_step(&c, status);
     } else if (CHECK(status == HALAY_OK)) {
+        if (job->polls)
+            watch_silence(&bell);
         job->run(&c, &log);
         if (c.t)
             c.t->ops->close(c.t);
     }
+    halay_bell_fini(&bell);
     halay_peers_destroy(peers);
     c.boot->ops->destroy(c.boot);
     halay_log_fini(&log);
@@ -210,12 +228,12 @@ static void job_death_asleep(struct conformance *c, struct halay_log *log)
     if (t->rank == t->size - 1)
         raise(SIGKILL);
     while (status == HALAY_OK) {
-        uint32_t token = t->ops->arm(t);
+        uint32_t token = halay_bell_arm(c->bell);
         status = t->ops->progress(t);
         if (status == HALAY_OK)
-            t->ops->sleep(t, token, -1);
+            conformance_sleep(t, c->bell, token, -1);
         else
-            t->ops->disarm(t);
+            halay_bell_disarm(c->bell);
     }
     CHECK(status == HALAY_ERR_PEER && t->failed_peer == t->size - 1);
 }
@@ -229,12 +247,12 @@ static void job_leave_quietly(struct conformance *c, struct halay_log *log)
     if (t->rank == t->size - 1)
         return;
     while (!t->ops->has_left(t, t->size - 1)) {
-        uint32_t token = t->ops->arm(t);
+        uint32_t token = halay_bell_arm(c->bell);
         if (t->ops->has_left(t, t->size - 1)) {
-            t->ops->disarm(t);
+            halay_bell_disarm(c->bell);
             break;
         }
-        t->ops->sleep(t, token, -1);
+        conformance_sleep(t, c->bell, token, -1);
     }
     for (int64_t until = halay_now_us() + 50000; halay_now_us() < until;)
         if (!CHECK(t->ops->progress(t) == HALAY_OK))
@@ -470,6 +488,8 @@ static void check_jobs(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         run(&(struct job){ .run = job_run, .size = sizes[i], .killed = -1 });
     run(&(struct job){ .run = job_run, .size = 3, .killed = -1, .without_barrier = 1 });
+    run(&(struct job){ .run = job_run, .size = 3, .killed = -1, .polls = 1 });
+    run(&(struct job){ .run = job_run, .size = 2, .killed = -1, .polls = 1, .without_barrier = 1 });
     run(&(struct job){ .run = job_death, .size = 2, .killed = 1, .is_quiet = 1 });
     run(&(struct job){ .run = job_death, .size = 5, .killed = 4, .is_quiet = 1 });
     run(&(struct job){ .run = job_death_then_leave, .size = 3, .killed = 2, .is_quiet = 1 });

@@ -247,36 +247,47 @@ static void check_too_few(enum halay_status status, int rank)
           "rank %d: '%s'", rank, last_line);
 }
 
-static enum halay_status finish(struct halay_transport *t, struct halay_transfer *x)
+static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
 {
+    struct halay_transport *t = c->t;
     enum halay_status status = HALAY_OK;
 
     while (status == HALAY_OK && !halay_transfer_is_done(x)) {
-        uint32_t token = t->ops->arm(t);
+        uint32_t token = halay_bell_arm(c->bell);
         status = t->ops->progress(t);
         if (status == HALAY_OK && !halay_transfer_is_done(x))
-            t->ops->sleep(t, token, -1);
+            conformance_sleep(t, c->bell, token, -1);
         else
-            t->ops->disarm(t);
+            halay_bell_disarm(c->bell);
     }
     return status;
+}
+
+static void bell_open(struct halay_bell *bell, struct halay_transport *t)
+{
+    halay_bell_init(bell, NULL);
+    CHECK(halay_bell_watch(bell, t->ops->event_fd(t)) == HALAY_OK);
 }
 
 /* Each sends to the next at once, and so connects with it. */
 static void open_often(const struct job *job, const struct halay_tcp_how *how, struct halay_boot *boot,
                        struct halay_peers *peers)
 {
-    struct halay_transport *t;
+    struct halay_bell bell;
+    struct conformance opened = { .bell = &bell }, *c = &opened;
 
     for (int i = 0; i < job->opens && !test_failed; i++) {
         struct halay_transfer in = { 0 }, out = { 0 };
         int word = 0, mine = boot->rank * 100000 + i, from = (boot->rank + job->size - 1) % job->size;
-        if (!CHECK(halay_tcp_open(boot->log, how, boot, peers, &t) == HALAY_OK, "open %d", i))
+        if (!CHECK(halay_tcp_open(boot->log, how, boot, peers, &c->t) == HALAY_OK, "open %d", i))
             return;
+        struct halay_transport *t = c->t;
+        bell_open(&bell, t);
         t->ops->send(t, (boot->rank + 1) % job->size, 1, &mine, sizeof mine, &out);
         t->ops->recv(t, from, 1, &word, sizeof word, &in);
-        CHECK(finish(t, &in) == HALAY_OK && finish(t, &out) == HALAY_OK && word == from * 100000 + i, "open %d", i);
+        CHECK(finish(c, &in) == HALAY_OK && finish(c, &out) == HALAY_OK && word == from * 100000 + i, "open %d", i);
         t->ops->close(t);
+        halay_bell_fini(&bell);
     }
 }
 
@@ -295,7 +306,8 @@ static int is_open(const struct halay_address *address)
 static void run_open(const struct job *job, const struct halay_tcp_how *how, struct test_boot *boot,
                      struct halay_peers *peers)
 {
-    struct conformance c = { .seed = 1, .large = 1 << 20, .iterations = 500, .boot = &boot->base };
+    struct halay_bell bell;
+    struct conformance c = { .bell = &bell, .seed = 1, .large = 1 << 20, .iterations = 500, .boot = &boot->base };
     int rank = boot->base.rank;
 
     enum halay_status status = halay_tcp_open(boot->base.log, how, &boot->base, peers, &c.t);
@@ -307,9 +319,11 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
         int wanted = !job->meets ? 0 : rank ? 1 : job->size - 1, has = count_patient(how->silence_ms);
         CHECK(has == wanted, "rank %d: %d connections", rank, has);
         CHECK(rank || is_open(&boot->port), "the port stays open");
+        bell_open(&bell, c.t);
         job->run(&c);
         if (c.t)
             c.t->ops->close(c.t);
+        halay_bell_fini(&bell);
         CHECK(rank || !is_open(&boot->port), "and is closed with the transport");
     }
 }
@@ -385,15 +399,15 @@ static void job_star(struct conformance *c)
             int32_t word = t->rank ? 100 * t->rank + round : -1;
             if (t->rank == 0) {
                 t->ops->recv(t, r, CONTROL + 1, &word, sizeof word, &x);
-                CHECK(finish(t, &x) == HALAY_OK && word == 100 * r + round);
+                CHECK(finish(c, &x) == HALAY_OK && word == 100 * r + round);
                 t->ops->send(t, r, CONTROL + 2, &word, sizeof word, &x);
-                CHECK(finish(t, &x) == HALAY_OK);
+                CHECK(finish(c, &x) == HALAY_OK);
             } else if (r == t->rank) {
                 t->ops->send(t, 0, CONTROL + 1, &word, sizeof word, &x);
-                CHECK(finish(t, &x) == HALAY_OK);
+                CHECK(finish(c, &x) == HALAY_OK);
                 word = 0;
                 t->ops->recv(t, 0, CONTROL + 2, &word, sizeof word, &x);
-                CHECK(finish(t, &x) == HALAY_OK && word == 100 * r + round);
+                CHECK(finish(c, &x) == HALAY_OK && word == 100 * r + round);
             }
         }
 }
@@ -422,13 +436,13 @@ static void job_death_asleep(struct conformance *c)
     if (t->rank) {
         t->ops->recv(t, 0, 3, &byte, 1, &x[0]);
         while (!halay_transfer_is_done(&x[0])) /* processes of this host are watched: it may have heard of the death */
-            if (finish(t, &x[0]) != HALAY_OK)
+            if (finish(c, &x[0]) != HALAY_OK)
                 CHECK(t->failed_peer == last && !t->lost[0]);
         return;
     }
     for (int r = 1; r < t->size; r++)
         t->ops->recv(t, r, 4, &bytes[r], 1, &x[r]);
-    CHECK(finish(t, &x[last]) == HALAY_ERR_PEER && t->failed_peer == last && t->lost[last]);
+    CHECK(finish(c, &x[last]) == HALAY_ERR_PEER && t->failed_peer == last && t->lost[last]);
     for (int r = 1; r < t->size; r++)
         t->ops->cancel(t, &x[r]);
     for (int r = 1; r < last; r++) {

@@ -7,7 +7,9 @@
  * already can't be cancelled and ends in memory that was set aside. Requests under way lie side by side in one array:
  * progress is one MPI_Testsome.
  *
- * MPI can't sleep and can't see that a peer is dead: a waiting rank polls, and the world watches the peers.
+ * MPI can't sleep and can't see that a peer is dead. The world watches the peers. A rank with a request under way looks
+ * at it again at the latest after NAP_MOST_US, and sooner while something has completed lately (mpi_arm); one without
+ * sleeps until the bell rings.
  *
  * Leaving. A rank that closes sends every peer a goodbye with the number of parts it has sent to it. Until it has heard
  * all goodbyes, and received what they announce, its communicators can't be freed (mpi_process.c says why): they stay
@@ -15,11 +17,13 @@
  *
  * Lengths fit MPI's int because a part is small. Cleanup: zero-init and fini.
  */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/transport/mpi/mpi_module.h"
 #include "collectives/transport/mpi/mpi_process.h"
 #include "collectives/transport/mpi/mpi_tags.h"
 #include "collectives/transport/parts.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +34,12 @@
 #ifndef HALAY_MPI_TAG_UB_MAX
 #define HALAY_MPI_TAG_UB_MAX (1L << 30)
 #endif
+
+enum {
+    AWAKE_US = 200, /* how long it is polled without a nap */
+    NAP_LEAST_US = 50,
+    NAP_MOST_US = 1000,
+};
 
 struct goodbye {
     uint64_t sent; /* parts from the sender to the receiver */
@@ -48,6 +58,7 @@ struct mpi_transport {
     int *indices;                 /* owned: of MPI_Testsome */
     MPI_Status *statuses;         /* owned */
     int active, capacity;
+    int64_t moved_us; /* when one of them was last given to MPI or completed */
 
     struct goodbye heard; /* the newest */
     struct goodbye *said; /* owned: size of them */
@@ -94,6 +105,7 @@ static void requests_add(struct mpi_transport *self, MPI_Request request, struct
     if (part)
         part->index = (size_t)self->active;
     self->active++;
+    self->moved_us = halay_now_us();
 }
 
 /* Close the gaps that completed requests left. */
@@ -226,6 +238,7 @@ static void look(struct mpi_transport *self)
     }
     if (done == MPI_UNDEFINED || !done)
         return;
+    self->moved_us = halay_now_us();
     for (int i = 0; i < done; i++) {
         struct halay_part *part = self->parts_of[self->indices[i]];
         int own_error = error == MPI_ERR_IN_STATUS ? self->statuses[i].MPI_ERROR : MPI_SUCCESS;
@@ -246,6 +259,20 @@ static enum halay_status mpi_progress(struct halay_transport *t)
         return status;
     look(self);
     return halay_parts_pump(&self->parts);
+}
+
+static long mpi_arm(struct halay_transport *t)
+{
+    struct mpi_transport *self = self_of(t);
+    int64_t idle_us = halay_now_us() - self->moved_us, nap_us = idle_us / 8;
+
+    if (self->parts.status != HALAY_OK || (self->active <= 1 && !self->parts.waiting))
+        return HALAY_RINGS;
+    if (idle_us < AWAKE_US) {
+        sched_yield();
+        return 0;
+    }
+    return nap_us < NAP_LEAST_US ? NAP_LEAST_US : nap_us < NAP_MOST_US ? (long)nap_us : NAP_MOST_US;
 }
 
 /* --- the end */
@@ -348,6 +375,7 @@ static const struct halay_transport_ops mpi_ops = {
     .keep = halay_parts_keep,
     .hold = halay_parts_hold,
     .release = halay_parts_free,
+    .arm = mpi_arm,
     .close = mpi_close,
 };
 

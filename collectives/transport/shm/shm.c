@@ -29,7 +29,7 @@ struct shm_transport {
     struct halay_shm_map map;
     struct halay_shm_context context;
     struct halay_shm_peer *peer;          /* owned: [size - 1], without this rank, in order of rank */
-    struct halay_bell bell;               /* its word is in this rank's segment */
+    struct halay_bell *bell;              /* borrowed */
     struct halay_bell_far *bells;         /* owned: [size] */
     struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
     enum halay_status status;             /* the first error but for lost peers; used by the driver only */
@@ -248,19 +248,6 @@ static void shm_notify(struct halay_transport *t, int peer)
     halay_bell_notify(&self->bells[peer], self->context.has_barrier);
 }
 
-static uint32_t shm_arm(struct halay_transport *t)
-{
-    return halay_bell_arm(&shm_of(t)->bell);
-}
-
-static void shm_disarm(struct halay_transport *t)
-{
-    struct shm_transport *self = shm_of(t);
-
-    halay_bell_disarm(&self->bell);
-    self->looks = LOOK_EVERY; /* time may have passed: the next progress looks at the peers */
-}
-
 /* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or
  * we see that it has made some: the barrier stands between our store and this look, as in the bell. */
 static int has_room_again(struct shm_transport *self)
@@ -280,31 +267,20 @@ static int has_room_again(struct shm_transport *self)
 }
 
 /* One progress does a bounded piece of work, so its caller cannot know that there is more. */
-static int shm_is_busy(struct halay_transport *t)
+static int is_busy(struct shm_transport *self)
 {
-    struct shm_transport *self = shm_of(t);
-
-    for (int i = 0; i < t->size - 1; i++)
-        if (!t->lost[self->peer[i].rank] && halay_shm_has_work(&self->peer[i]))
+    for (int i = 0; i < self->base.size - 1; i++)
+        if (!self->base.lost[self->peer[i].rank] && halay_shm_has_work(&self->peer[i]))
             return 1;
     return has_room_again(self);
 }
 
-static void shm_doze(struct halay_transport *t, uint32_t token, long timeout_us)
+static long shm_arm(struct halay_transport *t)
 {
-    halay_bell_sleep(&shm_of(t)->bell, token, timeout_us);
-}
+    struct shm_transport *self = shm_of(t);
 
-static void shm_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
-{
-    if (!shm_is_busy(t))
-        shm_doze(t, token, timeout_us);
-    shm_disarm(t);
-}
-
-static void shm_wake(struct halay_transport *t)
-{
-    halay_bell_wake(&shm_of(t)->bell);
+    self->looks = LOOK_EVERY; /* time passes: the next progress looks at the peers */
+    return self->status == HALAY_OK && is_busy(self) ? 0 : HALAY_RINGS;
 }
 
 /* ---- start and end ---- */
@@ -337,7 +313,6 @@ static void shm_destroy(struct shm_transport *self)
     for (int i = 0; self->peer && i < self->base.size - 1; i++)
         halay_shm_peer_fini(&self->peer[i]);
     halay_shm_context_fini(&self->context);
-    halay_bell_fini(&self->bell);
     free(self->bells);
     free(self->peer);
     free(self->base.lost);
@@ -352,6 +327,7 @@ static void shm_close(struct halay_transport *t)
 
     say_goodbye(self);
     unwatch(self);
+    halay_bell_place(self->bell, NULL, 0);
     shm_destroy(self);
 }
 
@@ -371,11 +347,6 @@ static const struct halay_transport_ops shm_ops = {
     .has_left = shm_has_left,
     .notify = shm_notify,
     .arm = shm_arm,
-    .disarm = shm_disarm,
-    .sleep = shm_sleep,
-    .wake = shm_wake,
-    .is_busy = shm_is_busy,
-    .doze = shm_doze,
     .close = shm_close,
 };
 
@@ -421,11 +392,12 @@ static enum halay_status shm_init(struct shm_transport *self, int numa_node)
         .record_max = layout->fifo_bytes / 16,
     };
     for (int r = 0; r < self->base.size; r++) {
-        self->bells[r] = (struct halay_bell_far){ .word = &header_of(self, r)->bell, .event_fd = -1 };
+        self->bells[r] =
+            (struct halay_bell_far){ .word = &header_of(self, r)->bell, .event_fd = self->map.event_fd[r] };
         if (r != self->base.rank)
             peer_set(self, r);
     }
-    halay_bell_place(&self->bell, self->bells[self->base.rank].word, self->context.has_barrier);
+    halay_bell_place(self->bell, self->bells[self->base.rank].word, self->context.has_barrier);
     halay_debug(self->base.log, "shared memory: %zu MiB of address space a rank, %s", layout->bytes >> 20,
                 self->context.has_barrier ? "membarrier" : "no membarrier: fences");
     return HALAY_OK;
@@ -441,20 +413,22 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
         return HALAY_ERR_NO_MEMORY;
     }
     halay_shm_memory_init(log, &self->own);
-    halay_bell_init(&self->bell, log);
     self->memory = options->memory ? options->memory : &self->own;
     self->base = (struct halay_transport){
         .ops = &shm_ops,
-        .caps = HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_SLEEPS,
+        .caps = HALAY_TRANSPORT_SHARED,
         .failed_peer = -1,
         .log = log,
     };
     self->peers = peers;
+    self->bell = options->bell;
     enum halay_status status =
         halay_shm_exchange(log, boot, peers,
                            &(struct halay_shm_exchange_options){ .memory = self->memory,
                                                                  .wanted = options->segment_bytes,
                                                                  .ranks = options->ranks,
+                                                                 .bell = options->bell,
+                                                                 .bell_polls = options->bell_polls,
                                                                  .its_host_only = options->its_host_only,
                                                                  .without_barrier = options->without_barrier,
                                                                  .timeout_ms = options->timeout_ms },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared-memory transport: all ranks of one host. It moves messages, shares memory and sleeps.
+ * Shared-memory transport: all ranks of one host. It moves messages and shares memory; its news ring the bell.
  */
 #ifndef HALAY_SHM_H
 #define HALAY_SHM_H
@@ -9,6 +9,7 @@
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/transport.h"
 
+struct halay_bell;
 struct halay_shm_memory; /* shm_memory.h */
 
 struct halay_shm_options {
@@ -21,6 +22,8 @@ struct halay_shm_options {
     /* Borrowed until close: this rank's segment, or a place for it if it has none yet, that outlives the transport;
      * NULL: one that does not. */
     struct halay_shm_memory *memory;
+    struct halay_bell *bell; /* borrowed until close: its word is in this rank's segment meanwhile */
+    int bell_polls;          /* the bells of all ranks will watch descriptors: their eventfds are exchanged */
 };
 
 /* Every rank calls it, and all get the same status unless the bootstrap itself fails; see shm_exchange.h. log and peers

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchange: segments have no name, so their descriptors travel over abstract unix sockets, which have none in the file
- * system either.
+ * Exchange: segments have no name, so their descriptors, and those of the ranks' bells where they poll, travel over
+ * abstract unix sockets, which have none in the file system either.
  *
  *     1  every rank  opens a socket under a random name, says name, token, nonce and possible size    allgather
  *     2  every rank  creates its segment (the least of the sizes), connects to each other rank, hands it the descriptor
@@ -28,6 +28,7 @@
  */
 #include "collectives/transport/shm/shm_exchange.h"
 #include "base/clock.h"
+#include "base/machine/descriptors.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096 };
+enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2 };
 
 /* What a rank announces in step 1. */
 struct announcement {
@@ -126,6 +127,13 @@ static enum halay_status prepare(struct exchange *x)
         status = halay_shm_fit(x->log, ranks_laid_out(x), x->options->wanted, &bytes);
     if (status != HALAY_OK)
         return status;
+    if (x->options->bell_polls) {
+        status = halay_bell_open_event(x->options->bell);
+        if (status == HALAY_OK)
+            status = halay_descriptors_allow(x->log, (size_t)x->map->size, "the other ranks' bells");
+        if (status != HALAY_OK)
+            return status;
+    }
     x->me.bytes = bytes;
     x->me.has_barrier = !x->options->without_barrier && halay_bell_register();
     status = random_fill(x->log, x->me.token, sizeof x->me.token);
@@ -190,22 +198,24 @@ static enum halay_status segment_create(struct exchange *x)
     return HALAY_OK;
 }
 
-static int send_descriptor(int socket_fd, const struct delivery *delivery, int fd)
+/* A segment and, if it is not -1, an eventfd. */
+static int send_descriptors(int socket_fd, const struct delivery *delivery, const int fds[PASSED])
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
+        char bytes[CMSG_SPACE(PASSED * sizeof(int))];
     } control = { 0 };
+    size_t bytes = (fds[1] < 0 ? 1 : PASSED) * sizeof *fds;
     struct iovec data = { .iov_base = (void *)delivery, .iov_len = sizeof *delivery };
     struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(bytes)
     };
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    c->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(c), fds, bytes);
     return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *delivery;
 }
 
@@ -243,7 +253,8 @@ static void deliver(struct exchange *x, int peer)
         return;
     memcpy(delivery.token, x->all[peer].token, sizeof delivery.token);
     int fd = connect_to(x, peer);
-    int sent = fd >= 0 && send_descriptor(fd, &delivery, x->options->memory->fd);
+    const int fds[PASSED] = { x->options->memory->fd, x->options->bell_polls ? x->options->bell->event_fd : -1 };
+    int sent = fd >= 0 && send_descriptors(fd, &delivery, fds);
     if (!sent)
         halay_debug(x->log, "cannot pass shared memory to rank %d: %s", peer, strerror(errno));
     if (fd >= 0)
@@ -252,11 +263,13 @@ static void deliver(struct exchange *x, int peer)
 
 /* ---- 3: take and map ---- */
 
-/* The descriptor that came with a message, -1 if none did. Others are closed. */
-static int take_descriptor(struct msghdr *message)
+/* The descriptors that came with a message, -1 for those that did not. Others are closed. */
+static void take_descriptors(struct msghdr *message, int fds[PASSED])
 {
-    int fd = -1;
+    size_t taken = 0;
 
+    for (int i = 0; i < PASSED; i++)
+        fds[i] = -1;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -264,13 +277,12 @@ static int take_descriptor(struct msghdr *message)
         for (size_t i = 0; i < count; i++) {
             int each;
             memcpy(&each, CMSG_DATA(c) + i * sizeof(int), sizeof each);
-            if (fd < 0)
-                fd = each;
+            if (taken < PASSED)
+                fds[taken++] = each;
             else
                 close(each);
         }
     }
-    return fd;
 }
 
 /* The process at the other end when it connected; 0 if it is another user's. */
@@ -310,14 +322,15 @@ static int member_of(const struct exchange *x, int rank)
     return m;
 }
 
-static void map_segment(struct exchange *x, int peer, int fd)
+/* Takes the eventfd over if the segment is mapped. */
+static void map_segment(struct exchange *x, int peer, int fds[PASSED])
 {
     struct halay_shm_map *map = x->map;
     int member = member_of(x, peer);
     void *base;
 
     if (member < 0 || !map->layout.bytes || map->base[member] ||
-        halay_segment_map(x->log, fd, map->layout.bytes, &base) != HALAY_OK)
+        halay_segment_map(x->log, fds[0], map->layout.bytes, &base) != HALAY_OK)
         return;
     const struct halay_shm_header *header = base;
     if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||
@@ -328,6 +341,8 @@ static void map_segment(struct exchange *x, int peer, int fd)
     }
     madvise(base, map->layout.bytes, MADV_DONTDUMP); /* its owner dumps it */
     map->base[member] = base;
+    map->event_fd[member] = fds[1];
+    fds[1] = -1;
 }
 
 /* Nonzero if there was something to take. */
@@ -346,13 +361,15 @@ static int take_delivery(struct exchange *x, int socket_fd)
     ssize_t n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return errno != EAGAIN;
-    int fd = take_descriptor(&message);
-    if (fd >= 0 && n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)))
-        map_segment(x, (int)delivery.rank, fd);
+    int fds[PASSED];
+    take_descriptors(&message, fds);
+    if (fds[0] >= 0 && n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)))
+        map_segment(x, (int)delivery.rank, fds);
     else
         halay_warning(x->log, "what came over the local socket is no rank's shared memory and was dropped");
-    if (fd >= 0)
-        close(fd);
+    for (int i = 0; i < PASSED; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
     return 1;
 }
 
@@ -402,7 +419,8 @@ static enum halay_status check_all_mapped(struct exchange *x)
 {
     for (int m = 0; m < x->map->size; m++) {
         int r = x->map->ranks[m];
-        if (x->map->base[m])
+        int has_bell = x->map->event_fd[m] >= 0 || !x->options->bell_polls || m == x->map->rank;
+        if (x->map->base[m] && has_bell)
             continue;
         halay_info(x->log, "shared memory of rank %d on '%s' cannot be mapped here: not the same host or container", r,
                    halay_peers_host(x->peers, r));
@@ -432,7 +450,11 @@ static enum halay_status allocate(struct exchange *x, int its_host_only)
         map->ranks[map->size++] = r;
     }
     map->base = calloc((size_t)map->size, sizeof *map->base);
-    return map->base ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    map->event_fd = malloc((size_t)map->size * sizeof *map->event_fd);
+    if (!map->base || !map->event_fd)
+        return HALAY_ERR_NO_MEMORY;
+    memset(map->event_fd, -1, (size_t)map->size * sizeof *map->event_fd);
+    return HALAY_OK;
 }
 
 /* Agree: the worst status of all, with a line that says whose it is. */
@@ -517,8 +539,13 @@ void halay_shm_map_fini(struct halay_shm_map *map)
     for (int r = 0; map->base && r < map->size; r++)
         if (r != map->rank)
             halay_segment_unmap(map->base[r], map->layout.bytes);
+    for (int r = 0; map->event_fd && r < map->size; r++)
+        if (map->event_fd[r] >= 0)
+            close(map->event_fd[r]);
+    free(map->event_fd);
     free(map->base);
     free(map->ranks);
     map->base = NULL;
+    map->event_fd = NULL;
     map->ranks = NULL;
 }

@@ -14,12 +14,15 @@ struct halay_shm_map {
     int rank, size; /* members only, in order of their ranks */
     void **base;    /* owned: [size] mappings of layout.bytes, NULL if not mapped; this rank's own is its memory's */
     int *ranks;     /* owned: [size], the bootstrap's number of each */
+    int *event_fd;  /* owned, as is what it contains: [size], of each one's bell; -1: it has none, or is this rank's */
 };
 
 struct halay_shm_exchange_options {
     struct halay_shm_memory *memory; /* borrowed until map's fini: this rank's segment; made if there is none yet */
     size_t wanted; /* bytes of address space of a segment; less if not all of them fit into what this process may use */
     int ranks;     /* the most ranks that segments are laid out for; 0: those that there are */
+    struct halay_bell *bell; /* borrowed for the call */
+    int bell_polls;          /* as in shm.h */
     int its_host_only;
     int without_barrier; /* as in shm.h */
     int timeout_ms;

@@ -34,7 +34,7 @@ struct halay_shm_header {
     uint64_t bytes;
     unsigned char nonce[HALAY_SHM_NONCE_BYTES];
 
-    struct halay_bell_word bell; /* what the owner sleeps on */
+    _Alignas(HALAY_CACHE_LINE) struct halay_bell_word bell; /* what the owner sleeps on */
 
     /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. Stored (release) by the owner as
      * the last thing that it ever does here; loaded (acquire) by the others. */

@@ -37,7 +37,4 @@ enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_h
  * there is no such connection, or nothing is known. */
 void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size);
 
-/* From now on a readable fd ends a sleep too. Borrowed until close; not while anybody sleeps. */
-void halay_tcp_listen_to(struct halay_transport *t, int fd);
-
 #endif

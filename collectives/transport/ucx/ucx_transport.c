@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The ucx transport: active messages over what UCX finds (TCP, RDMA). ucx_frames.c is what travels; this file opens and
- * closes endpoints, drives the worker and sleeps.
+ * closes endpoints, drives the worker.
  *
  * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the
  * same one, so their order stays; the lanes of a collective have tags that follow each other, so its fragments take all
@@ -16,9 +16,8 @@
  * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
  * peers does.
  *
- * Sleeping. The worker's descriptor and an eventfd, by which other threads of this rank end the sleep. `armed` is
- * stored before the last look for work, wake loads it after the work was stored (both sequentially consistent): one of
- * the two sees the other. What arrives before the worker is armed inside sleep makes ucp_worker_arm say "busy".
+ * Sleeping. News make the worker's descriptor readable once it is armed. What has arrived before that makes
+ * ucp_worker_arm say "busy".
  *
  * Leaving: say goodbye to everyone, push everything out, listen a moment for the others' goodbyes (a socket that is
  * closed with something unread resets the connection, and what is still on its way with it), close by force, wait for
@@ -31,13 +30,9 @@
 #include "collectives/transport/ucx/ucx_frames.h"
 #include "collectives/transport/ucx/ucx_stall.h"
 #include "collectives/transport/ucx/ucx_worker.h"
-#include <errno.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a fragment of the usual size. Tests take a small
  * one. */
@@ -46,15 +41,14 @@
 #endif
 
 enum {
-    PUSH_MS = 1000,        /* to push out what was sent before a close */
-    PUSH_FAILED_MS = 200,  /* after a failure: for the goodbyes */
-    CALLED_MS = 200,       /* before that: for a lower rank's HELLO */
-    LISTEN_MS = 200,       /* for the others' goodbyes */
-    MEET_MS = 30000,       /* at the start, for the connections with all ranks */
-    MEET_SLEEP_US = 50000, /* meanwhile, between looks at what else may end that */
-    CLOSE_MS = 1000,       /* for endpoints to close by force, which waits for nobody */
-    PROGRESS_MAX = 64,     /* events taken in one progress */
-    SLEEP_US = 1000 * 1000 /* "about a second" */
+    PUSH_MS = 1000,       /* to push out what was sent before a close */
+    PUSH_FAILED_MS = 200, /* after a failure: for the goodbyes */
+    CALLED_MS = 200,      /* before that: for a lower rank's HELLO */
+    LISTEN_MS = 200,      /* for the others' goodbyes */
+    MEET_MS = 30000,      /* at the start, for the connections with all ranks */
+    MEET_SLEEP_MS = 50,   /* meanwhile, between looks at what else may end that */
+    CLOSE_MS = 1000,      /* for endpoints to close by force, which waits for nobody */
+    PROGRESS_MAX = 64     /* events taken in one progress */
 };
 
 struct ucx_transport {
@@ -64,8 +58,6 @@ struct ucx_transport {
     unsigned char *addresses; /* owned: of each rank, stride bytes */
     size_t stride;
     struct halay_ucx_header goodbye; /* the same for every rank */
-    int wake_fd;                     /* owned: eventfd; -1: none */
-    _Atomic int armed;               /* see the top of the file */
 };
 
 static struct ucx_transport *self_of(struct halay_transport *t)
@@ -173,57 +165,20 @@ static enum halay_status ucx_progress(struct halay_transport *t)
     return status;
 }
 
-static uint32_t ucx_arm(struct halay_transport *t)
-{
-    atomic_store(&self_of(t)->armed, 1);
-    return 0;
-}
-
-static void ucx_disarm(struct halay_transport *t)
-{
-    atomic_store(&self_of(t)->armed, 0);
-}
-
-static void ucx_sleep(struct halay_transport *t, uint32_t token, long timeout_us)
-{
-    struct ucx_transport *self = self_of(t);
-    struct pollfd fds[2] = { { .fd = self->wake_fd, .events = POLLIN },
-                             { .fd = self->worker.event_fd, .events = POLLIN } };
-    long us = timeout_us < 0 ? SLEEP_US : timeout_us;
-    const struct timespec timeout = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
-    uint64_t wakes;
-
-    (void)token;
-    /* Anything but UCS_OK: something is there already ("busy"), or progress will say what is wrong. */
-    if (!halay_ucx_frames_have_work(&self->frames) && (t->size == 1 || ucp_worker_arm(self->worker.worker) == UCS_OK))
-        (void)ppoll(fds, t->size == 1 ? 1 : 2, &timeout, NULL); /* whatever ends it: the caller looks */
-    atomic_store(&self->armed, 0);
-    if (read(self->wake_fd, &wakes, sizeof wakes) < 0 && errno != EAGAIN)
-        halay_host_warning(self->frames.parts.host, "reading an eventfd: %s", strerror(errno));
-}
-
-static void ucx_wake(struct halay_transport *t)
-{
-    struct ucx_transport *self = self_of(t);
-    const uint64_t one = 1;
-
-    if (!atomic_load(&self->armed) || !atomic_exchange(&self->armed, 0))
-        return;
-    if (write(self->wake_fd, &one, sizeof one) < 0 && errno != EAGAIN) /* EAGAIN: awake 2^64 - 1 times over */
-        halay_host_warning(self->frames.parts.host, "writing an eventfd: %s", strerror(errno));
-}
-
 static int ucx_event_fd(struct halay_transport *t)
 {
     return self_of(t)->worker.event_fd;
 }
 
-static int ucx_fd_arm(struct halay_transport *t)
+static long ucx_arm(struct halay_transport *t)
 {
     struct ucx_transport *self = self_of(t);
 
-    return !halay_ucx_frames_have_work(&self->frames) && !look(self) && !halay_ucx_frames_have_work(&self->frames) &&
-           ucp_worker_arm(self->worker.worker) == UCS_OK;
+    if (self->frames.parts.status != HALAY_OK || t->size == 1)
+        return HALAY_RINGS;
+    /* Anything but UCS_OK: something is there already ("busy"), or progress will say what is wrong. */
+    return !halay_ucx_frames_have_work(&self->frames) && ucp_worker_arm(self->worker.worker) == UCS_OK ? HALAY_RINGS
+                                                                                                       : 0;
 }
 
 /* --- the end */
@@ -373,8 +328,6 @@ static void transport_fini(struct ucx_transport *self)
     halay_ucx_worker_fini(&self->worker);
     halay_ucx_frames_fini(&self->frames);
     free(self->addresses);
-    if (self->wake_fd >= 0)
-        close(self->wake_fd);
     free(self);
 }
 
@@ -395,11 +348,7 @@ static const struct halay_transport_ops ucx_ops = {
     .hold = halay_parts_hold,
     .release = halay_parts_free,
     .arm = ucx_arm,
-    .disarm = ucx_disarm,
-    .sleep = ucx_sleep,
-    .wake = ucx_wake,
     .event_fd = ucx_event_fd,
-    .fd_arm = ucx_fd_arm,
     .close = ucx_close,
 };
 
@@ -408,15 +357,9 @@ static const struct halay_transport_ops ucx_ops = {
 static enum halay_status transport_init(struct ucx_transport *self, const struct halay_host *host,
                                         const struct halay_boot *boot)
 {
-    enum halay_status status =
-        halay_ucx_frames_init(&self->frames, &ucx_ops, HALAY_TRANSPORT_SLEEPS, host, boot, HALAY_UCX_PART_BYTES);
+    enum halay_status status = halay_ucx_frames_init(&self->frames, &ucx_ops, 0, host, boot, HALAY_UCX_PART_BYTES);
     if (status != HALAY_OK)
         return status;
-    self->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (self->wake_fd < 0) {
-        halay_host_error(host, "eventfd: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
     status = halay_ucx_worker_init(host, boot->size, &self->worker);
     return status == HALAY_OK ? halay_ucx_frames_start(&self->frames, self->worker.worker) : status;
 }
@@ -433,17 +376,24 @@ static enum halay_status call_higher(struct ucx_transport *self)
     return status;
 }
 
+static void meet_sleep(struct ucx_transport *self)
+{
+    struct pollfd news = { .fd = self->worker.event_fd, .events = POLLIN };
+
+    if (ucx_arm(&self->frames.parts.t) == HALAY_RINGS)
+        (void)poll(&news, 1, MEET_SLEEP_MS); /* whatever ends it: the caller looks */
+}
+
 /* Waits until all connections are made. All ranks are here; the first message shows what is lost, or takes longer. */
 static void meet_all(struct ucx_transport *self)
 {
-    struct halay_transport *t = &self->frames.parts.t;
     int64_t deadline = halay_deadline_us(MEET_MS);
     int rank = -1;
 
     drain(self);
     while (is_whole(self) && (is_awaited(self) || self->frames.under_way) && !halay_deadline_passed(deadline) &&
            self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK) {
-        ucx_sleep(t, 0, MEET_SLEEP_US);
+        meet_sleep(self);
         drain(self);
     }
 }
@@ -457,7 +407,6 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
         return HALAY_ERR_NO_MEMORY;
     }
 
-    self->wake_fd = -1;
     /* What this rank lacks is logged; the exchange has the same outcome for all. */
     int is_able = transport_init(self, host, boot) == HALAY_OK;
     enum halay_status status =
