@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Addresses by which other hosts may reach this one. All are offered: which of them can be reached, the others find out
- * by trying, so that nobody has to name an interface.
+ * Addresses by which other hosts may reach this one. All are offered; the others try which of them work, so that no
+ * setting has to name an interface.
  */
 #include "base/net/address.h"
 #include "base/parse.h"
@@ -120,7 +120,7 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
     *count = halay_addresses_choose(own, n, max, addresses);
     if (n > *count)
         halay_warning(log,
-                      "this host has %d addresses; other hosts are told %d of them, likely ones first: "
+                      "this host has %d addresses; other hosts get %d of them, likely ones first: "
                       "HALAY_NETWORK_INTERFACE (halayrun --network-interface) names the interface that counts",
                       n, *count);
     return HALAY_OK;
@@ -156,8 +156,8 @@ int halay_address_is_among(const struct sockaddr *address, const struct halay_ad
     return 0;
 }
 
-/* What a socket for both families calls ::ffff:10.0.0.1 is 10.0.0.1. */
-static void unmap(struct halay_address *address)
+/* Turns ::ffff:10.0.0.1, as a socket for both families reports 10.0.0.1, back into that. */
+static void address_unmap(struct halay_address *address)
 {
     static const unsigned char mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -179,7 +179,7 @@ void halay_socket_interface(int fd, char name[IF_NAMESIZE])
     if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0 || getifaddrs(&all) < 0)
         return;
     (void)halay_address_take((const struct sockaddr *)&bound, 0, &wanted);
-    unmap(&wanted);
+    address_unmap(&wanted);
     for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next)
         if (i->ifa_addr && halay_address_take(i->ifa_addr, 0, &has) && has.family == wanted.family &&
             !memcmp(has.bytes, wanted.bytes, sizeof has.bytes))

@@ -37,25 +37,25 @@ struct halay_own_address {
     enum halay_interface_kind kind;
 };
 
-/* This host's addresses for other hosts, at most `max` (a warning if there are more), as halay_addresses_choose orders
- * them; those that need to be told which interface they are on are left out. interface: only of the one of this name;
- * NULL: of all. *count: how many. */
+/* Lists this host's addresses for other hosts, at most `max` (a warning if there are more), in the order of
+ * halay_addresses_choose, without link-local ones, which need an interface. interface: only of the one of this name;
+ * NULL: of all. *count: their number. */
 enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port, int max,
                                       struct halay_address *addresses, int *count);
-/* All of them, HALAY_ADDRESSES_ALL at most, in the system's order: to find out whether an address is this host's. */
+/* Lists all of them, HALAY_ADDRESSES_ALL at most, in the system's order: to test if an address is this host's. */
 enum halay_status halay_addresses_list(struct halay_log *log, const char *interface, struct halay_address *addresses,
                                        int *count);
-/* The likeliest `max` of them, in order; the last one is a loopback if there is one: ranks of this host may need it.
- * Returns how many. */
+/* Copies the likeliest `max` of them, in order; the last one is a loopback if the host has one: its own ranks may need
+ * it. Returns their number. */
 int halay_addresses_choose(const struct halay_own_address *own, int count, int max, struct halay_address *addresses);
-/* From what the system has. Zero if it is of no use to others. */
+/* Converts an address of the system. Returns zero if other hosts cannot use it. */
 int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to);
 int halay_address_is_loopback(const struct halay_address *address); /* it reaches no other host */
-/* Is it one of the list's, whatever the ports? */
+/* Returns nonzero if the list has this address, with any port. */
 int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count);
-/* The interface that has the address which this socket is bound to, as "eth0"; "" if it isn't known. */
+/* Sets name to the interface with the address that this socket is bound to, "eth0"; "" if unknown. */
 void halay_socket_interface(int fd, char name[IF_NAMESIZE]);
-/* As the system takes it. */
+/* Converts to the system's form. */
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
 /* "10.0.0.1:4000", "[::1]:4000" */
 void halay_address_text(const struct halay_address *address, char *text, size_t size);

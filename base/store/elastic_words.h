@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: what the processes of an elastic job and halayrun say to each other, through the store.
+ * Elastic: the messages between the processes of an elastic job and halayrun, through the store.
  *
- * A process has a *seat*, a number below HALAY_SIZE that is free again when it has ended; with HALAY_ELASTIC, the
- * number of the start that it belongs to, it is like no other. The ranks of a job are made of those seats again and
- * again; each time is a *generation*. As values little-endian numbers of 4 bytes:
+ * A process has a *seat*, a number below HALAY_SIZE that is free again when it has ended; seat and HALAY_ELASTIC, the
+ * number of its start, identify it. The job assigns ranks to the seats again and again; each time is a *generation*.
+ * Values are little-endian numbers of 4 bytes:
  *
  *     elastic/ready/SEAT.START.N     process    it waits for its N-th place     generation that it was in (0: none),
  *                                                                               1 + the rank by whose loss that ended
@@ -13,12 +13,12 @@
  *     elastic/place/SEAT.START.N     halayrun   the answer, once it is known    enum halay_verdict, generation, rank,
  *                                                                               size
  *     elastic/change/GENERATION      halayrun   processes wait for a place, or seats are to go: commit, and be ready
- *     elastic/over/GENERATION        halayrun   who is still on the way into it shall give up: somebody is lost
+ *     elastic/over/GENERATION        halayrun   processes on the way into it must give up: one is lost
  *
- * When the next generation is formed nobody asks for anything of an older one any more, and halayrun forgets it.
+ * When the next generation is formed no process asks for an older one, and halayrun removes its keys.
  *
- * A process that is ready has nothing mapped any more that others use, and nothing under way. halayrun answers when all
- * processes of the generation are ready or have ended: so nobody writes into memory that is used anew.
+ * A process that is ready has unmapped all memory of others, and has nothing under way. halayrun answers when all
+ * processes of the generation are ready or have ended: so no process writes into memory that is in use again.
  */
 #ifndef HALAY_BASE_ELASTIC_H
 #define HALAY_BASE_ELASTIC_H
@@ -26,15 +26,15 @@
 #include "base/store/store.h"
 
 #define HALAY_ELASTIC_READY "elastic/ready/"
-/* With what the keys of a generation begin: its bootstrap, its change, its end. */
+/* Prefix of the keys of a generation: its bootstrap, its change, its end. */
 #define HALAY_ELASTIC_GENERATION "generation/"
 #define HALAY_ELASTIC_CHANGE "elastic/change/"
 #define HALAY_ELASTIC_OVER "elastic/over/"
 
 enum halay_verdict {
-    HALAY_VERDICT_PLACE = 0, /* go on as that rank */
-    HALAY_VERDICT_LEAVE = 1, /* this seat is no longer wanted: its host is not part of the job now */
-    HALAY_VERDICT_OVER = 2,  /* the job is ending: nobody gets a place */
+    HALAY_VERDICT_PLACE = 0, /* continue as this rank */
+    HALAY_VERDICT_LEAVE = 1, /* leave: the host of this seat is not part of the job now */
+    HALAY_VERDICT_OVER = 2,  /* the job is ending: no process gets a place */
 };
 
 /* The process that waits for a place. */
@@ -59,17 +59,17 @@ enum { HALAY_READY_BYTES = 12, HALAY_PLACE_BYTES = 16 };
 
 void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
 void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX]);
-/* With what all places of that seat, whichever process had it, begin. */
+/* Writes the prefix of all places of a seat, of any process. */
 void halay_elastic_places_prefix(int seat, char prefix[HALAY_STORE_KEY_MAX]);
 void halay_elastic_change_key(unsigned generation, char key[HALAY_STORE_KEY_MAX]);
 void halay_elastic_over_key(unsigned generation, char key[HALAY_STORE_KEY_MAX]);
-/* Of a key that begins with HALAY_ELASTIC_READY. 0: it is none. */
+/* Parses a key with the prefix HALAY_ELASTIC_READY. Returns 0 for another key. */
 int halay_elastic_read_key(const char *key, struct halay_seat *seat);
 
 void halay_ready_write(const struct halay_ready *ready, unsigned char bytes[HALAY_READY_BYTES]);
-int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready); /* 0: these are none */
+int halay_ready_read(const void *bytes, size_t count, struct halay_ready *ready); /* 0: other bytes */
 void halay_place_write(const struct halay_place *place, unsigned char bytes[HALAY_PLACE_BYTES]);
-/* 0: these are none. */
+/* Returns 0 for other bytes. */
 int halay_place_read(const void *bytes, size_t count, struct halay_place *place);
 
 #endif

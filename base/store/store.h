@@ -37,11 +37,11 @@ enum halay_status halay_store_server_set(struct halay_store_server *server, cons
                                          size_t bytes);
 /* Forget all keys that begin with prefix, because no one will ask for them any more. */
 void halay_store_server_remove(struct halay_store_server *server, const char *prefix);
-/* Tell the owner, from within progress, of each key that a client sets and that begins with prefix. key ends with a
+/* Calls was_set, from within progress, for each key that a client sets and that begins with prefix. key ends with a
  * zero; key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
 void halay_store_server_watch(struct halay_store_server *server, const char *prefix,
                               void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg);
-/* How many clients are connected that hold the secret. */
+/* Returns the number of connected clients that hold the secret. */
 size_t halay_store_server_members(const struct halay_store_server *server);
 void halay_store_server_destroy(struct halay_store_server *server);
 

@@ -38,7 +38,7 @@ struct halay_store_client {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-static enum halay_status breaks(struct halay_store_client *client, enum halay_status status, const char *what)
+static enum halay_status client_break(struct halay_store_client *client, enum halay_status status, const char *what)
 {
     halay_error(client->log, "store: '%s' %s", client->address, what);
     client->broken = status;
@@ -63,7 +63,7 @@ static void report_silence(const struct halay_store_client *client)
 static enum halay_status session_status(struct halay_store_client *client, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
-        return breaks(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
+        return client_break(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
     report_wait(client);
     client->broken = status;
     return status;
@@ -93,18 +93,18 @@ static enum halay_status receive_message(struct halay_store_client *client, int6
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : session_status(client, status);
     if (store_body_bytes(client->buffer, &body) != HALAY_OK)
-        return breaks(client, HALAY_ERR_FORMAT,
-                      "sent a message of impossible length; does something on the way change data?");
+        return client_break(client, HALAY_ERR_FORMAT,
+                            "sent a message of impossible length; does something on the way change data?");
     size_t total = STORE_HEAD_BYTES + body + STORE_MAC_BYTES;
     if (reserve_answer(client, total) != HALAY_OK)
-        return breaks(client, HALAY_ERR_NO_MEMORY, "sent an answer that does not fit in this process's memory");
+        return client_break(client, HALAY_ERR_NO_MEMORY, "sent an answer that does not fit in this process's memory");
     status = halay_socket_receive(client->fd, client->buffer, total, &client->have, deadline_us);
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : session_status(client, status);
     client->have = 0;
     status = store_unseal(&client->in, client->buffer, message);
     if (status != HALAY_OK)
-        return breaks(client, status, "sent a message that is malformed or was changed on its way");
+        return client_break(client, status, "sent a message that is malformed or was changed on its way");
     return HALAY_OK;
 }
 
@@ -137,7 +137,7 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
     enum halay_status status = halay_socket_send(client->fd, wire, count, halay_deadline_us(client->timeout_ms));
     free(wire);
     if (status == HALAY_ERR_TIMEOUT) /* part of it may be on its way: nothing can follow */
-        return breaks(client, status, "has not read this process's request in time; is its host overloaded?");
+        return client_break(client, status, "has not read this process's request in time; is its host overloaded?");
     return status == HALAY_OK ? HALAY_OK : session_status(client, status);
 }
 
@@ -173,7 +173,7 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
     }
     return answer.kind == STORE_DONE
                ? HALAY_OK
-               : breaks(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
+               : client_break(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
 }
 
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key)
@@ -192,7 +192,7 @@ enum halay_status halay_store_answer(struct halay_store_client *client, const ch
     if (status != HALAY_OK)
         return status; /* HALAY_ERR_TIMEOUT logs nothing: only the caller knows what is missing */
     if (answer.kind != STORE_VALUE)
-        return breaks(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
+        return client_break(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
     if (answer.value_bytes != bytes) {
         halay_error(client->log, "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?",
                     key, answer.value_bytes, bytes);
@@ -289,8 +289,8 @@ static enum halay_status take_welcome(struct halay_store_client *client, int64_t
     if (status != HALAY_OK)
         return status;
     if (welcome.kind != STORE_WELCOME || welcome.value_bytes != 4)
-        return breaks(client, HALAY_ERR_FORMAT,
-                      "did not begin with a welcome; are launcher and library of one installation?");
+        return client_break(client, HALAY_ERR_FORMAT,
+                            "did not begin with a welcome; are launcher and library of one installation?");
     *reconnects = store_read_u32(welcome.value);
     return HALAY_OK;
 }

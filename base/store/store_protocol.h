@@ -11,9 +11,9 @@
  *     16  nonce     32              16  nonce     32
  *     48  mac       32              48  mac       32
  *
- * Each mac is a hash keyed with the job's secret over a label (its role), all that was said before, and the message
- * itself. A hello without a right mac is answered by closing: a stranger learns nothing. A hello can be sent again by
- * whoever recorded one, a proof cannot, since it covers the server's nonce; the challenge covers the client's, and so
+ * Each mac is a hash keyed with the job's secret over a label (its role), all messages before it, and the message
+ * itself. A hello with a wrong mac gets no answer but a close: an unauthenticated peer learns nothing. A recorded hello
+ * can be sent again, a proof cannot, since it covers the server's nonce; the challenge covers the client's, and so
  * proves the server. After a challenge of another version than one's own, both close.
  *
  * Messages, after the handshake. The server's first is a welcome; then the client asks and the server answers.
@@ -67,7 +67,7 @@ struct store_handshake {
     unsigned char proof[STORE_MAC_BYTES];
 };
 
-/* Fill in a message of the handshake from what came before it; nonces are drawn here. */
+/* Make a message of the handshake from those before it, with random nonces. */
 void store_make_hello(struct store_handshake *h, const unsigned char *secret, uint32_t version, uint32_t rank);
 void store_make_challenge(struct store_handshake *h, const unsigned char *secret, uint32_t version);
 void store_make_proof(struct store_handshake *h, const unsigned char *secret);
@@ -78,7 +78,7 @@ void store_make_challenge_with(struct store_handshake *h, const unsigned char *s
                                const unsigned char nonce[STORE_NONCE_BYTES]);
 /* Makes an invalid challenge for a caller that speaks this protocol with another secret; 0: it does not speak it. */
 int store_make_refusal(struct store_handshake *h, uint32_t version);
-int store_is_refusal(const struct store_handshake *h); /* the challenge is such a one; anybody can have made it */
+int store_is_refusal(const struct store_handshake *h); /* not authenticated: any peer can make one */
 
 /* Nonzero if its sender holds the secret (and, but for the hello, answered this very handshake). In constant time. */
 int store_is_hello(const struct store_handshake *h, const unsigned char *secret);
@@ -89,7 +89,7 @@ uint32_t store_version(const unsigned char *hello_or_challenge);
 uint32_t store_rank(const unsigned char *hello);
 const unsigned char *store_nonce(const unsigned char *hello_or_challenge); /* borrowed; STORE_NONCE_BYTES */
 
-/* What protects messages after the handshake, one direction each. */
+/* Key and count that protect the messages of one direction after the handshake. */
 struct store_direction {
     unsigned char key[STORE_MAC_BYTES];
     uint64_t count; /* messages so far */
@@ -98,7 +98,7 @@ struct store_direction {
 void store_open_directions(const struct store_handshake *h, const unsigned char *secret,
                            struct store_direction *to_server, struct store_direction *to_client);
 
-/* A message, taken apart; key and value point into the buffer that it was read from. */
+/* A parsed message; key and value point into the buffer that it was read from. */
 struct store_message {
     enum halay_store_kind kind;
     uint32_t number;
@@ -108,14 +108,14 @@ struct store_message {
     size_t value_bytes;
 };
 
-/* Bytes that the message takes on the wire. */
+/* Returns the bytes of the message on the wire. */
 size_t store_message_bytes(const struct store_message *message);
-/* Write it there, and count it. */
+/* Writes the message to wire, and counts it. */
 void store_seal(struct store_direction *direction, const struct store_message *message, unsigned char *wire);
-/* The length of the body that a head announces; HALAY_ERR_FORMAT if none can be so long or so short. */
+/* Reads the length of the body from a head; HALAY_ERR_FORMAT if it is out of range. */
 enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes);
-/* Check (HALAY_ERR_AUTH) and take apart (HALAY_ERR_FORMAT) a whole message whose head has been checked. Writes nothing
- * but the count unless it is good. */
+/* Checks (HALAY_ERR_AUTH) and parses (HALAY_ERR_FORMAT) a whole message whose head has been checked. Writes only the
+ * count on error. */
 enum halay_status store_unseal(struct store_direction *direction, const unsigned char *wire,
                                struct store_message *message);
 
@@ -123,9 +123,9 @@ enum halay_status store_unseal(struct store_direction *direction, const unsigned
 
 /* Before anything else here is called: HALAY_OK, or HALAY_ERR_SYSTEM, logged. */
 enum halay_status store_init(struct halay_log *log);
-/* Bytes that nobody can guess. */
+/* Draws random bytes for a key or a nonce. */
 void store_draw(unsigned char *bytes, size_t count);
-/* From a secret a key of its own, for one purpose (the label) and one occasion (the salt). */
+/* Derives a key from a secret, for one purpose (the label) and one occasion (the salt). */
 void store_derive(const unsigned char *secret, const char label[8], const unsigned char *salt, size_t salt_bytes,
                   unsigned char key[HALAY_SECRET_BYTES]);
 /* The mac that follows a message, its head (STORE_SIGNED_HEAD_MAX at most) and then its payload, on the wire; both

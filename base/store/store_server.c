@@ -79,7 +79,7 @@ struct halay_store_server {
     struct list strangers, members, dead;
     struct connection *parked[PARKINGS]; /* lists of those that wait for a key, by its hash */
     struct store_table table;
-    const char *watched_prefix; /* borrowed; NULL: nobody wants to be told */
+    const char *watched_prefix; /* borrowed; NULL: no watch */
     void (*was_set)(void *arg, const char *key, const void *value, size_t bytes);
     void *was_set_arg;
     unsigned *connections; /* owned: how often each rank has connected */
@@ -124,7 +124,7 @@ static struct connection **parking_of(struct halay_store_server *server, const u
     return &server->parked[store_hash(key, key_bytes) % PARKINGS];
 }
 
-static void park(struct halay_store_server *server, struct connection *c, const struct store_message *get)
+static void connection_park(struct halay_store_server *server, struct connection *c, const struct store_message *get)
 {
     struct connection **list = parking_of(server, get->key, get->key_bytes);
 
@@ -139,7 +139,7 @@ static void park(struct halay_store_server *server, struct connection *c, const 
     *list = c;
 }
 
-static void unpark(struct halay_store_server *server, struct connection *c)
+static void connection_unpark(struct halay_store_server *server, struct connection *c)
 {
     if (!c->is_parked)
         return;
@@ -157,7 +157,7 @@ static void drop_connection(struct halay_store_server *server, struct connection
 {
     if (c->phase == DEAD)
         return;
-    unpark(server, c);
+    connection_unpark(server, c);
     list_remove(is_member(c) ? &server->members : &server->strangers, c);
     /* Closing alone would leave it in the set while a process that was just forked still holds the descriptor. */
     epoll_ctl(server->epoll, EPOLL_CTL_DEL, c->fd, NULL);
@@ -191,7 +191,7 @@ static void run_out(struct halay_store_server *server, int code)
     stop_listening(server);
 }
 
-static void bury(struct halay_store_server *server)
+static void connection_bury(struct halay_store_server *server)
 {
     int has_room = server->dead.first || halay_deadline_passed(server->retry_us) ||
                    (server->is_crowded && server->strangers.count < STRANGERS);
@@ -219,7 +219,7 @@ static void watch_connection(struct halay_store_server *server, struct connectio
         drop_connection(server, c);
 }
 
-static void flush(struct halay_store_server *server, struct connection *c)
+static void connection_flush(struct halay_store_server *server, struct connection *c)
 {
     while (c->reply_sent < c->reply_bytes) {
         ssize_t n = send(c->fd, c->reply + c->reply_sent, c->reply_bytes - c->reply_sent, MSG_NOSIGNAL);
@@ -244,7 +244,7 @@ static void send_bytes(struct halay_store_server *server, struct connection *c, 
     c->reply = bytes;
     c->reply_bytes = count;
     c->reply_sent = 0;
-    flush(server, c);
+    connection_flush(server, c);
 }
 
 static void send_answer(struct halay_store_server *server, struct connection *c, enum halay_store_kind kind,
@@ -271,7 +271,7 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
     for (struct connection *c = *parking_of(server, key, key_bytes), *next; c; c = next) {
         next = c->next_parked;
         if (c->parked_bytes == key_bytes && !memcmp(c->parked_key, key, key_bytes)) {
-            unpark(server, c);
+            connection_unpark(server, c);
             send_answer(server, c, STORE_VALUE, c->parked_number, entry->value, entry->value_bytes);
         }
     }
@@ -308,10 +308,10 @@ static void do_get(struct halay_store_server *server, struct connection *c, cons
         send_answer(server, c, STORE_VALUE, m->number, entry->value, entry->value_bytes);
         return;
     }
-    park(server, c, m);
+    connection_park(server, c, m);
 }
 
-static void misbehaves(struct halay_store_server *server, struct connection *c, const char *what)
+static void connection_misbehaves(struct halay_store_server *server, struct connection *c, const char *what)
 {
     halay_warning(server->log, "store: rank %d sent %s; its connection is dropped", c->rank, what);
     drop_connection(server, c);
@@ -323,12 +323,12 @@ static void take_body(struct halay_store_server *server, struct connection *c)
     enum halay_status status = store_unseal(&c->in, c->body, &m);
 
     if (status == HALAY_ERR_AUTH) {
-        misbehaves(server, c, "a message that was changed on its way");
+        connection_misbehaves(server, c, "a message that was changed on its way");
     } else if (status != HALAY_OK || (m.kind != STORE_SET && m.kind != STORE_GET)) {
-        misbehaves(server, c, "a malformed message");
+        connection_misbehaves(server, c, "a malformed message");
     } else {
         c->phase = HEAD;
-        unpark(server, c); /* a newer request takes the place of a parked one */
+        connection_unpark(server, c); /* a newer request takes the place of a parked one */
         if (m.kind == STORE_SET)
             do_set(server, c, &m);
         else
@@ -354,7 +354,7 @@ static void take_head(struct halay_store_server *server, struct connection *c)
     size_t bytes;
 
     if (store_body_bytes(c->head, &bytes) != HALAY_OK) {
-        misbehaves(server, c, "a message of impossible length");
+        connection_misbehaves(server, c, "a message of impossible length");
         return;
     }
     if (!reserve_body(c, STORE_HEAD_BYTES + bytes + STORE_MAC_BYTES)) {
@@ -377,7 +377,7 @@ static void drop_stranger(struct halay_store_server *server, struct connection *
 static void take_hello(struct halay_store_server *server, struct connection *c)
 {
     if (!store_is_hello(&c->handshake, server->secret)) {
-        /* A program of another job is told, so that it need not take this for a server that is overloaded. */
+        /* A program of another job is answered, so that it does not mistake this for an overloaded server. */
         if (store_make_refusal(&c->handshake, STORE_VERSION) &&
             send(c->fd, c->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) < 0)
             halay_debug(server->log, "store: cannot answer a stranger: %s", strerror(errno));
@@ -440,7 +440,7 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Where the bytes of this phase go, and how many there are in all. */
+/* Returns the buffer of this phase, and its size. */
 static unsigned char *phase_buffer(struct connection *c, size_t *need)
 {
     switch (c->phase) {
@@ -528,8 +528,8 @@ static void drop_late_strangers(struct halay_store_server *server)
         drop_stranger(server, server->strangers.first, "silent for too long");
 }
 
-/* Drop one for a newer one: the oldest that has not sent a right hello, not one that is about to send its proof. Zero:
- * there is no other. */
+/* Drops the oldest connection without a correct hello, to make room for a newer one. Returns zero if every connection
+ * has sent one, and is about to send its proof. */
 static int make_room(struct halay_store_server *server, const char *why)
 {
     size_t before = server->strangers.count;
@@ -605,12 +605,12 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
             drop_late_strangers(server);
         } else if (c->phase != DEAD) {
             if (c->reply)
-                flush(server, c);
+                connection_flush(server, c);
             if (c->phase != DEAD && !c->reply)
                 read_piece(server, c);
         }
     }
-    bury(server);
+    connection_bury(server);
     set_timer(server);
     return HALAY_OK;
 }
@@ -775,7 +775,7 @@ void halay_store_server_destroy(struct halay_store_server *server)
         drop_connection(server, server->strangers.first);
     while (server->members.first)
         drop_connection(server, server->members.first);
-    bury(server);
+    connection_bury(server);
     store_table_fini(&server->table);
     free(server->connections);
     int fds[] = { server->listener, server->timer, server->epoll };

@@ -10,9 +10,9 @@
 
 enum { BUCKETS_FIRST = 256 };
 
-void store_table_init(struct store_table *table, size_t most_bytes)
+void store_table_init(struct store_table *table, size_t max_bytes)
 {
-    *table = (struct store_table){ .most_bytes = most_bytes };
+    *table = (struct store_table){ .max_bytes = max_bytes };
 }
 
 void store_table_fini(struct store_table *table)
@@ -24,7 +24,7 @@ void store_table_fini(struct store_table *table)
             free(entry);
         }
     free(table->buckets);
-    store_table_init(table, table->most_bytes);
+    store_table_init(table, table->max_bytes);
 }
 
 /* FNV-1a. */
@@ -37,13 +37,13 @@ size_t store_hash(const unsigned char *key, size_t key_bytes)
     return hash;
 }
 
-/* Of a table that has buckets. */
+/* Returns the bucket of a key; the table has buckets. */
 static struct store_entry **bucket_of(const struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
     return &table->buckets[store_hash(key, key_bytes) % table->bucket_count];
 }
 
-/* Zero: there is no memory for more buckets; the table stays as it is. */
+/* Returns zero without memory for more buckets, and leaves the table unchanged. */
 static int grow_buckets(struct store_table *table)
 {
     size_t count = table->bucket_count ? 2 * table->bucket_count : BUCKETS_FIRST;
@@ -116,7 +116,7 @@ enum halay_status store_table_set(struct store_table *table, const unsigned char
     struct store_entry *entry = find_entry(table, key, key_bytes);
     size_t old = entry ? entry->value_bytes : 0;
 
-    if (table->bytes - old + value_bytes + (entry ? 0 : sizeof *entry + key_bytes) > table->most_bytes)
+    if (table->bytes - old + value_bytes + (entry ? 0 : sizeof *entry + key_bytes) > table->max_bytes)
         return HALAY_ERR_NO_MEMORY;
     unsigned char *copy = malloc(value_bytes ? value_bytes : 1);
     if (!copy)

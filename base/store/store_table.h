@@ -17,20 +17,20 @@ struct store_entry {
 };
 
 struct store_table {
-    struct store_entry **buckets; /* owned: lists; NULL while there is no entry */
+    struct store_entry **buckets; /* owned: lists; NULL while the table is empty */
     size_t bucket_count, count;   /* at least as many as entries, but when memory is short */
-    size_t bytes, most_bytes;     /* keys and values held, and how much that may be */
+    size_t bytes, max_bytes;      /* keys and values held, and their limit */
 };
 
-/* Of a key, for lists of keys. */
+/* Returns the hash of a key. */
 size_t store_hash(const unsigned char *key, size_t key_bytes);
 
-void store_table_init(struct store_table *table, size_t most_bytes);
+void store_table_init(struct store_table *table, size_t max_bytes);
 void store_table_fini(struct store_table *table);
 
 /* NULL if the key is absent. The entry is the table's, until the next set or remove. */
 const struct store_entry *store_table_get(const struct store_table *table, const unsigned char *key, size_t key_bytes);
-/* All keys that begin so. */
+/* Removes all keys with this prefix. */
 void store_table_remove(struct store_table *table, const unsigned char *prefix, size_t prefix_bytes);
 /* Copies both; replaces what was there. HALAY_ERR_NO_MEMORY: none left, or the bound is reached; what was there
  * stays. */

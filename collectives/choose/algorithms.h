@@ -12,7 +12,7 @@ extern const struct halay_algorithm halay_algorithms[];
 extern const size_t halay_algorithm_count;
 
 const char *halay_coll_kind_name(enum halay_coll_kind operation);
-/* HALAY_ERR_ARGUMENT: there is none of that name; name may be NULL. */
+/* HALAY_ERR_ARGUMENT: unknown name; name may be NULL. */
 enum halay_status halay_coll_kind_parse(const char *name, enum halay_coll_kind *operation);
 /* Returns NULL if that operation has none of that name. */
 const struct halay_algorithm *halay_algorithm_find(enum halay_coll_kind operation, const char *name);

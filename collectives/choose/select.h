@@ -11,7 +11,7 @@
 #include "collectives/schedule/coll.h"
 
 enum {
-    /* Of the hierarchical all-reduce: chunks under way, and their bytes. */
+    /* The hierarchical all-reduce's chunks under way, and their bytes. */
     HALAY_NODES_DEPTH = 4,
     HALAY_CHUNK_LEAST = 32 << 10,
     HALAY_CHUNK_MOST = 512 << 10,
@@ -38,7 +38,7 @@ struct halay_select_query {
     const char *transport; /* its name */
     unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
     int hosts;             /* that the ranks are on; 0: each on one of its own */
-    /* Of this kind at the same time: 0 stands for 1. */
+    /* Operations of this kind at the same time: 0 means 1. */
     int flows;       /* over each host's link, by other ranks: a byte takes as many times as long */
     int overlap;     /* one after the other: they hide each other's latency */
     size_t fragment; /* bytes */
@@ -48,7 +48,7 @@ struct halay_select_query {
     const struct halay_tuning *tuning;    /* its last table has costs for everything */
 };
 
-/* The algorithm, never NULL; why: a phrase that goes after "because: ", cut to size; NULL if it is not wanted. */
+/* Returns the algorithm, never NULL. why: a phrase to follow "because: ", cut to size; may be NULL. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
 
 /* The question for an all-reduce that the devices of a host make through slabs: one-shot or two-shot, as for memory
@@ -67,7 +67,7 @@ double halay_select_seconds(const struct halay_select_query *query, const struct
  * many bytes: query is the whole's. The same on all ranks. */
 struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk);
 
-/* May this group use that algorithm? HALAY_OK or HALAY_ERR_UNSUPPORTED with *why. */
+/* Checks that this group may use an algorithm: HALAY_OK, or HALAY_ERR_UNSUPPORTED with *why. */
 enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, unsigned caps,
                                       enum halay_deterministic deterministic, const char **why);
 

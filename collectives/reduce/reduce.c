@@ -79,7 +79,7 @@ HALAY_MODULAR_TYPES(DEFINE_INTEGER)
 #define SAME(x) (x)
 #define IS_TRUE(x) ((x) != 0)
 
-/* ELEMENT: what lies in the arrays; ACCUMULATOR: what is combined; LOAD and STORE go from one to the other. */
+/* ELEMENT: the type of the arrays; ACCUMULATOR: the type that is combined; LOAD and STORE go from one to the other. */
 #define DEFINE_REDUCE(NAME, ELEMENT, ACCUMULATOR, LOAD, STORE, COMBINE, FINISH)                             \
     static void NAME(void *const *dst, int destinations, const void *const *src, int sources, size_t count, \
                      int divisor)                                                                           \
@@ -115,7 +115,7 @@ HALAY_MODULAR_TYPES(DEFINE_INTEGER)
         }                                                                                                   \
     }
 
-/* What floating types are combined in, how they get there and back, and by which operations. */
+/* Accumulators of floating types, conversions to and from them, and their operations. */
 typedef float f32_wide, f16_wide, bf16_wide;
 typedef double f64_wide;
 #define f32_load SAME

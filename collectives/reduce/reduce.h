@@ -29,7 +29,7 @@ typedef void halay_reduce_fn(void *const *dst, int destinations, const void *con
 
 struct halay_reducer {
     const char *name; /* "plain", "avx2", "avx512" */
-    /* NULL where halay_reduction_takes says no, and for adasum. average: the sum's; the caller gives the divisor. */
+    /* NULL where halay_reduction_takes is zero, and for adasum. average: the sum's; the caller gives the divisor. */
     halay_reduce_fn *reduce[HALAY_DTYPE_COUNT][HALAY_REDUCTION_COUNT];
     /* f16 or bf16 to f32 and back (rounded to nearest even). Nothing overlaps. */
     void (*widen[HALAY_DTYPE_COUNT])(float *dst, const void *src, size_t count); /* NULL for other types */
@@ -40,9 +40,10 @@ struct halay_reducer {
     void (*join[HALAY_DTYPE_COUNT])(void *a, const void *b, size_t count, double of_a, double of_b);
 };
 
-/* Those that this processor can run, slowest (the plain one) first; NULL past the last. Static storage. */
+/* Returns the reducers that this processor can run, slowest (the plain one) first; NULL past the last. Static storage.
+ * */
 const struct halay_reducer *halay_reducer_get(int index);
-/* The fastest of them. */
+/* Returns the fastest of them. */
 const struct halay_reducer *halay_reducer_best(void);
 
 /* The vector versions; NULL where the compiler or the processor has none. For reduce.c. */

@@ -54,8 +54,8 @@ INLINE half_integers pack_words(integers v)
     return _mm512_cvtepi32_epi16(v);
 }
 /* Put together first, what is kept and what is cut off, and then rounded both at once: up if more than half is cut off,
- * or just half of an odd one. The processor's own conversion of two vectors is no faster, and takes denormals for
- * zeros. */
+ * or just half of an odd one. The processor's own conversion of two vectors is equally fast, and turns denormals
+ * into zeros. */
 INLINE integers bf16_join(floats even, floats odd)
 {
     const __mmask32 odds = 0xaaaaaaaau;

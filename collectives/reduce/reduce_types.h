@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The types that a reducer has functions for, as lists: X(name, what lies in an array). reduce.c and reduce_vector.h
+ * The types that a reducer has functions for, as lists: X(name, type of an element). reduce.c and reduce_vector.h
  * each say once how a function is made, and go through the lists.
  */
 #ifndef HALAY_REDUCE_TYPES_H
@@ -12,7 +12,7 @@
 #define HALAY_HALF_TYPES(X) X(f16) X(bf16)
 /* Sums, products and bits do not depend on the sign. */
 #define HALAY_MODULAR_TYPES(X) X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t)
-/* min and max do. There is no unsigned type of 32 or 64 bits. */
+/* min and max do. Unsigned types of 32 and 64 bits do not exist. */
 #define HALAY_ORDERED_TYPES(X) \
     X(u8, uint8_t) X(i8, int8_t) X(u16, uint16_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t)
 

@@ -12,7 +12,7 @@
  *     nan_where_ps, _pd(v, a, b) v, but NaN where a or b is one
  *     any_nan(a, b)              is there one in any of the two?
  *     bf16_round(v)              rounded to nearest even, in the upper 16 bits; the lower ones are anything
- *     bf16_join(even, odd)       the same of two, one behind the other in each 32 bits
+ *     bf16_join(even, odd)       the same of two, one after the other in each 32 bits
  *     pack_words(v)              the lower 16 bits of each 32
  *     u64_product, i64_min, i64_max(a, b)
  *
@@ -25,7 +25,7 @@
  *
  * What makes it fast between two cores: a line of the peer's buffer is dirty in the peer's cache. Reading it and then
  * writing it takes two trips (fetch it shared, then make it ours); a prefetch for writing AHEAD bytes before takes one,
- * and keeps all line-fill buffers busy. The prefetch stops at the end of the array: the line behind it belongs to
+ * and keeps all line-fill buffers busy. The prefetch stops at the end of the array: the next line belongs to
  * another rank's part, which is being reduced at this moment.
  */
 #include "collectives/reduce/reduce_types.h"
@@ -37,7 +37,7 @@ enum { UNROLL = 2, AHEAD = 1024, LINE = 64 };
     for (size_t line_ = 0; line_ < (bytes); line_ += LINE) \
     __builtin_prefetch((const char *)(p) + AHEAD + line_, 1, 3)
 
-/* What the loops below do not reach: the first AHEAD bytes of the peers' arrays. */
+/* Prefetches the first AHEAD bytes of the peers' arrays, which the loops below do not. */
 TARGET static inline void prefetch_heads(void *const *dst, int destinations, size_t bytes)
 {
     for (int d = 1; d < destinations; d++)

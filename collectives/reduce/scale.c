@@ -34,7 +34,7 @@ static void scale_halves(uint16_t *out, const uint16_t *in, size_t count, enum h
     }
 }
 
-/* The product lies strictly between the limits' neighbours, or becomes a limit; the limits of i64 are no doubles, but
+/* The product is strictly between the limits' neighbours, or becomes a limit. The limits of i64 are not doubles, but
  * every double below 2^63 fits. */
 #define SCALE_INTEGER(name, type, least, most, beyond)                         \
     static void name(type *out, const type *in, size_t count, double factor)   \

@@ -4,8 +4,8 @@
  * libhalay-cuda.so).
  *
  * A module is loaded when it is first needed, so that one installation serves machines with and without its library. It
- * exports one symbol, the constant `halay_module`; it links neither libhalay nor anything of it: what it needs of the
- * library comes to it as a table (struct halay_host). Headers of base/ that hold inline functions only (clock.h) may be
+ * exports one symbol, the constant `halay_module`; it does not link libhalay: it gets the functions of the library in a
+ * table (struct halay_host). Headers of base/ that hold inline functions only (clock.h) may be
  * included; functions declared in others are not there.
  *
  * A module is built from the same release as the library that loads it; abi and version are compared exactly.
@@ -23,7 +23,7 @@
 /* Goes up whenever one of the structs here, in transport.h, boot.h, device_ops.h or config.h changes. */
 enum { HALAY_MODULE_ABI = 11 };
 
-/* What the library lends to a module. Lives, with all it points to, until everything that the module created with it is
+/* Functions and data that the library lends to a module, valid until all objects that the module created with them are
  * destroyed. */
 struct halay_host {
     unsigned abi; /* HALAY_MODULE_ABI of the library */
@@ -37,21 +37,22 @@ struct halay_host {
     void *(*aligned_alloc)(size_t alignment, size_t bytes);
     /* HALAY_OK, or HALAY_ERR_PEER and *rank once a co-located peer is known to be dead (one line has been logged); a
      * peer that closed its world in order before its process ended is not dead. Looks at the operating system at most
-     * once a millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (nobody is known
-     * yet) and for peers on other hosts. The thread that drives the transport. */
+     * once a millisecond, so it may be called in every progress. HALAY_OK while the bootstrap runs (no peer is
+     * known yet) and for peers on other hosts. The thread that drives the transport. */
     enum halay_status (*check_peers)(const struct halay_host *host, int *rank);
-    /* After check_peers returned HALAY_ERR_PEER: is that peer one of the dead? Any thread. */
+    /* After check_peers returned HALAY_ERR_PEER: returns nonzero if this peer is dead. Any thread. */
     int (*is_dead)(const struct halay_host *host, int rank);
-    /* Has that co-located peer died? Looks at the operating system at once. The thread that drives the transport. */
+    /* Returns nonzero if this co-located peer has died; asks the operating system at once. The thread that drives the
+     * transport. */
     int (*has_died)(const struct halay_host *host, int rank);
     /* halay_environment_get: for what belongs to the library below. Any thread. */
     const char *(*environment_get)(const char *name);
-    /* A transport tells that a peer has said goodbye: the end of its process is no failure from now on. */
+    /* Records a peer's close notice: the end of its process is not a failure from now on. */
     void (*peer_left)(const struct halay_host *host, int rank);
     /* halay_descriptors_allow. Any thread. */
     enum halay_status (*descriptors_allow)(struct halay_log *log, size_t more, const char *what);
-    /* The networks of this host by which ranks of other hosts are reached, as "eth0,eth1"; NULL: there are none, or it
-     * isn't known. Set before transport_create; all ranks of a host have the same. */
+    /* The networks of this host by which ranks of other hosts are reached, as "eth0,eth1"; NULL: none, or
+     * unknown. Set before transport_create; all ranks of a host have the same. */
     const char *interfaces;
     void *arg; /* the library's own */
 };
@@ -66,21 +67,21 @@ struct halay_module_api {
     const char *name;    /* "mpi", "ucx", "cuda" */
 
     /* The module's transport between all ranks of boot; every rank calls it, and it may exchange addresses through boot
-     * (which is borrowed until close if the transport says so in its own header, else for this call). Every rank makes
+     * (which is borrowed until close if the transport's header documents so, else for this call). Every rank makes
      * the same number of boot->allgather calls whether it succeeds or not, so that a failure of one does not leave the
-     * others waiting; HALAY_ERR_UNSUPPORTED, with a line that says why, if it cannot work here. NULL if the module has
+     * others waiting; HALAY_ERR_UNSUPPORTED, with a logged reason, if it cannot work here. NULL if the module has
      * none. */
     enum halay_status (*transport_create)(const struct halay_host *host, struct halay_boot *boot,
                                           struct halay_transport **out);
 
-    /* The module's bootstrap: who am I, where are the others. NULL if the module has none. */
+    /* The module's bootstrap: this rank, and the others' places. NULL if the module has none. */
     enum halay_status (*boot_create)(const struct halay_host *host, struct halay_boot **out);
     /* The same with the ranks of a communicator of the program's, of the MPI of that abi; borrowed for the call. mpi
      * only. */
     enum halay_status (*boot_create_from)(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
                                           struct halay_boot **out);
 
-    /* The devices whose memory it knows; NULL if it knows none. */
+    /* The devices whose memory the module supports; NULL: none. */
     const struct halay_device_ops *devices;
 };
 
@@ -89,11 +90,10 @@ extern __attribute__((visibility("default"))) const struct halay_module_api hala
 
 /* ---- the library's side: module.c ------------------------------------------------------------------------------- */
 
-/* Load libhalay-NAME.so: looked for in config->module_path, in the folder of this library (or program), in halay/
- * beside it, and where it was installed to, in that order. variant: what to add to the name, looked for first
- * (base/launchers.h), or "". *handle is closed by halay_module_close, after all that came from it.
- * HALAY_ERR_UNSUPPORTED: there is none, or its own libraries are absent here (a line of that level says where was
- * looked and why); HALAY_ERR_VERSION: it belongs to another release. */
+/* Loads libhalay-NAME.so as halay_module_file_open does, with config->module_path as folder; variant: base/launchers.h,
+ * or "". The caller closes *handle by halay_module_close, after all objects of the module. HALAY_ERR_UNSUPPORTED: not
+ * found, or one of its own libraries is missing (a line of that level has the reason); HALAY_ERR_VERSION: it belongs to
+ * another release. */
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,
                                     const struct halay_config *config, const char *name, const char *variant,
                                     void **handle, const struct halay_module_api **api);

@@ -29,10 +29,8 @@ fusion/api/calls.c:halay_scatter
 
 # Folders and how many phrases each may have.
 phrases='
-base 39
-base/http 0
-base/machine 0
-base/secure 0
+base 0
+collectives/reduce 0
 collectives/shared 0
 tft 0
 python/halay/tft 0

@@ -369,7 +369,7 @@ static void check_many_addresses(void)
     for (int i = 0; i < 10; i++)
         CHECK(id.bytes[AT + i * BYTES + 4] == (i < 9 ? i + 2 : 1), "address %d: %d", i, id.bytes[AT + i * BYTES + 4]);
     const char *first = strstr(text, "likely ones first");
-    CHECK(first && strstr(text, "this host has 12 addresses; other hosts are told 10 of them"), "'%s'", text);
+    CHECK(first && strstr(text, "this host has 12 addresses; other hosts get 10 of them"), "'%s'", text);
     CHECK(first && !strstr(first + 1, "likely ones first"), "'%s'", text);
 }
 

@@ -206,7 +206,7 @@ static void check_many_addresses(void)
     CHECK(!lines, "'%s'", last_line);
     for (int max = HALAY_ADDRESSES_MAX; max > 0; max -= 6, lines = 0) {
         CHECK(halay_listen(&log, NULL, max, &listener, addresses, &count) == HALAY_OK && count == max);
-        snprintf(text, sizeof text, "this host has 40 addresses; other hosts are told %d of them", max);
+        snprintf(text, sizeof text, "this host has 40 addresses; other hosts get %d of them", max);
         CHECK(lines == 1 && strstr(last_line, text), "%d lines: '%s'", lines, last_line);
         close(listener);
     }
