@@ -16,7 +16,7 @@
  * The owner adds all N parts at once along the tree over ranks, in f32 for f16 and bf16, and rounds once.
  *
  * Large blocks go in chunks; two chunks are under way (lanes), so that one is added while the other travels. Blocks may
- * differ in length: a rank that has nothing left to receive goes on sending. The receive of a sum is posted when the
+ * differ in length: a rank that has nothing left to receive continues to send. The receive of a sum is posted when the
  * part that was sent from the same place is gone: in place nothing overwrites what is being sent.
  *
  * Cost: S (N - 1) / N bytes sent and received by each rank in one step, twice that in two for an all-reduce; all pairs

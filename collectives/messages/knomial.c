@@ -4,7 +4,7 @@
  *
  * Reduce: ranks are blocks of one. On each level up to 2^bits neighbouring blocks become one, held by the root if it
  * is among them, else by their lowest rank; the others give their sums to it. Blocks are added in pairs, as the binary
- * tree over ranks has them, whoever the root is; rank 0 of radix 4:
+ * tree over ranks has them, for any root; rank 0 of radix 4:
  *
  *     0 + 1           ADD_RIGHT from 1
  *     2 + 3           PLACE from 2, ADD_RIGHT from 3

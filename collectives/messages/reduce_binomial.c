@@ -9,7 +9,7 @@
  *     A <-- C    ab + cd                     C <-- A    ab + cd: what comes from the left is the first operand
  *     A <-- E    (ab + cd) + e               C <-- E    (ab + cd) + e
  *
- * So the sums are those of the binary tree over ranks (cut at the largest power of two below N), whoever the root is:
+ * So the sums are those of the binary tree over ranks (cut at the largest power of two below N), for any root:
  * knomial.c with radix 2. Wide: f16 and bf16 travel as f32 partial sums and are rounded once, by the root. Large counts
  * go in chunks.
  *
