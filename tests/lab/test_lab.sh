@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Two hosts in a lab: that they can't reach each other's memory, groups and the engine over ucx, and what happens to the
-# engine when a rank is killed, the link goes down, a host is gone, in the middle of something and in between: every
-# rank that is left names who is lost. Needs root.
+# Two hosts in a lab: that they can't reach each other's memory, groups and the engine over ucx, or
+# as HALAY_TRANSPORT says (test_lab_lost_tcp.sh), and what happens to the engine when a rank is killed, the link goes
+# down, a host is gone, in the middle of something and in between: every rank that is left names who is
+# lost. Needs root.
 what=${top_srcdir:?}/tests/lab/lab start=${top_builddir:?}/tests/lab/start
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
-HALAY_TRANSPORT=ucx HALAY_MODULE_PATH=$top_builddir/.libs
+HALAY_TRANSPORT=${HALAY_TRANSPORT-ucx} HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_MODULE_PATH ASAN_OPTIONS
 scratch=$(mktemp -d) lab=''
 end() { [ -z "$lab" ] || sh "$what" remove $lab; rm -rf "$scratch"; }
