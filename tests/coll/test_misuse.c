@@ -75,12 +75,12 @@ static void opening(void)
         struct halay_group_options known;
         char more[16];
     } newer = { { .struct_size = sizeof newer, .bootstrap = "self" }, "" };
-    struct halay_group_options options = { .struct_size = sizeof options, .bootstrap = "self", .transport = "tcp" };
+    struct halay_group_options options = { .struct_size = sizeof options, .bootstrap = "self", .transport = "tpc" };
     struct halay_group *group = NULL;
     const size_t wrong[] = { 0, 1, sizeof options - 1, 4097, SIZE_MAX };
 
     LOUD(halay_group_open(NULL, NULL), HALAY_ERR_ARGUMENT, "no place for the group");
-    LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "no transport 'tcp'");
+    LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "no transport 'tpc', did you mean 'tcp'?");
     options = (struct halay_group_options){ .struct_size = sizeof options, .bootstrap = "selv" };
     LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "no bootstrap 'selv', did you mean 'self'?");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
