@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lies in a channel's area of shared memory.
+ * The layout of a channel's area of shared memory.
  *
  *     offset   one area a (rank, channel); only its rank writes, but for the slots
  *     0        arrival: number of the collective's first chunk + 1, where its buffers lie
@@ -14,7 +14,7 @@
  *              started (channel 0's area): how many collectives this rank has started
  *     896      taken: chunks of results that this rank has copied out of every rank's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
- *     4096     one-shot: two slots, each a number and right behind it the data
+ *     4096     one-shot: two slots, each a number directly followed by its data
  *     36 K     express: pairs of slots, as those of one-shot (express_slots.h)
  *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of
  *              them; all-to-all: offset and length of each rank's part
@@ -60,7 +60,7 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t done;
     _Alignas(128) _Atomic uint64_t barrier;
     _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
-    int32_t culprit;                       /* the rank that is to blame */
+    int32_t failed_rank;                   /* the rank that is to blame */
     uint64_t finished;                     /* it has done its part of all collectives with lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t releases;

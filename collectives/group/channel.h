@@ -45,7 +45,7 @@ struct halay_block {
 
 enum { HALAY_CHOICES = 64 };
 
-/* An algorithm that was chosen: choice.h. */
+/* A choice that choice.c has made. */
 struct halay_choice {
     const struct halay_algorithm *algorithm; /* NULL: none yet */
     size_t slot;                             /* bytes: halay_select_slot */
@@ -53,18 +53,18 @@ struct halay_choice {
     int is_half;
 };
 
-/* How long a wait has made no progress: stalled.c. Zero-initialised. */
+/* The time for which a wait has made no progress (stalled.c). Zero-initialised. */
 struct halay_stall {
     uint64_t work;       /* what the caller counts, at the last look */
     int64_t looked_us;   /* when that was; 0: not yet */
-    int64_t waited_us;   /* in vain so far */
+    int64_t waited_us;   /* without progress so far */
     int64_t reported_us; /* waited_us at the last report */
     int suspect;         /* the rank that was stopped at the last look, -1: none */
 };
 
 enum halay_stall_event { HALAY_STALL_NONE, HALAY_STALL_COUNTED, HALAY_STALL_REPORT, HALAY_STALL_END };
 
-/* What a group that makes no progress waits for: coll_take_back fills it. */
+/* The transfers that a group without progress waits for; halay_posted_add fills it. */
 struct halay_posted {
     uint64_t moved;            /* bytes of transfers under way that have been moved */
     unsigned char *is_awaited; /* borrowed, [rank]: set for a peer of a transfer; NULL: not wanted */
@@ -92,11 +92,11 @@ struct halay_group {
     int is_checked;                                         /* ranks compare what they call first (check.h) */
     const struct halay_algorithm *forced[HALAY_COLL_COUNT]; /* NULL: choose by table */
     int hosts;                                              /* that the ranks are on */
-    struct halay_choice choices[HALAY_CHOICES];             /* those made lately */
+    struct halay_choice choices[HALAY_CHOICES];             /* recent ones */
 
     const unsigned char *is_parent; /* borrowed: the world's; base/fork.h */
     enum halay_status status;       /* the first cause */
-    int failed_rank;                /* whom it names, or -1 */
+    int failed_rank;                /* the rank that it names, or -1 */
     uint64_t started;               /* collectives so far; the next one's number */
     unsigned under_way;             /* bit i: channel i has a collective that is not complete */
     unsigned long work;             /* grows when a collective gets further */
@@ -111,19 +111,19 @@ struct halay_group {
     struct halay_block *blocks; /* owned: what halay_group_alloc gave and halay_group_free has not taken */
 };
 
-/* The world's number of a group's rank, and back: -1 if it is no member. */
+/* Return the world's number of a rank of the group, and back: -1 if it is not a member. */
 int halay_group_world_rank(const struct halay_group *group, int rank);
 int halay_group_rank_of(const struct halay_group *group, int world_rank);
 
-/* group.c: of these ranks (NULL: of all), over t, without an id; not yet on the world's list. t is owned by the group,
- * unless it is the world's. */
+/* group.c: makes a group of these ranks (NULL: of all) over t, without an id; it is not yet on the world's list. The
+ * group owns t, unless it is the world's. */
 enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
                                    struct halay_group **out);
-/* The group has its id: it can be used from now on. */
+/* Opens a group whose id is set. */
 enum halay_status halay_group_enter(struct halay_group *group);
 void halay_group_free_all(struct halay_group *group); /* NULL is allowed */
 
-/* In a forked child HALAY_ERR_UNSUPPORTED, after a line (group.c): it must not touch anything that others see. */
+/* Logs that a forked child must not use a group, whose memory other ranks see; HALAY_ERR_UNSUPPORTED. */
 enum halay_status halay_group_refuse_child(void);
 static inline enum halay_status halay_group_check_process(const struct halay_group *group)
 {
@@ -132,47 +132,47 @@ static inline enum halay_status halay_group_check_process(const struct halay_gro
 
 /* stalled.c */
 
-/* Called while nothing advances; cheap. Logs a line when what is under way has made no progress for
- * HALAY_STALL_CHECK_TIME, and again after each such time. Nonzero, after a line, if the group is to be closed: a rank
- * is stopped and nothing arrived for HALAY_PEER_TIMEOUT, or there was no progress for HALAY_STALL_SHUTDOWN_TIME. *rank:
- * the rank to name, -1: none is known. */
+/* Called while nothing advances; cheap. Logs a line when the collectives under way have made no progress for
+ * HALAY_STALL_CHECK_TIME, and again after each such time. Returns nonzero, after a line, if the group must be closed: a
+ * rank is stopped and nothing arrived for HALAY_PEER_TIMEOUT, or there was no progress for HALAY_STALL_SHUTDOWN_TIME.
+ * *rank: the rank to name, -1: none is known. */
 int halay_group_has_stalled(struct halay_group *group, int *rank);
-/* The shortest of those times, HALAY_NEVER: there is none. */
+/* Returns the shortest of those times, or HALAY_NEVER. */
 int64_t halay_stall_limit_us(const struct halay_config *config);
-/* The same count for waits that are no collectives. work changes with progress. */
+/* Counts the same for a wait outside of collectives. work changes with progress. */
 enum halay_stall_event halay_stall_look(struct halay_stall *stall, const struct halay_config *config, uint64_t work);
-/* "stalled for 60 s: SUBJECT: waits for ranks 1, 3". is_awaited: [rank] of count; members: their numbers in the world,
- * NULL: the same. */
+/* Writes "stalled for 60 s: SUBJECT: waits for ranks 1, 3". is_awaited: [rank] of count; members: their numbers in the
+ * world, NULL: the same. */
 void halay_stall_print(const struct halay_stall *stall, const char *subject, const unsigned char *is_awaited, int count,
                        const int *members, char *text, size_t size);
-/* For coll_take_back: note a transfer in group->posted. */
+/* Adds a transfer to group->posted. */
 void halay_posted_add(const struct halay_group *group, const struct halay_transfer *x);
 
 /* drive.c */
 
-/* Drive what is under way in all groups of the world. */
+/* Drives the collectives under way in all groups of the world. */
 void halay_world_drive(struct halay_world *world);
 /* How far all groups have come; changes when any collective does. */
 unsigned long halay_world_work(const struct halay_world *world);
 
-/* Take the next channel and zero its collective. */
+/* Takes the next channel and resets its collective. */
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out);
-/* Start the collective that the caller has filled in: choose the algorithm, get the storage. Gives the channel back on
+/* Starts the collective that the caller has filled in: chooses the algorithm, gets the storage. Returns the channel on
  * error. */
 enum halay_status halay_coll_launch(struct halay_coll *c);
-/* The choice for it, valid until the next one; or NULL if nothing has to be moved. */
+/* Returns the choice for it, valid until the next one; NULL if no data has to be moved. */
 const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
-/* What launch starts but for the check, which then calls this: HALAY_IN_PROGRESS, HALAY_OK if it is complete, or
- * HALAY_ERR_NO_MEMORY. */
+/* Starts the chosen algorithm; launch calls it, or the check once the ranks agree: HALAY_IN_PROGRESS, HALAY_OK if it is
+ * complete, or HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_coll_begin(struct halay_coll *c);
-/* Give the channel's scratch back. */
+/* Releases the channel's scratch. */
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
-/* Wait for it, end it, return its status. */
+/* Waits for it, ends it, and returns its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
-/* halay_group_check for a rank that waits for the others outside of collectives: closes the group if any rank has given
+/* Checks the peers for a rank that waits for the others outside of collectives: closes the group if any rank has given
  * up. */
 void halay_group_check_all(struct halay_group *group);
-/* End a group: give up what is under way, tell the others. */
+/* Ends a group: gives up the collectives under way and sends the peers a close notice. */
 void halay_group_leave(struct halay_group *group);
 
 #endif

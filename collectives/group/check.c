@@ -32,7 +32,7 @@ enum { SIGNATURE_TAG = (1 << HALAY_TAG_BITS) - 4, VERDICT_TAG, COUNTS_TAG };
 
 enum { FIRST = 0 }; /* the rank that compares */
 
-/* What is compared, in this order: causes before what follows from them. Counts come before ALGORITHM. */
+/* The fields that are compared, in this order: causes before their effects, so counts before ALGORITHM. */
 enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, FRAGMENT, SLOT, FIELDS };
 
 struct signature {
@@ -45,12 +45,12 @@ struct verdict {
     uint64_t what;
     uint64_t call;     /* of all, where that is not what differs */
     uint64_t index;    /* which field, or whose count */
-    uint64_t rank[2];  /* who differs from whom; of splits: the sender and the receiver */
+    uint64_t rank[2];  /* the two that differ; of splits: the sender and the receiver */
     uint64_t value[2]; /* theirs */
 };
 
 struct state {
-    int is_told;    /* rank 0: the verdict is on its way */
+    int is_sent;    /* rank 0: the verdict is being sent */
     int has_counts; /* rank 0: the counts have been asked for */
     struct verdict verdict;
     /* Rank 0: one a rank; others: a send and a receive. */
@@ -166,7 +166,7 @@ static int find_difference(const struct halay_coll *c, const struct state *s, in
     return 0;
 }
 
-/* What rank r has shown. */
+/* Returns the signature of rank r. */
 static size_t *shown(const struct halay_coll *c, int r)
 {
     return (size_t *)(void *)c->scratch + (size_t)r * counts_length(c);
@@ -359,16 +359,16 @@ static enum halay_status lead_check(struct halay_coll *c)
     struct state *s = c->state;
     size_t bytes = counts_length(c) * sizeof(size_t);
 
-    if (!s->is_told) {
+    if (!s->is_sent) {
         s->verdict = judge_calls(c, s);
-        s->is_told = 1;
+        s->is_sent = 1;
         tell_all(c);
         return HALAY_IN_PROGRESS;
     }
     if (s->verdict.what != WANTS_COUNTS)
         return finish_check(c);
     s->has_counts = 1;
-    s->is_told = 0;
+    s->is_sent = 0;
     memcpy(shown(c, FIRST), counts_of(c), bytes);
     receive_from_all(c, COUNTS_TAG, c->scratch, bytes);
     return HALAY_IN_PROGRESS;

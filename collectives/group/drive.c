@@ -320,13 +320,13 @@ static void wait_until_quiet(struct halay_group *group)
             wait_for_writer(group, r, deadline_us);
 }
 
-static void publish_flag(struct halay_group *group, const struct halay_last_words *words)
+static void publish_flag(struct halay_group *group, const struct halay_close_notice *notice)
 {
     struct halay_area *area = flags_area(group, group->t->rank);
 
-    area->culprit = words->culprit;
-    area->finished = words->finished;
-    atomic_store_explicit(&area->closed, words->status, memory_order_seq_cst);
+    area->failed_rank = notice->failed_rank;
+    area->finished = notice->finished;
+    atomic_store_explicit(&area->closed, notice->status, memory_order_seq_cst);
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
     for (int r = 0; r < group->t->size; r++)
         if (r != group->t->rank && group->closed[r])
@@ -344,26 +344,26 @@ static uint64_t first_unfinished(const struct halay_group *group)
     return first;
 }
 
-/* Tell the peers: by a flag in shared memory, or by a message to those that share none. */
-static void publish_end(struct halay_group *group, enum halay_status status, int culprit)
+/* Sends the peers a close notice: by a flag in shared memory, or by a message to those that share none. */
+static void publish_end(struct halay_group *group, enum halay_status status, int failed_rank)
 {
-    const struct halay_last_words words = { (uint32_t)status, culprit, first_unfinished(group) };
+    const struct halay_close_notice notice = { (uint32_t)status, failed_rank, first_unfinished(group) };
 
     if (group->shared)
-        publish_flag(group, &words);
+        publish_flag(group, &notice);
     if (group->end)
-        halay_group_end_say(group->end, group->world->data, &words);
+        halay_group_end_send(group->end, group->world->data, &notice);
 }
 
-static void close_group(struct halay_group *group, enum halay_status status, int culprit)
+static void close_group(struct halay_group *group, enum halay_status status, int failed_rank)
 {
     int was_shared = 0;
 
     if (group->status != HALAY_OK)
         return;
     group->status = status;
-    group->failed_rank = culprit;
-    publish_end(group, status, culprit >= 0 ? culprit : group->t->rank);
+    group->failed_rank = failed_rank;
+    publish_end(group, status, failed_rank >= 0 ? failed_rank : group->t->rank);
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         struct halay_coll *c = &group->channels[k].coll;
         if (!is_under_way(group, k))
@@ -379,9 +379,9 @@ static void close_group(struct halay_group *group, enum halay_status status, int
         wait_until_quiet(group);
 }
 
-void halay_group_fail(struct halay_group *group, enum halay_status status, int culprit)
+void halay_group_fail(struct halay_group *group, enum halay_status status, int failed_rank)
 {
-    close_group(group, status, culprit);
+    close_group(group, status, failed_rank);
 }
 
 void halay_group_leave(struct halay_group *group)
@@ -394,58 +394,59 @@ void halay_group_leave(struct halay_group *group)
 
 /* ---- peers ---- */
 
-/* Does anything under way still need the rank whose last words these are? */
-static int is_missed(const struct halay_group *group, const struct halay_last_words *words)
+/* Returns nonzero if a collective under way still needs the rank that sent this notice. */
+static int is_missed(const struct halay_group *group, const struct halay_close_notice *notice)
 {
     for (int k = 0; k < HALAY_CHANNELS; k++)
-        if (is_under_way(group, k) && group->channels[k].coll.number >= words->finished)
+        if (is_under_way(group, k) && group->channels[k].coll.number >= notice->finished)
             return 1;
     return 0;
 }
 
-/* Has that member closed the group, and how? */
-static int has_ended(const struct halay_group *group, int rank, struct halay_last_words *words)
+/* Returns nonzero if that member has closed the group, with its notice. */
+static int has_ended(const struct halay_group *group, int rank, struct halay_close_notice *notice)
 {
     if (!group->shared || !group->closed[rank])
-        return group->end && halay_group_end_heard(group->end, rank, words);
+        return group->end && halay_group_end_received(group->end, rank, notice);
     uint32_t closed = atomic_load_explicit(group->closed[rank], memory_order_acquire);
     if (!closed)
         return 0;
     const struct halay_area *area = flags_area(group, rank);
-    *words = (struct halay_last_words){ closed, area->culprit, area->finished };
+    *notice = (struct halay_close_notice){ closed, area->failed_rank, area->finished };
     return 1;
 }
 
-/* Of `rank`, which is missed. */
-static void report_end(const struct halay_group *group, int rank, const struct halay_last_words *words)
+/* Logs the end of a rank that is still needed. */
+static void report_end(const struct halay_group *group, int rank, const struct halay_close_notice *notice)
 {
     struct halay_log *log = group->world->log;
-    int who = number_of(group, rank), culprit = number_of(group, words->culprit);
+    int who = number_of(group, rank), failed_rank = number_of(group, notice->failed_rank);
 
-    if (words->status == HALAY_ERR_CLOSED)
+    if (notice->status == HALAY_ERR_CLOSED)
         halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has left after %llu collectives", who,
-                       (unsigned long long)words->finished);
-    else if (words->culprit == rank)
+                       (unsigned long long)notice->finished);
+    else if (notice->failed_rank == rank)
         halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has given up: %s", who,
-                       halay_status_string((enum halay_status)words->status));
+                       halay_status_string((enum halay_status)notice->status));
     else
-        halay_error_at(log, &HALAY_ERROR_OF_RANK(culprit), "rank %d is lost, according to rank %d", culprit, who);
+        halay_error_at(log, &HALAY_ERROR_OF_RANK(failed_rank), "rank %d is lost, according to rank %d", failed_rank,
+                       who);
 }
 
 /* Has a rank ended its group while something under way here still needs it? What it has done its part of completes.
  * given_up_counts: a rank that has given up counts in any case. */
 static void check_ends(struct halay_group *group, int given_up_counts)
 {
-    struct halay_last_words words;
+    struct halay_close_notice notice;
 
     if (group->end)
-        halay_group_end_listen(group->end, group->world->data);
+        halay_group_end_receive(group->end, group->world->data);
     for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
-        if (r == group->t->rank || !has_ended(group, r, &words) ||
-            !(is_missed(group, &words) || (given_up_counts && words.status != HALAY_ERR_CLOSED)))
+        if (r == group->t->rank || !has_ended(group, r, &notice) ||
+            !(is_missed(group, &notice) || (given_up_counts && notice.status != HALAY_ERR_CLOSED)))
             continue;
-        report_end(group, r, &words);
-        close_group(group, HALAY_ERR_PEER, words.status == HALAY_ERR_CLOSED ? r : words.culprit);
+        report_end(group, r, &notice);
+        close_group(group, HALAY_ERR_PEER, notice.status == HALAY_ERR_CLOSED ? r : notice.failed_rank);
     }
 }
 
@@ -456,7 +457,7 @@ void halay_group_lost(struct halay_group *group, int rank)
     close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
 }
 
-/* The transport's error. The peer it names may have gone because of another one: its flag tells. */
+/* The transport's error. The peer it names may have left because of another one: its flag says which. */
 static void transport_failed(struct halay_group *group, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
@@ -466,9 +467,9 @@ static void transport_failed(struct halay_group *group, enum halay_status status
 
 static int has_done_its_part(const struct halay_group *group, int rank)
 {
-    struct halay_last_words words;
+    struct halay_close_notice notice;
 
-    return has_ended(group, rank, &words) && !is_missed(group, &words);
+    return has_ended(group, rank, &notice) && !is_missed(group, &notice);
 }
 
 /* A dead member that something under way still needs, -1: none. Of several the one that died first, if it is among

@@ -30,7 +30,7 @@ static void unlink_group(struct halay_group *group)
         *link = group->next;
 }
 
-/* Allocate user memory where as many ranks as possible can reach it. */
+/* Returns the transport whose memory most ranks can reach. */
 static struct halay_transport *memory_of(const struct halay_group *group)
 {
     struct halay_transport *node = group->world->node;
@@ -82,7 +82,7 @@ int halay_group_rank_of(const struct halay_group *group, int world_rank)
     return -1;
 }
 
-/* A rank's number in the transport that shares memory, or -1. */
+/* Returns a rank's number in the transport that shares memory, or -1. */
 static int shared_rank(const struct halay_group *group, int rank)
 {
     return halay_world_shared_rank(group->world, halay_group_world_rank(group, rank));
@@ -121,7 +121,7 @@ static void map_areas(struct halay_group *group)
     }
 }
 
-/* HALAY_ALLREDUCE_ALGORITHM and its likes. */
+/* Applies HALAY_ALLREDUCE_ALGORITHM and those of other operations. */
 static enum halay_status apply_config(struct halay_group *group)
 {
     const struct halay_config *config = &group->world->config;
@@ -245,8 +245,8 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
     return HALAY_OK;
 }
 
-/* Remember what must be known before an ended group's id is reused. After a failure its messages may still be on their
- * way, and peers may still write to its areas. */
+/* Keeps the record of an ended group until its id can be reused. After a failure its messages may still be in flight,
+ * and peers may still write to its areas. */
 static void keep_end(struct halay_group *group)
 {
     struct halay_world *world = group->world;
@@ -266,7 +266,7 @@ enum halay_status halay_group_refuse_child(void)
     return HALAY_ERR_UNSUPPORTED;
 }
 
-/* In a forked child the memory stays: everything it stands for belongs to the parent. */
+/* In a forked child the memory stays: the resources that it describes belong to the parent. */
 void halay_group_destroy(struct halay_group *group)
 {
     if (!group || halay_is_forked(group->is_parent))
@@ -293,7 +293,7 @@ int halay_group_size(const struct halay_group *group)
     return group->t->size;
 }
 
-/* Members on this rank's host whose number is below `end`. */
+/* Returns the number of members on this rank's host below rank `end`. */
 static int count_local(const struct halay_group *group, int end)
 {
     const struct halay_world *world = group->world;
@@ -359,7 +359,7 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
     return HALAY_OK;
 }
 
-/* Where the group has noted that it gave this; to NULL: it did not. */
+/* Returns the link to the block of this address, or to NULL. */
 static struct halay_block **find_block_locked(struct halay_group *group, const void *ptr)
 {
     struct halay_block **link = &group->blocks;
@@ -369,7 +369,7 @@ static struct halay_block **find_block_locked(struct halay_group *group, const v
     return link;
 }
 
-/* It is in the list no more; NULL: it was not. */
+/* Removes the block from the list; NULL if it is not there. */
 static struct halay_block *take_block(struct halay_group *group, const void *ptr)
 {
     pthread_mutex_lock(&group->lock);
@@ -517,7 +517,7 @@ const char *halay_group_algorithm(const struct halay_group *group, const char *o
     return NULL;
 }
 
-/* Choices made with a setting that all groups of one origin share. */
+/* Forgets the choices of all groups of a world, which share its settings. */
 static void forget_choices(struct halay_world *world)
 {
     for (struct halay_group *group = world->groups; group; group = group->next)

@@ -12,43 +12,43 @@
 #include "collectives/group/world.h"
 #include "halay_coll.h"
 
-/* A group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
+/* Creates a group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
  * world has HALAY_WORLD_GROUPS of them in its life: HALAY_ERR_UNSUPPORTED after that. */
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
 void halay_group_destroy(struct halay_group *group);
 
-/* Do the algorithms that this group may choose sum along the tree over ranks (HALAY_DETERMINISTIC=ranks)? Set before
- * the first collective, equal on all ranks. */
+/* Sets whether this group chooses only algorithms that sum along the tree over ranks (HALAY_DETERMINISTIC=ranks).
+ * Called before the first collective, with the same mode on all ranks. */
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
-/* Averages started from now on are divided by the number of ranks less `absent`. All ranks call it alike. */
+/* Divides averages that start from now on by the number of ranks less this many. All ranks pass the same. */
 void halay_group_set_absent(struct halay_group *group, int ranks);
 
-/* Can what halay_group_alloc gave at ptr outlive the group? HALAY_ERR_ARGUMENT: it gave nothing there;
- * HALAY_ERR_UNSUPPORTED: not with this transport. Any thread. */
+/* Returns HALAY_OK if the memory that halay_group_alloc gave at ptr can outlive the group; HALAY_ERR_ARGUMENT if ptr is
+ * not from this group, HALAY_ERR_UNSUPPORTED if this transport cannot keep memory. Any thread. */
 enum halay_status halay_group_may_keep(struct halay_group *group, const void *ptr);
-/* It does: nobody frees it any more until the world is closed, and then the caller. kept is borrowed until then. */
+/* Takes that memory from the group: the caller frees it after the world is closed. kept is borrowed until then. */
 void halay_group_keep(struct halay_group *group, void *ptr, struct halay_kept *kept);
 
-/* Nonzero if another collective may be started now (a channel is free). */
+/* Returns nonzero if another collective can start now, because a channel is free. */
 int halay_group_can_start(const struct halay_group *group);
 
-/* A number that changes whenever a collective of this group advances: a driver that is about to sleep compares it
- * before and after its last check. */
+/* Returns a number that changes whenever a collective of this group advances: a driver that is about to sleep compares
+ * it before and after its last check. */
 unsigned long halay_group_work(const struct halay_group *group);
 
-/* Close the group with this status: collectives under way end with it. Peers get HALAY_ERR_PEER in those, and in what
- * they start later; what this rank has completed, they complete. culprit: the rank of the group that they are to blame,
- * -1: this one. */
-void halay_group_fail(struct halay_group *group, enum halay_status status, int culprit);
+/* Closes the group with this status: collectives under way end with it. Peers get HALAY_ERR_PEER in those, and in what
+ * they start later; what this rank has completed, they complete. failed_rank: the rank of the group that peers report
+ * as the cause, -1: this one. */
+void halay_group_fail(struct halay_group *group, enum halay_status status, int failed_rank);
 
-/* The same with HALAY_ERR_PEER: that rank of the group is lost, unless somebody's word names another one. */
+/* Closes the group with HALAY_ERR_PEER because that rank is lost, unless a peer's close notice names another cause. */
 void halay_group_lost(struct halay_group *group, int rank);
 
-/* Check the peers: closes the group if one is dead, or if something under way still needs one that has given up or
+/* Checks the peers: closes the group if one is dead, or if a collective under way still needs one that has given up or
  * left. */
 void halay_group_check(struct halay_group *group);
 
-/* The first cause's status, HALAY_OK while the group lives; *rank: the peer it names, or -1. */
+/* Returns the status of the first cause, HALAY_OK while the group is open; *rank: the peer that it names, or -1. */
 enum halay_status halay_group_status(const struct halay_group *group, int *rank);
 
 #endif

@@ -87,18 +87,18 @@ void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport
     free(end);
 }
 
-void halay_group_end_say(struct halay_group_end *end, struct halay_transport *data,
-                         const struct halay_last_words *words)
+void halay_group_end_send(struct halay_group_end *end, struct halay_transport *data,
+                          const struct halay_close_notice *notice)
 {
     for (int i = 0; i < end->farewells; i++) {
         struct halay_farewell *f = &end->farewell[i];
-        f->said = *words;
+        f->said = *notice;
         f->saying.is_optional = 1;
         data->ops->send(data, f->peer, farewell_tag(end), &f->said, sizeof f->said, &f->saying);
     }
 }
 
-void halay_group_end_listen(struct halay_group_end *end, struct halay_transport *data)
+void halay_group_end_receive(struct halay_group_end *end, struct halay_transport *data)
 {
     for (int i = 0; i < end->farewells; i++) {
         struct halay_farewell *f = &end->farewell[i];
@@ -109,13 +109,13 @@ void halay_group_end_listen(struct halay_group_end *end, struct halay_transport 
     }
 }
 
-int halay_group_end_heard(struct halay_group_end *end, int rank, struct halay_last_words *words)
+int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice)
 {
     for (int i = 0; i < end->farewells; i++) {
         struct halay_farewell *f = &end->farewell[i];
         if (f->rank != rank || !halay_transfer_is_done(&f->hearing))
             continue;
-        *words = f->heard;
+        *notice = f->heard;
         return 1;
     }
     return 0;
@@ -166,7 +166,7 @@ void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *
 
     while ((end = *link)) {
         if (!end->is_spoilt)
-            halay_group_end_listen(end, data);
+            halay_group_end_receive(end, data);
         if (!farewells_are_over(end)) {
             link = &end->next;
             continue;

@@ -57,16 +57,16 @@ struct halay_group_witness {
 };
 
 /* How a member's group ended: a status, HALAY_ERR_CLOSED: in peace. */
-struct halay_last_words {
+struct halay_close_notice {
     uint32_t status;
-    int32_t culprit;   /* the member that is to blame, or -1 */
-    uint64_t finished; /* it has done its part of all collectives with lower numbers: they no longer need it */
+    int32_t failed_rank; /* the member that is to blame, or -1 */
+    uint64_t finished;   /* it has done its part of all collectives with lower numbers: they no longer need it */
 };
 
 /* One that does not. */
 struct halay_farewell {
     int rank, peer; /* its number in the group, and in the world */
-    struct halay_last_words said, heard;
+    struct halay_close_notice said, heard;
     struct halay_transfer saying, hearing; /* over world->data */
     int is_listening;
 };
@@ -106,11 +106,12 @@ int halay_group_ids_choose(const struct halay_group_ids *ids, const struct halay
 enum halay_status halay_group_end_create(int members, struct halay_group_end **out);
 /* Takes back what is posted over data. NULL is allowed. */
 void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport *data);
-/* Farewells: say them, post receives for them, and look: nonzero with *words if that member's has come. Never block. */
-void halay_group_end_say(struct halay_group_end *end, struct halay_transport *data,
-                         const struct halay_last_words *words);
-void halay_group_end_listen(struct halay_group_end *end, struct halay_transport *data);
-int halay_group_end_heard(struct halay_group_end *end, int rank, struct halay_last_words *words);
+/* Close notices: send ours, post receives for those of the others, and read one: nonzero with *notice if that member's
+ * has arrived. Never block. */
+void halay_group_end_send(struct halay_group_end *end, struct halay_transport *data,
+                          const struct halay_close_notice *notice);
+void halay_group_end_receive(struct halay_group_end *end, struct halay_transport *data);
+int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice);
 
 /* The group with end->id is closed here. Keeps end. */
 void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *end);

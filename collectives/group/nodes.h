@@ -3,8 +3,8 @@
  * Nodes: where the ranks of a group are, as far as an algorithm over several nodes needs it; set once with the group.
  *
  * Each node cuts a row of data into as many slices as it has ranks, and each of its ranks owns one. Nodes may have
- * different numbers of ranks, so their cuts differ; all cuts together make the *strips*. Every strip lies in one
- * slice of each node, so it has one owner on each: those add it up between them.
+ * different numbers of ranks, so their cuts differ; all cuts together make the *strips*. Every strip is part of
+ * one slice of each node, so it has one owner on each: these sum it among themselves.
  *
  *     node A, 2 ranks    |        0        |        1        |
  *     node B, 3 ranks    |     0     |     1     |     2     |
@@ -25,7 +25,7 @@ struct halay_cut {
     int num, den;
 };
 
-/* One that this rank owns. */
+/* A strip that this rank owns. */
 struct halay_strip {
     struct halay_cut from, to;
     int index;                      /* among all strips of the row */
@@ -47,7 +47,7 @@ struct halay_nodes {
 enum halay_status halay_nodes_create(const struct halay_group *group, struct halay_nodes **out);
 void halay_nodes_destroy(struct halay_nodes *nodes); /* NULL is allowed */
 
-/* Where a cut falls in a row of `count` elements, at a multiple of `unit` elements. Cuts of one value fall together. */
+/* Returns where a cut falls in a row of count elements, at a multiple of unit elements. Equal cuts fall together. */
 static inline size_t halay_cut_at(struct halay_cut cut, size_t count, size_t unit)
 {
     size_t units = count / unit + (count % unit != 0), at = units * (size_t)cut.num / (size_t)cut.den * unit;
@@ -55,7 +55,7 @@ static inline size_t halay_cut_at(struct halay_cut cut, size_t count, size_t uni
     return at < count ? at : count;
 }
 
-/* Rank number `local`'s slice. */
+/* Returns the slice of rank number `local`. */
 static inline struct halay_span halay_slice_span(int local, int locals, size_t count, size_t unit)
 {
     size_t from = halay_cut_at((struct halay_cut){ local, locals }, count, unit);

@@ -6,8 +6,8 @@
  *     chunks   |    0    |    1    |    2    |    3   |             other is packed or unpacked
  *     half     |    0    |    1    |    0    |    1   |
  *
- * A chunk that lies in one piece, of in and of out, and is not converted is not packed: its collective runs where it
- * lies. That is this rank's affair; how the others' lists are cut does not matter.
+ * A chunk that is inside one piece, of in and of out, and is not converted is not packed: its collective runs in place.
+ * Each rank decides this alone; how the others' lists are cut does not matter.
  *
  * Each half has a collective of its own inside this one, with tags, state and scratch of its own (HALAY_COLL_OWN_TAGS
  * is half of a channel's tags for this reason). All-reduce and broadcast only.
@@ -23,7 +23,7 @@ enum { HALVES = 2 };
 
 struct half {
     int busy;
-    int in_place; /* it lies in one piece, and is not converted */
+    int in_place; /* it is inside one piece, and is not converted */
     size_t at;    /* first element of its chunk */
     struct halay_coll inner;
 };

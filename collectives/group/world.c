@@ -42,7 +42,7 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
         status = halay_tuning_share(world->boot, &world->config, &world->tuning);
     if (status == HALAY_OK)
         status = halay_world_open_transports(world);
-    if (status == HALAY_OK && world->heritage)
+    if (status == HALAY_OK && world->carried)
         status = halay_world_keep_memory(world);
     if (status != HALAY_OK)
         return status;
@@ -59,8 +59,8 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
 
     if (!world)
         return HALAY_ERR_NO_MEMORY;
-    int has_log = options && options->heritage && options->heritage->log;
-    world->log = has_log ? options->heritage->log : malloc(sizeof *world->log);
+    int has_log = options && options->carried && options->carried->log;
+    world->log = has_log ? options->carried->log : malloc(sizeof *world->log);
     if (!world->log) {
         free(world);
         return HALAY_ERR_NO_MEMORY;
@@ -89,16 +89,16 @@ void halay_world_finish_start(struct halay_world *world)
         world->boot->ops->finish(world->boot);
 }
 
-void halay_heritage_fini(struct halay_heritage *heritage)
+void halay_carried_fini(struct halay_carried *carried)
 {
-    halay_participant_close(heritage->participant);
-    if (heritage->memory)
-        halay_shm_memory_fini(heritage->memory);
-    free(heritage->memory);
-    if (heritage->log)
-        halay_log_fini(heritage->log);
-    free(heritage->log);
-    *heritage = (struct halay_heritage){ 0 };
+    halay_participant_close(carried->participant);
+    if (carried->memory)
+        halay_shm_memory_fini(carried->memory);
+    free(carried->memory);
+    if (carried->log)
+        halay_log_fini(carried->log);
+    free(carried->log);
+    *carried = (struct halay_carried){ 0 };
 }
 
 void halay_world_leave(struct halay_world *world)
@@ -134,7 +134,7 @@ void halay_world_close(struct halay_world *world)
     halay_fork_unmark(world->is_parent);
     halay_bell_fini(&world->bell);
     halay_config_fini(&world->config);
-    if (!world->heritage) {
+    if (!world->carried) {
         halay_log_fini(world->log);
         free(world->log);
     }

@@ -19,13 +19,13 @@ struct halay_host; /* transport/module.h */
 struct halay_tuning;
 struct halay_peers; /* where each rank runs, and whether it still does: meet/peers.h */
 
-/* What a process of an elastic job keeps from one world to the next; filled by the first. Zero-initialised. */
-struct halay_heritage {
+/* State that a process of an elastic job carries from one world to the next; the first fills it. Zero-initialised. */
+struct halay_carried {
     struct halay_log *log;                 /* owned, as are these; NULL: there has been no elastic world */
     struct halay_participant *participant; /* meet/participant.h */
     struct halay_shm_memory *memory;       /* shm/shm_memory.h: of this process, whether a transport uses it or not */
 };
-void halay_heritage_fini(struct halay_heritage *heritage);
+void halay_carried_fini(struct halay_carried *carried);
 
 enum { HALAY_INTERFACES_BYTES = 64 };
 
@@ -42,12 +42,12 @@ struct halay_world {
     int is_homogeneous;           /* every host has the same number of ranks */
     int *node_of;                 /* owned, [rank]: the number of its node, in order of their lowest rank */
     int *node_rank;               /* owned, [rank]: its rank among the ranks of its node */
-    unsigned char *restless;      /* owned, [rank]: it was in this rank's memory when a group was given up (drive.c) */
+    unsigned char *restless;      /* owned, [rank]: it was writing here when a group was given up (drive.c) */
     struct halay_transport *data; /* owned: what collectives move data over */
     /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
      * has one rank, or where the ranks of some host can't share. All ranks have it or none. */
     struct halay_transport *node;
-    /* What the engine's messages go over. Owned unless it is `data`. On several hosts NULL until
+    /* Carries the engine's messages. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_transport *control;
     struct halay_transport *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
@@ -58,12 +58,12 @@ struct halay_world {
     struct halay_group *groups;          /* borrowed: all groups that are open */
     unsigned char *is_parent;            /* owned: base/fork.h */
     int closes_with_groups;              /* the last group that is closed closes the world */
-    struct halay_host *host;             /* owned: what modules were given; NULL if there are none */
+    struct halay_host *host;             /* owned: what modules may call */
     enum halay_mpi_abi comm_abi;         /* of the program's communicator; 0 if it gave none */
     void *module[HALAY_TRANSPORT_COUNT]; /* owned: handles of loaded modules */
     /* Borrowed. NULL: the world owns its log, and belongs to no elastic job. */
-    struct halay_heritage *heritage;
-    /* Instead of peers where ranks are not processes: the one that has died, -1: none. NULL: none ever does. */
+    struct halay_carried *carried;
+    /* Instead of peers where ranks are not processes: returns the one that has died, or -1. NULL: none can die. */
     int (*dead)(void *arg);
     void *dead_arg; /* borrowed */
 };
@@ -77,18 +77,18 @@ struct halay_world_options {
         *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed likewise. */
     const struct halay_unique_id *unique_id; /* likewise; NULL: none */
     int rank, size;                          /* with a unique id */
-    struct halay_boot_watch *watch;          /* borrowed until halay_world_finish_start; NULL: nobody looks on */
+    struct halay_boot_watch *watch;          /* borrowed until halay_world_finish_start; NULL: none */
     const char *transport;
     const char *const *settings; /* halay_config_load_rest's; NULL: none */
     const char *join_average;    /* "all", "present"; NULL: the configuration's */
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
     /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */
-    struct halay_heritage *heritage;
-    int lost;      /* with a heritage that is in use: by whose loss the generation before ended, -1: nobody's */
+    struct halay_carried *carried;
+    int lost;      /* with carried state in use: the rank whose loss ended the last generation, or -1 */
     int has_state; /* with one: whether this process can give the job's state to others */
-    /* What the caller has found wrong with what it was given, and logged; HALAY_OK: nothing. The others are met all the
-     * same, and told. */
+    /* An error that the caller has found in its arguments, and logged, or HALAY_OK. The world still meets the other
+     * ranks and reports it to them. */
     enum halay_status status;
 };
 
@@ -97,14 +97,14 @@ struct halay_world_options {
  * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
-/* The start is over: nobody will call halay_world_agree any more. */
+/* Ends the start: halay_world_agree is not called after this. */
 void halay_world_finish_start(struct halay_world *world);
 
-/* The transport is known: take the size of a fragment from the tuning table. */
+/* Takes the size of a fragment from the tuning table, once the transport is known. */
 void halay_world_settle(struct halay_world *world);
 
-/* Make sure that there is a control transport among all ranks; every rank calls it, it may block until all have. With
- * one rank there is nothing to do. */
+/* Opens a control transport among all ranks, if there is none. Every rank calls it; it may block until all have. With
+ * one rank it does nothing. */
 enum halay_status halay_world_open_control(struct halay_world *world);
 
 /* The ranks of other hosts are connected, so that it is known by which networks they are reached; an engine's control
@@ -112,7 +112,7 @@ enum halay_status halay_world_open_control(struct halay_world *world);
 enum halay_status halay_world_reach_hosts(struct halay_world *world);
 void halay_world_forget_hosts(struct halay_world *world);
 
-/* Every rank says how it went (mine), and whether it wants something; then each knows whether any does (*wanted).
+/* Every rank sends its status (mine) and whether it wants something; *wanted then says whether any does.
  * Returns mine if it is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may
  * block until all have come, at most HALAY_START_TIMEOUT. */
 enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted);
@@ -120,35 +120,36 @@ enum halay_status halay_world_agree(struct halay_world *world, enum halay_status
 /* HALAY_OK, or HALAY_ERR_PEER with *rank set once a peer is known to be dead. Cheap: looks at the operating system at
  * most every millisecond of `now_us` (base/clock.h). */
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
-/* Is that rank one of those known to be dead, once check_peers has said that there are some? */
+/* Returns nonzero if that rank is known to be dead, once check_peers has found any. */
 int halay_world_is_dead(const struct halay_world *world, int rank);
-/* Has that rank's process ended without leaving? Looks at once; of another host's only what its connection has told. */
+/* Returns nonzero if that rank's process has ended without leaving. Looks at once; of another host's process only its
+ * connection is known. */
 int halay_world_has_died(const struct halay_world *world, int rank);
-/* Is it lost because its host does not answer? */
+/* Returns nonzero if it is lost because its host does not answer. */
 int halay_world_is_unreachable(const struct halay_world *world, int rank);
-/* The name of the host of a rank that is unreachable; borrowed. */
+/* Returns the name of the host of a rank that is unreachable; borrowed. */
 const char *halay_world_host(const struct halay_world *world, int rank);
 
-/* Is that rank's process stopped? Known of ranks of this host only. Reads /proc. */
+/* Returns nonzero if that rank's process is stopped; only ranks of this host are known. Reads /proc. */
 int halay_world_is_stopped(const struct halay_world *world, int rank);
 
-/* The transport over which this rank shares memory with others, NULL if it does with none. */
+/* Returns the transport over which this rank shares memory with others, or NULL. */
 struct halay_transport *halay_world_shared(const struct halay_world *world);
-/* A rank's number in that transport, -1 if it shares no memory with this one. */
+/* Returns a rank's number in that transport, -1 if it shares no memory with this one. */
 int halay_world_shared_rank(const struct halay_world *world, int rank);
 
 /* Sets world->host: what modules may call. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_host_create(struct halay_world *world);
 
-/* After halay_bell_arm and a last look, before halay_bell_sleep on world->bell: how long this rank may sleep, in us,
- * HALAY_RINGS without a limit. 0: something has come; look again. The thread that drives. */
+/* Returns how long this rank may sleep on world->bell, in us, after halay_bell_arm and a last look: HALAY_RINGS without
+ * a limit, 0 if something has arrived. Called by the thread that drives. */
 long halay_world_arm(struct halay_world *world);
 
-/* Set what follows from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
+/* Sets the fields that follow from node_of: node_rank, local, cross. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_lay_out(struct halay_world *world);
 
-/* The first half of close: from here on this rank has left, and nothing is mapped any more that others write to. What
- * remains answers questions about ranks. */
+/* The first half of close: this rank leaves, and unmaps the memory that others write to. Queries about ranks still
+ * work. */
 void halay_world_leave(struct halay_world *world);
 void halay_world_close(struct halay_world *world); /* NULL is allowed */
 

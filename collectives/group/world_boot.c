@@ -12,24 +12,24 @@
 
 enum halay_status halay_world_inherit(struct halay_world *world, const struct halay_world_options *options)
 {
-    struct halay_heritage *heritage = options ? options->heritage : NULL;
+    struct halay_carried *carried = options ? options->carried : NULL;
 
     if (world->config.elastic < 0)
         return HALAY_OK;
-    if (!heritage || options->comm || options->rendezvous || options->unique_id) {
+    if (!carried || options->comm || options->rendezvous || options->unique_id) {
         halay_error(world->log,
                     "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
                     "nor a communicator, a rendezvous or a unique id can be used");
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (!heritage->memory) {
-        heritage->memory = malloc(sizeof *heritage->memory);
-        if (!heritage->memory)
+    if (!carried->memory) {
+        carried->memory = malloc(sizeof *carried->memory);
+        if (!carried->memory)
             return HALAY_ERR_NO_MEMORY;
-        halay_shm_memory_init(world->log, heritage->memory);
+        halay_shm_memory_init(world->log, carried->memory);
     }
-    heritage->log = world->log;
-    world->heritage = heritage;
+    carried->log = world->log;
+    world->carried = carried;
     return HALAY_OK;
 }
 
@@ -94,20 +94,20 @@ static enum halay_status boot_communicator(struct halay_world *world, const stru
 /* The launcher's answer overrides the environment. */
 static enum halay_status boot_elastic(struct halay_world *world, const struct halay_world_options *options)
 {
-    struct halay_heritage *heritage = world->heritage;
+    struct halay_carried *carried = world->carried;
     const char *which = world->config.bootstrap;
 
     if (!halay_world_is_auto(which) && !halay_world_is_set_to(which, "store")) {
         halay_error(world->log, "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
         return HALAY_ERR_CONFIG;
     }
-    int lost = heritage->participant ? options->lost : -1;
+    int lost = carried->participant ? options->lost : -1;
     enum halay_status status = HALAY_OK;
-    if (!heritage->participant)
-        status = halay_participant_open(world->log, &world->config, &heritage->participant);
+    if (!carried->participant)
+        status = halay_participant_open(world->log, &world->config, &carried->participant);
     if (status == HALAY_OK)
-        status = halay_participant_enrol(heritage->participant, lost, options->has_state);
-    return status == HALAY_OK ? halay_participant_boot(heritage->participant, &world->boot) : status;
+        status = halay_participant_enrol(carried->participant, lost, options->has_state);
+    return status == HALAY_OK ? halay_participant_boot(carried->participant, &world->boot) : status;
 }
 
 /* If each of them continued alone nothing would fail: only the sums would be wrong. */
@@ -155,7 +155,7 @@ enum halay_status halay_world_boot(struct halay_world *world, const struct halay
     else if (options && options->unique_id)
         status = boot_unique(world, options);
     else
-        status = world->heritage ? boot_elastic(world, options) : boot_choose(world);
+        status = world->carried ? boot_elastic(world, options) : boot_choose(world);
     if (status != HALAY_OK)
         return status;
     world->boot->watch = options ? options->watch : NULL;

@@ -46,7 +46,7 @@ static size_t segment_bytes(const struct halay_world *world)
 
 enum halay_status halay_world_keep_memory(struct halay_world *world)
 {
-    struct halay_shm_memory *memory = world->heritage->memory;
+    struct halay_shm_memory *memory = world->carried->memory;
     size_t bytes;
 
     if (memory->base)
@@ -77,8 +77,8 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_transp
         .bell_polls = may_poll(world),
     };
 
-    if (world->heritage) {
-        options.memory = world->heritage->memory;
+    if (world->carried) {
+        options.memory = world->carried->memory;
         options.ranks = world->config.size;
     }
     if (world->cross_size == world->size && world->size > 1)

@@ -27,7 +27,7 @@
 /* After the first change of ranks they would have other members. */
 static enum halay_status refuse_sets(struct halay_world *world, const struct halay_options *how)
 {
-    if (!world->heritage || (!how->process_set_count && !world->config.process_sets))
+    if (!world->carried || (!how->process_set_count && !world->config.process_sets))
         return HALAY_OK;
     halay_error(world->log, "process sets that are made at the start are not possible in an elastic job: "
                             "halay_process_set_create makes them anew after each change of ranks");
@@ -79,7 +79,7 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                               struct halay_boot_watch *watch, struct halay_context **out)
 {
     struct halay_options how = { 0 };
-    struct halay_heritage heritage = { 0 };
+    struct halay_carried carried = { 0 };
     struct halay_world *world;
 
     enum halay_status readable = read_options(options, out, &how), status;
@@ -97,21 +97,21 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
                                                                  .settings = how.settings,
                                                                  .log_write = how.log,
                                                                  .log_arg = how.log_arg,
-                                                                 .heritage = &heritage,
+                                                                 .carried = &carried,
                                                                  .lost = -1,
                                                                  .status = readable },
                                   &world);
         if (status == HALAY_OK)
             status = start_engine(world, &how, out);
-    } while (heritage.log && halay_elastic_may_retry(status));
+    } while (carried.log && halay_elastic_may_retry(status));
     if (status == HALAY_OK) {
         halay_world_finish_start((*out)->world);
         atomic_store_explicit(&(*out)->log->reports_errors, how.reports_errors != 0, memory_order_relaxed);
     }
-    if (heritage.log && status == HALAY_OK)
-        status = halay_elastic_init(*out, &how, &heritage);
+    if (carried.log && status == HALAY_OK)
+        status = halay_elastic_init(*out, &how, &carried);
     else
-        halay_heritage_fini(&heritage);
+        halay_carried_fini(&carried);
     return status;
 }
 

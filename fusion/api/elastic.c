@@ -45,7 +45,7 @@ struct piece {
 
 struct halay_elastic {
     int is_on; /* of an elastic job; otherwise this struct only holds the state */
-    struct halay_heritage heritage;
+    struct halay_carried carried;
     char *bootstrap, *transport, *join_average; /* owned: as the program wanted them, or NULL */
     char **settings;                            /* owned, likewise */
     struct piece *pieces;                       /* owned */
@@ -96,20 +96,20 @@ static int copy_texts(const char *const *texts, char ***copy)
 }
 
 enum halay_status halay_elastic_init(struct halay_context *ctx, const struct halay_options *how,
-                                     const struct halay_heritage *heritage)
+                                     const struct halay_carried *carried)
 {
     struct halay_elastic *e = elastic_create();
 
     if (!e) {
-        struct halay_heritage rest = *heritage;
+        struct halay_carried rest = *carried;
         halay_fini(ctx);
-        halay_heritage_fini(&rest);
+        halay_carried_fini(&rest);
         return HALAY_ERR_NO_MEMORY;
     }
     ctx->elastic = e;
     e->is_on = 1;
-    e->heritage = *heritage;
-    ctx->world->heritage = &e->heritage;
+    e->carried = *carried;
+    ctx->world->carried = &e->carried;
     if (copy_text(how->bootstrap, &e->bootstrap) && copy_text(how->transport, &e->transport) &&
         copy_text(how->join_average, &e->join_average) && copy_texts(how->settings, &e->settings))
         return HALAY_OK;
@@ -123,7 +123,7 @@ void halay_elastic_fini(struct halay_context *ctx)
 
     if (!e)
         return;
-    halay_heritage_fini(&e->heritage);
+    halay_carried_fini(&e->carried);
     free(e->bootstrap);
     free(e->transport);
     free(e->join_average);
@@ -138,22 +138,22 @@ void halay_elastic_fini(struct halay_context *ctx)
 
 enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
 {
-    return halay_shm_memory_alloc(ctx->elastic->heritage.memory, bytes, ptr);
+    return halay_shm_memory_alloc(ctx->elastic->carried.memory, bytes, ptr);
 }
 
 void halay_elastic_free(struct halay_context *ctx, void *ptr)
 {
-    halay_shm_memory_free(ctx->elastic->heritage.memory, ptr);
+    halay_shm_memory_free(ctx->elastic->carried.memory, ptr);
 }
 
 int halay_elastic_has_allocated(struct halay_context *ctx, const void *ptr)
 {
-    return halay_shm_memory_size(ctx->elastic->heritage.memory, ptr) > 0;
+    return halay_shm_memory_size(ctx->elastic->carried.memory, ptr) > 0;
 }
 
 void halay_elastic_keep(struct halay_context *ctx, void *ptr, struct halay_kept *kept)
 {
-    halay_shm_memory_keep(ctx->elastic->heritage.memory, ptr, kept);
+    halay_shm_memory_keep(ctx->elastic->carried.memory, ptr, kept);
 }
 
 int halay_elastic_is_on(const struct halay_context *ctx)
@@ -307,7 +307,7 @@ static enum halay_status try_place(struct halay_context *ctx, int lost)
                                                         .transport = e->transport,
                                                         .join_average = e->join_average,
                                                         .settings = (const char *const *)e->settings,
-                                                        .heritage = &e->heritage,
+                                                        .carried = &e->carried,
                                                         .lost = lost,
                                                         .has_state = e->commit > 0 },
                          &world);
@@ -435,7 +435,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
 /* Rank 0 hears from halayrun, all others from rank 0. */
 static enum halay_status ask_for_change(struct halay_context *ctx, int32_t *wanted)
 {
-    *wanted = ctx->rank == 0 && halay_participant_listen(ctx->elastic->heritage.participant);
+    *wanted = ctx->rank == 0 && halay_participant_listen(ctx->elastic->carried.participant);
     if (ctx->size == 1)
         return HALAY_OK;
     return halay_allreduce(ctx, CHANGE_NAME, wanted, wanted, 1, HALAY_I32, HALAY_MAX);

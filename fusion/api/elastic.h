@@ -10,9 +10,10 @@
 
 /* Is it worth to start again after this? */
 int halay_elastic_may_retry(enum halay_status status);
-/* The context is of an elastic job; takes what heritage owns. how: as it was started. On error the context is gone. */
+/* The context is of an elastic job; takes the objects that carried owns. how: as it was started. On error the context
+ * is gone. */
 enum halay_status halay_elastic_init(struct halay_context *ctx, const struct halay_options *how,
-                                     const struct halay_heritage *heritage);
+                                     const struct halay_carried *carried);
 void halay_elastic_fini(struct halay_context *ctx); /* the world is closed */
 /* the world is closed */
 enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr);

@@ -162,9 +162,9 @@ void halay_record_set(struct halay_context *ctx, const struct halay_process_set 
 
 char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
 {
-    const struct halay_heritage *heritage = ctx->world->heritage;
+    const struct halay_carried *carried = ctx->world->carried;
 
-    return halay_rank_path(pattern, ctx->rank, heritage ? halay_participant_generation(heritage->participant) : 0);
+    return halay_rank_path(pattern, ctx->rank, carried ? halay_participant_generation(carried->participant) : 0);
 }
 
 static enum halay_status open_flight(struct halay_context *ctx)
