@@ -56,13 +56,7 @@ static enum halay_status shared_allgather(struct halay_boot *boot, const void *m
     while (atomic_load_explicit(&board->round, memory_order_acquire) == round) {
         if (halay_deadline_passed(deadline_us))
             return HALAY_ERR_TIMEOUT;
-        long left_us = halay_deadline_left_us(deadline_us), slice_us = HALAY_BOOT_SLICE_MS * 1000L;
-        if (!boot->meanwhile) {
-            halay_futex_wait(&board->round, round, left_us);
-            continue;
-        }
-        halay_futex_wait(&board->round, round, left_us < slice_us ? left_us : slice_us);
-        boot->meanwhile(boot->meanwhile_arg);
+        halay_futex_wait(&board->round, round, halay_deadline_left_us(deadline_us));
     }
     if (all)
         memcpy(all, blobs, (size_t)board->size * bytes);

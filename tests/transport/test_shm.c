@@ -391,8 +391,6 @@ static enum halay_status flooded_allgather(struct halay_boot *boot, const void *
         memcpy(self->flood->name, name, NAME_BYTES);
         atomic_store_explicit(&self->flood->is_named, 1, memory_order_release);
     }
-    self->under->meanwhile = boot->meanwhile;
-    self->under->meanwhile_arg = boot->meanwhile_arg;
     enum halay_status status = self->under->ops->allgather(self->under, mine, bytes, all, timeout_ms);
     while (name && boot->rank != 0 && !self->has_waited && !atomic_load(&self->flood->is_full))
         sched_yield();

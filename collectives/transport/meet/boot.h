@@ -27,15 +27,9 @@ struct halay_boot {
     const struct halay_boot_ops *ops;
     int rank;
     int size;
-    struct halay_log *log; /* borrowed until destroy */
-    /* Called every HALAY_BOOT_SLICE_MS or so while an allgather waits; NULL: nothing is. Set by the caller of
-     * allgather. */
-    void (*meanwhile)(void *arg);
-    void *meanwhile_arg;
+    struct halay_log *log;          /* borrowed until destroy */
     struct halay_boot_watch *watch; /* borrowed; NULL: nobody looks on. Set by who opens the world */
 };
-
-enum { HALAY_BOOT_SLICE_MS = 5 };
 
 struct halay_boot_ops {
     const char *name;

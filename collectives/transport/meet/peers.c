@@ -2,10 +2,11 @@
  *
  * Peers: identities exchanged once, then a descriptor for each process of this host.
  *
- * A process id alone proves nothing, since ids are reused: the descriptor is opened first, then the start time of what
- * it refers to is compared with the one that the peer announced. From then on the descriptor refers to that process for
- * ever. It polls readable when the process has ended, reaped or not. Where descriptors of processes are not to be had
- * (Linux before 5.3, some sandboxes), the start time is compared again at each look, which is then ten times rarer.
+ * A process id alone proves nothing, since ids are reused. The descriptor is opened between two exchanges of the
+ * bootstrap: a peer that takes part in the second one was alive when its descriptor was opened, which refers to that
+ * process forever then. It polls readable when the process has ended, reaped or not. Where descriptors of processes are
+ * not to be had (Linux before 5.3, some sandboxes), the start time that the peer announced is compared at each look,
+ * which is then ten times rarer.
  *
  * Cleanup: zero-initialised, destroy accepts a half-built object.
  * References: pidfd_open(2), proc_pid_stat(5), namespaces(7).
@@ -419,7 +420,7 @@ static enum halay_status watch(struct halay_peers *peers, int rank)
         return HALAY_ERR_SYSTEM;
     }
     peers->watch[peers->place[rank]].fd = fd;
-    if (fd < 0 || start_time_of(who->pid) != who->start_time) {
+    if (fd < 0) {
         declare_dead(peers, rank);
         return HALAY_ERR_PEER;
     }

@@ -83,8 +83,6 @@ static enum halay_status exchange_wait(const struct mpi_boot *self, const struct
             continue;
         }
         nanosleep(&nap, NULL);
-        if (self->base.meanwhile)
-            self->base.meanwhile(self->base.meanwhile_arg);
     }
     log_missing(self, ex, timeout_ms);
     return HALAY_ERR_TIMEOUT;

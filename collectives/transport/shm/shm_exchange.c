@@ -3,19 +3,21 @@
  * Exchange: segments have no name, so their descriptors, and those of the ranks' bells where they poll, travel over
  * abstract unix sockets, which have none in the file system either.
  *
- *     1  every rank  opens a socket under a random name, says name, token, nonce and possible size    allgather
- *     2  every rank  creates its segment (the least of the sizes), connects to each other rank, hands it the descriptor
- *                   together with that rank's token; says that it has done so                        allgather
- *     3  every rank  takes what lies in its socket's queue by now, maps it, says whether it has all   allgather
+ *     1  every rank   announces its possible size, token and nonce; the first of each host also the random name of a
+ *                     socket that it has opened                                                     allgather
+ *     2  every rank   creates its segment (the least of the sizes)
+ *     3  each other   connects to the first of its host, hands it the descriptors together with that rank's token, or
+ *                     says why it has none
+ *     4  the first    hands all of them to each other, or says why not
+ *     5  every rank   maps them, says whether it has all                                            allgather
  *
- * Two ranks are on one host if, and only if, this works: what was mapped must carry the nonce that the peer announced.
- * Names, host names and environment prove nothing.
+ * So n ranks need n connections and not n squared. Two ranks are on one host if, and only if, this works: what was
+ * mapped must carry the nonce that the peer announced. Names, host names and environment prove nothing.
  *
  * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
  * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
- * bootstrap know. He is dropped as he comes, before he has said anything, and holds nobody up: a rank empties its queue
- * whenever it waits, for room in another's or, in step 2, for the others' word. So neither do more ranks than a queue
- * has room for (somaxconn).
+ * bootstrap know. He is dropped as he comes, before he has said anything, and holds nobody up. A rank that ends while
+ * others wait for it is seen by its process (peers.h) or its connection.
  *
  * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
  * memory or none does.
@@ -39,7 +41,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2 };
+enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2, BATCH = 100, LOOK_MS = 20 };
 
 /* What a rank announces in step 1. */
 struct announcement {
@@ -51,17 +53,26 @@ struct announcement {
     unsigned char nonce[HALAY_SHM_NONCE_BYTES];
 };
 
-/* The message that carries a descriptor. */
+/* The message that carries descriptors: a rank's own, or those of `count` members from the first on, one kind after the
+ * other. */
 struct delivery {
     uint64_t magic;
     uint32_t version;
-    uint32_t rank; /* the sender's */
-    unsigned char token[TOKEN_BYTES];
+    uint32_t rank;  /* the sender's */
+    int32_t status; /* HALAY_OK, or why there is no descriptor */
+    uint32_t first, count;
+    unsigned char token[TOKEN_BYTES]; /* the receiver's */
+};
+
+/* For the first rank of a host: what another one has sent it. */
+struct member {
+    int socket;      /* owned; -1: has not sent anything */
+    int fds[PASSED]; /* owned until all have got them; -1: none */
 };
 
 struct exchange {
     struct halay_log *log;
-    const struct halay_peers *peers;                  /* borrowed */
+    struct halay_peers *peers;                        /* borrowed */
     const struct halay_shm_exchange_options *options; /* borrowed */
     struct halay_shm_map *map;                        /* borrowed: filled here */
     int rank, size;                                   /* the bootstrap's */
@@ -71,6 +82,9 @@ struct exchange {
     struct announcement *all; /* owned: [size] */
     /* Owned: [size] for peers that have connected and said nothing yet, -1 where there is none. */
     int *silent;
+    struct member *members;   /* owned: [map->size] */
+    enum halay_status failed; /* the first failure that a member has reported */
+    int have;                 /* members that have sent something, this rank too */
 };
 
 static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t count)
@@ -127,19 +141,20 @@ static enum halay_status prepare(struct exchange *x)
         status = halay_shm_fit(x->log, ranks_laid_out(x), x->options->wanted, &bytes);
     if (status != HALAY_OK)
         return status;
-    if (x->options->bell_polls) {
-        status = halay_bell_open_event(x->options->bell);
-        if (status == HALAY_OK)
-            status = halay_descriptors_allow(x->log, (size_t)x->map->size, "the other ranks' bells");
-        if (status != HALAY_OK)
-            return status;
-    }
+    if (x->options->bell_polls && (status = halay_bell_open_event(x->options->bell)) != HALAY_OK)
+        return status;
+    /* The first rank keeps all, with a connection each, until all have them; the others get some at a time. */
+    size_t members = (size_t)x->map->size, at_once = members < BATCH ? members : BATCH;
+    size_t more = (x->options->bell_polls ? members : 0) + PASSED * (x->map->rank ? at_once : members) + members;
+    status = halay_descriptors_allow(x->log, more, "shared memory with the other ranks of this host");
+    if (status != HALAY_OK)
+        return status;
     x->me.bytes = bytes;
     x->me.has_barrier = !x->options->without_barrier && halay_bell_register();
     status = random_fill(x->log, x->me.token, sizeof x->me.token);
     if (status == HALAY_OK)
         status = random_fill(x->log, x->me.nonce, sizeof x->me.nonce);
-    if (status == HALAY_OK)
+    if (status == HALAY_OK && x->map->rank == 0 && x->map->size > 1)
         status = listen_somewhere(x);
     return status;
 }
@@ -155,7 +170,7 @@ static enum halay_status first_failure(const struct exchange *x, int *rank)
     return HALAY_OK;
 }
 
-/* ---- 2: create and hand out ---- */
+/* ---- 2: create ---- */
 
 /* A new one, or the one that there is with all but its heap as new. */
 static enum halay_status get_memory(struct exchange *x, size_t bytes)
@@ -198,78 +213,57 @@ static enum halay_status segment_create(struct exchange *x)
     return HALAY_OK;
 }
 
-/* A segment and, if it is not -1, an eventfd. */
-static int send_descriptors(int socket_fd, const struct delivery *delivery, const int fds[PASSED])
+/* ---- 3, 4: pass ---- */
+
+static int bell_of(const struct exchange *x)
+{
+    return x->options->bell_polls ? x->options->bell->event_fd : -1;
+}
+
+static int is_full(int error)
+{
+    return error == EAGAIN || error == EINTR || error == ENOBUFS || error == ETOOMANYREFS;
+}
+
+/* Nothing reports room in a queue, nor that there are fewer descriptors on their way than a user may have. Zero: it is
+ * too late. */
+static int wait_for_room(const struct exchange *x)
+{
+    poll(NULL, 0, 1);
+    return !halay_deadline_passed(x->deadline_us);
+}
+
+/* A message with so many descriptors. Nonzero: it is on its way; errno says why not. */
+static int send_descriptors(const struct exchange *x, int socket_fd, const struct delivery *delivery, const int *fds,
+                            size_t count)
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(PASSED * sizeof(int))];
+        char bytes[CMSG_SPACE(PASSED * BATCH * sizeof(int))];
     } control = { 0 };
-    size_t bytes = (fds[1] < 0 ? 1 : PASSED) * sizeof *fds;
+    size_t bytes = count * sizeof *fds;
     struct iovec data = { .iov_base = (void *)delivery, .iov_len = sizeof *delivery };
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(bytes)
-    };
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+    struct msghdr message = { .msg_iov = &data,
+                              .msg_iovlen = 1,
+                              .msg_control = count ? &control : NULL,
+                              .msg_controllen = count ? CMSG_SPACE(bytes) : 0 };
 
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(bytes);
-    memcpy(CMSG_DATA(c), fds, bytes);
-    return sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *delivery;
-}
-
-static void take_deliveries(struct exchange *x);
-
-/* Connect, waiting while the peer's queue is full. */
-static int connect_to(struct exchange *x, int peer)
-{
-    struct sockaddr_un address;
-    socklen_t length = address_of(x->all[peer].name, &address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0)
-        return -1;
-    while (connect(fd, (struct sockaddr *)&address, length) < 0) {
-        if ((errno != EAGAIN && errno != EINTR) || halay_deadline_passed(x->deadline_us)) {
-            int error = errno;
-            close(fd);
-            errno = error;
-            return -1;
-        }
-        /* Nothing reports room in a listener's queue: look again soon, and make room in our own. */
-        take_deliveries(x);
-        poll(NULL, 0, 1);
+    control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(bytes) };
+    memcpy(CMSG_DATA(&control.header), fds, bytes);
+    for (;;) {
+        if (sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *delivery)
+            return 1;
+        if (!is_full(errno) || !wait_for_room(x))
+            return 0;
     }
-    return fd;
 }
-
-/* Put our segment into the peer's queue. That it is not there shows at the peer, who cannot map it. */
-static void deliver(struct exchange *x, int peer)
-{
-    struct delivery delivery = { .magic = HALAY_SHM_MAGIC, .version = HALAY_SHM_VERSION, .rank = (uint32_t)x->rank };
-
-    if (!halay_peers_is_local(x->peers, peer))
-        return;
-    memcpy(delivery.token, x->all[peer].token, sizeof delivery.token);
-    int fd = connect_to(x, peer);
-    const int fds[PASSED] = { x->options->memory->fd, x->options->bell_polls ? x->options->bell->event_fd : -1 };
-    int sent = fd >= 0 && send_descriptors(fd, &delivery, fds);
-    if (!sent)
-        halay_debug(x->log, "cannot pass shared memory to rank %d: %s", peer, strerror(errno));
-    if (fd >= 0)
-        close(fd);
-}
-
-/* ---- 3: take and map ---- */
 
 /* The descriptors that came with a message, -1 for those that did not. Others are closed. */
-static void take_descriptors(struct msghdr *message, int fds[PASSED])
+static void take_descriptors(struct msghdr *message, int *fds, size_t room)
 {
     size_t taken = 0;
 
-    for (int i = 0; i < PASSED; i++)
-        fds[i] = -1;
+    memset(fds, -1, room * sizeof *fds);
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
@@ -277,12 +271,40 @@ static void take_descriptors(struct msghdr *message, int fds[PASSED])
         for (size_t i = 0; i < count; i++) {
             int each;
             memcpy(&each, CMSG_DATA(c) + i * sizeof(int), sizeof each);
-            if (taken < PASSED)
+            if (taken < room)
                 fds[taken++] = each;
             else
                 close(each);
         }
     }
+}
+
+static void close_all(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+/* Zero: there is none yet. Negative: the connection has ended. */
+static ssize_t receive_descriptors(int socket_fd, struct delivery *delivery, int *fds, size_t room)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(PASSED * BATCH * sizeof(int))];
+    } control;
+    struct iovec data = { .iov_base = delivery, .iov_len = sizeof *delivery };
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+    };
+
+    ssize_t n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0)
+        return -1;
+    take_descriptors(&message, fds, room);
+    return n;
 }
 
 /* The process at the other end when it connected; 0 if it is another user's. */
@@ -345,31 +367,28 @@ static void map_segment(struct exchange *x, int peer, int fds[PASSED])
     fds[1] = -1;
 }
 
-/* Nonzero if there was something to take. */
+/* Takes what one member has sent: zero if there is nothing yet. */
 static int take_delivery(struct exchange *x, int socket_fd)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
-    } control;
     struct delivery delivery;
-    struct iovec data = { .iov_base = &delivery, .iov_len = sizeof delivery };
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
-
-    ssize_t n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (n < 0)
-        return errno != EAGAIN;
     int fds[PASSED];
-    take_descriptors(&message, fds);
-    if (fds[0] >= 0 && n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)))
-        map_segment(x, (int)delivery.rank, fds);
-    else
+
+    ssize_t n = receive_descriptors(socket_fd, &delivery, fds, PASSED);
+    if (n <= 0)
+        return n ? -1 : 0;
+    int member = n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd))
+                     ? member_of(x, (int)delivery.rank)
+                     : -1;
+    if (member < 0 || x->members[member].socket >= 0) {
         halay_warning(x->log, "what came over the local socket is no rank's shared memory and was dropped");
-    for (int i = 0; i < PASSED; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+        close_all(fds, PASSED);
+        return -1;
+    }
+    x->members[member].socket = socket_fd;
+    memcpy(x->members[member].fds, fds, sizeof fds);
+    x->have++;
+    if (x->failed == HALAY_OK)
+        x->failed = (enum halay_status)delivery.status;
     return 1;
 }
 
@@ -391,28 +410,161 @@ static void welcome(struct exchange *x, int socket_fd)
     if (!is_any_peer(x, who_connected(socket_fd))) {
         halay_debug(x->log, "a stranger connected to the local socket and was dropped");
         close(socket_fd);
-    } else if (take_delivery(x, socket_fd)) {
-        close(socket_fd);
-    } else {
-        keep_silent(x, socket_fd);
+        return;
     }
+    int taken = take_delivery(x, socket_fd);
+    if (!taken)
+        keep_silent(x, socket_fd);
+    else if (taken < 0)
+        close(socket_fd);
 }
 
 static void take_deliveries(struct exchange *x)
 {
-    for (int i = 0; i < x->size; i++)
-        if (x->silent[i] >= 0 && take_delivery(x, x->silent[i])) {
+    for (int i = 0; i < x->size; i++) {
+        int taken = x->silent[i] >= 0 ? take_delivery(x, x->silent[i]) : 0;
+        if (taken < 0)
             close(x->silent[i]);
+        if (taken)
             x->silent[i] = -1;
-        }
+    }
     for (int i = 0; i <= QUEUE; i++) { /* all that can have been there, not all that go on coming */
-        int fd = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC);
+        int fd = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0)
             return;
         welcome(x, fd);
     }
+}
+
+/* Nonzero if a rank of this host has ended, or it is too late. */
+static int is_hopeless(const struct exchange *x)
+{
+    int rank;
+
+    return halay_deadline_passed(x->deadline_us) || halay_peers_check(x->peers, &rank) != HALAY_OK;
+}
+
+/* To one member those of all, or why it gets none. */
+static void relay_to(struct exchange *x, int socket_fd, int rank)
+{
+    struct delivery delivery = { .magic = HALAY_SHM_MAGIC, .version = HALAY_SHM_VERSION, .rank = (uint32_t)x->rank };
+    int fds[PASSED * BATCH], kinds = bell_of(x) < 0 ? 1 : PASSED;
+    int sent = 1;
+
+    delivery.status = (int32_t)x->failed;
+    memcpy(delivery.token, x->all[rank].token, sizeof delivery.token);
+    for (int first = 0; sent && first < x->map->size; first += BATCH) {
+        int count = x->failed ? 0 : x->map->size - first < BATCH ? x->map->size - first : BATCH;
+        for (int k = 0; k < kinds; k++)
+            for (int i = 0; i < count; i++)
+                fds[k * count + i] = x->members[first + i].fds[k];
+        delivery.first = (uint32_t)first;
+        delivery.count = (uint32_t)count;
+        sent = send_descriptors(x, socket_fd, &delivery, fds, (size_t)(kinds * count));
+        if (x->failed)
+            return;
+    }
+    if (!sent)
+        halay_debug(x->log, "cannot pass shared memory to rank %d: %s", rank, strerror(errno));
+}
+
+/* The first rank of a host. mine: how the creation of its own segment went. */
+static enum halay_status pass_all(struct exchange *x, enum halay_status mine)
+{
+    struct pollfd listener = { .fd = x->listener, .events = POLLIN };
+
+    x->failed = mine;
+    x->have = 1;
+    x->members[0].fds[0] = x->options->memory->fd;
+    x->members[0].fds[1] = bell_of(x);
+    while (x->have < x->map->size && !is_hopeless(x)) {
+        poll(&listener, 1, x->silent[0] >= 0 ? 1 : LOOK_MS);
+        take_deliveries(x);
+    }
+    if (x->failed == HALAY_OK && x->have < x->map->size)
+        x->failed = HALAY_ERR_UNSUPPORTED;
+    for (int m = 1; m < x->map->size; m++)
+        if (x->members[m].socket >= 0)
+            relay_to(x, x->members[m].socket, x->map->ranks[m]);
+    for (int m = 1; m < x->map->size && x->failed == HALAY_OK; m++)
+        map_segment(x, x->map->ranks[m], x->members[m].fds); /* takes the bell's */
+    return x->failed;
+}
+
+/* Connects to the first rank of this host, waiting while its queue is full. */
+static int connect_to(const struct exchange *x, int peer)
+{
+    struct sockaddr_un address;
+    socklen_t length = address_of(x->all[peer].name, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    while (fd >= 0 && connect(fd, (struct sockaddr *)&address, length) < 0)
+        if (!is_full(errno) || !wait_for_room(x)) {
+            int error = errno;
+            close(fd);
+            errno = error;
+            return -1;
+        }
+    return fd;
+}
+
+/* Some of the segments. Nonzero: there may be more to come. */
+static int take_batch(struct exchange *x, int socket_fd)
+{
+    struct delivery delivery;
+    int fds[PASSED * BATCH];
+
+    ssize_t n = receive_descriptors(socket_fd, &delivery, fds, PASSED * BATCH);
+    if (n <= 0)
+        return !n;
+    int is_right = n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)) &&
+                   delivery.count <= BATCH && delivery.first <= (uint32_t)x->map->size &&
+                   delivery.count <= (uint32_t)x->map->size - delivery.first;
+    for (int i = 0; is_right && i < (int)delivery.count; i++) {
+        int member = (int)delivery.first + i;
+        int pair[PASSED] = { fds[i], fds[(int)delivery.count + i] };
+        if (member != x->map->rank)
+            map_segment(x, x->map->ranks[member], pair);
+        fds[(int)delivery.count + i] = pair[1];
+        x->have++;
+    }
+    close_all(fds, PASSED * BATCH);
+    if (is_right)
+        x->failed = (enum halay_status)delivery.status;
+    return is_right && delivery.status == HALAY_OK;
+}
+
+/* Any other rank of a host. Why it has not got them shows when it looks for them, but for what the first one says. */
+static enum halay_status get_all(struct exchange *x, enum halay_status mine)
+{
+    int first = x->map->ranks[0], fds[PASSED] = { x->options->memory->fd, bell_of(x) };
+    struct delivery delivery = {
+        .magic = HALAY_SHM_MAGIC, .version = HALAY_SHM_VERSION, .rank = (uint32_t)x->rank, .status = (int32_t)mine
+    };
+    struct pollfd socket = { .fd = connect_to(x, first), .events = POLLIN };
+    size_t count = mine != HALAY_OK ? 0 : fds[1] < 0 ? 1 : PASSED;
+
+    memcpy(delivery.token, x->all[first].token, sizeof delivery.token);
+    int is_on = socket.fd >= 0 && send_descriptors(x, socket.fd, &delivery, fds, count);
+    if (!is_on)
+        halay_debug(x->log, "cannot pass shared memory to rank %d: %s", first, strerror(errno));
+    while (is_on && x->have < x->map->size && !is_hopeless(x))
+        is_on = poll(&socket, 1, LOOK_MS) <= 0 || take_batch(x, socket.fd);
+    if (socket.fd >= 0)
+        close(socket.fd);
+    return mine != HALAY_OK ? mine : x->failed;
+}
+
+static enum halay_status pass(struct exchange *x, enum halay_status mine)
+{
+    for (int m = 0; m < x->map->size; m++)
+        if (!halay_peers_is_local(x->peers, x->map->ranks[m]))
+            return mine;
+    if (x->map->size == 1)
+        return mine;
+    return x->map->rank ? get_all(x, mine) : pass_all(x, mine);
 }
 
 static enum halay_status check_all_mapped(struct exchange *x)
@@ -451,8 +603,10 @@ static enum halay_status allocate(struct exchange *x, int its_host_only)
     }
     map->base = calloc((size_t)map->size, sizeof *map->base);
     map->event_fd = malloc((size_t)map->size * sizeof *map->event_fd);
-    if (!map->base || !map->event_fd)
+    x->members = malloc((size_t)map->size * sizeof *x->members);
+    if (!map->base || !map->event_fd || !x->members)
         return HALAY_ERR_NO_MEMORY;
+    memset(x->members, -1, (size_t)map->size * sizeof *x->members);
     memset(map->event_fd, -1, (size_t)map->size * sizeof *map->event_fd);
     return HALAY_OK;
 }
@@ -473,28 +627,14 @@ static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum
     return status;
 }
 
-static void empty_queue(void *arg)
-{
-    take_deliveries(arg);
-}
-
 static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boot)
 {
     enum halay_status status = agree(x, boot, prepare(x));
+
     if (status != HALAY_OK)
         return status;
-    status = segment_create(x);
-    for (int m = 0; m < x->map->size && status == HALAY_OK; m++)
-        if (m != x->map->rank)
-            deliver(x, x->map->ranks[m]);
-    boot->meanwhile = empty_queue;
-    boot->meanwhile_arg = x;
-    status = agree(x, boot, status);
-    boot->meanwhile = NULL;
-    if (status != HALAY_OK)
-        return status;
-    take_deliveries(x);
-    return agree(x, boot, check_all_mapped(x));
+    status = pass(x, segment_create(x));
+    return agree(x, boot, status == HALAY_OK ? check_all_mapped(x) : status);
 }
 
 void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status, int timeout_ms)
@@ -504,7 +644,7 @@ void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status
     (void)boot->ops->allgather(boot, &mine, sizeof mine, NULL, timeout_ms); /* the caller has a status already */
 }
 
-enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
+enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, struct halay_peers *peers,
                                      const struct halay_shm_exchange_options *options, struct halay_shm_map *map)
 {
     struct exchange x = {
@@ -529,6 +669,12 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
     for (int i = 0; x.silent && i < x.size; i++)
         if (x.silent[i] >= 0)
             close(x.silent[i]);
+    for (int m = 1; x.members && m < map->size; m++) {
+        close_all(x.members[m].fds, PASSED);
+        if (x.members[m].socket >= 0)
+            close(x.members[m].socket);
+    }
+    free(x.members);
     free(x.silent);
     free(x.all);
     return status;

@@ -33,7 +33,7 @@ struct halay_shm_exchange_options {
  * HALAY_ERR_UNSUPPORTED (some rank cannot map another's: not one host, or not one container; silent but for a line of
  * debug and info. Or a segment that there is has another size than is possible now), HALAY_ERR_NO_MEMORY,
  * HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT. Zero-initialised storage; fini accepts any state. */
-enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_peers *peers,
+enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, struct halay_peers *peers,
                                      const struct halay_shm_exchange_options *options, struct halay_shm_map *map);
 /* Instead of halay_shm_exchange, for a rank that has no memory for it: the others get this status. */
 void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status, int timeout_ms);
