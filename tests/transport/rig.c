@@ -95,6 +95,8 @@ static void rig_init(struct rig *rig, const struct halay_module_api *api)
     halay_log_init(&rig->log, HALAY_LOG_INFO);
     rig->log.write = keep_line;
     rig->log.arg = rig;
+    /* UCX leaves a network without RDMA to tcp, unless it was asked for by name. */
+    REQUIRE(!setenv("HALAY_TRANSPORT", api->name, 1));
     REQUIRE(halay_config_load(&rig->log, &rig->config) == HALAY_OK);
     rig->host = (struct halay_host){ .abi = HALAY_MODULE_ABI,
                                      .log = &rig->log,
