@@ -18,6 +18,7 @@
 #include "tests/test.h"
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,9 +42,11 @@ static inline void spawn_set(const char *name, int value)
 
 static inline void spawn_begin(struct spawn *s, int size)
 {
-    static const unsigned char secret[HALAY_SECRET_BYTES] = { 3, 1, 4 };
+    unsigned char secret[HALAY_SECRET_BYTES];
 
     REQUIRE(size <= SPAWN_RANKS_MAX);
+    /* Its own: local sockets of the start are named by it, and other tests run beside this one. */
+    REQUIRE(getrandom(secret, sizeof secret, 0) == (ssize_t)sizeof secret);
     s->size = size;
     s->left = 0;
     s->secret_fd = memfd_create("secret", 0);

@@ -215,13 +215,14 @@ static void keep_line(void *arg, enum halay_log_level level, const char *line)
 
 static void one_round(struct rank *rank, struct halay_boot_tree *tree, int round)
 {
-    static const unsigned char secret[HALAY_SECRET_BYTES] = { 7 };
+    unsigned char secret[HALAY_SECRET_BYTES] = { 7 };
     struct start *start = rank->start;
     int me = rank->boot.rank;
     size_t bytes = (size_t)(8 + 100 * round + (me == start->differs));
     unsigned char *all = malloc((size_t)start->size * bytes), *mine = calloc(1, bytes);
 
     REQUIRE(all && mine);
+    memcpy(secret + 1, &(pid_t){ getpid() }, sizeof(pid_t)); /* local sockets are named by it */
     mine[0] = (unsigned char)me;
     mine[bytes - 1] = (unsigned char)(me + round);
     rank->status = halay_boot_tree_allgather(tree, secret, mine, bytes, all, start->timeout_ms);
