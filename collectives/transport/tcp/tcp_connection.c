@@ -16,6 +16,8 @@
 
 enum {
     STAGING_BYTES = 64 << 10,
+    LARGE_BYTES = 8 << 10,         /* a frame of this size is probably followed by another one: */
+    LARGE_STAGING_BYTES = 4 << 10, /* less is read with its head, as that is copied once more */
     FRAGMENT_BYTES = 256 << 10,
     FRAGMENTS_MAX = 2, /* that are cut ahead */
     GATHER = 16,
@@ -430,7 +432,7 @@ static int read_some(struct halay_tcp_connection *c)
     c->from = 0;
     if (direct)
         v[n++] = (struct iovec){ c->place + c->have, direct };
-    size_t room = STAGING_BYTES - c->to;
+    size_t room = (c->frame.bytes >= LARGE_BYTES ? LARGE_STAGING_BYTES : STAGING_BYTES) - c->to;
     v[n++] = (struct iovec){ c->staging + c->to, room };
     ssize_t got = recvmsg(c->watch.fd, &(struct msghdr){ .msg_iov = v, .msg_iovlen = n }, 0);
     if (got <= 0) {
@@ -450,11 +452,11 @@ int halay_tcp_connection_read(struct halay_tcp_connection *c)
 {
     int frames = 0, came = 0, more;
 
-    for (int calls = 0; calls < TURN_CALLS && frames < TURN_FRAMES; calls++) {
+    for (int calls = 0; calls < TURN_CALLS && frames < TURN_FRAMES && c->status == HALAY_OK; calls++) {
         more = c->has_ended ? 0 : read_some(c);
         came |= more != 0;
         frames += take_frames(c);
-        if (more != 2 || c->status != HALAY_OK)
+        if (more != 2)
             break;
     }
     return came;
