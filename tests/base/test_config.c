@@ -430,7 +430,7 @@ static void check_table(void)
     }
     CHECK(strstr(text, "HALAY_FUSION_THRESHOLD     64M          64M"), "%s", text);
     CHECK(halay_config_check("HALAY_NOTHING", "1", why, sizeof why) == HALAY_ERR_ARGUMENT);
-    CHECK(halay_config_check("HALAY_TRANSPORT", "tcp", why, sizeof why) == HALAY_ERR_CONFIG &&
+    CHECK(halay_config_check("HALAY_TRANSPORT", "tpc", why, sizeof why) == HALAY_ERR_CONFIG &&
           strstr(why, "is not one of"));
     halay_config_fini(&config);
 }

@@ -181,7 +181,7 @@ run 0 -np 1 -x A=1 -x B='two words' -x HALAY_TRANSPORT=mpi --transport shm --fus
 check "options become variables, flags before -x" out_has '[0] 1,two words,shm,2097152,debug,run,0.5,ring,0'
 HALAY_TRANSPORT=smh run 2 -np 2 echo started
 check "bad environment: nothing is started" test ! -s "$dir/out"
-check "and said once" test "$(grep -c "HALAY_TRANSPORT: 'smh' is none of" "$dir/err")" = 1
+check "and said once" test "$(grep -c "HALAY_TRANSPORT: 'smh' is not one of" "$dir/err")" = 1
 HALAY_STORE_SECRET_FD=-1 "$probe" descriptors >"$dir/want" # what this shell was given
 run 0 -np 2 --no-prefix "$probe" descriptors
 check "ranks inherit nothing of ours" test "$(sort -u "$dir/out")" = "$(sort -u "$dir/want")"
@@ -203,8 +203,8 @@ run 2 --fusion-treshold=3 -np 1 true
 check "suggestion with a value" err_has "did you mean '--fusion-threshold'?"
 run 2 --qwertyuiop -np 1 true
 check "nothing near" err_has "'halayrun --help' lists them"
-run 2 -np 1 --transport tcp true
-check "bad value" err_has "option --transport: 'tcp' is none of auto, shm, ucx, mpi"
+run 2 -np 1 --transport tpc true
+check "bad value" err_has "option --transport: 'tpc' is not one of auto, shm, ucx, mpi, tcp"
 run 2 -np 1 --fusion-threshold-mb 1.5 true
 check "bad MiB" err_has "'1.5' is not a whole number of MiB"
 run 2 -np 1 --verbose=3 true
@@ -216,7 +216,7 @@ check "-x of what halayrun sets" err_has 'set by halayrun'
 run 2 -np 1 -x NOT_THERE_AT_ALL true
 check "-x of nothing" err_has 'NOT_THERE_AT_ALL is not in the environment'
 run 2 -np 1 --bind socket true
-check "bad binding" err_has "'socket' is none of auto, cores, none"
+check "bad binding" err_has "'socket' is not one of auto, cores, none"
 run 127 -np 2 there-is-no-such-program
 check "missing program" err_has "program 'there-is-no-such-program' is not in PATH"
 run 127 -np 2 "$dir/nothing"
@@ -531,7 +531,7 @@ check "not unless it is asked for" out_has '[1] unset'
 CUDA_VISIBLE_DEVICES=5 run 0 -np 2 --gpus auto sh -c 'echo "${CUDA_VISIBLE_DEVICES-unset}"'
 check "nor over the environment" out_has '[1] 5'
 run 2 -np 2 --gpus all true
-check "bad choice of GPUs" err_has "option --gpus: 'all' is none of none, auto"
+check "bad choice of GPUs" err_has "option --gpus: 'all' is not one of none, auto"
 
 # --- binding ---------------------------------------------------------------------------------------------------------
 cores=$(nproc)

@@ -30,7 +30,7 @@ done
 expect 2 "$perf" allreduce --bufers shared
 says err "did you mean '--buffers'\?"
 expect 2 "$perf" allreduce --buffers=both
-says err "option --buffers: 'both' is none of shared, private"
+says err "option --buffers: 'both' is not one of shared, private"
 expect 2 "$perf" allreduce -b 64M -e 4
 says err 'the last size, 4, is less than the first'
 expect 2 "$perf" allreduce -d f64 -b 4
@@ -54,7 +54,7 @@ says err "unknown option '-o'"
 expect 2 "$perf" barrier -b 4
 says err "unknown option '-b'"
 expect 2 "$perf" roofline --of barrier
-says err 'none of allreduce, reduce, reduce-scatter, broadcast, all-gather, alltoall$'
+says err 'not one of allreduce, reduce, reduce-scatter, broadcast, all-gather, alltoall$'
 expect 2 "$halayrun" -np 2 "$perf" broadcast --root 2
 says err 'root 2 is no rank: there are 2, from 0 on'
 # One of several processes of another launcher is no job of one rank. A program that a batch script starts is one, and

@@ -34,7 +34,7 @@ refused 2 "HALAY_TFT_STRATEGY': key 'strategy' was removed" env HALAY_TFT_STRATE
 refused 2 "unknown key 'speed'" env HALAY_TFT_SPEED=1 "$tft" train --data x --out y
 refused 2 "must be a whole number" env HALAY_TFT_SEED=x "$tft" train --data x --out y
 refused 1 "cannot open 'x'" "$tft" train --data x --out "$scratch/y"
-refused 2 "option --split: 'tset' is none of train, valid, test" "$tft" evaluate --checkpoint x --data y --split tset
+refused 2 "option --split: 'tset' is not one of train, valid, test" "$tft" evaluate --checkpoint x --data y --split tset
 refused 2 "option --stride: '0' is not a whole number from 1" "$tft" evaluate --checkpoint x --data y --stride 0
 refused 2 "--data is missing" "$tft" explain --checkpoint x
 refused 2 "option --regime: '2' is not" "$tft" explain --checkpoint x --data y --regime 2
@@ -42,7 +42,7 @@ refused 2 "did you mean '--no-occlusion'?" "$tft" explain --checkpoint x --data 
 refused 1 "holds no trained model" "$tft" explain --checkpoint "$scratch/none" --data y
 refused 1 "holds no trained model" "$tft" evaluate --checkpoint "$scratch/none" --data y
 refused 2 "'--future' is for forecasts beyond the end" "$tft" predict --checkpoint x --future f --split test y -o z
-refused 2 "option --format: 'xml' is none of csv, jsonl" "$tft" predict --checkpoint x --format xml y -o z
+refused 2 "option --format: 'xml' is not one of csv, jsonl" "$tft" predict --checkpoint x --format xml y -o z
 refused 2 "'--explain' and -o name the same file, '-'" "$tft" predict --checkpoint x --explain - y -o -
 refused 2 "--format is missing" "$tft" export --checkpoint x -o y
 refused 2 "unknown format 'keras': onnx is written here" "$tft" export --checkpoint x --format keras -o y

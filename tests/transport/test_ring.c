@@ -61,7 +61,9 @@ static uint64_t nothing_shared(struct halay_transport *t, const void *ptr, size_
 
 struct pair {
     struct halay_transport t;
-    struct halay_shm_header header; /* of the peer, who is awake */
+    struct halay_shm_header header; /* of the peer */
+    struct halay_bell_word word;    /* of its bell: it is awake */
+    struct halay_bell_far bell;
     struct halay_shm_context context;
     struct halay_shm_peer peer;
     struct halay_shm_end its_in, its_out; /* the peer's ends */
@@ -85,9 +87,11 @@ static void fill(struct pair *p)
 
     memset(p, 0, sizeof *p);
     p->t.ops = &ops;
+    p->bell = (struct halay_bell_far){ .word = &p->word, .event_fd = -1 };
     p->context = (struct halay_shm_context){ .t = &p->t, .record_max = FRAGMENT };
     p->peer = (struct halay_shm_peer){ .rank = 1,
                                        .header = &p->header,
+                                       .bell = &p->bell,
                                        .in = { .fifo = fifo_create(), .bytes = RING },
                                        .out = { .fifo = fifo_create(), .bytes = RING } };
     p->its_in = p->peer.out;

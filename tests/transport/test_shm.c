@@ -392,6 +392,8 @@ static enum halay_status flooded_allgather(struct halay_boot *boot, const void *
         atomic_store_explicit(&self->flood->is_named, 1, memory_order_release);
     }
     enum halay_status status = self->under->ops->allgather(self->under, mine, bytes, all, timeout_ms);
+    if (status == HALAY_OK && all)
+        name = find_name(all, (size_t)boot->size * bytes);
     while (name && boot->rank != 0 && !self->has_waited && !atomic_load(&self->flood->is_full))
         sched_yield();
     self->has_waited |= name != NULL;
