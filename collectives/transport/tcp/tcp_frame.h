@@ -18,7 +18,8 @@
  *   CTS     of message   receiver's number  8: bytes of the message that may come
  *   BULK    offset       that number        a part of the message
  *   CREDIT  0            0                  none: sent if nothing else carries the credit
- *   BYE     0            0                  none: the sender leaves in order, no frame follows
+ *   BYE     0            lost rank + 1, 0   none: the sender leaves in order, because it has lost that rank, or for a
+ *                                           reason of its own; no frame follows
  */
 #ifndef HALAY_TCP_FRAME_H
 #define HALAY_TCP_FRAME_H

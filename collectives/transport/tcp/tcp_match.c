@@ -526,6 +526,7 @@ static enum halay_status peer_end(void *arg, const struct halay_tcp_frame *frame
         break;
     case HALAY_TCP_BYE:
         peer->has_left = 1;
+        peer->lost = frame->id;
         break;
     }
     if (peer->sends.first && (frame->credit || frame->kind == HALAY_TCP_CTS))

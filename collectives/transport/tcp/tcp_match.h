@@ -42,6 +42,7 @@ struct halay_tcp_grant { /* a CTS that no send has met yet */
 struct halay_tcp_peer {
     int rank;
     int has_left;                               /* its BYE has come */
+    uint64_t lost;                              /* the rank that it left because of, and 1; 0: none */
     int wanted;                                 /* transfers that are posted and not optional */
     struct halay_log *log;                      /* borrowed */
     struct halay_tcp_connection *connection;    /* owned; NULL: there is none yet */

@@ -74,6 +74,19 @@ static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
         fail(mesh, HALAY_ERR_SYSTEM, ((struct halay_tcp_peer *)c->arg)->rank, "it cannot be waited for");
 }
 
+/* A rank left because it has lost another one, with which this rank may have no connection of its own. */
+static void note_reason(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer)
+{
+    int lost = peer->lost > 0 && peer->lost <= (uint64_t)mesh->t->size ? (int)peer->lost - 1 : mesh->t->rank;
+    char why[64];
+
+    if (lost == mesh->t->rank || mesh->t->lost[lost] || member_of(mesh, lost)->peer.has_left)
+        return;
+    snprintf(why, sizeof why, "rank %d has lost it", peer->rank);
+    halay_peers_set_dead(mesh->watch, lost, 0, why);
+    lose(mesh, lost);
+}
+
 /* What a turn does with one peer. Nonzero if something came. */
 static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
 {
@@ -94,6 +107,7 @@ static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
     if (peer->has_left && !had_left) {
         mesh->left++;
         halay_peers_set_left(mesh->watch, peer->rank);
+        note_reason(mesh, peer);
     }
     if (peer->status != HALAY_OK)
         fail(mesh, peer->status, peer->rank, peer->why ? peer->why : "what it sent is malformed");
@@ -539,10 +553,15 @@ enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
  * is read first. */
 static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
 {
+    int lost = mesh->t->failed_peer;
+    const struct halay_tcp_frame bye = { .kind = HALAY_TCP_BYE,
+                                         .flags = HALAY_TCP_SIGNED,
+                                         .id = lost >= 0 && halay_peers_is_dead(mesh->watch, lost) ? (uint64_t)lost + 1
+                                                                                                   : 0 };
     struct pollfd writable = { .fd = c->watch.fd, .events = POLLOUT };
     unsigned char dropped[4096];
 
-    if (halay_tcp_connection_send(c, &(struct halay_tcp_frame){ .kind = HALAY_TCP_BYE }, NULL, 0, NULL) != HALAY_OK)
+    if (halay_tcp_connection_send(c, &bye, NULL, 0, NULL) != HALAY_OK)
         return;
     halay_tcp_connection_flush(c);
     while (halay_tcp_connection_is_writing(c) && poll(&writable, 1, LAST_WORDS_MS) > 0)
