@@ -258,13 +258,14 @@ static enum halay_status measure_case(struct job *job, const struct a_case *a, v
     return HALAY_OK;
 }
 
-/* An algorithm inside nodes keeps the state of others in its scratch, which must not be folded. */
+/* What an algorithm keeps in its scratch must not be folded: one inside nodes keeps the state of others there, one that
+ * has a limit of ranks (direct) the state of all pairs. */
 static int may_fold(const struct options *options)
 {
     for (int i = 0; i < options->count; i++) {
         const struct halay_algorithm *algorithm =
             halay_algorithm_find(HALAY_COLL_ALLREDUCE, options->cases[i].algorithm);
-        if (algorithm && algorithm->flags & HALAY_ALGORITHM_NODES)
+        if (algorithm && (algorithm->flags & HALAY_ALGORITHM_NODES || algorithm->ops->ranks_max))
             return 0;
     }
     return 1;
