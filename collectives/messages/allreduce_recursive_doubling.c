@@ -79,10 +79,11 @@ static int after_doubling(const struct halay_place *at, const struct halay_subtr
 static int steps(const struct halay_place *at, int index, struct halay_step *out)
 {
     struct halay_subtree tree = halay_subtree_of(at->ranks, at->rank);
-    int round = index / 2, partner = tree.first + ((at->rank - tree.first) ^ (1 << round));
+    int round = index / 2;
 
     if (round >= tree.rounds)
         return after_doubling(at, &tree, index - 2 * tree.rounds, out);
+    int partner = tree.first + ((at->rank - tree.first) ^ (1 << round));
     if (!(index % 2))
         return halay_step_give(out, partner, round, sum_of(round), 0, 1);
     add(out, partner < at->rank ? HALAY_ADD_LEFT : HALAY_ADD_RIGHT, partner, round, round);
