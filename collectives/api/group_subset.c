@@ -417,7 +417,7 @@ enum halay_status halay_group_making_start(struct halay_group *parent, const int
     return HALAY_OK;
 }
 
-/* One look at this and at whatever is under way in the groups. *work: how far all that has come. */
+/* Progresses this and all that is under way in the groups. *work counts what has advanced. */
 static enum halay_status look_at_all(struct halay_group_making *a, struct halay_group **group, int checks,
                                      unsigned long *work)
 {

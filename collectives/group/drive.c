@@ -7,15 +7,14 @@
  *
  *     progress everything under way -> got further? again
  *                                   -> nothing: pause; without a processor for every local rank, yield
- *                                   -> for spin_us: arm, progress once more, sleep (or nap, if the transport cannot
- *                                   sleep)
+ *                                   -> for spin_us: arm, progress once more, sleep on the world's bell
  *     every CHECK_EVERY polls in vain: is a peer dead, has it given up, is it stopped or missing (stalled.c)?
  *
  * A wait drives all collectives of all groups of its world, not only its own: a peer may be waiting for another one
  * first (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
  *
- * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a
- * farewell by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left"
+ * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a close
+ * notice by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left"
  * tells them when the world is closed), everything under way is taken back, and then we wait for peers that are writing
  * into our memory at this moment: they finish one bounded piece and see the flag before the next (shared.h). A peer
  * that only reads there is not waited for: it looks at the flag after its copy, and drops what may have changed

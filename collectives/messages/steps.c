@@ -206,7 +206,7 @@ static unsigned char *data_at(const struct halay_coll *c, int lane, int buffer, 
 
 /* ---- what has arrived ---- */
 
-/* f16 and bf16 that arrived as they are: behind where they will be f32. */
+/* f16 and bf16 that arrived unwidened, after the place where they will be f32. */
 static unsigned char *raw_at(const struct halay_coll *c, unsigned char *buffer, size_t count)
 {
     const struct state *s = c->state;

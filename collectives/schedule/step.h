@@ -67,7 +67,7 @@ struct halay_schedule {
     enum halay_cut cut;
     int lanes;      /* fragments or chunks under way, at most HALAY_STEP_LANES */
     size_t least;   /* bytes of a fragment or chunk, if the vector is short */
-    int fragments;  /* at most so many times the configured fragment */
+    int fragments;  /* at most this multiple of the configured fragment */
     int has_tokens; /* tokens of all ranks come first, in the first chunk; no total goes to the output before */
 };
 

@@ -37,9 +37,9 @@
  *             P3  poll the eventfd and the links
  *             P4  sleepers - 1; the last one that finds the eventfd readable empties it (lock)
  *
- * A sleeper whose P2 comes before R4 has passed P1 before R5, so nobody empties the eventfd between R5 and its P3: P3
- * ends. A sleeper whose P2 comes after R4 does not poll. What R5 writes after its sleeper has gone makes the next sleep
- * return at once, once.
+ * A sleeper whose P2 comes before R4 has passed P1 before R5, so no thread empties the eventfd between R5 and its P3:
+ * P3 ends. A sleeper whose P2 comes after R4 does not poll. What R5 writes after its sleeper has gone makes the next
+ * sleep return at once, once.
  *
  * Several threads of a process may sleep at once: one that drives, and others that lost that role in their sleep.
  * The thread that drives clears the bits (S6) and sets them anew, so peers ring for it; halay_bell_wake, from the

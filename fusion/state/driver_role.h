@@ -22,7 +22,7 @@ struct halay_driver_role {
     int is_asleep;           /* who has the role sleeps, and touches nothing but the bell */
     int thread_dozes;        /* the background thread sleeps on the bell, whether it still has the role or not */
     int thread_is_parked;    /* it sleeps on thread_wakes, and no signal is on its way */
-    int bell_wanted;         /* somebody has fallen asleep on the bell since the bell was rung last */
+    int bell_wanted;         /* a thread has fallen asleep on the bell since it was last rung */
     int has_news;            /* something came while the driver was awake; it looks before it sleeps */
     int64_t drove_us;        /* when somebody gave the role up last */
     int listens;             /* somebody listens to peers at all times: rank 0 serves ranks in which it takes no part */

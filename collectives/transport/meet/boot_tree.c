@@ -543,7 +543,7 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ro
     return status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK ? HALAY_OK : status;
 }
 
-/* Of a child that has come there is no message but one about a failure, before it has got the table. */
+/* A child that has come sends nothing but a failure until it has the table. */
 static enum halay_status take_from_child(struct halay_boot_tree *tree, const struct round *x,
                                          struct halay_boot_child *child)
 {

@@ -16,7 +16,7 @@
  *
  * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
  * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
- * bootstrap know. He is dropped as he comes, before he has said anything, and holds nobody up. A rank that ends while
+ * bootstrap know. It is dropped at once, before it has sent anything, and delays no rank. A rank that ends while
  * others wait for it is seen by its process (peers.h) or its connection.
  *
  * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
@@ -233,7 +233,7 @@ static int wait_for_room(const struct exchange *x)
     return !halay_deadline_passed(x->deadline_us);
 }
 
-/* A message with so many descriptors. Nonzero: it is on its way; errno says why not. */
+/* Sends a message with this number of descriptors. Returns nonzero if it was sent; otherwise errno is set. */
 static int send_descriptors(const struct exchange *x, int socket_fd, const struct delivery *delivery, const int *fds,
                             size_t count)
 {

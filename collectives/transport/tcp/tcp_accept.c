@@ -195,7 +195,7 @@ static void door_ready(struct halay_tcp_watch *watch, uint32_t events)
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE)
                 run_out(door);
-            return; /* anything else is that connection's trouble, or comes again */
+            return; /* any other error concerns that connection only, or occurs again */
         }
         pending_add(door, fd);
     }

@@ -27,7 +27,7 @@ enum {
 
 struct halay_tcp_out {
     struct halay_tcp_out *next;
-    struct halay_transfer *x;     /* borrowed until it is sent or cancelled; NULL: nobody is told */
+    struct halay_transfer *x;     /* borrowed until it is sent or cancelled; NULL: no transfer ends */
     const unsigned char *payload; /* of x, or copy */
     unsigned char *copy;          /* owned: what is left of a cancelled x */
     size_t bytes, sent;           /* of the payload; of all three parts */

@@ -69,7 +69,7 @@ enum halay_status halay_tcp_connection_init(struct halay_tcp_connection *c, int 
 void halay_tcp_connection_fini(struct halay_tcp_connection *c); /* zero-initialised but for fd, -1, is allowed */
 
 /* Queue a frame; kind, flags, tag and id of it count. payload: that of DATA, borrowed until x is sent or cancelled;
- * length: the payload of RTS and CTS. x NULL: nobody is told. HALAY_ERR_NO_MEMORY. */
+ * length: the payload of RTS and CTS. x NULL: no transfer ends. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_tcp_connection_send(struct halay_tcp_connection *c, const struct halay_tcp_frame *frame,
                                             const void *payload, uint64_t length, struct halay_transfer *x);
 /* Queue a message that is sent in parts with this id. */

@@ -347,7 +347,7 @@ void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint32_t tag,
         volunteer(peer, x);
 }
 
-/* ---- what comes ---- */
+/* ---- receiving ---- */
 
 /* Powers of two, so that those of earlier messages fit. */
 static struct halay_tcp_early *early_get(struct halay_tcp_peer *peer, size_t bytes)

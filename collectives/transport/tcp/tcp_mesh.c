@@ -378,7 +378,7 @@ static void look_at_left(struct halay_tcp_mesh *mesh)
     mesh->left_us = 0;
 }
 
-/* What a process of this host sent before it died lies in its socket, and is read before it counts as lost. */
+/* What a process of this host sent before it died is in its socket, and is read before it counts as lost. */
 static void look_at_dead(struct halay_tcp_mesh *mesh)
 {
     int dead;

@@ -47,7 +47,7 @@ enum {
     LISTEN_MS = 200,      /* for the others' goodbyes */
     MEET_MS = 30000,      /* at the start, for the connections with all ranks */
     MEET_SLEEP_MS = 50,   /* meanwhile, between looks at what else may end that */
-    CLOSE_MS = 1000,      /* for endpoints to close by force, which waits for nobody */
+    CLOSE_MS = 1000,      /* for endpoints to close by force, which waits for no peer */
     PROGRESS_MAX = 64     /* events taken in one progress */
 };
 
