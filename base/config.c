@@ -355,10 +355,9 @@ static enum halay_status check_setting(struct halay_log *log, const char *settin
 {
     char name[128];
 
-    if (!strchr(setting, '=')) {
-        halay_error(log, "setting '%.100s' has no '='; write for example HALAY_LOG=info", setting);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!strchr(setting, '='))
+        return halay_fail(log, HALAY_ERR_CONFIG, "setting '%.100s' has no '='; write for example HALAY_LOG=info",
+                          setting);
     snprintf(name, sizeof name, "%.*s", (int)strcspn(setting, "="), setting);
     const struct row *row = find_variable(name);
     if (row && !row->variable.is_set_by_launcher)
@@ -440,10 +439,8 @@ static enum halay_status load_stall_disable(struct halay_log *log, const char *c
 
     if (!text || getenv("HALAY_STALL_CHECK_TIME") || setting_of(settings, "HALAY_STALL_CHECK_TIME"))
         return HALAY_OK;
-    if (halay_parse_bool(text, &disable) != HALAY_OK) {
-        halay_error(log, STALL_DISABLE ": '%.100s' is neither 0 nor 1", text);
-        return HALAY_ERR_CONFIG;
-    }
+    if (halay_parse_bool(text, &disable) != HALAY_OK)
+        return halay_fail(log, HALAY_ERR_CONFIG, STALL_DISABLE ": '%.100s' is neither 0 nor 1", text);
     if (disable)
         config->stall_check_ms = 0;
     return HALAY_OK;
@@ -451,15 +448,13 @@ static enum halay_status load_stall_disable(struct halay_log *log, const char *c
 
 static enum halay_status check_rank(struct halay_log *log, const struct halay_config *config)
 {
-    if ((config->rank < 0) != (config->size < 0)) {
-        halay_error(log, "HALAY_RANK and HALAY_SIZE go together, but only %s is set; halayrun sets both",
-                    config->rank < 0 ? "HALAY_SIZE" : "HALAY_RANK");
-        return HALAY_ERR_CONFIG;
-    }
-    if (config->rank >= 0 && config->rank >= config->size) {
-        halay_error(log, "HALAY_RANK: %d is not below HALAY_SIZE, which is %d", config->rank, config->size);
-        return HALAY_ERR_CONFIG;
-    }
+    if ((config->rank < 0) != (config->size < 0))
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "HALAY_RANK and HALAY_SIZE go together, but only %s is set; halayrun sets both",
+                          config->rank < 0 ? "HALAY_SIZE" : "HALAY_RANK");
+    if (config->rank >= 0 && config->rank >= config->size)
+        return halay_fail(log, HALAY_ERR_CONFIG, "HALAY_RANK: %d is not below HALAY_SIZE, which is %d", config->rank,
+                          config->size);
     return HALAY_OK;
 }
 

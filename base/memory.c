@@ -61,8 +61,7 @@ enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...)
     va_start(args, what);
     halay_vsnprintf(text, sizeof text, what, args);
     va_end(args);
-    halay_error(log, "no memory %s", text);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory %s", text);
 }
 
 void *halay_aligned_alloc(size_t alignment, size_t bytes)
@@ -122,15 +121,12 @@ void halay_region_fini(struct halay_region *region)
 
 enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd)
 {
-    if (bytes > PTRDIFF_MAX) {
-        halay_error(log, "shared segment '%s' of %zu bytes is more than an address space holds", name, bytes);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (bytes > PTRDIFF_MAX)
+        return halay_fail(log, HALAY_ERR_ARGUMENT,
+                          "shared segment '%s' of %zu bytes is more than an address space holds", name, bytes);
     int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0) {
-        halay_error(log, "cannot create shared segment '%s': %s", name, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (file < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot create shared segment '%s': %s", name, strerror(errno));
     if (ftruncate(file, (off_t)bytes) < 0) {
         halay_error(log, "cannot give shared segment '%s' %zu bytes: %s", name, bytes, strerror(errno));
         goto err_close;
@@ -179,27 +175,20 @@ enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes,
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
 
-    if (bytes == 0) {
-        halay_error(log, "cannot map 0 bytes of a shared segment");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (bytes == 0)
+        return halay_fail(log, HALAY_ERR_ARGUMENT, "cannot map 0 bytes of a shared segment");
     if (seals < 0) {
         halay_error(log, "descriptor %d is not a shared segment: %s", fd, strerror(errno));
         return errno == EBADF ? HALAY_ERR_ARGUMENT : HALAY_ERR_FORMAT;
     }
-    if (!(seals & F_SEAL_SHRINK)) {
-        halay_error(log, "shared segment on descriptor %d is not sealed against shrinking", fd);
-        return HALAY_ERR_FORMAT;
-    }
-    if (fstat(fd, &file) < 0) {
-        halay_error(log, "cannot examine shared segment on descriptor %d: %s", fd, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    if (file.st_size < 0 || (uintmax_t)file.st_size < bytes) {
-        halay_error(log, "shared segment on descriptor %d has %jd bytes, %zu were announced", fd,
-                    (intmax_t)file.st_size, bytes);
-        return HALAY_ERR_FORMAT;
-    }
+    if (!(seals & F_SEAL_SHRINK))
+        return halay_fail(log, HALAY_ERR_FORMAT, "shared segment on descriptor %d is not sealed against shrinking", fd);
+    if (fstat(fd, &file) < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot examine shared segment on descriptor %d: %s", fd,
+                          strerror(errno));
+    if (file.st_size < 0 || (uintmax_t)file.st_size < bytes)
+        return halay_fail(log, HALAY_ERR_FORMAT, "shared segment on descriptor %d has %jd bytes, %zu were announced",
+                          fd, (intmax_t)file.st_size, bytes);
     void *memory = map_aligned(fd, bytes);
     if (memory == MAP_FAILED) {
         halay_error(log, "cannot map %zu bytes of a shared segment: %s", bytes, strerror(errno));

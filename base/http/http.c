@@ -564,8 +564,8 @@ static enum halay_status start_daemon(struct halay_http_server *server)
                          MHD_OPTION_NOTIFY_COMPLETED, end_exchange, server, MHD_OPTION_END);
     if (server->daemon)
         return HALAY_OK;
-    halay_error(server->log, "cannot start the http server at '%s': %s", server->place.text, strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(server->log, HALAY_ERR_SYSTEM, "cannot start the http server at '%s': %s", server->place.text,
+                      strerror(errno));
 }
 
 static void *watch_peers(void *arg)
@@ -588,9 +588,8 @@ static enum halay_status start_watch(struct halay_http_server *server)
     server->has_thread = !error;
     if (!error)
         return HALAY_OK;
-    halay_error(server->log, "cannot start a thread for the http server at '%s': %s", server->place.text,
-                strerror(error));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(server->log, HALAY_ERR_SYSTEM, "cannot start a thread for the http server at '%s': %s",
+                      server->place.text, strerror(error));
 }
 
 static enum halay_status server_start(struct halay_http_server *server)

@@ -8,8 +8,8 @@ enum halay_status halay_http_open(struct halay_log *log, const struct halay_http
                                   struct halay_http_server **server)
 {
     (void)server;
-    halay_error(log, "cannot listen at '%s': built without libmicrohttpd (Debian: libmicrohttpd-dev)", config->where);
-    return HALAY_ERR_UNSUPPORTED;
+    return halay_fail(log, HALAY_ERR_UNSUPPORTED,
+                      "cannot listen at '%s': built without libmicrohttpd (Debian: libmicrohttpd-dev)", config->where);
 }
 
 const char *halay_http_where(const struct halay_http_server *server)

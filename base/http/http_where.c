@@ -42,24 +42,18 @@ static enum halay_status open_file(struct halay_log *log, const char *path, stru
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-    if (!*path || strlen(path) >= sizeof address.sun_path) {
-        halay_error(log, "a socket's path has 1 to %zu characters, not %zu: '%s'", sizeof address.sun_path - 1,
-                    strlen(path), path);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!*path || strlen(path) >= sizeof address.sun_path)
+        return halay_fail(log, HALAY_ERR_CONFIG, "a socket's path has 1 to %zu characters, not %zu: '%s'",
+                          sizeof address.sun_path - 1, strlen(path), path);
     memcpy(address.sun_path, path, strlen(path));
     place->fd = new_socket(AF_UNIX);
-    if (place->fd < 0) {
-        halay_error(log, "cannot create a socket: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (place->fd < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot create a socket: %s", strerror(errno));
     if (is_left_over(&address))
         unlink(path);
     /* The mode must hold from the first moment: a file gets that of its socket, less the umask. */
-    if (fchmod(place->fd, S_IRUSR | S_IWUSR) || bind(place->fd, (const struct sockaddr *)&address, sizeof address)) {
-        halay_error(log, "cannot listen at '%s': %s", path, strerror(errno));
-        return HALAY_ERR_CONFIG;
-    }
+    if (fchmod(place->fd, S_IRUSR | S_IWUSR) || bind(place->fd, (const struct sockaddr *)&address, sizeof address))
+        return halay_fail(log, HALAY_ERR_CONFIG, "cannot listen at '%s': %s", path, strerror(errno));
     place->unix_path = strdup(path);
     if (!place->unix_path) {
         unlink(path);
@@ -124,23 +118,18 @@ static enum halay_status open_port(struct halay_log *log, const char *where, str
     const char *port;
     int error, one = 1;
 
-    if (!split_where(where, host, sizeof host, &port)) {
-        halay_error(log, "cannot listen at '%s'; expected PORT, HOST:PORT, [ADDRESS]:PORT or unix:PATH", where);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!split_where(where, host, sizeof host, &port))
+        return halay_fail(log, HALAY_ERR_CONFIG,
+                          "cannot listen at '%s'; expected PORT, HOST:PORT, [ADDRESS]:PORT or unix:PATH", where);
     error = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
-    if (error) {
-        halay_error(log, "unknown host '%s': %s", host, gai_strerror(error));
-        return HALAY_ERR_CONFIG;
-    }
+    if (error)
+        return halay_fail(log, HALAY_ERR_CONFIG, "unknown host '%s': %s", host, gai_strerror(error));
     place->fd = new_socket(found->ai_family);
     error = place->fd < 0 || setsockopt(place->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
             bind(place->fd, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
-    if (error) {
-        halay_error(log, "cannot listen at '%s': %s", where, strerror(errno));
-        return HALAY_ERR_CONFIG;
-    }
+    if (error)
+        return halay_fail(log, HALAY_ERR_CONFIG, "cannot listen at '%s': %s", where, strerror(errno));
     name_address(place->fd, place);
     return HALAY_OK;
 }

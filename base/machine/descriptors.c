@@ -34,9 +34,8 @@ enum halay_status halay_descriptors_allow(struct halay_log *log, size_t more, co
                    (unsigned long long)limit.rlim_max);
         return HALAY_OK;
     }
-    halay_error(log,
-                "too few descriptors: %zu more are needed for %s, %zu are open, and the limit is %llu; raise it "
-                "(ulimit -Hn)",
-                more, what, open, (unsigned long long)limit.rlim_max);
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(log, HALAY_ERR_SYSTEM,
+                      "too few descriptors: %zu more are needed for %s, %zu are open, and the limit is %llu; raise it "
+                      "(ulimit -Hn)",
+                      more, what, open, (unsigned long long)limit.rlim_max);
 }

@@ -107,10 +107,8 @@ static int has_processors(void)
 /* Opens the machine's tree, restricted to this process if it is this machine's; destroyed by the caller. */
 static enum halay_status open_tree(struct halay_log *log, hwloc_topology_t *tree)
 {
-    if (hwloc_topology_init(tree) < 0) {
-        halay_error(log, "hwloc cannot be initialised");
-        return HALAY_ERR_SYSTEM;
-    }
+    if (hwloc_topology_init(tree) < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "hwloc cannot be initialised");
     if (hwloc_topology_load(*tree) < 0) {
         halay_error(log, "hwloc cannot read this machine's topology");
         hwloc_topology_destroy(*tree);

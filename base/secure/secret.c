@@ -16,10 +16,8 @@ enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_
 {
     crypto_generichash_state state;
 
-    if (sodium_init() < 0 || crypto_generichash_init(&state, NULL, 0, HALAY_SECRET_BYTES)) {
-        halay_error(log, "libsodium cannot be initialised");
-        return HALAY_ERR_SYSTEM;
-    }
+    if (sodium_init() < 0 || crypto_generichash_init(&state, NULL, 0, HALAY_SECRET_BYTES))
+        return halay_fail(log, HALAY_ERR_SYSTEM, "libsodium cannot be initialised");
     for (size_t i = 0; i < count; i++) { /* with its length, so that no two lists of parts are one text */
         unsigned char length[8];
         for (int b = 0; b < 8; b++)
@@ -37,16 +35,12 @@ enum halay_status halay_stretch_text(struct halay_log *log, const char *text, si
 {
     static const unsigned char salt[crypto_pwhash_SALTBYTES + 1] = "halay text key 1";
 
-    if (sodium_init() < 0) {
-        halay_error(log, "libsodium cannot be initialised");
-        return HALAY_ERR_SYSTEM;
-    }
+    if (sodium_init() < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "libsodium cannot be initialised");
     if (crypto_pwhash(key, HALAY_SECRET_BYTES, text, count, salt, crypto_pwhash_OPSLIMIT_INTERACTIVE,
-                      crypto_pwhash_MEMLIMIT_INTERACTIVE, crypto_pwhash_ALG_ARGON2ID13)) {
-        halay_error(log, "no memory to make a key from text: it takes %u MiB",
-                    (unsigned)(crypto_pwhash_MEMLIMIT_INTERACTIVE >> 20));
-        return HALAY_ERR_NO_MEMORY;
-    }
+                      crypto_pwhash_MEMLIMIT_INTERACTIVE, crypto_pwhash_ALG_ARGON2ID13))
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory to make a key from text: it takes %u MiB",
+                          (unsigned)(crypto_pwhash_MEMLIMIT_INTERACTIVE >> 20));
     return HALAY_OK;
 }
 

@@ -115,11 +115,9 @@ static enum halay_status meet_peer(struct halay_coll *c, int rank)
     size_t length = part_of(c->starts, rank).length;
     uint64_t offset = area->table[2 * c->t->rank], given = area->table[2 * c->t->rank + 1];
 
-    if (given != length) {
-        halay_error(c->t->log, "rank %d gives %llu elements to rank %d, which expects %zu", rank,
-                    (unsigned long long)given, c->t->rank, length);
-        return HALAY_ERR_FORMAT;
-    }
+    if (given != length)
+        return halay_fail(c->t->log, HALAY_ERR_FORMAT, "rank %d gives %llu elements to rank %d, which expects %zu",
+                          rank, (unsigned long long)given, c->t->rank, length);
     s->chunks = area->chunks > s->chunks ? area->chunks : s->chunks;
     s->slotted |= area->in_offset == HALAY_PRIVATE;
     if (offset == HALAY_PRIVATE || !length)

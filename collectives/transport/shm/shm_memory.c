@@ -34,8 +34,7 @@ enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory)
 {
     if (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->layout.heap) == 0)
         return HALAY_OK;
-    halay_error(memory->log, "cannot empty a shared segment: %s", strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(memory->log, HALAY_ERR_SYSTEM, "cannot empty a shared segment: %s", strerror(errno));
 }
 
 /* All but what was kept. */
@@ -87,11 +86,10 @@ enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *self, size_t b
 {
     size_t offset;
 
-    if (halay_heap_take(&self->heap, bytes ? bytes : 1, &offset) != HALAY_OK) {
-        halay_error(self->log, "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
-                    self->layout.bytes);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (halay_heap_take(&self->heap, bytes ? bytes : 1, &offset) != HALAY_OK)
+        return halay_fail(self->log, HALAY_ERR_NO_MEMORY,
+                          "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
+                          self->layout.bytes);
     if (!back(self, self->layout.heap + offset, halay_heap_size(&self->heap, offset))) {
         halay_heap_give(&self->heap, offset);
         return HALAY_ERR_NO_MEMORY;

@@ -314,9 +314,8 @@ static enum halay_status check_length(struct halay_shm_context *c, const struct 
 {
     if (x->bytes == bytes)
         return HALAY_OK;
-    halay_error(c->t->log, "message of %zu bytes from rank %d under tag %#x, %zu were expected", bytes, x->peer,
-                (unsigned)x->tag, x->bytes);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(c->t->log, HALAY_ERR_FORMAT, "message of %zu bytes from rank %d under tag %#x, %zu were expected",
+                      bytes, x->peer, (unsigned)x->tag, x->bytes);
 }
 
 /* A message has its receive now: what lies aside is delivered, the rest is asked for. */
@@ -383,8 +382,7 @@ static enum halay_status put_aside(struct halay_shm_incoming *m, const struct ha
 
 static enum halay_status malformed(struct halay_shm_context *c, const struct halay_shm_peer *p)
 {
-    halay_error(c->t->log, "malformed record in shared memory from rank %d", p->rank);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(c->t->log, HALAY_ERR_FORMAT, "malformed record in shared memory from rank %d", p->rank);
 }
 
 /* FIRST or LOOK: a new message. */

@@ -62,10 +62,9 @@ enum halay_status halay_shm_fit(struct halay_log *log, int size, size_t wanted, 
     size_t least = halay_shm_least_bytes(size), fit = wanted > least ? wanted : least;
 
     while (!address_space_holds(size, fit)) {
-        if (fit == least) {
-            halay_error(log, "no address space for %d shared segments of %zu bytes: is 'ulimit -v' set?", size, least);
-            return HALAY_ERR_NO_MEMORY;
-        }
+        if (fit == least)
+            return halay_fail(log, HALAY_ERR_NO_MEMORY,
+                              "no address space for %d shared segments of %zu bytes: is 'ulimit -v' set?", size, least);
         fit = fit / 2 > least ? fit / 2 : least;
     }
     *bytes = halay_round_up(fit, HALAY_PAGE);
