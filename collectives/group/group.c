@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPIN_US = 1000, SPIN_CROWDED_US = 50 };
+enum { SPIN_US = 1000, SPIN_SHORT_US = 50 };
 
 /* ---- open and close ---- */
 
@@ -149,12 +149,15 @@ static enum halay_status apply_config(struct halay_group *group)
     return HALAY_OK;
 }
 
+/* A look at shared memory costs nothing to anybody, one at sockets a system call, and the system moves the bytes
+ * meanwhile. A transport without a descriptor is looked at every millisecond while a rank sleeps. */
 static void set_waiting(struct halay_group *group)
 {
     const struct halay_world *world = group->world;
+    int is_shared = (group->t->caps & HALAY_TRANSPORT_SHARED) != 0, rings = world->data->ops->event_fd != NULL;
 
     group->may_hog = halay_topology_usable(&world->topology) >= world->local_size; /* counts all local ranks' */
-    group->spin_us = group->may_hog ? SPIN_US : SPIN_CROWDED_US;
+    group->spin_us = group->may_hog && (is_shared || !rings) ? SPIN_US : SPIN_SHORT_US;
     if (world->config.spin_us >= 0)
         group->spin_us = world->config.spin_us;
 }
