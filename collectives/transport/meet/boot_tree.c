@@ -13,8 +13,9 @@
  *     u/ROUND/RANK      a message up, of that rank
  *     d/ROUND/RANK      the message down to all children of that rank that the store reaches
  *
- * The socket's name follows from the secret, and so does what a child shows. Both ends belong to one user (the kernel
- * attaches that): all else that connects is dropped, and holds no other connection up.
+ * The socket's name follows from the secret. A child binds its end to a name that follows from the secret too and ends
+ * with its rank, so that accept identifies it: a parent never waits for a first message. Both ends belong to one user
+ * (the kernel attaches that). Any other connection is closed at once.
  *
  * Failures: the first is sent up and down at once in place of records, with its text, and ends the bootstrap of each
  * rank that it reaches. A rank that ends closes its connections, which its parent and its children see. A parent waits
@@ -40,7 +41,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000, QUEUE = 4096, SILENT_MAX = 64 };
+enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000, QUEUE = 4096 };
+enum { NAME_DIGITS = 32, NAME_BYTES = offsetof(struct sockaddr_un, sun_path) + 1 + NAME_DIGITS };
 static const uint32_t magic = 0x34796168;
 
 struct halay_boot_child {
@@ -49,13 +51,6 @@ struct halay_boot_child {
     int by_store;  /* its first message was there */
     int has_come;  /* in this round */
     int waits_for; /* what it reported last */
-};
-
-/* What a child sends first. */
-struct hello {
-    uint32_t magic;
-    int32_t rank;
-    unsigned char token[16];
 };
 
 /* One allgather. */
@@ -304,23 +299,29 @@ static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd,
 
 /* ---- connections ---- */
 
-static void name_socket(const struct halay_boot_tree *tree, const unsigned char *secret, int rank,
-                        struct sockaddr_un *address, unsigned char token[16])
+/* An abstract name: NAME_DIGITS digits. Returns the end of the name. */
+static char *name_socket(struct sockaddr_un *address, const unsigned char key[NAME_DIGITS / 2])
+{
+    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+    char *at = address->sun_path + 1;
+    for (int i = 0; i < NAME_DIGITS / 2; i++)
+        at += sprintf(at, "%02x", key[i]);
+    return at;
+}
+
+/* The name of this parent's listener, and what the names of its children begin with. */
+static void name_sockets(const struct halay_boot_tree *tree, const unsigned char *secret, int parent,
+                         struct sockaddr_un *listener, struct sockaddr_un *child)
 {
     unsigned char key[HALAY_SECRET_BYTES];
     char salt[HALAY_STORE_KEY_MAX + 16];
 
-    snprintf(salt, sizeof salt, "%s %d", tree->name, rank);
+    snprintf(salt, sizeof salt, "%s %d", tree->name, parent);
     store_derive(secret, "meeting-", (const unsigned char *)salt, strlen(salt), key);
-    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    char *at = address->sun_path + 1;
-    for (int i = 0; i < 16; i++)
-        at += sprintf(at, "%02x", key[i]);
-    memcpy(token, key + 16, 16);
+    name_socket(listener, key);
+    name_socket(child, key + NAME_DIGITS / 2);
     explicit_bzero(key, sizeof key);
 }
-
-static const socklen_t socket_bytes = offsetof(struct sockaddr_un, sun_path) + 1 + 32;
 
 /* The other end belongs to this process's user. */
 static int is_same_user(int fd)
@@ -335,9 +336,9 @@ static enum halay_status open_listener(struct halay_boot_tree *tree, const unsig
 {
     struct sockaddr_un address;
 
-    name_socket(tree, secret, self_of(tree), &address, tree->token);
+    name_sockets(tree, secret, self_of(tree), &address, &tree->child_name);
     tree->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (tree->listener >= 0 && bind(tree->listener, (struct sockaddr *)&address, socket_bytes) == 0 &&
+    if (tree->listener >= 0 && bind(tree->listener, (struct sockaddr *)&address, NAME_BYTES) == 0 &&
         listen(tree->listener, QUEUE) == 0)
         return HALAY_OK;
     return fail(tree, HALAY_ERR_SYSTEM, self_of(tree), "rank %d cannot open a local socket for the start: %s",
@@ -353,11 +354,9 @@ static enum halay_status list_children(struct halay_boot_tree *tree)
     for (int c = halay_tree_next_child(shape, me, me); c >= 0; c = halay_tree_next_child(shape, me, c))
         count++;
     tree->children = calloc((size_t)count + 1, sizeof *tree->children);
-    tree->silent = malloc(SILENT_MAX * sizeof *tree->silent);
-    tree->fds = calloc(3 + SILENT_MAX + (size_t)count, sizeof *tree->fds);
-    if (!tree->children || !tree->silent || !tree->fds)
+    tree->fds = calloc(3 + (size_t)count, sizeof *tree->fds);
+    if (!tree->children || !tree->fds)
         return fail(tree, HALAY_ERR_NO_MEMORY, me, "rank %d has no memory for the start", me);
-    memset(tree->silent, -1, SILENT_MAX * sizeof *tree->silent);
     for (int c = halay_tree_next_child(shape, me, me); c >= 0; c = halay_tree_next_child(shape, me, c))
         tree->children[tree->children_count++] =
             (struct halay_boot_child){ .rank = c, .span = halay_tree_span(shape, c), .fd = -1, .waits_for = c };
@@ -366,18 +365,18 @@ static enum halay_status list_children(struct halay_boot_tree *tree)
     return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
 }
 
-/* Nonzero: connected. errno says why not. */
+/* Returns nonzero if connected; errno has the reason if not. */
 static int try_parent(struct halay_boot_tree *tree, const unsigned char *secret)
 {
-    struct hello hello = { .magic = magic, .rank = self_of(tree) };
-    struct sockaddr_un address;
+    struct sockaddr_un parent, mine;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    name_socket(tree, secret, parent_of(tree), &address, hello.token);
     if (fd < 0)
         return 0;
-    if (connect(fd, (struct sockaddr *)&address, socket_bytes) == 0 && is_same_user(fd) &&
-        send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == (ssize_t)sizeof hello) {
+    name_sockets(tree, secret, parent_of(tree), &parent, &mine);
+    int digits = sprintf(mine.sun_path + 1 + NAME_DIGITS, "%d", self_of(tree));
+    if (bind(fd, (struct sockaddr *)&mine, NAME_BYTES + (socklen_t)digits) == 0 &&
+        connect(fd, (struct sockaddr *)&parent, NAME_BYTES) == 0 && is_same_user(fd)) {
         tree->parent = fd;
         return 1;
     }
@@ -434,53 +433,39 @@ static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char 
     return status == HALAY_OK ? find_parent(tree, secret, x) : status;
 }
 
-static struct halay_boot_child *child_of(struct halay_boot_tree *tree, int rank)
+/* The child whose end of a connection has this name; NULL: none. */
+static struct halay_boot_child *child_named(struct halay_boot_tree *tree, const struct sockaddr_un *name,
+                                            socklen_t bytes)
 {
+    char digits[sizeof name->sun_path] = "";
+
+    if (bytes <= NAME_BYTES || bytes > sizeof *name || memcmp(name, &tree->child_name, NAME_BYTES) != 0)
+        return NULL;
+    memcpy(digits, name->sun_path + 1 + NAME_DIGITS, bytes - NAME_BYTES);
+    long rank = strtol(digits, NULL, 10);
     for (int i = 0; i < tree->children_count; i++)
         if (tree->children[i].rank == rank)
             return &tree->children[i];
     return NULL;
 }
 
-/* A connection that is readable: which rank's? */
-static void take_hello(struct halay_boot_tree *tree, int *fd)
-{
-    struct hello hello;
-    ssize_t n = recv(*fd, &hello, sizeof hello, MSG_DONTWAIT);
-    struct halay_boot_child *child;
-
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    child = n == (ssize_t)sizeof hello && hello.magic == magic && !memcmp(hello.token, tree->token, 16)
-                ? child_of(tree, hello.rank)
-                : NULL;
-    if (child && child->fd < 0 && !child->by_store) {
-        child->fd = *fd;
-    } else {
-        halay_debug(tree->boot->log, "a connection at the start that is no rank's was dropped");
-        close(*fd);
-    }
-    *fd = -1;
-}
-
 static void accept_children(struct halay_boot_tree *tree)
 {
     for (int turn = 0; turn < QUEUE; turn++) {
-        int fd = accept4(tree->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_un name = { 0 };
+        socklen_t bytes = sizeof name;
+        int fd = accept4(tree->listener, (struct sockaddr *)&name, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0)
             return;
-        if (!is_same_user(fd)) {
+        struct halay_boot_child *child = is_same_user(fd) ? child_named(tree, &name, bytes) : NULL;
+        if (child && child->fd < 0 && !child->by_store) {
+            child->fd = fd;
+        } else {
+            halay_debug(tree->boot->log, "a connection during the start that is not a rank's was closed");
             close(fd);
-            continue;
         }
-        take_hello(tree, &fd); /* most often it is there */
-        if (fd < 0)
-            continue;
-        if (tree->silent[turn % SILENT_MAX] >= 0)
-            close(tree->silent[turn % SILENT_MAX]);
-        tree->silent[turn % SILENT_MAX] = fd;
     }
 }
 
@@ -579,8 +564,6 @@ static int watch_all(struct halay_boot_tree *tree, const struct round *x, int ne
     n += watch(&fds[n], tree->parent);
     n += watch(&fds[n], !x->wants_table && needs_store ? tree->listener : -1);
     n += watch(&fds[n], needs_store && tree->keys.fd ? tree->keys.fd(tree->keys.arg) : -1);
-    for (int i = 0; i < SILENT_MAX; i++)
-        n += watch(&fds[n], tree->silent[i]);
     for (int i = 0; i < tree->children_count; i++)
         n += watch(&fds[n], tree->children[i].fd);
     return n;
@@ -600,11 +583,8 @@ static enum halay_status wait_once(struct halay_boot_tree *tree, struct round *x
         status = take_from_parent(tree, x);
     if (fds[1].revents)
         accept_children(tree);
-    for (int i = 0; i < SILENT_MAX; i++)
-        if (fds[3 + i].revents && tree->silent[i] == fds[3 + i].fd)
-            take_hello(tree, &tree->silent[i]);
     for (int i = 0; i < tree->children_count && status == HALAY_OK; i++)
-        if (fds[3 + SILENT_MAX + i].revents)
+        if (fds[3 + i].revents)
             status = take_from_child(tree, x, &tree->children[i]);
     return status;
 }
@@ -764,19 +744,14 @@ void halay_boot_tree_fini(struct halay_boot_tree *tree)
     for (int i = 0; i < tree->children_count; i++)
         if (tree->children[i].fd >= 0)
             close(tree->children[i].fd);
-    for (int i = 0; tree->silent && i < SILENT_MAX; i++)
-        if (tree->silent[i] >= 0)
-            close(tree->silent[i]);
     if (tree->has_met && tree->listener >= 0)
         close(tree->listener);
     if (tree->has_met && tree->parent >= 0)
         close(tree->parent);
     free(tree->children);
-    free(tree->silent);
     free(tree->fds);
     tree->children = NULL;
-    tree->silent = NULL;
     tree->fds = NULL;
     tree->children_count = tree->has_met = 0;
-    explicit_bzero(tree->token, sizeof tree->token);
+    explicit_bzero(&tree->child_name, sizeof tree->child_name);
 }

@@ -10,6 +10,8 @@
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/tree.h"
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 /* The store. Keys begin with a letter and are the start's own; none is set twice. */
 struct halay_boot_keys {
@@ -47,10 +49,9 @@ struct halay_boot_tree {
     int parent;   /* owned if has_met: the connection; -1: none, or the parent is reached by the store */
     int children_count;
     struct halay_boot_child *children; /* owned: [children_count] */
-    int *silent;                       /* owned: connections that have not said which rank they are of */
     struct pollfd *fds;                /* owned: what a wait looks at */
     int parent_waits_for;              /* the rank that it reported last, or it itself */
-    unsigned char token[16];           /* what a child shows */
+    struct sockaddr_un child_name;     /* what the names of children's sockets begin with */
     unsigned round;
     int missing;                    /* the rank that is waited for */
     struct halay_boot_head failure; /* the first; status HALAY_OK: none */
