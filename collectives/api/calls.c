@@ -125,7 +125,7 @@ static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dt
                     "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on counts");
         return HALAY_ERR_UNSUPPORTED;
     }
-    c->divisor = op == HALAY_AVERAGE ? c->t->size - c->group->absent : 1;
+    c->divisor = op == HALAY_AVERAGE ? c->size - c->group->absent : 1;
     return HALAY_OK;
 }
 
@@ -217,7 +217,7 @@ enum halay_status halay_group_allreduce_lists_start(struct halay_group *group, c
 static enum halay_status set_root(struct halay_coll *c, int root)
 {
     c->root = root;
-    return root >= 0 && root < c->t->size ? HALAY_OK : refuse_argument(c->group, "no such root");
+    return root >= 0 && root < c->size ? HALAY_OK : refuse_argument(c->group, "no such root");
 }
 
 enum halay_status halay_group_broadcast_start(struct halay_group *group, void *buf, size_t count,
@@ -258,7 +258,7 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
 static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
                                     const size_t **out)
 {
-    size_t size = (size_t)c->t->size, bytes;
+    size_t size = (size_t)c->size, bytes;
 
     if (!c->channel->starts)
         c->channel->starts = calloc(2 * (size + 1), sizeof *c->channel->starts);
@@ -283,7 +283,7 @@ static enum halay_status check_part(const struct halay_coll *c, const struct hal
 {
     const char *mine = part->pieces[0].data, *data = all->pieces[0].data;
 
-    if (!part->count || mine == data + c->starts[c->t->rank] * c->element ||
+    if (!part->count || mine == data + c->starts[c->rank] * c->element ||
         !arrays_overlap(mine, part->count * c->element, data, all->count * c->element))
         return HALAY_OK;
     return refuse_argument(c->group, what);
@@ -302,7 +302,7 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
     if (status != HALAY_OK)
         return status;
     c->has_counts = counts != NULL;
-    size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
+    size_t mine = c->starts[c->rank + 1] - c->starts[c->rank], all = c->starts[c->size];
     status = set_array(c, out, all, &c->out, &c->out_piece);
     if (status == HALAY_OK)
         status = set_array(c, (void *)in, mine, &c->in, &c->in_piece);
@@ -340,7 +340,7 @@ enum halay_status halay_group_reduce_start(struct halay_group *group, const void
         status = set_array(c, (void *)in, count, &c->in, &c->in_piece);
     if (status != HALAY_OK)
         return status;
-    int is_root = c->t->rank == root;
+    int is_root = c->rank == root;
     status = set_array(c, is_root ? out : NULL, is_root ? count : 0, &c->out, &c->out_piece);
     if (status == HALAY_OK && is_root && in != out && arrays_overlap(in, count * c->element, out, count * c->element))
         status = refuse_argument(group, "in and out overlap");
@@ -361,7 +361,7 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
     if (status != HALAY_OK)
         return status;
     c->has_counts = counts != NULL;
-    size_t mine = c->starts[c->t->rank + 1] - c->starts[c->t->rank], all = c->starts[c->t->size];
+    size_t mine = c->starts[c->rank + 1] - c->starts[c->rank], all = c->starts[c->size];
     status = set_array(c, (void *)in, all, &c->in, &c->in_piece);
     if (status == HALAY_OK)
         status = set_array(c, out, mine, &c->out, &c->out_piece);
@@ -389,10 +389,10 @@ enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, c
 /* In place every part is replaced by one of the same length, so the counts must be equal. */
 static enum halay_status check_exchange(const struct halay_coll *c, const void *in, const void *out)
 {
-    size_t rank = (size_t)c->t->rank;
+    size_t rank = (size_t)c->rank;
     int is_even = 1;
 
-    for (int r = 0; r <= c->t->size; r++)
+    for (int r = 0; r <= c->size; r++)
         is_even &= c->in_starts[r] == c->starts[r];
     size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = c->starts[rank + 1] - c->starts[rank];
     if (gives != gets && gives && gets)
@@ -418,9 +418,9 @@ static enum halay_status alltoall_start(struct halay_group *group, const void *i
     if (status == HALAY_OK)
         status = set_starts(c, in_counts, count, 1, &c->in_starts);
     if (status == HALAY_OK)
-        status = set_array(c, (void *)in, c->in_starts[c->t->size], &c->in, &c->in_piece);
+        status = set_array(c, (void *)in, c->in_starts[c->size], &c->in, &c->in_piece);
     if (status == HALAY_OK)
-        status = set_array(c, out, c->starts[c->t->size], &c->out, &c->out_piece);
+        status = set_array(c, out, c->starts[c->size], &c->out, &c->out_piece);
     if (status == HALAY_OK)
         status = check_exchange(c, in, out);
     if (status != HALAY_OK)

@@ -363,10 +363,10 @@ enum halay_status halay_group_making_progress(struct halay_group_making *a, stru
 
 static int is_list(const struct halay_group *parent, const int *ranks, int count)
 {
-    if (!ranks || count < 1 || count > parent->t->size)
+    if (!ranks || count < 1 || count > parent->size)
         return 0;
     for (int i = 0; i < count; i++) {
-        if (ranks[i] < 0 || ranks[i] >= parent->t->size)
+        if (ranks[i] < 0 || ranks[i] >= parent->size)
             return 0;
         for (int k = 0; k < i; k++)
             if (ranks[k] == ranks[i])
@@ -405,14 +405,14 @@ enum halay_status halay_group_making_start(struct halay_group *parent, const int
 {
     *making = NULL;
     if (!is_list(parent, ranks, count)) {
-        halay_error(parent->world->log, "not a list of ranks: give 1 to %d different ones from 0 to %d",
-                    parent->t->size, parent->t->size - 1);
+        halay_error(parent->world->log, "not a list of ranks: give 1 to %d different ones from 0 to %d", parent->size,
+                    parent->size - 1);
         return HALAY_ERR_ARGUMENT;
     }
     if (parent->status != HALAY_OK)
         return parent->status;
     for (int r = 0; r < count; r++)
-        if (ranks[r] == parent->t->rank)
+        if (ranks[r] == parent->rank)
             return making_create(parent, ranks, count, r, making);
     return HALAY_OK;
 }

@@ -74,6 +74,7 @@ struct halay_group {
     struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
     struct halay_group *next;  /* on world->groups */
     int id;
+    int rank, size;
     int *members;              /* owned, [rank]: its number in the world; NULL: all ranks in order */
     struct halay_transport *t; /* world->data, or an owned view of it, or of world->node */
     /* Memory that is shared with members, flags about the group's end in it: halay_world_shared; NULL if there is none.

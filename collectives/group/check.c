@@ -131,7 +131,7 @@ static struct signature sign(const struct halay_coll *c)
 /* How many counts this rank has to show. Those of a row are shown as the ends of its parts. */
 static size_t counts_length(const struct halay_coll *c)
 {
-    size_t size = (size_t)c->t->size;
+    size_t size = (size_t)c->size;
 
     if (!c->has_counts)
         return 0;
@@ -152,7 +152,7 @@ static int find_difference(const struct halay_coll *c, const struct state *s, in
     const struct signature *first = &s->signatures[FIRST];
 
     for (int f = from; f < to; f++)
-        for (int r = 0; r < c->t->size; r++) {
+        for (int r = 0; r < c->size; r++) {
             uint64_t value = s->signatures[r].field[f];
             if (value == first->field[f])
                 continue;
@@ -178,7 +178,7 @@ static int find_count(const struct halay_coll *c, struct verdict *v)
     const size_t *first = shown(c, FIRST);
 
     for (size_t i = 0; i < counts_length(c); i++)
-        for (int r = 0; r < c->t->size; r++) {
+        for (int r = 0; r < c->size; r++) {
             const size_t *theirs = shown(c, r);
             if (theirs[i] == first[i])
                 continue;
@@ -195,7 +195,7 @@ static int find_count(const struct halay_coll *c, struct verdict *v)
 
 static int find_split(const struct halay_coll *c, struct verdict *v)
 {
-    int n = c->t->size;
+    int n = c->size;
 
     for (int from = 0; from < n; from++)
         for (int to = 0; to < n; to++) {
@@ -289,14 +289,14 @@ static void report_difference(const struct halay_coll *c, const struct verdict *
 
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    return c->t->rank == FIRST ? (size_t)c->t->size * counts_length(c) * sizeof(size_t) : 0;
+    return c->rank == FIRST ? (size_t)c->size * counts_length(c) * sizeof(size_t) : 0;
 }
 
 static void receive_from_all(struct halay_coll *c, uint32_t tag, void *rows, size_t row_bytes)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (r != FIRST)
             coll_recv(c, r, tag, (unsigned char *)rows + (size_t)r * row_bytes, row_bytes, &s->transfers[r]);
 }
@@ -305,7 +305,7 @@ static void tell_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (r != FIRST)
             coll_send(c, r, VERDICT_TAG, &s->verdict, sizeof s->verdict, &s->transfers[r]);
 }
@@ -325,9 +325,9 @@ static void start(struct halay_coll *c)
     unsigned char *rest = (unsigned char *)c->state + header_bytes();
 
     s->transfers = (struct halay_transfer *)(void *)rest;
-    s->signatures = (struct signature *)(void *)(rest + (size_t)c->t->size * sizeof *s->transfers);
+    s->signatures = (struct signature *)(void *)(rest + (size_t)c->size * sizeof *s->transfers);
     s->signatures[0] = sign(c);
-    if (c->t->rank == FIRST)
+    if (c->rank == FIRST)
         receive_from_all(c, SIGNATURE_TAG, s->signatures, sizeof *s->signatures);
     else
         ask(c, SIGNATURE_TAG, s->signatures, sizeof *s->signatures);
@@ -337,7 +337,7 @@ static int is_settled(const struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (!coll_is_settled(&s->transfers[r]))
             return 0;
     return 1;
@@ -381,7 +381,7 @@ static enum halay_status progress(struct halay_coll *c)
     if (!is_settled(c))
         return HALAY_IN_PROGRESS;
     coll_advanced(c);
-    if (c->t->rank == FIRST)
+    if (c->rank == FIRST)
         return lead_check(c);
     if (s->verdict.what != WANTS_COUNTS)
         return finish_check(c);
@@ -393,7 +393,7 @@ static void cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         coll_take_back(c, &s->transfers[r]);
 }
 

@@ -15,7 +15,7 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
         .operation = operation,
         .bytes = bytes,
         .is_half = group->reducer->widen[dtype] != NULL,
-        .size = group->t->size,
+        .size = group->size,
         .is_local = group->hosts == 1,
         .hosts = group->hosts,
         .transport = group->t->ops->name,

@@ -68,6 +68,8 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->group = group;
     c->channel = channel;
     c->t = group->t;
+    c->rank = group->rank;
+    c->size = group->size;
     c->reducer = group->reducer;
     c->algorithm = NULL;
     c->ops = NULL;
@@ -125,7 +127,7 @@ static void complete_alone(struct halay_coll *c)
 {
     _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
     struct halay_cursor in = { 0 }, out = { 0 };
-    size_t most = sizeof block / (c->element ? c->element : 1), count = c->t->size == 1 ? c->in.count : 0;
+    size_t most = sizeof block / (c->element ? c->element : 1), count = c->size == 1 ? c->in.count : 0;
 
     if (count && (coll_is_in_place(c) || !c->out.count)) /* an all-to-all may keep what it has where it is */
         count = 0;
@@ -180,7 +182,7 @@ static enum halay_status get_storage(struct halay_coll *c)
     size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
 
     if (!channel->state) {
-        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->t->size, c->group->caps));
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->size, c->group->caps));
         if (!channel->state)
             return HALAY_ERR_NO_MEMORY;
     }
@@ -194,7 +196,7 @@ static enum halay_status get_storage(struct halay_coll *c)
 
 const struct halay_choice *halay_coll_choose(const struct halay_coll *c)
 {
-    if (c->t->size == 1 || (!c->bytes && c->operation != HALAY_COLL_BARRIER))
+    if (c->size == 1 || (!c->bytes && c->operation != HALAY_COLL_BARRIER))
         return NULL;
     return halay_choice_make(c->group, c->operation, c->bytes, c->dtype);
 }
@@ -237,7 +239,7 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
 static void publish_started(const struct halay_group *group)
 {
     if (group->shared)
-        atomic_store_explicit(&group->channels[0].areas[group->t->rank]->started, group->started, memory_order_relaxed);
+        atomic_store_explicit(&group->channels[0].areas[group->rank]->started, group->started, memory_order_relaxed);
 }
 
 enum halay_status halay_coll_launch(struct halay_coll *c)
@@ -314,21 +316,21 @@ static void wait_until_quiet(struct halay_group *group)
 {
     int64_t deadline_us = halay_now_us() + QUIET_US;
 
-    for (int r = 0; r < group->t->size; r++)
-        if (r != group->t->rank)
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank)
             wait_for_writer(group, r, deadline_us);
 }
 
 static void publish_flag(struct halay_group *group, const struct halay_close_notice *notice)
 {
-    struct halay_area *area = flags_area(group, group->t->rank);
+    struct halay_area *area = flags_area(group, group->rank);
 
     area->failed_rank = notice->failed_rank;
     area->finished = notice->finished;
     atomic_store_explicit(&area->closed, notice->status, memory_order_seq_cst);
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
-    for (int r = 0; r < group->t->size; r++)
-        if (r != group->t->rank && group->closed[r])
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && group->closed[r])
             group->shared->ops->notify(group->shared, halay_world_shared_rank(group->world, number_of(group, r)));
 }
 
@@ -362,7 +364,7 @@ static void close_group(struct halay_group *group, enum halay_status status, int
         return;
     group->status = status;
     group->failed_rank = failed_rank;
-    publish_end(group, status, failed_rank >= 0 ? failed_rank : group->t->rank);
+    publish_end(group, status, failed_rank >= 0 ? failed_rank : group->rank);
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         struct halay_coll *c = &group->channels[k].coll;
         if (!is_under_way(group, k))
@@ -440,8 +442,8 @@ static void check_ends(struct halay_group *group, int given_up_counts)
 
     if (group->end)
         halay_group_end_receive(group->end, group->world->data);
-    for (int r = 0; r < group->t->size && group->status == HALAY_OK; r++) {
-        if (r == group->t->rank || !has_ended(group, r, &notice) ||
+    for (int r = 0; r < group->size && group->status == HALAY_OK; r++) {
+        if (r == group->rank || !has_ended(group, r, &notice) ||
             !(is_missed(group, &notice) || (given_up_counts && notice.status != HALAY_ERR_CLOSED)))
             continue;
         report_end(group, r, &notice);
@@ -482,7 +484,7 @@ static int find_dead_member(struct halay_group *group)
     first = halay_group_rank_of(group, first);
     if (first >= 0 && !has_done_its_part(group, first))
         return first;
-    for (int r = 0; r < group->t->size; r++)
+    for (int r = 0; r < group->size; r++)
         if (is_dead(group, r) && !has_done_its_part(group, r))
             return r;
     return -1;

@@ -76,7 +76,7 @@ int halay_group_rank_of(const struct halay_group *group, int world_rank)
 {
     if (!group->members)
         return world_rank;
-    for (int r = 0; r < group->t->size; r++)
+    for (int r = 0; r < group->size; r++)
         if (group->members[r] == world_rank)
             return r;
     return -1;
@@ -90,7 +90,7 @@ static int shared_rank(const struct halay_group *group, int rank)
 
 static enum halay_status allocate_areas(struct halay_group *group)
 {
-    size_t n = (size_t)group->t->size;
+    size_t n = (size_t)group->size;
 
     group->shared = halay_world_shared(group->world);
     if (!group->shared)
@@ -111,7 +111,7 @@ static void map_areas(struct halay_group *group)
 {
     struct halay_transport *shared = group->shared;
 
-    for (int r = 0; shared && r < group->t->size; r++) {
+    for (int r = 0; shared && r < group->size; r++) {
         int number = shared_rank(group, r);
         if (number < 0)
             continue;
@@ -180,6 +180,8 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
     group->world = world;
     group->is_parent = world->is_parent;
     group->t = t;
+    group->rank = t->rank;
+    group->size = t->size;
     group->failed_rank = -1;
     group->reducer = halay_reducer_best();
     group->deterministic = world->config.deterministic;
@@ -211,7 +213,7 @@ static int count_hosts_of(const struct halay_group *group)
     const int *node_of = group->world->node_of;
     int hosts = 0;
 
-    for (int r = 0; r < group->t->size; r++) {
+    for (int r = 0; r < group->size; r++) {
         int before = 0;
         while (before < r &&
                node_of[halay_group_world_rank(group, before)] != node_of[halay_group_world_rank(group, r)])
@@ -288,12 +290,12 @@ void halay_group_close(struct halay_group *group)
 
 int halay_group_rank(const struct halay_group *group)
 {
-    return group->t->rank;
+    return group->rank;
 }
 
 int halay_group_size(const struct halay_group *group)
 {
-    return group->t->size;
+    return group->size;
 }
 
 /* Returns the number of members on this rank's host below rank `end`. */
@@ -309,12 +311,12 @@ static int count_local(const struct halay_group *group, int end)
 
 int halay_group_local_rank(const struct halay_group *group)
 {
-    return count_local(group, group->t->rank);
+    return count_local(group, group->rank);
 }
 
 int halay_group_local_size(const struct halay_group *group)
 {
-    return count_local(group, group->t->size);
+    return count_local(group, group->size);
 }
 
 const char *halay_group_transport(const struct halay_group *group)
@@ -435,7 +437,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     halay_choice_forget(group);
     for (int i = 0; i < HALAY_COLL_COUNT; i++) {
         const struct halay_algorithm *forced = group->forced[i];
-        if (!forced || halay_select_allows(forced, group->t->size, group->caps, mode, &why) == HALAY_OK)
+        if (!forced || halay_select_allows(forced, group->size, group->caps, mode, &why) == HALAY_OK)
             continue;
         halay_warning(group->world->log, "algorithm '%s' is not used: %s", forced->name, why);
         group->forced[i] = NULL;
@@ -489,7 +491,7 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
                     algorithm ? algorithm : "(null)", operation, list);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = halay_select_allows(found, group->t->size, group->caps, group->deterministic, &why);
+    enum halay_status status = halay_select_allows(found, group->size, group->caps, group->deterministic, &why);
     if (status != HALAY_OK) {
         halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
                     group->t->ops->name, why);
@@ -508,13 +510,12 @@ const char *halay_group_algorithm(const struct halay_group *group, const char *o
         return NULL;
     for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
         if (a->operation != which ||
-            halay_select_allows(a, group->t->size, group->t->caps, group->deterministic, &why) != HALAY_OK)
+            halay_select_allows(a, group->size, group->t->caps, group->deterministic, &why) != HALAY_OK)
             continue;
         if (index--)
             continue;
         if (is_tree)
-            *is_tree =
-                halay_select_allows(a, group->t->size, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
+            *is_tree = halay_select_allows(a, group->size, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
         return a->name;
     }
     return NULL;
@@ -562,14 +563,13 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
         snprintf(text, size, "no such operation or type");
         return "?";
     }
-    if (group->t->size == 1) {
+    if (group->size == 1) {
         snprintf(text, size, "none: there is one rank only");
         return "none";
     }
     int is_on_devices = shared == HALAY_EXPLAIN_DEVICES && which == HALAY_COLL_ALLREDUCE;
-    struct halay_select_query query = is_on_devices
-                                          ? halay_select_on_devices(group->world->tuning, group->t->size, bytes)
-                                          : halay_choice_query(group, which, bytes, dtype);
+    struct halay_select_query query = is_on_devices ? halay_select_on_devices(group->world->tuning, group->size, bytes)
+                                                    : halay_choice_query(group, which, bytes, dtype);
     const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);
     int has_place = !is_on_devices && which != HALAY_COLL_BARRIER && algorithm->flags & HALAY_ALGORITHM_SHARED;
     if (has_place && shared)

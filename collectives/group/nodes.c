@@ -25,7 +25,7 @@ static int node_in_world(const struct halay_group *group, int rank)
 
 static enum halay_status layout_init(struct layout *l, const struct halay_group *group)
 {
-    int n = group->t->size;
+    int n = group->size;
 
     *l = (struct layout){ .group = group };
     l->node = malloc((size_t)n * sizeof *l->node);
@@ -39,7 +39,7 @@ static enum halay_status layout_init(struct layout *l, const struct halay_group 
         l->node[r] = first == r ? l->nodes++ : l->node[first];
         l->count[l->node[r]]++;
     }
-    l->mine = l->node[group->t->rank];
+    l->mine = l->node[group->rank];
     return HALAY_OK;
 }
 
@@ -84,7 +84,7 @@ static int add_all_cuts(struct layout *l)
 
 static int is_worth_while(const struct layout *l)
 {
-    return l->nodes > 1 && l->nodes < l->group->t->size;
+    return l->nodes > 1 && l->nodes < l->group->size;
 }
 
 /* The group's number of the `index`-th member on a node. */
@@ -140,10 +140,10 @@ static enum halay_status fill_layout(struct halay_nodes *nodes, const struct lay
     nodes->shared = malloc(locals * sizeof *nodes->shared);
     if (!nodes->rank || !nodes->shared)
         return HALAY_ERR_NO_MEMORY;
-    for (int r = 0; r < group->t->size; r++) {
+    for (int r = 0; r < group->size; r++) {
         if (l->node[r] != l->mine)
             continue;
-        if (r == group->t->rank)
+        if (r == group->rank)
             nodes->local = nodes->locals;
         nodes->rank[nodes->locals] = r;
         nodes->shared[nodes->locals++] = halay_world_shared_rank(group->world, halay_group_world_rank(group, r));

@@ -120,7 +120,7 @@ static void start_half(struct halay_coll *c, int index)
 {
     struct state *s = c->state;
     struct half *h = &s->half[index];
-    size_t state = halay_round_up(halay_algorithm_state_max(c->t->size, c->group->caps), HALAY_CACHE_LINE);
+    size_t state = halay_round_up(halay_algorithm_state_max(c->size, c->group->caps), HALAY_CACHE_LINE);
     size_t left = c->out.count - s->next * s->chunk;
 
     h->at = s->next++ * s->chunk;
@@ -132,7 +132,7 @@ static void start_half(struct halay_coll *c, int index)
     h->in_place = run_in_place(c, h);
     if (h->in_place)
         h->inner.in.pieces = &h->inner.in_piece;
-    else if (c->operation != HALAY_COLL_BROADCAST || c->t->rank == c->root)
+    else if (c->operation != HALAY_COLL_BROADCAST || c->rank == c->root)
         halay_vector_pack(&c->in, &s->packing, h->at, count, h->inner.out_piece.data);
     h->busy = 1;
     h->inner.ops->start(&h->inner);
@@ -146,7 +146,7 @@ static enum halay_status drive_half(struct halay_coll *c, struct half *h)
 
     if (status != HALAY_OK)
         return status;
-    if (!h->in_place && (c->operation != HALAY_COLL_BROADCAST || c->t->rank != c->root))
+    if (!h->in_place && (c->operation != HALAY_COLL_BROADCAST || c->rank != c->root))
         halay_vector_unpack(&c->out, &s->unpacking, h->at, h->inner.out.count, h->inner.out_piece.data);
     h->busy = 0;
     s->done++;

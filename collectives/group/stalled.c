@@ -93,8 +93,8 @@ static int member_has_closed(const struct halay_group *group, int rank)
 
 static int stopped_member(const struct halay_group *group)
 {
-    for (int r = 0; r < group->t->size; r++)
-        if (r != group->t->rank && !member_has_closed(group, r) &&
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank && !member_has_closed(group, r) &&
             halay_world_is_stopped(group->world, halay_group_world_rank(group, r)))
             return r;
     return -1;
@@ -127,7 +127,7 @@ void halay_posted_add(const struct halay_group *group, const struct halay_transf
     struct halay_posted *posted = group->posted;
 
     posted->moved += x->moved;
-    for (int r = 0; posted->is_awaited && r < group->t->size; r++)
+    for (int r = 0; posted->is_awaited && r < group->size; r++)
         if (halay_subset_inner_rank(group->t, r) == x->peer)
             posted->is_awaited[r] = 1;
 }
@@ -146,7 +146,7 @@ static void list_posted(struct halay_group *group, const struct halay_coll *only
 /* Ranks that share memory with this one and have not started it. */
 static void list_missing(const struct halay_group *group, const struct halay_coll *c, unsigned char *is_awaited)
 {
-    for (int r = 0; group->shared && r < group->t->size; r++) {
+    for (int r = 0; group->shared && r < group->size; r++) {
         const struct halay_area *area = group->channels[0].areas[r];
         if (area && atomic_load_explicit(&area->started, memory_order_relaxed) <= c->number)
             is_awaited[r] = 1;
@@ -197,7 +197,7 @@ void halay_stall_print(const struct halay_stall *stall, const char *subject, con
 static int report(struct halay_group *group, enum halay_log_level level)
 {
     const struct halay_coll *c = find_oldest(group);
-    unsigned char *is_awaited = calloc((size_t)group->t->size, 1);
+    unsigned char *is_awaited = calloc((size_t)group->size, 1);
     char subject[160], text[512];
     int rank = 0;
 
@@ -206,13 +206,13 @@ static int report(struct halay_group *group, enum halay_log_level level)
     list_posted(group, c, &(struct halay_posted){ .is_awaited = is_awaited });
     list_missing(group, c, is_awaited);
     snprintf(subject, sizeof subject, "%s number %llu of a group of %d ranks, algorithm '%s'",
-             halay_coll_kind_name(c->operation), (unsigned long long)c->number, group->t->size, c->algorithm->name);
-    halay_stall_print(&group->stall, subject, is_awaited, group->t->size, group->members, text, sizeof text);
+             halay_coll_kind_name(c->operation), (unsigned long long)c->number, group->size, c->algorithm->name);
+    halay_stall_print(&group->stall, subject, is_awaited, group->size, group->members, text, sizeof text);
     halay_log_write(group->world->log, level, "%s", text);
-    while (rank < group->t->size && !is_awaited[rank])
+    while (rank < group->size && !is_awaited[rank])
         rank++;
     free(is_awaited);
-    return rank < group->t->size ? rank : -1;
+    return rank < group->size ? rank : -1;
 }
 
 int halay_group_has_stalled(struct halay_group *group, int *rank)

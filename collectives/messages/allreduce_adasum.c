@@ -97,7 +97,7 @@ static size_t tensor_length(const struct halay_coll *c, size_t tensor)
 
 static struct halay_span block_of(const struct halay_coll *c, int rank)
 {
-    return halay_aligned_span(c->out.count, c->t->size, rank, HALAY_CACHE_LINE / c->element);
+    return halay_aligned_span(c->out.count, c->size, rank, HALAY_CACHE_LINE / c->element);
 }
 
 static int is_half(const struct halay_coll *c)
@@ -113,7 +113,7 @@ static size_t wide_bytes(const struct halay_coll *c)
 /* The first level has the most pairs. */
 static size_t table_length(const struct halay_coll *c)
 {
-    return 3 * tensor_count(c) * (size_t)(c->t->size / 2);
+    return 3 * tensor_count(c) * (size_t)(c->size / 2);
 }
 
 static void make_inner(const struct halay_coll *c, double *table, size_t length, struct halay_piece *piece,
@@ -141,7 +141,7 @@ static int is_packed(const struct halay_coll *c)
 
 static struct layout layout_of(const struct halay_coll *c)
 {
-    size_t longest = block_of(c, 0).length, n = (size_t)c->t->size, line = HALAY_CACHE_LINE;
+    size_t longest = block_of(c, 0).length, n = (size_t)c->size, line = HALAY_CACHE_LINE;
     struct halay_piece piece;
     struct halay_coll inner;
 
@@ -226,16 +226,16 @@ static void start(struct halay_coll *c)
 
     s->tensors = tensor_count(c);
     s->wide = is_half(c) ? HALAY_F32 : c->dtype;
-    s->block = block_of(c, c->t->rank);
+    s->block = block_of(c, c->rank);
     s->peer = (struct peer *)(void *)c->scratch;
-    memset(s->peer, 0, (size_t)c->t->size * sizeof *s->peer);
+    memset(s->peer, 0, (size_t)c->size * sizeof *s->peer);
     s->packed = l.packed ? c->scratch + l.peers : NULL;
     s->arriving = c->scratch + l.peers + l.packed;
     s->vectors = s->arriving + l.arriving;
     s->table = (double *)(void *)(s->vectors + l.vectors);
     s->inner_scratch = (unsigned char *)s->table + l.table;
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank)
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank)
             coll_recv(c, r, PART, arriving_at(c, r), s->block.length * c->element, &s->peer[r].recv);
     enter(c, PACKING);
 }
@@ -250,8 +250,8 @@ static void packing(struct halay_coll *c)
         s->at += n;
         return;
     }
-    for (int d = 1; d < c->t->size; d++) {
-        int r = (c->t->rank + d) % c->t->size; /* so that not every rank begins with rank 0 */
+    for (int d = 1; d < c->size; d++) {
+        int r = (c->rank + d) % c->size; /* so that not every rank begins with rank 0 */
         struct halay_span theirs = block_of(c, r);
         coll_send(c, r, PART, given(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
     }
@@ -262,7 +262,7 @@ static int all_settled(const struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (!coll_is_settled(&s->peer[r].send) || !coll_is_settled(&s->peer[r].recv))
             return 0;
     return 1;
@@ -273,7 +273,7 @@ static int level_pairs(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
-    return (c->t->size + s->distance - 1) / (2 * s->distance);
+    return (c->size + s->distance - 1) / (2 * s->distance);
 }
 
 /* The next level, or the end of them. */
@@ -282,9 +282,9 @@ static void begin_level(struct halay_coll *c, int distance)
     struct state *s = c->state;
 
     s->distance = distance;
-    if (distance < c->t->size)
+    if (distance < c->size)
         memset(s->table, 0, 3 * s->tensors * (size_t)level_pairs(c) * sizeof *s->table);
-    enter(c, distance < c->t->size ? MULTIPLYING : ROUNDING);
+    enter(c, distance < c->size ? MULTIPLYING : ROUNDING);
 }
 
 /* Convert what has arrived to f32; if no conversion is needed only this rank's own block remains to be copied. Here
@@ -292,7 +292,7 @@ static void begin_level(struct halay_coll *c, int distance)
 static void widening(struct halay_coll *c)
 {
     struct state *s = c->state;
-    int is_own = s->pair == c->t->rank;
+    int is_own = s->pair == c->rank;
     const unsigned char *from = is_own ? given(c) + s->block.start * c->element : arriving_at(c, s->pair);
     size_t n = at_most_step(s->block.length - s->at);
     unsigned char *to = vector_of(c, s->pair) + s->at * wide_bytes(c);
@@ -306,7 +306,7 @@ static void widening(struct halay_coll *c)
     if (s->at < s->block.length)
         return;
     s->at = 0;
-    if (++s->pair == c->t->size)
+    if (++s->pair == c->size)
         begin_level(c, 1);
 }
 
@@ -388,8 +388,8 @@ static void rounding(struct halay_coll *c)
     s->at += n;
     if (s->at < s->block.length)
         return;
-    for (int d = 1; d < c->t->size; d++) {
-        int r = (c->t->rank + d) % c->t->size;
+    for (int d = 1; d < c->size; d++) {
+        int r = (c->rank + d) % c->size;
         struct halay_span theirs = block_of(c, r);
         coll_recv(c, r, RESULT, result(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].recv);
         coll_send(c, r, RESULT, result(c) + s->block.start * c->element, s->block.length * c->element,
@@ -460,7 +460,7 @@ static void cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         coll_take_back(c, &s->peer[r].send);
         coll_take_back(c, &s->peer[r].recv);
     }

@@ -220,6 +220,8 @@ static void make_inner(const struct halay_coll *c, int index, size_t count, stru
 
     *inner = *c;
     inner->t = strip->owners;
+    inner->rank = strip->owners->rank;
+    inner->size = strip->owners->size;
     inner->algorithm = inner_algorithm(c, whole * c->element);
     inner->ops = inner->algorithm->ops;
     inner->bytes = count * c->element;

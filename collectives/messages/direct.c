@@ -57,7 +57,7 @@ static size_t state_bytes(int size)
 /* Bytes of scratch before the receive buffers. */
 static size_t peers_bytes(const struct halay_coll *c)
 {
-    size_t size = (size_t)c->t->size;
+    size_t size = (size_t)c->size;
 
     return halay_round_up(LANES * size * sizeof(struct peer) + size * sizeof(void *), HALAY_CACHE_LINE);
 }
@@ -70,7 +70,7 @@ static int has_sums(const struct halay_coll *c)
 static struct halay_span block_of(const struct halay_coll *c, int owner)
 {
     if (has_sums(c))
-        return halay_block_span(c->in.count, c->t->size, owner);
+        return halay_block_span(c->in.count, c->size, owner);
     return coll_part_span(c, owner);
 }
 
@@ -84,21 +84,21 @@ static size_t chunk_length(const struct halay_coll *c)
 /* Only parts of this rank's own block arrive there. */
 static size_t buffer_bytes(const struct halay_coll *c)
 {
-    size_t most = chunk_length(c), length = block_of(c, c->t->rank).length;
+    size_t most = chunk_length(c), length = block_of(c, c->rank).length;
 
     return halay_round_up((length < most ? length : most) * c->element, HALAY_CACHE_LINE);
 }
 
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    return peers_bytes(c) + LANES * (size_t)c->t->size * buffer_bytes(c);
+    return peers_bytes(c) + LANES * (size_t)c->size * buffer_bytes(c);
 }
 
 static size_t place_of(const struct halay_coll *c, const struct lane *lane, int rank)
 {
     const struct state *s = c->state;
 
-    return (size_t)((lane - s->lanes) * c->t->size + rank);
+    return (size_t)((lane - s->lanes) * c->size + rank);
 }
 
 static struct peer *peer_of(const struct halay_coll *c, const struct lane *lane, int rank)
@@ -132,13 +132,13 @@ static void start(struct halay_coll *c)
     struct state *s = c->state;
 
     s->chunk_length = chunk_length(c);
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         size_t chunks = halay_span_cuts(block_of(c, r).length, s->chunk_length);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;
     }
     s->peer = (struct peer *)(void *)c->scratch;
-    s->src = (const void **)(void *)&s->peer[LANES * c->t->size];
-    memset(s->peer, 0, LANES * (size_t)c->t->size * sizeof *s->peer);
+    s->src = (const void **)(void *)&s->peer[LANES * c->size];
+    memset(s->peer, 0, LANES * (size_t)c->size * sizeof *s->peer);
     for (size_t i = 0; i < LANES; i++)
         s->lanes[i].chunk = i;
 }
@@ -146,20 +146,20 @@ static void start(struct halay_coll *c)
 /* Peers in order of distance, so that not all ranks begin with rank 0. */
 static int peer_at(const struct halay_coll *c, int distance)
 {
-    return (c->t->rank + distance) % c->t->size;
+    return (c->rank + distance) % c->size;
 }
 
 static void lane_start(struct halay_coll *c, struct lane *lane)
 {
-    struct halay_span mine = chunk_of(c, lane, c->t->rank);
+    struct halay_span mine = chunk_of(c, lane, c->rank);
 
-    for (int d = 1; d < c->t->size; d++) {
-        int r = peer_at(c, c->t->size - d); /* who sends here first */
+    for (int d = 1; d < c->size; d++) {
+        int r = peer_at(c, c->size - d); /* who sends here first */
         coll_recv(c, r, tag_of(c, lane, PARTS), buffer_of(c, lane, r), mine.length * c->element,
                   &peer_of(c, lane, r)->recv_part);
         peer_of(c, lane, r)->sum_posted = !has_sums(c);
     }
-    for (int d = 1; d < c->t->size; d++) {
+    for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, d);
         struct halay_span theirs = chunk_of(c, lane, r);
         coll_send(c, r, tag_of(c, lane, PARTS), coll_in(c) + theirs.start * c->element, theirs.length * c->element,
@@ -172,7 +172,7 @@ static void lane_start(struct halay_coll *c, struct lane *lane)
 
 static void post_sums(struct halay_coll *c, struct lane *lane)
 {
-    for (int d = 1; d < c->t->size; d++) {
+    for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, d);
         struct peer *p = peer_of(c, lane, r);
         struct halay_span theirs = chunk_of(c, lane, r);
@@ -187,7 +187,7 @@ static void post_sums(struct halay_coll *c, struct lane *lane)
 
 static int all_settled(const struct halay_coll *c, const struct lane *lane, size_t member)
 {
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (!coll_is_settled((struct halay_transfer *)(void *)((char *)peer_of(c, lane, r) + member)))
             return 0;
     return 1;
@@ -198,15 +198,15 @@ static void sum(struct halay_coll *c, struct halay_span mine, const struct lane 
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
-        s->src[r] = r == c->t->rank ? coll_in(c) + mine.start * c->element : buffer_of(c, lane, r);
+    for (int r = 0; r < c->size; r++)
+        s->src[r] = r == c->rank ? coll_in(c) + mine.start * c->element : buffer_of(c, lane, r);
     if (mine.length)
-        c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->t->size, mine.length, c->divisor);
+        c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->size, mine.length, c->divisor);
 }
 
 static void send_sums(struct halay_coll *c, struct halay_span mine, const struct lane *lane, const void *from)
 {
-    for (int d = 1; d < c->t->size; d++) {
+    for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, d);
         coll_send(c, r, tag_of(c, lane, SUMS), from, mine.length * c->element, &peer_of(c, lane, r)->send_sum);
     }
@@ -214,8 +214,8 @@ static void send_sums(struct halay_coll *c, struct halay_span mine, const struct
 
 static void sum_and_send(struct halay_coll *c, struct lane *lane)
 {
-    struct halay_span mine = chunk_of(c, lane, c->t->rank);
-    size_t at = has_sums(c) ? mine.start : mine.start - c->starts[c->t->rank];
+    struct halay_span mine = chunk_of(c, lane, c->rank);
+    size_t at = has_sums(c) ? mine.start : mine.start - c->starts[c->rank];
     unsigned char *dst = coll_out(c) + at * c->element;
 
     sum(c, mine, lane, dst);
@@ -227,8 +227,8 @@ static void sum_and_send(struct halay_coll *c, struct lane *lane)
 
 static int is_complete(const struct halay_coll *c, const struct lane *lane)
 {
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank && !peer_of(c, lane, r)->sum_posted)
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && !peer_of(c, lane, r)->sum_posted)
             return 0;
     return lane->added && all_settled(c, lane, offsetof(struct peer, send_part)) &&
            all_settled(c, lane, offsetof(struct peer, recv_sum)) &&
@@ -262,7 +262,7 @@ static void cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int i = 0; i < LANES * c->t->size; i++) {
+    for (int i = 0; i < LANES * c->size; i++) {
         coll_take_back(c, &s->peer[i].send_part);
         coll_take_back(c, &s->peer[i].recv_part);
         coll_take_back(c, &s->peer[i].send_sum);

@@ -77,7 +77,7 @@ static size_t longest_block(const struct halay_coll *c, int blocks)
     if (!has_parts(c->operation))
         return halay_block_span(c->in.count, blocks, 0).length;
     size_t longest = coll_longest_part(c);
-    for (int r = 0; c->operation == HALAY_COLL_ALLTOALL && r < c->t->size; r++) {
+    for (int r = 0; c->operation == HALAY_COLL_ALLTOALL && r < c->size; r++) {
         size_t length = c->in_starts[r + 1] - c->in_starts[r];
         longest = length > longest ? length : longest;
     }
@@ -137,8 +137,8 @@ static int is_wide(const struct halay_coll *c)
 
 static struct halay_place place_of(const struct halay_coll *c)
 {
-    return (struct halay_place){ .ranks = c->t->size,
-                                 .rank = c->t->rank,
+    return (struct halay_place){ .ranks = c->size,
+                                 .rank = c->rank,
                                  .root = c->root,
                                  .operation = c->operation,
                                  .is_in_place = c->in.count && c->out.count && coll_in(c) == coll_out(c) };
@@ -146,7 +146,7 @@ static struct halay_place place_of(const struct halay_coll *c)
 
 static int blocks_of(const struct halay_coll *c)
 {
-    return schedule_of(c)->blocks ? schedule_of(c)->blocks(c->t->size) : c->t->size;
+    return schedule_of(c)->blocks ? schedule_of(c)->blocks(c->size) : c->size;
 }
 
 /* Places of a lane's buffers; at: where they begin, or NULL. Returns their bytes in all. */
@@ -187,7 +187,7 @@ static unsigned char *buffer_of(const struct halay_coll *c, int lane, int buffer
 
 static unsigned char *out_at(const struct halay_coll *c, struct halay_span span)
 {
-    size_t base = c->operation == HALAY_COLL_REDUCE_SCATTER ? c->starts[c->t->rank] : 0;
+    size_t base = c->operation == HALAY_COLL_REDUCE_SCATTER ? c->starts[c->rank] : 0;
 
     return coll_out(c) + span.start * c->element - base * c->element;
 }
@@ -284,7 +284,7 @@ static void place(const struct halay_coll *c, int lane, const struct entry *e)
 
     if (!bytes)
         return;
-    if (!halay_step_has_message(step, c->t->rank)) {
+    if (!halay_step_has_message(step, c->rank)) {
         unsigned char *to = out_at(c, e->span);
         const unsigned char *from = coll_in(c) + c->in_starts[step->block] * c->element;
         from += (e->span.start - c->starts[step->block]) * c->element;
@@ -361,7 +361,7 @@ static void post(struct halay_coll *c, int number, struct entry *e)
     uint32_t tag = (uint32_t)(number * HALAY_STEP_TAGS + step->tag);
 
     e->state = POSTED;
-    if (!halay_step_has_message(step, c->t->rank))
+    if (!halay_step_has_message(step, c->rank))
         return;
     int is_partial = s->is_wide && (step->what == HALAY_GIVE ? step->buffer >= 0 : !step->is_raw && step->buffer >= 0);
     size_t bytes = e->span.length * (is_partial ? s->wide : c->element);
@@ -391,7 +391,7 @@ static int finish(struct halay_coll *c, int number, int index, int *has_added)
     if (!coll_is_settled(&e->transfer))
         return 0;
     if (e->step.what != HALAY_GIVE) {
-        int is_work = halay_step_adds(&e->step) || e->step.buffer >= 0 || !halay_step_has_message(&e->step, c->t->rank);
+        int is_work = halay_step_adds(&e->step) || e->step.buffer >= 0 || !halay_step_has_message(&e->step, c->rank);
         if (is_work && (*has_added || (e->step.is_last && s->tokens) || is_held(c, number, index, 1)))
             return 0;
         s->tokens -= halay_step_takes_token(&e->step);
@@ -447,14 +447,14 @@ void halay_steps_start(struct halay_coll *c)
     s->wide = s->is_wide ? sizeof(float) : c->element;
     s->is_aliased = s->place.is_in_place;
     if (c->operation == HALAY_COLL_REDUCE_SCATTER)
-        s->is_aliased = coll_in(c) + c->starts[c->t->rank] * c->element == coll_out(c);
+        s->is_aliased = coll_in(c) + c->starts[c->rank] * c->element == coll_out(c);
     if (c->operation != HALAY_COLL_BARRIER) {
         size_t longest = longest_block(c, s->blocks);
         s->length = cut_length(c, longest);
         s->chunks = halay_span_cuts(longest, s->length);
         if (by->has_tokens) {
             s->chunks = s->chunks ? s->chunks : 1;
-            s->tokens = 32 - __builtin_clz((unsigned)c->t->size - 1);
+            s->tokens = 32 - __builtin_clz((unsigned)c->size - 1);
         }
         s->lane_bytes = lay_out(c, &s->place, s->buffer_at);
     } else {
@@ -463,7 +463,7 @@ void halay_steps_start(struct halay_coll *c)
     for (int i = 0; i < by->lanes; i++)
         s->lanes[i].chunk = (size_t)i;
     if (c->operation == HALAY_COLL_ALLGATHER && c->in.count) {
-        unsigned char *mine = coll_out(c) + c->starts[c->t->rank] * c->element;
+        unsigned char *mine = coll_out(c) + c->starts[c->rank] * c->element;
         if (coll_in(c) != mine)
             memcpy(mine, coll_in(c), c->in.count * c->element);
     }

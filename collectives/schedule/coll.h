@@ -58,6 +58,7 @@ struct halay_coll {
     struct halay_group *group;
     struct halay_channel *channel;
     struct halay_transport *t; /* borrowed from the world */
+    int rank, size;            /* of those that take part; in an inner collective not the group's */
     const struct halay_reducer *reducer;
     const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
     const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */
@@ -101,7 +102,7 @@ struct halay_coll {
  * PIECES sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for
  * a barrier, elements.
  *
- * It may run inside another one, over some of the ranks. So its ranks are those of c->t, never of c->group->t, and its
+ * XX
  * own tags stay below halay_algorithm_tags_most, which is asserted. It posts a receive before it sends what lets the
  * peer answer: a message that comes before its receive is copied, and over tcp and ucx allocated for.
  *
@@ -153,7 +154,7 @@ static inline size_t coll_longest_part(const struct halay_coll *c)
 {
     size_t longest = 0;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         longest = coll_part(c, r) > longest ? coll_part(c, r) : longest;
     return longest;
 }
@@ -216,7 +217,7 @@ static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x
 static inline void coll_clear_state(struct halay_coll *c)
 {
     if (!c->ops->clears_state)
-        memset(c->state, 0, c->ops->state_bytes(c->t->size));
+        memset(c->state, 0, c->ops->state_bytes(c->size));
 }
 
 /* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */

@@ -11,7 +11,7 @@
 static void put(struct halay_coll *c, unsigned char *slot)
 {
     const struct oneshot *s = c->state;
-    size_t count = oneshot_count(c, coll_part(c, c->t->rank));
+    size_t count = oneshot_count(c, coll_part(c, c->rank));
 
     if (count)
         memcpy(slot, coll_in(c) + s->at * c->element, count * c->element);
@@ -21,11 +21,11 @@ static void take(struct halay_coll *c)
 {
     const struct oneshot *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         size_t count = oneshot_count(c, coll_part(c, r));
         unsigned char *to = coll_out(c) + (c->starts[r] + s->at) * c->element;
         const unsigned char *from = oneshot_slot(c, r)->data;
-        if (r == c->t->rank)
+        if (r == c->rank)
             from = coll_in(c) + s->at * c->element;
         if (count && to != from)
             memcpy(to, from, count * c->element);

@@ -22,7 +22,7 @@ static const void *own_elements(const struct halay_coll *c, size_t at)
     const struct oneshot *s = c->state;
 
     if (c->is_list)
-        return oneshot_slot(c, c->t->rank)->data + at * c->element;
+        return oneshot_slot(c, c->rank)->data + at * c->element;
     return coll_in(c) + (s->at + at) * c->element;
 }
 
@@ -30,7 +30,7 @@ static void take(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
     _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
-    int n = c->t->size;
+    int n = c->size;
 
     for (size_t done = 0, run; done < s->count; done += run) {
         size_t left = s->count - done, most = coll_elements(c, sizeof block);
@@ -41,7 +41,7 @@ static void take(struct halay_coll *c)
             run = left < most ? left : most;
         for (int r = 0; r < n; r++)
             s->src[r] = oneshot_slot(c, r)->data + done * c->element;
-        s->src[c->t->rank] = own_elements(c, done);
+        s->src[c->rank] = own_elements(c, done);
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, n, run, c->divisor);
         if (c->out.is_converted)
             halay_vector_unpack(&c->out, &s->out, s->at + done, run, block);

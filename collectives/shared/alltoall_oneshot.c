@@ -25,9 +25,9 @@ static void put(struct halay_coll *c, unsigned char *slot)
     const struct oneshot *s = c->state;
 
     (void)slot;
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank)
-            memcpy(oneshot_cell(c, c->t->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank)
+            memcpy(oneshot_cell(c, c->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
                    s->count * c->element);
 }
 
@@ -35,9 +35,9 @@ static void take(struct halay_coll *c)
 {
     const struct oneshot *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         size_t at = ((size_t)r * row(c) + s->at) * c->element;
-        const unsigned char *from = r == c->t->rank ? coll_in(c) + at : oneshot_cell(c, r, c->t->rank);
+        const unsigned char *from = r == c->rank ? coll_in(c) + at : oneshot_cell(c, r, c->rank);
         if (coll_out(c) + at != from)
             memcpy(coll_out(c) + at, from, s->count * c->element);
     }
@@ -60,7 +60,7 @@ static void start(struct halay_coll *c)
         c->ops = &halay_alltoall_shared;
         c->ops->start(c);
     } else {
-        oneshot_start(c, &operation, row(c), c->t->size - 1);
+        oneshot_start(c, &operation, row(c), c->size - 1);
     }
 }
 

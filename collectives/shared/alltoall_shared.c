@@ -59,8 +59,8 @@ static size_t longest_part(const struct halay_coll *c, const size_t *starts)
 {
     size_t most = 0;
 
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank && part_of(starts, r).length > most)
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && part_of(starts, r).length > most)
             most = part_of(starts, r).length;
     return most;
 }
@@ -85,7 +85,7 @@ static void announce_parts(struct halay_coll *c)
         offset = c->t->ops->locate(c->t, coll_in(c), c->in.count * c->element);
     s->is_private = c->in.count && offset == HALAY_PRIVATE;
     s->slotted = s->is_private;
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         area->table[2 * r] = s->is_private ? HALAY_PRIVATE : offset + c->in_starts[r] * c->element;
         area->table[2 * r + 1] = part_of(c->in_starts, r).length;
     }
@@ -113,11 +113,11 @@ static enum halay_status meet_peer(struct halay_coll *c, int rank)
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
     size_t length = part_of(c->starts, rank).length;
-    uint64_t offset = area->table[2 * c->t->rank], given = area->table[2 * c->t->rank + 1];
+    uint64_t offset = area->table[2 * c->rank], given = area->table[2 * c->rank + 1];
 
     if (given != length)
         return halay_fail(c->t->log, HALAY_ERR_FORMAT, "rank %d gives %llu elements to rank %d, which expects %zu",
-                          rank, (unsigned long long)given, c->t->rank, length);
+                          rank, (unsigned long long)given, c->rank, length);
     s->chunks = area->chunks > s->chunks ? area->chunks : s->chunks;
     s->slotted |= area->in_offset == HALAY_PRIVATE;
     if (offset == HALAY_PRIVATE || !length)
@@ -130,8 +130,8 @@ static enum halay_status meet_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->met < c->t->size; s->met++) {
-        if (s->met == c->t->rank)
+    for (; s->met < c->size; s->met++) {
+        if (s->met == c->rank)
             continue;
         if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
@@ -151,11 +151,10 @@ static void fill_cells(struct halay_coll *c)
 
     if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
         return;
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         struct halay_span span = halay_span_cut(part_of(c->in_starts, r), s->chunk, s->filled);
-        if (r != c->t->rank && span.length)
-            memcpy(cell_of(c, c->t->rank, r, s->filled), coll_in(c) + span.start * c->element,
-                   span.length * c->element);
+        if (r != c->rank && span.length)
+            memcpy(cell_of(c, c->rank, r, s->filled), coll_in(c) + span.start * c->element, span.length * c->element);
     }
     s->filled++;
     shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
@@ -167,13 +166,13 @@ static void fill_cells(struct halay_coll *c)
 /* Copies this rank's part for itself. */
 static size_t own_length(const struct halay_coll *c)
 {
-    return part_of(c->starts, c->t->rank).length ? part_of(c->in_starts, c->t->rank).length : 0;
+    return part_of(c->starts, c->rank).length ? part_of(c->in_starts, c->rank).length : 0;
 }
 
 static void take_own(struct halay_coll *c)
 {
     struct state *s = c->state;
-    struct halay_span in = part_of(c->in_starts, c->t->rank), out = part_of(c->starts, c->t->rank);
+    struct halay_span in = part_of(c->in_starts, c->rank), out = part_of(c->starts, c->rank);
     size_t left = own_length(c) - s->own, length = left < s->chunk ? left : s->chunk;
     const unsigned char *from = coll_in(c) + (in.start + s->own) * c->element;
     unsigned char *to = coll_out(c) + (out.start + s->own) * c->element;
@@ -194,7 +193,7 @@ static int take_part_from(struct halay_coll *c, int rank, struct halay_span span
         return 0;
     if (shared_is_abandoned(c, rank))
         return 0;
-    data = data ? data + (span.start - c->starts[rank]) * c->element : cell_of(c, rank, c->t->rank, s->taken);
+    data = data ? data + (span.start - c->starts[rank]) * c->element : cell_of(c, rank, c->rank, s->taken);
     memcpy(coll_out(c) + span.start * c->element, data, span.length * c->element);
     halay_full_fence(); /* the copy before the check */
     return !shared_is_abandoned(c, rank);
@@ -204,13 +203,13 @@ static int take_part_from(struct halay_coll *c, int rank, struct halay_span span
 static void alltoall_take(struct halay_coll *c)
 {
     struct state *s = c->state;
-    int next = c->t->rank + s->distance, rank = next < c->t->size ? next : next - c->t->size;
+    int next = c->rank + s->distance, rank = next < c->size ? next : next - c->size;
     struct halay_span span = halay_span_cut(part_of(c->starts, rank), s->chunk, s->taken);
 
     if (span.length && !take_part_from(c, rank, span))
         return;
     coll_advanced(c);
-    if (++s->distance < c->t->size)
+    if (++s->distance < c->size)
         return;
     s->distance = 1;
     s->taken++;
@@ -228,7 +227,7 @@ static enum halay_status alltoall_progress(struct halay_coll *c)
         take_own(c);
         return HALAY_IN_PROGRESS;
     }
-    if (s->met < c->t->size) {
+    if (s->met < c->size) {
         enum halay_status status = meet_all(c);
         if (status != HALAY_OK)
             return status;

@@ -34,7 +34,7 @@ static enum halay_status progress(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->rank < c->t->size; s->rank++)
+    for (; s->rank < c->size; s->rank++)
         if (!shared_has_reached(&shared_area(c, s->rank)->barrier, s->number))
             return HALAY_IN_PROGRESS;
     return HALAY_OK;

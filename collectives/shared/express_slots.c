@@ -31,7 +31,7 @@ static struct halay_express_slot *slot_of(const struct halay_group *group, int r
 
 size_t halay_express_pairs(const struct halay_group *group)
 {
-    if (group->t->size < 2 || group->t->size > HALAY_EXPRESS_RANKS || !(group->caps & HALAY_TRANSPORT_SHARED) ||
+    if (group->size < 2 || group->size > HALAY_EXPRESS_RANKS || !(group->caps & HALAY_TRANSPORT_SHARED) ||
         group->hosts != 1 || group->is_checked || group->forced[HALAY_COLL_ALLREDUCE])
         return 0;
     return HALAY_EXPRESS_PAIRS;
@@ -39,7 +39,7 @@ size_t halay_express_pairs(const struct halay_group *group)
 
 static int have_all_put(const struct halay_group *group, size_t pair, uint64_t round)
 {
-    for (int r = 0; r < group->t->size; r++)
+    for (int r = 0; r < group->size; r++)
         if (!shared_has_reached(&slot_of(group, r, pair, round)->number, round))
             return 0;
     return 1;
@@ -47,15 +47,15 @@ static int have_all_put(const struct halay_group *group, size_t pair, uint64_t r
 
 void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, const void *data, size_t bytes)
 {
-    struct halay_express_slot *slot = slot_of(group, group->t->rank, pair, round);
+    struct halay_express_slot *slot = slot_of(group, group->rank, pair, round);
 
     memcpy(slot->data, data, bytes);
     atomic_store_explicit(&slot->number, round, memory_order_release);
     halay_full_fence();
     if (!have_all_put(group, pair, round))
         return;
-    for (int r = 0; r < group->t->size; r++)
-        if (r != group->t->rank)
+    for (int r = 0; r < group->size; r++)
+        if (r != group->rank)
             group->t->ops->notify(group->t, r);
 }
 
@@ -63,7 +63,7 @@ int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, v
                        enum halay_dtype dtype, enum halay_reduction op)
 {
     const void *src[HALAY_EXPRESS_RANKS];
-    int n = group->t->size;
+    int n = group->size;
 
     if (!have_all_put(group, pair, round))
         return 0;

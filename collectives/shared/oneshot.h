@@ -45,7 +45,7 @@ struct oneshot {
     int met;          /* ranks below have written, if they give */
     int has_given;
     struct halay_cursor in, out;
-    const void *src[]; /* c->t->size of them */
+    const void *src[]; /* c->size of them */
 };
 
 /* The parts of an operation. A row is a giver's data for one taker, or for all. */
@@ -113,8 +113,8 @@ static inline int oneshot_has_room(struct halay_coll *c)
 
     if (s->number <= *all_read + HALAY_ONESHOTS)
         return 1;
-    for (int r = 0; r < c->t->size; r++) {
-        uint64_t read = r == c->t->rank ? least : atomic_load_explicit(&shared_area(c, r)->read, memory_order_acquire);
+    for (int r = 0; r < c->size; r++) {
+        uint64_t read = r == c->rank ? least : atomic_load_explicit(&shared_area(c, r)->read, memory_order_acquire);
         least = read < least ? read : least;
     }
     *all_read = least;
@@ -127,7 +127,7 @@ static inline void oneshot_give(struct halay_coll *c, const struct oneshot_opera
 
     if (s->has_given || !oneshot_has_room(c))
         return;
-    struct halay_oneshot_slot *slot = oneshot_slot(c, c->t->rank);
+    struct halay_oneshot_slot *slot = oneshot_slot(c, c->rank);
     o->put(c, slot->data);
     shared_publish(c, &slot->number, s->number);
     s->has_given = 1;
@@ -141,7 +141,7 @@ static inline void oneshot_begin(struct halay_coll *c, const struct oneshot_oper
     s->count = left < s->most ? left : s->most;
     s->number = ++c->channel->numbers.oneshots;
     s->met = 0;
-    s->has_given = !o->gives(c, c->t->rank);
+    s->has_given = !o->gives(c, c->rank);
     oneshot_give(c, o);
 }
 
@@ -173,8 +173,8 @@ static inline int oneshot_meet(struct halay_coll *c, const struct oneshot_operat
 {
     struct oneshot *s = c->state;
 
-    for (; s->met < c->t->size; s->met++)
-        if (s->met != c->t->rank && o->gives(c, s->met) &&
+    for (; s->met < c->size; s->met++)
+        if (s->met != c->rank && o->gives(c, s->met) &&
             !shared_has_reached(&oneshot_slot(c, s->met)->number, s->number))
             return 0;
     if (o->all_give && c->channel->numbers.all_read < s->number - 1)
@@ -185,7 +185,7 @@ static inline int oneshot_meet(struct halay_coll *c, const struct oneshot_operat
 static inline enum halay_status oneshot_progress(struct halay_coll *c, const struct oneshot_operation *o)
 {
     struct oneshot *s = c->state;
-    int gives = o->gives(c, c->t->rank);
+    int gives = o->gives(c, c->rank);
 
     if (!s->has_given) {
         oneshot_give(c, o);
@@ -193,7 +193,7 @@ static inline enum halay_status oneshot_progress(struct halay_coll *c, const str
             return HALAY_IN_PROGRESS;
         coll_advanced(c);
     }
-    if (o->takes(c, c->t->rank)) {
+    if (o->takes(c, c->rank)) {
         if (!oneshot_meet(c, o))
             return HALAY_IN_PROGRESS;
         o->take(c);

@@ -24,10 +24,10 @@ static void take(struct halay_coll *c)
     struct oneshot *s = c->state;
     void *out = coll_out(c) + s->at * c->element;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         s->src[r] = oneshot_slot(c, r)->data;
-    s->src[c->t->rank] = coll_in(c) + s->at * c->element;
-    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->t->size, s->count, c->divisor);
+    s->src[c->rank] = coll_in(c) + s->at * c->element;
+    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->size, s->count, c->divisor);
 }
 
 static const struct oneshot_operation operation = {

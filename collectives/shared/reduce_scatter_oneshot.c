@@ -17,26 +17,26 @@ static void put(struct halay_coll *c, unsigned char *slot)
     const struct oneshot *s = c->state;
 
     (void)slot;
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank)
-            memcpy(oneshot_cell(c, c->t->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank)
+            memcpy(oneshot_cell(c, c->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
                    oneshot_count(c, coll_part(c, r)) * c->element);
 }
 
 static void take(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
-    int me = c->t->rank;
+    int me = c->rank;
     size_t count = oneshot_count(c, coll_part(c, me));
     void *out = coll_out(c) + s->at * c->element;
 
     if (!count)
         return;
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (r != me)
             s->src[r] = oneshot_cell(c, r, me);
     s->src[me] = coll_in(c) + (c->starts[me] + s->at) * c->element;
-    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->t->size, count, c->divisor);
+    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->size, count, c->divisor);
 }
 
 static const struct oneshot_operation operation = {
@@ -45,7 +45,7 @@ static const struct oneshot_operation operation = {
 
 static void start(struct halay_coll *c)
 {
-    oneshot_start(c, &operation, coll_longest_part(c), c->t->size - 1);
+    oneshot_start(c, &operation, coll_longest_part(c), c->size - 1);
 }
 
 static enum halay_status progress(struct halay_coll *c)

@@ -18,7 +18,7 @@ static inline struct halay_area *shared_area(const struct halay_coll *c, int ran
 
 static inline struct halay_area *shared_mine(const struct halay_coll *c)
 {
-    return c->channel->areas[c->t->rank];
+    return c->channel->areas[c->rank];
 }
 
 static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
@@ -40,13 +40,13 @@ static inline size_t shared_slot_bytes(const struct halay_coll *c, int cells)
 /* Returns the bytes of a cell: a rank with different data for each of the others has a cell for each in a slot. */
 static inline size_t shared_cell_bytes(const struct halay_coll *c)
 {
-    return shared_slot_bytes(c, c->t->size - 1);
+    return shared_slot_bytes(c, c->size - 1);
 }
 
 /* Returns the cell of chunk k for another rank in a rank's slots; bytes: shared_cell_bytes. */
 static inline unsigned char *shared_cell(const struct halay_coll *c, int rank, int other, size_t k, size_t bytes)
 {
-    size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->t->size - 1);
+    size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->size - 1);
 
     return shared_slots(c, rank) + (k % SHARED_SLOTS * others + index) * bytes;
 }
@@ -55,8 +55,8 @@ static inline unsigned char *shared_cell(const struct halay_coll *c, int rank, i
 static inline void shared_publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
 {
     atomic_store_explicit(number, value, memory_order_release);
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank)
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank)
             c->t->ops->notify(c->t, r);
 }
 
@@ -68,8 +68,8 @@ static inline int shared_has_reached(_Atomic uint64_t *number, uint64_t value)
 /* Returns nonzero if all others have done their chunks up to that number. */
 static inline int shared_all_have_done(const struct halay_coll *c, uint64_t number)
 {
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank && !shared_has_reached(&shared_area(c, r)->done, number))
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && !shared_has_reached(&shared_area(c, r)->done, number))
             return 0;
     return 1;
 }
@@ -137,8 +137,8 @@ static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
 static inline int shared_enter(struct halay_coll *c)
 {
     atomic_exchange_explicit(&shared_mine(c)->busy, 1, memory_order_seq_cst);
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank && shared_is_abandoned(c, r)) {
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && shared_is_abandoned(c, r)) {
             atomic_store_explicit(&shared_mine(c)->busy, 0, memory_order_release);
             return 0;
         }

@@ -52,7 +52,7 @@ struct state {
     size_t filled, taken; /* chunks of this rank */
     int pushes; /* the one giver writes the second half of each chunk into the taker's memory, if that is shared */
     struct halay_cursor filling, taking;
-    struct giver giver[]; /* c->t->size of them */
+    struct giver giver[]; /* c->size of them */
 };
 
 static size_t state_bytes(int size)
@@ -109,10 +109,10 @@ static void choose_givers(const struct halay_coll *c, struct state *s)
 {
     if (c->operation == HALAY_COLL_BROADCAST) {
         s->giver[c->root].length = c->out.count;
-        s->pushes = c->t->size == 2 && !c->is_list && c->out.count * c->element >= PUSH_BYTES;
+        s->pushes = c->size == 2 && !c->is_list && c->out.count * c->element >= PUSH_BYTES;
         return;
     }
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         s->giver[r].start = c->starts[r];
         s->giver[r].length = coll_part(c, r);
     }
@@ -125,14 +125,14 @@ static void copy_start(struct halay_coll *c)
     choose_givers(c, s);
     s->slot = shared_slot_bytes(c, 1);
     s->chunk = coll_elements(c, s->slot);
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         size_t chunks = halay_span_cuts(s->giver[r].length, s->chunk);
         s->chunks = chunks > s->chunks ? chunks : s->chunks;
     }
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
-    if (s->giver[c->t->rank].length || s->pushes)
-        announce_row(c, &s->giver[c->t->rank]);
+    if (s->giver[c->rank].length || s->pushes)
+        announce_row(c, &s->giver[c->rank]);
 }
 
 static void fill_row(struct halay_coll *c, const struct giver *me)
@@ -142,7 +142,7 @@ static void fill_row(struct halay_coll *c, const struct giver *me)
 
     if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
         return;
-    halay_vector_pack(&c->in, &s->filling, span.start, span.length, slot_of(c, c->t->rank, s->filled));
+    halay_vector_pack(&c->in, &s->filling, span.start, span.length, slot_of(c, c->rank, s->filled));
     s->filled++;
     shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
     coll_advanced(c);
@@ -154,10 +154,10 @@ static enum halay_status meet_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->met < c->t->size; s->met++) {
+    for (; s->met < c->size; s->met++) {
         struct giver *g = &s->giver[s->met];
         const struct halay_area *area = shared_area(c, s->met);
-        if (s->met == c->t->rank || !(g->length || s->pushes))
+        if (s->met == c->rank || !(g->length || s->pushes))
             continue;
         if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
@@ -202,7 +202,7 @@ static int is_there(const struct halay_coll *c, int rank)
     const struct state *s = c->state;
     const struct giver *g = &s->giver[rank];
 
-    return rank == c->t->rank || !g->is_private || !chunk_of(s, g, s->taken).length ||
+    return rank == c->rank || !g->is_private || !chunk_of(s, g, s->taken).length ||
            shared_has_reached(&shared_area(c, rank)->filled, s->base + s->taken + 1);
 }
 
@@ -226,14 +226,14 @@ static enum halay_status take_chunk_from(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct giver *g = &s->giver[rank];
-    struct halay_span chunk = chunk_of(s, g, s->taken), span = taken_of(s, &s->giver[c->t->rank], chunk);
+    struct halay_span chunk = chunk_of(s, g, s->taken), span = taken_of(s, &s->giver[c->rank], chunk);
     size_t at = g->start + span.start;
 
-    if (rank == c->t->rank && s->pushes && chunk.length)
+    if (rank == c->rank && s->pushes && chunk.length)
         return push_chunk(c, !rank, chunk);
     if (!span.length)
         return HALAY_OK;
-    if (rank == c->t->rank) {
+    if (rank == c->rank) {
         unsigned char *to = coll_out(c) + at * c->element;
         const unsigned char *from = coll_in(c) + span.start * c->element;
         if (c->in.piece_count == 1 && to != from)
@@ -252,8 +252,8 @@ static int is_withdrawn(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
-        if (r != c->t->rank && chunk_of(s, &s->giver[r], s->taken).length && shared_is_abandoned(c, r))
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank && chunk_of(s, &s->giver[r], s->taken).length && shared_is_abandoned(c, r))
             return 1;
     return 0;
 }
@@ -263,12 +263,12 @@ static enum halay_status copy_take(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size; r++)
+    for (int r = 0; r < c->size; r++)
         if (!is_there(c, r))
             return HALAY_IN_PROGRESS;
     if (is_withdrawn(c))
         return HALAY_IN_PROGRESS;
-    for (int r = 0; r < c->t->size; r++) {
+    for (int r = 0; r < c->size; r++) {
         enum halay_status status = take_chunk_from(c, r);
         if (status != HALAY_OK)
             return status;
@@ -285,13 +285,13 @@ static enum halay_status copy_take(struct halay_coll *c)
 static enum halay_status copy_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
-    const struct giver *me = &s->giver[c->t->rank];
+    const struct giver *me = &s->giver[c->rank];
     int gives = me->length > 0;
     enum halay_status status = HALAY_OK;
 
     if (gives && me->is_private && s->filled < halay_span_cuts(me->length, s->chunk))
         fill_row(c, me);
-    if (s->met < c->t->size)
+    if (s->met < c->size)
         status = meet_all(c);
     if (status == HALAY_OK && s->taken < s->chunks)
         status = copy_take(c);

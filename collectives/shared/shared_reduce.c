@@ -87,21 +87,21 @@ static struct halay_span slice_of(const struct halay_coll *c, int owner)
 {
     if (c->operation == HALAY_COLL_REDUCE_SCATTER)
         return coll_part_span(c, owner);
-    return halay_aligned_span(c->in.count, c->t->size, owner, coll_elements(c, HALAY_CACHE_LINE));
+    return halay_aligned_span(c->in.count, c->size, owner, coll_elements(c, HALAY_CACHE_LINE));
 }
 
 static struct halay_span slice_chunk(const struct halay_coll *c, int owner, size_t k)
 {
     const struct state *s = c->state;
 
-    return halay_span_cut(owner == c->t->rank ? s->slice : slice_of(c, owner), s->chunk, k);
+    return halay_span_cut(owner == c->rank ? s->slice : slice_of(c, owner), s->chunk, k);
 }
 
 static size_t longest_slice(const struct halay_coll *c)
 {
     size_t longest = slice_of(c, 0).length; /* of slices of an N-th it is the longest */
 
-    for (int r = 1; r < c->t->size && c->operation == HALAY_COLL_REDUCE_SCATTER; r++)
+    for (int r = 1; r < c->size && c->operation == HALAY_COLL_REDUCE_SCATTER; r++)
         if (slice_of(c, r).length > longest)
             longest = slice_of(c, r).length;
     return longest;
@@ -148,14 +148,14 @@ static void announce_buffer(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
-    struct peer *me = &s->peer[c->t->rank];
+    struct peer *me = &s->peer[c->rank];
 
     me->in.is_private = publish_buffer(c, &c->in, 0, &area->in_offset, &area->in_table);
     area->out_first = 0;
     area->out_table = area->in_table;
     area->out_offset = area->in_offset;
     me->out = me->in;
-    if (!is_sink(c, c->t->rank)) {
+    if (!is_sink(c, c->rank)) {
         me->out.is_private = 0;
     } else if (!coll_is_in_place(c)) {
         area->out_first = 2 * area->in_table;
@@ -171,12 +171,12 @@ static void reduce_start(struct halay_coll *c)
 
     s->cell = shared_cell_bytes(c);
     s->chunk = coll_elements(c, s->cell);
-    s->slice = slice_of(c, c->t->rank);
+    s->slice = slice_of(c, c->rank);
     s->chunks = halay_span_cuts(longest_slice(c), s->chunk);
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
-    s->src = (const void **)(void *)&s->peer[c->t->size];
-    s->dst = (void **)(void *)(s->src + c->t->size);
+    s->src = (const void **)(void *)&s->peer[c->size];
+    s->dst = (void **)(void *)(s->src + c->size);
     announce_buffer(c);
 }
 
@@ -209,8 +209,8 @@ static enum halay_status meet_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->arrived < c->t->size; s->arrived++) {
-        if (s->arrived == c->t->rank)
+    for (; s->arrived < c->size; s->arrived++) {
+        if (s->arrived == c->rank)
             continue;
         if (!shared_has_reached(&shared_area(c, s->arrived)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
@@ -227,10 +227,10 @@ static void fill_slot(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].in.is_private; owner++) {
+    for (int owner = 0; owner < c->size && s->peer[c->rank].in.is_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->filled);
-        if (owner != c->t->rank && span.length)
-            halay_vector_pack(&c->in, &s->filling, span.start, span.length, cell_of(c, c->t->rank, owner, s->filled));
+        if (owner != c->rank && span.length)
+            halay_vector_pack(&c->in, &s->filling, span.start, span.length, cell_of(c, c->rank, owner, s->filled));
     }
     s->filled++;
     shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
@@ -258,10 +258,10 @@ static void drain_cells(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int owner = 0; owner < c->t->size && s->peer[c->t->rank].out.is_private; owner++) {
+    for (int owner = 0; owner < c->size && s->peer[c->rank].out.is_private; owner++) {
         struct halay_span span = slice_chunk(c, owner, s->drained);
-        if (owner != c->t->rank)
-            drain_span(c, span, cell_of(c, c->t->rank, owner, s->drained));
+        if (owner != c->rank)
+            drain_span(c, span, cell_of(c, c->rank, owner, s->drained));
     }
     s->drained++;
     coll_advanced(c);
@@ -273,8 +273,8 @@ static int all_have_filled(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
-    for (int r = 0; r < c->t->size && s->slotted; r++)
-        if (r != c->t->rank && is_slotted(&s->peer[r]) &&
+    for (int r = 0; r < c->size && s->slotted; r++)
+        if (r != c->rank && is_slotted(&s->peer[r]) &&
             !shared_has_reached(&shared_area(c, r)->filled, s->base + s->reduced + 1))
             return 0;
     return 1;
@@ -288,8 +288,7 @@ static enum halay_status point_into(struct halay_coll *c, int rank, struct buffe
     uint64_t offset;
 
     if (p->is_private) {
-        *to =
-            cell_of(c, rank, c->t->rank, s->reduced) + (at - slice_chunk(c, c->t->rank, s->reduced).start) * c->element;
+        *to = cell_of(c, rank, c->rank, s->reduced) + (at - slice_chunk(c, c->rank, s->reduced).start) * c->element;
         return HALAY_OK;
     }
     if (p->data) {
@@ -306,7 +305,7 @@ static enum halay_status point_into(struct halay_coll *c, int rank, struct buffe
  * already and would wait for those that it only writes; a copy of a block doesn't. */
 static int has_block(const struct halay_coll *c)
 {
-    return is_sink(c, c->t->rank) && !coll_is_in_place(c);
+    return is_sink(c, c->rank) && !coll_is_in_place(c);
 }
 
 /* Returns this rank's own memory for the sum from element `at` on; NULL if it has none. */
@@ -317,8 +316,8 @@ static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size
     if (has_block(c))
         return block;
     if (c->operation == HALAY_COLL_REDUCE_SCATTER)
-        return coll_out(c) + (at - c->starts[c->t->rank]) * c->element;
-    return is_sink(c, c->t->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
+        return coll_out(c) + (at - c->starts[c->rank]) * c->element;
+    return is_sink(c, c->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
 }
 
 /* Finds the places of the others' elements and of their sums; lengths only shrink. */
@@ -327,9 +326,9 @@ static enum halay_status point_at_others(struct halay_coll *c, size_t at, int *s
     struct state *s = c->state;
     enum halay_status status = HALAY_OK;
 
-    for (int r = 0; r < c->t->size && status == HALAY_OK; r++) {
+    for (int r = 0; r < c->size && status == HALAY_OK; r++) {
         void *in = NULL, *out;
-        if (r == c->t->rank)
+        if (r == c->rank)
             continue;
         status = point_into(c, r, &s->peer[r].in, at, length, &in);
         s->src[r] = in;
@@ -347,7 +346,7 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
 {
     _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
     struct state *s = c->state;
-    int me = c->t->rank, sinks = 0;
+    int me = c->rank, sinks = 0;
 
     *length = most;
     if (has_block(c) && *length > coll_elements(c, sizeof block))
@@ -363,7 +362,7 @@ static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most
         return status;
     if (c->in.is_converted)
         halay_vector_pack(&c->in, &s->reducing_in, at, *length, block);
-    c->reducer->reduce[c->dtype][c->op](s->dst, sinks, s->src, c->t->size, *length, c->divisor);
+    c->reducer->reduce[c->dtype][c->op](s->dst, sinks, s->src, c->size, *length, c->divisor);
     if (has_block(c))
         halay_vector_unpack(&c->out, &s->reducing_out, at, *length, block);
     return HALAY_OK;
@@ -376,8 +375,8 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
     if (!s->slotted && left > 1 && s->cell < AT_ONCE_BYTES)
         chunks = AT_ONCE_BYTES / s->cell;
     chunks = left < chunks ? left : chunks;
-    struct halay_span last = slice_chunk(c, c->t->rank, s->reduced + chunks - 1);
-    size_t at = slice_chunk(c, c->t->rank, s->reduced).start, end = last.start + last.length;
+    struct halay_span last = slice_chunk(c, c->rank, s->reduced + chunks - 1);
+    size_t at = slice_chunk(c, c->rank, s->reduced).start, end = last.start + last.length;
     enum halay_status status = HALAY_OK;
 
     if (!shared_enter(c)) /* a rank that gives up waits for those that read its memory, as for those that write there */
@@ -397,12 +396,12 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
 static enum halay_status reduce_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
-    int mine = is_slotted(&s->peer[c->t->rank]);
+    int mine = is_slotted(&s->peer[c->rank]);
     enum halay_status status = HALAY_OK;
 
     if (mine && s->filled < s->chunks && s->filled < s->drained + SHARED_SLOTS)
         fill_slot(c);
-    if (s->arrived < c->t->size)
+    if (s->arrived < c->size)
         status = meet_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && all_have_filled(c))
         status = reduce_chunks(c);
