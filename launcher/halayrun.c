@@ -161,7 +161,6 @@ static void print_build(void)
     print_module("cuda", HALAY_HAVE_CUDART);
     printf("machine:\n");
     print_item("http", HALAY_HAVE_MICROHTTPD, HALAY_HAVE_MICROHTTPD ? "" : "libmicrohttpd is missing: no --metrics");
-    print_item("hwloc", HALAY_HAVE_HWLOC, HALAY_HAVE_HWLOC ? "" : "the operating system's own answers instead");
     printf("trainer:\n");
     print_item("oneDNN", HALAY_HAVE_ONEDNN, "");
     print_item("BLAS", HALAY_HAVE_BLAS, "");

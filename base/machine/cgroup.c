@@ -38,8 +38,7 @@ static int list_has(const char *list, const char *name)
     return 0;
 }
 
-/* Reads the first line of folder/name, without its newline. */
-static int read_first_line(const char *folder, const char *name, char *line, size_t size)
+int halay_read_first_line(const char *folder, const char *name, char *line, size_t size)
 {
     char path[PATH_MAX];
 
@@ -67,11 +66,12 @@ static void read_cpu(const char *folder, int version, struct halay_cgroup_limits
     long long quota, period;
 
     if (version == 2) { /* "200000 100000" or "max 100000" */
-        if (read_first_line(folder, "cpu.max", line, sizeof line) && sscanf(line, "%lld %lld", &quota, &period) == 2)
+        if (halay_read_first_line(folder, "cpu.max", line, sizeof line) &&
+            sscanf(line, "%lld %lld", &quota, &period) == 2)
             limit_quota(limits, (double)quota, (double)period);
-    } else if (read_first_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
-               read_first_line(folder, "cpu.cfs_period_us", line2, sizeof line2) && sscanf(line, "%lld", &quota) == 1 &&
-               sscanf(line2, "%lld", &period) == 1) {
+    } else if (halay_read_first_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
+               halay_read_first_line(folder, "cpu.cfs_period_us", line2, sizeof line2) &&
+               sscanf(line, "%lld", &quota) == 1 && sscanf(line2, "%lld", &period) == 1) {
         limit_quota(limits, (double)quota, (double)period); /* -1: unlimited */
     }
 }
@@ -81,7 +81,7 @@ static int read_bytes(const char *folder, const char *name, size_t *bytes)
 {
     char line[64];
 
-    return read_first_line(folder, name, line, sizeof line) && halay_parse_size(line, bytes) == HALAY_OK;
+    return halay_read_first_line(folder, name, line, sizeof line) && halay_parse_size(line, bytes) == HALAY_OK;
 }
 
 /* Returns the memory of a group that the kernel can reclaim: cached files. Version 1 has two counts; the one with the

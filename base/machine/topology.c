@@ -1,188 +1,187 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topology: hwloc's tree of the machine cut down to this process's processors, then the control groups' limits.
- *
- * With HWLOC_SYNTHETIC or HWLOC_XMLFILE in the environment (hwloc reads them itself) the tree is another machine's; it
- * is then neither cut nor limited, so that placement can be tried for machines that are not there.
+ * Topology: the affinity mask, sysconf, /sys/devices/system with the hardware threads of each core, the caches and the
+ * NUMA nodes, then the control groups' limits. Values that a container hides get a default: every thread a core, one
+ * node, caches unknown.
  */
 #include "base/machine/topology.h"
-#include "base/config.h"
 #include "base/machine/cgroup.h"
-#include "base/machine/topology_impl.h"
 #include "base/number_text.h"
+#include "base/parse.h"
+#include <dirent.h>
+#include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#if HALAY_HAVE_HWLOC
-#include <hwloc.h>
+enum { THREADS_MAX = 8192, CACHES_MAX = 8 };
 
-static size_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type)
+/* Returns the lowest thread of the same core, which identifies the core. */
+static int first_sibling(int cpu)
 {
-    hwloc_obj_t cache = hwloc_get_obj_by_type(tree, type, 0);
+    char folder[64], line[32];
 
-    return cache ? (size_t)cache->attr->cache.size : 0;
+    snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu%d/topology", cpu);
+    return halay_read_first_line(folder, "thread_siblings_list", line, sizeof line) ? atoi(line) : cpu;
 }
 
-static int count_objects(hwloc_topology_t tree, hwloc_obj_type_t type)
+/* Returns the number in a name like "node3", -1 for another name. */
+static int node_number(const char *name)
 {
-    int objects = hwloc_get_nbobjs_by_type(tree, type);
-
-    return objects > 0 ? objects : 0;
+    return !strncmp(name, "node", 4) && name[4] >= '0' && name[4] <= '9' ? atoi(name + 4) : -1;
 }
 
-/* Restricts the tree to the processors that this process is bound to; keeps all if they are unknown. */
-static void restrict_to_process(hwloc_topology_t tree)
+/* Returns a thread's node: its folder has a link to the node's. */
+static int numa_node_of(int cpu)
 {
-    hwloc_bitmap_t set = hwloc_bitmap_alloc();
+    char path[64];
+    int node = -1;
 
-    if (set && hwloc_get_cpubind(tree, set, HWLOC_CPUBIND_PROCESS) == 0 && !hwloc_bitmap_iszero(set))
-        hwloc_topology_restrict(tree, set, 0);
-    hwloc_bitmap_free(set);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d", cpu);
+    DIR *folder = opendir(path);
+    if (!folder)
+        return 0;
+    for (struct dirent *entry; node < 0 && (entry = readdir(folder));)
+        node = node_number(entry->d_name);
+    closedir(folder);
+    return node < 0 ? 0 : node;
 }
 
-static void read_tree(hwloc_topology_t tree, struct halay_topology *t)
+static int compare_threads(const void *a, const void *b)
 {
-    hwloc_obj_t package = hwloc_get_obj_by_type(tree, HWLOC_OBJ_PACKAGE, 0);
-    const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
+    const struct halay_thread *x = a, *y = b;
 
-    t->threads = count_objects(tree, HWLOC_OBJ_PU);
-    t->cores = count_objects(tree, HWLOC_OBJ_CORE);
-    if (t->cores == 0)
-        t->cores = t->threads;
-    t->numa_nodes = count_objects(tree, HWLOC_OBJ_NUMANODE);
-    t->l2_bytes = cache_bytes(tree, HWLOC_OBJ_L2CACHE);
-    t->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE);
-    if (!model)
-        model = hwloc_topology_is_thissystem(tree) ? t->model : "";
-    memmove(t->model, model, strnlen(model, sizeof t->model - 1) + 1);
-    t->model[sizeof t->model - 1] = 0;
-    if (hwloc_topology_is_thissystem(tree))
-        return;
-    t->memory_bytes = (size_t)hwloc_get_root_obj(tree)->total_memory;
-    memset(t->mask, 0, sizeof t->mask);
-    for (int i = 0; i < t->threads && i < HALAY_CPU_MASK_BYTES * 8; i++)
-        t->mask[i / 8] |= (unsigned char)(1 << i % 8);
+    if (x->numa_node != y->numa_node)
+        return (x->numa_node > y->numa_node) - (x->numa_node < y->numa_node);
+    if (x->core != y->core)
+        return (x->core > y->core) - (x->core < y->core);
+    return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Returns a thread's node: of several (ordinary and fast memory) the first is the ordinary one. */
-static int numa_node_of(hwloc_obj_t thread)
+void halay_topology_order(struct halay_thread *threads, size_t count)
 {
-    int node = hwloc_bitmap_first(thread->nodeset);
+    int core = -1, first = -1;
 
-    return node >= 0 ? node : 0;
-}
-
-/* Lists the tree's threads, core by core. */
-static enum halay_status list_threads(hwloc_topology_t tree, struct halay_thread **out, size_t *out_count)
-{
-    int cores = count_objects(tree, HWLOC_OBJ_CORE), threads = count_objects(tree, HWLOC_OBJ_PU);
-    struct halay_thread *list = calloc((size_t)threads + 1, sizeof *list);
-    size_t n = 0;
-
-    if (!list)
-        return HALAY_ERR_NO_MEMORY;
-    for (int i = 0; i < threads; i++) {
-        hwloc_obj_t thread = hwloc_get_obj_by_type(tree, HWLOC_OBJ_PU, (unsigned)i);
-        hwloc_obj_t core = cores ? hwloc_get_ancestor_obj_by_type(tree, HWLOC_OBJ_CORE, thread) : thread;
-        if (core)
-            list[n++] = (struct halay_thread){ .number = (int)thread->os_index,
-                                               .core = (int)core->logical_index,
-                                               .numa_node = numa_node_of(thread) };
+    qsort(threads, count, sizeof *threads, compare_threads);
+    for (size_t i = 0; i < count; i++) {
+        core += threads[i].core != first;
+        first = threads[i].core;
+        threads[i].core = core;
     }
-    *out = list;
-    *out_count = n;
-    return HALAY_OK;
 }
 
-/* Returns nonzero if hwloc can read a machine. Where the system hides its processors, as in some sandboxes, hwloc
- * prints an error each time and finds little, unless it has another machine's description. */
-static int has_processors(void)
+enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **out, size_t *out_count)
 {
-    return access("/sys/devices/system/cpu", F_OK) == 0 || halay_environment_get("HWLOC_SYNTHETIC") ||
-           halay_environment_get("HWLOC_XMLFILE") || halay_environment_get("HWLOC_FSROOT");
-}
+    size_t set_bytes = CPU_ALLOC_SIZE(THREADS_MAX), count = 0;
+    cpu_set_t *set = CPU_ALLOC(THREADS_MAX);
+    struct halay_thread *threads = calloc(THREADS_MAX, sizeof *threads);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
 
-/* Opens the machine's tree, restricted to this process if it is this machine's; destroyed by the caller. */
-static enum halay_status open_tree(struct halay_log *log, hwloc_topology_t *tree)
-{
-    if (hwloc_topology_init(tree) < 0)
-        return halay_fail(log, HALAY_ERR_SYSTEM, "hwloc cannot be initialised");
-    if (hwloc_topology_load(*tree) < 0) {
-        halay_error(log, "hwloc cannot read this machine's topology");
-        hwloc_topology_destroy(*tree);
-        return HALAY_ERR_SYSTEM;
+    if (!set || !threads)
+        goto err_free;
+    CPU_ZERO_S(set_bytes, set);
+    if (sched_getaffinity(0, set_bytes, set) < 0) {
+        halay_error(log, "cannot read the processors of this process: %s", strerror(errno));
+        status = HALAY_ERR_SYSTEM;
+        goto err_free;
     }
-    if (hwloc_topology_is_thissystem(*tree))
-        restrict_to_process(*tree);
+    for (int cpu = 0; cpu < THREADS_MAX; cpu++)
+        if (CPU_ISSET_S((size_t)cpu, set_bytes, set))
+            threads[count++] =
+                (struct halay_thread){ .number = cpu, .core = first_sibling(cpu), .numa_node = numa_node_of(cpu) };
+    CPU_FREE(set);
+    halay_topology_order(threads, count);
+    *out = threads;
+    *out_count = count;
     return HALAY_OK;
-}
 
-enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **threads, size_t *out_count)
-{
-    hwloc_topology_t tree;
-
-    if (!has_processors())
-        return halay_topology_os_threads(log, threads, out_count);
-    enum halay_status status = open_tree(log, &tree);
-    if (status != HALAY_OK)
-        return status;
-    status = list_threads(tree, threads, out_count);
-    hwloc_topology_destroy(tree);
+err_free:
+    CPU_FREE(set);
+    free(threads);
     return status;
 }
 
-/* Overwrites the operating system's values. *is_here: the tree is this machine's. */
-static enum halay_status load_tree(struct halay_log *log, struct halay_topology *t, int *is_here)
+static int count_nodes(void)
 {
-    hwloc_topology_t tree;
+    int nodes = 0;
+    DIR *folder = opendir("/sys/devices/system/node");
 
-    *is_here = 1;
-    if (!has_processors())
-        return HALAY_OK;
-    enum halay_status status = open_tree(log, &tree);
-    if (status != HALAY_OK)
-        return status;
-    *is_here = hwloc_topology_is_thissystem(tree);
-    read_tree(tree, t);
-    hwloc_topology_destroy(tree);
-    return HALAY_OK;
-}
-#else
-enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **threads, size_t *count)
-{
-    return halay_topology_os_threads(log, threads, count);
+    if (!folder)
+        return 1;
+    for (struct dirent *entry; (entry = readdir(folder));)
+        nodes += node_number(entry->d_name) >= 0;
+    closedir(folder);
+    return nodes ? nodes : 1;
 }
 
-static enum halay_status load_tree(struct halay_log *log, struct halay_topology *t, int *is_here)
+/* Reads "model name" of /proc/cpuinfo, "" if it has none. */
+static void read_model(const char *root, char *model, size_t size)
 {
-    (void)log;
-    (void)t;
-    *is_here = 1;
-    return HALAY_OK;
+    char line[256];
+
+    *model = 0;
+    snprintf(line, sizeof line, "%s/proc/cpuinfo", root);
+    FILE *file = fopen(line, "re");
+    if (!file)
+        return;
+    while (!*model && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (colon && !strncmp(line, "model name", 10)) {
+            line[strcspn(line, "\n")] = 0;
+            snprintf(model, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        }
+    }
+    fclose(file);
 }
-#endif
+
+/* Returns the size of a hardware thread's cache of this level; 0 if it is unknown. */
+static size_t cache_bytes(const char *root, int cpu, int level)
+{
+    char folder[256], line[32];
+    size_t bytes;
+
+    for (int i = 0; i < CACHES_MAX; i++) {
+        snprintf(folder, sizeof folder, "%s/sys/devices/system/cpu/cpu%d/cache/index%d", root, cpu, i);
+        if (halay_read_first_line(folder, "level", line, sizeof line) && atoi(line) == level &&
+            halay_read_first_line(folder, "size", line, sizeof line) && halay_parse_size(line, &bytes) == HALAY_OK)
+            return bytes;
+    }
+    return 0;
+}
+
+void halay_topology_read_files(const char *root, int cpu, struct halay_topology *topology)
+{
+    struct halay_cgroup_limits limits;
+
+    halay_cgroup_read(root, &limits);
+    topology->quota = limits.quota;
+    if (limits.memory_bytes < topology->memory_bytes)
+        topology->memory_bytes = limits.memory_bytes;
+    topology->l2_bytes = cache_bytes(root, cpu, 2);
+    topology->l3_bytes = cache_bytes(root, cpu, 3);
+    read_model(root, topology->model, sizeof topology->model);
+}
 
 enum halay_status halay_topology_load(struct halay_log *log, struct halay_topology *topology)
 {
-    struct halay_topology t;
-    struct halay_cgroup_limits limits;
-    int is_here;
+    struct halay_topology t = { .numa_nodes = count_nodes() };
+    struct halay_thread *threads;
+    size_t count;
 
-    enum halay_status status = halay_topology_os_load(log, &t);
-    if (status == HALAY_OK)
-        status = load_tree(log, &t, &is_here);
+    enum halay_status status = halay_topology_threads(log, &threads, &count);
     if (status != HALAY_OK)
         return status;
-    if (is_here) {
-        halay_cgroup_read("", &limits);
-        t.quota = limits.quota;
-        if (limits.memory_bytes < t.memory_bytes)
-            t.memory_bytes = limits.memory_bytes;
-    }
-    if (t.numa_nodes < 1)
-        t.numa_nodes = 1;
+    t.threads = (int)count;
+    t.cores = threads[count - 1].core + 1;
+    for (size_t i = 0; i < count; i++)
+        if (threads[i].number / 8 < HALAY_CPU_MASK_BYTES)
+            t.mask[threads[i].number / 8] |= (unsigned char)(1 << threads[i].number % 8);
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    t.memory_bytes = pages > 0 ? (size_t)pages * (size_t)sysconf(_SC_PAGESIZE) : 0;
+    halay_topology_read_files("", threads[0].number, &t);
+    free(threads);
     *topology = t;
     return HALAY_OK;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topology: the part of this machine that this process may use, by hwloc if configure found it, otherwise by the
- * operating system. (The only folder that includes hwloc.h.)
+ * Topology: the part of this machine that this process may use.
  */
 #ifndef HALAY_BASE_TOPOLOGY_H
 #define HALAY_BASE_TOPOLOGY_H
@@ -29,6 +28,10 @@ struct halay_topology {
 
 enum halay_status halay_topology_load(struct halay_log *log, struct halay_topology *topology);
 
+/* Reads from files alone: the control groups' limits, the caches of a hardware thread, the processor's name. root
+ * precedes every path ("" on a real machine). */
+void halay_topology_read_files(const char *root, int cpu, struct halay_topology *topology);
+
 /* Adds another rank's mask. Ranks that are bound to cores of their own see only these: each adds the masks of the
  * others on its host, so that halay_topology_usable counts all. Its own mask, or one twice, changes nothing. */
 void halay_topology_add(struct halay_topology *topology, const unsigned char mask[HALAY_CPU_MASK_BYTES]);
@@ -49,6 +52,10 @@ struct halay_thread {
 };
 /* Lists the hardware threads. *threads is freed with free(). */
 enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thread **threads, size_t *count);
+
+/* Orders threads whose core is its lowest thread: by node, then by core, and numbers cores from 0. Many machines number
+ * their processors round-robin over the nodes. */
+void halay_topology_order(struct halay_thread *threads, size_t count);
 
 /* Returns the NUMA node for the memory of one of `size` ranks of a host. Each rank gets an equal part of the threads,
  * in order, and the node of its first one; a rank that is bound to threads of one node gets that node. */

@@ -3,7 +3,7 @@
 Builds the wheel and the source distribution: what pip calls (PEP 517), and tools/wheel.
 
 The wheel holds the package, the libraries and the programs as the build made them. Nothing in it depends on another
-library than the C library's: sodium, jansson, yaml and zlib are linked statically, and hwloc, oneDNN, BLAS and MPI are
+library than the C library's: sodium, jansson, yaml and zlib are linked statically, and oneDNN, BLAS and MPI are
 left out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a fixed place, as
 Debian's jansson, goes into programs only; the wheel carries the shared one beside the libraries that are linked with
 it. Where one of the four has no static library the programs are linked with the shared one, and the wheel's tag says
@@ -33,7 +33,7 @@ ADVICE = """\
 To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansson, libyaml and zlib. On Debian:
     apt-get install gcc make pkg-config binutils libsodium-dev libjansson-dev libyaml-dev zlib1g-dev
 A wheel of halay needs none of them."""
-CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic", "--without-hwloc"]
+CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic"]
 CONFIGURE += ["--without-onednn", "--without-blas", "--without-mpi", "--without-mpich", "--without-simgrid"]
 CONFIGURE += ["--without-cuda", "--without-microhttpd"]
 METADATA = """\

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Topology: this machine has a core; a bound process sees what it is bound to; machines that hwloc makes up; the limits
- * of control groups of both versions, from files made here.
+ * Topology: this machine has a core; a bound process sees what it is bound to; machines of several NUMA nodes; caches,
+ * the processor's name, and the limits of control groups of both versions, from files made here.
  */
 #include "base/machine/cgroup.h"
 #include "base/machine/topology.h"
-#include "base/machine/topology_impl.h"
 #include "tests/test.h"
 #include <math.h>
 #include <sched.h>
@@ -150,21 +149,17 @@ static void check_usable(void)
 
 static void check_here(struct halay_log *log)
 {
-    struct halay_topology t, os;
+    struct halay_topology t;
     char text[2048] = "";
     FILE *out = fmemopen(text, sizeof text, "w");
+    struct halay_thread *threads;
+    size_t count;
 
-    REQUIRE(out && halay_topology_load(log, &t) == HALAY_OK && halay_topology_os_load(log, &os) == HALAY_OK);
+    REQUIRE(out && halay_topology_load(log, &t) == HALAY_OK);
     CHECK(t.cores >= 1 && t.threads >= t.cores && t.numa_nodes >= 1 && t.memory_bytes > 0 && t.quota > 0);
-    CHECK(t.threads == os.threads, "%d %d", t.threads, os.threads);
-    struct halay_thread *threads, *os_threads;
-    size_t count, os_count;
     REQUIRE(halay_topology_threads(log, &threads, &count) == HALAY_OK);
-    REQUIRE(halay_topology_os_threads(log, &os_threads, &os_count) == HALAY_OK);
     CHECK((int)count == t.threads && threads[count - 1].core == t.cores - 1 && threads[0].core == 0);
-    CHECK(os_count == count && os_threads[os_count - 1].core == os.cores - 1);
     free(threads);
-    free(os_threads);
     halay_topology_print(&t, out);
     fclose(out);
     CHECK(strstr(text, "this process may use") && strstr(text, "memory:"), "%s", text);
@@ -182,29 +177,25 @@ static void check_bound(struct halay_log *log)
             CPU_SET(cpu, &one);
     REQUIRE(!sched_setaffinity(0, sizeof one, &one));
     CHECK(halay_topology_load(log, &t) == HALAY_OK && t.threads == 1 && t.cores == 1, "%d %d", t.threads, t.cores);
-    CHECK(halay_topology_os_load(log, &t) == HALAY_OK && t.threads == 1 && t.cores == 1);
     REQUIRE(!sched_setaffinity(0, sizeof all, &all));
 }
 
-#if HALAY_HAVE_HWLOC
-/* Where the segments of all ranks lie, as digits. */
-static void check_nodes(struct halay_log *log, const char *machine, int size, const char *expected)
+/* Where the segments of all ranks lie, as digits, on a machine of nodes with 8 threads each, which alternate. */
+static void check_nodes(int nodes, int size, const char *expected)
 {
-    struct halay_thread *threads;
-    char nodes[32] = "";
-    size_t count;
+    struct halay_thread threads[32];
+    const size_t count = 8 * (size_t)nodes;
+    char found[32] = "";
 
-    REQUIRE(!setenv("HWLOC_SYNTHETIC", machine, 1));
-    REQUIRE(halay_topology_threads(log, &threads, &count) == HALAY_OK);
+    for (int i = 0; i < 8 * nodes; i++)
+        threads[i] = (struct halay_thread){ .number = i, .core = i % (4 * nodes), .numa_node = i % nodes };
+    halay_topology_order(threads, count);
     for (int rank = 0; rank < size; rank++)
-        nodes[rank] = (char)('0' + halay_topology_numa_node(threads, count, rank, size));
-    CHECK(!strcmp(nodes, expected), "%s, %d ranks: %s, expected %s", machine, size, nodes, expected);
-    free(threads);
-    REQUIRE(!unsetenv("HWLOC_SYNTHETIC"));
+        found[rank] = (char)('0' + halay_topology_numa_node(threads, count, rank, size));
+    CHECK(!strcmp(found, expected), "%d nodes, %d ranks: %s, expected %s", nodes, size, found, expected);
 }
-#endif
 
-static void check_placement(struct halay_log *log)
+static void check_placement(void)
 {
     const struct halay_thread bound[] = { { .number = 9, .core = 0, .numa_node = 3 },
                                           { .number = 25, .core = 0, .numa_node = 3 } };
@@ -214,20 +205,16 @@ static void check_placement(struct halay_log *log)
     CHECK(halay_topology_numa_node(bound, 0, 0, 1) == 0 && halay_topology_numa_node(bound, 2, 4, 4) == 0 &&
               halay_topology_numa_node(bound, 2, 0, 0) == 0,
           "nothing known");
-#if HALAY_HAVE_HWLOC
-    check_nodes(log, "numa:1 core:4 pu:1", 4, "0000");
-    check_nodes(log, "package:2 numa:1 core:4 pu:2", 2, "01");
-    check_nodes(log, "package:2 numa:1 core:4 pu:2", 8, "00001111");
-    check_nodes(log, "package:2 numa:1 core:4 pu:2", 3, "001");
-    check_nodes(log, "package:2 numa:2 core:2 pu:1", 4, "0123");
-    check_nodes(log, "package:2 numa:2 core:2 pu:1", 16, "0000111122223333");
-    check_nodes(log, "numa:4 core:1 pu:1", 1, "0");
-#else
-    (void)log;
-#endif
+    check_nodes(1, 4, "0000");
+    check_nodes(2, 2, "01");
+    check_nodes(2, 8, "00001111");
+    check_nodes(2, 3, "001");
+    check_nodes(4, 4, "0123");
+    check_nodes(4, 16, "0000111122223333");
+    check_nodes(4, 1, "0");
 }
 
-/* Two nodes of two cores of two threads, which count across the nodes in turn, as hwloc orders them. */
+/* Two nodes of two cores of two threads, which count across the nodes alternately. */
 static void check_order(void)
 {
     static const int numbers[] = { 0, 4, 2, 6, 1, 5, 3, 7 };
@@ -235,38 +222,39 @@ static void check_order(void)
 
     for (int i = 0; i < 8; i++)
         threads[i] = (struct halay_thread){ .number = i, .core = i % 4, .numa_node = i % 2 };
-    halay_topology_os_order(threads, 8);
+    halay_topology_order(threads, 8);
     for (int i = 0; i < 8; i++)
         CHECK(threads[i].number == numbers[i] && threads[i].core == i / 2 && threads[i].numa_node == i / 4,
               "place %d: thread %d, core %d, node %d", i, threads[i].number, threads[i].core, threads[i].numa_node);
 }
 
-static void check_synthetic(struct halay_log *log)
+static void check_files(void)
 {
-#if HALAY_HAVE_HWLOC
-    struct halay_topology t;
+    struct halay_topology t = { .memory_bytes = (size_t)2 << 30 };
 
-    REQUIRE(!setenv("HWLOC_SYNTHETIC",
-                    "package:2 [numa(memory=1073741824)] l3:1(size=33554432) l2:8(size=1048576) core:1 pu:2", 1));
-    CHECK(halay_topology_load(log, &t) == HALAY_OK && t.cores == 16 && t.threads == 32 && t.numa_nodes == 2);
-    CHECK(t.l2_bytes == 1 << 20 && t.l3_bytes == 32 << 20 && t.memory_bytes == (size_t)2 << 30, "%zu %zu %zu",
-          t.l2_bytes, t.l3_bytes, t.memory_bytes);
-    CHECK(isinf(t.quota) && halay_topology_usable(&t) == 32);
-    struct halay_thread *threads;
-    size_t count;
-    REQUIRE(halay_topology_threads(log, &threads, &count) == HALAY_OK);
-    CHECK(count == 32 && threads[0].core == 0 && threads[1].core == 0 && threads[31].core == 15);
-    free(threads);
-    REQUIRE(!unsetenv("HWLOC_SYNTHETIC"));
-#else
-    (void)log;
-#endif
+    write_file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index0/level", "1\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index0/size", "32K\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index2/level", "2\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index2/size", "1024K\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index3/level", "3\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index3/size", "32768K\n");
+    write_file("/proc/self/mountinfo", MOUNTS_V2);
+    write_file("/proc/self/cgroup", "0::/\n");
+    write_file("/sys/fs/cgroup/memory.max", "1073741824\n");
+    write_file("/sys/fs/cgroup/cpu.max", "150000 100000\n");
+    halay_topology_read_files(root, 3, &t);
+    CHECK(!strcmp(t.model, "Some CPU @ 2 GHz"), "'%s'", t.model);
+    CHECK(t.l2_bytes == 1 << 20 && t.l3_bytes == 32 << 20 && t.memory_bytes == (size_t)1 << 30 && t.quota == 1.5,
+          "%zu %zu %zu %g", t.l2_bytes, t.l3_bytes, t.memory_bytes, t.quota);
+    halay_topology_read_files(root, 4, &t);
+    CHECK(!t.l2_bytes && !t.l3_bytes, "a thread without caches: %zu %zu", t.l2_bytes, t.l3_bytes);
+    clear_files();
 }
 
 int main(void)
 {
     struct halay_log log;
-    char model[128];
 
     REQUIRE(mkdtemp(root));
     halay_log_init(&log, HALAY_LOG_WARNING);
@@ -274,15 +262,9 @@ int main(void)
     check_usable();
     check_here(&log);
     check_bound(&log);
-    check_placement(&log);
+    check_placement();
     check_order();
-    check_synthetic(&log);
-    write_file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
-    char path[128];
-    snprintf(path, sizeof path, "%s/proc/cpuinfo", root);
-    halay_topology_os_model(path, model, sizeof model);
-    CHECK(!strcmp(model, "Some CPU @ 2 GHz"), "'%s'", model);
-    clear_files();
+    check_files();
     REQUIRE(!rmdir(root));
     halay_log_fini(&log);
     return test_end();

@@ -46,7 +46,6 @@ mpi.h       collectives/transport/mpi/* perf/src/versus/perf_mpi* perf/simulated
 ucp/*       collectives/transport/ucx/*
 uct/*       collectives/transport/ucx/*
 ucs/*       collectives/transport/ucx/*
-hwloc*      base/machine/topology*
 sodium*     base/*
 microhttpd* base/http/http.c
 jansson.h   base/document* base/http/* tft/* perf/* launcher/* sagemaker/*

@@ -8,7 +8,7 @@
 cc=$(make_variable CC)
 cxx=$(make_variable CXX)
 mpi_flags=$(make_variable MPI_CFLAGS)
-other_flags="$(make_variable UCX_CFLAGS) $(make_variable HWLOC_CFLAGS) $(make_variable JANSSON_CFLAGS) \
+other_flags="$(make_variable UCX_CFLAGS) $(make_variable JANSSON_CFLAGS) \
 $(make_variable SODIUM_CFLAGS) $(make_variable YAML_CFLAGS) $(make_variable ONEDNN_CFLAGS) \
 $(make_variable BLAS_CFLAGS) -Itests/cuda/include"
 strict='-Wall -Wextra -Werror -pedantic -fsyntax-only'

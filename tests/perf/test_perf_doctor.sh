@@ -19,13 +19,6 @@ says out 'rank 1: host .*, processors'
 checks=$((checks + 1))
 [ "$(grep -c 'started by halayrun' "$scratch/out")" -eq 1 ] || wrong "more than one rank prints"
 
-# A synthetic machine of hwloc's: where its ranks' segments lie.
-if grep -q '^#define HALAY_HAVE_HWLOC 1' "$top_builddir/config.h"; then
-    expect 0 env HWLOC_SYNTHETIC='numa:2 core:2 pu:1' "$halayrun" -np 2 --bind none "$perf" doctor
-    says out 'rank 0: .*segment on NUMA node 0'
-    says out 'rank 1: .*segment on NUMA node 1'
-fi
-
 for name in mpi ucx; do
     capital=$(echo $name | tr '[:lower:]' '[:upper:]')
     if grep -q "^#define HALAY_HAVE_$capital 1" "$top_builddir/config.h"; then
