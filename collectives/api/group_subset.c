@@ -51,8 +51,8 @@ struct decision {
 struct halay_group_making {
     struct halay_group *parent; /* borrowed, as is the world */
     struct halay_world *world;
-    int *members;              /* owned: the world's numbers */
-    struct halay_transport *t; /* owned: the members, over the world's data */
+    int *members;         /* owned: the world's numbers */
+    struct halay_link *t; /* owned: the members, over the world's data */
     int leader;
     enum step step;
     enum halay_status mine;     /* has this rank what it needs? */
@@ -254,7 +254,7 @@ static void settle_id(struct halay_group *group, const struct halay_group_making
     }
 }
 
-static enum halay_status prepare_mine(struct halay_world *world, const int *members, struct halay_transport *t,
+static enum halay_status prepare_mine(struct halay_world *world, const int *members, struct halay_link *t,
                                       struct halay_group **out)
 {
     enum halay_status status = halay_group_make(world, members, t, out);
@@ -271,7 +271,7 @@ static enum halay_status prepare_mine(struct halay_world *world, const int *memb
 
 /* What the group's data go over: the memory of a node where all members are on it, else what the world's do. */
 static enum halay_status open_transport(struct halay_world *world, const int *members, int count, int rank,
-                                        struct halay_transport **t)
+                                        struct halay_link **t)
 {
     int *numbers, is_one_node = world->node != NULL;
 
@@ -379,7 +379,7 @@ static int is_list(const struct halay_group *parent, const int *ranks, int count
 static enum halay_status making_create(struct halay_group *parent, const int *ranks, int count, int rank,
                                        struct halay_group_making **making)
 {
-    struct halay_transport *t = NULL;
+    struct halay_link *t = NULL;
     struct halay_group_making *a = calloc(1, sizeof *a);
 
     enum halay_status status = a ? making_init(a, parent, ranks, count, rank) : HALAY_ERR_NO_MEMORY;

@@ -27,7 +27,7 @@
 #ifndef HALAY_AREA_H
 #define HALAY_AREA_H
 
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 #include <stdatomic.h>
 
 enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_PAIRS = 32 };

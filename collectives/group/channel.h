@@ -75,11 +75,11 @@ struct halay_group {
     struct halay_group *next;  /* on world->groups */
     int id;
     int rank, size;
-    int *members;              /* owned, [rank]: its number in the world; NULL: all ranks in order */
-    struct halay_transport *t; /* world->data, or an owned view of it, or of world->node */
+    int *members;         /* owned, [rank]: its number in the world; NULL: all ranks in order */
+    struct halay_link *t; /* world->data, or an owned view of it, or of world->node */
     /* Memory that is shared with members, flags about the group's end in it: halay_world_shared; NULL if there is none.
      * Its numbers are halay_world_shared_rank's. */
-    struct halay_transport *shared;
+    struct halay_link *shared;
     struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
     unsigned caps;             /* of t, and HALAY_TRANSPORT_NODES if there are nodes */
     /* Owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without `shared`. */
@@ -118,7 +118,7 @@ int halay_group_rank_of(const struct halay_group *group, int world_rank);
 
 /* group.c: makes a group of these ranks (NULL: of all) over t, without an id; it is not yet on the world's list. The
  * group owns t, unless it is the world's. */
-enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
+enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_link *t,
                                    struct halay_group **out);
 /* Opens a group whose id is set. */
 enum halay_status halay_group_enter(struct halay_group *group);
@@ -167,7 +167,7 @@ const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
  * complete, or HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_coll_begin(struct halay_coll *c);
 /* Releases the channel's scratch. */
-void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t);
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *t);
 /* Waits for it, ends it, and returns its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
 /* Checks the peers for a rank that waits for the others outside of collectives: closes the group if any rank has given

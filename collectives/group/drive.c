@@ -140,7 +140,7 @@ static void complete_alone(struct halay_coll *c)
 }
 
 /* Memory for incoming messages: the transport's own if it prefers that. */
-static enum halay_status scratch_get(struct halay_channel *channel, struct halay_transport *t, size_t bytes)
+static enum halay_status scratch_get(struct halay_channel *channel, struct halay_link *t, size_t bytes)
 {
     void *memory = NULL;
     enum halay_status status = HALAY_OK;
@@ -157,7 +157,7 @@ static enum halay_status scratch_get(struct halay_channel *channel, struct halay
     return HALAY_OK;
 }
 
-void halay_channel_scratch_put(struct halay_channel *channel, struct halay_transport *t)
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *t)
 {
     if (t->ops->release)
         t->ops->release(t, channel->scratch);

@@ -31,9 +31,9 @@ static void unlink_group(struct halay_group *group)
 }
 
 /* Returns the transport whose memory most ranks can reach. */
-static struct halay_transport *memory_of(const struct halay_group *group)
+static struct halay_link *memory_of(const struct halay_group *group)
 {
-    struct halay_transport *node = group->world->node;
+    struct halay_link *node = group->world->node;
 
     return node && !(group->t->caps & HALAY_TRANSPORT_SHARED) ? node : group->t;
 }
@@ -109,7 +109,7 @@ static enum halay_status allocate_areas(struct halay_group *group)
 
 static void map_areas(struct halay_group *group)
 {
-    struct halay_transport *shared = group->shared;
+    struct halay_link *shared = group->shared;
 
     for (int r = 0; shared && r < group->size; r++) {
         int number = shared_rank(group, r);
@@ -168,7 +168,7 @@ static void assert_tags(void)
         assert(halay_algorithms[i].ops->tags <= halay_algorithm_tags_most(&halay_algorithms[i]));
 }
 
-enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_transport *t,
+enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_link *t,
                                    struct halay_group **out)
 {
     struct halay_group *group = calloc(1, sizeof *group);

@@ -71,7 +71,7 @@ enum halay_status halay_group_end_create(int members, struct halay_group_end **o
     return HALAY_OK;
 }
 
-void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport *data)
+void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *data)
 {
     if (!end)
         return;
@@ -87,8 +87,7 @@ void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport
     free(end);
 }
 
-void halay_group_end_send(struct halay_group_end *end, struct halay_transport *data,
-                          const struct halay_close_notice *notice)
+void halay_group_end_send(struct halay_group_end *end, struct halay_link *data, const struct halay_close_notice *notice)
 {
     for (int i = 0; i < end->farewells; i++) {
         struct halay_farewell *f = &end->farewell[i];
@@ -98,7 +97,7 @@ void halay_group_end_send(struct halay_group_end *end, struct halay_transport *d
     }
 }
 
-void halay_group_end_receive(struct halay_group_end *end, struct halay_transport *data)
+void halay_group_end_receive(struct halay_group_end *end, struct halay_link *data)
 {
     for (int i = 0; i < end->farewells; i++) {
         struct halay_farewell *f = &end->farewell[i];
@@ -149,7 +148,7 @@ static int farewells_are_over(struct halay_group_end *end)
     return 1;
 }
 
-static void release_id(struct halay_group_ids *ids, struct halay_transport *shared, int id)
+static void release_id(struct halay_group_ids *ids, struct halay_link *shared, int id)
 {
     ids->releases[id]++;
     if (shared) {
@@ -160,7 +159,7 @@ static void release_id(struct halay_group_ids *ids, struct halay_transport *shar
     halay_id_set_put(&ids->taken, id, 0);
 }
 
-void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared)
+void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_link *data, struct halay_link *shared)
 {
     struct halay_group_end **link = &ids->ends, *end;
 
@@ -187,7 +186,7 @@ int halay_group_ids_waiting(const struct halay_group_ids *ids)
     return waiting;
 }
 
-void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_transport *data)
+void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_link *data)
 {
     while (ids->ends) {
         struct halay_group_end *end = ids->ends;

@@ -23,7 +23,7 @@
 #ifndef HALAY_GROUP_IDS_H
 #define HALAY_GROUP_IDS_H
 
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 
 struct halay_area; /* area.h */
 
@@ -105,12 +105,12 @@ int halay_group_ids_choose(const struct halay_group_ids *ids, const struct halay
 /* For a group of at most so many members, without any yet. */
 enum halay_status halay_group_end_create(int members, struct halay_group_end **out);
 /* Takes back what is posted over data. NULL is allowed. */
-void halay_group_end_destroy(struct halay_group_end *end, struct halay_transport *data);
+void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *data);
 /* Close notices: send ours, post receives for those of the others, and read one: nonzero with *notice if that member's
  * has arrived. Never block. */
-void halay_group_end_send(struct halay_group_end *end, struct halay_transport *data,
+void halay_group_end_send(struct halay_group_end *end, struct halay_link *data,
                           const struct halay_close_notice *notice);
-void halay_group_end_receive(struct halay_group_end *end, struct halay_transport *data);
+void halay_group_end_receive(struct halay_group_end *end, struct halay_link *data);
 int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice);
 
 /* The group with end->id is closed here. Keeps end. */
@@ -118,12 +118,12 @@ void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *
 
 /* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has
  * none. */
-void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_transport *data, struct halay_transport *shared);
+void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_link *data, struct halay_link *shared);
 
 /* Closed groups whose ids will be free once the other members have closed them too. */
 int halay_group_ids_waiting(const struct halay_group_ids *ids);
 
 /* data: NULL if no group has ever been closed. */
-void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_transport *data);
+void halay_group_ids_fini(struct halay_group_ids *ids, struct halay_link *data);
 
 #endif

@@ -97,7 +97,7 @@ static int nth_member(const struct layout *l, int node, int index)
     return r;
 }
 
-static enum halay_status open_owners(const struct layout *l, struct halay_cut from, struct halay_transport **out)
+static enum halay_status open_owners(const struct layout *l, struct halay_cut from, struct halay_link **out)
 {
     int *owners = malloc((size_t)l->nodes * sizeof *owners);
 

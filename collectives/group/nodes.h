@@ -28,8 +28,8 @@ struct halay_cut {
 /* A strip that this rank owns. */
 struct halay_strip {
     struct halay_cut from, to;
-    int index;                      /* among all strips of the row */
-    struct halay_transport *owners; /* owned: of the group's transport a view, its owner on each node, in their order */
+    int index;                 /* among all strips of the row */
+    struct halay_link *owners; /* owned: of the group's transport a view, its owner on each node, in their order */
 };
 
 struct halay_nodes {

@@ -11,8 +11,8 @@
 #include "base/transports.h"
 #include "collectives/group/group_ids.h"
 #include "collectives/transport/bell.h"
+#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
-#include "collectives/transport/transport.h"
 
 struct halay_group;
 struct halay_host; /* transport/module.h */
@@ -37,20 +37,20 @@ struct halay_world {
     struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks */
     struct halay_peers *peers;   /* owned; NULL if `dead` is in its place */
     int rank, size;
-    int local_rank, local_size;   /* among the ranks of this host, in order of rank */
-    int cross_rank, cross_size;   /* this host's number, in order of the hosts' lowest ranks; number of hosts */
-    int is_homogeneous;           /* every host has the same number of ranks */
-    int *node_of;                 /* owned, [rank]: the number of its node, in order of their lowest rank */
-    int *node_rank;               /* owned, [rank]: its rank among the ranks of its node */
-    unsigned char *restless;      /* owned, [rank]: it was writing here when a group was given up (drive.c) */
-    struct halay_transport *data; /* owned: what collectives move data over */
+    int local_rank, local_size; /* among the ranks of this host, in order of rank */
+    int cross_rank, cross_size; /* this host's number, in order of the hosts' lowest ranks; number of hosts */
+    int is_homogeneous;         /* every host has the same number of ranks */
+    int *node_of;               /* owned, [rank]: the number of its node, in order of their lowest rank */
+    int *node_rank;             /* owned, [rank]: its rank among the ranks of its node */
+    unsigned char *restless;    /* owned, [rank]: it was writing here when a group was given up (drive.c) */
+    struct halay_link *data;    /* owned: what collectives move data over */
     /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
      * has one rank, or where the ranks of some host can't share. All ranks have it or none. */
-    struct halay_transport *node;
+    struct halay_link *node;
     /* Carries the engine's messages. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
-    struct halay_transport *control;
-    struct halay_transport *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
+    struct halay_link *control;
+    struct halay_link *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
     /* The networks that the connections with ranks of other hosts take here, as "eth0,eth1"; "": not known. */
     char interfaces[HALAY_INTERFACES_BYTES];
     struct halay_bell bell; /* what this rank sleeps on, whichever of them it waits for */
@@ -134,7 +134,7 @@ const char *halay_world_host(const struct halay_world *world, int rank);
 int halay_world_is_stopped(const struct halay_world *world, int rank);
 
 /* Returns the transport over which this rank shares memory with others, or NULL. */
-struct halay_transport *halay_world_shared(const struct halay_world *world);
+struct halay_link *halay_world_shared(const struct halay_world *world);
 /* Returns a rank's number in that transport, -1 if it shares no memory with this one. */
 int halay_world_shared_rank(const struct halay_world *world, int rank);
 

@@ -11,7 +11,7 @@
 #include "collectives/transport/module.h"
 #include "collectives/transport/tcp/tcp.h"
 
-static enum halay_status connect_all(struct halay_world *world, struct halay_transport **out)
+static enum halay_status connect_all(struct halay_world *world, struct halay_link **out)
 {
     const struct halay_tcp_how how = {
         .network = { world->config.network_interface, { world->config.ports[0], world->config.ports[1] } },
@@ -19,7 +19,7 @@ static enum halay_status connect_all(struct halay_world *world, struct halay_tra
         .silence_ms = world->config.host_silence_ms,
         .meets = world->cross_size > 1,
     };
-    struct halay_transport *t = NULL;
+    struct halay_link *t = NULL;
     int wanted = 0;
 
     enum halay_status status = halay_tcp_open(world->log, &how, world->boot, world->peers, &t);

@@ -64,7 +64,7 @@ static int may_poll(const struct halay_world *world)
 }
 
 /* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
-static enum halay_status open_shm(struct halay_world *world, struct halay_transport **out)
+static enum halay_status open_shm(struct halay_world *world, struct halay_link **out)
 {
     enum halay_log_level level =
         halay_world_is_set_to(world->config.transport, "shm") ? HALAY_LOG_ERROR : HALAY_LOG_INFO;
@@ -94,7 +94,7 @@ static enum halay_status open_module(struct halay_world *world, enum halay_trans
                                      enum halay_log_level level)
 {
     const struct halay_module_api *api = NULL;
-    struct halay_transport *t = NULL;
+    struct halay_link *t = NULL;
 
     enum halay_status status = halay_world_module(world, which, level, &api);
     if (status == HALAY_OK && !api->transport_create)
@@ -189,14 +189,14 @@ void halay_world_settle(struct halay_world *world)
         world->config.fragment_bytes = halay_tuning_fragment(world->tuning, world->data->ops->name, where);
 }
 
-enum halay_status halay_world_watch(struct halay_world *world, struct halay_transport *t)
+enum halay_status halay_world_watch(struct halay_world *world, struct halay_link *t)
 {
     return t->ops->event_fd ? halay_bell_watch(&world->bell, t->ops->event_fd(t)) : HALAY_OK;
 }
 
 long halay_world_arm(struct halay_world *world)
 {
-    struct halay_transport *all[] = { world->data, world->control != world->data ? world->control : NULL, world->node };
+    struct halay_link *all[] = { world->data, world->control != world->data ? world->control : NULL, world->node };
     long most_us = HALAY_RINGS;
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -208,7 +208,7 @@ long halay_world_arm(struct halay_world *world)
     return most_us;
 }
 
-struct halay_transport *halay_world_shared(const struct halay_world *world)
+struct halay_link *halay_world_shared(const struct halay_world *world)
 {
     if (world->data->caps & HALAY_TRANSPORT_SHARED)
         return world->data;

@@ -157,7 +157,7 @@ static unsigned char *result_slot(const struct halay_coll *c, int local, size_t 
 static void publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
 {
     const struct halay_nodes *nodes = nodes_of(c);
-    struct halay_transport *shared = c->group->shared;
+    struct halay_link *shared = c->group->shared;
 
     atomic_store_explicit(number, value, memory_order_release);
     for (int i = 0; i < nodes->locals; i++)
@@ -355,7 +355,7 @@ static enum halay_status meet_all(struct halay_coll *c)
 {
     struct state *s = c->state;
     const struct halay_nodes *nodes = nodes_of(c);
-    struct halay_transport *shared = c->group->shared;
+    struct halay_link *shared = c->group->shared;
 
     for (; s->arrived < nodes->locals; s->arrived++) {
         const struct halay_area *area = area_of(c, s->arrived);

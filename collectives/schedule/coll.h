@@ -9,7 +9,7 @@
 #include "collectives/reduce/reduce.h"
 #include "collectives/schedule/span.h"
 #include "collectives/schedule/vector.h"
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 #include <assert.h>
 #include <string.h>
 
@@ -57,8 +57,8 @@ struct halay_channel;
 struct halay_coll {
     struct halay_group *group;
     struct halay_channel *channel;
-    struct halay_transport *t; /* borrowed from the world */
-    int rank, size;            /* of those that take part; in an inner collective not the group's */
+    struct halay_link *t; /* borrowed from the world */
+    int rank, size;       /* of those that take part; in an inner collective not the group's */
     const struct halay_reducer *reducer;
     const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
     const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */

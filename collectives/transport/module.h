@@ -17,10 +17,10 @@
 #include "base/log.h"
 #include "base/machine/topology.h"
 #include "collectives/transport/device_ops.h"
+#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
-#include "collectives/transport/transport.h"
 
-/* Goes up whenever one of the structs here, in transport.h, boot.h, device_ops.h or config.h changes. */
+/* Goes up whenever one of the structs here, in link.h, boot.h, device_ops.h or config.h changes. */
 enum { HALAY_MODULE_ABI = 11 };
 
 /* Functions and data that the library lends to a module, valid until all objects that the module created with them are
@@ -72,7 +72,7 @@ struct halay_module_api {
      * others waiting; HALAY_ERR_UNSUPPORTED, with a logged reason, if it cannot work here. NULL if the module has
      * none. */
     enum halay_status (*transport_create)(const struct halay_host *host, struct halay_boot *boot,
-                                          struct halay_transport **out);
+                                          struct halay_link **out);
 
     /* The module's bootstrap: this rank, and the others' places. NULL if the module has none. */
     enum halay_status (*boot_create)(const struct halay_host *host, struct halay_boot **out);

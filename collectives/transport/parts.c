@@ -30,11 +30,11 @@ struct halay_message {
     struct halay_message *next;                    /* on the waiting list, or in reserve */
 };
 
-enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_transport_ops *slots, unsigned caps,
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots, unsigned caps,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes)
 {
-    parts->t = (struct halay_transport){
+    parts->t = (struct halay_link){
         .ops = slots, .caps = caps, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = host->log
     };
     parts->ops = ops;
@@ -364,7 +364,7 @@ static int message_hand_out(struct halay_parts *parts, struct halay_message *mes
 
 /* --- slots */
 
-static struct halay_parts *parts_of(struct halay_transport *t)
+static struct halay_parts *parts_of(struct halay_link *t)
 {
     return (struct halay_parts *)t;
 }
@@ -392,19 +392,18 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
         waiting_append(parts, message);
 }
 
-void halay_parts_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+void halay_parts_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
     transfer_start(parts_of(t), 1, peer, tag, (void *)buf, bytes, x);
 }
 
-void halay_parts_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                      struct halay_transfer *x)
+void halay_parts_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     transfer_start(parts_of(t), 0, peer, tag, buf, bytes, x);
 }
 
-void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x)
+void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x)
 {
     struct halay_parts *parts = parts_of(t);
 
@@ -427,24 +426,24 @@ void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x)
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
 
-enum halay_status halay_parts_alloc(struct halay_transport *t, size_t bytes, void **out)
+enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, void **out)
 {
     return halay_parts_memory_alloc(&parts_of(t)->memory, bytes, 0, 0, out);
 }
 
-enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void **out)
+enum halay_status halay_parts_hold(struct halay_link *t, size_t bytes, void **out)
 {
     struct halay_parts *parts = parts_of(t);
 
     return halay_parts_memory_alloc(&parts->memory, bytes, parts->places_itself ? 0 : parts->part_bytes, 1, out);
 }
 
-void halay_parts_free(struct halay_transport *t, void *ptr)
+void halay_parts_free(struct halay_link *t, void *ptr)
 {
     halay_parts_memory_free(&parts_of(t)->memory, ptr);
 }
 
-void halay_parts_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept)
+void halay_parts_keep(struct halay_link *t, void *ptr, struct halay_kept *kept)
 {
     halay_parts_memory_keep(&parts_of(t)->memory, ptr, kept);
 }

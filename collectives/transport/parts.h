@@ -38,9 +38,9 @@
 #ifndef HALAY_PARTS_H
 #define HALAY_PARTS_H
 
+#include "collectives/transport/link.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/parts_memory.h"
-#include "collectives/transport/transport.h"
 #include <stdint.h>
 
 enum { HALAY_PARTS_WINDOW = 4, HALAY_PARTS_CLASSES = 32 };
@@ -50,7 +50,7 @@ struct halay_message;
 /* A part with the library, or in reserve. */
 struct halay_part {
     struct halay_message *message; /* borrowed until complete; NULL: set aside, whatever arrives is dropped */
-    struct halay_transport *t;     /* borrowed: whose it is */
+    struct halay_link *t;          /* borrowed: whose it is */
     int peer;
     uint32_t tag;
     int is_send;
@@ -75,9 +75,9 @@ struct halay_parts_ops {
     /* Give a part to the library. HALAY_IN_PROGRESS: the back end reports its end with halay_parts_end, later, never
      * from within; HALAY_OK: it is complete already, with *arrived bytes (receives); HALAY_ERR_PEER: the peer is lost,
      * and that has been said; else an error, logged. On error the part is not with the library. */
-    enum halay_status (*post)(struct halay_transport *t, struct halay_part *part, size_t *arrived);
+    enum halay_status (*post)(struct halay_link *t, struct halay_part *part, size_t *arrived);
     /* A part was set aside: end its request if possible without waiting. Its end is reported later, as usual. */
-    void (*set_aside)(struct halay_transport *t, struct halay_part *part);
+    void (*set_aside)(struct halay_link *t, struct halay_part *part);
 };
 
 /* LOST: the library can't reach it any more, and no goodbye has come, or not yet. */
@@ -95,7 +95,7 @@ struct halay_parts_peer {
 
 /* A transport over a message library: the first member of each such transport. */
 struct halay_parts {
-    struct halay_transport t;
+    struct halay_link t;
     const struct halay_parts_ops *ops;
     const struct halay_host *host; /* borrowed until close */
     size_t part_bytes;
@@ -114,22 +114,21 @@ struct halay_parts {
 
 /* Everything of parts->t is filled in, for boot's ranks. Zero-initialised storage of the caller's; fini accepts any
  * half-built state. HALAY_ERR_NO_MEMORY, logged. */
-enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_transport_ops *slots, unsigned caps,
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots, unsigned caps,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes);
 /* Frees everything except parts that a library which is still running holds: it may write into them at any time. */
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
 
 /* Slots of a transport whose first member is its parts. */
-void halay_parts_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+void halay_parts_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x);
-void halay_parts_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                      struct halay_transfer *x);
-void halay_parts_cancel(struct halay_transport *t, struct halay_transfer *x);
-enum halay_status halay_parts_alloc(struct halay_transport *t, size_t bytes, void **out);
-enum halay_status halay_parts_hold(struct halay_transport *t, size_t bytes, void **out);
-void halay_parts_free(struct halay_transport *t, void *ptr); /* the slots free and release */
-void halay_parts_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept);
+void halay_parts_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
+void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x);
+enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, void **out);
+enum halay_status halay_parts_hold(struct halay_link *t, size_t bytes, void **out);
+void halay_parts_free(struct halay_link *t, void *ptr); /* the slots free and release */
+void halay_parts_keep(struct halay_link *t, void *ptr, struct halay_kept *kept);
 
 /* The first step of progress: is a peer known to be dead? The first error from then on, but for lost peers. */
 enum halay_status halay_parts_check(struct halay_parts *parts);

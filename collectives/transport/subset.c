@@ -13,18 +13,18 @@
 #include <stdlib.h>
 
 struct subset {
-    struct halay_transport base;
-    struct halay_transport_ops ops;
-    struct halay_transport *inner; /* borrowed until close */
-    int ranks[];                   /* base.size of them: their numbers in inner; behind them is base.lost */
+    struct halay_link base;
+    struct halay_link_ops ops;
+    struct halay_link *inner; /* borrowed until close */
+    int ranks[];              /* base.size of them: their numbers in inner; behind them is base.lost */
 };
 
-static struct subset *self_of(struct halay_transport *t)
+static struct subset *self_of(struct halay_link *t)
 {
     return (struct subset *)t;
 }
 
-static void subset_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void subset_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                         struct halay_transfer *x)
 {
     struct subset *self = self_of(t);
@@ -32,15 +32,14 @@ static void subset_send(struct halay_transport *t, int peer, uint32_t tag, const
     self->inner->ops->send(self->inner, self->ranks[peer], tag, buf, bytes, x);
 }
 
-static void subset_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                        struct halay_transfer *x)
+static void subset_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     struct subset *self = self_of(t);
 
     self->inner->ops->recv(self->inner, self->ranks[peer], tag, buf, bytes, x);
 }
 
-static void peer_gone(struct halay_transport *t, int rank)
+static void peer_gone(struct halay_link *t, int rank)
 {
     t->lost[rank] = 1;
     if (t->failed_peer < 0)
@@ -48,7 +47,7 @@ static void peer_gone(struct halay_transport *t, int rank)
 }
 
 /* Lost ranks that are not in this view do not matter here. */
-static enum halay_status subset_progress(struct halay_transport *t)
+static enum halay_status subset_progress(struct halay_link *t)
 {
     struct subset *self = self_of(t);
 
@@ -64,96 +63,96 @@ static enum halay_status subset_progress(struct halay_transport *t)
     return status == HALAY_ERR_PEER && t->failed_peer < 0 ? HALAY_OK : status;
 }
 
-static void subset_cancel(struct halay_transport *t, struct halay_transfer *x)
+static void subset_cancel(struct halay_link *t, struct halay_transfer *x)
 {
     struct subset *self = self_of(t);
 
     self->inner->ops->cancel(self->inner, x);
 }
 
-static enum halay_status subset_alloc(struct halay_transport *t, size_t bytes, void **out)
+static enum halay_status subset_alloc(struct halay_link *t, size_t bytes, void **out)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->alloc(self->inner, bytes, out);
 }
 
-static void subset_free(struct halay_transport *t, void *ptr)
+static void subset_free(struct halay_link *t, void *ptr)
 {
     struct subset *self = self_of(t);
 
     self->inner->ops->free(self->inner, ptr);
 }
 
-static enum halay_status subset_hold(struct halay_transport *t, size_t bytes, void **out)
+static enum halay_status subset_hold(struct halay_link *t, size_t bytes, void **out)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->hold(self->inner, bytes, out);
 }
 
-static void subset_release(struct halay_transport *t, void *ptr)
+static void subset_release(struct halay_link *t, void *ptr)
 {
     struct subset *self = self_of(t);
 
     self->inner->ops->release(self->inner, ptr);
 }
 
-static void *subset_area(struct halay_transport *t, int peer, int index)
+static void *subset_area(struct halay_link *t, int peer, int index)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->area(self->inner, self->ranks[peer], index);
 }
 
-static void subset_clear(struct halay_transport *t, int index, int count)
+static void subset_clear(struct halay_link *t, int index, int count)
 {
     struct subset *self = self_of(t);
 
     self->inner->ops->clear(self->inner, index, count);
 }
 
-static uint64_t subset_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+static uint64_t subset_locate(struct halay_link *t, const void *ptr, size_t bytes)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->locate(self->inner, ptr, bytes);
 }
 
-static void *subset_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+static void *subset_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->reach(self->inner, self->ranks[peer], offset, bytes);
 }
 
-static int subset_has_left(struct halay_transport *t, int peer)
+static int subset_has_left(struct halay_link *t, int peer)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->has_left(self->inner, self->ranks[peer]);
 }
 
-static void subset_notify(struct halay_transport *t, int peer)
+static void subset_notify(struct halay_link *t, int peer)
 {
     struct subset *self = self_of(t);
 
     self->inner->ops->notify(self->inner, self->ranks[peer]);
 }
 
-static long subset_arm(struct halay_transport *t)
+static long subset_arm(struct halay_link *t)
 {
     struct subset *self = self_of(t);
 
     return self->inner->ops->arm(self->inner);
 }
 
-static void subset_close(struct halay_transport *t)
+static void subset_close(struct halay_link *t)
 {
     free(t);
 }
 
-static const struct halay_transport_ops subset_ops = {
+static const struct halay_link_ops subset_ops = {
     .send = subset_send,
     .recv = subset_recv,
     .progress = subset_progress,
@@ -170,7 +169,7 @@ static const struct halay_transport_ops subset_ops = {
     .close = subset_close,
 };
 
-int halay_subset_inner_rank(const struct halay_transport *t, int rank)
+int halay_subset_inner_rank(const struct halay_link *t, int rank)
 {
     while (t->ops->close == subset_close) {
         const struct subset *self = (const struct subset *)t;
@@ -180,8 +179,8 @@ int halay_subset_inner_rank(const struct halay_transport *t, int rank)
     return rank;
 }
 
-enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
-                                    struct halay_transport **out)
+enum halay_status halay_subset_open(struct halay_link *inner, const int *ranks, int count, int rank, unsigned caps,
+                                    struct halay_link **out)
 {
     struct subset *self = calloc(1, sizeof *self + (size_t)count * (sizeof *self->ranks + sizeof *self->base.lost));
 
@@ -193,7 +192,7 @@ enum halay_status halay_subset_open(struct halay_transport *inner, const int *ra
         self->ops.hold = subset_hold;
         self->ops.release = subset_release;
     }
-    self->base = (struct halay_transport){
+    self->base = (struct halay_link){
         .ops = &self->ops,
         .caps = inner->caps & caps,
         .rank = rank,

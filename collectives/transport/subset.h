@@ -9,15 +9,15 @@
 #ifndef HALAY_SUBSET_H
 #define HALAY_SUBSET_H
 
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 
 /* The view of ranks[0 .. count - 1] of inner, this process being ranks[rank]. caps: what to offer of inner's. inner is
  * borrowed until close, ranks for the call. Local: other ranks need not call it, and close tells them nothing.
  * HALAY_ERR_NO_MEMORY. */
-enum halay_status halay_subset_open(struct halay_transport *inner, const int *ranks, int count, int rank, unsigned caps,
-                                    struct halay_transport **out);
+enum halay_status halay_subset_open(struct halay_link *inner, const int *ranks, int count, int rank, unsigned caps,
+                                    struct halay_link **out);
 
 /* The number of a rank of t in the transport that t is a view of, or a view of a view: that of transfers' peers. */
-int halay_subset_inner_rank(const struct halay_transport *t, int rank);
+int halay_subset_inner_rank(const struct halay_link *t, int rank);
 
 #endif

@@ -43,8 +43,8 @@ struct messenger_peer {
 };
 
 struct halay_messenger {
-    struct halay_transport *t; /* borrowed */
-    struct halay_log *log;     /* borrowed */
+    struct halay_link *t;  /* borrowed */
+    struct halay_log *log; /* borrowed */
     int rank, size;
     struct messenger_peer *peers; /* owned: count of them; rank 0 speaks to all, the others to rank 0 alone */
     int count;
@@ -68,7 +68,7 @@ static enum halay_status grow_buffer(unsigned char **buffer, size_t *room, size_
     return HALAY_OK;
 }
 
-enum halay_status halay_messenger_create(struct halay_transport *t, int rank, int size, struct halay_log *log,
+enum halay_status halay_messenger_create(struct halay_link *t, int rank, int size, struct halay_log *log,
                                          struct halay_messenger **out)
 {
     struct halay_messenger *m = calloc(1, sizeof *m);

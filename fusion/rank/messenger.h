@@ -8,13 +8,13 @@
 #ifndef HALAY_MESSENGER_H
 #define HALAY_MESSENGER_H
 
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 #include "fusion/values/messages.h"
 
 struct halay_messenger;
 
 /* t is borrowed until destroy; NULL for a job of one rank. */
-enum halay_status halay_messenger_create(struct halay_transport *t, int rank, int size, struct halay_log *log,
+enum halay_status halay_messenger_create(struct halay_link *t, int rank, int size, struct halay_log *log,
                                          struct halay_messenger **out);
 void halay_messenger_destroy(struct halay_messenger *m); /* NULL is allowed */
 

@@ -333,7 +333,7 @@ static enum halay_status progress_peer(struct halay_context *ctx, struct peer *p
     return status;
 }
 
-static enum halay_status progress_transport(struct halay_context *ctx, struct halay_transport *t, int *rank)
+static enum halay_status progress_transport(struct halay_context *ctx, struct halay_link *t, int *rank)
 {
     enum halay_status status = t ? t->ops->progress(t) : HALAY_OK;
 

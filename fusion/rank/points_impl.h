@@ -5,7 +5,7 @@
 #ifndef HALAY_POINTS_IMPL_H
 #define HALAY_POINTS_IMPL_H
 
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 #include "fusion/rank/points.h"
 #include "fusion/values/offers.h"
 
@@ -26,7 +26,7 @@ struct point {
 struct peer {
     struct peer *next;
     int rank, number;              /* in the job, and in t */
-    struct halay_transport *t;     /* borrowed */
+    struct halay_link *t;          /* borrowed */
     struct halay_offered *waiting; /* owned, points: they have met nobody */
     struct halay_offered *moving;  /* owned, points, in no order: they have */
     struct halay_offered *heard;   /* owned: the peer's that have met nobody */

@@ -35,7 +35,7 @@ struct halay_context {
     struct halay_process_set points;   /* no set, but the names of sends and receives */
     _Atomic uint64_t points_named;     /* those without a name, so far; relaxed: only to tell them apart */
     struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
-    struct halay_transport *control;   /* borrowed from world; NULL in a job of one rank without one */
+    struct halay_link *control;        /* borrowed from world; NULL in a job of one rank without one */
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
     unsigned char *is_parent; /* owned: base/fork.h; set once before start */

@@ -35,7 +35,7 @@ struct range {
 };
 
 struct node {
-    struct halay_transport base;
+    struct halay_link base;
     int first; /* the lowest rank of this node */
     double memory_ns;
     struct range reached[NODE_RANKS_MAX]; /* of each neighbour */
@@ -60,7 +60,7 @@ static struct node *own_node(void)
     return nodes[rank];
 }
 
-static struct node *neighbour(const struct halay_transport *t, int peer)
+static struct node *neighbour(const struct halay_link *t, int peer)
 {
     return nodes[((const struct node *)t)->first + peer];
 }
@@ -133,7 +133,7 @@ static int bell_listen(struct node *self)
     return MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, BELL_TAG, MPI_COMM_WORLD, &self->bell);
 }
 
-static void node_notify(struct halay_transport *t, int peer)
+static void node_notify(struct halay_link *t, int peer)
 {
     struct node *self = (struct node *)t, *other = neighbour(t, peer);
 
@@ -192,24 +192,24 @@ int simulated_node_wait(int count, MPI_Request *requests, int *index, MPI_Status
 
 /* ---- the transport; no clear: only groups of some ranks need that ---- */
 
-static enum halay_status node_progress(struct halay_transport *t)
+static enum halay_status node_progress(struct halay_link *t)
 {
     (void)t;
     return HALAY_OK;
 }
 
-static void *node_area(struct halay_transport *t, int peer, int index)
+static void *node_area(struct halay_link *t, int peer, int index)
 {
     return neighbour(t, peer)->areas + (size_t)index * HALAY_AREA_BYTES;
 }
 
-static uint64_t node_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+static uint64_t node_locate(struct halay_link *t, const void *ptr, size_t bytes)
 {
     (void)t, (void)bytes;
     return (uint64_t)(uintptr_t)ptr;
 }
 
-static void *node_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+static void *node_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
 {
     struct node *self = (struct node *)t;
     unsigned char *at = (unsigned char *)(uintptr_t)offset;
@@ -218,20 +218,20 @@ static void *node_reach(struct halay_transport *t, int peer, uint64_t offset, si
     return at;
 }
 
-static int node_has_left(struct halay_transport *t, int peer)
+static int node_has_left(struct halay_link *t, int peer)
 {
     (void)t, (void)peer;
     return 0;
 }
 
-static enum halay_status node_alloc(struct halay_transport *t, size_t bytes, void **out)
+static enum halay_status node_alloc(struct halay_link *t, size_t bytes, void **out)
 {
     (void)t;
     *out = halay_aligned_alloc(HALAY_PAGE, bytes);
     return *out ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-static void node_free(struct halay_transport *t, void *ptr)
+static void node_free(struct halay_link *t, void *ptr)
 {
     (void)t;
     free(ptr);
@@ -239,7 +239,7 @@ static void node_free(struct halay_transport *t, void *ptr)
 
 /* All neighbours are done with this rank's areas: main.c has a barrier before. A ring to itself ends the bell's
  * receive. */
-static void node_close(struct halay_transport *t)
+static void node_close(struct halay_link *t)
 {
     struct node *self = (struct node *)t;
 
@@ -256,7 +256,7 @@ static void node_close(struct halay_transport *t)
     free(self);
 }
 
-static const struct halay_transport_ops node_ops = {
+static const struct halay_link_ops node_ops = {
     .name = "simulated node",
     .progress = node_progress,
     .alloc = node_alloc,
@@ -269,8 +269,7 @@ static const struct halay_transport_ops node_ops = {
     .close = node_close,
 };
 
-enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns,
-                                      struct halay_transport **out)
+enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns, struct halay_link **out)
 {
     struct node *self;
     int rank = log->rank;

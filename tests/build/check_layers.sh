@@ -466,8 +466,8 @@ self_test() {
         echo '#include <stddef.h>' >include/halay_types.h
         echo '#include "halay_types.h"' >include/halay.h
         echo '#include "halay_types.h"' >base/log.h
-        echo '#include "base/log.h"' >collectives/transport/transport.h
-        printf '#include "collectives/transport/transport.h"\n#include "../transport/transport.h"\n' \
+        echo '#include "base/log.h"' >collectives/transport/link.h
+        printf '#include "collectives/transport/link.h"\n#include "../transport/link.h"\n' \
             >collectives/api/group.h
         printf '#include "collectives/api/group.h"\n#include "halay.h"\n' >fusion/api/engine.c
         printf '#include <jansson.h>\n#include "halay.h"\n' >tft/tools/cli/main.c

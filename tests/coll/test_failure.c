@@ -606,7 +606,7 @@ struct late_sleeper {
 
 static int sleeps; /* of rank 0 */
 
-static long count_sleep(struct halay_transport *t)
+static long count_sleep(struct halay_link *t)
 {
     (void)t;
     sleeps++;
@@ -616,7 +616,7 @@ static long count_sleep(struct halay_transport *t)
 static void *sleep_late(void *arg)
 {
     struct late_sleeper *l = arg;
-    static struct halay_transport_ops counting;
+    static struct halay_link_ops counting;
     struct halay_world *world;
     struct halay_group *group;
     float data[8] = { 0 };

@@ -78,14 +78,14 @@ struct halay_fake_hub {
 };
 
 struct fake_transport {
-    struct halay_transport base;
+    struct halay_link base;
     struct halay_fake_hub *hub; /* borrowed, as is the bell */
     struct halay_bell *bell;
     struct halay_transfer *receives; /* posted here, oldest first; used by the driver only */
     enum halay_status status;        /* the first error but for lost peers; used by the driver only */
 };
 
-static struct fake_transport *fake_of(struct halay_transport *t)
+static struct fake_transport *fake_of(struct halay_link *t)
 {
     return (struct fake_transport *)t;
 }
@@ -216,7 +216,7 @@ static int transfers_remove(struct halay_transfer **list, const struct halay_tra
     return 0;
 }
 
-static void fake_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void fake_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
     struct fake_transport *self = fake_of(t);
@@ -244,8 +244,7 @@ static void fake_send(struct halay_transport *t, int peer, uint32_t tag, const v
     ring(hub, peer);
 }
 
-static void fake_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                      struct halay_transfer *x)
+static void fake_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     struct fake_transport *self = fake_of(t);
     struct halay_transfer **end = &self->receives;
@@ -309,7 +308,7 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
     return HALAY_OK;
 }
 
-static int fake_has_left(struct halay_transport *t, int peer)
+static int fake_has_left(struct halay_link *t, int peer)
 {
     return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire) != HERE;
 }
@@ -365,7 +364,7 @@ static enum halay_status status_of(const struct fake_transport *self)
     return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-static enum halay_status fake_progress(struct halay_transport *t)
+static enum halay_status fake_progress(struct halay_link *t)
 {
     struct fake_transport *self = fake_of(t);
     struct halay_fake_hub *hub = self->hub;
@@ -386,7 +385,7 @@ static enum halay_status fake_progress(struct halay_transport *t)
     return status_of(self);
 }
 
-static void fake_cancel(struct halay_transport *t, struct halay_transfer *x)
+static void fake_cancel(struct halay_link *t, struct halay_transfer *x)
 {
     struct fake_transport *self = fake_of(t);
     struct halay_fake_hub *hub = self->hub;
@@ -409,7 +408,7 @@ static void fake_cancel(struct halay_transport *t, struct halay_transfer *x)
 
 /* ---- memory ---- */
 
-static enum halay_status fake_alloc(struct halay_transport *t, size_t bytes, void **out)
+static enum halay_status fake_alloc(struct halay_link *t, size_t bytes, void **out)
 {
     struct fake_rank *rank = &fake_of(t)->hub->ranks[t->rank];
     size_t offset;
@@ -430,7 +429,7 @@ static enum halay_status fake_alloc(struct halay_transport *t, size_t bytes, voi
     return HALAY_OK;
 }
 
-static void fake_free(struct halay_transport *t, void *ptr)
+static void fake_free(struct halay_link *t, void *ptr)
 {
     struct fake_rank *rank = &fake_of(t)->hub->ranks[t->rank];
 
@@ -448,17 +447,17 @@ static void fake_free(struct halay_transport *t, void *ptr)
         halay_error(t->log, "free of memory at %p that alloc did not give", ptr);
 }
 
-static void *fake_area(struct halay_transport *t, int peer, int index)
+static void *fake_area(struct halay_link *t, int peer, int index)
 {
     return fake_of(t)->hub->ranks[peer].segment + (size_t)index * HALAY_AREA_BYTES;
 }
 
-static void fake_clear(struct halay_transport *t, int index, int count)
+static void fake_clear(struct halay_link *t, int index, int count)
 {
     madvise(fake_area(t, t->rank, index), (size_t)count * HALAY_AREA_BYTES, MADV_DONTNEED);
 }
 
-static uint64_t fake_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+static uint64_t fake_locate(struct halay_link *t, const void *ptr, size_t bytes)
 {
     uintptr_t start = (uintptr_t)fake_of(t)->hub->ranks[t->rank].segment + AREAS_BYTES, at = (uintptr_t)ptr;
 
@@ -467,7 +466,7 @@ static uint64_t fake_locate(struct halay_transport *t, const void *ptr, size_t b
     return at - start + AREAS_BYTES;
 }
 
-static void *fake_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+static void *fake_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
 {
     if (offset > AREAS_BYTES + HEAP_BYTES || bytes > AREAS_BYTES + HEAP_BYTES - offset)
         return NULL;
@@ -476,13 +475,13 @@ static void *fake_reach(struct halay_transport *t, int peer, uint64_t offset, si
 
 /* ---- sleep ---- */
 
-static void fake_notify(struct halay_transport *t, int peer)
+static void fake_notify(struct halay_link *t, int peer)
 {
     ring(fake_of(t)->hub, peer);
 }
 
 /* A message that is held back comes closer by being looked at. */
-static long fake_arm(struct halay_transport *t)
+static long fake_arm(struct halay_link *t)
 {
     struct fake_transport *self = fake_of(t);
     int held = 0;
@@ -497,7 +496,7 @@ static long fake_arm(struct halay_transport *t)
     return held ? 0 : HALAY_RINGS;
 }
 
-static void fake_close(struct halay_transport *t)
+static void fake_close(struct halay_link *t)
 {
     struct fake_transport *self = fake_of(t);
     struct halay_fake_hub *hub = self->hub;
@@ -510,7 +509,7 @@ static void fake_close(struct halay_transport *t)
     free(self);
 }
 
-static const struct halay_transport_ops fake_ops = {
+static const struct halay_link_ops fake_ops = {
     .name = "fake",
     .send = fake_send,
     .recv = fake_recv,
@@ -529,7 +528,7 @@ static const struct halay_transport_ops fake_ops = {
 };
 
 enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log, struct halay_bell *bell,
-                                  struct halay_transport **out)
+                                  struct halay_link **out)
 {
     struct fake_transport *self = calloc(1, sizeof *self);
     unsigned char *lost = calloc((size_t)hub->size, sizeof *lost);

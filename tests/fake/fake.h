@@ -12,8 +12,8 @@
 
 #include "base/machine/topology.h"
 #include "collectives/transport/bell.h"
+#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
-#include "collectives/transport/transport.h"
 #include <stdint.h>
 
 struct halay_fake_hub;
@@ -59,7 +59,7 @@ enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct hal
 
 /* log and bell are borrowed until close. */
 enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log, struct halay_bell *bell,
-                                  struct halay_transport **out);
+                                  struct halay_link **out);
 enum halay_status halay_fake_boot_create(struct halay_fake_hub *hub, int rank, struct halay_log *log,
                                          struct halay_boot **out);
 /* The world of one rank, with both of these. Its configuration is the environment's. */

@@ -17,7 +17,7 @@
 /* The views of several nodes. */
 static enum halay_status split(struct halay_world *world)
 {
-    struct halay_transport *all = world->control;
+    struct halay_link *all = world->control;
     int *ranks = malloc((size_t)world->size * sizeof *ranks), local = 0;
 
     if (!ranks)

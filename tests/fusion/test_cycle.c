@@ -166,15 +166,15 @@ static void check_callbacks(void)
 
 /* The control transport of a rank, and the thread that may not look into it. */
 struct watched {
-    struct halay_transport_ops ops;
-    const struct halay_transport_ops *true_ops;
+    struct halay_link_ops ops;
+    const struct halay_link_ops *true_ops;
     _Atomic pthread_t submitter; /* 0: nobody submits */
     _Atomic int looks, tells;    /* what it did there all the same; messages that it sent */
 };
 
 static struct watched watched[2]; /* [rank] */
 
-static enum halay_status progress_watched(struct halay_transport *t)
+static enum halay_status progress_watched(struct halay_link *t)
 {
     struct watched *w = &watched[t->rank];
 
@@ -182,7 +182,7 @@ static enum halay_status progress_watched(struct halay_transport *t)
     return w->true_ops->progress(t);
 }
 
-static void send_watched(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void send_watched(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                          struct halay_transfer *x)
 {
     struct watched *w = &watched[t->rank];

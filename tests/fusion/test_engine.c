@@ -702,7 +702,7 @@ static void body_compute(struct rank_run *run)
 /* However long this process was stopped itself, a rank is asked before it is given up. */
 static void check_asked(void)
 {
-    static struct halay_transport unused;
+    static struct halay_link unused;
     const int64_t timeout_us = 1000000, at_us[] = { 5000000, 8000000, 8100000 };
     struct halay_messenger *m;
     int rank = -1;

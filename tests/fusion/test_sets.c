@@ -1162,15 +1162,15 @@ static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), 
 /* What the last rank does when it first speaks of the new group: all others have begun to wait for it, or soon will. */
 static void (*absence)(void);
 static struct rank_run *absent, *_Atomic waiting[RANKS_MAX];
-static struct halay_transport_ops ops_of_absent;
-static const struct halay_transport_ops *true_ops;
+static struct halay_link_ops ops_of_absent;
+static const struct halay_link_ops *true_ops;
 
 static int is_about_group(uint32_t tag)
 {
     return tag == halay_tag(HALAY_AGREEMENT_GROUP, 0, 0); /* its proposal, which is the first message */
 }
 
-static void send_of_absent(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void send_of_absent(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                            struct halay_transfer *x)
 {
     if (is_about_group(tag))
@@ -1239,7 +1239,7 @@ static void check_absent(int size, void (*how)(void), char *text)
 
 /* The proposal of rank 1, kept back until its own bucket of the new set waits for the group. */
 static struct {
-    struct halay_transport *t; /* NULL: none is kept back */
+    struct halay_link *t; /* NULL: none is kept back */
     int peer;
     uint32_t tag;
     const void *data;
@@ -1248,7 +1248,7 @@ static struct {
     int was_early;
 } kept;
 
-static void send_later(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void send_later(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                        struct halay_transfer *x)
 {
     if (!is_about_group(tag)) {
@@ -1262,7 +1262,7 @@ static void send_later(struct halay_transport *t, int peer, uint32_t tag, const 
     kept.bytes = bytes;
 }
 
-static enum halay_status progress_kept(struct halay_transport *t)
+static enum halay_status progress_kept(struct halay_link *t)
 {
     const struct halay_process_set *set = kept.t ? halay_process_set_by_number(absent->ctx, 1) : NULL;
 

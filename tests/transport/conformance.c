@@ -364,7 +364,7 @@ static void case_cancel(struct conformance *c)
 static void case_memory(struct conformance *c)
 {
     enum { BLOCKS = 12 };
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     void *block[BLOCKS];
     int n = t->size, me = t->rank;
 
@@ -417,7 +417,7 @@ static void case_memory(struct conformance *c)
 /* Large messages from and into memory of alloc. */
 static void case_shared_messages(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c);
     struct halay_transfer out[4] = { 0 }, in[4] = { 0 };
@@ -446,7 +446,7 @@ static void case_shared_messages(struct conformance *c)
  * they are zero again, for everybody, when their owner has cleared them. */
 static void case_areas(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     int n = t->size, me = t->rank, last = (t->groups ? t->groups : HALAY_GROUPS_MAX) * HALAY_CHANNELS - 1;
 
     if (!(t->caps & HALAY_TRANSPORT_SHARED))
@@ -491,7 +491,7 @@ static void case_areas(struct conformance *c)
 /* A ball goes around the ring by a flag and notify, everybody sleeps in between: a wake that is lost costs a second. */
 static void case_sleep_by_notify(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     int n = t->size, me = t->rank, to = (me + 1) % n, rounds = c->iterations ? c->iterations : 2000;
 
     if (n < 2 || !(t->caps & HALAY_TRANSPORT_SHARED))
@@ -517,7 +517,7 @@ static void case_sleep_by_notify(struct conformance *c)
 /* The same by messages of random sizes, the receiver always asleep; both directions at once. */
 static void case_sleep_by_message(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     int rounds = (c->iterations ? c->iterations : 2000) / 2;
     unsigned state = c->seed;
@@ -625,7 +625,7 @@ void conformance_run(struct conformance *c)
 
 void conformance_death(struct conformance *c, int victim, void (*die)(void *arg), void *arg)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c);
     unsigned char *s = make(bytes, 0), *r = make(bytes, 0);
@@ -658,7 +658,7 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
 
 void conformance_leave(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     int n = t->size, me = t->rank, leaver = n - 1;
     unsigned char *buf = make(1000, key_of(leaver, me, tag_at(1100), 0)), *got = make(1000, 0);
     struct halay_transfer x = { 0 };

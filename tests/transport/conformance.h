@@ -7,11 +7,11 @@
 #define HALAY_CONFORMANCE_H
 
 #include "collectives/transport/bell.h"
+#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
-#include "collectives/transport/transport.h"
 
 struct conformance {
-    struct halay_transport *t;
+    struct halay_link *t;
     struct halay_bell *bell; /* the rank sleeps on it, and what arrives rings it */
     struct halay_boot *boot;
     unsigned seed;  /* equal on all ranks; printed when something fails */
@@ -32,7 +32,7 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
 void conformance_leave(struct conformance *c);
 
 /* The end of a sleep that began with halay_bell_arm: unless there is something to do at once. */
-static inline void conformance_sleep(struct halay_transport *t, struct halay_bell *bell, uint32_t token, long us)
+static inline void conformance_sleep(struct halay_link *t, struct halay_bell *bell, uint32_t token, long us)
 {
     long armed_us = t->ops->arm(t);
 

@@ -71,9 +71,9 @@ static unsigned char *take(size_t bytes)
     return memory;
 }
 
-static struct halay_transport *opened(struct rig *rig)
+static struct halay_link *opened(struct rig *rig)
 {
-    struct halay_transport *t = NULL;
+    struct halay_link *t = NULL;
     enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &t);
 
     CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig->last_line);
@@ -86,7 +86,7 @@ static struct halay_transport *opened(struct rig *rig)
 /* Whose memory messages travel in: the program's, copied; or the transport's, used as it is. */
 enum whose { OURS, ITS };
 
-static unsigned char *take_from(struct halay_transport *t, enum whose whose, int is_send, size_t bytes)
+static unsigned char *take_from(struct halay_link *t, enum whose whose, int is_send, size_t bytes)
 {
     void *memory = NULL;
 
@@ -97,7 +97,7 @@ static unsigned char *take_from(struct halay_transport *t, enum whose whose, int
     return memory;
 }
 
-static void give_to(struct halay_transport *t, enum whose whose, int is_send, unsigned char *memory)
+static void give_to(struct halay_link *t, enum whose whose, int is_send, unsigned char *memory)
 {
     if (whose == OURS)
         free(memory);
@@ -106,7 +106,7 @@ static void give_to(struct halay_transport *t, enum whose whose, int is_send, un
 }
 
 /* Everyone with everyone, under several tags; receives are posted in another order than sends. */
-static void check_exchange(struct halay_transport *t, size_t bytes, enum whose whose)
+static void check_exchange(struct halay_link *t, size_t bytes, enum whose whose)
 {
     int n = t->size, count = 0;
     size_t slots = (size_t)n * TAGS;
@@ -139,7 +139,7 @@ static void check_exchange(struct halay_transport *t, size_t bytes, enum whose w
 }
 
 /* Messages of one stream keep their order, whatever their lengths. */
-static void check_order(struct halay_transport *t)
+static void check_order(struct halay_link *t)
 {
     static const size_t lengths[] = { 3, 2 * PART_BYTES + 1, 1, PART_BYTES, 17, 6 * PART_BYTES + 5, 2 };
     enum { COUNT = sizeof lengths / sizeof *lengths };
@@ -166,7 +166,7 @@ static void check_order(struct halay_transport *t)
 }
 
 /* Everyone hears of everyone that it has come here. */
-static void meet(struct halay_transport *t, uint32_t tag)
+static void meet(struct halay_link *t, uint32_t tag)
 {
     struct halay_transfer x[64] = { 0 };
     unsigned char token[64];
@@ -181,7 +181,7 @@ static void meet(struct halay_transport *t, uint32_t tag)
 }
 
 /* So that a loop of looks doesn't fail a thousand times. */
-static void progress_times(struct halay_transport *t, int times)
+static void progress_times(struct halay_link *t, int times)
 {
     enum halay_status status = HALAY_OK;
 
@@ -192,7 +192,7 @@ static void progress_times(struct halay_transport *t, int times)
 
 /* A long send nobody receives and a receive nobody sends for are taken back; what is sent for it later goes nowhere.
  * The last message, under another tag, shows that the transport lives and that the late one has been there. */
-static void check_cancel(struct halay_transport *t, enum whose whose)
+static void check_cancel(struct halay_link *t, enum whose whose)
 {
     struct halay_transfer lost = { 0 }, wanted = { 0 }, x[4] = { 0 };
     int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
@@ -229,7 +229,7 @@ out_free:
 
 /* A receive that is taken back while its message is coming in: from then on its buffer stays as it is, unless it is
  * held memory. That, and what is being sent, may be given back at once: it is kept for what is still on its way. */
-static void check_cancel_matched(struct halay_transport *t, enum whose whose)
+static void check_cancel_matched(struct halay_link *t, enum whose whose)
 {
     struct halay_transfer big = { 0 }, x[2] = { 0 };
     size_t bytes = 9 * PART_BYTES;
@@ -268,7 +268,7 @@ out_free:
 /* A rank sends far ahead of its neighbour's receives. Only so much goes (over UCX: 4 MiB a peer, of which each message
  * here takes a sixteenth or a little less), and messages under other tags still do. Then either the receives come, or
  * all is given up: what went ahead is never received, and from then on the neighbour has to be asked. */
-static void check_ahead(struct halay_transport *t, int is_given_up)
+static void check_ahead(struct halay_link *t, int is_given_up)
 {
     enum { COUNT = 24, MOST = 16 };
     const size_t bytes = PART_BYTES > 4096 ? PART_BYTES - 64 : 60 * PART_BYTES;
@@ -303,7 +303,7 @@ static void check_ahead(struct halay_transport *t, int is_given_up)
 /* Rank 0 leaves while the others go on among themselves; then they wait for it, in vain. */
 static void check_leave(struct rig *rig)
 {
-    struct halay_transport *t = opened(rig);
+    struct halay_link *t = opened(rig);
     struct halay_transfer x[2] = { 0 };
     unsigned char last = 0, ring = 0;
 
@@ -334,7 +334,7 @@ static void check_leave(struct rig *rig)
 /* Lengths that disagree, by a little or by whole parts, on either side. */
 static void check_lengths(struct rig *rig, size_t sent, size_t expected, enum whose whose)
 {
-    struct halay_transport *t = opened(rig);
+    struct halay_link *t = opened(rig);
     struct halay_transfer x = { 0 };
     int peer = t->rank ^ 1, is_send = !(t->rank & 1);
     unsigned char *buf = take_from(t, whose, is_send, is_send ? sent : expected);
@@ -363,14 +363,14 @@ static void *wake_when_told(void *arg)
     return NULL;
 }
 
-static void bell_open(struct halay_bell *bell, struct halay_transport *t)
+static void bell_open(struct halay_bell *bell, struct halay_link *t)
 {
     halay_bell_init(bell, NULL);
     if (t->ops->event_fd)
         CHECK(halay_bell_watch(bell, t->ops->event_fd(t)) == HALAY_OK);
 }
 
-static void sleep_in(struct halay_bell *bell, struct halay_transport *t, uint32_t token)
+static void sleep_in(struct halay_bell *bell, struct halay_link *t, uint32_t token)
 {
     long armed_us = t->ops->arm(t);
 
@@ -380,7 +380,7 @@ static void sleep_in(struct halay_bell *bell, struct halay_transport *t, uint32_
 }
 
 /* A message ends a sleep, and so does a wake. (One that is lost costs a second.) */
-static void check_sleep(struct halay_transport *t)
+static void check_sleep(struct halay_link *t)
 {
     struct halay_transfer x[2] = { 0 };
     unsigned char token = 0;
@@ -426,7 +426,7 @@ static int run_cases(struct rig *rig, void *arg)
 
     (void)arg;
     for (int round = 0; round < 2; round++) { /* opens again */
-        struct halay_transport *t = opened(rig);
+        struct halay_link *t = opened(rig);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             if (sizes[i] <= 4 * PART_BYTES || t->size <= 3)
                 check_exchange(t, sizes[i], round ? ITS : OURS);
@@ -435,7 +435,7 @@ static int run_cases(struct rig *rig, void *arg)
             check_sleep(t);
         t->ops->close(t);
     }
-    struct halay_transport *t = opened(rig);
+    struct halay_link *t = opened(rig);
     for (enum whose whose = OURS; whose <= ITS; whose++) {
         check_cancel(t, whose);
         meet(t, 200);
@@ -496,7 +496,7 @@ static int run_pairs(struct rig *rig, void *arg)
     unsigned state = 1;
 
     for (int round = 0; round < *rounds && !test_failed; round++) {
-        struct halay_transport *t = opened(rig);
+        struct halay_link *t = opened(rig);
         unsigned char out[256] = { 0 }, in[256];
         struct halay_transfer x[2] = { 0 };
         int peer = !t->rank;
@@ -520,7 +520,7 @@ static int run_limited(struct rig *rig, void *arg)
     const int *most = arg;
     int is_last = rig->boot->rank == rig->boot->size - 1, next = dup(STDERR_FILENO);
     struct rlimit limit = { .rlim_cur = (rlim_t)(next + 25), .rlim_max = (rlim_t)(next + *most) };
-    struct halay_transport *t = NULL;
+    struct halay_link *t = NULL;
 
     REQUIRE(next >= 0 && !close(next) && (!is_last || !setrlimit(RLIMIT_NOFILE, &limit)));
     enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &t);
@@ -601,14 +601,14 @@ static int run_settings(struct rig *rig, void *arg)
             REQUIRE(
                 !(i == users ? setenv(settings[i].variable, settings[i].value, 1) : unsetenv(settings[i].variable)));
         *modified = 0;
-        struct halay_transport *t = opened(rig);
+        struct halay_link *t = opened(rig);
         t->ops->close(t);
         for (int i = 0; i < COUNT; i++)
             CHECK(!strstr(modified, settings[i].line) == (i == users), "%s: '%s'", settings[i].variable, modified);
         CHECK(!strstr(modified, "TLS="), "'%s'", modified);
     }
     REQUIRE(!unsetenv("UCX_TLS"));
-    struct halay_transport *t = opened(rig);
+    struct halay_link *t = opened(rig);
     t->ops->close(t);
     CHECK(strstr(modified, "TLS=^posix,sysv,cma\n"), "'%s'", modified);
     return test_failed;
@@ -629,7 +629,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 }
 
 /* A wait in vain is described, once, 10 s after anything moved. The last frames of others may still come. */
-static void check_stall(struct rig *rig, struct halay_transport *t)
+static void check_stall(struct rig *rig, struct halay_link *t)
 {
     struct halay_transfer x = { 0 };
     unsigned char token = 0;
@@ -652,7 +652,7 @@ static void check_stall(struct rig *rig, struct halay_transport *t)
 static int run_connect(struct rig *rig, void *arg)
 {
     int each = rig->config.ucx_endpoints;
-    struct halay_transport *t = opened(rig);
+    struct halay_link *t = opened(rig);
 
     (void)arg;
     CHECK(opened_endpoints == each * (t->size - 1), "%d at the start", opened_endpoints);
@@ -676,7 +676,7 @@ static void line_up(struct rig *rig)
 }
 
 /* Closes by a clock that moves with each look, so that a wait is a number of looks. */
-static void close_by_looks(struct halay_transport *t)
+static void close_by_looks(struct halay_link *t)
 {
     stopped_clock_ms = 1000;
     clock_step_ms = 10;
@@ -691,7 +691,7 @@ static int run_gone(struct rig *rig, void *arg)
     const int *leaver = arg;
 
     for (int round = 0; round < ALL; round++) {
-        struct halay_transport *t = opened(rig);
+        struct halay_link *t = opened(rig);
         struct halay_transfer x = { 0 };
         unsigned char out[400] = { 0 };
         int looks = round & LOOKS ? 100 : 0, is_leaver = t->rank == *leaver;
@@ -718,7 +718,7 @@ static int run_gone(struct rig *rig, void *arg)
 /* A rank hears that another one leaves which has not looked since they opened. */
 static int run_unmet(struct rig *rig, void *arg)
 {
-    struct halay_transport *t = opened(rig);
+    struct halay_link *t = opened(rig);
     struct halay_transfer x = { 0 };
     unsigned char token = 0;
 

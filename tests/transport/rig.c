@@ -196,7 +196,7 @@ int rig_fork(const struct halay_module_api *api, int size, int victim, unsigned 
     return failed;
 }
 
-enum halay_status rig_wait(struct halay_transport *t, struct halay_transfer *transfers, int count)
+enum halay_status rig_wait(struct halay_link *t, struct halay_transfer *transfers, int count)
 {
     int64_t deadline = halay_deadline_us(WAIT_MS);
     enum halay_status status;

@@ -85,7 +85,7 @@ static void run(int size, unsigned caps, unsigned seed, enum what what)
 static void check_drop(void)
 {
     struct halay_fake_hub *hub;
-    struct halay_transport *t[2];
+    struct halay_link *t[2];
     struct halay_bell bells[2];
     struct halay_transfer out[2] = { 0 }, in[2] = { 0 };
     unsigned char a = 1, b = 2, from0 = 0, from1 = 0;

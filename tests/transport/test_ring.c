@@ -53,14 +53,14 @@ static void check_changed_record(void)
 
 /* ---- room ---- */
 
-static uint64_t nothing_shared(struct halay_transport *t, const void *ptr, size_t bytes)
+static uint64_t nothing_shared(struct halay_link *t, const void *ptr, size_t bytes)
 {
     (void)t, (void)ptr, (void)bytes;
     return HALAY_PRIVATE;
 }
 
 struct pair {
-    struct halay_transport t;
+    struct halay_link t;
     struct halay_shm_header header; /* of the peer */
     struct halay_bell_word word;    /* of its bell: it is awake */
     struct halay_bell_far bell;
@@ -83,7 +83,7 @@ static void drain(struct pair *p)
 /* A large send, until the ring is full. */
 static void fill(struct pair *p)
 {
-    static const struct halay_transport_ops ops = { .locate = nothing_shared };
+    static const struct halay_link_ops ops = { .locate = nothing_shared };
 
     memset(p, 0, sizeof *p);
     p->t.ops = &ops;

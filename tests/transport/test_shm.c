@@ -198,7 +198,7 @@ static void job_death(struct conformance *c, struct halay_log *log)
 /* Rank 2 dies; rank 1 finds out, and has left when rank 0 first looks: rank 0 still names rank 2. */
 static void job_death_then_leave(struct conformance *c, struct halay_log *log)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     struct halay_transfer in = { 0 };
     int64_t deadline_us = halay_deadline_us(60000);
     enum halay_status status = HALAY_OK;
@@ -219,7 +219,7 @@ static void job_death_then_leave(struct conformance *c, struct halay_log *log)
 
 static void job_death_asleep(struct conformance *c, struct halay_log *log)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     enum halay_status status = HALAY_OK;
     int all[8], one = 1;
 
@@ -241,7 +241,7 @@ static void job_death_asleep(struct conformance *c, struct halay_log *log)
 /* A peer that left and then ended is no failure for those who do not wait for it. */
 static void job_leave_quietly(struct conformance *c, struct halay_log *log)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
 
     (void)log;
     if (t->rank == t->size - 1)
@@ -271,7 +271,7 @@ static void job_leave_quietly(struct conformance *c, struct halay_log *log)
 /* Memory that cannot be is an error, and a segment that is full; afterwards all is as before. */
 static void job_memory(struct conformance *c, struct halay_log *log)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     void *ptr;
 
     (void)log;

@@ -249,7 +249,7 @@ static void check_too_few(enum halay_status status, int rank)
 
 static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     enum halay_status status = HALAY_OK;
 
     while (status == HALAY_OK && !halay_transfer_is_done(x)) {
@@ -263,7 +263,7 @@ static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
     return status;
 }
 
-static void bell_open(struct halay_bell *bell, struct halay_transport *t)
+static void bell_open(struct halay_bell *bell, struct halay_link *t)
 {
     halay_bell_init(bell, NULL);
     CHECK(halay_bell_watch(bell, t->ops->event_fd(t)) == HALAY_OK);
@@ -281,7 +281,7 @@ static void open_often(const struct job *job, const struct halay_tcp_how *how, s
         int word = 0, mine = boot->rank * 100000 + i, from = (boot->rank + job->size - 1) % job->size;
         if (!CHECK(halay_tcp_open(boot->log, how, boot, peers, &c->t) == HALAY_OK, "open %d", i))
             return;
-        struct halay_transport *t = c->t;
+        struct halay_link *t = c->t;
         bell_open(&bell, t);
         t->ops->send(t, (boot->rank + 1) % job->size, 1, &mine, sizeof mine, &out);
         t->ops->recv(t, from, 1, &word, sizeof word, &in);
@@ -391,7 +391,7 @@ enum { CONTROL = HALAY_CONTROL_GROUP << 22 };
 /* Everybody to rank 0, and back. */
 static void job_star(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     struct halay_transfer x = { 0 };
 
     for (int round = 0; round < 50; round++)
@@ -426,7 +426,7 @@ static void job_death(struct conformance *c)
 /* Rank 0 sleeps with a receive from each; the last rank dies, the others leave when rank 0 says so. */
 static void job_death_asleep(struct conformance *c)
 {
-    struct halay_transport *t = c->t;
+    struct halay_link *t = c->t;
     struct halay_transfer x[8] = { { 0 } };
     int last = t->size - 1;
     char byte = 0, bytes[8];

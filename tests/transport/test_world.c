@@ -200,7 +200,7 @@ static void run(const struct job *job)
 
 static int exchange_once(struct halay_world *world)
 {
-    struct halay_transport *t = world->data;
+    struct halay_link *t = world->data;
     struct halay_transfer out = { 0 }, in = { 0 };
     int mine = world->rank, got = -1, from = (world->rank + world->size - 1) % world->size;
 

@@ -12,7 +12,7 @@
  * below MPI_THREAD_MULTIPLE, or is finalised, or boot is not this module's and the ranks of the job are not those of
  * MPI_COMM_WORLD. */
 enum halay_status halay_mpi_transport_create(const struct halay_host *host, struct halay_boot *boot,
-                                             struct halay_transport **out);
+                                             struct halay_link **out);
 
 /* The ranks are those of MPI_COMM_WORLD. HALAY_ERR_UNSUPPORTED if this thread may not call MPI, or if each process is a
  * world of its own although the launcher started several. */

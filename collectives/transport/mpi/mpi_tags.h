@@ -18,7 +18,7 @@
 #ifndef HALAY_MPI_TAGS_H
 #define HALAY_MPI_TAGS_H
 
-#include "collectives/transport/transport.h"
+#include "collectives/transport/link.h"
 
 enum { HALAY_MPI_COMMS_FOR_ALL = 64, HALAY_MPI_COMMS_MAX = HALAY_GROUPS_FEW * HALAY_CHANNELS, HALAY_MPI_TAG_BITS = 29 };
 _Static_assert(1 << (HALAY_MPI_TAG_BITS - HALAY_TAG_BITS) == HALAY_AREA_COUNT, "bits for all groups and channels");

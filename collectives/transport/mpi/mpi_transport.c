@@ -66,7 +66,7 @@ struct mpi_transport {
     int goodbyes;         /* heard so far */
 };
 
-static struct mpi_transport *self_of(struct halay_transport *t)
+static struct mpi_transport *self_of(struct halay_link *t)
 {
     return (struct mpi_transport *)t;
 }
@@ -127,7 +127,7 @@ static void requests_compact(struct mpi_transport *self)
 
 /* --- parts */
 
-static enum halay_status part_post(struct halay_transport *t, struct halay_part *part, size_t *arrived)
+static enum halay_status part_post(struct halay_link *t, struct halay_part *part, size_t *arrived)
 {
     struct mpi_transport *self = self_of(t);
     MPI_Request request = MPI_REQUEST_NULL;
@@ -153,7 +153,7 @@ static enum halay_status part_post(struct halay_transport *t, struct halay_part 
     return HALAY_IN_PROGRESS;
 }
 
-static void part_set_aside(struct halay_transport *t, struct halay_part *part)
+static void part_set_aside(struct halay_link *t, struct halay_part *part)
 {
     struct mpi_transport *self = self_of(t);
 
@@ -250,7 +250,7 @@ static void look(struct mpi_transport *self)
     requests_compact(self);
 }
 
-static enum halay_status mpi_progress(struct halay_transport *t)
+static enum halay_status mpi_progress(struct halay_link *t)
 {
     struct mpi_transport *self = self_of(t);
 
@@ -261,7 +261,7 @@ static enum halay_status mpi_progress(struct halay_transport *t)
     return halay_parts_pump(&self->parts);
 }
 
-static long mpi_arm(struct halay_transport *t)
+static long mpi_arm(struct halay_link *t)
 {
     struct mpi_transport *self = self_of(t);
     int64_t idle_us = halay_now_us() - self->moved_us, nap_us = idle_us / 8;
@@ -350,7 +350,7 @@ static int has_lost_a_peer(const struct mpi_transport *self)
 }
 
 /* Whatever can't be freed yet stays behind; nothing is waited for. */
-static void mpi_close(struct halay_transport *t)
+static void mpi_close(struct halay_link *t)
 {
     struct mpi_transport *self = self_of(t);
 
@@ -364,7 +364,7 @@ static void mpi_close(struct halay_transport *t)
     halay_mpi_leave_remains(&self->remains);
 }
 
-static const struct halay_transport_ops mpi_ops = {
+static const struct halay_link_ops mpi_ops = {
     .name = "mpi",
     .send = halay_parts_send,
     .recv = halay_parts_recv,
@@ -485,7 +485,7 @@ static enum halay_status transport_init(struct mpi_transport *self, const struct
 }
 
 enum halay_status halay_mpi_transport_create(const struct halay_host *host, struct halay_boot *boot,
-                                             struct halay_transport **out)
+                                             struct halay_link **out)
 {
     struct mpi_transport *self = calloc(1, sizeof *self);
     if (!self) {

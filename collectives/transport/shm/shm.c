@@ -24,7 +24,7 @@
 enum { LOOK_EVERY = 64 };
 
 struct shm_transport {
-    struct halay_transport base;
+    struct halay_link base;
     struct halay_peers *peers; /* borrowed */
     struct halay_shm_map map;
     struct halay_shm_context context;
@@ -36,7 +36,7 @@ struct shm_transport {
     unsigned looks;                       /* progress calls since the last look at the peers; driver only */
 };
 
-static struct shm_transport *shm_of(struct halay_transport *t)
+static struct shm_transport *shm_of(struct halay_link *t)
 {
     return (struct shm_transport *)t;
 }
@@ -68,7 +68,7 @@ static int rank_here(const struct shm_transport *self, int world)
 
 /* ---- messages ---- */
 
-static void shm_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void shm_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
     struct shm_transport *self = shm_of(t);
@@ -83,8 +83,7 @@ static void shm_send(struct halay_transport *t, int peer, uint32_t tag, const vo
     halay_shm_send(&self->context, p, x);
 }
 
-static void shm_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                     struct halay_transfer *x)
+static void shm_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     struct shm_transport *self = shm_of(t);
 
@@ -147,7 +146,7 @@ static void look(struct shm_transport *self)
             peer_gone(self, r);
 }
 
-static enum halay_status shm_progress(struct halay_transport *t)
+static enum halay_status shm_progress(struct halay_link *t)
 {
     struct shm_transport *self = shm_of(t);
 
@@ -168,7 +167,7 @@ static enum halay_status shm_progress(struct halay_transport *t)
     return status_of(self);
 }
 
-static void shm_cancel(struct halay_transport *t, struct halay_transfer *x)
+static void shm_cancel(struct halay_link *t, struct halay_transfer *x)
 {
     struct shm_transport *self = shm_of(t);
 
@@ -179,29 +178,29 @@ static void shm_cancel(struct halay_transport *t, struct halay_transfer *x)
 
 /* ---- memory ---- */
 
-static enum halay_status shm_alloc(struct halay_transport *t, size_t bytes, void **out)
+static enum halay_status shm_alloc(struct halay_link *t, size_t bytes, void **out)
 {
     return halay_shm_memory_alloc(shm_of(t)->memory, bytes, out);
 }
 
-static void shm_free(struct halay_transport *t, void *ptr)
+static void shm_free(struct halay_link *t, void *ptr)
 {
     halay_shm_memory_free(shm_of(t)->memory, ptr);
 }
 
-static void shm_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept)
+static void shm_keep(struct halay_link *t, void *ptr, struct halay_kept *kept)
 {
     halay_shm_memory_keep(shm_of(t)->memory, ptr, kept);
 }
 
-static void *shm_area(struct halay_transport *t, int peer, int index)
+static void *shm_area(struct halay_link *t, int peer, int index)
 {
     struct shm_transport *self = shm_of(t);
 
     return (unsigned char *)self->map.base[peer] + self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
 }
 
-static void shm_clear(struct halay_transport *t, int index, int count)
+static void shm_clear(struct halay_link *t, int index, int count)
 {
     struct shm_transport *self = shm_of(t);
     size_t offset = self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
@@ -213,7 +212,7 @@ static void shm_clear(struct halay_transport *t, int index, int count)
     memset(self->context.segment + offset, 0, (size_t)count * HALAY_AREA_BYTES);
 }
 
-static uint64_t shm_locate(struct halay_transport *t, const void *ptr, size_t bytes)
+static uint64_t shm_locate(struct halay_link *t, const void *ptr, size_t bytes)
 {
     struct shm_transport *self = shm_of(t);
     uintptr_t at = (uintptr_t)ptr, start = (uintptr_t)self->context.segment;
@@ -224,7 +223,7 @@ static uint64_t shm_locate(struct halay_transport *t, const void *ptr, size_t by
     return at - start;
 }
 
-static void *shm_reach(struct halay_transport *t, int peer, uint64_t offset, size_t bytes)
+static void *shm_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
 {
     struct shm_transport *self = shm_of(t);
     size_t end = self->map.layout.bytes;
@@ -234,14 +233,14 @@ static void *shm_reach(struct halay_transport *t, int peer, uint64_t offset, siz
     return (unsigned char *)self->map.base[peer] + offset;
 }
 
-static int shm_has_left(struct halay_transport *t, int peer)
+static int shm_has_left(struct halay_link *t, int peer)
 {
     return atomic_load_explicit(&header_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
 }
 
 /* ---- sleep ---- */
 
-static void shm_notify(struct halay_transport *t, int peer)
+static void shm_notify(struct halay_link *t, int peer)
 {
     struct shm_transport *self = shm_of(t);
 
@@ -275,7 +274,7 @@ static int is_busy(struct shm_transport *self)
     return has_room_again(self);
 }
 
-static long shm_arm(struct halay_transport *t)
+static long shm_arm(struct halay_link *t)
 {
     struct shm_transport *self = shm_of(t);
 
@@ -321,7 +320,7 @@ static void shm_destroy(struct shm_transport *self)
     free(self);
 }
 
-static void shm_close(struct halay_transport *t)
+static void shm_close(struct halay_link *t)
 {
     struct shm_transport *self = shm_of(t);
 
@@ -331,7 +330,7 @@ static void shm_close(struct halay_transport *t)
     shm_destroy(self);
 }
 
-static const struct halay_transport_ops shm_ops = {
+static const struct halay_link_ops shm_ops = {
     .name = "shm",
     .send = shm_send,
     .recv = shm_recv,
@@ -404,7 +403,7 @@ static enum halay_status shm_init(struct shm_transport *self, int numa_node)
 }
 
 enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
-                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_transport **out)
+                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_link **out)
 {
     struct shm_transport *self = calloc(1, sizeof *self);
 
@@ -414,7 +413,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     }
     halay_shm_memory_init(log, &self->own);
     self->memory = options->memory ? options->memory : &self->own;
-    self->base = (struct halay_transport){
+    self->base = (struct halay_link){
         .ops = &shm_ops,
         .caps = HALAY_TRANSPORT_SHARED,
         .failed_peer = -1,

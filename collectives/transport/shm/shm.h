@@ -5,9 +5,9 @@
 #ifndef HALAY_SHM_H
 #define HALAY_SHM_H
 
+#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
-#include "collectives/transport/transport.h"
 
 struct halay_bell;
 struct halay_shm_memory; /* shm_memory.h */
@@ -29,6 +29,6 @@ struct halay_shm_options {
 /* Every rank calls it, and all get the same status unless the bootstrap itself fails; see shm_exchange.h. log and peers
  * are borrowed until close, boot for the call. */
 enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
-                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_transport **out);
+                                 struct halay_boot *boot, struct halay_peers *peers, struct halay_link **out);
 
 #endif

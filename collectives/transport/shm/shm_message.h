@@ -5,9 +5,9 @@
 #ifndef HALAY_SHM_MESSAGE_H
 #define HALAY_SHM_MESSAGE_H
 
+#include "collectives/transport/link.h"
 #include "collectives/transport/shm/shm_fifo.h"
 #include "collectives/transport/shm/shm_segment.h"
-#include "collectives/transport/transport.h"
 
 struct halay_shm_queue {
     struct halay_transfer *first, *last;
@@ -44,7 +44,7 @@ struct halay_shm_peer {
 
 /* What all peers of a transport share. */
 struct halay_shm_context {
-    struct halay_transport *t;
+    struct halay_link *t;
     const struct halay_shm_layout *layout;
     unsigned char *segment; /* borrowed: this rank's */
     int has_barrier;

@@ -16,8 +16,8 @@
 #include "base/memory.h"
 #include "collectives/transport/bell.h"
 #include "collectives/transport/heap.h"
+#include "collectives/transport/link.h"
 #include "collectives/transport/shm/shm_fifo.h"
-#include "collectives/transport/transport.h"
 #include <stdint.h>
 
 #define HALAY_SHM_MAGIC UINT64_C(0x79616c6168006d73) /* "sm", 0, "halay" */

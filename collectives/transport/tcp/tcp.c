@@ -16,22 +16,22 @@
 #include <string.h>
 
 struct tcp_transport {
-    struct halay_transport base;
+    struct halay_link base;
     struct halay_tcp_mesh mesh; /* driver only */
 };
 
-static struct tcp_transport *self_of(struct halay_transport *t)
+static struct tcp_transport *self_of(struct halay_link *t)
 {
     return (struct tcp_transport *)t;
 }
 
-static struct halay_tcp_peer *peer_of(struct halay_transport *t, int rank)
+static struct halay_tcp_peer *peer_of(struct halay_link *t, int rank)
 {
     return &self_of(t)->mesh.members[rank].peer;
 }
 
 /* What is short goes out at once, with what is queued: its receiver may be waiting for it. */
-static void tcp_send(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void tcp_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
     struct halay_tcp_peer *p = peer_of(t, peer);
@@ -42,25 +42,24 @@ static void tcp_send(struct halay_transport *t, int peer, uint32_t tag, const vo
         halay_tcp_connection_flush(p->connection);
 }
 
-static void tcp_recv(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes,
-                     struct halay_transfer *x)
+static void tcp_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     halay_tcp_peer_receive(peer_of(t, peer), peer, tag, buf, bytes, x);
     if (!halay_transfer_is_done(x))
         halay_tcp_mesh_touch(&self_of(t)->mesh, peer, x, 1);
 }
 
-static enum halay_status tcp_progress(struct halay_transport *t)
+static enum halay_status tcp_progress(struct halay_link *t)
 {
     return halay_tcp_mesh_turn(&self_of(t)->mesh);
 }
 
-static void tcp_cancel(struct halay_transport *t, struct halay_transfer *x)
+static void tcp_cancel(struct halay_link *t, struct halay_transfer *x)
 {
     halay_tcp_peer_cancel(peer_of(t, x->peer), x);
 }
 
-static enum halay_status tcp_alloc(struct halay_transport *t, size_t bytes, void **out)
+static enum halay_status tcp_alloc(struct halay_link *t, size_t bytes, void **out)
 {
     *out = halay_aligned_alloc(HALAY_PAGE, bytes);
     if (*out)
@@ -69,13 +68,13 @@ static enum halay_status tcp_alloc(struct halay_transport *t, size_t bytes, void
     return HALAY_ERR_NO_MEMORY;
 }
 
-static void tcp_free(struct halay_transport *t, void *ptr)
+static void tcp_free(struct halay_link *t, void *ptr)
 {
     (void)t;
     free(ptr);
 }
 
-static void tcp_keep(struct halay_transport *t, void *ptr, struct halay_kept *kept)
+static void tcp_keep(struct halay_link *t, void *ptr, struct halay_kept *kept)
 {
     (void)t, (void)ptr;
     *kept = (struct halay_kept){ 0 };
@@ -83,7 +82,7 @@ static void tcp_keep(struct halay_transport *t, void *ptr, struct halay_kept *ke
 
 /* ---- sleep ---- */
 
-static long tcp_arm(struct halay_transport *t)
+static long tcp_arm(struct halay_link *t)
 {
     struct tcp_transport *self = self_of(t);
 
@@ -92,7 +91,7 @@ static long tcp_arm(struct halay_transport *t)
     return HALAY_RINGS;
 }
 
-static int tcp_event_fd(struct halay_transport *t)
+static int tcp_event_fd(struct halay_link *t)
 {
     return self_of(t)->mesh.set.epoll;
 }
@@ -106,13 +105,13 @@ static void tcp_destroy(struct tcp_transport *self)
     free(self);
 }
 
-static void tcp_close(struct halay_transport *t)
+static void tcp_close(struct halay_link *t)
 {
     halay_tcp_mesh_leave(&self_of(t)->mesh);
     tcp_destroy(self_of(t));
 }
 
-static const struct halay_transport_ops tcp_ops = {
+static const struct halay_link_ops tcp_ops = {
     .name = "tcp",
     .send = tcp_send,
     .recv = tcp_recv,
@@ -140,7 +139,7 @@ static int has_name(const char *names, const char *name)
     return 0;
 }
 
-void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size)
+void halay_tcp_interfaces(struct halay_link *t, char *names, size_t size)
 {
     const struct tcp_transport *self = self_of(t);
     char name[IF_NAMESIZE];
@@ -173,7 +172,7 @@ static enum halay_status tcp_init(struct tcp_transport *self, const struct halay
 }
 
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
-                                 struct halay_peers *peers, struct halay_transport **out)
+                                 struct halay_peers *peers, struct halay_link **out)
 {
     struct tcp_transport *self = calloc(1, sizeof *self);
 
@@ -181,9 +180,8 @@ enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_h
         halay_error(log, "no memory for the tcp transport");
         return HALAY_ERR_NO_MEMORY;
     }
-    self->base = (struct halay_transport){
-        .ops = &tcp_ops, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = log
-    };
+    self->base =
+        (struct halay_link){ .ops = &tcp_ops, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = log };
     enum halay_status status = tcp_init(self, how, boot, peers);
     if (status != HALAY_OK) {
         tcp_destroy(self);

@@ -19,10 +19,10 @@
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
 
+#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp_how.h"
-#include "collectives/transport/transport.h"
 
 /*
  * Every rank calls it, and it blocks until all have; with how->meets until all are connected with rank 0. log and peers
@@ -31,10 +31,10 @@
  * come. Each rank returns its own status: they are to be compared.
  */
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
-                                 struct halay_peers *peers, struct halay_transport **out);
+                                 struct halay_peers *peers, struct halay_link **out);
 
 /* The networks of this host that the connections made so far with ranks of other hosts take, as "eth0,eth1"; "" if
  * there is no such connection, or nothing is known. */
-void halay_tcp_interfaces(struct halay_transport *t, char *names, size_t size);
+void halay_tcp_interfaces(struct halay_link *t, char *names, size_t size);
 
 #endif

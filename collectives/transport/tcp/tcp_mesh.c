@@ -447,7 +447,7 @@ static enum halay_status members_allocate(struct halay_tcp_mesh *mesh)
     return HALAY_OK;
 }
 
-enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_transport *t,
+enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_link *t,
                                       const struct halay_tcp_how *how, struct halay_boot *boot,
                                       struct halay_peers *peers)
 {

@@ -32,7 +32,7 @@ struct halay_tcp_member {
 };
 
 struct halay_tcp_mesh {
-    struct halay_transport *t; /* borrowed: failed_peer and lost are set here */
+    struct halay_link *t;      /* borrowed: failed_peer and lost are set here */
     struct halay_peers *watch; /* borrowed */
     int timeout_ms, silence_ms;
     struct halay_tcp_set set;
@@ -50,7 +50,7 @@ struct halay_tcp_mesh {
 };
 
 /* t: rank, size, log and lost are set. Zero-initialised before; fini accepts any state. The start's statuses. */
-enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_transport *t,
+enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_link *t,
                                       const struct halay_tcp_how *how, struct halay_boot *boot,
                                       struct halay_peers *peers);
 /* All other ranks connect with rank 0; blocks until they have. HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM, HALAY_ERR_VERSION,
@@ -62,7 +62,7 @@ void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh);
 
 /* A send of this rank was posted, or a receive from it: x. */
 void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct halay_transfer *x, int is_receive);
-/* What transport.h's progress does. */
+/* What link.h's progress does. */
 enum halay_status halay_tcp_mesh_turn(struct halay_tcp_mesh *mesh);
 /* Writes what is queued, and has the set's descriptor become readable for all that comes from now on. */
 void halay_tcp_mesh_settle(struct halay_tcp_mesh *mesh);

@@ -33,7 +33,7 @@ struct halay_ucx_control {
     struct halay_ucx_control *all;
 };
 
-static struct halay_ucx_frames *frames_of(struct halay_transport *t)
+static struct halay_ucx_frames *frames_of(struct halay_link *t)
 {
     return (struct halay_ucx_frames *)t;
 }
@@ -432,7 +432,7 @@ static enum halay_status post_receive(struct halay_ucx_frames *frames, struct ha
     return status;
 }
 
-static enum halay_status part_post(struct halay_transport *t, struct halay_part *part, size_t *arrived)
+static enum halay_status part_post(struct halay_link *t, struct halay_part *part, size_t *arrived)
 {
     return part->is_send ? post_send(frames_of(t), part) : post_receive(frames_of(t), part, arrived);
 }
@@ -457,7 +457,7 @@ static struct halay_ucx_queue *queue_of(struct halay_ucx_frames *frames, const s
     }
 }
 
-static void part_set_aside(struct halay_transport *t, struct halay_part *part)
+static void part_set_aside(struct halay_link *t, struct halay_part *part)
 {
     struct halay_ucx_frames *frames = frames_of(t);
     struct halay_ucx_queue *queue = queue_of(frames, part);
@@ -662,7 +662,7 @@ ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, i
 
 /* --- start and end */
 
-enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_transport_ops *slots,
+enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_link_ops *slots,
                                         unsigned caps, const struct halay_host *host, const struct halay_boot *boot,
                                         size_t part_bytes)
 {

@@ -60,7 +60,7 @@ struct ucx_transport {
     struct halay_ucx_header goodbye; /* the same for every rank */
 };
 
-static struct ucx_transport *self_of(struct halay_transport *t)
+static struct ucx_transport *self_of(struct halay_link *t)
 {
     return (struct ucx_transport *)t;
 }
@@ -146,7 +146,7 @@ static int look(struct ucx_transport *self)
     return i;
 }
 
-static enum halay_status ucx_progress(struct halay_transport *t)
+static enum halay_status ucx_progress(struct halay_link *t)
 {
     struct ucx_transport *self = self_of(t);
 
@@ -165,12 +165,12 @@ static enum halay_status ucx_progress(struct halay_transport *t)
     return status;
 }
 
-static int ucx_event_fd(struct halay_transport *t)
+static int ucx_event_fd(struct halay_link *t)
 {
     return self_of(t)->worker.event_fd;
 }
 
-static long ucx_arm(struct halay_transport *t)
+static long ucx_arm(struct halay_link *t)
 {
     struct ucx_transport *self = self_of(t);
 
@@ -331,12 +331,12 @@ static void transport_fini(struct ucx_transport *self)
     free(self);
 }
 
-static void ucx_close(struct halay_transport *t)
+static void ucx_close(struct halay_link *t)
 {
     transport_fini(self_of(t));
 }
 
-static const struct halay_transport_ops ucx_ops = {
+static const struct halay_link_ops ucx_ops = {
     .name = "ucx",
     .send = halay_parts_send,
     .recv = halay_parts_recv,
@@ -399,7 +399,7 @@ static void meet_all(struct ucx_transport *self)
 }
 
 enum halay_status halay_ucx_transport_create(const struct halay_host *host, struct halay_boot *boot,
-                                             struct halay_transport **out)
+                                             struct halay_link **out)
 {
     struct ucx_transport *self = calloc(1, sizeof *self);
     if (!self) {

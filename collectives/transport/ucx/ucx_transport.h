@@ -9,6 +9,6 @@
 
 /* boot is borrowed for the call. HALAY_ERR_UNSUPPORTED, on every rank, if UCX can't be set up on one of them. */
 enum halay_status halay_ucx_transport_create(const struct halay_host *host, struct halay_boot *boot,
-                                             struct halay_transport **out);
+                                             struct halay_link **out);
 
 #endif

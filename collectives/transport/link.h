@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Transport: moves bytes between the ranks of one job, and, where it can, lets them reach each other's memory.
+ * Link: moves bytes between the ranks of one job, and, where it can, lets them reach each other's memory.
  *
  * It has no thread, no policy and no idea of collectives: the holder of the driver's lock calls it (one thread at a
  * time, except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call
@@ -28,8 +28,8 @@
  * Sleep. A rank sleeps on one bell, whichever transports it has (bell.h). What arrives over shared memory rings it,
  * what arrives elsewhere makes a descriptor readable that it watches (event_fd).
  */
-#ifndef HALAY_TRANSPORT_H
-#define HALAY_TRANSPORT_H
+#ifndef HALAY_LINK_H
+#define HALAY_LINK_H
 
 #include "base/log.h"
 #include "halay_types.h"
@@ -105,8 +105,8 @@ struct halay_kept {
 #define HALAY_RINGS LONG_MAX     /* what arm returns: no need to look before the bell rings */
 #define HALAY_PRIVATE UINT64_MAX /* the offset of memory that peers cannot reach */
 
-struct halay_transport {
-    const struct halay_transport_ops *ops;
+struct halay_link {
+    const struct halay_link_ops *ops;
     unsigned caps;
     int rank;
     int size;
@@ -116,21 +116,20 @@ struct halay_transport {
     struct halay_log *log; /* borrowed until close */
 };
 
-struct halay_transport_ops {
+struct halay_link_ops {
     const char *name; /* "shm", "mpi", "ucx", "tcp" */
 
     /* Start to send bytes (> 0) from buf to peer (!= rank), or to receive them into buf. buf is borrowed until the
      * transfer is done or cancelled. An error of the library below is kept and returned by the next progress. */
-    void (*send)(struct halay_transport *t, int peer, uint32_t tag, const void *buf, size_t bytes,
-                 struct halay_transfer *x);
-    void (*recv)(struct halay_transport *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
+    void (*send)(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes, struct halay_transfer *x);
+    void (*recv)(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any
      * more and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths
      * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: a view of some ranks
      * (subset.h) is not concerned by the others. After another error nothing does. */
-    enum halay_status (*progress)(struct halay_transport *t);
+    enum halay_status (*progress)(struct halay_link *t);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
      * rank, or written by a peer, unless it lies in a block of hold's. What a peer sends later for a cancelled receive
@@ -138,53 +137,53 @@ struct halay_transport_ops {
      * (shm copies large messages out of the sender's memory), and complete its receive with what the owner writes
      * there: contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
-    void (*cancel)(struct halay_transport *t, struct halay_transfer *x);
+    void (*cancel)(struct halay_link *t, struct halay_transfer *x);
 
     /* Memory for user data, 4096-aligned, zeroed or not; on a SHARED transport peers can reach it. Any thread. free
      * takes what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
-    enum halay_status (*alloc)(struct halay_transport *t, size_t bytes, void **out);
-    void (*free)(struct halay_transport *t, void *ptr);
+    enum halay_status (*alloc)(struct halay_link *t, size_t bytes, void **out);
+    void (*free)(struct halay_link *t, void *ptr);
     /* What alloc gave stays where it is when the transport is closed, as plain memory of this process; kept says how it
      * is given back then, and is borrowed until close. NULL: not possible. */
-    void (*keep)(struct halay_transport *t, void *ptr, struct halay_kept *kept);
+    void (*keep)(struct halay_link *t, void *ptr, struct halay_kept *kept);
 
     /* Memory for messages in transit, 4096-aligned, such as a collective's scratch: after a cancel the transport may go
      * on with it, so that nothing has to be copied on the way there. release takes what hold gave, or NULL, at any time
      * once no transfer with it is posted; it is kept for as long as something may still arrive there. Any thread. NULL
      * (both): any memory is as good. HALAY_ERR_NO_MEMORY. */
-    enum halay_status (*hold)(struct halay_transport *t, size_t bytes, void **out);
-    void (*release)(struct halay_transport *t, void *ptr);
+    enum halay_status (*hold)(struct halay_link *t, size_t bytes, void **out);
+    void (*release)(struct halay_link *t, void *ptr);
 
     /* SHARED only. area: the area number index of rank peer (peer may be this rank), never NULL. locate: where
      * [ptr, ptr + bytes) lies in this rank's segment, HALAY_PRIVATE if any byte is outside. reach: the address here of
      * peer's offset; NULL if [offset, offset + bytes) is not inside its segment. Any thread. */
-    void *(*area)(struct halay_transport *t, int peer, int index);
+    void *(*area)(struct halay_link *t, int peer, int index);
     /* SHARED only: make count areas of this rank's from index on zero again, and give their memory back. Nobody is
      * storing into them; a load sees either what was there or zero. */
-    void (*clear)(struct halay_transport *t, int index, int count);
-    uint64_t (*locate)(struct halay_transport *t, const void *ptr, size_t bytes);
-    void *(*reach)(struct halay_transport *t, int peer, uint64_t offset, size_t bytes);
+    void (*clear)(struct halay_link *t, int index, int count);
+    uint64_t (*locate)(struct halay_link *t, const void *ptr, size_t bytes);
+    void *(*reach)(struct halay_link *t, int peer, uint64_t offset, size_t bytes);
 
     /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. A rank
      * that waits for a peer's flag in shared memory may ask this, looks at the flag once more, and only then gives up.
      * Any thread. */
-    int (*has_left)(struct halay_transport *t, int peer);
+    int (*has_left)(struct halay_link *t, int peer);
 
     /* SHARED only: this rank stored something (release) that peer may be waiting for: wake it if it sleeps. Cheap when
      * it does not. Any thread. */
-    void (*notify)(struct halay_transport *t, int peer);
+    void (*notify)(struct halay_link *t, int peer);
 
     /* The last step before a sleep on the bell, after the last progress: how long the rank may sleep, in us, before it
      * progresses this transport again. 0: progress first. HALAY_RINGS: until the bell rings, as news of this transport
      * will make it do. */
-    long (*arm)(struct halay_transport *t);
+    long (*arm)(struct halay_link *t);
     /* The descriptor that news make readable once arm has returned HALAY_RINGS; the same until close. NULL: there is
      * none: either news ring the bell themselves, or arm limits the sleep while something is under way. */
-    int (*event_fd)(struct halay_transport *t);
+    int (*event_fd)(struct halay_link *t);
 
     /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").
      * Never blocks for a peer. What was sent and is done reaches its receiver all the same. t is freed. */
-    void (*close)(struct halay_transport *t);
+    void (*close)(struct halay_link *t);
 };
 
 #endif
