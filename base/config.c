@@ -106,6 +106,8 @@ static const struct row table[] = {
       .type = SECONDS, FIELD(peer_timeout_ms), .min = 0, .max = DAY },
     { ROW("HALAY_HOST_SILENCE", NULL, "10", "seconds without any answer after which another host counts as lost"),
       .type = SECONDS, FIELD(host_silence_ms), .min = 1, .max = DAY },
+    { ROW("HALAY_ENCRYPT", NULL, "0", "1: what ranks of different hosts send each other is encrypted; over TCP only"),
+      .type = INT, FIELD(encrypt), .min = 0, .max = 1 },
     { ROW("HALAY_CHECK", NULL, "0", "1: ranks compare what they call before each collective; rank 0's holds for all"),
       .type = INT, FIELD(check), .min = 0, .max = 1 },
     { ROW("HALAY_STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", "60",

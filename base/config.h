@@ -45,6 +45,7 @@ struct halay_config {
     int start_timeout_ms;      /* HALAY_START_TIMEOUT, given in seconds */
     int peer_timeout_ms;       /* HALAY_PEER_TIMEOUT, given in seconds */
     int host_silence_ms;       /* HALAY_HOST_SILENCE, given in seconds */
+    int encrypt;               /* HALAY_ENCRYPT: connections between hosts are encrypted */
     int check;                 /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */
     int stall_check_ms;        /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
     size_t slot_bytes;         /* HALAY_SLOT; 0: by the tuning table */

@@ -23,10 +23,13 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
                                   const char *what, int *wanted)
 {
     struct said {
-        int32_t status, wants, groups;
+        int32_t status, wants, groups, encrypt;
         char transport[TRANSPORT_BYTES]; /* ranks that try different ones would lose step */
         char interfaces[HALAY_INTERFACES_BYTES];
-    } said = { .status = (int32_t)mine, .wants = *wanted != 0, .groups = world->ids.limit },
+    } said = { .status = (int32_t)mine,
+               .wants = *wanted != 0,
+               .groups = world->ids.limit,
+               .encrypt = world->config.encrypt },
       *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
@@ -51,6 +54,10 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
         if (strncmp(all[r].transport, all[0].transport, TRANSPORT_BYTES) != 0) {
             halay_error(world->log, "starts that differ: rank %d has HALAY_TRANSPORT '%.*s', rank 0 has '%.*s'", r,
                         TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
+            result = HALAY_ERR_MISMATCH;
+        } else if (all[r].encrypt != all[0].encrypt) {
+            halay_error(world->log, "starts that differ: rank %d has HALAY_ENCRYPT=%d, rank 0 has %d", r,
+                        all[r].encrypt, all[0].encrypt);
             result = HALAY_ERR_MISMATCH;
         }
     /* Those of rank 0's host know no other host by themselves. */

@@ -56,6 +56,18 @@ static enum halay_status override_average(struct halay_log *log, const char *val
     return status;
 }
 
+/* What is to be encrypted goes over tcp. */
+static enum halay_status check_encryption(struct halay_log *log, const struct halay_config *config)
+{
+    for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)
+        if (config->encrypt && halay_transport_rows[row].is_module && config->transport &&
+            !strcmp(config->transport, halay_transport_rows[row].name)) {
+            halay_error(log, "HALAY_ENCRYPT=1: transport '%s' does not encrypt; use tcp", config->transport);
+            return HALAY_ERR_CONFIG;
+        }
+    return HALAY_OK;
+}
+
 enum halay_status halay_world_configure(struct halay_world *world, const struct halay_world_options *options)
 {
     static const char *const bootstraps[] = { "auto", "self", "store", "mpi", NULL };
@@ -74,5 +86,7 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
         given = options->status;
     if (status == HALAY_OK)
         status = given;
+    if (status == HALAY_OK)
+        status = check_encryption(world->log, &world->config);
     return status == HALAY_OK ? halay_topology_load(world->log, &world->topology) : status;
 }

@@ -144,7 +144,8 @@ static enum halay_status open_any(struct halay_world *world)
 static enum halay_status open_other(struct halay_world *world)
 {
     enum halay_transport_index forced = forced_row(world);
-    int is_forced = forced < HALAY_TRANSPORT_COUNT;
+    int is_forced = forced < HALAY_TRANSPORT_COUNT,
+        is_tcp = forced == HALAY_TRANSPORT_INDEX_tcp || world->config.encrypt;
 
     /* There a rank leaves by a message, unless shared memory shows it. */
     if (!world->control)
@@ -154,7 +155,7 @@ static enum halay_status open_other(struct halay_world *world)
         if (reached != HALAY_OK)
             return reached;
     }
-    if (forced == HALAY_TRANSPORT_INDEX_tcp)
+    if (is_tcp) /* no module encrypts */
         return halay_world_open_tcp(world);
     return is_forced ? open_module(world, forced, HALAY_LOG_ERROR) : open_any(world);
 }

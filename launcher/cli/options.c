@@ -235,6 +235,8 @@ static const struct halay_option table[] = {
       TEXT(remote_halayrun) },
     { "--network-interface", NULL, "NAMES", "listen on this network only, like eth0", SETS("HALAY_NETWORK_INTERFACE") },
     { "--ports", NULL, "FIRST-LAST", "listen on these ports only for other hosts", SETS("HALAY_PORTS") },
+    { "--encrypt", NULL, "0|1", "1: what ranks of different hosts send each other is encrypted",
+      SETS("HALAY_ENCRYPT") },
     { .name = "The same command on every node" },
     { "--join", "--rdzv-endpoint, --rdzv_endpoint, --master-addr, --master_addr", "HOST[:PORT]",
       "halayrun is started on every node, and they meet at node 0, which has this address; no ssh", TEXT(join) },

@@ -246,6 +246,43 @@ static void check_ids_of_processes(void)
     close(ends[1]);
 }
 
+/* Between nodes it works; ranks that differ, and a transport that cannot, are named. */
+static void check_encryption(void)
+{
+    static const char *const nodes[] = { "a", "b" }, *const on[] = { "HALAY_ENCRYPT=1", NULL };
+    static const char *const ucx[] = { "HALAY_ENCRYPT=1", "HALAY_TRANSPORT=ucx", NULL };
+    struct rank_start ranks[2];
+    struct halay_unique_id id;
+    int ends[2];
+
+    REQUIRE(pipe(ends) == 0);
+    prepare(ranks, 2, "/nowhere");
+    for (int r = 0; r < 2; r++) {
+        ranks[r].pipe = ends;
+        ranks[r].node = nodes[r];
+        ranks[r].settings = on;
+    }
+    run_processes(ranks, 2);
+    close(ends[0]);
+    close(ends[1]);
+    for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
+        REQUIRE(halay_unique_id_create(&id) == HALAY_OK);
+        prepare(ranks, 2, "/nowhere");
+        for (int r = 0; r < 2; r++) {
+            ranks[r].id = &id;
+            ranks[r].settings = is_wrong ? ucx : r ? on : NULL;
+        }
+        run_threads(ranks, 2);
+        for (int r = 0; r < 2; r++) {
+            CHECK(ranks[r].status == (is_wrong ? HALAY_ERR_CONFIG : HALAY_ERR_MISMATCH), "rank %d: %s", r,
+                  ranks[r].text);
+            CHECK(strstr(ranks[r].text,
+                         is_wrong ? "transport 'ucx' does not encrypt" : "rank 1 has HALAY_ENCRYPT=1, rank 0 has 0"),
+                  "rank %d: %s", r, ranks[r].text);
+        }
+    }
+}
+
 static void check_ids_of_threads(void)
 {
     struct rank_start ranks[RANKS_MAX];
@@ -617,6 +654,7 @@ int main(void)
     check_sizes();
     check_nodes();
     check_ids_of_processes();
+    check_encryption();
     check_prefixes();
     check_ids_of_threads(); /* nothing is forked any more: the ids' threads linger */
     check_many_addresses();

@@ -29,6 +29,9 @@ run_on_1 0 $hosts -x HALAY_LOG=info $group
 check "no module is needed" err_has '2 hosts), bootstrap store, data over tcp'
 two_hosts "plain"
 sort "$dir/out" >"$dir/between"
+two_hosts "encrypted" --encrypt 1
+sort "$dir/out" >"$dir/encrypted"
+check "and the same result" cmp "$dir/encrypted" "$dir/between"
 run_on_1 0 -np 2 $sums
 check "the engine's result is that of one host" eval 'sort "$dir/out" | cmp - "$dir/between"'
 

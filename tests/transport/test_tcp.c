@@ -3,7 +3,8 @@
  * The tcp transport, with ranks as processes: it conforms; both connect at once, a thousand times; a star of the
  * engine's messages; one that is killed while all sleep, one that leaves, one whose connection is reset; strangers at
  * the port; a rank that is dropped behind its proof; a job with another secret; lengths that disagree. And one pair of
- * peers in this process, over a connection that is cut at every byte.
+ * peers in this process, over a connection that is cut at every byte, in clear and sealed; sealed also with any byte
+ * changed, and with someone who listens.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -34,9 +35,10 @@ struct job {
     int opens;        /* the transport is opened that often, and each time both ranks connect at once; 0: once */
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
-    int is_refused;  /* the start fails: rank 0 has too few descriptors */
-    int descriptors; /* how many more rank 0 may open at most; 0: not limited */
-    int family;      /* other addresses are hidden; 0: none */
+    int is_sealed, is_divided; /* connections are encrypted; rank 1's are not */
+    int is_refused;            /* the start fails: rank 0 has too few descriptors */
+    int descriptors;           /* how many more rank 0 may open at most; 0: not limited */
+    int family;                /* other addresses are hidden; 0: none */
 };
 
 /* ---- a bootstrap with a secret, and a moment at which the port is known and open ---- */
@@ -313,6 +315,10 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
     enum halay_status status = halay_tcp_open(boot->base.log, how, &boot->base, peers, &c.t);
     if (job->is_refused) {
         check_too_few(status, rank);
+    } else if (job->is_divided) {
+        CHECK(status == HALAY_ERR_MISMATCH && strstr(last_line, "rank 1 on '") &&
+                  strstr(last_line, "has HALAY_ENCRYPT=0, rank 0 has 1"),
+              "rank %d: '%s'", rank, last_line);
     } else if (job->other_secret) {
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
@@ -347,6 +353,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         limit_descriptors(job->descriptors);
     const struct halay_tcp_how how = { .timeout_ms = job->other_secret ? 1000 : TIMEOUT_MS,
                                        .silence_ms = 2500,
+                                       .is_sealed = job->is_sealed && !(job->is_divided && rank == 1),
                                        .meets = job->meets };
     if (job->opens)
         open_often(job, &how, &boot.base, peers);
@@ -460,15 +467,17 @@ static void job_leave(struct conformance *c)
 
 /* ---- one pair, over a wire that this test holds in its hands ---- */
 
-enum { GIVEN = 5 };
+enum { GIVEN = 5, WIRETAP_BYTES = 1 << 18 };
 
 /* Bytes that go from one end to the other are taken by forward only. */
 struct pair {
     struct halay_tcp_peer ends[2];
     int wires[2];
+    size_t moved[2], changed; /* so far from each end; the byte from end 0 that is changed, counted from 1; 0: none */
+    unsigned char *tapped;    /* what end 0 has written, of WIRETAP_BYTES; borrowed; NULL: not wanted */
 };
 
-static void pair_open(struct pair *p, struct halay_log *log)
+static void pair_open(struct pair *p, struct halay_log *log, enum halay_tcp_sealing sealing)
 {
     int fds[2];
 
@@ -479,6 +488,9 @@ static void pair_open(struct pair *p, struct halay_log *log)
         p->ends[i].connection = malloc(sizeof *p->ends[i].connection);
         REQUIRE(p->ends[i].connection && halay_tcp_connection_init(p->ends[i].connection, fds[0],
                                                                    &halay_tcp_peer_handler, &p->ends[i]) == HALAY_OK);
+        p->ends[i].connection->signs.key[0] = p->ends[i].connection->checks.key[1] = (unsigned char)(1 + i);
+        p->ends[i].connection->checks.key[0] = p->ends[i].connection->signs.key[1] = (unsigned char)(2 - i);
+        REQUIRE(!sealing || halay_tcp_connection_seal(p->ends[i].connection, sealing == HALAY_TCP_AES) == HALAY_OK);
         p->wires[i] = fds[1];
     }
 }
@@ -499,6 +511,11 @@ static size_t forward(struct pair *p, int from, size_t most)
 
     if (n <= 0)
         return 0;
+    if (!from && p->changed > p->moved[0] && p->changed <= p->moved[0] + (size_t)n)
+        bytes[p->changed - 1 - p->moved[0]] ^= 1;
+    if (!from && p->tapped && p->moved[0] + (size_t)n <= WIRETAP_BYTES)
+        memcpy(p->tapped + p->moved[0], bytes, (size_t)n);
+    p->moved[from] += (size_t)n;
     REQUIRE(send(p->wires[1 - from], bytes, (size_t)n, MSG_NOSIGNAL) == n);
     return (size_t)n;
 }
@@ -522,14 +539,14 @@ static int pair_is_well(const struct pair *p)
 
 /* Messages of all kinds, of which the receiver has posted the even ones before; the wire is cut after `cut` bytes, and
  * then every `step` bytes. */
-static void exchange_cut(struct halay_log *log, size_t cut, size_t step)
+static void exchange_cut(struct halay_log *log, size_t cut, size_t step, enum halay_tcp_sealing sealing)
 {
     static const size_t sizes[GIVEN] = { 100, 300, 70000, 66000, 5 };
     static unsigned char sent[GIVEN][70000], got[GIVEN][70000];
     struct halay_transfer out[GIVEN] = { { 0 } }, in[GIVEN] = { { 0 } };
     struct pair p;
 
-    pair_open(&p, log);
+    pair_open(&p, log, sealing);
     for (uint32_t i = 0; i < GIVEN; i++) {
         uint32_t tag = halay_tag(i == 4 ? HALAY_CONTROL_GROUP : 0, 0, i);
         memset(sent[i], (int)i + 1, sizes[i]);
@@ -550,7 +567,7 @@ static void exchange_cut(struct halay_log *log, size_t cut, size_t step)
             break;
         }
     }
-    CHECK(pair_is_well(&p), "cut at %zu, then each %zu", cut, step);
+    CHECK(pair_is_well(&p), "cut at %zu, then each %zu, sealing %d", cut, step, sealing);
     for (int i = 0; i < GIVEN; i++)
         CHECK(halay_transfer_is_done(&in[i]) && halay_transfer_is_done(&out[i]) && !memcmp(sent[i], got[i], sizes[i]),
               "message %d, cut at %zu, then each %zu", i, cut, step);
@@ -567,7 +584,7 @@ static void check_lengths(struct halay_log *log)
         struct halay_transfer out = { 0 }, in = { 0 };
         struct pair p;
         int is_early = i % 2;
-        pair_open(&p, log);
+        pair_open(&p, log, HALAY_TCP_CLEAR);
         if (!is_early)
             halay_tcp_peer_receive(&p.ends[1], 0, 1, b, lengths[i / 2][1], &in);
         halay_tcp_peer_send(&p.ends[0], 1, 1, a, lengths[i / 2][0], &out);
@@ -593,7 +610,7 @@ static void check_changed(struct halay_log *log)
         struct halay_transfer out = { 0 }, in = { 0 };
         unsigned char wire[WIRE], got[10];
         struct pair p;
-        pair_open(&p, log);
+        pair_open(&p, log, HALAY_TCP_CLEAR);
         halay_tcp_peer_receive(&p.ends[1], 0, halay_tag(HALAY_CONTROL_GROUP, 0, 1), got, sizeof got, &in);
         halay_tcp_peer_send(&p.ends[0], 1, halay_tag(HALAY_CONTROL_GROUP, 0, 1), "0123456789", 10, &out);
         serve_ends(&p);
@@ -606,16 +623,144 @@ static void check_changed(struct halay_log *log)
     }
 }
 
+enum { SHORT_BYTES = 100, LONG_BYTES = 9000, LARGE_BYTES = 70000, KINDS = 3 };
+
+/* Three messages, of which one is gathered, one sealed alone and one large, until nothing moves; then end 0 closes. */
+static void exchange_sealed(struct pair *p, struct halay_transfer in[KINDS], struct halay_transfer out[KINDS])
+{
+    static const size_t sizes[KINDS] = { SHORT_BYTES, LONG_BYTES, LARGE_BYTES };
+    static unsigned char sent[LARGE_BYTES], got[KINDS][LARGE_BYTES];
+
+    for (size_t i = 0; i < LARGE_BYTES; i++)
+        sent[i] = (unsigned char)(i * i % 251);
+    memset(got, 0, sizeof got);
+    for (int i = 0; i < KINDS; i++) {
+        in[i] = out[i] = (struct halay_transfer){ 0 };
+        halay_tcp_peer_receive(&p->ends[1], 0, halay_tag(0, 0, (uint32_t)i), got[i], sizes[i], &in[i]);
+    }
+    serve_ends(p); /* the CTS is there first, so that what end 0 writes is always the same */
+    forward(p, 1, SIZE_MAX);
+    for (int i = 0; i < KINDS; i++)
+        halay_tcp_peer_send(&p->ends[0], 1, halay_tag(0, 0, (uint32_t)i), sent, sizes[i], &out[i]);
+    do
+        serve_ends(p);
+    while (forward(p, 0, SIZE_MAX));
+    REQUIRE(shutdown(p->wires[1], SHUT_WR) == 0);
+    serve_ends(p);
+    for (int i = 0; i < KINDS; i++)
+        CHECK(!halay_transfer_is_done(&in[i]) || !memcmp(sent, got[i], sizes[i]), "what is taken is what was sent");
+}
+
+/* Any byte that is changed on its way ends the connection, and nothing that came after it is taken. */
+static void check_sealed_change(struct halay_log *log, enum halay_tcp_sealing sealing)
+{
+    struct halay_transfer in[KINDS], out[KINDS];
+    struct pair p;
+
+    pair_open(&p, log, sealing);
+    exchange_sealed(&p, in, out);
+    CHECK(pair_is_well(&p) && halay_transfer_is_done(&in[0]) && halay_transfer_is_done(&in[1]) &&
+          halay_transfer_is_done(&in[2]) && halay_transfer_is_done(&out[2]));
+    size_t all = p.moved[0];
+    pair_close(&p);
+    /* Each byte of heads, short messages and macs, and some of what is between. */
+    for (size_t at = 1; at <= all; at += at < 200 || all - at < 100 || (at > 9000 && at < 9300) ? 1 : 137) {
+        pair_open(&p, log, sealing);
+        p.changed = at;
+        exchange_sealed(&p, in, out);
+        const struct halay_tcp_connection *c = p.ends[1].connection;
+        CHECK(!halay_transfer_is_done(&in[2]), "byte %zu of %zu was changed", at, all);
+        CHECK(c->status == HALAY_ERR_AUTH || c->status == HALAY_ERR_FORMAT || c->has_ended, "byte %zu: %s", at,
+              halay_status_string(c->status));
+        pair_close(&p);
+    }
+}
+
+/* Nothing of a message is to be seen on the wire, nor twice the same. */
+static void check_wiretap(struct halay_log *log)
+{
+    static unsigned char taps[3][WIRETAP_BYTES], part[16];
+    struct halay_transfer in[KINDS], out[KINDS];
+
+    for (size_t i = 0; i < sizeof part; i++)
+        part[i] = (unsigned char)(i * i % 251);
+    for (int sealing = HALAY_TCP_CLEAR; sealing <= HALAY_TCP_AES; sealing++) {
+        struct pair p;
+        if (sealing == HALAY_TCP_AES && !halay_seal_has_aes())
+            continue;
+        pair_open(&p, log, (enum halay_tcp_sealing)sealing);
+        p.tapped = taps[sealing];
+        exchange_sealed(&p, in, out);
+        CHECK(!memmem(taps[sealing], p.moved[0], part, sizeof part) == (sealing != HALAY_TCP_CLEAR), "sealing %d",
+              sealing);
+        int repeats = 0; /* 251 bytes are sent again and again */
+        for (size_t at = LONG_BYTES / 2; at < LONG_BYTES / 2 + 251; at++)
+            repeats += !memcmp(taps[sealing] + at, taps[sealing] + at + 251, sizeof part);
+        CHECK(!repeats == (sealing != HALAY_TCP_CLEAR), "sealing %d: %d", sealing, repeats);
+        pair_close(&p);
+    }
+}
+
+/* A send is done once the system has its last record, not when that is sealed; until then it can be cancelled. */
+static void check_sealed_full(struct halay_log *log, enum halay_tcp_sealing sealing)
+{
+    static unsigned char sent[1 << 20], got[1 << 20];
+
+    for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
+        struct halay_transfer in = { 0 }, out = { 0 };
+        struct pair p;
+        pair_open(&p, log, sealing);
+        memset(sent, 7, sizeof sent);
+        halay_tcp_peer_receive(&p.ends[1], 0, 1, got, sizeof got, &in);
+        halay_tcp_peer_send(&p.ends[0], 1, 1, sent, sizeof sent, &out);
+        serve_ends(&p);
+        forward(&p, 1, SIZE_MAX);
+        for (int turn = 0; turn < 20; turn++)
+            serve_ends(&p); /* nobody takes it */
+        struct halay_tcp_connection *c = p.ends[0].connection;
+        CHECK(halay_tcp_seal_is_writing(c->seal) && c->is_full && !halay_transfer_is_done(&out));
+        if (is_cancelled) {
+            halay_tcp_peer_cancel(&p.ends[0], &out);
+            memset(sent, 9, sizeof sent); /* its buffer is not looked at any more */
+        }
+        while (forward(&p, 0, SIZE_MAX))
+            serve_ends(&p);
+        CHECK(pair_is_well(&p) && !halay_tcp_seal_is_writing(c->seal));
+        CHECK(is_cancelled || (halay_transfer_is_done(&out) && halay_transfer_is_done(&in)));
+        CHECK(got[0] == 7 &&
+              (is_cancelled ? in.moved < sizeof got && !memchr(got, 9, sizeof got) : !memcmp(sent, got, sizeof got)));
+        memset(got, 0, sizeof got);
+        pair_close(&p);
+    }
+}
+
+static void check_sealed(struct halay_log *log)
+{
+    for (int sealing = HALAY_TCP_CHACHA; sealing <= HALAY_TCP_AES; sealing++) {
+        if (sealing == HALAY_TCP_AES && !halay_seal_has_aes())
+            continue;
+        for (size_t cut = 1; cut < 1000; cut++)
+            exchange_cut(log, cut, SIZE_MAX, (enum halay_tcp_sealing)sealing);
+        for (size_t step = 4; step < 40; step++)
+            exchange_cut(log, 0, step * step, (enum halay_tcp_sealing)sealing);
+        check_sealed_change(log, (enum halay_tcp_sealing)sealing);
+        check_sealed_full(log, (enum halay_tcp_sealing)sealing);
+    }
+    check_wiretap(log);
+}
+
 static void check_pair(void)
 {
     struct halay_log log;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     log.write = drop_line;
+    REQUIRE(store_init(&log) == HALAY_OK);
     for (size_t cut = 1; cut < 700; cut++)
-        exchange_cut(&log, cut, SIZE_MAX);
+        exchange_cut(&log, cut, SIZE_MAX, HALAY_TCP_CLEAR);
     for (size_t step = 1; step < 40; step++)
-        exchange_cut(&log, 0, step * step);
+        exchange_cut(&log, 0, step * step, HALAY_TCP_CLEAR);
+    check_sealed(&log);
     check_lengths(&log);
     check_changed(&log);
     halay_log_fini(&log);
@@ -878,6 +1023,10 @@ int main(void)
     check_out_of_descriptors();
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = conformance_run, .size = n, .killed = -1 });
+    run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });
+    run(&(struct job){ .size = 3, .killed = -1, .is_sealed = 1, .is_divided = 1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_death, .size = 3, .killed = 1, .is_quiet = 1, .is_sealed = 1 });
+    run(&(struct job){ .run = job_leave, .size = 3, .killed = -1, .is_quiet = 1, .is_sealed = 1 });
     run(&(struct job){ .size = 2, .killed = -1, .opens = 1000 });
     run(&(struct job){ .size = 3, .killed = -1, .opens = 100 });
     run(&(struct job){ .run = job_star, .size = 5, .killed = -1, .meets = 1 });

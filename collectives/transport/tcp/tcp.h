@@ -8,13 +8,14 @@
  *     tcp_match      which send meets which receive: DATA, CTS, BULK
  *     tcp_connection frames out of and into one socket
  *     tcp_frame      a frame's head
+ *     tcp_seal       frames' bytes encrypted, if wanted
  *     tcp_dial       making a connection           \
  *     tcp_accept     the port, pending connections  > tcp_handshake
  *     tcp_start      ports, addresses, the key, options
  *     tcp_set        one wait for all descriptors
  *
- * Each connection is authenticated with the job's secret, and so is each of the engine's messages. Nothing is
- * encrypted.
+ * Each connection is authenticated with the job's secret, and so is each of the engine's messages. With how->is_sealed
+ * everything is, and is encrypted.
  */
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H

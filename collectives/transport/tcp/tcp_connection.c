@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 enum {
-    STAGING_BYTES = 64 << 10,
+    STAGING_BYTES = 64 << 10,      /* a record fits */
+    LEFT_BYTES = 64,               /* less than a mac or a head stays in staging */
     LARGE_BYTES = 8 << 10,         /* a frame of this size is probably followed by another one: */
     LARGE_STAGING_BYTES = 4 << 10, /* less is read with its head, as that is copied once more */
     FRAGMENT_BYTES = 256 << 10,
@@ -75,9 +76,22 @@ enum halay_status halay_tcp_connection_init(struct halay_tcp_connection *c, int 
     *c = (struct halay_tcp_connection){ .watch.fd = fd, .handler = handler, .arg = arg };
     c->frames.end = &c->frames.first;
     c->fragments.end = &c->fragments.first;
+    c->sealed.end = &c->sealed.first;
     c->bulks_end = &c->bulks;
-    c->staging = malloc(STAGING_BYTES);
+    c->staging = malloc(STAGING_BYTES + LEFT_BYTES);
     return c->staging ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+}
+
+enum halay_status halay_tcp_connection_seal(struct halay_tcp_connection *c, int is_aes)
+{
+    unsigned char send_key[HALAY_SECRET_BYTES], receive_key[HALAY_SECRET_BYTES];
+
+    store_derive(c->signs.key, "seal----", NULL, 0, send_key);
+    store_derive(c->checks.key, "seal----", NULL, 0, receive_key);
+    enum halay_status status = halay_tcp_seal_create(send_key, receive_key, is_aes, &c->seal);
+    explicit_bzero(send_key, sizeof send_key);
+    explicit_bzero(receive_key, sizeof receive_key);
+    return status;
 }
 
 void halay_tcp_connection_fini(struct halay_tcp_connection *c)
@@ -86,7 +100,9 @@ void halay_tcp_connection_fini(struct halay_tcp_connection *c)
         close(c->watch.fd);
     outs_free(c->frames.first);
     outs_free(c->fragments.first);
+    outs_free(c->sealed.first);
     outs_free(c->unused);
+    halay_tcp_seal_destroy(c->seal);
     free(c->staging);
     explicit_bzero(c, sizeof *c);
     c->watch.fd = -1;
@@ -236,7 +252,14 @@ static size_t add_parts(const struct halay_tcp_out *out, struct iovec *v, size_t
     return total;
 }
 
-/* All of it is written: it is the first of its list. */
+static void sent(struct halay_tcp_connection *c, struct halay_tcp_out *out)
+{
+    if (out->ends && out->x)
+        c->handler->sent(c->arg, out->x);
+    out_put(c, out);
+}
+
+/* All of it is written, or sealed: it is the first of its list. */
 static void finish(struct halay_tcp_connection *c, struct halay_tcp_out *out)
 {
     struct halay_tcp_outs *outs = out->is_fragment ? &c->fragments : &c->frames;
@@ -244,9 +267,17 @@ static void finish(struct halay_tcp_connection *c, struct halay_tcp_out *out)
     c->current = NULL;
     outs_take(outs, &outs->first);
     c->fragment_count -= out->is_fragment;
-    if (out->ends && out->x)
-        c->handler->sent(c->arg, out->x);
-    out_put(c, out);
+    if (c->seal)
+        outs_append(&c->sealed, out);
+    else
+        sent(c, out);
+}
+
+/* The system has taken all records. */
+static void finish_sealed(struct halay_tcp_connection *c)
+{
+    while (c->sealed.first)
+        sent(c, outs_take(&c->sealed, &c->sealed.first));
 }
 
 static void note_error(struct halay_tcp_connection *c)
@@ -265,7 +296,8 @@ static int write_some(struct halay_tcp_connection *c)
 
     for (int i = 0; i < count; i++)
         wanted += add_parts(outs[i], v, &parts);
-    ssize_t n = sendmsg(c->watch.fd, &(struct msghdr){ .msg_iov = v, .msg_iovlen = parts }, MSG_NOSIGNAL);
+    ssize_t n = c->seal ? halay_tcp_seal_write(c->seal, c->watch.fd, v, parts)
+                        : sendmsg(c->watch.fd, &(struct msghdr){ .msg_iov = v, .msg_iovlen = parts }, MSG_NOSIGNAL);
     if (n < 0) {
         c->is_full = errno == EAGAIN || errno == EWOULDBLOCK;
         if (!c->is_full && errno != EINTR)
@@ -273,7 +305,7 @@ static int write_some(struct halay_tcp_connection *c)
         return 0;
     }
     size_t left = (size_t)n;
-    c->is_full = left < wanted;
+    c->is_full = c->seal ? halay_tcp_seal_is_writing(c->seal) : left < wanted;
     for (int i = 0; i < count && left; i++) {
         size_t rest = out_bytes(outs[i]) - outs[i]->sent, taken = left < rest ? left : rest;
         outs[i]->sent += taken;
@@ -282,6 +314,8 @@ static int write_some(struct halay_tcp_connection *c)
         if (taken == rest)
             finish(c, outs[i]);
     }
+    if (c->seal && !c->is_full)
+        finish_sealed(c);
     return !c->is_full;
 }
 
@@ -338,6 +372,9 @@ enum halay_status halay_tcp_connection_cancel(struct halay_tcp_connection *c, co
                 c->bulks_end = at;
             break;
         }
+    for (struct halay_tcp_out *out = c->sealed.first; out; out = out->next)
+        if (out->x == x)
+            out->x = NULL;
     enum halay_status status = cancel_among(c, &c->frames, x);
     enum halay_status fragments = cancel_among(c, &c->fragments, x);
     if (status == HALAY_OK)
@@ -421,6 +458,44 @@ static int take_frames(struct halay_tcp_connection *c)
     return frames;
 }
 
+/* Nothing has come, or the end. Returns zero. */
+static int note_nothing(struct halay_tcp_connection *c, ssize_t got)
+{
+    int is_early = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+
+    if (got < 0 && !is_early)
+        note_error(c);
+    c->has_ended |= !is_early;
+    return 0;
+}
+
+/* One call, and all records that are whole, since no event brings them again: what belongs to the payload that is
+ * arriving into its place, the rest into staging. Adds the frames that ended. Returns as
+ * read_some. */
+static int read_records(struct halay_tcp_connection *c, int *frames)
+{
+    size_t bytes;
+    ssize_t got = halay_tcp_seal_receive(c->seal, c->watch.fd);
+
+    if (got <= 0)
+        return note_nothing(c, got);
+    int more = c->seal->in_to == HALAY_TCP_SEAL_BYTES ? 2 : 1;
+    while ((c->status = halay_tcp_seal_next(c->seal, &bytes)) == HALAY_OK && bytes) {
+        int is_placed = c->has_head && c->place && c->from == c->to && bytes <= c->frame.bytes - c->have;
+        c->to -= c->from;
+        memmove(c->staging, c->staging + c->from, c->to);
+        c->from = 0;
+        c->status = halay_tcp_seal_open(c->seal, is_placed ? c->place + c->have : c->staging + c->to);
+        if (c->status != HALAY_OK)
+            break;
+        *(is_placed ? &c->have : &c->to) += bytes;
+        *frames += take_frames(c);
+        if (c->status != HALAY_OK)
+            break;
+    }
+    return more;
+}
+
 /* One call: the rest of a payload into its place, what follows into staging. Nonzero if there may be more. */
 static int read_some(struct halay_tcp_connection *c)
 {
@@ -435,13 +510,8 @@ static int read_some(struct halay_tcp_connection *c)
     size_t room = (c->frame.bytes >= LARGE_BYTES ? LARGE_STAGING_BYTES : STAGING_BYTES) - c->to;
     v[n++] = (struct iovec){ c->staging + c->to, room };
     ssize_t got = recvmsg(c->watch.fd, &(struct msghdr){ .msg_iov = v, .msg_iovlen = n }, 0);
-    if (got <= 0) {
-        int is_early = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-        if (got < 0 && !is_early)
-            note_error(c);
-        c->has_ended |= !is_early;
-        return 0;
-    }
+    if (got <= 0)
+        return note_nothing(c, got);
     size_t placed = (size_t)got < direct ? (size_t)got : direct;
     c->have += placed;
     c->to += (size_t)got - placed;
@@ -453,7 +523,7 @@ int halay_tcp_connection_read(struct halay_tcp_connection *c)
     int frames = 0, came = 0, more;
 
     for (int calls = 0; calls < TURN_CALLS && frames < TURN_FRAMES && c->status == HALAY_OK; calls++) {
-        more = c->has_ended ? 0 : read_some(c);
+        more = c->has_ended ? 0 : c->seal ? read_records(c, &frames) : read_some(c);
         came |= more != 0;
         frames += take_frames(c);
         if (more != 2)

@@ -9,6 +9,9 @@
  *
  * A signed frame is followed by a mac, keyed with the session's key of its direction, over a count of signed frames and
  * all of the frame (store_sign).
+ *
+ * A sealed connection (tcp_seal.h) has the same frames. A frame of it is sent once the system has taken all of its
+ * records.
  */
 #ifndef HALAY_TCP_CONNECTION_H
 #define HALAY_TCP_CONNECTION_H
@@ -16,6 +19,7 @@
 #include "base/store/store_protocol.h"
 #include "collectives/transport/link.h"
 #include "collectives/transport/tcp/tcp_frame.h"
+#include "collectives/transport/tcp/tcp_seal.h"
 #include "collectives/transport/tcp/tcp_set.h"
 
 struct halay_tcp_out; /* a frame that is to be written */
@@ -42,15 +46,17 @@ struct halay_tcp_connection {
     struct halay_tcp_watch watch;            /* its fd is owned */
     const struct halay_tcp_handler *handler; /* borrowed, with arg, until fini */
     void *arg;
-    int error;                /* the first errno of the connection; 0: none */
-    int has_ended;            /* nothing more can come */
-    int is_full;              /* the system takes nothing more at the moment */
-    enum halay_status status; /* of what came; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
+    int error;                   /* the first errno of the connection; 0: none */
+    int has_ended;               /* nothing more can come */
+    int is_full;                 /* the system takes nothing more at the moment */
+    enum halay_status status;    /* of what came; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
+    struct halay_tcp_seal *seal; /* owned; NULL: all is in clear */
     /* out */
     struct store_direction signs, checks;
     struct halay_tcp_outs frames, fragments;
     struct halay_tcp_out *current; /* the one of which a part was written; in one of the lists */
     struct halay_tcp_out *unused;  /* owned */
+    struct halay_tcp_outs sealed;  /* that are sent once the seal's records are */
     int fragment_count;
     struct halay_transfer *bulks, **bulks_end; /* large messages of which parts are to be cut; by next */
     /* in */
@@ -66,6 +72,8 @@ struct halay_tcp_connection {
 /* Over fd, which is owned from then on, also after an error. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_tcp_connection_init(struct halay_tcp_connection *c, int fd,
                                             const struct halay_tcp_handler *handler, void *arg);
+/* All that follows is sealed, with keys derived from those of signs and checks. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_tcp_connection_seal(struct halay_tcp_connection *c, int is_aes);
 void halay_tcp_connection_fini(struct halay_tcp_connection *c); /* zero-initialised but for fd, -1, is allowed */
 
 /* Queue a frame; kind, flags, tag and id of it count. payload: that of DATA, borrowed until x is sent or cancelled;
@@ -86,7 +94,8 @@ int halay_tcp_connection_flush(struct halay_tcp_connection *c);
 /* Is there anything to write? */
 static inline int halay_tcp_connection_is_writing(const struct halay_tcp_connection *c)
 {
-    return (c->frames.first || c->fragments.first || c->bulks) && !c->error;
+    return (c->frames.first || c->fragments.first || c->bulks || (c->seal && halay_tcp_seal_is_writing(c->seal))) &&
+           !c->error;
 }
 /* Take what has come, a bounded piece. Nonzero if something came. */
 int halay_tcp_connection_read(struct halay_tcp_connection *c);

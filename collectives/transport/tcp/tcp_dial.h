@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/net/address.h"
 #include "collectives/transport/tcp/tcp_handshake.h"
+#include "collectives/transport/tcp/tcp_seal.h"
 #include "collectives/transport/tcp/tcp_set.h"
 
 struct halay_tcp_dial;
@@ -21,7 +22,8 @@ struct halay_tcp_route { /* what all dials of a transport have in common; borrow
     struct halay_tcp_set *set;
     unsigned char key[HALAY_SECRET_BYTES];
     int rank;
-    struct halay_address source; /* the address to connect from; family 0: the system's choice */
+    enum halay_tcp_sealing sealing; /* of connections, once they are made */
+    struct halay_address source;    /* the address to connect from; family 0: the system's choice */
 };
 
 /* Of these addresses, HALAY_ADDRESSES_MAX or up to one of family 0. NULL: no memory. */

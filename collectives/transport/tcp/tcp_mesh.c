@@ -178,6 +178,8 @@ static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, i
     store_open_directions(handshake, mesh->route.key, has_dialed ? &c->signs : &c->checks,
                           has_dialed ? &c->checks : &c->signs);
     m->peer.connection = c;
+    if (mesh->route.sealing && halay_tcp_connection_seal(c, mesh->route.sealing == HALAY_TCP_AES) != HALAY_OK)
+        fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for encryption");
     if (halay_tcp_set_up(mesh->t->log, fd, mesh->silence_ms) != HALAY_OK)
         fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
     watch(mesh, c);

@@ -42,6 +42,24 @@ static enum halay_status check_ports(struct halay_log *log, const struct halay_t
     return HALAY_OK;
 }
 
+/* What all of these ranks can do. */
+static enum halay_status settle_sealing(struct halay_log *log, const struct halay_tcp_record *records, int size,
+                                        const struct halay_peers *peers, enum halay_tcp_sealing *sealing)
+{
+    int all = HALAY_TCP_AES, is_sealed = records[0].sealing != HALAY_TCP_CLEAR;
+
+    for (int r = 0; r < size; r++) {
+        all = records[r].sealing < all ? records[r].sealing : all;
+        if ((records[r].sealing != HALAY_TCP_CLEAR) == is_sealed)
+            continue;
+        halay_error(log, "rank %d on '%s' has HALAY_ENCRYPT=%d, rank 0 has %d; all need the same", r,
+                    halay_peers_host(peers, r), !is_sealed, is_sealed);
+        return HALAY_ERR_MISMATCH;
+    }
+    *sealing = (enum halay_tcp_sealing)all;
+    return HALAY_OK;
+}
+
 static void derive_key(struct halay_boot *boot, const unsigned char *salt, unsigned char *key)
 {
     unsigned char secret[HALAY_SECRET_BYTES] = { 0 };
@@ -84,6 +102,8 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
         status = allow_descriptors(log, boot->rank, boot->size);
     if (status == HALAY_OK) {
         store_draw(mine.salt, sizeof mine.salt);
+        if (how->is_sealed)
+            mine.sealing = halay_seal_has_aes() ? HALAY_TCP_AES : HALAY_TCP_CHACHA;
         status = halay_listen(log, &how->network, HALAY_ADDRESSES_MAX, listener, mine.addresses, &count);
     }
     if (status == HALAY_OK && how->network.interface)
@@ -94,9 +114,13 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     if (status != HALAY_OK || exchanged != HALAY_OK)
         return status != HALAY_OK ? status : exchanged;
     derive_key(boot, (*records)[0].salt, route->key);
+    if (how->is_sealed && !boot->ops->secret && boot->rank == 0)
+        halay_warning(log, "HALAY_ENCRYPT=1: keys come by the start over '%s', which does not encrypt",
+                      boot->ops->name);
     for (int r = 0; r < boot->size; r++)
         explicit_bzero((*records)[r].salt, sizeof(*records)[r].salt);
-    return check_ports(log, *records, boot->size, peers);
+    status = check_ports(log, *records, boot->size, peers);
+    return status == HALAY_OK ? settle_sealing(log, *records, boot->size, peers, &route->sealing) : status;
 }
 
 /* The time decides, not the number of questions, which the system limits to 127. */

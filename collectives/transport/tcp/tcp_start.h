@@ -15,11 +15,12 @@
 struct halay_tcp_record {
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
     unsigned char salt[HALAY_SECRET_BYTES]; /* rank 0's counts */
+    unsigned char sealing;                  /* what it wants, and can do: enum halay_tcp_sealing */
 };
 
-/* Opens this rank's port and learns where the others are: *listener and *records ([size]) are the caller's; key and
- * source of route are set. Every rank calls it, and each returns its own status: they are to be compared.
- * HALAY_ERR_SYSTEM: some rank has no port; the bootstrap's; logged. */
+/* Opens this rank's port and learns where the others are: *listener and *records ([size]) are the caller's; key,
+ * source and sealing of route are set. Every rank calls it, and each returns its own status: they are to be compared.
+ * HALAY_ERR_SYSTEM: some rank has no port; HALAY_ERR_MISMATCH: some seal, others don't; the bootstrap's; logged. */
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
                                   const struct halay_peers *peers, struct halay_tcp_route *route, int *listener,
                                   struct halay_tcp_record **records);
