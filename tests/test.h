@@ -36,12 +36,23 @@ __attribute__((unused)) static int test_end(void)
     return test_failed || !test_passed;
 }
 
+__attribute__((unused)) static int test_is_set(const char *variable)
+{
+    const char *value = getenv(variable);
+
+    return value && *value == '1' && !value[1];
+}
+
 /* TEST_BRIEF=1 in the environment: another run on the same code does it whole. */
 __attribute__((unused)) static int test_is_brief(void)
 {
-    const char *brief = getenv("TEST_BRIEF");
+    return test_is_set("TEST_BRIEF");
+}
 
-    return brief && *brief == '1' && !brief[1];
+/* TEST_LONG=1: of the list long, do it whole. */
+__attribute__((unused)) static int test_is_long(void)
+{
+    return test_is_set("TEST_LONG");
 }
 
 /* The harness itself is broken (no memory, no thread): exit 99. */

@@ -53,9 +53,10 @@ static inline int halay_grid_rows(int ranks)
 {
     int rows = 1;
 
-    for (int i = 2; i <= ranks / i; i++)
-        if (ranks % i == 0)
-            rows = i;
+    while ((rows + 1L) * (rows + 1) <= ranks)
+        rows++;
+    while (ranks % rows)
+        rows--;
     return rows;
 }
 
