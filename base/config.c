@@ -18,19 +18,9 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum type {
-    SIZE,    /* size_t */
-    LONG,    /* long, from least to most */
-    INT,     /* int, from least to most */
-    SECONDS, /* int, milliseconds; written as seconds, with a fraction if wanted, from least to most */
-    CHOICE,  /* int: the index in choices */
-    TEXT,    /* char *: one of choices; any text if choices is NULL */
-    PORTS,   /* int[2]: the first and the last */
-};
-
 struct row {
     struct halay_config_variable variable;
-    enum type type;
+    enum halay_value_kind type;
     size_t offset; /* of the field in struct halay_config */
     long min, max;
     const char *const *horovod_choices; /* pairs of HOROVOD_X's name for a choice and ours; NULL: the same names */
@@ -52,116 +42,118 @@ enum { DAY = 24 * 60 * 60 };
 
 static const struct row table[] = {
     { ROW("HALAY_LOG", "HOROVOD_LOG_LEVEL", "warning", "log lines down to this level: error, warning, info, debug"),
-      .type = CHOICE, FIELD(log_level), .variable.choices = log_choices, .horovod_choices = horovod_log_choices },
+      .type = HALAY_VALUE_CHOICE, FIELD(log_level), .variable.choices = log_choices,
+      .horovod_choices = horovod_log_choices },
     { ROW("HALAY_BOOTSTRAP", NULL, "auto", "how ranks find each other: auto, self, store (halayrun's), mpi"),
-      .type = TEXT, FIELD(bootstrap), .variable.choices = bootstrap_choices },
-    { ROW("HALAY_TRANSPORT", NULL, "auto", halay_transport_help), .type = TEXT, FIELD(transport),
+      .type = HALAY_VALUE_TEXT, FIELD(bootstrap), .variable.choices = bootstrap_choices },
+    { ROW("HALAY_TRANSPORT", NULL, "auto", halay_transport_help), .type = HALAY_VALUE_TEXT, FIELD(transport),
       .variable.choices = halay_transport_names },
     { ROW("HALAY_NODE", NULL, "",
           "name of this rank's node: ranks with different names share no memory, as if on different hosts"),
-      .type = TEXT, FIELD(node) },
+      .type = HALAY_VALUE_TEXT, FIELD(node) },
     { ROW("HALAY_NETWORK_INTERFACE", NULL, "",
           "network to listen on, by its interface, like eth0; of several, eth0,ens5, the first that the host has"),
-      .type = TEXT, FIELD(network_interface) },
-    { ROW("HALAY_PORTS", NULL, "", "ports to listen on for other hosts, like 20000-20100"), .type = PORTS,
+      .type = HALAY_VALUE_TEXT, FIELD(network_interface) },
+    { ROW("HALAY_PORTS", NULL, "", "ports to listen on for other hosts, like 20000-20100"), .type = HALAY_VALUE_PORTS,
       FIELD(ports) },
     { ROW("HALAY_MODULE_PATH", NULL, "",
           "folder where libhalay-mpi.so, libhalay-ucx.so and libhalay-cuda.so are looked for first"),
-      .type = TEXT, FIELD(module_path) },
-    { ROW("HALAY_LIBRARY", NULL, "", "path of the libhalay.so.1 that the Python package loads"), .type = TEXT,
-      FIELD(library) },
+      .type = HALAY_VALUE_TEXT, FIELD(module_path) },
+    { ROW("HALAY_LIBRARY", NULL, "", "path of the libhalay.so.1 that the Python package loads"),
+      .type = HALAY_VALUE_TEXT, FIELD(library) },
     { ROW("HALAY_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "64M", "largest fused bucket in bytes; 0: no fusion"),
-      .type = SIZE, FIELD(fusion_threshold) },
+      .type = HALAY_VALUE_SIZE, FIELD(fusion_threshold) },
     { ROW("HALAY_DEVICE_SLAB", NULL, "32M",
           "device memory through which the ranks of a host reduce what is on devices; 0: through the host's memory"),
-      .type = SIZE, FIELD(device_slab) },
+      .type = HALAY_VALUE_SIZE, FIELD(device_slab) },
     { ROW("HALAY_DETERMINISTIC", NULL, "off",
           "same bits again: off, run (in every run), ranks (on any number of ranks)"),
-      .type = CHOICE, FIELD(deterministic), .variable.choices = deterministic_choices },
+      .type = HALAY_VALUE_CHOICE, FIELD(deterministic), .variable.choices = deterministic_choices },
     { ROW("HALAY_JOIN_AVERAGE", NULL, "all",
           "what averages divide by while ranks have joined: the number of all ranks, of those present"),
-      .type = CHOICE, FIELD(join_average), .variable.choices = join_average_choices },
+      .type = HALAY_VALUE_CHOICE, FIELD(join_average), .variable.choices = join_average_choices },
     { ROW("HALAY_PROCESS_SETS", NULL, "",
           "process sets made at the start, the same on all ranks: 0,1;2-5 is two of them"),
-      .type = TEXT, FIELD(process_sets) },
+      .type = HALAY_VALUE_TEXT, FIELD(process_sets) },
     { ROW("HALAY_SEGMENT_BYTES", NULL, "0", "address space of a rank's shared segment; 0: memory plus 8 GiB"),
-      .type = SIZE, FIELD(segment_bytes) },
+      .type = HALAY_VALUE_SIZE, FIELD(segment_bytes) },
     { ROW("HALAY_SPIN_US", NULL, "-1", "microseconds that a wait spins before it sleeps; -1: by the cores there are"),
-      .type = LONG, FIELD(spin_us), .min = -1, .max = 1000000 },
+      .type = HALAY_VALUE_LONG, FIELD(spin_us), .min = -1, .max = 1000000 },
     { ROW("HALAY_THREAD_AFFINITY", "HOROVOD_THREAD_AFFINITY", "auto",
           "where the engine's thread runs: auto (its memory's NUMA node), off, or a hardware thread for each rank of "
           "the host"),
-      .type = TEXT, FIELD(thread_affinity) },
+      .type = HALAY_VALUE_TEXT, FIELD(thread_affinity) },
     { ROW("HALAY_GPUS", NULL, "none",
           "which GPUs the ranks of halayrun see: none (it sets nothing) or auto (one each)"),
-      .type = CHOICE, FIELD(gpus), .variable.choices = gpus_choices },
+      .type = HALAY_VALUE_CHOICE, FIELD(gpus), .variable.choices = gpus_choices },
     { ROW("HALAY_OPT_ML", NULL, "/opt/ml", "where a SageMaker container has its input, output and checkpoints"),
-      .type = TEXT, FIELD(opt_ml) },
+      .type = HALAY_VALUE_TEXT, FIELD(opt_ml) },
     { ROW("HALAY_SECRET", NULL, "", "secret that the nodes of halayrun --join share, at least 16 characters"),
-      .type = TEXT, FIELD(secret) },
+      .type = HALAY_VALUE_TEXT, FIELD(secret) },
     { ROW("HALAY_START_TIMEOUT", "HOROVOD_START_TIMEOUT", "30",
           "seconds that a rank waits for the others at the start"),
-      .type = SECONDS, FIELD(start_timeout_ms), .min = 0, .max = DAY },
+      .type = HALAY_VALUE_SECONDS, FIELD(start_timeout_ms), .min = 0, .max = DAY },
     { ROW("HALAY_PEER_TIMEOUT", NULL, "30", "seconds without an answer after which a peer counts as lost; 0: never"),
-      .type = SECONDS, FIELD(peer_timeout_ms), .min = 0, .max = DAY },
+      .type = HALAY_VALUE_SECONDS, FIELD(peer_timeout_ms), .min = 0, .max = DAY },
     { ROW("HALAY_HOST_SILENCE", NULL, "10", "seconds without any answer after which another host counts as lost"),
-      .type = SECONDS, FIELD(host_silence_ms), .min = 1, .max = DAY },
+      .type = HALAY_VALUE_SECONDS, FIELD(host_silence_ms), .min = 1, .max = DAY },
     { ROW("HALAY_ENCRYPT", NULL, "0", "1: what ranks of different hosts send each other is encrypted; over TCP only"),
-      .type = INT, FIELD(encrypt), .min = 0, .max = 1 },
+      .type = HALAY_VALUE_INT, FIELD(encrypt), .min = 0, .max = 1 },
     { ROW("HALAY_CHECK", NULL, "0", "1: ranks compare what they call before each collective; rank 0's holds for all"),
-      .type = INT, FIELD(check), .min = 0, .max = 1 },
+      .type = HALAY_VALUE_INT, FIELD(check), .min = 0, .max = 1 },
     { ROW("HALAY_STALL_CHECK_TIME", "HOROVOD_STALL_CHECK_TIME_SECONDS", "60",
           "seconds after which a tensor that some ranks have not submitted, or a collective, is reported; 0: never"),
-      .type = SECONDS, FIELD(stall_check_ms), .min = 0, .max = DAY },
+      .type = HALAY_VALUE_SECONDS, FIELD(stall_check_ms), .min = 0, .max = DAY },
     { ROW("HALAY_STALL_SHUTDOWN_TIME", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "0",
           "seconds after which such a tensor or collective ends with an error on every rank; 0: never"),
-      .type = SECONDS, FIELD(stall_shutdown_ms), .min = 0, .max = DAY },
-    { ROW("HALAY_FLIGHT", NULL, "", "file of the flight recorder, %r is the rank; none without it"), .type = TEXT,
-      FIELD(flight) },
-    { ROW("HALAY_FLIGHT_BYTES", NULL, "4M", "size of that file: the newest records are kept"), .type = SIZE,
+      .type = HALAY_VALUE_SECONDS, FIELD(stall_shutdown_ms), .min = 0, .max = DAY },
+    { ROW("HALAY_FLIGHT", NULL, "", "file of the flight recorder, %r is the rank; none without it"),
+      .type = HALAY_VALUE_TEXT, FIELD(flight) },
+    { ROW("HALAY_FLIGHT_BYTES", NULL, "4M", "size of that file: the newest records are kept"), .type = HALAY_VALUE_SIZE,
       FIELD(flight_bytes) },
     { ROW("HALAY_TIMELINE", "HOROVOD_TIMELINE", "", "file of the timeline, %r is the rank; none without it"),
-      .type = TEXT, FIELD(timeline) },
-    { ROW("HALAY_TIMELINE_BYTES", NULL, "64M", "memory of a timeline: the newest records are kept"), .type = SIZE,
-      FIELD(timeline_bytes) },
+      .type = HALAY_VALUE_TEXT, FIELD(timeline) },
+    { ROW("HALAY_TIMELINE_BYTES", NULL, "64M", "memory of a timeline: the newest records are kept"),
+      .type = HALAY_VALUE_SIZE, FIELD(timeline_bytes) },
     { ROW("HALAY_RING_SEGMENT", NULL, "0",
           "bytes of one fragment, which is sent while another is added; 0: by the tuning table"),
-      .type = SIZE, FIELD(fragment_bytes) },
+      .type = HALAY_VALUE_SIZE, FIELD(fragment_bytes) },
     { ROW("HALAY_UCX_ENDPOINTS", NULL, "1",
           "connections with each peer over UCX, 1 to 8: where the network gives one connection less than it has"),
-      .type = INT, FIELD(ucx_endpoints), .min = 1, .max = HALAY_UCX_ENDPOINTS_MAX },
+      .type = HALAY_VALUE_INT, FIELD(ucx_endpoints), .min = 1, .max = HALAY_UCX_ENDPOINTS_MAX },
     { ROW("HALAY_SLOT", NULL, "0",
           "bytes of one slot, in which private data pass through shared memory; 0: by the tuning table"),
-      .type = SIZE, FIELD(slot_bytes) },
-    { ROW("HALAY_TUNING", NULL, "", "file with the tuning table, or builtin; rank 0's holds for all"), .type = TEXT,
-      FIELD(tuning) },
-    { ROW("HALAY_ALLREDUCE_ALGORITHM", NULL, "auto", "algorithm of all-reduce by name, or auto"), .type = TEXT,
-      FIELD(allreduce_algorithm) },
-    { ROW("HALAY_REDUCE_ALGORITHM", NULL, "auto", "algorithm of reduce by name, or auto"), .type = TEXT,
+      .type = HALAY_VALUE_SIZE, FIELD(slot_bytes) },
+    { ROW("HALAY_TUNING", NULL, "", "file with the tuning table, or builtin; rank 0's holds for all"),
+      .type = HALAY_VALUE_TEXT, FIELD(tuning) },
+    { ROW("HALAY_ALLREDUCE_ALGORITHM", NULL, "auto", "algorithm of all-reduce by name, or auto"),
+      .type = HALAY_VALUE_TEXT, FIELD(allreduce_algorithm) },
+    { ROW("HALAY_REDUCE_ALGORITHM", NULL, "auto", "algorithm of reduce by name, or auto"), .type = HALAY_VALUE_TEXT,
       FIELD(reduce_algorithm) },
-    { ROW("HALAY_REDUCE_SCATTER_ALGORITHM", NULL, "auto", "algorithm of reduce-scatter by name, or auto"), .type = TEXT,
-      FIELD(reduce_scatter_algorithm) },
-    { ROW("HALAY_BROADCAST_ALGORITHM", NULL, "auto", "algorithm of broadcast by name, or auto"), .type = TEXT,
-      FIELD(broadcast_algorithm) },
-    { ROW("HALAY_ALLGATHER_ALGORITHM", NULL, "auto", "algorithm of all-gather by name, or auto"), .type = TEXT,
-      FIELD(allgather_algorithm) },
-    { ROW("HALAY_ALLTOALL_ALGORITHM", NULL, "auto", "algorithm of all-to-all by name, or auto"), .type = TEXT,
-      FIELD(alltoall_algorithm) },
-    { ROW("HALAY_BARRIER_ALGORITHM", NULL, "auto", "algorithm of barrier by name, or auto"), .type = TEXT,
+    { ROW("HALAY_REDUCE_SCATTER_ALGORITHM", NULL, "auto", "algorithm of reduce-scatter by name, or auto"),
+      .type = HALAY_VALUE_TEXT, FIELD(reduce_scatter_algorithm) },
+    { ROW("HALAY_BROADCAST_ALGORITHM", NULL, "auto", "algorithm of broadcast by name, or auto"),
+      .type = HALAY_VALUE_TEXT, FIELD(broadcast_algorithm) },
+    { ROW("HALAY_ALLGATHER_ALGORITHM", NULL, "auto", "algorithm of all-gather by name, or auto"),
+      .type = HALAY_VALUE_TEXT, FIELD(allgather_algorithm) },
+    { ROW("HALAY_ALLTOALL_ALGORITHM", NULL, "auto", "algorithm of all-to-all by name, or auto"),
+      .type = HALAY_VALUE_TEXT, FIELD(alltoall_algorithm) },
+    { ROW("HALAY_BARRIER_ALGORITHM", NULL, "auto", "algorithm of barrier by name, or auto"), .type = HALAY_VALUE_TEXT,
       FIELD(barrier_algorithm) },
-    { LAUNCHER_ROW("HALAY_RANK", "this process's rank"), .type = INT, FIELD(rank), .min = 0, .max = INT_MAX - 1 },
-    { LAUNCHER_ROW("HALAY_SIZE", "number of ranks"), .type = INT, FIELD(size), .min = 1, .max = INT_MAX },
-    { LAUNCHER_ROW("HALAY_LOCAL_RANK", "its rank among the ranks of its host"), .type = INT, FIELD(local_rank),
-      .min = 0, .max = INT_MAX - 1 },
-    { LAUNCHER_ROW("HALAY_LOCAL_SIZE", "number of ranks of its host"), .type = INT, FIELD(local_size), .min = 1,
-      .max = INT_MAX },
-    { LAUNCHER_ROW("HALAY_STORE_ADDRESS", "address and port of the launcher's store"), .type = TEXT,
+    { LAUNCHER_ROW("HALAY_RANK", "this process's rank"), .type = HALAY_VALUE_INT, FIELD(rank), .min = 0,
+      .max = INT_MAX - 1 },
+    { LAUNCHER_ROW("HALAY_SIZE", "number of ranks"), .type = HALAY_VALUE_INT, FIELD(size), .min = 1, .max = INT_MAX },
+    { LAUNCHER_ROW("HALAY_LOCAL_RANK", "its rank among the ranks of its host"), .type = HALAY_VALUE_INT,
+      FIELD(local_rank), .min = 0, .max = INT_MAX - 1 },
+    { LAUNCHER_ROW("HALAY_LOCAL_SIZE", "number of ranks of its host"), .type = HALAY_VALUE_INT, FIELD(local_size),
+      .min = 1, .max = INT_MAX },
+    { LAUNCHER_ROW("HALAY_STORE_ADDRESS", "address and port of the launcher's store"), .type = HALAY_VALUE_TEXT,
       FIELD(store_address) },
     { LAUNCHER_ROW("HALAY_ELASTIC",
                    "in an elastic job, which start of processes this one belongs to; HALAY_RANK is its seat"),
-      .type = INT, FIELD(elastic), .min = 0, .max = INT_MAX },
-    { LAUNCHER_ROW("HALAY_STORE_SECRET_FD", "inherited descriptor from which the job's secret is read"), .type = INT,
-      FIELD(store_secret_fd), .min = 0, .max = INT_MAX },
+      .type = HALAY_VALUE_INT, FIELD(elastic), .min = 0, .max = INT_MAX },
+    { LAUNCHER_ROW("HALAY_STORE_SECRET_FD", "inherited descriptor from which the job's secret is read"),
+      .type = HALAY_VALUE_INT, FIELD(store_secret_fd), .min = 0, .max = INT_MAX },
 };
 
 enum { ROWS = sizeof table / sizeof *table };
@@ -184,124 +176,12 @@ const char *const *halay_environment_all(void)
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
 
-static int find_choice(const char *text, const char *const *choices)
+static enum halay_status store_value(const struct row *row, const char *text, struct halay_config *config, char *why,
+                                     size_t size)
 {
-    for (int i = 0; choices[i]; i++)
-        if (!strcasecmp(text, choices[i]))
-            return i;
-    return -1;
-}
+    const struct halay_value_rule rule = { row->type, (double)row->min, (double)row->max, row->variable.choices };
 
-static enum halay_status store_size(const char *text, size_t *field)
-{
-    size_t value;
-
-    if (halay_parse_size(text, &value) != HALAY_OK)
-        return HALAY_ERR_CONFIG;
-    *field = value;
-    return HALAY_OK;
-}
-
-static enum halay_status store_int(const struct row *row, const char *text, int *field)
-{
-    long value;
-
-    if (halay_parse_long(text, row->min, row->max, &value) != HALAY_OK)
-        return HALAY_ERR_CONFIG;
-    *field = (int)value;
-    return HALAY_OK;
-}
-
-static enum halay_status store_seconds(const struct row *row, const char *text, int *field)
-{
-    double value;
-
-    if (halay_parse_double(text, (double)row->min, (double)row->max, &value) != HALAY_OK)
-        return HALAY_ERR_CONFIG;
-    *field = (int)(value * 1000 + 0.5);
-    if (value > 0 && *field == 0) /* a tenth of a millisecond must not be rounded to 0, "off" */
-        *field = 1;
-    return HALAY_OK;
-}
-
-static enum halay_status store_choice(const struct row *row, const char *text, int *field)
-{
-    int index = find_choice(text, row->variable.choices);
-
-    if (index < 0)
-        return HALAY_ERR_CONFIG;
-    *field = index;
-    return HALAY_OK;
-}
-
-/* Stores a text; an empty one means absent, except where it is a choice. */
-static enum halay_status store_text(const struct row *row, const char *text, char **field)
-{
-    if (row->variable.choices) {
-        int index = find_choice(text, row->variable.choices);
-        if (index < 0)
-            return HALAY_ERR_CONFIG;
-        text = row->variable.choices[index];
-    }
-    char *copy = NULL;
-    if (*text && !(copy = strdup(text)))
-        return HALAY_ERR_NO_MEMORY;
-    free(*field);
-    *field = copy;
-    return HALAY_OK;
-}
-
-static enum halay_status store_value(const struct row *row, const char *text, struct halay_config *config)
-{
-    void *field = (char *)config + row->offset;
-
-    switch (row->type) {
-    case SIZE:
-        return store_size(text, field);
-    case LONG:
-        return halay_parse_long(text, row->min, row->max, field);
-    case INT:
-        return store_int(row, text, field);
-    case SECONDS:
-        return store_seconds(row, text, field);
-    case CHOICE:
-        return store_choice(row, text, field);
-    case TEXT:
-        return store_text(row, text, field);
-    case PORTS:
-        return halay_parse_ports(text, field);
-    }
-    return HALAY_ERR_CONFIG;
-}
-
-/* Writes why a row refuses a text: "is not one of auto, shm, ucx, mpi; did you mean 'shm'?". */
-static void explain_row(const struct row *row, const char *text, char *why, size_t size)
-{
-    switch (row->type) {
-    case SIZE:
-        snprintf(why, size, "is not a size; write for example 67108864, 64M or 1G");
-        return;
-    case LONG:
-    case INT:
-        snprintf(why, size, "is not a whole number from %ld to %ld", row->min, row->max);
-        return;
-    case SECONDS:
-        snprintf(why, size, "is not a number of seconds from %ld to %ld; write for example 30 or 0.5", row->min,
-                 row->max);
-        return;
-    case PORTS:
-        snprintf(why, size, "is not a range of ports from 1 to 65535; write for example 20000-20100");
-        return;
-    case CHOICE:
-    case TEXT:
-        break;
-    }
-    int used = snprintf(why, size, "is not one of");
-    for (int i = 0; row->variable.choices[i] && used >= 0 && (size_t)used < size; i++)
-        used += snprintf(why + used, size - (size_t)used, "%s %s", i ? "," : "", row->variable.choices[i]);
-    const char *nearest = halay_nearest_name(text, row->variable.choices);
-    if (nearest && used >= 0 && (size_t)used < size)
-        snprintf(why + used, size - (size_t)used, "; did you mean '%s'?", nearest);
+    return halay_value_store(&rule, text, (char *)config + row->offset, why, size);
 }
 
 static const struct row *find_variable(const char *name)
@@ -331,10 +211,8 @@ enum halay_status halay_config_check(const char *name, const char *value, char *
         snprintf(why, size, "'%s' is not a known variable", name);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = store_value(row, value, &scratch);
+    enum halay_status status = store_value(row, value, &scratch, why, size);
     halay_config_fini(&scratch);
-    if (status == HALAY_ERR_CONFIG)
-        explain_row(row, value, why, size);
     return status;
 }
 
@@ -398,22 +276,17 @@ static const char *translate_choice(const struct row *row, const char *text)
     return text;
 }
 
-static enum halay_status load_default(const struct row *row, struct halay_config *config)
-{
-    if (row->type == INT && row->variable.is_set_by_launcher) {
-        memcpy((char *)config + row->offset, &(int){ -1 }, sizeof(int));
-        return HALAY_OK;
-    }
-    return store_value(row, row->variable.default_text, config);
-}
-
 static enum halay_status load_row(struct halay_log *log, const struct row *row, const char *const *settings,
                                   struct halay_config *config)
 {
     const char *name = row->variable.name, *text = setting_of(settings, name), *given;
-    char why[256] = "";
+    char why[400] = "";
 
-    enum halay_status status = load_default(row, config);
+    enum halay_status status = HALAY_OK;
+    if (row->type == HALAY_VALUE_INT && row->variable.is_set_by_launcher)
+        memcpy((char *)config + row->offset, &(int){ -1 }, sizeof(int));
+    else
+        status = store_value(row, row->variable.default_text, config, why, sizeof why);
     if (status != HALAY_OK)
         return status;
     if (!text)
@@ -425,11 +298,9 @@ static enum halay_status load_row(struct halay_log *log, const struct row *row, 
     }
     if (!text)
         return HALAY_OK;
-    status = store_value(row, text, config);
-    if (status == HALAY_ERR_CONFIG) {
-        explain_row(row, text, why, sizeof why);
+    status = store_value(row, text, config, why, sizeof why);
+    if (status == HALAY_ERR_CONFIG)
         halay_error(log, "%s: '%.100s' %s", name, given, why);
-    }
     return status;
 }
 
@@ -535,7 +406,7 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
 void halay_config_fini(struct halay_config *config)
 {
     for (const struct row *row = table; row < table + ROWS; row++)
-        if (row->type == TEXT) {
+        if (row->type == HALAY_VALUE_TEXT) {
             char **field = (char **)((char *)config + row->offset);
             free(*field);
             *field = NULL;
@@ -556,37 +427,31 @@ static void format_size(size_t value, char *text, size_t size)
 
 static void format_value(const struct row *row, const struct halay_config *config, char *text, size_t size)
 {
-    const char *field = (const char *)config + row->offset;
-    int number = 0;
+    const void *field = (const char *)config + row->offset;
+    const int *numbers = field;
+    const char *const *name = field;
 
-    if (row->type == INT || row->type == SECONDS || row->type == CHOICE)
-        memcpy(&number, field, sizeof number);
     switch (row->type) {
-    case SIZE:
-        format_size(*(const size_t *)(const void *)field, text, size);
-        return;
-    case LONG:
-        snprintf(text, size, "%ld", *(const long *)(const void *)field);
-        return;
-    case INT:
-        snprintf(text, size, number < 0 ? "-" : "%d", number);
-        return;
-    case SECONDS:
-        halay_snprintf(text, size, "%g", number / 1000.0);
-        return;
-    case CHOICE:
-        snprintf(text, size, "%s", row->variable.choices[number]);
-        return;
-    case TEXT: {
-        const char *value = *(char *const *)(const void *)field;
-        snprintf(text, size, "%s", value ? value : "-");
-        return;
-    }
-    case PORTS: {
-        const int *ports = (const int *)(const void *)field;
-        snprintf(text, size, ports[0] ? "%d-%d" : "-", ports[0], ports[1]);
-        return;
-    }
+    case HALAY_VALUE_SIZE:
+        format_size(*(const size_t *)field, text, size);
+        break;
+    case HALAY_VALUE_LONG:
+        snprintf(text, size, "%ld", *(const long *)field);
+        break;
+    case HALAY_VALUE_INT:
+        snprintf(text, size, *numbers < 0 ? "-" : "%d", *numbers);
+        break;
+    case HALAY_VALUE_SECONDS:
+        halay_snprintf(text, size, "%g", *numbers / 1000.0);
+        break;
+    case HALAY_VALUE_CHOICE:
+        snprintf(text, size, "%s", row->variable.choices[*numbers]);
+        break;
+    case HALAY_VALUE_PORTS:
+        snprintf(text, size, *numbers ? "%d-%d" : "-", numbers[0], numbers[1]);
+        break;
+    default:
+        snprintf(text, size, "%s", *name ? *name : "-");
     }
 }
 

@@ -95,66 +95,15 @@ int halay_option_has_value(const struct halay_option *option)
     return option->placeholder || option_choices(option);
 }
 
-/* Writes choices with something between them. */
-static void join_choices(const char *const *choices, const char *between, char *text, size_t size)
-{
-    size_t used = 0;
-
-    *text = 0;
-    for (size_t i = 0; choices && choices[i] && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? between : "", choices[i]);
-}
-
 void halay_option_describe_value(const struct halay_option *o, char *text, size_t size)
 {
     if (o->placeholder)
         snprintf(text, size, "%s", o->placeholder);
     else
-        join_choices(option_choices(o), "|", text, size);
+        halay_choices_join(option_choices(o), "|", text, size);
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
-
-static int apply_number(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
-{
-    long number;
-
-    if (halay_parse_long(value, (long)o->min, (long)o->max, &number)) {
-        halay_snprintf(why, size, "'%s' is not a whole number from %.0f to %.0f", value, o->min, o->max);
-        return 0;
-    }
-    if (o->size == sizeof(int))
-        *(int *)at = (int)number;
-    else
-        memcpy(at, &number, sizeof number); /* a size_t, too: it is not negative then */
-    return 1;
-}
-
-static int apply_real(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
-{
-    if (halay_parse_double(value, o->min, o->max, at)) {
-        halay_snprintf(why, size, "'%s' is not a number from %g to %g", value, o->min, o->max);
-        return 0;
-    }
-    return 1;
-}
-
-static int apply_choice(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
-{
-    char choices[256];
-
-    for (int i = 0; o->choices[i]; i++)
-        if (!strcmp(o->choices[i], value)) {
-            if (o->size == sizeof(int))
-                *(int *)at = i;
-            else
-                *(const char **)at = o->choices[i];
-            return 1;
-        }
-    join_choices(o->choices, ", ", choices, sizeof choices);
-    snprintf(why, size, "'%s' is not one of %s", value, choices);
-    return 0;
-}
 
 /* Returns 1 or 0 for the value that SDKs write after a flag, -1 for other text. */
 static int truth_of(const char *text)
@@ -162,6 +111,21 @@ static int truth_of(const char *text)
     if (!strcmp(text, "true") || !strcmp(text, "True"))
         return 1;
     return !strcmp(text, "false") || !strcmp(text, "False") ? 0 : -1;
+}
+
+/* Stores a value of a kind that is a value's. */
+static int apply_value(const struct halay_option *o, const char *value, void *at, char *why, size_t size)
+{
+    static const enum halay_value_kind kinds[] = { [HALAY_OPTION_NUMBER] = HALAY_VALUE_LONG, /* a size_t, too */
+                                                   [HALAY_OPTION_REAL] = HALAY_VALUE_REAL,
+                                                   [HALAY_OPTION_SIZE] = HALAY_VALUE_SIZE,
+                                                   [HALAY_OPTION_CHOICE] = HALAY_VALUE_NAME };
+    struct halay_value_rule rule = { kinds[o->kind], o->min, o->max, o->choices };
+
+    if (o->size == sizeof(int))
+        rule.kind = o->kind == HALAY_OPTION_NUMBER ? HALAY_VALUE_INT : HALAY_VALUE_CHOICE;
+    int used = snprintf(why, size, "'%.100s' ", value);
+    return halay_value_store(&rule, value, at, why + used, size - (size_t)used) == HALAY_OK;
 }
 
 int halay_option_apply(const struct halay_option *option, const char *value, void *values, char *why, size_t size)
@@ -173,22 +137,16 @@ int halay_option_apply(const struct halay_option *option, const char *value, voi
         *(int *)at = !value || truth_of(value) != 0;
         return 1;
     case HALAY_OPTION_NUMBER:
-        return apply_number(option, value, at, why, size);
     case HALAY_OPTION_REAL:
-        return apply_real(option, value, at, why, size);
     case HALAY_OPTION_SIZE:
-        if (!halay_parse_size(value, at))
-            return 1;
-        snprintf(why, size, "'%s' is not a size; write for example 4, 16K or 64M", value);
-        return 0;
+    case HALAY_OPTION_CHOICE:
+        return apply_value(option, value, at, why, size);
     case HALAY_OPTION_TEXT:
         if (*value)
             *(const char **)at = value;
         else
             snprintf(why, size, "the value is empty");
         return !!*value;
-    case HALAY_OPTION_CHOICE:
-        return apply_choice(option, value, at, why, size);
     case HALAY_OPTION_TAKEN:
         return option->take(option, value, at, why, size);
     default:

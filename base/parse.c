@@ -176,3 +176,115 @@ enum halay_status halay_parse_ports(const char *text, int ports[2])
     ports[1] = (int)range[1];
     return HALAY_OK;
 }
+
+/* ---- values by rule ---- */
+
+static enum halay_status store_seconds(const struct halay_value_rule *rule, const char *text, int *field)
+{
+    double seconds;
+
+    if (halay_parse_double(text, rule->min, rule->max, &seconds) != HALAY_OK)
+        return HALAY_ERR_CONFIG;
+    *field = (int)(seconds * 1000 + 0.5);
+    if (seconds > 0 && *field == 0) /* a tenth of a millisecond must not be rounded to 0, "off" */
+        *field = 1;
+    return HALAY_OK;
+}
+
+static enum halay_status store_int(const struct halay_value_rule *rule, const char *text, int *field)
+{
+    long value;
+
+    if (halay_parse_long(text, (long)rule->min, (long)rule->max, &value) != HALAY_OK)
+        return HALAY_ERR_CONFIG;
+    *field = (int)value;
+    return HALAY_OK;
+}
+
+static enum halay_status store_text(const char *text, char **field)
+{
+    char *copy = NULL;
+
+    if (*text && !(copy = strdup(text)))
+        return HALAY_ERR_NO_MEMORY;
+    free(*field);
+    *field = copy;
+    return HALAY_OK;
+}
+
+static enum halay_status store_choice(const struct halay_value_rule *rule, const char *text, void *field)
+{
+    int i = 0;
+
+    while (rule->choices[i] && strcasecmp(text, rule->choices[i]) != 0)
+        i++;
+    if (!rule->choices[i])
+        return HALAY_ERR_CONFIG;
+    if (rule->kind == HALAY_VALUE_TEXT)
+        return store_text(rule->choices[i], field);
+    if (rule->kind == HALAY_VALUE_NAME)
+        *(const char **)field = rule->choices[i];
+    else
+        *(int *)field = i;
+    return HALAY_OK;
+}
+
+void halay_choices_join(const char *const *choices, const char *between, char *text, size_t size)
+{
+    *text = 0;
+    for (size_t i = 0; choices && choices[i]; i++)
+        halay_append(text, size, "%s%s", i ? between : "", choices[i]);
+}
+
+/* Writes why a rule refuses a text. */
+static void explain_refusal(const struct halay_value_rule *rule, const char *text, char *why, size_t size)
+{
+    static const char *const forms[] = {
+        [HALAY_VALUE_SIZE] = "is not a size; write for example 67108864, 64M or 1G",
+        [HALAY_VALUE_LONG] = "is not a whole number from %.0f to %.0f",
+        [HALAY_VALUE_INT] = "is not a whole number from %.0f to %.0f",
+        [HALAY_VALUE_REAL] = "is not a number from %g to %g",
+        [HALAY_VALUE_SECONDS] = "is not a number of seconds from %.0f to %.0f; write for example 30 or 0.5",
+        [HALAY_VALUE_PORTS] = "is not a range of ports from 1 to 65535; write for example 20000-20100",
+    };
+    char choices[256];
+
+    if (!rule->choices) {
+        halay_snprintf(why, size, forms[rule->kind], rule->min, rule->max);
+        return;
+    }
+    const char *nearest = halay_nearest_name(text, rule->choices);
+    halay_choices_join(rule->choices, ", ", choices, sizeof choices);
+    snprintf(why, size, "is not one of %s%s%s%s", choices, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+             nearest ? "'?" : "");
+}
+
+static enum halay_status store_value(const struct halay_value_rule *rule, const char *text, void *field)
+{
+    switch (rule->kind) {
+    case HALAY_VALUE_SIZE:
+        return halay_parse_size(text, field);
+    case HALAY_VALUE_LONG:
+        return halay_parse_long(text, (long)rule->min, (long)rule->max, field);
+    case HALAY_VALUE_INT:
+        return store_int(rule, text, field);
+    case HALAY_VALUE_REAL:
+        return halay_parse_double(text, rule->min, rule->max, field);
+    case HALAY_VALUE_SECONDS:
+        return store_seconds(rule, text, field);
+    case HALAY_VALUE_PORTS:
+        return halay_parse_ports(text, field);
+    default:
+        return rule->choices ? store_choice(rule, text, field) : store_text(text, field);
+    }
+}
+
+enum halay_status halay_value_store(const struct halay_value_rule *rule, const char *text, void *field, char *why,
+                                    size_t size)
+{
+    enum halay_status status = store_value(rule, text, field);
+
+    if (status == HALAY_ERR_CONFIG)
+        explain_refusal(rule, text, why, size);
+    return status;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Strict parsers of values as people write them. Each accepts the whole text or nothing: no blanks around it, no sign
- * where none makes sense, no number cut short, no overflow. Pure functions; HALAY_ERR_CONFIG, not logged.
+ * where none makes sense, no number cut short, no overflow. HALAY_ERR_CONFIG, not logged.
  */
 #ifndef HALAY_BASE_PARSE_H
 #define HALAY_BASE_PARSE_H
@@ -16,6 +16,33 @@ enum halay_status halay_parse_double(const char *text, double min, double max, d
 enum halay_status halay_parse_bool(const char *text, int *value);
 /* Parses "20000-20100", or one port; {0, 0} for "". */
 enum halay_status halay_parse_ports(const char *text, int ports[2]);
+
+/* The kinds of values, by the field that one is stored in. */
+enum halay_value_kind {
+    HALAY_VALUE_SIZE,    /* size_t */
+    HALAY_VALUE_LONG,    /* long, from min to max */
+    HALAY_VALUE_INT,     /* int, from min to max */
+    HALAY_VALUE_REAL,    /* double, from min to max */
+    HALAY_VALUE_SECONDS, /* int, milliseconds; written as seconds, with a fraction if wanted, from min to max */
+    HALAY_VALUE_CHOICE,  /* int: the index in choices */
+    HALAY_VALUE_NAME,    /* const char *: one of choices, borrowed from them */
+    HALAY_VALUE_TEXT,    /* char *, owned, NULL for "": one of choices; any text if choices is NULL */
+    HALAY_VALUE_PORTS,   /* int[2]: the first and the last */
+};
+
+struct halay_value_rule {
+    enum halay_value_kind kind;
+    double min, max;
+    const char *const *choices; /* NULL at the end */
+};
+
+/* Stores a value in the field; one that does not parse changes nothing, and why has the accepted form: "is not a size;
+ * write for example 67108864, 64M or 1G". Also HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_value_store(const struct halay_value_rule *rule, const char *text, void *field, char *why,
+                                    size_t size);
+
+/* Writes choices with something between them; the text may be cut. */
+void halay_choices_join(const char *const *choices, const char *between, char *text, size_t size);
 
 /* Returns the name nearest to a text (edit distance), NULL if none is near. names ends with NULL. */
 const char *halay_nearest_name(const char *text, const char *const *names);

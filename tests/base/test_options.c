@@ -171,7 +171,7 @@ static void refuses(void)
     refuse(&plain, "-- --begin", "unknown option '--begin'; did you mean '--begin'?");
     refuse(&plain, "-b", "option -b wants a value: -b SIZE");
     refuse(&plain, "--buffers", "option --buffers wants a value: --buffers shared|private");
-    refuse(&plain, "-b 4X", "option -b: '4X' is not a size; write for example 4, 16K or 64M");
+    refuse(&plain, "-b 4X", "option -b: '4X' is not a size; write for example 67108864, 64M or 1G");
     refuse(&plain, "-n 11", "option -n: '11' is not a whole number from -1 to 10");
     refuse(&plain, "-n11", "option -n: '11' is not a whole number from -1 to 10");
     refuse(&plain, "--times=x", "option --times: 'x' is not a whole number from -1 to 10");
