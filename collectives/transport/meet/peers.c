@@ -32,7 +32,7 @@
 #endif
 
 enum { LOOK_US = 1000, LOOK_SLOWLY_US = 10000 };
-enum { DEAD = 1, UNREACHABLE };
+enum { DEAD = 1, UNREACHABLE, LOST };
 
 /* What ranks tell each other; the same layout for all of a release. */
 struct identity {
@@ -61,7 +61,7 @@ struct halay_peers {
     _Atomic int64_t next_look_us;  /* who moves it on by compare and swap is the looker of this round */
     _Atomic int looking;           /* acquire, release: rounds do not overlap */
     _Atomic int dead;              /* -1, or the first rank found dead; release, acquire */
-    _Atomic unsigned char *deaths; /* owned: [size], DEAD, UNREACHABLE or 0; release, acquire */
+    _Atomic unsigned char *deaths; /* owned: [size], DEAD, UNREACHABLE, LOST or 0; release, acquire */
 };
 
 /* ---- who am I ---- */
@@ -219,15 +219,17 @@ static int has_ended(const struct halay_peers *peers, int rank)
 /* Found by the looker and by the driver: the first to find it logs it. */
 static void declare(struct halay_peers *peers, int rank, unsigned char what, const char *why)
 {
+    static const char *const texts[][2] = {
+        [DEAD] = { "", "is dead" }, [UNREACHABLE] = { "", "cannot be reached" }, [LOST] = { "connection with ", "lost" }
+    };
     unsigned char alive = 0;
     int nobody = -1;
 
     if (!atomic_compare_exchange_strong_explicit(&peers->deaths[rank], &alive, what, memory_order_acq_rel,
                                                  memory_order_relaxed))
         return;
-    halay_error_at(peers->log, &HALAY_ERROR_OF_RANK(rank), "rank %d (process %d on '%s') %s: %s", rank,
-                   halay_peers_pid(peers, rank), halay_peers_host(peers, rank),
-                   what == DEAD ? "is dead" : "cannot be reached", why);
+    halay_error_at(peers->log, &HALAY_ERROR_OF_RANK(rank), "%srank %d (process %d on '%s') %s: %s", texts[what][0],
+                   rank, halay_peers_pid(peers, rank), halay_peers_host(peers, rank), texts[what][1], why);
     atomic_compare_exchange_strong_explicit(&peers->dead, &nobody, rank, memory_order_release, memory_order_relaxed);
 }
 
@@ -311,7 +313,7 @@ int halay_peers_has_died(const struct halay_peers *peers, int rank)
 void halay_peers_set_dead(struct halay_peers *peers, int rank, int is_unreachable, const char *why)
 {
     if (!has_left(peers, rank))
-        declare(peers, rank, is_unreachable ? UNREACHABLE : DEAD, why);
+        declare(peers, rank, is_unreachable ? UNREACHABLE : LOST, why);
 }
 
 int halay_peers_is_unreachable(const struct halay_peers *peers, int rank)

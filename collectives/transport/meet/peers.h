@@ -47,9 +47,10 @@ int halay_peers_has_died(const struct halay_peers *peers, int rank);
  * thread. */
 int halay_peers_is_stopped(const struct halay_peers *peers, int rank);
 
-/* A connection says what descriptors of processes cannot: a rank, of whatever host, is of no use any more. Its process
- * has ended (is_unreachable 0), or it cannot be reached. From then on check, is_dead and has_died say so; one line is
- * logged, with why (text of the cause). Nothing happens if the rank has left, or was dead before. The driver. */
+/* A connection says what descriptors of processes cannot: a rank, of whatever host, is of no use any more. Its
+ * connection has ended (is_unreachable 0), as it does with its process, or it cannot be reached. From then on check,
+ * is_dead and has_died say so; one line is logged, with why (text of the cause). Nothing happens if the rank has left,
+ * or was dead before. The driver. */
 void halay_peers_set_dead(struct halay_peers *peers, int rank, int is_unreachable, const char *why);
 /* Was it set dead because it cannot be reached? Its process may be alive. Any thread. */
 int halay_peers_is_unreachable(const struct halay_peers *peers, int rank);

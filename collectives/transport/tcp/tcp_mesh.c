@@ -53,13 +53,11 @@ static void lose(struct halay_tcp_mesh *mesh, int rank)
 static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer)
 {
     int error = peer->connection->error, is_closed = !error || error == ECONNRESET || error == EPIPE;
-    char why[128];
 
     if (peer->has_left || mesh->t->lost[peer->rank])
         return;
-    snprintf(why, sizeof why, "its connection was %s%s", error ? "lost: " : "closed without a goodbye",
-             error ? strerror(error) : "");
-    halay_peers_set_dead(mesh->watch, peer->rank, !is_closed, why);
+    halay_peers_set_dead(mesh->watch, peer->rank, !is_closed,
+                         error ? strerror(error) : "it was closed without a close notice");
     lose(mesh, peer->rank);
 }
 
@@ -82,7 +80,7 @@ static void note_reason(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer
 
     if (lost == mesh->t->rank || mesh->t->lost[lost] || member_of(mesh, lost)->peer.has_left)
         return;
-    snprintf(why, sizeof why, "rank %d has lost it", peer->rank);
+    snprintf(why, sizeof why, "reported by rank %d", peer->rank);
     halay_peers_set_dead(mesh->watch, lost, 0, why);
     lose(mesh, lost);
 }
