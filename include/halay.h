@@ -15,9 +15,9 @@
  * ones end with HALAY_ERR_PEER within 5 seconds, and their text names the rank; when a host stops answering, after
  * HALAY_HOST_SILENCE.
  *
- * Several hosts. What the ranks' engines say to each other goes over TCP connections with rank 0, which its host must
- * accept while halay_init runs, on a port of the system's choice or of HALAY_PORTS; data go over the transport. Both
- * ends prove that they belong to the job; nothing is encrypted. A host that does not answer for 10 seconds
+ * Several hosts. The ranks' engines connect with rank 0 by TCP while halay_init runs, and over halay's own TCP ranks
+ * connect later, too: each host must accept that on one port, of the system's choice or of HALAY_PORTS. Both ends prove
+ * that they belong to the job; nothing is encrypted. A host that does not answer for 10 seconds
  * (HALAY_HOST_SILENCE) counts as lost, with its ranks. A child of fork that outlives its killed parent hides that death
  * from other hosts, until HALAY_PEER_TIMEOUT.
  *

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halayrun on three hosts of a lab whose firewalls let through ssh and twenty ports of one network: with
-# --network-interface and --ports a job of several hosts starts and computes; nothing of it listens anywhere else. Needs
-# root, an ssh server and nftables.
+# --network-interface and --ports a job of several hosts starts and computes; nothing of it listens anywhere else. Then
+# one port a host, and one more for the store. Needs root, an ssh server and nftables.
 . "$top_srcdir/tests/lab/lib.sh"
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -52,3 +52,18 @@ run_on_1 1 $hosts --network-interface eth0 --ports 22 "$(realpath "$probe")" mee
 check "no port is free" err_has 'none of the ports 22-22 is free'
 run_on_1 2 $hosts --ports 21019-21000 true
 check "no range" err_has "'21019-21000' is not a range of ports from 1 to 65535"
+
+# The ranks of a host share a port: one is enough on each, and the store's on the first. Each rank has something for
+# each other one.
+sed -i 's/21000-21019/21000/' "$dir/rules"
+for h in 2 3; do on $h sh -c 'nft flush ruleset; nft -f /dev/stdin' <"$dir/rules"; done
+sed -i 's/21000/21000-21001/' "$dir/rules"
+on 1 sh -c 'nft flush ruleset; nft -f /dev/stdin' <"$dir/rules"
+one="-H $name-1:2,$name-2:2,$name-3:2 --network-interface eth0 --ports 21000-21001 --transport tcp"
+run_on_1 0 $one "$build/perf/halay-perf" alltoall -b 64K -e 1M -f 16 -n 3
+check "six ranks by one port a host" out_has '6 ranks, 3 hosts'
+check "and right" test "$(grep -cE ' 0$' "$dir/out")" = 2
+run_on_1 0 $one "$build/examples/linear"
+check "the engine by one port a host" test -s "$dir/out"
+run_on_1 1 ${one/21001/21000} "$build/examples/linear"
+check "the first host needs two" err_has 'none of the ports 21000-21000 is free'

@@ -2,9 +2,10 @@
  *
  * The tcp transport, with ranks as processes: it conforms; both connect at once, a thousand times; a star of the
  * engine's messages; one that is killed while all sleep, one that leaves, one whose connection is reset; strangers at
- * the port; a rank that is dropped behind its proof; a job with another secret; lengths that disagree. And one pair of
- * peers in this process, over a connection that is cut at every byte, in clear and sealed; sealed also with any byte
- * changed, and with someone who listens.
+ * the port; a rank that is dropped behind its proof; a job with another secret; one port for the ranks of a host, of
+ * which the first one is idle, or one has ended; another host with the same address; lengths that disagree. And one
+ * pair of peers in this process, over a connection that is cut at every byte, in clear and sealed; sealed also with any
+ * byte changed, and with someone who listens.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -15,12 +16,14 @@
 #include "shared_boot.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -39,7 +42,10 @@ struct job {
     int is_refused;            /* the start fails: rank 0 has too few descriptors */
     int descriptors;           /* how many more rank 0 may open at most; 0: not limited */
     int family;                /* other addresses are hidden; 0: none */
+    int second_host;           /* ranks from this one on are on another host; 0: all are on one */
 };
+
+static struct halay_address *shown; /* rank 0's port, for the test's process */
 
 /* ---- a bootstrap with a secret, and a moment at which the port is known and open ---- */
 
@@ -226,6 +232,25 @@ static void limit_descriptors(int most)
     REQUIRE(next >= 0 && !close(next) && !setrlimit(RLIMIT_NOFILE, &limit));
 }
 
+/* Returns nonzero if no socket of this process listens for other hosts but at this port. */
+static int has_no_other_port(uint16_t port)
+{
+    int is_right = 1;
+
+    for (int fd = 0; fd < 1000; fd++) {
+        struct sockaddr_storage at;
+        struct halay_address address;
+        int listens = 0;
+        socklen_t length = sizeof listens, other = sizeof at;
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) < 0 || !listens ||
+            getsockname(fd, (struct sockaddr *)&at, &other) < 0 || at.ss_family == AF_UNIX)
+            continue;
+        (void)halay_address_take((struct sockaddr *)&at, 0, &address);
+        is_right &= ntohs(((struct sockaddr_in *)&at)->sin_port) == port; /* at one place in both families */
+    }
+    return is_right;
+}
+
 /* How many connections give their other end up after so much silence. */
 static int count_patient(int silence_ms)
 {
@@ -325,12 +350,13 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
         int wanted = !job->meets ? 0 : rank ? 1 : job->size - 1, has = count_patient(how->silence_ms);
         CHECK(has == wanted, "rank %d: %d connections", rank, has);
         CHECK(rank || is_open(&boot->port), "the port stays open");
+        CHECK(job->second_host || has_no_other_port(boot->port.port), "rank %d has a port of its own", rank);
+        *shown = boot->port;
         bell_open(&bell, c.t);
         job->run(&c);
         if (c.t)
             c.t->ops->close(c.t);
         halay_bell_fini(&bell);
-        CHECK(rank || !is_open(&boot->port), "and is closed with the transport");
     }
 }
 
@@ -346,12 +372,15 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     log.write = job->is_quiet ? drop_line : NULL;
     boot.under = shared_boot_create(board, rank, &log);
     boot.base = (struct halay_boot){ .ops = &test_ops, .rank = rank, .size = job->size, .log = &log };
-    if (!CHECK(halay_peers_create(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK))
+    const char *node = job->second_host && rank >= job->second_host ? "second" : NULL;
+    if (!CHECK(halay_peers_create(&log, &boot.base, node, TIMEOUT_MS, &peers) == HALAY_OK))
         return 1;
     halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
     if (job->descriptors && rank == 0)
         limit_descriptors(job->descriptors);
-    const struct halay_tcp_how how = { .timeout_ms = job->other_secret ? 1000 : TIMEOUT_MS,
+    const struct halay_tcp_how how = { .timeout_ms = job->other_secret  ? 1000
+                                                     : job->second_host ? 10 * TIMEOUT_MS
+                                                                        : TIMEOUT_MS,
                                        .silence_ms = 2500,
                                        .is_sealed = job->is_sealed && !(job->is_divided && rank == 1),
                                        .meets = job->meets };
@@ -372,6 +401,7 @@ static void run(const struct job *job)
     int status;
 
     fflush(stdout);
+    *shown = (struct halay_address){ 0 };
     for (int r = 0; r < job->size; r++) {
         REQUIRE((pids[r] = fork()) >= 0);
         if (!pids[r]) {
@@ -388,6 +418,7 @@ static void run(const struct job *job)
         else
             CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "rank %d of %d ended with %#x", r, job->size, status);
     }
+    CHECK(!shown->family || !is_open(shown), "the port is closed with the last transport");
     shared_board_destroy(board);
 }
 
@@ -463,6 +494,60 @@ static void job_death_asleep(struct conformance *c)
 static void job_leave(struct conformance *c)
 {
     conformance_leave(c);
+}
+
+/* One byte from a rank to another; this rank is one of them. */
+static enum halay_status give(struct conformance *c, int from, int to)
+{
+    struct halay_transfer x = { 0 };
+    char byte = 'x';
+
+    if (c->t->rank == from)
+        c->t->ops->send(c->t, to, 7, &byte, 1, &x);
+    else
+        c->t->ops->recv(c->t, from, 7, &byte, 1, &x);
+    enum halay_status status = finish(c, &x);
+    c->t->ops->cancel(c->t, &x);
+    return status;
+}
+
+/* Ranks 1 and 2 are on a second host. Rank 1, which has opened its port, does nothing while the others connect. */
+static void job_idle_first(struct conformance *c)
+{
+    char mine = 0, all[3];
+
+    if (c->t->rank != 1)
+        CHECK(give(c, 0, 2) == HALAY_OK && give(c, 2, 0) == HALAY_OK);
+    CHECK(c->boot->ops->allgather(c->boot, &mine, 1, all, TIMEOUT_MS) == HALAY_OK);
+    if (c->t->rank != 2)
+        CHECK(give(c, 0, 1) == HALAY_OK);
+}
+
+/* Rank 2 dies before rank 0 connects with it. Its host's port is open, and rank 1 answers. */
+static void job_ended(struct conformance *c)
+{
+    struct halay_link *t = c->t;
+
+    if (t->rank == 2)
+        raise(SIGKILL);
+    if (t->rank == 0) {
+        CHECK(give(c, 1, 0) == HALAY_OK);
+        CHECK(give(c, 0, 2) == HALAY_ERR_PEER && t->lost[2], "rank 2 has ended");
+        while (give(c, 0, 1) == HALAY_ERR_PEER && !t->lost[1])
+            ;
+        return;
+    }
+    while (!t->lost[2])
+        (void)t->ops->progress(t);
+    struct halay_transfer x = { 0 }, end = { 0 };
+    char byte = 0;
+    t->ops->send(t, 0, 7, &byte, 1, &x);
+    t->ops->recv(t, 0, 7, &byte, 1, &end);
+    while (!halay_transfer_is_done(&end) && !t->lost[0])
+        (void)t->ops->progress(t);
+    CHECK(halay_transfer_is_done(&x) && !t->lost[0]);
+    t->ops->cancel(t, &x);
+    t->ops->cancel(t, &end);
 }
 
 /* ---- one pair, over a wire that this test holds in its hands ---- */
@@ -959,7 +1044,7 @@ static void check_out_of_descriptors(void)
             halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listener, addresses, &count) == HALAY_OK);
     pid_t pid = connect_child(route.key, addresses, 1, 1, &log);
     refusals = 3;
-    REQUIRE(halay_tcp_door_open(&door, listener) == HALAY_OK);
+    REQUIRE(halay_tcp_door_open(&door, listener, -1) == HALAY_OK);
     int turns = 0;
     for (int64_t next; fd < 0; turns++) {
         struct pollfd p = { .fd = set.epoll, .events = POLLIN };
@@ -972,6 +1057,37 @@ static void check_out_of_descriptors(void)
     close(fd);
     halay_tcp_door_close(&door);
     halay_tcp_set_fini(&set);
+    halay_log_fini(&log);
+}
+
+/* A port of the same job on this host, where another one's was expected: of two hosts with one address, say that of a
+ * bridge, and one port. */
+static void check_other_host(void)
+{
+    struct halay_tcp_set set;
+    struct halay_tcp_route route = { .set = &set, .key = { 5 }, .rank = 7 };
+    struct halay_address own, other;
+    struct halay_log log;
+    int other_fd = port_open(1, &other), listener = port_open(1, &own);
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    struct halay_tcp_door door = {
+        .log = &log, .route = &route, .size = 8, .proof_ms = TIMEOUT_MS, .claim = take_any, .taken = note_taken
+    };
+    REQUIRE(!fcntl(other_fd, F_SETFL, O_NONBLOCK) && halay_tcp_set_init(&log, &set) == HALAY_OK &&
+            halay_tcp_door_open(&door, other_fd, -1) == HALAY_OK);
+    const struct halay_address addresses[] = { other, own };
+    pid_t pid = connect_child(route.key, addresses, 2, 1, &log);
+    struct pollfd p[] = { { .fd = set.epoll, .events = POLLIN }, { .fd = listener, .events = POLLIN } };
+    while (!p[1].revents) {
+        REQUIRE(poll(p, 2, TIMEOUT_MS) > 0);
+        halay_tcp_set_turn(&set);
+    }
+    serve_one(listener, route.key, 1);
+    check_child(pid);
+    halay_tcp_door_close(&door);
+    halay_tcp_set_fini(&set);
+    close(listener);
     halay_log_fini(&log);
 }
 
@@ -1014,6 +1130,8 @@ static void check_many_hosts(void)
 
 int main(void)
 {
+    shown = mmap(NULL, sizeof *shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(shown != MAP_FAILED);
     check_many_hosts();
     check_order_of_addresses();
     check_many_addresses();
@@ -1021,6 +1139,9 @@ int main(void)
     check_dropped();
     check_staggered();
     check_out_of_descriptors();
+    check_other_host();
+    run(&(struct job){ .run = job_idle_first, .size = 3, .killed = -1, .second_host = 1 });
+    run(&(struct job){ .run = job_ended, .size = 3, .killed = 2, .second_host = 1, .is_quiet = 1 });
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = conformance_run, .size = n, .killed = -1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });

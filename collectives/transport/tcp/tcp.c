@@ -168,7 +168,11 @@ static enum halay_status tcp_init(struct tcp_transport *self, const struct halay
         halay_error(log, "no memory for connections with %d ranks", self->base.size);
         return HALAY_ERR_NO_MEMORY;
     }
-    return status == HALAY_OK && how->meets ? halay_tcp_mesh_meet(&self->mesh) : status;
+    if (status == HALAY_OK && how->meets)
+        status = halay_tcp_mesh_meet(&self->mesh);
+    if (status == HALAY_OK)
+        halay_tcp_mesh_share(&self->mesh);
+    return status;
 }
 
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,

@@ -11,6 +11,7 @@
  *     tcp_seal       frames' bytes encrypted, if wanted
  *     tcp_dial       making a connection           \
  *     tcp_accept     the port, pending connections  > tcp_handshake
+ *     tcp_handover   one port for all ranks of a host
  *     tcp_start      ports, addresses, the key, options
  *     tcp_set        one wait for all descriptors
  *

@@ -4,6 +4,7 @@
  */
 #include "collectives/transport/tcp/tcp_accept.h"
 #include "base/clock.h"
+#include "collectives/transport/tcp/tcp_handover.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +16,30 @@ struct halay_tcp_pending {
     struct halay_tcp_watch watch; /* first: found by its watch; its fd is owned */
     struct halay_tcp_door *door;
     struct halay_tcp_pending *next;
+    int is_local;        /* what comes is a connection that another rank of this host has accepted */
+    int was_passed;      /* it came from there */
     int has_greeted;     /* its hello was right: the proof is next */
+    int is_too_late;     /* the rank of this host that it wants has ended */
     int64_t deadline_us; /* of its hello, then of its proof */
     size_t have;
     struct store_handshake handshake;
 };
 
+static enum halay_status watch_ports(struct halay_tcp_door *door, uint32_t events)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (door->port.watch.fd >= 0)
+        status = halay_tcp_set_watch(door->route->set, &door->port.watch, events);
+    if (status == HALAY_OK && door->local.watch.fd >= 0)
+        status = halay_tcp_set_watch(door->route->set, &door->local.watch, events);
+    return status;
+}
+
 static void listen_again(struct halay_tcp_door *door)
 {
     door->reopen_us = 0;
-    (void)halay_tcp_set_watch(door->route->set, &door->watch, EPOLLIN);
+    (void)watch_ports(door, EPOLLIN);
 }
 
 /* Takes it out of the table; its descriptor stays. */
@@ -66,10 +81,10 @@ static int drop_one(struct halay_tcp_door *door, const char *why)
     return 0;
 }
 
-/* The port is looked at again when a place is free, or after a while. */
+/* The ports are looked at again when a place is free, or after a while. */
 static void pause_listening(struct halay_tcp_door *door)
 {
-    (void)halay_tcp_set_watch(door->route->set, &door->watch, 0);
+    (void)watch_ports(door, 0);
     door->reopen_us = halay_now_us() + REOPEN_US;
 }
 
@@ -98,14 +113,10 @@ static int pending_read(struct halay_tcp_pending *p, unsigned char *to, size_t n
     return p->have == need;
 }
 
-static void take_hello(struct halay_tcp_pending *p)
+static void challenge(struct halay_tcp_pending *p)
 {
     const struct halay_tcp_door *door = p->door;
 
-    if (!store_is_hello(&p->handshake, door->route->key)) {
-        pending_drop(p, "no hello that is signed with this job's secret");
-        return;
-    }
     store_make_challenge(&p->handshake, door->route->key, HALAY_TCP_VERSION);
     /* To another version too: it names ours, then that side closes. A fresh socket takes that little at once. */
     if (send(p->watch.fd, p->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) != STORE_HELLO_BYTES) {
@@ -117,31 +128,85 @@ static void take_hello(struct halay_tcp_pending *p)
     p->have = 0;
 }
 
+/* To the rank of this host that it wants. What is closed without an answer tries again, and passes over an address of
+ * another host; if that rank has ended, this one answers. */
+static void pass_on(struct halay_tcp_pending *p, uint32_t to)
+{
+    const struct halay_tcp_door *door = p->door;
+    int fd = p->watch.fd;
+
+    if (p->was_passed || !door->pass || to >= (uint32_t)door->size) {
+        pending_drop(p, "it wants a rank that is not here");
+        return;
+    }
+    switch (door->pass(door->arg, (int)to, fd, p->handshake.hello)) {
+    case HALAY_OK:
+        pending_forget(p);
+        close(fd);
+        break;
+    case HALAY_ERR_PEER:
+        p->is_too_late = 1;
+        challenge(p);
+        break;
+    default:
+        pending_drop(p, "the rank that it wants is not of this host, or cannot take it now");
+    }
+}
+
+static void take_hello(struct halay_tcp_pending *p)
+{
+    const struct halay_tcp_route *route = p->door->route;
+    uint32_t to = halay_tcp_hello_to(p->handshake.hello);
+
+    if (!store_is_hello(&p->handshake, route->key))
+        pending_drop(p, "no hello that is signed with this job's secret");
+    else if (store_version(p->handshake.hello) == HALAY_TCP_VERSION && to != (uint32_t)route->rank)
+        pass_on(p, to);
+    else
+        challenge(p);
+}
+
+/* What its proof is answered with; -1: nothing. */
+static int answer_to(const struct halay_tcp_pending *p, uint32_t rank)
+{
+    const struct halay_tcp_door *door = p->door;
+
+    if (p->is_too_late)
+        return HALAY_TCP_ENDED;
+    switch (door->claim(door->arg, (int)rank)) {
+    case HALAY_TCP_CLAIM_TAKE:
+        return HALAY_TCP_TAKEN;
+    case HALAY_TCP_CLAIM_REFUSE:
+        return HALAY_TCP_YOURS_NOT;
+    default:
+        return -1;
+    }
+}
+
 static void take_proof(struct halay_tcp_pending *p)
 {
     struct halay_tcp_door *door = p->door;
     const unsigned char *hello = p->handshake.hello;
-    uint32_t rank = store_rank(hello), me = (uint32_t)door->route->rank;
+    uint32_t rank = store_rank(hello);
     int fd = p->watch.fd;
 
     if (!store_is_proof(&p->handshake, door->route->key)) {
         pending_drop(p, "a wrong proof");
         return;
     }
-    if (store_version(hello) != HALAY_TCP_VERSION || rank >= (uint32_t)door->size || rank == me ||
-        halay_tcp_hello_to(hello) != me) {
-        pending_drop(p, "not a rank of this job that wants this one, or of another version");
+    if (store_version(hello) != HALAY_TCP_VERSION || rank >= (uint32_t)door->size ||
+        rank == (uint32_t)door->route->rank) {
+        pending_drop(p, "not another rank of this job, or of another version");
         return;
     }
-    enum halay_tcp_claim claim = door->claim(door->arg, (int)rank);
-    if (claim == HALAY_TCP_CLAIM_DROP) {
+    int answer = answer_to(p, rank);
+    if (answer < 0) {
         pending_drop(p, "a rank that is connected, or lost");
         return;
     }
-    char answer = claim == HALAY_TCP_CLAIM_TAKE ? HALAY_TCP_TAKEN : HALAY_TCP_YOURS_NOT;
-    int is_told = send(fd, &answer, 1, MSG_NOSIGNAL) == 1;
-    if (!is_told || claim != HALAY_TCP_CLAIM_TAKE) {
-        pending_drop(p, is_told ? "the other one counts" : "it takes no answer");
+    int is_told = send(fd, &(char){ (char)answer }, 1, MSG_NOSIGNAL) == 1;
+    if (!is_told || answer != HALAY_TCP_TAKEN) {
+        pending_drop(p, is_told ? "it is not to connect" : "it takes no answer");
         return;
     }
     struct store_handshake handshake = p->handshake;
@@ -150,12 +215,53 @@ static void take_proof(struct halay_tcp_pending *p)
     explicit_bzero(&handshake, sizeof handshake);
 }
 
+static void take_listener(struct halay_tcp_door *door, int fd)
+{
+    if (door->port.watch.fd >= 0) {
+        close(fd);
+        return;
+    }
+    door->port.watch.fd = fd;
+    if (!door->reopen_us)
+        (void)watch_ports(door, EPOLLIN);
+}
+
+/* What another rank of this host passes: a connection with its hello, or the listener. */
+static void take_passed(struct halay_tcp_pending *p)
+{
+    struct halay_tcp_door *door = p->door;
+    size_t count = 0;
+    int fd = halay_tcp_take_over(p->watch.fd, p->handshake.hello, STORE_HELLO_BYTES, &count);
+
+    if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+        return;
+    if (fd >= 0 && count == STORE_HELLO_BYTES) {
+        (void)halay_tcp_set_watch(door->route->set, &p->watch, 0);
+        close(p->watch.fd);
+        p->watch.fd = fd;
+        p->is_local = 0;
+        p->was_passed = 1;
+        if (halay_tcp_set_watch(door->route->set, &p->watch, EPOLLIN) == HALAY_OK)
+            take_hello(p);
+        else
+            pending_drop(p, "it cannot be waited for");
+        return;
+    }
+    if (fd >= 0 && count == 1)
+        take_listener(door, fd);
+    else if (fd >= 0)
+        close(fd);
+    pending_drop(p, "what was passed has been taken");
+}
+
 static void pending_ready(struct halay_tcp_watch *watch, uint32_t events)
 {
     struct halay_tcp_pending *p = (struct halay_tcp_pending *)watch;
 
     (void)events;
-    if (p->has_greeted) {
+    if (p->is_local) {
+        take_passed(p);
+    } else if (p->has_greeted) {
         if (pending_read(p, p->handshake.proof, STORE_MAC_BYTES))
             take_proof(p);
     } else if (pending_read(p, p->handshake.hello, STORE_HELLO_BYTES)) {
@@ -163,7 +269,9 @@ static void pending_ready(struct halay_tcp_watch *watch, uint32_t events)
     }
 }
 
-static void pending_add(struct halay_tcp_door *door, int fd)
+/* What is there already is taken at once: this rank may make no other turn for a long time, and the connection may be
+ * another one's. */
+static void pending_add(struct halay_tcp_door *door, int fd, int is_local)
 {
     struct halay_tcp_pending *p = calloc(1, sizeof *p);
 
@@ -173,17 +281,22 @@ static void pending_add(struct halay_tcp_door *door, int fd)
     }
     *p = (struct halay_tcp_pending){ .watch = { .fd = fd, .ready = pending_ready },
                                      .door = door,
+                                     .is_local = is_local,
                                      .deadline_us = halay_deadline_us(HELLO_MS) };
     *door->end = p;
     door->end = &p->next;
     door->count++;
-    if (halay_tcp_set_watch(door->route->set, &p->watch, EPOLLIN) != HALAY_OK)
+    if (halay_tcp_set_watch(door->route->set, &p->watch, EPOLLIN) == HALAY_OK)
+        pending_ready(&p->watch, EPOLLIN);
+    else
         pending_drop(p, "it cannot be waited for");
 }
 
-static void door_ready(struct halay_tcp_watch *watch, uint32_t events)
+static void port_ready(struct halay_tcp_watch *watch, uint32_t events)
 {
-    struct halay_tcp_door *door = (struct halay_tcp_door *)watch;
+    const struct halay_tcp_port *port = (struct halay_tcp_port *)watch;
+    struct halay_tcp_door *door = port->door;
+    int is_local = port == &door->local;
 
     (void)events;
     for (int i = 0; i < ACCEPT_MOST; i++) {
@@ -191,33 +304,43 @@ static void door_ready(struct halay_tcp_watch *watch, uint32_t events)
             pause_listening(door);
             return;
         }
-        int fd = accept4(door->watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(port->watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE)
                 run_out(door);
             return; /* any other error concerns that connection only, or occurs again */
         }
-        pending_add(door, fd);
+        if (!is_local || halay_tcp_is_own_user(fd))
+            pending_add(door, fd, is_local);
+        else
+            close(fd);
     }
 }
 
-enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int listener)
+static void port_close(struct halay_tcp_door *door, struct halay_tcp_port *port)
 {
-    door->watch = (struct halay_tcp_watch){ .fd = listener, .ready = door_ready };
+    if (port->watch.fd < 0)
+        return;
+    (void)halay_tcp_set_watch(door->route->set, &port->watch, 0);
+    close(port->watch.fd);
+    port->watch.fd = -1;
+}
+
+enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int port, int local)
+{
+    door->port = (struct halay_tcp_port){ .watch = { .fd = port, .ready = port_ready }, .door = door };
+    door->local = (struct halay_tcp_port){ .watch = { .fd = local, .ready = port_ready }, .door = door };
     door->places = door->size > PLACES_MIN / 2 ? 2 * door->size : PLACES_MIN;
     door->end = &door->first;
-    return halay_tcp_set_watch(door->route->set, &door->watch, EPOLLIN);
+    return watch_ports(door, EPOLLIN);
 }
 
 void halay_tcp_door_close(struct halay_tcp_door *door)
 {
     while (door->first)
         pending_drop(door->first, "this rank leaves");
-    if (door->watch.fd < 0)
-        return;
-    (void)halay_tcp_set_watch(door->route->set, &door->watch, 0);
-    close(door->watch.fd);
-    door->watch.fd = -1;
+    port_close(door, &door->port);
+    port_close(door, &door->local);
 }
 
 int64_t halay_tcp_door_look(struct halay_tcp_door *door, int64_t now_us)

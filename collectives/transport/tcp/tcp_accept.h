@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accept: the port of this rank, and the connections that have not authenticated themselves yet. Open for as long as
+ * Accept: the port of this host, and the connections that have not authenticated themselves yet. Open for as long as
  * the transport is. Never blocks: the set calls it.
  *
  * A pending connection has a place in a table (two for each rank, PLACES_MIN at least) and HELLO_MS to send a right
@@ -18,8 +18,14 @@ enum halay_tcp_claim { HALAY_TCP_CLAIM_TAKE, HALAY_TCP_CLAIM_REFUSE, HALAY_TCP_C
 
 struct halay_tcp_pending;
 
+struct halay_tcp_port {
+    struct halay_tcp_watch watch; /* first: found by its watch; its fd, the listener's, is owned; -1: none */
+    struct halay_tcp_door *door;
+};
+
 struct halay_tcp_door {
-    struct halay_tcp_watch watch;        /* first: found by its watch; its fd, the listener's, is owned */
+    struct halay_tcp_port port;          /* of this host */
+    struct halay_tcp_port local;         /* by which its ranks pass connections (tcp_handover.h) */
     struct halay_log *log;               /* borrowed */
     const struct halay_tcp_route *route; /* borrowed */
     int size, proof_ms;
@@ -27,16 +33,20 @@ struct halay_tcp_door {
     enum halay_tcp_claim (*claim)(void *arg, int rank);
     /* It was told that its connection is taken: fd is the callee's, the handshake is borrowed for the call. */
     void (*taken)(void *arg, int rank, int fd, const struct store_handshake *handshake);
+    /* A connection with this hello is for another rank: passes it on; fd stays the caller's. HALAY_ERR_PEER: that rank
+     * has ended; another status: it is not of this host, or cannot take it now. NULL: this rank is alone here. */
+    enum halay_status (*pass)(void *arg, int to, int fd, const unsigned char *hello);
     void *arg;
     int count, places;
     struct halay_tcp_pending *first, **end; /* owned, oldest first */
-    int64_t reopen_us;                      /* the port is not looked at before; 0: it is */
+    int64_t reopen_us;                      /* the ports are not looked at before; 0: it is */
     int has_warned;                         /* that descriptors are out */
 };
 
-/* Takes the listener, also after an error; what is not set by it here is set before. HALAY_ERR_SYSTEM, logged. */
-enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int listener);
-void halay_tcp_door_close(struct halay_tcp_door *door); /* zero-initialised but for the watch's fd, -1, is allowed */
+/* Takes the listeners, also after an error; -1: none, or another rank of this host is going to pass it. What is not set
+ * by it here is set before. HALAY_ERR_SYSTEM, logged. */
+enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int port, int local);
+void halay_tcp_door_close(struct halay_tcp_door *door); /* zero-initialised but for the ports' fds, -1, is allowed */
 
 /* What is late goes. Returns when to look again, HALAY_NEVER: not before a connection comes. */
 int64_t halay_tcp_door_look(struct halay_tcp_door *door, int64_t now_us);

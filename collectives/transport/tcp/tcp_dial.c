@@ -108,7 +108,7 @@ static void take_answer(struct attempt *a, char answer)
         dial->status = HALAY_OK;
         (void)halay_tcp_set_watch(dial->route->set, &a->watch, 0);
     } else {
-        dial->status = HALAY_ERR_CLOSED;
+        dial->status = answer == HALAY_TCP_ENDED ? HALAY_ERR_PEER : HALAY_ERR_CLOSED;
         give_up(a, 0);
     }
 }
@@ -252,6 +252,10 @@ void halay_tcp_dial_explain(const struct halay_tcp_dial *dial, char *text, size_
     if (dial->status == HALAY_ERR_VERSION) {
         snprintf(text, size, "it speaks version %u of the protocol between ranks, this is version %d", dial->version,
                  HALAY_TCP_VERSION);
+        return;
+    }
+    if (dial->status == HALAY_ERR_PEER) {
+        snprintf(text, size, "it has ended, another rank of its host says");
         return;
     }
     for (int i = 0; i < dial->count; i++) {

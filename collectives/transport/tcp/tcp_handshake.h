@@ -6,7 +6,8 @@
  *        ---- hello (from, to) ------------>
  *        <--- challenge --------------------
  *        ---- proof ----------------------->   over one connection only: the first address that gave a challenge
- *        <--- one byte ---------------------   TAKEN, or YOURS_NOT: use the connection that I am making
+ *        <--- one byte ---------------------   TAKEN; YOURS_NOT: use the connection that I am making; ENDED: another
+ *                                              rank of its host says so
  *
  * Both at once. A rank that has sent its proof is bound to that connection. If both are, the one of the lower rank
  * counts: the lower rank answers the other's proof with YOURS_NOT, the higher one gives its own up. Of a rank that is
@@ -21,7 +22,7 @@
 
 #include "base/store/store_protocol.h"
 
-enum { HALAY_TCP_VERSION = 3, HALAY_TCP_TAKEN = 0, HALAY_TCP_YOURS_NOT = 1 };
+enum { HALAY_TCP_VERSION = 3, HALAY_TCP_TAKEN = 0, HALAY_TCP_YOURS_NOT = 1, HALAY_TCP_ENDED = 2 };
 
 /* The hello of rank `from` to rank `to`; the last bytes of its nonce are `to`. */
 void halay_tcp_make_hello(struct store_handshake *h, const unsigned char *key, int from, int to);

@@ -209,6 +209,25 @@ static void taken(void *arg, int rank, int fd, const struct store_handshake *han
     connected(mesh, member_of(mesh, rank), fd, handshake, 0);
 }
 
+static enum halay_status pass(void *arg, int to, int fd, const unsigned char *hello)
+{
+    const struct halay_tcp_mesh *mesh = arg;
+
+    if (!halay_peers_is_local(mesh->watch, to))
+        return HALAY_ERR_UNSUPPORTED;
+    if (halay_tcp_hand_over(mesh->records[to].name, fd, hello, STORE_HELLO_BYTES))
+        return HALAY_OK;
+    return errno == ECONNREFUSED ? HALAY_ERR_PEER : HALAY_ERR_SYSTEM;
+}
+
+void halay_tcp_mesh_share(struct halay_tcp_mesh *mesh)
+{
+    for (int r = 0; r < mesh->t->size && mesh->door.port.watch.fd >= 0; r++)
+        if (r != mesh->t->rank && halay_peers_is_local(mesh->watch, r) &&
+            !halay_tcp_hand_over(mesh->records[r].name, mesh->door.port.watch.fd, "", 1))
+            halay_info(mesh->t->log, "rank %d does not share the port: %s", r, strerror(errno));
+}
+
 /* ---- making connections ---- */
 
 /* Begins no later than at_us. */
@@ -451,7 +470,7 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
                                       const struct halay_tcp_how *how, struct halay_boot *boot,
                                       struct halay_peers *peers)
 {
-    int listener = -1;
+    struct halay_tcp_listeners listeners;
 
     *mesh = (struct halay_tcp_mesh){
         .t = t,
@@ -460,26 +479,30 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
         .silence_ms = how->silence_ms,
         .set = { .epoll = -1, .timer = -1 },
         .route = { .set = &mesh->set, .rank = t->rank },
-        .door = { .watch.fd = -1,
+        .door = { .port.watch.fd = -1,
+                  .local.watch.fd = -1,
                   .log = t->log,
                   .route = &mesh->route,
                   .size = t->size,
                   .proof_ms = how->timeout_ms,
                   .claim = claim,
                   .taken = taken,
+                  .pass = pass,
                   .arg = mesh },
     };
     enum halay_status status = members_allocate(mesh);
     if (status == HALAY_OK)
         status = halay_tcp_set_init(t->log, &mesh->set);
     /* The others wait for this rank's record whether it can go on or not. */
-    enum halay_status started = halay_tcp_start(t->log, how, boot, peers, &mesh->route, &listener, &mesh->records);
+    enum halay_status started = halay_tcp_start(t->log, how, boot, peers, &mesh->route, &listeners, &mesh->records);
     if (status == HALAY_OK)
         status = started;
     if (status == HALAY_OK)
-        return halay_tcp_door_open(&mesh->door, listener);
-    if (listener >= 0)
-        close(listener);
+        return halay_tcp_door_open(&mesh->door, listeners.port, listeners.local);
+    if (listeners.port >= 0)
+        close(listeners.port);
+    if (listeners.local >= 0)
+        close(listeners.local);
     return status;
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_EVERY_S = 1, SPARE_DESCRIPTORS = 16, NOT_SENT_BYTES = 512 << 10 };
+enum { ASK_EVERY_S = 1, SPARE_DESCRIPTORS = 16, SILENT_S = 5, NOT_SENT_BYTES = 512 << 10 };
 
 static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_tcp_record *mine,
                                   int timeout_ms, struct halay_tcp_record **records)
@@ -34,7 +34,7 @@ static enum halay_status check_ports(struct halay_log *log, const struct halay_t
                                      const struct halay_peers *peers)
 {
     for (int r = 0; r < size; r++)
-        if (!records[r].addresses[0].family) {
+        if (!records[r].is_ready) {
             halay_error(log, "rank %d on '%s' has opened no port for the other ranks: its log says why", r,
                         halay_peers_host(peers, r));
             return HALAY_ERR_SYSTEM;
@@ -79,35 +79,73 @@ static enum halay_status allow_descriptors(struct halay_log *log, int rank, int 
     return halay_descriptors_allow(log, (size_t)(rank ? 0 : size - 1) + SPARE_DESCRIPTORS, what);
 }
 
-/* The named network's address, from which connections are made, too. */
-static void note_source(int listener, struct halay_address *source)
+/* The first rank of a host opens the port. A connection that has sent nothing is left to the system for a while, so
+ * that what is accepted can be passed on at once. */
+static enum halay_status open_port(struct halay_log *log, const struct halay_network *network, int *port,
+                                   struct halay_tcp_record *mine)
 {
-    struct sockaddr_storage at;
-    socklen_t length = sizeof at;
+    int count;
+    enum halay_status status = halay_listen(log, network, HALAY_ADDRESSES_MAX, port, mine->addresses, &count);
 
-    if (getsockname(listener, (struct sockaddr *)&at, &length) < 0 ||
-        !halay_address_take((struct sockaddr *)&at, 0, source))
-        *source = (struct halay_address){ 0 };
+    if (status == HALAY_OK)
+        (void)!setsockopt(*port, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){ SILENT_S }, sizeof(int)); /* it may refuse */
+    return status;
+}
+
+static enum halay_status open_listeners(struct halay_log *log, const struct halay_tcp_how *how, int rank, int size,
+                                        const struct halay_peers *peers, struct halay_tcp_listeners *listeners,
+                                        struct halay_tcp_record *mine)
+{
+    int locals = 0, is_first = 1;
+    enum halay_status status = allow_descriptors(log, rank, size);
+
+    for (int r = 0; r < size; r++)
+        if (r != rank && halay_peers_is_local(peers, r)) {
+            locals++;
+            is_first &= r > rank;
+        }
+    if (status == HALAY_OK && is_first)
+        status = open_port(log, &how->network, &listeners->port, mine);
+    if (status == HALAY_OK && locals)
+        status = halay_tcp_local_open(log, mine->name, &listeners->local);
+    mine->is_ready = status == HALAY_OK;
+    return status;
+}
+
+/* The addresses of its host's port into each rank's record. */
+static enum halay_status share_addresses(struct halay_log *log, const struct halay_peers *peers, int size,
+                                         struct halay_tcp_record *records)
+{
+    int *node = malloc((size_t)size * 2 * sizeof *node), *first = node + size;
+
+    if (!node) {
+        halay_error(log, "no memory for the addresses of %d ranks", size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    halay_peers_nodes(peers, node);
+    for (int r = size - 1; r >= 0; r--)
+        first[node[r]] = r;
+    for (int r = 0; r < size; r++)
+        if (first[node[r]] != r)
+            memcpy(records[r].addresses, records[first[node[r]]].addresses, sizeof records[r].addresses);
+    free(node);
+    return HALAY_OK;
 }
 
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
-                                  const struct halay_peers *peers, struct halay_tcp_route *route, int *listener,
-                                  struct halay_tcp_record **records)
+                                  const struct halay_peers *peers, struct halay_tcp_route *route,
+                                  struct halay_tcp_listeners *listeners, struct halay_tcp_record **records)
 {
     struct halay_tcp_record mine = { 0 };
-    int count;
 
+    *listeners = (struct halay_tcp_listeners){ -1, -1 };
     enum halay_status status = store_init(log);
-    if (status == HALAY_OK)
-        status = allow_descriptors(log, boot->rank, boot->size);
     if (status == HALAY_OK) {
         store_draw(mine.salt, sizeof mine.salt);
         if (how->is_sealed)
             mine.sealing = halay_seal_has_aes() ? HALAY_TCP_AES : HALAY_TCP_CHACHA;
-        status = halay_listen(log, &how->network, HALAY_ADDRESSES_MAX, listener, mine.addresses, &count);
+        status = open_listeners(log, how, boot->rank, boot->size, peers, listeners, &mine);
     }
-    if (status == HALAY_OK && how->network.interface)
-        note_source(*listener, &route->source);
     /* Without a port the others are told of none, and fail at once. */
     enum halay_status exchanged = exchange(log, boot, &mine, how->timeout_ms, records);
     explicit_bzero(&mine, sizeof mine);
@@ -120,6 +158,12 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     for (int r = 0; r < boot->size; r++)
         explicit_bzero((*records)[r].salt, sizeof(*records)[r].salt);
     status = check_ports(log, *records, boot->size, peers);
+    if (status == HALAY_OK)
+        status = share_addresses(log, peers, boot->size, *records);
+    if (status == HALAY_OK && how->network.interface) { /* the one of the named network: connections come from it */
+        route->source = (*records)[boot->rank].addresses[0];
+        route->source.port = 0;
+    }
     return status == HALAY_OK ? settle_sealing(log, *records, boot->size, peers, &route->sealing) : status;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The start of the tcp transport: this rank's port, where each rank is reached, the key of the handshakes, and how
+ * The start of the tcp transport: the host's port, where each rank is reached, the key of the handshakes, and how
  * connections behave.
  */
 #ifndef HALAY_TCP_START_H
@@ -9,21 +9,30 @@
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp_dial.h"
+#include "collectives/transport/tcp/tcp_handover.h"
 #include "collectives/transport/tcp/tcp_how.h"
 
-/* What each rank tells the others. */
+/* What each rank sends the others. */
 struct halay_tcp_record {
-    struct halay_address addresses[HALAY_ADDRESSES_MAX];
-    unsigned char salt[HALAY_SECRET_BYTES]; /* rank 0's counts */
-    unsigned char sealing;                  /* what it wants, and can do: enum halay_tcp_sealing */
+    struct halay_address addresses[HALAY_ADDRESSES_MAX]; /* of its host's port */
+    unsigned char salt[HALAY_SECRET_BYTES];              /* rank 0's counts */
+    char name[HALAY_TCP_NAME_BYTES];                     /* of its local socket, if its host has several ranks */
+    unsigned char is_ready;
+    unsigned char sealing; /* what it wants, and can do: enum halay_tcp_sealing */
 };
 
-/* Opens this rank's port and learns where the others are: *listener and *records ([size]) are the caller's; key,
- * source and sealing of route are set. Every rank calls it, and each returns its own status: they are to be compared.
- * HALAY_ERR_SYSTEM: some rank has no port; HALAY_ERR_MISMATCH: some seal, others don't; the bootstrap's; logged. */
+struct halay_tcp_listeners { /* -1: none */
+    int port;                /* the first rank of each host has it */
+    int local;
+};
+
+/* Opens this host's port, this rank's local socket, and learns where the others are: the listeners, also after an
+ * error, and *records ([size]) are the caller's; key, source and sealing of route are set. Every rank calls it, and
+ * each returns its own status: they are to be compared. HALAY_ERR_SYSTEM: some rank has no port; HALAY_ERR_MISMATCH:
+ * some seal, others don't; the bootstrap's; logged. */
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
-                                  const struct halay_peers *peers, struct halay_tcp_route *route, int *listener,
-                                  struct halay_tcp_record **records);
+                                  const struct halay_peers *peers, struct halay_tcp_route *route,
+                                  struct halay_tcp_listeners *listeners, struct halay_tcp_record **records);
 
 /* Sets the options of a connection. HALAY_ERR_SYSTEM, logged. */
 enum halay_status halay_tcp_set_up(struct halay_log *log, int fd, int silence_ms);
