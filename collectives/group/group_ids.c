@@ -45,7 +45,7 @@ int halay_group_ids_choose(const struct halay_group_ids *ids, const struct halay
 /* ---- the end of one group ---- */
 
 /* The last of channel 0's tags: no algorithm uses that many. */
-static uint32_t farewell_tag(const struct halay_group_end *end)
+static uint64_t farewell_tag(const struct halay_group_end *end)
 {
     return halay_tag(end->id, 0, (1u << HALAY_TAG_BITS) - 1);
 }

@@ -92,7 +92,7 @@ struct halay_coll {
     size_t bytes;   /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
 
-    uint32_t tag;           /* group, channel and, for the two halves of packed.c, which one */
+    uint64_t tag;           /* group, channel and, for the two halves of packed.c, which one */
     void *state;            /* the algorithm's: state_bytes, zeroed before start but for clears_state */
     unsigned char *scratch; /* scratch_bytes, aligned to a cache line, contents undefined */
 };

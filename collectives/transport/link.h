@@ -11,8 +11,8 @@
  * other freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip
  * them.
  *
- * Tags have 30 bits:
- *     29..22 group    21..18 channel    17..0 the algorithm's own (lane, phase, ...)
+ * Tags have 64 bits:
+ *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...)
  *
  * Groups, of which each rank has HALAY_GROUPS_MAX, or as many as its transports carry:
  *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
@@ -44,15 +44,16 @@ enum {
     HALAY_CONTROL_GROUP = HALAY_WORLD_GROUPS,
     HALAY_AGREEMENT_GROUP,
     HALAY_SUBSET_FIRST,
+    HALAY_CHANNEL_SHIFT = 24,
     HALAY_CHANNELS = 8, /* collectives in flight in one group */
     HALAY_AREA_COUNT = HALAY_GROUPS_MAX * HALAY_CHANNELS,
     HALAY_TAG_BITS = 18, /* the algorithm's own part of a tag */
 };
 #define HALAY_AREA_BYTES ((size_t)4 << 20) /* address space; only what is touched takes memory */
 
-static inline uint32_t halay_tag(int group, int channel, uint32_t own)
+static inline uint64_t halay_tag(int group, int channel, uint32_t own)
 {
-    return (uint32_t)group << 22 | (uint32_t)channel << 18 | own;
+    return (uint64_t)group << 32 | (uint64_t)channel << HALAY_CHANNEL_SHIFT | own;
 }
 
 enum halay_transfer_state { HALAY_TRANSFER_IDLE, HALAY_TRANSFER_POSTED, HALAY_TRANSFER_DONE };
@@ -63,7 +64,7 @@ struct halay_transfer {
         state; /* POSTED by send/recv; DONE by the thread that completes it (release), seen by
                                                  halay_transfer_is_done (acquire) */
     int peer;
-    uint32_t tag;
+    uint64_t tag;
     unsigned char *buf; /* borrowed until DONE or cancelled */
     size_t bytes;
     int is_optional;             /* set by the owner before it is posted: that the peer leaves first is no error */
@@ -78,7 +79,7 @@ static inline int halay_transfer_is_done(const struct halay_transfer *x)
 }
 
 /* For transports: what send and recv do first. is_optional is the owner's and stays. */
-static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint32_t tag, void *buf, size_t bytes)
+static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint64_t tag, void *buf, size_t bytes)
 {
     x->peer = peer;
     x->tag = tag;
@@ -121,8 +122,8 @@ struct halay_link_ops {
 
     /* Start to send bytes (> 0) from buf to peer (!= rank), or to receive them into buf. buf is borrowed until the
      * transfer is done or cancelled. An error of the library below is kept and returned by the next progress. */
-    void (*send)(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes, struct halay_transfer *x);
-    void (*recv)(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
+    void (*send)(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes, struct halay_transfer *x);
+    void (*recv)(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x);
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any

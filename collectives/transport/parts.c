@@ -8,6 +8,7 @@
 #include "collectives/transport/parts.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,7 +267,8 @@ static enum halay_status check_length(struct halay_parts *parts, const struct ha
     if (arrived == part->bytes)
         return HALAY_OK;
     halay_host_error(parts->host,
-                     "message length: rank %d sent %zu bytes under tag 0x%x where %zu were expected (from byte %zu on)",
+                     "message length: rank %d sent %zu bytes under tag %#" PRIx64
+                     " where %zu were expected (from byte %zu on)",
                      part->peer, arrived, part->tag, part->bytes, part->offset);
     return HALAY_ERR_FORMAT;
 }
@@ -369,7 +371,7 @@ static struct halay_parts *parts_of(struct halay_link *t)
     return (struct halay_parts *)t;
 }
 
-static void transfer_start(struct halay_parts *parts, int is_send, int peer, uint32_t tag, void *buf, size_t bytes,
+static void transfer_start(struct halay_parts *parts, int is_send, int peer, uint64_t tag, void *buf, size_t bytes,
                            struct halay_transfer *x)
 {
     halay_transfer_post(x, peer, tag, buf, bytes);
@@ -392,13 +394,13 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
         waiting_append(parts, message);
 }
 
-void halay_parts_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+void halay_parts_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
     transfer_start(parts_of(t), 1, peer, tag, (void *)buf, bytes, x);
 }
 
-void halay_parts_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+void halay_parts_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     transfer_start(parts_of(t), 0, peer, tag, buf, bytes, x);
 }

@@ -52,7 +52,7 @@ struct halay_part {
     struct halay_message *message; /* borrowed until complete; NULL: set aside, whatever arrives is dropped */
     struct halay_link *t;          /* borrowed: whose it is */
     int peer;
-    uint32_t tag;
+    uint64_t tag;
     int is_send;
     int is_optional;                 /* its transfer is */
     size_t offset, bytes;            /* of the message */
@@ -68,7 +68,7 @@ struct halay_part {
     enum halay_status result;
     size_t arrived;
     int is_request, costs;
-    unsigned char header[16] __attribute__((aligned(8)));
+    unsigned char header[24] __attribute__((aligned(8)));
 };
 
 struct halay_parts_ops {
@@ -121,9 +121,9 @@ enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
 
 /* Slots of a transport whose first member is its parts. */
-void halay_parts_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+void halay_parts_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x);
-void halay_parts_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x);
+void halay_parts_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x);
 void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x);
 enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, void **out);
 enum halay_status halay_parts_hold(struct halay_link *t, size_t bytes, void **out);

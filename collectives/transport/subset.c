@@ -24,7 +24,7 @@ static struct subset *self_of(struct halay_link *t)
     return (struct subset *)t;
 }
 
-static void subset_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void subset_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                         struct halay_transfer *x)
 {
     struct subset *self = self_of(t);
@@ -32,7 +32,7 @@ static void subset_send(struct halay_link *t, int peer, uint32_t tag, const void
     self->inner->ops->send(self->inner, self->ranks[peer], tag, buf, bytes, x);
 }
 
-static void subset_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void subset_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     struct subset *self = self_of(t);
 

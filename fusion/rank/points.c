@@ -38,7 +38,7 @@ static int is_posted(struct halay_transfer *x)
     return atomic_load_explicit(&x->state, memory_order_acquire) == HALAY_TRANSFER_POSTED;
 }
 
-static uint32_t tag_of(uint64_t number)
+static uint64_t tag_of(uint64_t number)
 {
     return halay_tag(HALAY_AGREEMENT_GROUP, 1, number ? 1 + (uint32_t)(number % (NUMBERS - 1)) : 0);
 }

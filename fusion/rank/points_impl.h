@@ -15,7 +15,7 @@ struct point {
     struct halay_request *request;
     int64_t since_us;
     int is_withdrawn;             /* the peer has been asked */
-    uint32_t tag;                 /* of its data */
+    uint64_t tag;                 /* of its data */
     size_t moved;                 /* bytes, of whole fragments */
     enum halay_status status;     /* how it will end */
     char *text;                   /* owned, or NULL */

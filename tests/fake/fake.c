@@ -39,7 +39,7 @@ enum { HERE, LEFT, LEFT_FOR };
 
 struct fake_message {
     struct fake_message *next;
-    uint32_t tag;
+    uint64_t tag;
     const unsigned char *buf; /* the sender's, or copy */
     size_t bytes;
     struct halay_transfer *transfer; /* the sender's; NULL: it was copied at once, the sender is done */
@@ -199,7 +199,7 @@ static void queue_append(struct fake_message **queue, struct fake_message *m)
 }
 
 /* The oldest of that tag, as the pointer that leads to it; *result is NULL if there is none. */
-static struct fake_message **queue_find(struct fake_message **queue, uint32_t tag)
+static struct fake_message **queue_find(struct fake_message **queue, uint64_t tag)
 {
     while (*queue && (*queue)->tag != tag)
         queue = &(*queue)->next;
@@ -216,7 +216,7 @@ static int transfers_remove(struct halay_transfer **list, const struct halay_tra
     return 0;
 }
 
-static void fake_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void fake_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
     struct fake_transport *self = fake_of(t);
@@ -244,7 +244,7 @@ static void fake_send(struct halay_link *t, int peer, uint32_t tag, const void *
     ring(hub, peer);
 }
 
-static void fake_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void fake_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     struct fake_transport *self = fake_of(t);
     struct halay_transfer **end = &self->receives;

@@ -182,7 +182,7 @@ static enum halay_status progress_watched(struct halay_link *t)
     return w->true_ops->progress(t);
 }
 
-static void send_watched(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void send_watched(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                          struct halay_transfer *x)
 {
     struct watched *w = &watched[t->rank];

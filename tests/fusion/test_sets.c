@@ -1165,12 +1165,12 @@ static struct rank_run *absent, *_Atomic waiting[RANKS_MAX];
 static struct halay_link_ops ops_of_absent;
 static const struct halay_link_ops *true_ops;
 
-static int is_about_group(uint32_t tag)
+static int is_about_group(uint64_t tag)
 {
     return tag == halay_tag(HALAY_AGREEMENT_GROUP, 0, 0); /* its proposal, which is the first message */
 }
 
-static void send_of_absent(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void send_of_absent(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                            struct halay_transfer *x)
 {
     if (is_about_group(tag))
@@ -1241,14 +1241,14 @@ static void check_absent(int size, void (*how)(void), char *text)
 static struct {
     struct halay_link *t; /* NULL: none is kept back */
     int peer;
-    uint32_t tag;
+    uint64_t tag;
     const void *data;
     size_t bytes;
     struct halay_transfer transfer;
     int was_early;
 } kept;
 
-static void send_later(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void send_later(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                        struct halay_transfer *x)
 {
     if (!is_about_group(tag)) {

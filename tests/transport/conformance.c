@@ -30,7 +30,7 @@ static uint32_t word_of(uint32_t key, size_t i)
     return x ^ x >> 15;
 }
 
-static uint32_t key_of(int from, int to, uint32_t tag, unsigned number)
+static uint32_t key_of(int from, int to, uint64_t tag, unsigned number)
 {
     return (uint32_t)from * 1000003u + (uint32_t)to * 10007u + tag * 101u + number * 7919u + 1;
 }
@@ -112,7 +112,7 @@ static void finish_ok(struct conformance *c, struct halay_transfer *x)
 }
 
 /* All ranks are here: a message each way between all pairs, so that transports without memory are driven too. */
-static void meet(struct conformance *c, uint32_t tag)
+static void meet(struct conformance *c, uint64_t tag)
 {
     int n = c->t->size, me = c->t->rank;
     unsigned char out = 1, *in = make((size_t)n, 0);
@@ -131,7 +131,7 @@ static void meet(struct conformance *c, uint32_t tag)
     free(in);
 }
 
-static uint32_t tag_at(uint32_t own)
+static uint64_t tag_at(uint32_t own)
 {
     return halay_tag(HALAY_GROUPS_FEW - 1, HALAY_CHANNELS - 1, own);
 }
@@ -152,7 +152,7 @@ static void case_sizes(struct conformance *c)
         size_t bytes = s < sizeof sizes / sizeof *sizes ? sizes[s] : large_of(c) + 1;
         if (bytes > large_of(c) + 1)
             continue;
-        uint32_t tag = tag_at(TAG_ANY_CASE);
+        uint64_t tag = tag_at(TAG_ANY_CASE);
         for (int r = 0; r < n; r++) {
             if (r == me)
                 continue;
@@ -185,7 +185,7 @@ enum { ROW = 40 };
 static void case_order(struct conformance *c)
 {
     int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
-    uint32_t tag = tag_at(TAG_ANY_CASE + 1);
+    uint64_t tag = tag_at(TAG_ANY_CASE + 1);
     struct halay_transfer out[ROW] = { 0 }, in[ROW] = { 0 };
     unsigned char *sent[ROW], *got[ROW];
 
@@ -252,7 +252,7 @@ static void case_many(struct conformance *c)
     unsigned state = c->seed ^ 0x5eed;
     struct plan {
         int from, to;
-        uint32_t tag;
+        uint64_t tag;
         size_t bytes;
         struct halay_transfer x;
         unsigned char *buf;
@@ -274,7 +274,7 @@ static void case_many(struct conformance *c)
             plan[i].buf = make(plan[i].bytes, key_of(me, plan[i].to, plan[i].tag, (unsigned)i));
             c->t->ops->send(c->t, plan[i].to, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
         }
-    for (uint32_t tag = TAGS; tag-- > 0;)
+    for (uint64_t tag = TAGS; tag-- > 0;)
         for (int i = 0; i < MANY; i++)
             if (plan[i].to == me && plan[i].tag == tag_at(200 + tag)) {
                 plan[i].buf = make(plan[i].bytes, 0);

@@ -43,18 +43,18 @@ const char *__asan_default_options(void)
 #endif
 enum { TAGS = 3, DEADLINE_S = 200 };
 
-static unsigned char pattern(int from, int to, uint32_t tag, size_t i)
+static unsigned char pattern(int from, int to, uint64_t tag, size_t i)
 {
     return (unsigned char)((size_t)from * 7 + (size_t)to * 31 + tag * 13 + i * 5 + i / 251);
 }
 
-static void fill(unsigned char *buf, size_t bytes, int from, int to, uint32_t tag)
+static void fill(unsigned char *buf, size_t bytes, int from, int to, uint64_t tag)
 {
     for (size_t i = 0; i < bytes; i++)
         buf[i] = pattern(from, to, tag, i);
 }
 
-static size_t wrong(const unsigned char *buf, size_t bytes, int from, int to, uint32_t tag)
+static size_t wrong(const unsigned char *buf, size_t bytes, int from, int to, uint64_t tag)
 {
     size_t count = 0;
 
@@ -116,7 +116,7 @@ static void check_exchange(struct halay_link *t, size_t bytes, enum whose whose)
     REQUIRE(x);
     for (int peer = 0; peer < n; peer++)
         for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
-            uint32_t tag = halay_tag((int)k, 7 - (int)k, 3 * k);
+            uint64_t tag = halay_tag((int)k, 7 - (int)k, 3 * k);
             unsigned char *at = out + ((size_t)peer * TAGS + k) * bytes;
             fill(at, bytes, t->rank, peer, tag);
             t->ops->send(t, peer, tag, at, bytes, &x[count++]);
@@ -166,7 +166,7 @@ static void check_order(struct halay_link *t)
 }
 
 /* Everyone hears of everyone that it has come here. */
-static void meet(struct halay_link *t, uint32_t tag)
+static void meet(struct halay_link *t, uint64_t tag)
 {
     struct halay_transfer x[64] = { 0 };
     unsigned char token[64];
@@ -196,7 +196,7 @@ static void check_cancel(struct halay_link *t, enum whose whose)
 {
     struct halay_transfer lost = { 0 }, wanted = { 0 }, x[4] = { 0 };
     int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
-    uint32_t tag = 100 + 20 * whose;
+    uint64_t tag = 100 + 20 * whose;
     size_t bytes = 3 * PART_BYTES + 11;
     unsigned char *out = take_from(t, whose, 1, bytes), *in = take_from(t, whose, 0, bytes), token = 0;
 
@@ -234,7 +234,7 @@ static void check_cancel_matched(struct halay_link *t, enum whose whose)
     struct halay_transfer big = { 0 }, x[2] = { 0 };
     size_t bytes = 9 * PART_BYTES;
     int peer = t->rank ^ 1, is_receiver = t->rank & 1;
-    uint32_t tag = 110 + 20 * whose;
+    uint64_t tag = 110 + 20 * whose;
     unsigned char *buf = take_from(t, whose, !is_receiver, bytes), *copy = take(bytes), token = 0;
 
     if (peer >= t->size)
@@ -275,7 +275,7 @@ static void check_ahead(struct halay_link *t, int is_given_up)
     struct halay_transfer x[2 * COUNT] = { 0 };
     unsigned char *out = take(COUNT * bytes), *in = take(COUNT * bytes);
     int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size, done = 0;
-    uint32_t tag = 300 + (uint32_t)is_given_up;
+    uint64_t tag = 300 + (uint32_t)is_given_up;
 
     for (int i = 0; i < COUNT && t->size > 1; i++) {
         fill(out + (size_t)i * bytes, bytes, t->rank, to, (uint32_t)i);

@@ -424,7 +424,7 @@ static void run(const struct job *job)
 
 /* ---- jobs ---- */
 
-enum { CONTROL = HALAY_CONTROL_GROUP << 22 };
+#define CONTROL halay_tag(HALAY_CONTROL_GROUP, 0, 0)
 
 /* Everybody to rank 0, and back. */
 static void job_star(struct conformance *c)
@@ -633,7 +633,7 @@ static void exchange_cut(struct halay_log *log, size_t cut, size_t step, enum ha
 
     pair_open(&p, log, sealing);
     for (uint32_t i = 0; i < GIVEN; i++) {
-        uint32_t tag = halay_tag(i == 4 ? HALAY_CONTROL_GROUP : 0, 0, i);
+        uint64_t tag = halay_tag(i == 4 ? HALAY_CONTROL_GROUP : 0, 0, i);
         memset(sent[i], (int)i + 1, sizes[i]);
         memset(got[i], 0, sizes[i]);
         if (i % 2 == 0)

@@ -52,19 +52,20 @@ static inline enum halay_status halay_mpi_tags_plan(long tag_ub, struct halay_mp
 }
 
 /* Where a message with this tag goes; HALAY_ERR_ARGUMENT for a group or channel that can't exist. */
-static inline enum halay_status halay_mpi_tags_map(const struct halay_mpi_tags *plan, uint32_t tag, int *comm,
+static inline enum halay_status halay_mpi_tags_map(const struct halay_mpi_tags *plan, uint64_t tag, int *comm,
                                                    int *mpi_tag)
 {
-    uint32_t group = tag >> 22, channel = tag >> 18 & 15, own = tag & ((1u << HALAY_TAG_BITS) - 1);
+    uint64_t group = tag >> 32, channel = tag >> HALAY_CHANNEL_SHIFT & 255;
+    uint32_t own = (uint32_t)tag & ((1u << HALAY_TAG_BITS) - 1);
 
     if (plan->is_direct) {
         *comm = 0;
-        *mpi_tag = (int)tag;
-        return tag >> 30 ? HALAY_ERR_ARGUMENT : HALAY_OK;
+        *mpi_tag = (int)(group << 22 | channel << 18 | own);
+        return group > 255 || channel > 15 ? HALAY_ERR_ARGUMENT : HALAY_OK;
     }
     if (group >= (uint32_t)plan->groups || channel >= HALAY_CHANNELS)
         return HALAY_ERR_ARGUMENT;
-    uint32_t packed = group << 21 | channel << 18 | own;
+    uint32_t packed = (uint32_t)(group << 21 | channel << 18) | own;
     *comm = (int)(packed >> plan->bits);
     *mpi_tag = (int)(packed & ((1u << plan->bits) - 1));
     return HALAY_OK;

@@ -23,6 +23,7 @@
 #include "collectives/transport/mpi/mpi_process.h"
 #include "collectives/transport/mpi/mpi_tags.h"
 #include "collectives/transport/parts.h"
+#include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,7 +137,7 @@ static enum halay_status part_post(struct halay_link *t, struct halay_part *part
     (void)arrived;
     enum halay_status status = halay_mpi_tags_map(&self->tags, part->tag, &comm, &tag);
     if (status != HALAY_OK) {
-        halay_host_error(self->parts.host, "tag 0x%x: no such group or channel over MPI", part->tag);
+        halay_host_error(self->parts.host, "tag %#" PRIx64 ": no such group or channel over MPI", part->tag);
         return status;
     }
     if (requests_reserve(self) != HALAY_OK) {

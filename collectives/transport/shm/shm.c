@@ -68,7 +68,7 @@ static int rank_here(const struct shm_transport *self, int world)
 
 /* ---- messages ---- */
 
-static void shm_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void shm_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
     struct shm_transport *self = shm_of(t);
@@ -83,7 +83,7 @@ static void shm_send(struct halay_link *t, int peer, uint32_t tag, const void *b
     halay_shm_send(&self->context, p, x);
 }
 
-static void shm_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void shm_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     struct shm_transport *self = shm_of(t);
 

@@ -50,10 +50,10 @@ enum halay_shm_kind {
 };
 
 struct halay_shm_record {
-    uint32_t kind;
-    uint32_t tag;
+    uint64_t tag;
     uint32_t serial;
-    uint32_t bytes; /* of the payload */
+    uint32_t kind : 8;
+    uint32_t bytes : 24; /* of the payload, less than a ring */
     uint64_t total;
     uint64_t at;
     unsigned char payload[];
@@ -61,7 +61,8 @@ struct halay_shm_record {
 
 /* A record as it was when it was looked at: its sender can change what lies in the ring; what was checked must hold. */
 struct halay_shm_seen {
-    uint32_t kind, tag, serial, bytes;
+    uint64_t tag;
+    uint32_t kind, serial, bytes;
     uint64_t total, at;
     const unsigned char *payload; /* in the ring, bytes of it: may change at any time */
 };

@@ -30,6 +30,7 @@
  * seen.
  */
 #include "collectives/transport/shm/shm_message.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,8 +315,9 @@ static enum halay_status check_length(struct halay_shm_context *c, const struct 
 {
     if (x->bytes == bytes)
         return HALAY_OK;
-    return halay_fail(c->t->log, HALAY_ERR_FORMAT, "message of %zu bytes from rank %d under tag %#x, %zu were expected",
-                      bytes, x->peer, (unsigned)x->tag, x->bytes);
+    return halay_fail(c->t->log, HALAY_ERR_FORMAT,
+                      "message of %zu bytes from rank %d under tag %#" PRIx64 ", %zu were expected", bytes, x->peer,
+                      x->tag, x->bytes);
 }
 
 /* A message has its receive now: what lies aside is delivered, the rest is asked for. */
@@ -353,7 +355,7 @@ enum halay_status halay_shm_recv(struct halay_shm_context *c, struct halay_shm_p
     return status;
 }
 
-static struct halay_transfer *take_posted(struct halay_shm_peer *p, uint32_t tag)
+static struct halay_transfer *take_posted(struct halay_shm_peer *p, uint64_t tag)
 {
     struct halay_transfer *x = p->posted.first;
 

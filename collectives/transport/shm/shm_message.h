@@ -16,7 +16,8 @@ struct halay_shm_queue {
 /* A message that has begun to arrive and is not delivered yet. */
 struct halay_shm_incoming {
     struct halay_shm_incoming *next;
-    uint32_t serial, tag;
+    uint32_t serial;
+    uint64_t tag;
     size_t total;
     size_t arrived;                  /* bytes, in the transfer's buffer or aside */
     struct halay_transfer *transfer; /* borrowed; NULL: no receive yet, or it was cancelled */

@@ -31,7 +31,7 @@ static struct halay_tcp_peer *peer_of(struct halay_link *t, int rank)
 }
 
 /* What is short goes out at once, with what is queued: its receiver may be waiting for it. */
-static void tcp_send(struct halay_link *t, int peer, uint32_t tag, const void *buf, size_t bytes,
+static void tcp_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
     struct halay_tcp_peer *p = peer_of(t, peer);
@@ -42,7 +42,7 @@ static void tcp_send(struct halay_link *t, int peer, uint32_t tag, const void *b
         halay_tcp_connection_flush(p->connection);
 }
 
-static void tcp_recv(struct halay_link *t, int peer, uint32_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void tcp_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
     halay_tcp_peer_receive(peer_of(t, peer), peer, tag, buf, bytes, x);
     if (!halay_transfer_is_done(x))

@@ -251,7 +251,7 @@ void halay_tcp_peer_push(struct halay_tcp_peer *peer)
             at = &x->next;
 }
 
-void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint32_t tag, const void *buf, size_t bytes,
+void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint64_t tag, const void *buf, size_t bytes,
                          struct halay_transfer *x)
 {
     halay_transfer_post(x, to, tag, (void *)buf, bytes);
@@ -330,7 +330,7 @@ static int meet_early(struct halay_tcp_peer *peer, struct halay_tcp_early **at, 
     return !is_announced;
 }
 
-void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint32_t tag, void *buf, size_t bytes,
+void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint64_t tag, void *buf, size_t bytes,
                             struct halay_transfer *x)
 {
     struct halay_tcp_early **at = &peer->early;

@@ -68,9 +68,9 @@ void halay_tcp_peer_init(struct halay_tcp_peer *peer, struct halay_log *log, int
 void halay_tcp_peer_fini(struct halay_tcp_peer *peer);
 
 /* Post, and cancel, as link.h's slots of these names. What can go out is queued, not written. */
-void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint32_t tag, const void *buf, size_t bytes,
+void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint64_t tag, const void *buf, size_t bytes,
                          struct halay_transfer *x);
-void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint32_t tag, void *buf, size_t bytes,
+void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint64_t tag, void *buf, size_t bytes,
                             struct halay_transfer *x);
 void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x);
 

@@ -39,9 +39,9 @@ static struct halay_ucx_frames *frames_of(struct halay_link *t)
 }
 
 /* The endpoint for messages of that tag: those of one tag take the same one, lanes follow each other over all. */
-static ucp_ep_h endpoint_of(const struct halay_ucx_frames *frames, int peer, uint32_t tag)
+static ucp_ep_h endpoint_of(const struct halay_ucx_frames *frames, int peer, uint64_t tag)
 {
-    uint32_t own = tag & ((1u << HALAY_TAG_BITS) - 1), channel = tag >> HALAY_TAG_BITS;
+    uint32_t own = (uint32_t)tag & ((1u << HALAY_TAG_BITS) - 1), channel = (uint32_t)(tag >> HALAY_CHANNEL_SHIFT);
 
     return frames->peers[peer].eps[(own + channel) % (uint32_t)frames->endpoints];
 }
@@ -79,7 +79,7 @@ static struct halay_part *queue_pop(struct halay_ucx_queue *queue)
 }
 
 /* The oldest one of that tag; NULL: none. */
-static struct halay_part *queue_take(struct halay_ucx_queue *queue, uint32_t tag)
+static struct halay_part *queue_take(struct halay_ucx_queue *queue, uint64_t tag)
 {
     struct halay_part *before = NULL;
 
@@ -100,7 +100,7 @@ static void queue_remove(struct halay_ucx_queue *queue, const struct halay_part 
         }
 }
 
-static int queue_has(const struct halay_ucx_queue *queue, uint32_t tag)
+static int queue_has(const struct halay_ucx_queue *queue, uint64_t tag)
 {
     for (const struct halay_part *part = queue->first; part; part = part->next)
         if (part->tag == tag)
@@ -175,7 +175,7 @@ static void control_append(struct halay_ucx_control **first, struct halay_ucx_co
 }
 
 /* Send it with the next push, or once the peer is connected. */
-static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_ucx_kind kind, uint32_t tag)
+static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_ucx_kind kind, uint64_t tag)
 {
     struct halay_ucx_control *control = control_take(frames);
     if (!control) {
@@ -241,7 +241,7 @@ enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int ra
         }
         control->peer = rank;
         control->header = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
-                                                     .tag = (uint32_t)i,
+                                                     .tag = (uint64_t)i,
                                                      .kind = HALAY_UCX_HELLO,
                                                      .returned = (uint32_t)frames->endpoints };
         control_send_on(control, frames->peers[rank].eps[i]);

@@ -5,10 +5,11 @@
  * So what arrives is copied from where UCX received it to its place in the user's memory, once, and a receive that is
  * taken back is simply forgotten: UCX never knew its buffer. A frame has a header and perhaps a part's bytes:
  *
- *     byte  0 .. 3   sender's rank
- *           4 .. 7   tag
- *           8 .. 11  what it is (enum halay_ucx_kind)
- *          12 .. 15  credit that the sender gives back
+ *     byte  0 .. 7   tag
+ *           8 .. 11  sender's rank
+ *          12 .. 15  kind (enum halay_ucx_kind)
+ *          16 .. 19  credit that the sender gives back
+ *          20 .. 23  0
  *
  * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; they take one endpoint, which
  * keeps their order.
@@ -58,10 +59,11 @@ enum halay_ucx_kind {
 };
 
 struct halay_ucx_header {
+    uint64_t tag;
     int32_t sender;
-    uint32_t tag;
     uint32_t kind;
     uint32_t returned;
+    uint32_t reserved;
 };
 
 /* Oldest first. */

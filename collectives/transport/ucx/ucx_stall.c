@@ -11,6 +11,7 @@
 #include "collectives/transport/ucx/ucx_stall.h"
 #include "base/clock.h"
 #include "collectives/transport/ucx/ucx_worker.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static void describe_queue(const char *name, const struct halay_ucx_queue *queue
 
     for (const struct halay_part *part = queue->first; part; part = part->next)
         if (count++ < TAGS_MAX)
-            used += snprintf(text + used, (size_t)(TEXT_BYTES - used), " 0x%x", part->tag);
+            used += snprintf(text + used, (size_t)(TEXT_BYTES - used), " %#" PRIx64, part->tag);
     if (count > TAGS_MAX)
         snprintf(text + used, (size_t)(TEXT_BYTES - used), " and %d more", count - TAGS_MAX);
 }
