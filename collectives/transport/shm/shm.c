@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the bell
- * (bell.h). What is here: who is dead, who has left, memory for users, start and end.
+ * (bell.h). This file has lost peers, memory for users, start and end.
  *
- * A progress costs one load for each peer when nothing comes. Every 64th looks whether somebody has left, and lets the
- * watch over processes have a look (which has its own, slower rhythm); so does every progress after a sleep.
+ * A progress without a message costs one load for each peer. Every 64th one, and the first after a sleep, checks which
+ * peers have left, and calls the watch over processes (which has a slower rhythm of its own).
  *
  * Dead or left peers never raise a signal here: segments are sealed against shrinking and stay as long as they are
  * mapped.
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_EVERY = 64 };
+enum { CHECK_EVERY = 64 };
 
 struct shm_transport {
     struct halay_link base;
@@ -33,7 +33,7 @@ struct shm_transport {
     struct halay_bell_far *bells;         /* owned: [size] */
     struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
     enum halay_status status;             /* the first error but for lost peers; used by the driver only */
-    unsigned looks;                       /* progress calls since the last look at the peers; driver only */
+    unsigned unchecked;                   /* progress calls since the last check of the peers; driver only */
 };
 
 static struct shm_transport *shm_of(struct halay_link *t)
@@ -51,7 +51,7 @@ static struct halay_shm_header *header_of(struct shm_transport *self, int rank)
     return self->map.base[rank];
 }
 
-/* A rank's number for the watch over processes, and back. */
+/* Converts a rank to the number that the watch over processes has, and back. */
 static int world_rank(const struct shm_transport *self, int rank)
 {
     return self->map.ranks[rank];
@@ -77,7 +77,7 @@ static void shm_send(struct halay_link *t, int peer, uint64_t tag, const void *b
     halay_transfer_post(x, peer, tag, (void *)buf, bytes);
     if (atomic_load_explicit(&p->header->has_left, memory_order_relaxed)) {
         halay_shm_send_never(p, x);
-        self->looks = LOOK_EVERY;
+        self->unchecked = CHECK_EVERY;
         return;
     }
     halay_shm_send(&self->context, p, x);
@@ -93,7 +93,7 @@ static void shm_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, si
         self->status = status; /* returned by the next progress */
 }
 
-static void peer_gone(struct shm_transport *self, int rank)
+static void set_lost(struct shm_transport *self, int rank)
 {
     self->base.lost[rank] = 1;
     if (self->base.failed_peer < 0)
@@ -107,43 +107,43 @@ static enum halay_status status_of(const struct shm_transport *self)
     return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-/* A peer that left because of another is not the first cause: name the other, whichever rank saw it first. */
-static int who_is_to_blame(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
+/* Returns the failed rank: of a peer that has left because of another the other, whichever rank saw it first. */
+static int find_failed_rank(struct shm_transport *self, const struct halay_shm_peer *p, uint32_t left)
 {
     uint32_t lost = left - HALAY_SHM_LEFT_FOR;
-    const int who = world_rank(self, p->rank);
+    const int leaver = world_rank(self, p->rank);
 
     if (left < HALAY_SHM_LEFT_FOR || lost >= (uint32_t)self->base.size || (int)lost == self->base.rank) {
-        halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(who), "rank %d has left", who);
+        halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(leaver), "rank %d has left", leaver);
         return p->rank;
     }
     const int dead = world_rank(self, (int)lost);
     halay_error_at(self->base.log, &HALAY_ERROR_OF_RANK(dead),
-                   "rank %d is dead or has left, according to rank %d, which has left because of it", dead, who);
+                   "rank %d is dead or has left, according to rank %d, which has left because of it", dead, leaver);
     return (int)lost;
 }
 
-/* Has a rank died, or left that is still waited for? */
-static void look(struct shm_transport *self)
+/* Notes ranks that have died, or have left while a transfer waits for them. */
+static void check_peers(struct shm_transport *self)
 {
     int dead;
 
-    self->looks = 0;
+    self->unchecked = 0;
     for (int i = 0; i < self->base.size - 1; i++) {
         struct halay_shm_peer *p = &self->peer[i];
         uint32_t left = atomic_load_explicit(&p->header->has_left, memory_order_acquire);
         if (!left || self->base.lost[p->rank] || !halay_shm_is_stuck(p))
             continue;
-        peer_gone(self, who_is_to_blame(self, p, left));
-        peer_gone(self, p->rank);
+        set_lost(self, find_failed_rank(self, p, left));
+        set_lost(self, p->rank);
     }
     if (halay_peers_check(self->peers, &dead) == HALAY_OK)
         return;
     if (self->base.failed_peer < 0 && (dead = rank_here(self, dead)) >= 0)
-        peer_gone(self, dead); /* the first of several */
+        set_lost(self, dead); /* the first of several */
     for (int r = 0; r < self->base.size; r++)
         if (halay_peers_is_dead(self->peers, world_rank(self, r)))
-            peer_gone(self, r);
+            set_lost(self, r);
 }
 
 static enum halay_status shm_progress(struct halay_link *t)
@@ -162,8 +162,8 @@ static enum halay_status shm_progress(struct halay_link *t)
             t->failed_peer = self->peer[i].rank;
         return self->status;
     }
-    if (++self->looks >= LOOK_EVERY)
-        look(self);
+    if (++self->unchecked >= CHECK_EVERY)
+        check_peers(self);
     return status_of(self);
 }
 
@@ -247,8 +247,8 @@ static void shm_notify(struct halay_link *t, int peer)
     halay_bell_notify(&self->bells[peer], self->context.has_barrier);
 }
 
-/* The last look before a sleep may have been the first to find a ring full. Its receiver has seen that we want room, or
- * we see that it has made some: the barrier stands between our store and this look, as in the bell. */
+/* The last progress before a sleep may have been the first to find a ring full. Its receiver sees that this rank wants
+ * room, or this rank sees that it has made some: the barrier is between the store and this load, as in the bell. */
 static int has_room_again(struct shm_transport *self)
 {
     int wanted = 0;
@@ -265,7 +265,7 @@ static int has_room_again(struct shm_transport *self)
     return 0;
 }
 
-/* One progress does a bounded piece of work, so its caller cannot know that there is more. */
+/* Returns nonzero if progress, which is bounded, has left work over. */
 static int is_busy(struct shm_transport *self)
 {
     for (int i = 0; i < self->base.size - 1; i++)
@@ -278,14 +278,14 @@ static long shm_arm(struct halay_link *t)
 {
     struct shm_transport *self = shm_of(t);
 
-    self->looks = LOOK_EVERY; /* time passes: the next progress looks at the peers */
+    self->unchecked = CHECK_EVERY; /* time passes: the next progress checks the peers */
     return self->status == HALAY_OK && is_busy(self) ? 0 : HALAY_RINGS;
 }
 
 /* ---- start and end ---- */
 
-/* A sleeper looks at the peers when it wakes, and sees that this rank has left. */
-static void say_goodbye(struct shm_transport *self)
+/* Announces that this rank leaves. A sleeper checks its peers when it wakes. */
+static void announce_leave(struct shm_transport *self)
 {
     uint32_t why =
         status_of(self) == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
@@ -297,8 +297,8 @@ static void say_goodbye(struct shm_transport *self)
             halay_bell_ring(&self->bells[r]);
 }
 
-/* The watch over processes outlives the segments that say who has left. */
-static void unwatch(struct shm_transport *self)
+/* Copies has_left to the watch over processes, which outlives the segments. */
+static void copy_left(struct shm_transport *self)
 {
     for (int r = 0; r < self->base.size; r++) {
         if (shm_has_left(&self->base, r))
@@ -324,8 +324,8 @@ static void shm_close(struct halay_link *t)
 {
     struct shm_transport *self = shm_of(t);
 
-    say_goodbye(self);
-    unwatch(self);
+    announce_leave(self);
+    copy_left(self);
     halay_bell_place(self->bell, NULL, 0);
     shm_destroy(self);
 }
@@ -372,7 +372,7 @@ static void peer_set(struct shm_transport *self, int rank)
     halay_peers_set_left_word(self->peers, world_rank(self, rank), &p->header->has_left);
 }
 
-/* Everything is mapped: set up what lies on top of it. */
+/* Sets up the objects over the mapped segments. */
 static enum halay_status shm_init(struct shm_transport *self, int numa_node)
 {
     struct halay_shm_layout *layout = &self->map.layout;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared-memory transport: all ranks of one host. It moves messages and shares memory; its news ring the bell.
+ * Shared-memory transport between all ranks of one host: messages and shared memory; events ring the bell.
  */
 #ifndef HALAY_SHM_H
 #define HALAY_SHM_H
@@ -16,11 +16,11 @@ struct halay_shm_options {
     size_t segment_bytes; /* address space of a rank's segment */
     int timeout_ms;       /* for the exchange of segments */
     int its_host_only;    /* of the ranks of this host, numbered in their order; otherwise all ranks are on it */
-    int without_barrier;  /* do as if membarrier were not to be had (tests) */
-    int numa_node;        /* for this rank's segment; -1: where its pages are touched first */
-    int ranks;            /* the most ranks that segments are laid out for; 0: those that there are */
-    /* Borrowed until close: this rank's segment, or a place for it if it has none yet, that outlives the transport;
-     * NULL: one that does not. */
+    int without_barrier;  /* do not use membarrier (tests) */
+    int numa_node;        /* of this rank's segment; -1: the first touch decides */
+    int ranks;            /* segments have room for this number of ranks; 0: for those of this transport */
+    /* Borrowed until close, outlives the transport: this rank's segment, or a place for it; NULL: the segment ends with
+     * the transport. */
     struct halay_shm_memory *memory;
     struct halay_bell *bell; /* borrowed until close: its word is in this rank's segment meanwhile */
     int bell_polls;          /* the bells of all ranks will watch descriptors: their eventfds are exchanged */

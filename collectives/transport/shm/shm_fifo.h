@@ -7,17 +7,17 @@
  *     want line   | written by the sender: it waits for the tail to move                          |
  *     data        | record, padded to a line | record | ... | (pad to the end) | record ...       |
  *
- * A record is a header of 32 bytes and its payload, in one piece: what would not fit before the end of the ring is put
+ * A record is a header of 32 bytes and its payload, in one piece: one that does not fit before the end of the ring is
  * at its start, after a pad. A message of up to 32 bytes is the head line and one line more.
  *
  *     kind      serial of            tag  total           at                   payload
  *     FIRST     the message          yes  of the message  0                    its first bytes, or none
  *     MORE      the message          -    -               offset in it         the bytes from there on
- *     LOOK      the message          yes  of the message  where it lies in     none: the receiver copies from the
+ *     LOOK      the message          yes  of the message  its place in         none: the receiver copies from the
  *                                                         the sender's segment sender's segment
- *     GO        the other's message  -    -               -                    none: its receive is there; send on
- *     DONE      the other's message  -    -               -                    none: it was copied
- *     PAD       -                    -    -               -                    whatever was there
+ *     GO        the other's message  -    -               -                    none: its receive is posted
+ *     DONE      the other's message  -    -               -                    none: it is copied
+ *     PAD       -                    -    -               -                    any bytes
  *
  * Pairing of atomics: put stores head (release) after the record is written, peek loads it (acquire) before it reads
  * the record; take stores tail (release) after the record was read, put loads it (acquire) before it overwrites the
@@ -59,15 +59,15 @@ struct halay_shm_record {
     unsigned char payload[];
 };
 
-/* A record as it was when it was looked at: its sender can change what lies in the ring; what was checked must hold. */
+/* A copy of a record's header: its sender can change the ring, and what was checked must stay true. */
 struct halay_shm_seen {
     uint64_t tag;
     uint32_t kind, serial, bytes;
     uint64_t total, at;
-    const unsigned char *payload; /* in the ring, bytes of it: may change at any time */
+    const unsigned char *payload; /* in the ring: its bytes may change at any time */
 };
 
-/* One end of a fifo, kept in the memory of the process that has it. */
+/* One end of a fifo, in the memory of its process. */
 struct halay_shm_end {
     struct halay_shm_fifo *fifo; /* borrowed: in a segment */
     size_t bytes;                /* of fifo->data: a power of two */
@@ -75,15 +75,16 @@ struct halay_shm_end {
     uint64_t theirs;             /* the other one, as last seen */
 };
 
-/* Room for a record with this much payload, to be filled in and then put; NULL if there is none now. */
+/* Returns room for a record with this number of bytes of payload, to be filled in and then put; NULL if the ring is
+ * full. */
 struct halay_shm_record *halay_shm_reserve(struct halay_shm_end *end, size_t payload);
 void halay_shm_put(struct halay_shm_end *end, const struct halay_shm_record *record);
 
-/* The oldest record; its kind is 0 if there is none. A record that cannot be right gives HALAY_ERR_FORMAT. */
+/* Reads the oldest record's header; kind 0: the ring is empty. HALAY_ERR_FORMAT: lengths that are impossible. */
 enum halay_status halay_shm_peek(struct halay_shm_end *end, struct halay_shm_seen *record);
 void halay_shm_take(struct halay_shm_end *end, const struct halay_shm_seen *record);
 
-/* Is there a record? The one load that every progress makes for every peer. */
+/* Returns nonzero if the ring has a record. The one load that every progress makes for every peer. */
 static inline int halay_shm_has_record(struct halay_shm_end *end)
 {
     if (end->theirs == end->mine)

@@ -37,8 +37,8 @@ enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory)
     return halay_fail(memory->log, HALAY_ERR_SYSTEM, "cannot empty a shared segment: %s", strerror(errno));
 }
 
-/* All but what was kept. */
-static void unmap(struct halay_shm_memory *memory)
+/* Unmaps all but the allocations that are kept. */
+static void memory_unmap(struct halay_shm_memory *memory)
 {
     size_t from = 0, begin, offset, bytes;
 
@@ -55,15 +55,15 @@ static void unmap(struct halay_shm_memory *memory)
 void halay_shm_memory_fini(struct halay_shm_memory *memory)
 {
     if (memory->base)
-        unmap(memory);
+        memory_unmap(memory);
     halay_heap_fini(&memory->heap);
     if (memory->fd >= 0)
         close(memory->fd);
     halay_shm_memory_init(memory->log, memory);
 }
 
-/* Take the memory behind a range of the segment now. */
-static int back(struct halay_shm_memory *self, size_t offset, size_t bytes)
+/* Takes a range's memory from the system. */
+static int populate(struct halay_shm_memory *self, size_t offset, size_t bytes)
 {
     int error = ENOMEM;
 
@@ -74,7 +74,7 @@ static int back(struct halay_shm_memory *self, size_t offset, size_t bytes)
     while (error == EINTR);
     if (!error)
         return 1;
-    /* Part of it may have been taken. */
+    /* A part may have been taken. */
     fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
 
 err_no_memory:
@@ -90,7 +90,7 @@ enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *self, size_t b
         return halay_fail(self->log, HALAY_ERR_NO_MEMORY,
                           "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
                           self->layout.bytes);
-    if (!back(self, self->layout.heap + offset, halay_heap_size(&self->heap, offset))) {
+    if (!populate(self, self->layout.heap + offset, halay_heap_size(&self->heap, offset))) {
         halay_heap_give(&self->heap, offset);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -99,7 +99,7 @@ enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *self, size_t b
     return HALAY_OK;
 }
 
-/* Where alloc put it. */
+/* Returns an allocation's offset in the heap. */
 static size_t offset_of(const struct halay_shm_memory *self, const void *ptr)
 {
     return (size_t)((const unsigned char *)ptr - (unsigned char *)self->base) - self->layout.heap;
@@ -123,7 +123,7 @@ void halay_shm_memory_free(struct halay_shm_memory *self, void *ptr)
     size_t offset = offset_of(self, ptr);
     size_t bytes = halay_heap_size(&self->heap, offset);
     if (!bytes) {
-        halay_error(self->log, "free of memory at %p that alloc did not give", ptr);
+        halay_error(self->log, "free of %p, which is not an allocation of shared memory", ptr);
         return;
     }
     if (fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(self->layout.heap + offset),

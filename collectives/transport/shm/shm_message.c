@@ -3,31 +3,29 @@
  * Messages over shared memory: three ways, one matching.
  *
  *   small     FIRST carries all of it; the send is done when it is in the ring.
- *   streamed  FIRST carries the beginning; the rest follows in MORE records once the receiver has said GO.
- *   looked at memory that came from alloc is not copied into the ring: LOOK says where it lies, the receiver copies it
- *             from there into its buffer and says DONE. One copy instead of two.
+ *   streamed  FIRST carries the beginning; the rest follows in MORE records after the receiver's GO.
+ *   direct    memory from alloc is not copied into the ring: LOOK has its place, the receiver copies it from there into
+ *             its buffer and answers DONE. One copy instead of two.
  *
  *      sender          receiver (receive posted)         sender          receiver (no receive yet)
- *        | FIRST ----->|  copied into the buffer           | FIRST ----->|  copied aside
+ *        | FIRST ----->|  copied into the buffer           | FIRST ----->|  copied into the stash
  *        |<-------- GO |                                   |             |  ...
  *        | MORE ------>|  copied into the buffer           |             |  recv: copied into the buffer
  *        | MORE ------>|  done                             |<-------- GO |
  *                                                          | MORE ------>|  ...
  *
- * Why GO: what is in the ring must always be taken out at once, or messages of other tags could not overtake. Only
- * FIRST payloads can meet no receive; they are copied aside, and the sender keeps what lies aside below a budget:
- * beyond it FIRST carries nothing, and all of the message waits for GO.
+ * Why GO: the receiver must empty the ring at once, or messages of other tags could not overtake. Only FIRST payloads
+ * can meet no receive; they are copied into a stash, and the sender keeps the stashed bytes below a budget: above it
+ * FIRST carries nothing, and all of the message waits for GO.
  *
- * FIRST and LOOK records are put in the order of the sends, the later ones name their message by its serial number: so
+ * FIRST and LOOK records are in the order of the sends, the later ones name their message by its serial number: so
  * messages of one tag meet receives in order, while the rest of several messages may be interleaved.
  *
- * A receive that is taken back leaves its message "given up": it is acknowledged and dropped, so that the sender is not
- * held up. A send that is taken back just stops; its serial number is never used again. One that the receiver looks at
- * is the exception: the receiver does not learn of it and may copy on, from memory that its owner uses again by then,
- * and complete the receive with whatever it found.
+ * A message whose receive is cancelled is acknowledged and dropped, so that the sender is not held up. A cancelled send
+ * just stops; its serial number is never used again. A direct one is the exception: the receiver does not learn of it,
+ * may continue to copy from memory that its owner uses again by then, and completes the receive with those bytes.
  *
- * Memory: entries are kept for reuse together with what they hold aside; nothing is allocated once the peak has been
- * seen.
+ * Memory: entries are kept for reuse together with their stash; nothing is allocated after the peak.
  */
 #include "collectives/transport/shm/shm_message.h"
 #include <inttypes.h>
@@ -35,9 +33,9 @@
 #include <string.h>
 
 enum {
-    LOOK_LEAST = 32 << 10,  /* bytes; below, a copy more is cheaper than the answer */
-    AHEAD_MOST = 4 << 20,   /* bytes that may lie aside for one sender */
-    PUMP_BYTES = 512 << 10, /* copied in one pump, about */
+    LOOK_MIN = 32 << 10,    /* bytes; below, one more copy is cheaper than the answer */
+    STASH_MAX = 4 << 20,    /* bytes for one sender */
+    PUMP_BYTES = 512 << 10, /* copied by one pump, about */
     PUMP_RECORDS = 64,
 };
 
@@ -79,7 +77,7 @@ static int queue_remove(struct halay_shm_queue *q, struct halay_transfer *x)
     return 0;
 }
 
-static void complete(struct halay_transfer *x)
+static void transfer_complete(struct halay_transfer *x)
 {
     /* Pairs with the acquire in halay_transfer_is_done. */
     atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
@@ -87,56 +85,56 @@ static void complete(struct halay_transfer *x)
 
 /* ---- putting records ---- */
 
-static struct halay_shm_record *reserve(struct halay_shm_peer *p, size_t payload)
+static struct halay_shm_record *record_reserve(struct halay_shm_peer *p, size_t payload)
 {
     struct halay_shm_record *r = halay_shm_reserve(&p->out, payload);
 
-    /* When there is no room: the receiver rings once there is more, if it sees wants. Before we sleep we look once more
-     * (halay_shm_has_room_again), since the last look may have stored this. */
+    /* In a full ring: the receiver rings once it has made room, if it sees wants. This rank looks once more before it
+     * sleeps (halay_shm_has_room_again), since the last look may have stored this. */
     if (atomic_load_explicit(&p->out.fifo->wants, memory_order_relaxed) != !r)
         atomic_store_explicit(&p->out.fifo->wants, !r, memory_order_relaxed);
     return r;
 }
 
-static void put(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_record *r)
+static void record_put(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_record *r)
 {
     halay_shm_put(&p->out, r);
     halay_bell_notify(p->bell, c->has_barrier);
 }
 
-static int put_answer(struct halay_shm_context *c, struct halay_shm_peer *p, enum halay_shm_kind kind, uint32_t serial)
+static int answer_put(struct halay_shm_context *c, struct halay_shm_peer *p, enum halay_shm_kind kind, uint32_t serial)
 {
-    struct halay_shm_record *r = reserve(p, 0);
+    struct halay_shm_record *r = record_reserve(p, 0);
 
     if (!r)
         return 0;
     *r = (struct halay_shm_record){ .kind = kind, .serial = serial };
-    put(c, p, r);
+    record_put(c, p, r);
     return 1;
 }
 
 /* ---- sending ---- */
 
-/* The offset of memory that the receiver may copy from. */
+/* Returns the offset of memory that the receiver may copy from. */
 static uint64_t look_offset(const struct halay_shm_context *c, const struct halay_transfer *x)
 {
-    return x->bytes < LOOK_LEAST ? HALAY_PRIVATE : c->t->ops->locate(c->t, x->buf, x->bytes);
+    return x->bytes < LOOK_MIN ? HALAY_PRIVATE : c->t->ops->locate(c->t, x->buf, x->bytes);
 }
 
 static size_t first_bytes(const struct halay_shm_context *c, const struct halay_shm_peer *p, size_t bytes)
 {
-    uint64_t aside = p->ahead - atomic_load_explicit(&p->out.fifo->delivered, memory_order_relaxed);
+    uint64_t stashed = p->ahead - atomic_load_explicit(&p->out.fifo->delivered, memory_order_relaxed);
     size_t first = bytes < c->record_max ? bytes : c->record_max;
 
-    return aside + first <= AHEAD_MOST ? first : 0;
+    return stashed + first <= STASH_MAX ? first : 0;
 }
 
-/* Put the first record of a send. 0: there is no room. */
-static int begin(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+/* Puts the first record of a send. Returns 0 if the ring is full. */
+static int send_begin(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
 {
     uint64_t offset = look_offset(c, x);
     size_t first = offset == HALAY_PRIVATE ? first_bytes(c, p, x->bytes) : 0;
-    struct halay_shm_record *r = reserve(p, first);
+    struct halay_shm_record *r = record_reserve(p, first);
 
     if (!r)
         return 0;
@@ -147,25 +145,25 @@ static int begin(struct halay_shm_context *c, struct halay_shm_peer *p, struct h
     r->total = x->bytes;
     r->at = offset == HALAY_PRIVATE ? 0 : offset;
     memcpy(r->payload, x->buf, first);
-    put(c, p, r);
+    record_put(c, p, r);
     p->ahead += first;
     x->moved = first;
     x->handle = (void *)((uintptr_t)p->serial << 2 | (offset == HALAY_PRIVATE ? 0 : SEND_LOOK));
     return 1;
 }
 
-static void file_begun(struct halay_shm_peer *p, struct halay_transfer *x)
+static void send_enqueue(struct halay_shm_peer *p, struct halay_transfer *x)
 {
     if (x->moved == x->bytes)
-        complete(x);
+        transfer_complete(x);
     else
         queue_append(&p->begun, x);
 }
 
 void halay_shm_send(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
 {
-    if (!p->fresh.first && begin(c, p, x))
-        file_begun(p, x);
+    if (!p->fresh.first && send_begin(c, p, x))
+        send_enqueue(p, x);
     else
         queue_append(&p->fresh, x);
 }
@@ -176,12 +174,12 @@ void halay_shm_send_never(struct halay_shm_peer *p, struct halay_transfer *x)
     queue_append(&p->begun, x);
 }
 
-/* Put what there is room for of a send that may go on. 0: there is no room for all. */
-static int stream(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
+/* Puts the rest of a send after its GO. Returns 0 if the ring is full before its end. */
+static int send_stream(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
 {
     while (x->moved < x->bytes) {
         size_t n = x->bytes - x->moved < c->record_max ? x->bytes - x->moved : c->record_max;
-        struct halay_shm_record *r = reserve(p, n);
+        struct halay_shm_record *r = record_reserve(p, n);
         if (!r)
             return 0;
         r->kind = HALAY_SHM_MORE;
@@ -191,7 +189,7 @@ static int stream(struct halay_shm_context *c, struct halay_shm_peer *p, struct 
         r->total = x->bytes;
         r->at = x->moved;
         memcpy(r->payload, x->buf + x->moved, n);
-        put(c, p, r);
+        record_put(c, p, r);
         x->moved += n;
     }
     return 1;
@@ -201,23 +199,23 @@ static void pump_sends(struct halay_shm_context *c, struct halay_shm_peer *p)
 {
     while (p->fresh.first) {
         struct halay_transfer *x = p->fresh.first;
-        if (!begin(c, p, x))
+        if (!send_begin(c, p, x))
             return;
         queue_remove(&p->fresh, x);
-        file_begun(p, x);
+        send_enqueue(p, x);
     }
     for (struct halay_transfer *x = p->begun.first, *next; x; x = next) {
         next = x->next; /* read before complete gives x back */
         if (!has_flag(x, SEND_GO))
             continue;
-        if (!stream(c, p, x))
+        if (!send_stream(c, p, x))
             return;
         queue_remove(&p->begun, x);
-        complete(x);
+        transfer_complete(x);
     }
 }
 
-/* GO or DONE for one of our sends; one that was taken back is not found any more. */
+/* Handles GO or DONE for a send; a cancelled one is not found. */
 static void take_answer(struct halay_shm_peer *p, const struct halay_shm_seen *r)
 {
     struct halay_transfer *x = p->begun.first;
@@ -231,7 +229,7 @@ static void take_answer(struct halay_shm_peer *p, const struct halay_shm_seen *r
         return;
     }
     queue_remove(&p->begun, x);
-    complete(x);
+    transfer_complete(x);
 }
 
 /* ---- receiving ---- */
@@ -249,8 +247,8 @@ static struct halay_shm_incoming *incoming_create(struct halay_shm_context *c, s
         .serial = r->serial,
         .tag = r->tag,
         .total = r->total,
-        .aside = m->aside,
-        .aside_capacity = m->aside_capacity,
+        .stash = m->stash,
+        .stash_capacity = m->stash_capacity,
     };
     while (*end)
         end = &(*end)->next;
@@ -269,33 +267,33 @@ static void incoming_free(struct halay_shm_context *c, struct halay_shm_peer *p,
     c->spare = m;
 }
 
-static void owe(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
-                enum halay_shm_kind kind)
+static void answer_owe(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
+                       enum halay_shm_kind kind)
 {
-    if (p->owing || !put_answer(c, p, kind, m->serial)) {
+    if (p->owing || !answer_put(c, p, kind, m->serial)) {
         m->owes = kind;
         p->owing++;
     }
 }
 
-/* Everything is there: the receive is done. An entry that still owes something stays until that is put. */
-static void finish(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m)
+/* Completes the receive of a whole message. An entry that owes an answer stays until that is put. */
+static void incoming_finish(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m)
 {
     if (m->transfer)
-        complete(m->transfer);
+        transfer_complete(m->transfer);
     m->transfer = NULL;
-    m->is_given_up = 1;
+    m->is_dropped = 1;
     if (!m->owes)
         incoming_free(c, p, m);
 }
 
-static void pay(struct halay_shm_context *c, struct halay_shm_peer *p)
+static void answers_pay(struct halay_shm_context *c, struct halay_shm_peer *p)
 {
     for (struct halay_shm_incoming *m = p->incoming, *next; m && p->owing; m = next) {
         next = m->next;
         if (!m->owes)
             continue;
-        if (!put_answer(c, p, m->owes, m->serial))
+        if (!answer_put(c, p, m->owes, m->serial))
             return;
         m->owes = 0;
         p->owing--;
@@ -304,7 +302,7 @@ static void pay(struct halay_shm_context *c, struct halay_shm_peer *p)
     }
 }
 
-static void delivered(struct halay_shm_peer *p, size_t bytes)
+static void count_delivered(struct halay_shm_peer *p, size_t bytes)
 {
     uint64_t before = atomic_load_explicit(&p->in.fifo->delivered, memory_order_relaxed);
 
@@ -320,9 +318,9 @@ static enum halay_status check_length(struct halay_shm_context *c, const struct 
                       x->tag, x->bytes);
 }
 
-/* A message has its receive now: what lies aside is delivered, the rest is asked for. */
-static void match(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
-                  struct halay_transfer *x)
+/* Gives a message its receive: delivers the stash and asks for the rest. */
+static void incoming_match(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
+                           struct halay_transfer *x)
 {
     m->transfer = x;
     if (m->source) {
@@ -330,20 +328,20 @@ static void match(struct halay_shm_context *c, struct halay_shm_peer *p, struct 
         return;
     }
     if (m->arrived) {
-        memcpy(x->buf, m->aside, m->arrived);
-        delivered(p, m->arrived);
+        memcpy(x->buf, m->stash, m->arrived);
+        count_delivered(p, m->arrived);
     }
     if (m->arrived < m->total)
-        owe(c, p, m, HALAY_SHM_GO);
+        answer_owe(c, p, m, HALAY_SHM_GO);
     else
-        finish(c, p, m);
+        incoming_finish(c, p, m);
 }
 
 enum halay_status halay_shm_recv(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
 {
     struct halay_shm_incoming *m = p->incoming;
 
-    while (m && (m->tag != x->tag || m->transfer || m->is_given_up))
+    while (m && (m->tag != x->tag || m->transfer || m->is_dropped))
         m = m->next;
     if (!m) {
         queue_append(&p->posted, x);
@@ -351,7 +349,7 @@ enum halay_status halay_shm_recv(struct halay_shm_context *c, struct halay_shm_p
     }
     enum halay_status status = check_length(c, x, m->total);
     if (status == HALAY_OK)
-        match(c, p, m, x);
+        incoming_match(c, p, m, x);
     return status;
 }
 
@@ -366,47 +364,47 @@ static struct halay_transfer *take_posted(struct halay_shm_peer *p, uint64_t tag
     return x;
 }
 
-static enum halay_status put_aside(struct halay_shm_incoming *m, const struct halay_shm_seen *r)
+static enum halay_status message_stash(struct halay_shm_incoming *m, const struct halay_shm_seen *r)
 {
-    if (m->aside_capacity < r->bytes) {
+    if (m->stash_capacity < r->bytes) {
         size_t capacity = halay_round_up(r->bytes, HALAY_PAGE);
         void *larger = halay_aligned_alloc(HALAY_CACHE_LINE, capacity);
         if (!larger)
             return HALAY_ERR_NO_MEMORY;
-        free(m->aside);
-        m->aside = larger;
-        m->aside_capacity = capacity;
+        free(m->stash);
+        m->stash = larger;
+        m->stash_capacity = capacity;
     }
     if (r->bytes)
-        memcpy(m->aside, r->payload, r->bytes);
+        memcpy(m->stash, r->payload, r->bytes);
     return HALAY_OK;
 }
 
-static enum halay_status malformed(struct halay_shm_context *c, const struct halay_shm_peer *p)
+static enum halay_status fail_malformed(struct halay_shm_context *c, const struct halay_shm_peer *p)
 {
     return halay_fail(c->t->log, HALAY_ERR_FORMAT, "malformed record in shared memory from rank %d", p->rank);
 }
 
-/* FIRST or LOOK: a new message. */
+/* Handles FIRST or LOOK, a new message. */
 static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_seen *r)
 {
     const void *source = NULL;
 
     if (r->bytes > r->total || r->bytes > c->record_max)
-        return malformed(c, p);
+        return fail_malformed(c, p);
     if (r->kind == HALAY_SHM_LOOK && !(source = c->t->ops->reach(c->t, p->rank, r->at, r->total)))
-        return malformed(c, p);
+        return fail_malformed(c, p);
     struct halay_transfer *x = take_posted(p, r->tag);
     if (x) {
         enum halay_status status = check_length(c, x, r->total);
         if (status != HALAY_OK) {
-            queue_append(&p->posted, x); /* it is still the caller's to cancel */
+            queue_append(&p->posted, x); /* the caller may still cancel it */
             return status;
         }
-        if (r->bytes == r->total) { /* the usual case: all of it, and wanted */
+        if (r->bytes == r->total) { /* the usual case: whole, and a receive waits */
             memcpy(x->buf, r->payload, r->bytes);
-            delivered(p, r->bytes);
-            complete(x);
+            count_delivered(p, r->bytes);
+            transfer_complete(x);
             return HALAY_OK;
         }
     }
@@ -419,15 +417,15 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
     m->source = source;
     m->arrived = r->bytes;
     if (!x)
-        return put_aside(m, r);
+        return message_stash(m, r);
     m->transfer = x;
     if (source) {
         p->copying++;
         return HALAY_OK;
     }
     memcpy(x->buf, r->payload, r->bytes);
-    delivered(p, r->bytes);
-    owe(c, p, m, HALAY_SHM_GO);
+    count_delivered(p, r->bytes);
+    answer_owe(c, p, m, HALAY_SHM_GO);
     return HALAY_OK;
 }
 
@@ -438,17 +436,18 @@ static enum halay_status take_more(struct halay_shm_context *c, struct halay_shm
 
     while (m && m->serial != r->serial)
         m = m->next;
-    if (!m || m->source || (!m->transfer && !m->is_given_up) || r->at != m->arrived || r->bytes > m->total - m->arrived)
-        return malformed(c, p);
+    if (!m || m->source || (!m->transfer && !m->is_dropped) || r->at != m->arrived || r->bytes > m->total - m->arrived)
+        return fail_malformed(c, p);
     if (m->transfer)
         memcpy(m->transfer->buf + m->arrived, r->payload, r->bytes);
     m->arrived += r->bytes;
     if (m->arrived == m->total)
-        finish(c, p, m);
+        incoming_finish(c, p, m);
     return HALAY_OK;
 }
 
-static enum halay_status take(struct halay_shm_context *c, struct halay_shm_peer *p, const struct halay_shm_seen *r)
+static enum halay_status record_take(struct halay_shm_context *c, struct halay_shm_peer *p,
+                                     const struct halay_shm_seen *r)
 {
     switch (r->kind) {
     case HALAY_SHM_FIRST:
@@ -461,7 +460,7 @@ static enum halay_status take(struct halay_shm_context *c, struct halay_shm_peer
         take_answer(p, r);
         return HALAY_OK;
     default:
-        return malformed(c, p);
+        return fail_malformed(c, p);
     }
 }
 
@@ -474,11 +473,11 @@ static enum halay_status pump_records(struct halay_shm_context *c, struct halay_
     for (int i = 0; i < PUMP_RECORDS && *budget; i++) {
         status = halay_shm_peek(&p->in, &r);
         if (status != HALAY_OK)
-            return malformed(c, p);
+            return fail_malformed(c, p);
         if (!r.kind)
             break;
         *budget -= r.bytes < *budget ? r.bytes : *budget;
-        status = take(c, p, &r);
+        status = record_take(c, p, &r);
         if (status != HALAY_OK)
             return status;
         halay_shm_take(&p->in, &r);
@@ -489,7 +488,7 @@ static enum halay_status pump_records(struct halay_shm_context *c, struct halay_
     return HALAY_OK;
 }
 
-/* Copy from the peer's segment, oldest message first. */
+/* Copies from the peer's segment, oldest message first. */
 static void pump_copies(struct halay_shm_context *c, struct halay_shm_peer *p, size_t *budget)
 {
     for (struct halay_shm_incoming *m = p->incoming, *next; m && p->copying && *budget; m = next) {
@@ -503,8 +502,8 @@ static void pump_copies(struct halay_shm_context *c, struct halay_shm_peer *p, s
         if (n < left)
             return;
         p->copying--;
-        owe(c, p, m, HALAY_SHM_DONE);
-        finish(c, p, m);
+        answer_owe(c, p, m, HALAY_SHM_DONE);
+        incoming_finish(c, p, m);
     }
 }
 
@@ -518,7 +517,7 @@ enum halay_status halay_shm_pump(struct halay_shm_context *c, struct halay_shm_p
     if (p->copying && status == HALAY_OK)
         pump_copies(c, p, &budget);
     if (p->owing)
-        pay(c, p);
+        answers_pay(c, p);
     if (p->fresh.first || p->begun.first)
         pump_sends(c, p);
     return status;
@@ -532,7 +531,7 @@ int halay_shm_wants_room(const struct halay_shm_peer *p)
         return 0;
     while (x && !has_flag(x, SEND_GO))
         x = x->next;
-    return x || p->fresh.first || p->owing; /* else who wanted it has been taken back */
+    return x || p->fresh.first || p->owing; /* else the send that wanted it is cancelled */
 }
 
 int halay_shm_has_room_again(const struct halay_shm_peer *p)
@@ -561,7 +560,7 @@ int halay_shm_is_stuck(struct halay_shm_peer *p)
     return is_needed(&p->posted);
 }
 
-/* ---- taking back ---- */
+/* ---- cancelling ---- */
 
 void halay_shm_cancel(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x)
 {
@@ -574,20 +573,20 @@ void halay_shm_cancel(struct halay_shm_context *c, struct halay_shm_peer *p, str
     if (!m)
         return;
     m->transfer = NULL;
-    m->is_given_up = 1;
+    m->is_dropped = 1;
     if (!m->source)
-        return; /* GO was said or is owed: the rest comes and is dropped */
+        return; /* GO is sent or owed: the rest arrives and is dropped */
     p->copying--;
     m->arrived = m->total;
-    owe(c, p, m, HALAY_SHM_DONE);
-    finish(c, p, m);
+    answer_owe(c, p, m, HALAY_SHM_DONE);
+    incoming_finish(c, p, m);
 }
 
 static void incoming_destroy(struct halay_shm_incoming *list)
 {
     for (struct halay_shm_incoming *m = list, *next; m; m = next) {
         next = m->next;
-        free(m->aside);
+        free(m->stash);
         free(m);
     }
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segment: its layout, and how large it can be. Pure arithmetic but for one trial mapping.
+ * Segment: its layout and its largest size. Pure arithmetic but for one trial mapping.
  */
 #include "collectives/transport/shm/shm_segment.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#define HEAP_WITH_ALL ((size_t)1 << 30) /* no areas for all groups unless so much is left */
+#define HEAP_WITH_ALL ((size_t)1 << 30) /* areas for all groups only if this size is left */
 
 _Static_assert(sizeof(struct halay_shm_header) <= HALAY_PAGE, "the header has a page");
 
-/* Every rank has a ring from every other, so many ranks get small ones. */
+/* Every rank has a ring from every other: with many ranks they are small. */
 static size_t fifo_bytes_for(int size)
 {
     if (size <= 8)

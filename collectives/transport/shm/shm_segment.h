@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Segment: the one piece of shared memory that a rank owns, and that all ranks of its host have mapped.
+ * Segment: the shared memory that a rank owns, and that all ranks of its host have mapped.
  *
  *     0            4096                  areas                        heap                    bytes
  *     +------------+---------------------+----------------------------+-----------------------+
- *     | header     | fifos: [sender]     | areas: [group][channel]    | what alloc gives      |
+ *     | header     | fifos: [sender]     | areas: [group][channel]    | allocated memory      |
  *     +------------+---------------------+----------------------------+-----------------------+
  *
- * It is as large as the machine's memory and takes only what is touched (fifos, areas) or allocated (heap, where memory
- * is taken at once so that the lack of it is an error and not a signal).
+ * It is as large as the machine's memory. Pages take memory when they are touched (fifos, areas) or allocated (heap, at
+ * once, so that a lack of memory is an error and not a signal).
  */
 #ifndef HALAY_SHM_SEGMENT_H
 #define HALAY_SHM_SEGMENT_H
@@ -34,28 +34,28 @@ struct halay_shm_header {
     uint64_t bytes;
     unsigned char nonce[HALAY_SHM_NONCE_BYTES];
 
-    _Alignas(HALAY_CACHE_LINE) struct halay_bell_word bell; /* what the owner sleeps on */
+    _Alignas(HALAY_CACHE_LINE) struct halay_bell_word bell; /* the owner sleeps on it */
 
-    /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. Stored (release) by the owner as
-     * the last thing that it ever does here; loaded (acquire) by the others. */
+    /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. The owner's last store here
+     * (release); loaded (acquire) by the others. */
     _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t has_left;
 };
 
 enum { HALAY_SHM_LEFT = 1, HALAY_SHM_LEFT_FOR = 2 };
 
-/* Where things lie; equal on all ranks, follows from size and bytes. */
+/* Offsets in a segment; equal on all ranks, they follow from size and bytes. */
 struct halay_shm_layout {
     size_t fifo_bytes; /* of one fifo's data */
     int groups;        /* HALAY_GROUPS_MAX, or HALAY_GROUPS_FEW in a segment that is too small */
     size_t areas, heap, bytes;
 };
 
-/* The least number of bytes that a segment of a job of `size` ranks can have. */
+/* Returns the smallest segment of a job of `size` ranks, in bytes. */
 size_t halay_shm_least_bytes(int size);
 void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout);
 
-/* Of this many segments of `bytes` bytes (halved as often as needed), how large they can be for the address space to
- * hold all of them. HALAY_ERR_NO_MEMORY if not even the least size fits. */
+/* Halves `wanted` until the address space holds `size` segments of that size. HALAY_ERR_NO_MEMORY, logged: not even the
+ * smallest ones fit. */
 enum halay_status halay_shm_fit(struct halay_log *log, int size, size_t wanted, size_t *bytes);
 
 static inline struct halay_shm_fifo *halay_shm_fifo_of(void *segment, const struct halay_shm_layout *layout, int sender)
