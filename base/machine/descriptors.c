@@ -4,16 +4,17 @@
  */
 #include "base/machine/descriptors.h"
 #include <dirent.h>
+#include <errno.h>
 #include <sys/resource.h>
 
-/* Counts open descriptors, without ".", ".." and the one that it opens itself. */
-static size_t count_open(void)
+/* Counts open descriptors, without ".", ".." and the one that it opens itself; `limit` if that one is too many. */
+static size_t count_open(size_t limit)
 {
     DIR *folder = opendir("/proc/self/fd");
     size_t count = 0;
 
     if (!folder)
-        return 0;
+        return errno == EMFILE ? limit : 0;
     while (readdir(folder))
         count++;
     closedir(folder);
@@ -22,10 +23,12 @@ static size_t count_open(void)
 
 enum halay_status halay_descriptors_allow(struct halay_log *log, size_t more, const char *what)
 {
-    size_t open = count_open(), wanted = open + more;
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return HALAY_OK;
+    size_t open = count_open((size_t)limit.rlim_cur), wanted = open + more;
+    if (limit.rlim_cur >= wanted)
         return HALAY_OK;
     rlim_t soft = limit.rlim_cur;
     limit.rlim_cur = limit.rlim_max;

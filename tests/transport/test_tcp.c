@@ -1128,6 +1128,82 @@ static void check_many_hosts(void)
     halay_log_fini(&log);
 }
 
+/* ---- a hundred ranks, and this process may have few descriptors ---- */
+
+enum { MANY_RANKS = 100, FEW = 64 };
+
+/* All are like this rank, but each on a host of its own. */
+static enum halay_status alike_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                         int timeout_ms)
+{
+    (void)timeout_ms;
+    for (int r = 0; r < boot->size; r++) {
+        char *at = (char *)all + (size_t)r * bytes;
+        memcpy(at, mine, bytes);
+        if (bytes != sizeof(struct halay_tcp_record) && r != boot->rank)
+            snprintf(at + bytes - 64, 64, "host %d", r);
+    }
+    return HALAY_OK;
+}
+
+static void use_all_descriptors(void)
+{
+    while (dup(STDERR_FILENO) >= 0)
+        ;
+    CHECK(errno == EMFILE);
+}
+
+/* As rank 3. soft, hard: the limits. */
+static void open_many(int soft, int hard)
+{
+    static const struct halay_boot_ops ops = { .name = "alike", .allgather = alike_allgather };
+    const struct halay_tcp_how how = { .timeout_ms = TIMEOUT_MS, .silence_ms = 2500 };
+    struct halay_log log;
+    struct halay_boot boot = { .ops = &ops, .rank = 3, .size = MANY_RANKS, .log = &log };
+    struct rlimit limit = { .rlim_cur = (rlim_t)soft, .rlim_max = (rlim_t)hard };
+    struct halay_transfer x = { 0 };
+    struct halay_peers *peers;
+    struct halay_link *t;
+    char expected[64];
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    log.write = drop_line;
+    REQUIRE(halay_peers_create(&log, &boot, NULL, 1000, &peers) == HALAY_OK && !setrlimit(RLIMIT_NOFILE, &limit));
+    enum halay_status status = halay_tcp_open(&log, &how, &boot, peers, &t);
+    snprintf(expected, sizeof expected, "and the limit is %d", hard);
+    if (hard == FEW) {
+        CHECK(status == HALAY_ERR_SYSTEM && strstr(last_line, expected), "'%s'", last_line);
+        return;
+    }
+    REQUIRE(status == HALAY_OK && !getrlimit(RLIMIT_NOFILE, &limit));
+    CHECK(limit.rlim_cur == (rlim_t)hard, "%d", (int)limit.rlim_cur);
+    use_all_descriptors();
+    lines = 0;
+    t->ops->send(t, 50, 1, "x", 1, &x);
+    while ((status = t->ops->progress(t)) == HALAY_OK)
+        ;
+    CHECK(status == HALAY_ERR_SYSTEM && lines == 2 && strstr(last_line, "rank 50: there is no descriptor"), "'%s'",
+          last_line);
+}
+
+static void check_few_descriptors(void)
+{
+    static const int limits[][2] = { { FEW, FEW }, { FEW, 256 } };
+
+    for (int i = 0; i < 2; i++) {
+        fflush(stdout);
+        pid_t pid = fork();
+        REQUIRE(pid >= 0);
+        if (!pid) {
+            alarm(30);
+            open_many(limits[i][0], limits[i][1]);
+            fflush(stdout);
+            _exit(test_failed != 0);
+        }
+        check_child(pid);
+    }
+}
+
 int main(void)
 {
     shown = mmap(NULL, sizeof *shown, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -1140,6 +1216,7 @@ int main(void)
     check_staggered();
     check_out_of_descriptors();
     check_other_host();
+    check_few_descriptors();
     run(&(struct job){ .run = job_idle_first, .size = 3, .killed = -1, .second_host = 1 });
     run(&(struct job){ .run = job_ended, .size = 3, .killed = 2, .second_host = 1, .is_quiet = 1 });
     for (int n = 2; n < 5; n++)

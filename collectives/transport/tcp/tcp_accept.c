@@ -4,6 +4,7 @@
  */
 #include "collectives/transport/tcp/tcp_accept.h"
 #include "base/clock.h"
+#include "base/machine/descriptors.h"
 #include "collectives/transport/tcp/tcp_handover.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -88,14 +89,16 @@ static void pause_listening(struct halay_tcp_door *door)
     door->reopen_us = halay_now_us() + REOPEN_US;
 }
 
-static void run_out(struct halay_tcp_door *door)
+/* Nonzero if there may be one now. */
+static int get_descriptor(struct halay_tcp_door *door)
 {
     if (drop_one(door, "out of descriptors"))
-        return;
-    if (!door->has_warned)
-        halay_warning(door->log, "out of descriptors: no rank can connect before some are closed (ulimit -n)");
-    door->has_warned = 1;
+        return 1;
+    if (!door->is_out && halay_descriptors_allow(door->log, 1, "a connection of another rank") == HALAY_OK)
+        return 1;
+    door->is_out = 1;
     pause_listening(door);
+    return 0;
 }
 
 /* Reads to the number of bytes that its phase needs and not one more. Nonzero once they are there. */
@@ -306,8 +309,8 @@ static void port_ready(struct halay_tcp_watch *watch, uint32_t events)
         }
         int fd = accept4(port->watch.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            if (errno == EMFILE || errno == ENFILE)
-                run_out(door);
+            if ((errno == EMFILE || errno == ENFILE) && get_descriptor(door))
+                continue;
             return; /* any other error concerns that connection only, or occurs again */
         }
         if (!is_local || halay_tcp_is_own_user(fd))

@@ -40,7 +40,7 @@ struct halay_tcp_door {
     int count, places;
     struct halay_tcp_pending *first, **end; /* owned, oldest first */
     int64_t reopen_us;                      /* the ports are not looked at before; 0: it is */
-    int has_warned;                         /* that descriptors are out */
+    int is_out;                             /* no descriptor was free, and no more are allowed; it was logged */
 };
 
 /* Takes the listeners, also after an error; -1: none, or another rank of this host is going to pass it. What is not set

@@ -4,6 +4,7 @@
  */
 #include "collectives/transport/tcp/tcp_dial.h"
 #include "base/clock.h"
+#include "base/machine/descriptors.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +149,21 @@ static void bind_source(int fd, const struct halay_address *source, int family)
         (void)!bind(fd, (struct sockaddr *)&from, halay_address_sockaddr(source, &from));
 }
 
+/* Raises the limit of descriptors if that helps. */
+static int open_socket(struct halay_tcp_dial *dial, int family)
+{
+    int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 || errno != EMFILE)
+        return fd;
+    if (halay_descriptors_allow(dial->route->set->log, 1, "a connection with another rank") == HALAY_OK)
+        return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (!dial->left)
+        dial->status = HALAY_ERR_NO_MEMORY;
+    errno = EMFILE;
+    return -1;
+}
+
 static void attempt_begin(struct halay_tcp_dial *dial, int i, int64_t now_us)
 {
     struct attempt *a = &dial->attempts[i];
@@ -155,9 +171,7 @@ static void attempt_begin(struct halay_tcp_dial *dial, int i, int64_t now_us)
     socklen_t length = halay_address_sockaddr(&dial->addresses[i], &to);
 
     dial->next_us = now_us + STAGGER_US;
-    *a = (struct attempt){ .watch.fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
-                           .watch.ready = attempt_ready,
-                           .dial = dial };
+    *a = (struct attempt){ .watch.fd = open_socket(dial, to.ss_family), .watch.ready = attempt_ready, .dial = dial };
     if (a->watch.fd < 0) {
         dial->error = errno;
         return;
@@ -252,6 +266,10 @@ void halay_tcp_dial_explain(const struct halay_tcp_dial *dial, char *text, size_
     if (dial->status == HALAY_ERR_VERSION) {
         snprintf(text, size, "it speaks version %u of the protocol between ranks, this is version %d", dial->version,
                  HALAY_TCP_VERSION);
+        return;
+    }
+    if (dial->status == HALAY_ERR_NO_MEMORY) {
+        snprintf(text, size, "there is no descriptor for a connection with it (ulimit -n)");
         return;
     }
     if (dial->status == HALAY_ERR_PEER) {

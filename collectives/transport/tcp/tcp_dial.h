@@ -33,7 +33,7 @@ void halay_tcp_dial_end(struct halay_tcp_dial *dial); /* NULL is allowed */
 
 /* HALAY_OK: there is a connection, to be taken; HALAY_IN_PROGRESS: look again at *next_us; HALAY_ERR_CLOSED: the other
  * rank is making one, which counts; else why there is none: HALAY_ERR_SYSTEM, HALAY_ERR_TIMEOUT, HALAY_ERR_VERSION;
- * HALAY_ERR_PEER: that rank has ended. */
+ * HALAY_ERR_PEER: that rank has ended; HALAY_ERR_NO_MEMORY, logged: this process has no descriptor left. */
 enum halay_status halay_tcp_dial_look(struct halay_tcp_dial *dial, int64_t now_us, int64_t *next_us);
 /* Has its proof been sent? */
 int halay_tcp_dial_is_bound(const struct halay_tcp_dial *dial);

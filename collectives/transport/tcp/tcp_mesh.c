@@ -287,6 +287,9 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
         dial_stop(m);
         *next_us = m->dial_us = now_us + REFUSED_PATIENCE_US;
         return 1;
+    case HALAY_ERR_NO_MEMORY:
+        fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "there is no descriptor for a connection with it (ulimit -n)");
+        return 0;
     default:
         give_up(m);
         return 0;
@@ -565,6 +568,8 @@ enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
     while (count_missing(mesh) && mesh->status == HALAY_OK) {
         if (halay_deadline_passed(deadline_us))
             return report_missing(mesh);
+        if (mesh->door.is_out)
+            return HALAY_ERR_SYSTEM;
         (void)!poll(&ready, 1, MEET_POLL_MS); /* a signal: the clock is looked at */
         halay_tcp_set_turn(&mesh->set);
         making_turn(mesh);

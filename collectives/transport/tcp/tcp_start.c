@@ -70,13 +70,13 @@ static void derive_key(struct halay_boot *boot, const unsigned char *salt, unsig
     explicit_bzero(secret, sizeof secret);
 }
 
-/* Rank 0 has a connection with each other rank, these with some. */
+/* Rank 0 has a connection with each other rank, these may have. */
 static enum halay_status allow_descriptors(struct halay_log *log, int rank, int size)
 {
     char what[64];
 
     snprintf(what, sizeof what, "connections of rank %d with %d ranks", rank, size - 1);
-    return halay_descriptors_allow(log, (size_t)(rank ? 0 : size - 1) + SPARE_DESCRIPTORS, what);
+    return halay_descriptors_allow(log, (size_t)size - 1 + SPARE_DESCRIPTORS, what);
 }
 
 /* The first rank of a host opens the port. A connection that has sent nothing is left to the system for a while, so
