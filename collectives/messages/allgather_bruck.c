@@ -43,6 +43,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return halay_step_give(out, peer, tag, HALAY_STEP_OUT, first, parts);
 }
 
-static const struct halay_schedule schedule = { .steps = steps, .cut = HALAY_CUT_WHOLE, .lanes = 1 };
-
-const struct halay_algorithm_ops halay_allgather_bruck = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_allgather_bruck =
+    HALAY_STEPS_OPS(.steps = steps, .cut = HALAY_CUT_WHOLE, .lanes = 1);

@@ -47,8 +47,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return halay_step_give(out, peer, message, HALAY_STEP_OUT, (at->rank + back) % n, 1);
 }
 
-static const struct halay_schedule schedule = {
-    .steps = steps, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_PAGE, .fragments = 1
-};
-
-const struct halay_algorithm_ops halay_allgather_far_first = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_allgather_far_first =
+    HALAY_STEPS_OPS(.steps = steps, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_PAGE, .fragments = 1);

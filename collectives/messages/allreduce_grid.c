@@ -86,8 +86,6 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return step < columns - 1;
 }
 
-static const struct halay_schedule schedule = {
-    .steps = steps, .buffer = buffer, .cut = HALAY_CUT_CHUNKS, .lanes = 4, .least = 64 << 10, .fragments = 4
-};
-
-const struct halay_algorithm_ops halay_allreduce_grid = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_allreduce_grid =
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_CHUNKS, .lanes = 4, .least = 64 << 10,
+                    .fragments = 4);

@@ -139,14 +139,7 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return halay_step_give(out, tree.first + other, round, HALAY_STEP_OUT, h.block, h.blocks);
 }
 
-static const struct halay_schedule schedule = {
-    .steps = steps,
-    .buffer = buffer,
-    .blocks = halay_largest_power,
-    .cut = HALAY_CUT_CHUNKS,
-    .lanes = 4,
-    .least = 64 << 10, /* below this, more messages cost more than the overlap gains */
-    .fragments = 4,
-};
-
-const struct halay_algorithm_ops halay_allreduce_halving_doubling = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_allreduce_halving_doubling =
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .blocks = halay_largest_power, .cut = HALAY_CUT_CHUNKS,
+                    .lanes = 4, .least = 64 << 10, /* below this, more messages cost more than the overlap gains */
+                    .fragments = 4);

@@ -50,14 +50,7 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return 1;
 }
 
-static const struct halay_schedule schedule = {
-    .steps = steps,
-    .buffer = buffer,
-    .cut = HALAY_CUT_FRAGMENTS,
-    .lanes = 4,
-    .least = HALAY_STEP_WHOLE_FRAGMENTS, /* no rank knows the longest part of all */
-    .fragments = 1,
-    .has_tokens = 1,
-};
-
-const struct halay_algorithm_ops halay_alltoall_pairwise = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_alltoall_pairwise =
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4,
+                    .least = HALAY_STEP_WHOLE_FRAGMENTS, /* no rank knows the longest part of all */
+                    .fragments = 1, .has_tokens = 1);

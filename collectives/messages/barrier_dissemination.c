@@ -21,6 +21,4 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return 1L << index / 2 < at->ranks && halay_step_token(at, index / 2, index % 2, out);
 }
 
-static const struct halay_schedule schedule = { .steps = steps, .lanes = 1 };
-
-const struct halay_algorithm_ops halay_barrier_dissemination = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_barrier_dissemination = HALAY_STEPS_OPS(.steps = steps, .lanes = 1);

@@ -14,18 +14,5 @@
  * count.
  */
 #include "collectives/messages/knomial.h"
-#include "collectives/messages/steps.h"
 
-static int steps(const struct halay_place *at, int index, struct halay_step *out)
-{
-    return halay_knomial_broadcast(at, 1, index, out);
-}
-
-static const struct halay_schedule schedule = { .steps = steps,
-                                                .blocks = halay_one_block,
-                                                .cut = HALAY_CUT_CHUNKS,
-                                                .lanes = 4,
-                                                .least = HALAY_STEP_WHOLE_FRAGMENTS,
-                                                .fragments = 1 };
-
-const struct halay_algorithm_ops halay_broadcast_binomial = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_broadcast_binomial = HALAY_KNOMIAL_BROADCAST(1);

@@ -28,11 +28,4 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return next != at->root && !index && halay_step_give(out, next, 0, HALAY_STEP_OUT, 0, 1);
 }
 
-static const struct halay_schedule schedule = { .steps = steps,
-                                                .blocks = halay_one_block,
-                                                .cut = HALAY_CUT_CHUNKS,
-                                                .lanes = 4,
-                                                .least = HALAY_STEP_WHOLE_FRAGMENTS,
-                                                .fragments = 1 };
-
-const struct halay_algorithm_ops halay_broadcast_chain = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_broadcast_chain = HALAY_STEPS_OPS(.steps = steps, HALAY_STEPS_PIPELINED(4));

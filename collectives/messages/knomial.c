@@ -92,8 +92,9 @@ static int join(const struct halay_place *at, int bits, const struct level *l, i
     return !(*index)--;
 }
 
-int halay_knomial_reduce(const struct halay_place *at, int bits, int index, struct halay_step *out)
+int halay_knomial_reduce(const struct halay_place *at, int index, struct halay_step *out)
 {
+    int bits = at->bits;
     int taken = 0, sum = HALAY_STEP_IN;
 
     for (int k = 0; 1L << (bits * k) < at->ranks; k++) {
@@ -115,16 +116,16 @@ int halay_knomial_reduce(const struct halay_place *at, int bits, int index, stru
     return 0;
 }
 
-int halay_knomial_reduce_buffer(const struct halay_place *at, int bits, int index)
+int halay_knomial_reduce_buffer(const struct halay_place *at, int index)
 {
-    struct level l = level_of(at, bits, 0);
+    struct level l = level_of(at, at->bits, 0);
 
-    return index < BUFFERS && holder(at, l.first, 1 << bits) == at->rank;
+    return index < BUFFERS && holder(at, l.first, 1 << at->bits) == at->rank;
 }
 
-int halay_knomial_broadcast(const struct halay_place *at, int bits, int index, struct halay_step *out)
+int halay_knomial_broadcast(const struct halay_place *at, int index, struct halay_step *out)
 {
-    int n = at->ranks, me = (at->rank - at->root + n) % n, level = 0;
+    int bits = at->bits, n = at->ranks, me = (at->rank - at->root + n) % n, level = 0;
 
     while (me ? !(me >> (bits * level) & ((1 << bits) - 1)) : 1L << (bits * level) < n)
         level++;

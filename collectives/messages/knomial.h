@@ -5,11 +5,17 @@
 #ifndef HALAY_KNOMIAL_H
 #define HALAY_KNOMIAL_H
 
-#include "collectives/schedule/step.h"
+#include "collectives/messages/steps.h"
 
-/* Steps of a schedule; the radix is 2^bits. */
-int halay_knomial_reduce(const struct halay_place *at, int bits, int index, struct halay_step *out);
-int halay_knomial_reduce_buffer(const struct halay_place *at, int bits, int index);
-int halay_knomial_broadcast(const struct halay_place *at, int bits, int index, struct halay_step *out);
+int halay_knomial_reduce(const struct halay_place *at, int index, struct halay_step *out);
+int halay_knomial_reduce_buffer(const struct halay_place *at, int index);
+int halay_knomial_broadcast(const struct halay_place *at, int index, struct halay_step *out);
+
+/* The ops of an algorithm whose radix is 2^bits. */
+#define HALAY_KNOMIAL_REDUCE(bits_)                                                                        \
+    HALAY_STEPS_OPS(.steps = halay_knomial_reduce, .buffer = halay_knomial_reduce_buffer, .bits = (bits_), \
+                    HALAY_STEPS_PIPELINED(2))
+#define HALAY_KNOMIAL_BROADCAST(bits_) \
+    HALAY_STEPS_OPS(.steps = halay_knomial_broadcast, .bits = (bits_), HALAY_STEPS_PIPELINED(4))
 
 #endif

@@ -17,24 +17,5 @@
  * 16 chunks. Any number of ranks, any count, in and out of place.
  */
 #include "collectives/messages/knomial.h"
-#include "collectives/messages/steps.h"
 
-static int buffer(const struct halay_place *at, int index)
-{
-    return halay_knomial_reduce_buffer(at, 1, index);
-}
-
-static int steps(const struct halay_place *at, int index, struct halay_step *out)
-{
-    return halay_knomial_reduce(at, 1, index, out);
-}
-
-static const struct halay_schedule schedule = { .steps = steps,
-                                                .buffer = buffer,
-                                                .blocks = halay_one_block,
-                                                .cut = HALAY_CUT_CHUNKS,
-                                                .lanes = 2,
-                                                .least = HALAY_STEP_WHOLE_FRAGMENTS,
-                                                .fragments = 1 };
-
-const struct halay_algorithm_ops halay_reduce_binomial = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_reduce_binomial = HALAY_KNOMIAL_REDUCE(1);

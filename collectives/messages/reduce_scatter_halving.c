@@ -111,6 +111,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return 1;
 }
 
-static const struct halay_schedule schedule = { .steps = steps, .buffer = buffer, .cut = HALAY_CUT_WHOLE, .lanes = 1 };
-
-const struct halay_algorithm_ops halay_reduce_scatter_halving = HALAY_STEPS_OPS(&schedule);
+const struct halay_algorithm_ops halay_reduce_scatter_halving =
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_WHOLE, .lanes = 1);

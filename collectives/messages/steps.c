@@ -140,6 +140,7 @@ static struct halay_place place_of(const struct halay_coll *c)
     return (struct halay_place){ .ranks = c->size,
                                  .rank = c->rank,
                                  .root = c->root,
+                                 .bits = schedule_of(c)->bits,
                                  .operation = c->operation,
                                  .is_in_place = c->in.count && c->out.count && coll_in(c) == coll_out(c) };
 }

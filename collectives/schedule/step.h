@@ -47,6 +47,7 @@ struct halay_place {
     enum halay_coll_kind operation;
     int is_in_place; /* IN is where OUT is */
     int is_first;    /* the program of the first chunk */
+    int bits;        /* the schedule's */
 };
 
 /* How a vector becomes what one lane works on at a time. Where ranks have parts, the blocks are those. */
@@ -68,6 +69,7 @@ struct halay_schedule {
     int lanes;      /* fragments or chunks under way, at most HALAY_STEP_LANES */
     size_t least;   /* bytes of a fragment or chunk, if the vector is short */
     int fragments;  /* at most this multiple of the configured fragment */
+    int bits;       /* of a tree of radix 2^bits (messages/knomial.h) */
     int has_tokens; /* tokens of all ranks come first, in the first chunk; no total goes to the output before */
 };
 

@@ -472,7 +472,8 @@ static struct halay_place place_of(const struct halay_algorithm *a, int size, in
                                  .root = size / 3,
                                  .operation = a->operation,
                                  .is_in_place = is_in_place,
-                                 .is_first = 1 };
+                                 .is_first = 1,
+                                 .bits = a->ops->schedule->bits };
 }
 
 /* Returns nonzero if the programs are those of rank 0, moved. The input of an all-to-all has no place on others. */

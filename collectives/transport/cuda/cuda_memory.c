@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CUDA's answers to device_ops.h. Nothing here waits for a device, but for freeing.
+ * Implements device_ops.h for CUDA. Nothing here waits for a device, except freeing.
  *
- * Each call works in the primary context of its device, pushed for the moment by the driver interface: cudaSetDevice
+ * Each call works in the primary context of its device, pushed for the call by the driver interface: cudaSetDevice
  * would make a context on the device that it goes back to, and the runtime makes one on the thread's current device,
- * which is 0 on a thread of the engine. What often has nothing to say but "not yet" is asked of the driver interface,
- * too, as the runtime would keep that as the thread's last error. Graphs that the program records are left alone: calls
- * that a capture elsewhere would forbid, or that would spoil it, are made in the mode that affects none.
+ * which is 0 on a thread of the engine. Queries that usually return "not ready" use the driver interface, too, as the
+ * runtime would keep that as the thread's last error. Graphs that the program records are left alone: calls that a
+ * capture elsewhere would forbid, or that would spoil it, are made in the mode that affects none.
  */
 #include "collectives/transport/cuda/cuda_memory.h"
 #include "collectives/transport/cuda/cuda_reduce.h"
@@ -162,52 +162,64 @@ static enum halay_status context_of(const struct halay_device_host *host, int de
     return HALAY_OK;
 }
 
-/* What to go back to. */
-struct before {
-    enum cudaStreamCaptureMode mode;
+/* A device's context while it is the thread's. A program may record a graph meanwhile, on this thread or another: that
+ * forbids calls which our own streams need, and which it would not contain. */
+struct context {
+    const struct halay_device_host *host;
+    enum halay_status status; /* not HALAY_OK: nothing is to be called */
+    int is_entered;
+    enum cudaStreamCaptureMode mode; /* to go back to */
 };
 
-/* In that device's context, until leave; after an error there is nothing to leave. A program may record a graph
- * meanwhile, on this thread or another: that forbids calls which our own streams need, and which it would not
- * contain. */
-static enum halay_status enter(const struct halay_device_host *host, int device, struct before *before)
+static struct context enter(const struct halay_device_host *host, int device)
 {
     const struct cuda_state *state = state_of(host);
-    CUcontext context;
+    struct context c = { .host = host, .mode = cudaStreamCaptureModeRelaxed };
+    CUcontext primary;
 
     if (device < 0 || device >= state->devices) {
         complain(host, "device %d: there are %d, from 0 on", device, state->devices);
-        return HALAY_ERR_ARGUMENT;
+        c.status = HALAY_ERR_ARGUMENT;
+        return c;
     }
-    enum halay_status status = context_of(host, device, &context);
-    if (status == HALAY_OK)
-        status = driver_status_of(host, state->driver.push(context), "cuCtxPushCurrent");
-    if (status != HALAY_OK)
-        return status;
-    before->mode = cudaStreamCaptureModeRelaxed;
-    cudaThreadExchangeStreamCaptureMode(&before->mode);
-    return HALAY_OK;
+    c.status = context_of(host, device, &primary);
+    if (c.status == HALAY_OK)
+        c.status = driver_status_of(host, state->driver.push(primary), "cuCtxPushCurrent");
+    c.is_entered = c.status == HALAY_OK;
+    if (c.is_entered)
+        cudaThreadExchangeStreamCaptureMode(&c.mode);
+    return c;
 }
 
-static void leave(const struct halay_device_host *host, struct before before)
+/* A call of the runtime in a context, if that was entered. */
+#define CALL(context, call) ((context)->status == HALAY_OK ? (call) : cudaSuccess)
+
+/* Returns the status of entering it, or of a call there. */
+static enum halay_status leave(struct context *c, cudaError_t error, const char *call)
 {
-    CUcontext context;
+    CUcontext primary;
 
-    cudaThreadExchangeStreamCaptureMode(&before.mode);
-    driver_status_of(host, state_of(host)->driver.pop(&context), "cuCtxPopCurrent");
+    if (c->status == HALAY_OK)
+        c->status = status_of(c->host, error, call);
+    if (c->is_entered) {
+        cudaThreadExchangeStreamCaptureMode(&c->mode);
+        driver_status_of(c->host, state_of(c->host)->driver.pop(&primary), "cuCtxPopCurrent");
+    }
+    return c->status;
 }
 
-/* What a graph that the program records would take in is none of ours to give. */
-static enum halay_status check_stream(const struct halay_device_host *host, void *stream)
+/* Work must not be submitted while the program records a graph of the stream: it would become part of the graph. */
+static void check_stream(struct context *c, void *stream)
 {
     enum cudaStreamCaptureStatus is = cudaStreamCaptureStatusNone;
 
-    enum halay_status status = status_of(host, cudaStreamIsCapturing(stream, &is), "cudaStreamIsCapturing");
-    if (status != HALAY_OK || is == cudaStreamCaptureStatusNone)
-        return status;
-    complain(host,
+    if (c->status == HALAY_OK)
+        c->status = status_of(c->host, cudaStreamIsCapturing(stream, &is), "cudaStreamIsCapturing");
+    if (c->status != HALAY_OK || is == cudaStreamCaptureStatusNone)
+        return;
+    complain(c->host,
              "the stream records a graph: submit before or after that, behind the stream or an event of the graph");
-    return HALAY_ERR_UNSUPPORTED;
+    c->status = HALAY_ERR_UNSUPPORTED;
 }
 
 static int owner(const struct halay_device_host *host, const void *ptr)
@@ -233,153 +245,102 @@ static int current(const struct halay_device_host *host)
 static enum halay_status device_alloc(const struct halay_device_host *host, int device, size_t bytes, void **ptr)
 {
     size_t free = 0, total = 0;
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    cudaError_t error = cudaMalloc(ptr, bytes);
+    cudaError_t error = CALL(&c, cudaMalloc(ptr, bytes));
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         cudaMemGetInfo(&free, &total); /* 0 of 0 if it fails, too */
         complain(host, "device %d has no %zu bytes: %zu of %zu are free", device, bytes, free, total);
-        status = HALAY_ERR_NO_MEMORY;
-    } else {
-        status = status_of(host, error, "cudaMalloc");
+        c.status = HALAY_ERR_NO_MEMORY;
     }
-    leave(host, before);
-    return status;
+    return leave(&c, error, "cudaMalloc");
 }
 
 static void device_free(const struct halay_device_host *host, int device, void *ptr)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    if (enter(host, device, &before) != HALAY_OK)
-        return;
-    status_of(host, cudaFree(ptr), "cudaFree");
-    leave(host, before);
+    (void)leave(&c, CALL(&c, cudaFree(ptr)), "cudaFree");
 }
 
 static enum halay_status pin(const struct halay_device_host *host, int device, void *ptr, size_t bytes)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = status_of(host, cudaHostRegister(ptr, bytes, cudaHostRegisterPortable), "cudaHostRegister");
-    leave(host, before);
-    return status;
+    return leave(&c, CALL(&c, cudaHostRegister(ptr, bytes, cudaHostRegisterPortable)), "cudaHostRegister");
 }
 
 static void unpin(const struct halay_device_host *host, int device, void *ptr)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    if (enter(host, device, &before) != HALAY_OK)
-        return;
-    status_of(host, cudaHostUnregister(ptr), "cudaHostUnregister");
-    leave(host, before);
+    (void)leave(&c, CALL(&c, cudaHostUnregister(ptr)), "cudaHostUnregister");
 }
 
 static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = status_of(host, cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking),
-                       "cudaStreamCreateWithFlags");
-    leave(host, before);
-    return status;
+    return leave(&c, CALL(&c, cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking)),
+                 "cudaStreamCreateWithFlags");
 }
 
 static void stream_destroy(const struct halay_device_host *host, int device, void *stream)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    if (enter(host, device, &before) != HALAY_OK)
-        return;
-    status_of(host, cudaStreamDestroy(stream), "cudaStreamDestroy");
-    leave(host, before);
+    (void)leave(&c, CALL(&c, cudaStreamDestroy(stream)), "cudaStreamDestroy");
 }
 
 static enum halay_status event_create(const struct halay_device_host *host, int device, void **event)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = status_of(host, cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming),
-                       "cudaEventCreateWithFlags");
-    leave(host, before);
-    return status;
+    return leave(&c, CALL(&c, cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming)),
+                 "cudaEventCreateWithFlags");
 }
 
 static void event_destroy(const struct halay_device_host *host, int device, void *event)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    if (enter(host, device, &before) != HALAY_OK)
-        return;
-    status_of(host, cudaEventDestroy(event), "cudaEventDestroy");
-    leave(host, before);
+    (void)leave(&c, CALL(&c, cudaEventDestroy(event)), "cudaEventDestroy");
 }
 
 static enum halay_status event_record(const struct halay_device_host *host, int device, void *event, void *stream)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = check_stream(host, stream);
-    if (status == HALAY_OK)
-        status = status_of(host, cudaEventRecord(event, stream), "cudaEventRecord");
-    leave(host, before);
-    return status;
+    check_stream(&c, stream);
+    return leave(&c, CALL(&c, cudaEventRecord(event, stream)), "cudaEventRecord");
 }
 
 static enum halay_status event_done(const struct halay_device_host *host, int device, void *event)
 {
-    struct before before;
+    struct context c = enter(host, device);
+    CUresult result = c.status == HALAY_OK ? state_of(host)->driver.event_query(event) : CUDA_SUCCESS;
+    enum halay_status status = leave(&c, cudaSuccess, "cuEventQuery");
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    CUresult result = state_of(host)->driver.event_query(event);
-    leave(host, before);
-    return result == CUDA_ERROR_NOT_READY ? HALAY_IN_PROGRESS : driver_status_of(host, result, "work of a device");
+    if (result == CUDA_ERROR_NOT_READY)
+        return HALAY_IN_PROGRESS;
+    return status == HALAY_OK ? driver_status_of(host, result, "work of a device") : status;
 }
 
 static enum halay_status stream_wait(const struct halay_device_host *host, int device, void *stream, void *event)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = check_stream(host, stream);
-    if (status == HALAY_OK)
-        status = status_of(host, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
-    leave(host, before);
-    return status;
+    check_stream(&c, stream);
+    return leave(&c, CALL(&c, cudaStreamWaitEvent(stream, event, 0)), "cudaStreamWaitEvent");
 }
 
 static enum halay_status copy_start(const struct halay_device_host *host, int device, void *to, const void *from,
                                     size_t bytes, void *stream)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = status_of(host, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-    leave(host, before);
-    return status;
+    return leave(&c, CALL(&c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream)), "cudaMemcpyAsync");
 }
 
 /* ---- slabs ---- */
@@ -388,13 +349,9 @@ static enum halay_status share(const struct halay_device_host *host, int device,
                                struct halay_device_share *share)
 {
     cudaIpcMemHandle_t handle;
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = status_of(host, cudaIpcGetMemHandle(&handle, ptr), "cudaIpcGetMemHandle");
-    leave(host, before);
+    enum halay_status status = leave(&c, CALL(&c, cudaIpcGetMemHandle(&handle, ptr)), "cudaIpcGetMemHandle");
     if (status != HALAY_OK)
         return status;
     *share = (struct halay_device_share){
@@ -427,17 +384,15 @@ static enum halay_status reach(const struct halay_device_host *host, int device,
                                void **ptr)
 {
     cudaIpcMemHandle_t handle;
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
     memcpy(&handle, share->handle, sizeof handle);
-    cudaError_t error = share->process == getpid() ? reach_here(device, share, ptr)
-                                                   : cudaIpcOpenMemHandle(ptr, handle, cudaIpcMemLazyEnablePeerAccess);
-    leave(host, before);
-    if (error == cudaSuccess)
-        return HALAY_OK;
+    cudaError_t error =
+        CALL(&c, share->process == getpid() ? reach_here(device, share, ptr)
+                                            : cudaIpcOpenMemHandle(ptr, handle, cudaIpcMemLazyEnablePeerAccess));
+    enum halay_status status = leave(&c, cudaSuccess, "cudaIpcOpenMemHandle");
+    if (status != HALAY_OK || error == cudaSuccess)
+        return status;
     cudaGetLastError();
     host->log_write(host->log, HALAY_LOG_DEBUG, "device %d does not reach memory of device %d of process %lld: %s",
                     device, (int)share->device, (long long)share->process, cudaGetErrorName(error));
@@ -446,26 +401,20 @@ static enum halay_status reach(const struct halay_device_host *host, int device,
 
 static void unreach(const struct halay_device_host *host, int device, const struct halay_device_share *share, void *ptr)
 {
-    struct before before;
-
-    if (share->process == getpid() || enter(host, device, &before) != HALAY_OK)
+    if (share->process == getpid())
         return;
-    status_of(host, cudaIpcCloseMemHandle(ptr), "cudaIpcCloseMemHandle");
-    leave(host, before);
+    struct context c = enter(host, device);
+
+    (void)leave(&c, CALL(&c, cudaIpcCloseMemHandle(ptr)), "cudaIpcCloseMemHandle");
 }
 
 static enum halay_status start(const struct halay_device_host *host, int device,
                                cudaError_t (*kernel)(const struct halay_device_work *work, cudaStream_t stream),
                                const struct halay_device_work *work, void *stream)
 {
-    struct before before;
+    struct context c = enter(host, device);
 
-    enum halay_status status = enter(host, device, &before);
-    if (status != HALAY_OK)
-        return status;
-    status = status_of(host, kernel(work, stream), "a kernel's launch");
-    leave(host, before);
-    return status;
+    return leave(&c, CALL(&c, kernel(work, stream)), "a kernel's launch");
 }
 
 static enum halay_status pack(const struct halay_device_host *host, int device, const struct halay_device_work *work,
