@@ -52,8 +52,9 @@ static const struct row table[] = {
           "name of this rank's node: ranks with different names share no memory, as if on different hosts"),
       .type = HALAY_VALUE_TEXT, FIELD(node) },
     { ROW("HALAY_NETWORK_INTERFACE", NULL, "",
-          "network to listen on, by its interface, like eth0; of several, eth0,ens5, the first that the host has"),
-      .type = HALAY_VALUE_TEXT, FIELD(network_interface) },
+          "network between hosts: an interface like eth0, or addresses like 10.0.0.0/8; of several, eth0,ens5, the "
+          "first that the host has"),
+      .type = HALAY_VALUE_NETWORKS, FIELD(network_interface) },
     { ROW("HALAY_PORTS", NULL, "", "ports to listen on for other hosts, like 20000-20100"), .type = HALAY_VALUE_PORTS,
       FIELD(ports) },
     { ROW("HALAY_MODULE_PATH", NULL, "",

@@ -2,6 +2,7 @@
 #include "base/parse.h"
 #include "base/memory.h"
 #include "base/number_text.h"
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -104,6 +105,31 @@ enum halay_status halay_parse_double(const char *text, double min, double max, d
     if (*end || !isfinite(number) || number < min || number > max)
         return HALAY_ERR_CONFIG;
     *value = number;
+    return HALAY_OK;
+}
+
+enum halay_status halay_parse_prefix(const char *text, size_t length, struct halay_prefix *prefix)
+{
+    char word[64];
+    struct halay_prefix found = { .family = AF_INET };
+    long bits;
+
+    if (length >= sizeof word)
+        return HALAY_ERR_CONFIG;
+    snprintf(word, sizeof word, "%.*s", (int)length, text);
+    char *slash = strchr(word, '/');
+    if (!slash)
+        return HALAY_ERR_CONFIG;
+    *slash = 0;
+    if (inet_pton(AF_INET, word, found.bytes) != 1) {
+        found.family = AF_INET6;
+        if (inet_pton(AF_INET6, word, found.bytes) != 1)
+            return HALAY_ERR_CONFIG;
+    }
+    if (halay_parse_long(slash + 1, 0, found.family == AF_INET ? 32 : 128, &bits) != HALAY_OK)
+        return HALAY_ERR_CONFIG;
+    found.bits = (int)bits;
+    *prefix = found;
     return HALAY_OK;
 }
 
@@ -245,6 +271,7 @@ static void explain_refusal(const struct halay_value_rule *rule, const char *tex
         [HALAY_VALUE_INT] = "is not a whole number from %.0f to %.0f",
         [HALAY_VALUE_REAL] = "is not a number from %g to %g",
         [HALAY_VALUE_SECONDS] = "is not a number of seconds from %.0f to %.0f; write for example 30 or 0.5",
+        [HALAY_VALUE_NETWORKS] = "is not a list of networks; write for example eth0, or 10.0.0.0/8,fd00::/8",
         [HALAY_VALUE_PORTS] = "is not a range of ports from 1 to 65535; write for example 20000-20100",
     };
     char choices[256];
@@ -257,6 +284,20 @@ static void explain_refusal(const struct halay_value_rule *rule, const char *tex
     halay_choices_join(rule->choices, ", ", choices, sizeof choices);
     snprintf(why, size, "is not one of %s%s%s%s", choices, nearest ? "; did you mean '" : "", nearest ? nearest : "",
              nearest ? "'?" : "");
+}
+
+/* No interface has a slash in its name. */
+static int are_networks(const char *text)
+{
+    struct halay_prefix prefix;
+
+    for (const char *at = text; *at; at += strspn(at, ",")) {
+        size_t length = strcspn(at, ",");
+        if (memchr(at, '/', length) && halay_parse_prefix(at, length, &prefix) != HALAY_OK)
+            return 0;
+        at += length;
+    }
+    return 1;
 }
 
 static enum halay_status store_value(const struct halay_value_rule *rule, const char *text, void *field)
@@ -274,6 +315,8 @@ static enum halay_status store_value(const struct halay_value_rule *rule, const 
         return store_seconds(rule, text, field);
     case HALAY_VALUE_PORTS:
         return halay_parse_ports(text, field);
+    case HALAY_VALUE_NETWORKS:
+        return are_networks(text) ? store_text(text, field) : HALAY_ERR_CONFIG;
     default:
         return rule->choices ? store_choice(rule, text, field) : store_text(text, field);
     }

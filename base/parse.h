@@ -8,6 +8,7 @@
 
 #include "halay_types.h"
 #include <stddef.h>
+#include <sys/socket.h>
 
 /* Parses a size: "67108864", "64K", "64M", "1G" (K = 1024), also "64MB", "64MiB". */
 enum halay_status halay_parse_size(const char *text, size_t *value);
@@ -16,6 +17,16 @@ enum halay_status halay_parse_double(const char *text, double min, double max, d
 enum halay_status halay_parse_bool(const char *text, int *value);
 /* Parses "20000-20100", or one port; {0, 0} for "". */
 enum halay_status halay_parse_ports(const char *text, int ports[2]);
+
+/* Addresses with the same first bits. */
+struct halay_prefix {
+    int family; /* AF_INET or AF_INET6 */
+    int bits;   /* that count */
+    unsigned char bytes[16];
+};
+
+/* Parses "10.0.0.0/8" or "fd00::/8", of which these are the first letters. */
+enum halay_status halay_parse_prefix(const char *text, size_t length, struct halay_prefix *prefix);
 
 /* The kinds of values, by the field that one is stored in. */
 enum halay_value_kind {
@@ -28,6 +39,7 @@ enum halay_value_kind {
     HALAY_VALUE_NAME,    /* const char *: one of choices, borrowed from them */
     HALAY_VALUE_TEXT,    /* char *, owned, NULL for "": one of choices; any text if choices is NULL */
     HALAY_VALUE_PORTS,   /* int[2]: the first and the last */
+    HALAY_VALUE_NETWORKS /* char *, owned, NULL for "": interfaces and prefixes, split by commas */
 };
 
 struct halay_value_rule {

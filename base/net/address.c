@@ -86,8 +86,23 @@ static enum halay_interface_kind kind_of(const struct ifaddrs *from, const char 
     return has_entry(name, "device") ? HALAY_INTERFACE_PHYSICAL : HALAY_INTERFACE_OTHER;
 }
 
+int halay_network_has(const char *word, size_t length, const char *interface, const struct halay_address *address)
+{
+    struct halay_prefix prefix;
+    int whole, rest;
+
+    if (!memchr(word, '/', length))
+        return strlen(interface) == length && !memcmp(interface, word, length);
+    if (halay_parse_prefix(word, length, &prefix) != HALAY_OK || prefix.family != address->family)
+        return 0;
+    whole = prefix.bits / 8;
+    rest = prefix.bits % 8;
+    return !memcmp(prefix.bytes, address->bytes, (size_t)whole) &&
+           (!rest || !((prefix.bytes[whole] ^ address->bytes[whole]) >> (8 - rest)));
+}
+
 /* own: HALAY_ADDRESSES_ALL of them. route: of the default route, for their kinds; NULL: these are not asked for. */
-static enum halay_status list_own(struct halay_log *log, const char *interface, int port, const char *route,
+static enum halay_status list_own(struct halay_log *log, const char *network, int port, const char *route,
                                   struct halay_own_address *own, int *count)
 {
     struct ifaddrs *all;
@@ -98,15 +113,15 @@ static enum halay_status list_own(struct halay_log *log, const char *interface, 
         return HALAY_ERR_SYSTEM;
     }
     for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_ALL; i = i->ifa_next)
-        if (i->ifa_addr && i->ifa_flags & IFF_UP && (!interface || !strcmp(interface, i->ifa_name)) &&
-            halay_address_take(i->ifa_addr, port, &own[n].address))
+        if (i->ifa_addr && i->ifa_flags & IFF_UP && halay_address_take(i->ifa_addr, port, &own[n].address) &&
+            (!network || halay_network_has(network, strlen(network), i->ifa_name, &own[n].address)))
             own[n++].kind = route ? kind_of(i, route) : HALAY_INTERFACE_OTHER;
     freeifaddrs(all);
     *count = n;
     return HALAY_OK;
 }
 
-enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port, int max,
+enum halay_status halay_own_addresses(struct halay_log *log, const char *network, int port, int max,
                                       struct halay_address *addresses, int *count)
 {
     struct halay_own_address own[HALAY_ADDRESSES_ALL];
@@ -114,7 +129,7 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
     int n;
 
     default_interface(route);
-    enum halay_status status = list_own(log, interface, port, route, own, &n);
+    enum halay_status status = list_own(log, network, port, route, own, &n);
     if (status != HALAY_OK)
         return status;
     *count = halay_addresses_choose(own, n, max, addresses);
@@ -126,11 +141,11 @@ enum halay_status halay_own_addresses(struct halay_log *log, const char *interfa
     return HALAY_OK;
 }
 
-enum halay_status halay_addresses_list(struct halay_log *log, const char *interface, struct halay_address *addresses,
+enum halay_status halay_addresses_list(struct halay_log *log, const char *network, struct halay_address *addresses,
                                        int *count)
 {
     struct halay_own_address own[HALAY_ADDRESSES_ALL];
-    enum halay_status status = list_own(log, interface, 0, NULL, own, count);
+    enum halay_status status = list_own(log, network, 0, NULL, own, count);
 
     for (int i = 0; status == HALAY_OK && i < *count; i++)
         addresses[i] = own[i].address;

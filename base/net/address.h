@@ -38,16 +38,19 @@ struct halay_own_address {
 };
 
 /* Lists this host's addresses for other hosts, at most `max` (a warning if there are more), in the order of
- * halay_addresses_choose, without link-local ones, which need an interface. interface: only of the one of this name;
- * NULL: of all. *count: their number. */
-enum halay_status halay_own_addresses(struct halay_log *log, const char *interface, int port, int max,
+ * halay_addresses_choose, without link-local ones, which need an interface. network: only those
+ * that halay_network_has; NULL: all. *count: their number. */
+enum halay_status halay_own_addresses(struct halay_log *log, const char *network, int port, int max,
                                       struct halay_address *addresses, int *count);
 /* Lists all of them, HALAY_ADDRESSES_ALL at most, in the system's order: to test if an address is this host's. */
-enum halay_status halay_addresses_list(struct halay_log *log, const char *interface, struct halay_address *addresses,
+enum halay_status halay_addresses_list(struct halay_log *log, const char *network, struct halay_address *addresses,
                                        int *count);
 /* Copies the likeliest `max` of them, in order; the last one is a loopback if the host has one: its own ranks may need
  * it. Returns their number. */
 int halay_addresses_choose(const struct halay_own_address *own, int count, int max, struct halay_address *addresses);
+/* Returns nonzero if the word, an interface's name or a prefix ("10.0.0.0/8"), is of `length` letters and names this
+ * address of this interface. */
+int halay_network_has(const char *word, size_t length, const char *interface, const struct halay_address *address);
 /* Converts an address of the system. Returns zero if other hosts cannot use it. */
 int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to);
 int halay_address_is_loopback(const struct halay_address *address); /* it reaches no other host */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Listen: bound to one address of the interface, if one is named, so that no other network reaches the port; else to
+ * Listen: bound to one address of the network, if one is named, so that no other network reaches the port; else to
  * all of both families. Ports are tried in order.
  */
 #include "base/net/listen.h"
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -45,37 +46,36 @@ static int open_among(struct halay_address at, const int ports[2])
     return fd;
 }
 
-/* "lo, eth0": those with an address. */
-static void list_interfaces(char *text, size_t size)
+/* "lo 127.0.0.1, eth0 10.0.0.1": all there are. */
+static void list_addresses(char *text, size_t size)
 {
+    char one[HALAY_ADDRESS_TEXT];
+    struct halay_address address;
     struct ifaddrs *all;
     size_t used = 0;
 
     *text = 0;
     if (getifaddrs(&all) < 0)
         return;
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        int is_new = i->ifa_addr && (i->ifa_addr->sa_family == AF_INET || i->ifa_addr->sa_family == AF_INET6);
-        for (const struct ifaddrs *o = all; o != i && is_new; o = o->ifa_next)
-            is_new = !o->ifa_addr || o->ifa_addr->sa_family == AF_PACKET || strcmp(o->ifa_name, i->ifa_name) != 0;
-        if (is_new && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", i->ifa_name);
-    }
+    for (const struct ifaddrs *i = all; i && used < size; i = i->ifa_next)
+        if (i->ifa_addr && i->ifa_flags & IFF_UP && halay_address_take(i->ifa_addr, 0, &address) &&
+            inet_ntop(address.family, address.bytes, one, sizeof one))
+            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used ? ", " : "", i->ifa_name, one);
     freeifaddrs(all);
 }
 
-/* The first address of the first interface of the list that has one. */
+/* The first address of the first network of the list that has one. */
 static enum halay_status find_address(struct halay_log *log, const char *list, struct halay_address *address)
 {
     struct halay_address found[HALAY_ADDRESSES_ALL];
-    char name[IF_NAMESIZE], text[512];
+    char word[HALAY_ADDRESS_TEXT], text[1024];
     int count = 0;
 
     for (const char *at = list; *at; at += strspn(at, ",")) {
         size_t length = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
         at += length;
-        enum halay_status status = halay_addresses_list(log, name, found, &count);
+        enum halay_status status = halay_addresses_list(log, word, found, &count);
         if (status != HALAY_OK)
             return status;
         if (count) {
@@ -83,8 +83,8 @@ static enum halay_status find_address(struct halay_log *log, const char *list, s
             return HALAY_OK;
         }
     }
-    list_interfaces(text, sizeof text);
-    halay_error(log, "no network interface '%.100s' has an address here; there are: %s", list, text);
+    list_addresses(text, sizeof text);
+    halay_error(log, "this host has no address in network '%.200s'; it has: %s", list, text);
     return HALAY_ERR_CONFIG;
 }
 

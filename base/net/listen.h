@@ -8,7 +8,8 @@
 #include "base/net/address.h"
 
 struct halay_network {
-    const char *interface; /* names, split by commas: the first of them that this host has an address on; NULL: all */
+    const char *interface; /* interfaces and prefixes, split by commas: the first of them that this host has an address
+                            * in; NULL: all */
     int ports[2];          /* first and last; 0: the system's choice */
 };
 

@@ -95,6 +95,32 @@ static void check_sizes(void)
         CHECK(halay_parse_size(bad[i], &value) == HALAY_ERR_CONFIG && value == 42, "'%s'", bad[i]);
 }
 
+static void check_prefixes(void)
+{
+    static const char *const bad[] = { "",        "10.0.0.0",   "10.0.0.0/",   "10.0.0.0/33", "10.0.0/8",
+                                       "/8",      "fd00::/129", "10.0.0.0/-1", "10.0.0.0/8x", "eth0/8",
+                                       "fd00::/", "1.2.3.4/8/8" };
+    struct halay_prefix prefix = { .bits = 7 };
+    char why[128];
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(halay_parse_prefix(bad[i], strlen(bad[i]), &prefix) == HALAY_ERR_CONFIG && prefix.bits == 7, "'%s'",
+              bad[i]);
+        CHECK(!strchr(bad[i], '/') ||
+                  halay_config_check("HALAY_NETWORK_INTERFACE", bad[i], why, sizeof why) == HALAY_ERR_CONFIG,
+              "'%s'", bad[i]);
+    }
+    CHECK(halay_parse_prefix("10.1.0.0/8,eth0", 10, &prefix) == HALAY_OK && prefix.family == AF_INET &&
+          prefix.bits == 8 && prefix.bytes[0] == 10);
+    CHECK(halay_parse_prefix("fd77::/128", 10, &prefix) == HALAY_OK && prefix.family == AF_INET6 &&
+          prefix.bits == 128 && prefix.bytes[1] == 0x77);
+    CHECK(halay_parse_prefix("0.0.0.0/0", 9, &prefix) == HALAY_OK && !prefix.bits);
+    CHECK(halay_config_check("HALAY_NETWORK_INTERFACE", "eth0,10.0.0.0/8,fd00::/16", why, sizeof why) == HALAY_OK);
+    CHECK(halay_config_check("HALAY_NETWORK_INTERFACE", "eth0,10.0.0.0/40", why, sizeof why) == HALAY_ERR_CONFIG &&
+              !strcmp(why, "is not a list of networks; write for example eth0, or 10.0.0.0/8,fd00::/8"),
+          "'%s'", why);
+}
+
 static void check_numbers(void)
 {
     static const char *const bad_longs[] = { "",   " 1", "1 ",  "+1",  "--1", "-",
@@ -119,6 +145,7 @@ static void check_numbers(void)
     CHECK(halay_parse_ports("1-65535", ports) == HALAY_OK && ports[0] == 1 && ports[1] == 65535);
     CHECK(halay_parse_ports("80", ports) == HALAY_OK && ports[0] == 80 && ports[1] == 80);
     CHECK(halay_parse_ports("", ports) == HALAY_OK && !ports[0] && !ports[1]);
+    check_prefixes();
     CHECK(halay_parse_double("0.5", -5, 10, &real) == HALAY_OK && real == 0.5);
     CHECK(halay_parse_double("-.5e+1", -5, 10, &real) == HALAY_OK && real == -5);
     for (size_t i = 0; i < sizeof bad_doubles / sizeof *bad_doubles; i++)

@@ -47,7 +47,12 @@ check "the store listens there" grep -qE "at 10\.77\.$lab\.1:210[01][0-9]\$" "$d
 check "nothing else does" eval '! grep -vE " at (10\.77\.$lab\.1:210[01][0-9]|.*:22)\$" "$dir/out"'
 run_on_1 1 $hosts --network-interface nothing "$(realpath "$probe")" meet
 check "there is no such network" err_has \
-    "no network interface 'nothing' has an address here; there are: lo, eth0, other"
+    "this host has no address in network 'nothing'; it has: lo 127.0.0.1, eth0 10.77.$lab.1"
+run_on_1 1 $hosts --network-interface 10.9.0.0/16 "$(realpath "$probe")" meet
+check "there is no such address" err_has \
+    "this host has no address in network '10.9.0.0/16'; it has: lo 127.0.0.1, eth0 10.77.$lab.1"
+run_on_1 2 $hosts --network-interface 10.9.0.0/33 true
+check "no prefix" err_has "'10.9.0.0/33' is not a list of networks"
 run_on_1 1 $hosts --network-interface eth0 --ports 22 "$(realpath "$probe")" meet
 check "no port is free" err_has 'none of the ports 22-22 is free'
 run_on_1 2 $hosts --ports 21019-21000 true

@@ -50,6 +50,7 @@ for h in 1 2; do
         ip address add 10.66.0.$h/24 dev dead && ip link set dead up"
 done
 two_hosts "a network that is dead"
+two_hosts "a network by its prefix" --network-interface 10.99.0.0/16,10.77.$lab.0/24
 
 # Debian's installer writes such a line.
 on 1 sh -c "printf '127.0.1.1 $name-1\n' >/dev/shm/hosts && grep -v ' $name-1\$' /etc/hosts >>/dev/shm/hosts &&
@@ -71,3 +72,4 @@ kill $scanner
 for h in 1 2; do on $h ip -4 address flush dev eth0; done
 hosts="-H $name-1.v6,$name-2.v6"
 two_hosts "IPv6 only"
+two_hosts "IPv6 by its prefix" --network-interface fd77::/16

@@ -218,6 +218,17 @@ static void check_many_addresses(void)
         CHECK(lines == 1 && strstr(last_line, text), "%d lines: '%s'", lines, last_line);
         close(listener);
     }
+    CHECK(halay_addresses_list(&log, "10.0.0.16/28", addresses, &all) == HALAY_OK && all == 16 &&
+          addresses[0].bytes[3] == 16 && addresses[15].bytes[3] == 31);
+    CHECK(halay_addresses_list(&log, "10.0.0.40/32", addresses, &all) == HALAY_OK && all == 1);
+    CHECK(halay_addresses_list(&log, "0.0.0.0/0", addresses, &all) == HALAY_OK && all == MANY);
+    CHECK(halay_addresses_list(&log, "::/0", addresses, &all) == HALAY_OK && !all);
+    const struct halay_network elsewhere = { .interface = "eth9,192.168.0.0/16" };
+    CHECK(halay_listen(&log, &elsewhere, 1, &listener, addresses, &count) == HALAY_ERR_CONFIG && lines == 1 &&
+              strstr(last_line, "this host has no address in network 'eth9,192.168.0.0/16'; it has: bridge 10.0.0.1, "
+                                "bridge 10.0.0.2, "),
+          "'%s'", last_line);
+    lines = 0;
     *last_line = 0;
     interfaces = NULL;
     halay_log_fini(&log);
@@ -871,7 +882,9 @@ static void serve_one(int listener, const unsigned char *key, int is_taken)
     close(fd);
 }
 
-static const struct halay_network here = { .interface = "lo" }; /* one address, so that who connects does it once */
+static const struct halay_network here = {
+    .interface = "eth99,127.0.0.0/8"
+}; /* one address, so that who connects does it once */
 
 static int connects, connects_at_poll; /* so far, and before the first poll (the linker has these called) */
 

@@ -122,10 +122,14 @@ static void setting_apply(const struct halay_host *host, ucp_config_t *config, c
 /* Keep TCP to the right networks. */
 static enum halay_status apply_devices(const struct halay_host *host, ucp_config_t *config, const char *listing)
 {
-    const char *named = host->config->network_interface, *interfaces = named ? named : host->interfaces;
+    const char *named = host->config->network_interface, *interfaces = host->interfaces;
     char allowed[1024];
     int others;
 
+    if (named && strchr(named, '/'))
+        named = NULL; /* UCX knows names only: those of the connections that were made, which are in these networks */
+    if (named)
+        interfaces = named;
     if (!interfaces || !is_open(host, config, &devices))
         return HALAY_OK;
     if (halay_ucx_devices(listing, interfaces, allowed, sizeof allowed, &others) || !others) {
