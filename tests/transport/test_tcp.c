@@ -29,7 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STRANGERS = 300, TIMEOUT_MS = 60000 };
+enum { STRANGERS = 300, TIMEOUT_MS = 60000, ABSENT_SILENCE_MS = 1000 };
 
 struct job {
     void (*run)(struct conformance *c);
@@ -371,6 +371,8 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
     }
 }
 
+static void job_absent(struct conformance *c);
+
 static int run_rank(const struct job *job, struct shared_board *board, int rank)
 {
     struct halay_log log;
@@ -392,7 +394,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     const struct halay_tcp_how how = { .timeout_ms = job->other_secret  ? 1000
                                                      : job->second_host ? 10 * TIMEOUT_MS
                                                                         : TIMEOUT_MS,
-                                       .silence_ms = 2500,
+                                       .silence_ms = job->run == job_absent ? ABSENT_SILENCE_MS : 2500,
                                        .is_sealed = job->is_sealed && !(job->is_divided && rank == 1),
                                        .meets = job->meets };
     if (job->opens)
@@ -500,6 +502,28 @@ static void job_death_asleep(struct conformance *c)
             ;
         CHECK(halay_transfer_is_done(&x[r]), "who is not lost is still reached");
     }
+}
+
+/* Rank 1 computes for longer than a host may be silent, while more is on its way than the systems buffer. */
+static void job_absent(struct conformance *c)
+{
+    enum { BYTES = 32 << 20 };
+    struct halay_link *t = c->t;
+    struct halay_transfer x = { 0 };
+    char *buf = malloc(BYTES);
+
+    REQUIRE(buf);
+    memset(buf, t->rank ? 0 : 5, BYTES);
+    if (t->rank == 0) {
+        t->ops->send(t, 1, 5, buf, BYTES, &x);
+    } else {
+        t->ops->recv(t, 0, 5, buf, BYTES, &x);
+        CHECK(t->ops->progress(t) == HALAY_OK); /* the CTS goes out */
+        (void)poll(NULL, 0, 3 * ABSENT_SILENCE_MS);
+    }
+    CHECK(finish(c, &x) == HALAY_OK, "rank %d", t->rank);
+    CHECK(buf[0] == 5 && buf[BYTES - 1] == 5);
+    free(buf);
 }
 
 static void job_leave(struct conformance *c)
@@ -1234,6 +1258,7 @@ int main(void)
     run(&(struct job){ .run = job_ended, .size = 3, .killed = 2, .second_host = 1, .is_quiet = 1 });
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = conformance_run, .size = n, .killed = -1 });
+    run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .meets = 1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });
     run(&(struct job){ .size = 3, .killed = -1, .is_sealed = 1, .is_divided = 1, .is_quiet = 1 });
     run(&(struct job){ .run = job_death, .size = 3, .killed = 1, .is_quiet = 1, .is_sealed = 1 });

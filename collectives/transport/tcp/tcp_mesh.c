@@ -63,6 +63,32 @@ static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *p
 
 /* ---- connections ---- */
 
+/* Connections that take nothing are looked at four times before the system would end them. */
+static void look_at_full_at(struct halay_tcp_mesh *mesh, int64_t now_us)
+{
+    mesh->full_us = now_us + (int64_t)mesh->silence_ms * 1000 / 4;
+    if (mesh->full_us < mesh->set.timer_us)
+        halay_tcp_set_alarm(&mesh->set, mesh->full_us);
+}
+
+static void look_at_full(struct halay_tcp_mesh *mesh, int64_t now_us)
+{
+    mesh->full_us = 0;
+    for (int r = 0; r < mesh->t->size; r++) {
+        struct halay_tcp_member *m = member_of(mesh, r);
+        const struct halay_tcp_connection *c = m->peer.connection;
+        if (!c)
+            continue;
+        int is_full = c->is_full && halay_tcp_connection_is_writing(c);
+        int is_held = is_full && halay_tcp_is_held(c->watch.fd);
+        if (is_held != m->is_held)
+            halay_tcp_set_patience(c->watch.fd, is_held ? 0 : mesh->silence_ms);
+        m->is_held = is_held;
+        if (is_full)
+            look_at_full_at(mesh, now_us);
+    }
+}
+
 /* Writable or not, only while there is something to write. */
 static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
 {
@@ -70,6 +96,8 @@ static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
 
     if (mesh->status == HALAY_OK && halay_tcp_set_watch(&mesh->set, &c->watch, wanted) != HALAY_OK)
         fail(mesh, HALAY_ERR_SYSTEM, ((struct halay_tcp_peer *)c->arg)->rank, "it cannot be waited for");
+    if (wanted & EPOLLOUT && c->is_full && !mesh->full_us)
+        look_at_full_at(mesh, halay_now_us());
 }
 
 /* A rank left because it has lost another one, with which this rank may have no connection of its own. */
@@ -311,6 +339,10 @@ static void making_turn(struct halay_tcp_mesh *mesh)
         m->is_dialing = 0;
         *at = m->next_dialing;
     }
+    if (mesh->full_us && now_us >= mesh->full_us)
+        look_at_full(mesh, now_us);
+    if (mesh->full_us && mesh->full_us < alarm_us)
+        alarm_us = mesh->full_us;
     if (mesh->left_us && mesh->left_us < alarm_us)
         alarm_us = mesh->left_us > now_us ? mesh->left_us : alarm_us;
     halay_tcp_set_alarm(&mesh->set, alarm_us);

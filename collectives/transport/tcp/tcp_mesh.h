@@ -10,6 +10,10 @@
  * cannot be made, belongs to a rank that cannot be reached. Processes of this host are looked after by their
  * descriptors as well (peers.h). What came before the end is handed over first.
  *
+ * A peer that does not take what it is sent, because its process computes or is stopped, is not silent: its system
+ * answers. Linux ends such a connection as well once its time (TCP_USER_TIMEOUT) is over, so connections that take
+ * nothing are looked at, and that time does not count while the other end has no room.
+ *
  * Busy peers, HALAY_TCP_BUSY_MAX at most, are read and written without asking the set which of them are ready; the set
  * is asked every SET_EVERY turns then, and each turn if there are none, or more.
  */
@@ -28,6 +32,7 @@ struct halay_tcp_member {
     struct halay_tcp_dial *dial;         /* owned; NULL: there is none */
     int64_t dial_us;                     /* when it begins */
     int is_dialing, is_touched, is_busy; /* in the lists of these names */
+    int is_held;                         /* the other end has no room, which may last */
     struct halay_tcp_member *next_dialing, *next_touched;
 };
 
@@ -44,6 +49,7 @@ struct halay_tcp_mesh {
     struct halay_tcp_member *busy[HALAY_TCP_BUSY_MAX];
     int busy_count, is_crowded; /* crowded: more are busy than have a place */
     unsigned turns, looks;
+    int64_t full_us;          /* when connections that take nothing are looked at; 0: there is none */
     int left;                 /* how many have */
     int64_t left_us;          /* when those that are missed count as lost; 0: none is missed */
     enum halay_status status; /* the first error but for lost peers */

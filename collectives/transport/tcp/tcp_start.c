@@ -167,6 +167,19 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     return status == HALAY_OK ? settle_sealing(log, *records, boot->size, peers, &route->sealing) : status;
 }
 
+void halay_tcp_set_patience(int fd, int silence_ms)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence_ms, sizeof silence_ms);
+}
+
+int halay_tcp_is_held(int fd)
+{
+    struct tcp_info info = { 0 };
+    socklen_t length = sizeof info;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && !info.tcpi_unacked;
+}
+
 /* The time decides, not the number of questions, which the system limits to 127. */
 enum halay_status halay_tcp_set_up(struct halay_log *log, int fd, int silence_ms)
 {

@@ -36,5 +36,9 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
 
 /* Sets the options of a connection. HALAY_ERR_SYSTEM, logged. */
 enum halay_status halay_tcp_set_up(struct halay_log *log, int fd, int silence_ms);
+/* Sets for how long what was sent may stay unanswered; 0: as long as the system tries. */
+void halay_tcp_set_patience(int fd, int silence_ms);
+/* Returns nonzero if the other end has acknowledged all that was sent: of what waits here, it has no room for more. */
+int halay_tcp_is_held(int fd);
 
 #endif
