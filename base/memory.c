@@ -144,33 +144,38 @@ err_close:
     return HALAY_ERR_SYSTEM;
 }
 
-/* Maps at a multiple of the huge page: reserves more address space than needed and returns the rest. Maps anywhere if
- * the reservation fails. */
-static void *map_aligned(int fd, size_t bytes)
+/* Returns address space at a multiple of the huge page, or MAP_FAILED: reserves more than needed and returns the rest. */
+static unsigned char *reserve_aligned(size_t bytes)
 {
     size_t more = halay_round_up(bytes, HALAY_PAGE) + HALAY_HUGE_PAGE;
-    unsigned char *space = MAP_FAILED;
 
-    if (bytes >= HALAY_HUGE_PAGE)
-        space = mmap(NULL, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED)
-        return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    size_t before = halay_round_up((uintptr_t)space, HALAY_HUGE_PAGE) - (uintptr_t)space;
-    void *memory = mmap(space + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-    if (memory == MAP_FAILED) {
-        int error = errno;
-        munmap(space, more);
-        errno = error;
+    if (more <= bytes) {
+        errno = ENOMEM;
         return MAP_FAILED;
     }
+    unsigned char *space = mmap(NULL, more, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (space == MAP_FAILED)
+        return MAP_FAILED;
+    size_t before = halay_round_up((uintptr_t)space, HALAY_HUGE_PAGE) - (uintptr_t)space;
     size_t end = before + halay_round_up(bytes, HALAY_PAGE);
     if (before)
         munmap(space, before);
     munmap(space + end, more - end); /* before < HALAY_HUGE_PAGE, so this is never empty */
-    return memory;
+    return space + before;
 }
 
-enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base)
+enum halay_status halay_segment_reserve(struct halay_log *log, size_t bytes, void **base)
+{
+    void *space = reserve_aligned(bytes);
+
+    if (space == MAP_FAILED)
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "cannot reserve %zu bytes of address space: %s", bytes,
+                          strerror(errno));
+    *base = space;
+    return HALAY_OK;
+}
+
+static enum halay_status segment_check(struct halay_log *log, int fd, size_t bytes)
 {
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
@@ -189,12 +194,35 @@ enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes,
     if (file.st_size < 0 || (uintmax_t)file.st_size < bytes)
         return halay_fail(log, HALAY_ERR_FORMAT, "shared segment on descriptor %d has %jd bytes, %zu were announced",
                           fd, (intmax_t)file.st_size, bytes);
-    void *memory = map_aligned(fd, bytes);
-    if (memory == MAP_FAILED) {
-        halay_error(log, "cannot map %zu bytes of a shared segment: %s", bytes, strerror(errno));
-        return errno == ENOMEM ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+    return HALAY_OK;
+}
+
+enum halay_status halay_segment_map_at(struct halay_log *log, int fd, size_t bytes, void *at)
+{
+    enum halay_status status = segment_check(log, fd, bytes);
+
+    if (status != HALAY_OK)
+        return status;
+    if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
+        return HALAY_OK;
+    status = errno == ENOMEM ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+    return halay_fail(log, status, "cannot map %zu bytes of a shared segment: %s", bytes, strerror(errno));
+}
+
+enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base)
+{
+    void *space = NULL;
+
+    enum halay_status status = segment_check(log, fd, bytes);
+    if (status == HALAY_OK)
+        status = halay_segment_reserve(log, bytes, &space);
+    if (status != HALAY_OK)
+        return status;
+    if ((status = halay_segment_map_at(log, fd, bytes, space)) != HALAY_OK) {
+        munmap(space, bytes);
+        return status;
     }
-    *base = memory;
+    *base = space;
     return HALAY_OK;
 }
 

@@ -48,9 +48,14 @@ void halay_region_fini(struct halay_region *region);
  * when they are first touched. */
 enum halay_status halay_segment_create(struct halay_log *log, const char *name, size_t bytes, int *fd);
 /* Maps a segment that another process passed, after a check that it is a memfd sealed against shrinking and not smaller
- * than `bytes`. One as large as a huge page is mapped at a multiple of it, so that the file's huge pages can be huge
- * pages of every process. */
+ * than `bytes`. It is mapped at a multiple of the huge page, so that the file's huge pages can be huge pages of every
+ * process. */
 enum halay_status halay_segment_map(struct halay_log *log, int fd, size_t bytes, void **base);
+/* The same into address space that halay_segment_reserve gave: one system call in place of four for each of many. */
+enum halay_status halay_segment_map_at(struct halay_log *log, int fd, size_t bytes, void *at);
+/* Reserves address space at a multiple of the huge page, without access. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_segment_reserve(struct halay_log *log, size_t bytes, void **base);
+/* Unmaps segments and what is reserved in this range. NULL is allowed. */
 void halay_segment_unmap(void *base, size_t bytes);
 
 /* Prefers a NUMA node for memory that the segment takes from now on, in any process. A hint. */

@@ -344,24 +344,41 @@ static int member_of(const struct exchange *x, int rank)
     return m;
 }
 
+/* From one segment to the next in the address space. */
+static size_t stride_of(const struct halay_shm_map *map)
+{
+    return halay_round_up(map->layout.bytes, HALAY_HUGE_PAGE);
+}
+
+/* Returns nonzero once there is address space for the segments of the others. */
+static int has_space(struct exchange *x)
+{
+    struct halay_shm_map *map = x->map;
+
+    if (!map->space) {
+        map->space_bytes = (size_t)(map->size - 1) * stride_of(map);
+        (void)halay_segment_reserve(x->log, map->space_bytes, &map->space);
+    }
+    return map->space != NULL;
+}
+
 /* Takes the eventfd over if the segment is mapped. */
 static void map_segment(struct exchange *x, int peer, int fds[PASSED])
 {
     struct halay_shm_map *map = x->map;
     int member = member_of(x, peer);
-    void *base;
 
-    if (member < 0 || !map->layout.bytes || map->base[member] ||
-        halay_segment_map(x->log, fds[0], map->layout.bytes, &base) != HALAY_OK)
+    if (member < 0 || !map->layout.bytes || map->base[member] || !has_space(x))
+        return;
+    void *base = (unsigned char *)map->space + (size_t)(member - (member > map->rank)) * stride_of(map);
+    if (halay_segment_map_at(x->log, fds[0], map->layout.bytes, base) != HALAY_OK)
         return;
     const struct halay_shm_header *header = base;
     if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||
         memcmp(header->nonce, x->all[peer].nonce, sizeof header->nonce) != 0) {
         halay_warning(x->log, "shared memory that came from rank %d is not what it announced", peer);
-        halay_segment_unmap(base, map->layout.bytes);
         return;
     }
-    madvise(base, map->layout.bytes, MADV_DONTDUMP); /* its owner dumps it */
     map->base[member] = base;
     map->event_fd[member] = fds[1];
     fds[1] = -1;
@@ -569,6 +586,8 @@ static enum halay_status pass(struct exchange *x, enum halay_status mine)
 
 static enum halay_status check_all_mapped(struct exchange *x)
 {
+    if (x->map->space)
+        madvise(x->map->space, x->map->space_bytes, MADV_DONTDUMP); /* their owners dump them */
     for (int m = 0; m < x->map->size; m++) {
         int r = x->map->ranks[m];
         int has_bell = x->map->event_fd[m] >= 0 || !x->options->bell_polls || m == x->map->rank;
@@ -682,9 +701,7 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
 
 void halay_shm_map_fini(struct halay_shm_map *map)
 {
-    for (int r = 0; map->base && r < map->size; r++)
-        if (r != map->rank)
-            halay_segment_unmap(map->base[r], map->layout.bytes);
+    halay_segment_unmap(map->space, map->space_bytes);
     for (int r = 0; map->event_fd && r < map->size; r++)
         if (map->event_fd[r] >= 0)
             close(map->event_fd[r]);
@@ -692,6 +709,7 @@ void halay_shm_map_fini(struct halay_shm_map *map)
     free(map->base);
     free(map->ranks);
     map->base = NULL;
+    map->space = NULL;
     map->event_fd = NULL;
     map->ranks = NULL;
 }
