@@ -144,7 +144,7 @@ err_close:
     return HALAY_ERR_SYSTEM;
 }
 
-/* Returns address space at a multiple of the huge page, or MAP_FAILED: reserves more than needed and returns the rest. */
+/* Returns address space at a multiple of the huge page, or MAP_FAILED. Reserves more than needed, returns the rest. */
 static unsigned char *reserve_aligned(size_t bytes)
 {
     size_t more = halay_round_up(bytes, HALAY_PAGE) + HALAY_HUGE_PAGE;

@@ -9,13 +9,14 @@
 
 enum { RING = 4096, FRAGMENT = 512, LARGE = 16384 };
 
-static struct halay_shm_fifo *fifo_create(void)
+/* The fifo is freed by the caller. */
+static struct halay_shm_end end_create(void)
 {
-    struct halay_shm_fifo *fifo = aligned_alloc(HALAY_CACHE_LINE, sizeof *fifo + RING);
+    struct halay_shm_fifo *fifo = aligned_alloc(_Alignof(struct halay_shm_fifo), sizeof *fifo + RING);
 
     REQUIRE(fifo);
     memset(fifo, 0, sizeof *fifo + RING);
-    return fifo;
+    return (struct halay_shm_end){ .fifo = fifo, .data = (unsigned char *)(fifo + 1), .bytes = RING };
 }
 
 static struct halay_shm_record *put(struct halay_shm_end *end, enum halay_shm_kind kind, uint32_t serial,
@@ -32,8 +33,7 @@ static struct halay_shm_record *put(struct halay_shm_end *end, enum halay_shm_ki
 /* What was checked is what is used. */
 static void check_changed_record(void)
 {
-    struct halay_shm_fifo *fifo = fifo_create();
-    struct halay_shm_end sender = { .fifo = fifo, .bytes = RING }, receiver = sender;
+    struct halay_shm_end sender = end_create(), receiver = sender;
     struct halay_shm_seen seen;
 
     struct halay_shm_record *first = put(&sender, HALAY_SHM_FIRST, 1, 10);
@@ -48,7 +48,7 @@ static void check_changed_record(void)
     CHECK(halay_shm_peek(&receiver, &seen) == HALAY_OK && !seen.kind, "no more");
     put(&sender, HALAY_SHM_FIRST, 3, 10)->bytes = RING;
     CHECK(halay_shm_peek(&receiver, &seen) == HALAY_ERR_FORMAT, "in time");
-    free(fifo);
+    free(sender.fifo);
 }
 
 /* ---- room ---- */
@@ -61,8 +61,8 @@ static uint64_t nothing_shared(struct halay_link *t, const void *ptr, size_t byt
 
 struct pair {
     struct halay_link t;
-    struct halay_shm_header header; /* of the peer */
-    struct halay_bell_word word;    /* of its bell: it is awake */
+    struct halay_shm_entry entry; /* of the peer */
+    struct halay_bell_word word;  /* of its bell: it is awake */
     struct halay_bell_far bell;
     struct halay_shm_context context;
     struct halay_shm_peer peer;
@@ -89,11 +89,9 @@ static void fill(struct pair *p)
     p->t.ops = &ops;
     p->bell = (struct halay_bell_far){ .word = &p->word, .event_fd = -1 };
     p->context = (struct halay_shm_context){ .t = &p->t, .record_max = FRAGMENT };
-    p->peer = (struct halay_shm_peer){ .rank = 1,
-                                       .header = &p->header,
-                                       .bell = &p->bell,
-                                       .in = { .fifo = fifo_create(), .bytes = RING },
-                                       .out = { .fifo = fifo_create(), .bytes = RING } };
+    p->peer = (struct halay_shm_peer){
+        .rank = 1, .entry = &p->entry, .bell = &p->bell, .in = end_create(), .out = end_create()
+    };
     p->its_in = p->peer.out;
     p->its_out = p->peer.in;
     halay_transfer_post(&p->transfer, 1, 7, p->data, sizeof p->data);

@@ -46,9 +46,9 @@ static struct halay_shm_peer *peer_of(struct shm_transport *self, int rank)
     return &self->peer[rank < self->base.rank ? rank : rank - 1];
 }
 
-static struct halay_shm_header *header_of(struct shm_transport *self, int rank)
+static struct halay_shm_entry *entry_of(struct shm_transport *self, int rank)
 {
-    return self->map.base[rank];
+    return &self->map.board[rank];
 }
 
 /* Converts a rank to the number that the watch over processes has, and back. */
@@ -75,7 +75,7 @@ static void shm_send(struct halay_link *t, int peer, uint64_t tag, const void *b
     struct halay_shm_peer *p = peer_of(self, peer);
 
     halay_transfer_post(x, peer, tag, (void *)buf, bytes);
-    if (atomic_load_explicit(&p->header->has_left, memory_order_relaxed)) {
+    if (atomic_load_explicit(&p->entry->has_left, memory_order_relaxed)) {
         halay_shm_send_never(p, x);
         self->unchecked = CHECK_EVERY;
         return;
@@ -131,7 +131,7 @@ static void check_peers(struct shm_transport *self)
     self->unchecked = 0;
     for (int i = 0; i < self->base.size - 1; i++) {
         struct halay_shm_peer *p = &self->peer[i];
-        uint32_t left = atomic_load_explicit(&p->header->has_left, memory_order_acquire);
+        uint32_t left = atomic_load_explicit(&p->entry->has_left, memory_order_acquire);
         if (!left || self->base.lost[p->rank] || !halay_shm_is_stuck(p))
             continue;
         set_lost(self, find_failed_rank(self, p, left));
@@ -235,7 +235,7 @@ static void *shm_reach(struct halay_link *t, int peer, uint64_t offset, size_t b
 
 static int shm_has_left(struct halay_link *t, int peer)
 {
-    return atomic_load_explicit(&header_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
+    return atomic_load_explicit(&entry_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
 }
 
 /* ---- sleep ---- */
@@ -290,7 +290,7 @@ static void announce_leave(struct shm_transport *self)
     uint32_t why =
         status_of(self) == HALAY_ERR_PEER ? HALAY_SHM_LEFT_FOR + (uint32_t)self->base.failed_peer : HALAY_SHM_LEFT;
 
-    atomic_store_explicit(&header_of(self, self->base.rank)->has_left, why, memory_order_release);
+    atomic_store_explicit(&entry_of(self, self->base.rank)->has_left, why, memory_order_release);
     halay_full_fence();
     for (int r = 0; r < self->base.size; r++)
         if (r != self->base.rank)
@@ -352,7 +352,7 @@ static const struct halay_link_ops shm_ops = {
 static int all_have_barrier(struct shm_transport *self)
 {
     for (int r = 0; r < self->base.size; r++)
-        if (!header_of(self, r)->has_barrier)
+        if (!entry_of(self, r)->has_barrier)
             return 0;
     return 1;
 }
@@ -364,12 +364,11 @@ static void peer_set(struct shm_transport *self, int rank)
     int me = self->base.rank;
 
     p->rank = rank;
-    p->header = header_of(self, rank);
+    p->entry = entry_of(self, rank);
     p->bell = &self->bells[rank];
-    p->in.fifo = halay_shm_fifo_of(self->map.base[me], layout, rank);
-    p->out.fifo = halay_shm_fifo_of(self->map.base[rank], layout, me);
-    p->in.bytes = p->out.bytes = layout->fifo_bytes;
-    halay_peers_set_left_word(self->peers, world_rank(self, rank), &p->header->has_left);
+    p->in = halay_shm_end_of(self->map.base[me], layout, rank);
+    p->out = halay_shm_end_of(self->map.base[rank], layout, me);
+    halay_peers_set_left_word(self->peers, world_rank(self, rank), &p->entry->has_left);
 }
 
 /* Sets up the objects over the mapped segments. */
@@ -391,8 +390,7 @@ static enum halay_status shm_init(struct shm_transport *self, int numa_node)
         .record_max = layout->fifo_bytes / 16,
     };
     for (int r = 0; r < self->base.size; r++) {
-        self->bells[r] =
-            (struct halay_bell_far){ .word = &header_of(self, r)->bell, .event_fd = self->map.event_fd[r] };
+        self->bells[r] = (struct halay_bell_far){ .word = &entry_of(self, r)->bell, .event_fd = self->map.event_fd[r] };
         if (r != self->base.rank)
             peer_set(self, r);
     }

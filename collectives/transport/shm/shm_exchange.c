@@ -5,14 +5,14 @@
  *
  *     1  every rank   announces its possible size, token and nonce; the first of each host also the random name of a
  *                     socket that it has opened                                                     allgather
- *     2  every rank   creates its segment (the least of the sizes)
+ *     2  every rank   creates its segment (the least of the sizes); the first of each host also the board
  *     3  each other   connects to the first of its host, hands it the descriptors together with that rank's token, or
  *                     says why it has none
  *     4  the first    hands all of them to each other, or says why not
  *     5  every rank   maps them, says whether it has all                                            allgather
  *
- * So n ranks need n connections and not n squared. Two ranks are on one host if, and only if, this works: what was
- * mapped must carry the nonce that the peer announced. Names, host names and environment prove nothing.
+ * So n ranks need n connections and not n squared. Two ranks are on one host if, and only if, this works: a descriptor
+ * cannot come from another system. Names, host names and environment prove nothing.
  *
  * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
  * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
@@ -41,7 +41,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2, BATCH = 100, LOOK_MS = 20 };
+#define MAGIC UINT64_C(0x79616c6168006d73) /* "sm", 0, "halay" */
+
+enum { PASS_VERSION = 2, NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2, BATCH = 100, LOOK_MS = 20 };
 
 /* What a rank announces in step 1. */
 struct announcement {
@@ -50,11 +52,10 @@ struct announcement {
     uint64_t bytes;
     char name[NAME_BYTES];            /* after the leading zero byte of an abstract name */
     unsigned char token[TOKEN_BYTES]; /* to be shown by who connects */
-    unsigned char nonce[HALAY_SHM_NONCE_BYTES];
 };
 
-/* The message that carries descriptors: a rank's own, or those of `count` members from the first on, one kind after the
- * other. */
+/* The message that carries descriptors: a rank's own, or the board's and those of `count` members from the first on,
+ * one kind after the other. */
 struct delivery {
     uint64_t magic;
     uint32_t version;
@@ -85,6 +86,7 @@ struct exchange {
     struct member *members;   /* owned: [map->size] */
     enum halay_status failed; /* the first failure that a member has reported */
     int have;                 /* members that have sent something, this rank too */
+    int board_fd;             /* owned: the first's; -1: none */
 };
 
 static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t count)
@@ -152,8 +154,6 @@ static enum halay_status prepare(struct exchange *x)
     x->me.bytes = bytes;
     x->me.has_barrier = !x->options->without_barrier && halay_bell_register();
     status = random_fill(x->log, x->me.token, sizeof x->me.token);
-    if (status == HALAY_OK)
-        status = random_fill(x->log, x->me.nonce, sizeof x->me.nonce);
     if (status == HALAY_OK && x->map->rank == 0 && x->map->size > 1)
         status = listen_somewhere(x);
     return status;
@@ -171,6 +171,11 @@ static enum halay_status first_failure(const struct exchange *x, int *rank)
 }
 
 /* ---- 2: create ---- */
+
+static size_t board_bytes(const struct halay_shm_map *map)
+{
+    return halay_round_up((size_t)map->size * sizeof *map->board, HALAY_PAGE);
+}
 
 /* A new one, or the one that there is with all but its heap as new. */
 static enum halay_status get_memory(struct exchange *x, size_t bytes)
@@ -202,15 +207,28 @@ static enum halay_status segment_create(struct exchange *x)
     if (status != HALAY_OK)
         return status;
     map->base[map->rank] = x->options->memory->base;
-    struct halay_shm_header *header = map->base[map->rank];
-    header->magic = HALAY_SHM_MAGIC;
-    header->version = HALAY_SHM_VERSION;
-    header->rank = (uint32_t)x->rank;
-    header->size = (uint32_t)map->size;
-    header->has_barrier = (uint32_t)x->me.has_barrier;
-    header->bytes = map->layout.bytes;
-    memcpy(header->nonce, x->me.nonce, sizeof header->nonce);
     return HALAY_OK;
+}
+
+static void map_board(struct exchange *x, int fd)
+{
+    struct halay_shm_map *map = x->map;
+    void *board;
+
+    if (map->board || halay_segment_map(x->log, fd, board_bytes(map), &board) != HALAY_OK)
+        return;
+    madvise(board, board_bytes(map), MADV_DONTDUMP);
+    map->board = board;
+    map->board[map->rank].has_barrier = (uint32_t)x->me.has_barrier;
+}
+
+static enum halay_status board_create(struct exchange *x)
+{
+    enum halay_status status = halay_segment_create(x->log, "halay-board", board_bytes(x->map), &x->board_fd);
+
+    if (status == HALAY_OK)
+        map_board(x, x->board_fd);
+    return status;
 }
 
 /* ---- 3, 4: pass ---- */
@@ -239,7 +257,7 @@ static int send_descriptors(const struct exchange *x, int socket_fd, const struc
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(PASSED * BATCH * sizeof(int))];
+        char bytes[CMSG_SPACE((1 + PASSED * BATCH) * sizeof(int))];
     } control = { 0 };
     size_t bytes = count * sizeof *fds;
     struct iovec data = { .iov_base = (void *)delivery, .iov_len = sizeof *delivery };
@@ -291,7 +309,7 @@ static ssize_t receive_descriptors(int socket_fd, struct delivery *delivery, int
 {
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(PASSED * BATCH * sizeof(int))];
+        char bytes[CMSG_SPACE((1 + PASSED * BATCH) * sizeof(int))];
     } control;
     struct iovec data = { .iov_base = delivery, .iov_len = sizeof *delivery };
     struct msghdr message = {
@@ -329,9 +347,8 @@ static int is_any_peer(const struct exchange *x, pid_t pid)
 
 static int is_peer(const struct exchange *x, const struct delivery *d, pid_t pid)
 {
-    return d->magic == HALAY_SHM_MAGIC && d->version == HALAY_SHM_VERSION && d->rank < (uint32_t)x->size &&
-           (int)d->rank != x->rank && !memcmp(d->token, x->me.token, sizeof d->token) &&
-           pid == halay_peers_pid(x->peers, (int)d->rank);
+    return d->magic == MAGIC && d->version == PASS_VERSION && d->rank < (uint32_t)x->size && (int)d->rank != x->rank &&
+           !memcmp(d->token, x->me.token, sizeof d->token) && pid == halay_peers_pid(x->peers, (int)d->rank);
 }
 
 /* The number of a rank among the members; -1 if it is none. */
@@ -373,12 +390,6 @@ static void map_segment(struct exchange *x, int peer, int fds[PASSED])
     void *base = (unsigned char *)map->space + (size_t)(member - (member > map->rank)) * stride_of(map);
     if (halay_segment_map_at(x->log, fds[0], map->layout.bytes, base) != HALAY_OK)
         return;
-    const struct halay_shm_header *header = base;
-    if (header->magic != HALAY_SHM_MAGIC || header->rank != (uint32_t)peer || header->bytes != map->layout.bytes ||
-        memcmp(header->nonce, x->all[peer].nonce, sizeof header->nonce) != 0) {
-        halay_warning(x->log, "shared memory that came from rank %d is not what it announced", peer);
-        return;
-    }
     map->base[member] = base;
     map->event_fd[member] = fds[1];
     fds[1] = -1;
@@ -466,8 +477,8 @@ static int is_hopeless(const struct exchange *x)
 /* To one member those of all, or why it gets none. */
 static void relay_to(struct exchange *x, int socket_fd, int rank)
 {
-    struct delivery delivery = { .magic = HALAY_SHM_MAGIC, .version = HALAY_SHM_VERSION, .rank = (uint32_t)x->rank };
-    int fds[PASSED * BATCH], kinds = bell_of(x) < 0 ? 1 : PASSED;
+    struct delivery delivery = { .magic = MAGIC, .version = PASS_VERSION, .rank = (uint32_t)x->rank };
+    int fds[1 + PASSED * BATCH] = { x->board_fd }, kinds = bell_of(x) < 0 ? 1 : PASSED;
     int sent = 1;
 
     delivery.status = (int32_t)x->failed;
@@ -476,10 +487,10 @@ static void relay_to(struct exchange *x, int socket_fd, int rank)
         int count = x->failed ? 0 : x->map->size - first < BATCH ? x->map->size - first : BATCH;
         for (int k = 0; k < kinds; k++)
             for (int i = 0; i < count; i++)
-                fds[k * count + i] = x->members[first + i].fds[k];
+                fds[1 + k * count + i] = x->members[first + i].fds[k];
         delivery.first = (uint32_t)first;
         delivery.count = (uint32_t)count;
-        sent = send_descriptors(x, socket_fd, &delivery, fds, (size_t)(kinds * count));
+        sent = send_descriptors(x, socket_fd, &delivery, fds, x->failed ? 0 : (size_t)(1 + kinds * count));
         if (x->failed)
             return;
     }
@@ -531,9 +542,9 @@ static int connect_to(const struct exchange *x, int peer)
 static int take_batch(struct exchange *x, int socket_fd)
 {
     struct delivery delivery;
-    int fds[PASSED * BATCH];
+    int all[1 + PASSED * BATCH], *fds = all + 1;
 
-    ssize_t n = receive_descriptors(socket_fd, &delivery, fds, PASSED * BATCH);
+    ssize_t n = receive_descriptors(socket_fd, &delivery, all, 1 + PASSED * BATCH);
     if (n <= 0)
         return !n;
     int is_right = n == (ssize_t)sizeof delivery && is_peer(x, &delivery, who_connected(socket_fd)) &&
@@ -547,7 +558,9 @@ static int take_batch(struct exchange *x, int socket_fd)
         fds[(int)delivery.count + i] = pair[1];
         x->have++;
     }
-    close_all(fds, PASSED * BATCH);
+    if (is_right && all[0] >= 0)
+        map_board(x, all[0]);
+    close_all(all, 1 + PASSED * BATCH);
     if (is_right)
         x->failed = (enum halay_status)delivery.status;
     return is_right && delivery.status == HALAY_OK;
@@ -558,7 +571,7 @@ static enum halay_status get_all(struct exchange *x, enum halay_status mine)
 {
     int first = x->map->ranks[0], fds[PASSED] = { x->options->memory->fd, bell_of(x) };
     struct delivery delivery = {
-        .magic = HALAY_SHM_MAGIC, .version = HALAY_SHM_VERSION, .rank = (uint32_t)x->rank, .status = (int32_t)mine
+        .magic = MAGIC, .version = PASS_VERSION, .rank = (uint32_t)x->rank, .status = (int32_t)mine
     };
     struct pollfd socket = { .fd = connect_to(x, first), .events = POLLIN };
     size_t count = mine != HALAY_OK ? 0 : fds[1] < 0 ? 1 : PASSED;
@@ -591,7 +604,7 @@ static enum halay_status check_all_mapped(struct exchange *x)
     for (int m = 0; m < x->map->size; m++) {
         int r = x->map->ranks[m];
         int has_bell = x->map->event_fd[m] >= 0 || !x->options->bell_polls || m == x->map->rank;
-        if (x->map->base[m] && has_bell)
+        if (x->map->board && x->map->base[m] && has_bell)
             continue;
         halay_info(x->log, "shared memory of rank %d on '%s' cannot be mapped here: not the same host or container", r,
                    halay_peers_host(x->peers, r));
@@ -652,7 +665,10 @@ static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boo
 
     if (status != HALAY_OK)
         return status;
-    status = pass(x, segment_create(x));
+    status = segment_create(x);
+    if (status == HALAY_OK && x->map->rank == 0)
+        status = board_create(x);
+    status = pass(x, status);
     return agree(x, boot, status == HALAY_OK ? check_all_mapped(x) : status);
 }
 
@@ -675,6 +691,7 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
         .size = boot->size,
         .deadline_us = halay_deadline_us(options->timeout_ms),
         .listener = -1,
+        .board_fd = -1,
     };
 
     *map = (struct halay_shm_map){ 0 };
@@ -693,6 +710,8 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
         if (x.members[m].socket >= 0)
             close(x.members[m].socket);
     }
+    if (x.board_fd >= 0)
+        close(x.board_fd);
     free(x.members);
     free(x.silent);
     free(x.all);
@@ -702,6 +721,7 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
 void halay_shm_map_fini(struct halay_shm_map *map)
 {
     halay_segment_unmap(map->space, map->space_bytes);
+    halay_segment_unmap(map->board, board_bytes(map));
     for (int r = 0; map->event_fd && r < map->size; r++)
         if (map->event_fd[r] >= 0)
             close(map->event_fd[r]);
@@ -710,6 +730,7 @@ void halay_shm_map_fini(struct halay_shm_map *map)
     free(map->ranks);
     map->base = NULL;
     map->space = NULL;
+    map->board = NULL;
     map->event_fd = NULL;
     map->ranks = NULL;
 }

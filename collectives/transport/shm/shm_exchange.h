@@ -13,7 +13,8 @@ struct halay_shm_map {
     struct halay_shm_layout layout;
     int rank, size; /* members only, in order of their ranks */
     void **base;    /* owned: [size] mappings of layout.bytes, NULL if not mapped; this rank's own is its memory's */
-    void *space;    /* owned: address space with the mappings of the others; NULL: none */
+    struct halay_shm_entry *board; /* owned: [size], shared by all of them; NULL if not mapped */
+    void *space;                   /* owned: address space with the mappings of the others; NULL: none */
     size_t space_bytes;
     int *ranks;    /* owned: [size], the bootstrap's number of each */
     int *event_fd; /* owned, as is what it contains: [size], of each one's bell; -1: it has none, or is this rank's */

@@ -11,7 +11,7 @@ static size_t record_bytes(size_t payload)
 
 static struct halay_shm_record *record_at(const struct halay_shm_end *end, uint64_t position)
 {
-    return (struct halay_shm_record *)(end->fifo->data + (position & (end->bytes - 1)));
+    return (struct halay_shm_record *)(end->data + (position & (end->bytes - 1)));
 }
 
 static int has_room(struct halay_shm_end *end, size_t bytes)

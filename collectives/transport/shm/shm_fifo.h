@@ -32,12 +32,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* The counters of a ring. A receiver looks at those of all its peers, so they are together and apart from the data:
+ * beside its data, each peer's would cost a page before it has sent anything. */
 struct halay_shm_fifo {
-    _Alignas(HALAY_CACHE_LINE) _Atomic uint64_t head;
+    _Alignas(4 * HALAY_CACHE_LINE) _Atomic uint64_t head;
     _Alignas(HALAY_CACHE_LINE) _Atomic uint64_t tail;
     _Atomic uint64_t delivered; /* bytes of FIRST payloads that reached a receive (relaxed; a budget) */
     _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t wants; /* the sender waits for tail or delivered to move (relaxed) */
-    _Alignas(HALAY_CACHE_LINE) unsigned char data[];
 };
 
 enum halay_shm_kind {
@@ -70,7 +71,8 @@ struct halay_shm_seen {
 /* One end of a fifo, in the memory of its process. */
 struct halay_shm_end {
     struct halay_shm_fifo *fifo; /* borrowed: in a segment */
-    size_t bytes;                /* of fifo->data: a power of two */
+    unsigned char *data;         /* borrowed: in the same segment */
+    size_t bytes;                /* of data: a power of two */
     uint64_t mine;               /* the counter that this end writes */
     uint64_t theirs;             /* the other one, as last seen */
 };

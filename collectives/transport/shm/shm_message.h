@@ -30,7 +30,7 @@ struct halay_shm_incoming {
 
 struct halay_shm_peer {
     int rank;
-    struct halay_shm_header *header;   /* borrowed: the peer's segment */
+    struct halay_shm_entry *entry;     /* borrowed: the peer's, in the board */
     const struct halay_bell_far *bell; /* borrowed: the peer's */
     struct halay_shm_end in, out;
     uint32_t serial;                     /* of the newest message to it */

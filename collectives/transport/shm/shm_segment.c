@@ -9,8 +9,6 @@
 
 #define HEAP_WITH_ALL ((size_t)1 << 30) /* areas for all groups only if this size is left */
 
-_Static_assert(sizeof(struct halay_shm_header) <= HALAY_PAGE, "the header has a page");
-
 /* Every rank has a ring from every other: with many ranks they are small. */
 static size_t fifo_bytes_for(int size)
 {
@@ -23,8 +21,8 @@ static void layout_fixed_part(int size, int groups, struct halay_shm_layout *lay
 {
     layout->groups = groups;
     layout->fifo_bytes = fifo_bytes_for(size);
-    layout->areas = HALAY_PAGE + (size_t)size * (sizeof(struct halay_shm_fifo) + layout->fifo_bytes);
-    layout->areas = halay_round_up(layout->areas, HALAY_PAGE);
+    layout->data = halay_round_up((size_t)size * sizeof(struct halay_shm_fifo), HALAY_PAGE);
+    layout->areas = layout->data + (size_t)size * layout->fifo_bytes;
     layout->heap = halay_round_up(layout->areas + (size_t)groups * HALAY_CHANNELS * HALAY_AREA_BYTES, HALAY_HUGE_PAGE);
 }
 

@@ -2,10 +2,10 @@
  *
  * Segment: the shared memory that a rank owns, and that all ranks of its host have mapped.
  *
- *     0            4096                  areas                        heap                    bytes
- *     +------------+---------------------+----------------------------+-----------------------+
- *     | header     | fifos: [sender]     | areas: [group][channel]    | allocated memory      |
- *     +------------+---------------------+----------------------------+-----------------------+
+ *     0                data             areas                        heap                    bytes
+ *     +----------------+----------------+----------------------------+-----------------------+
+ *     | fifos:[sender] | data:[sender]  | areas: [group][channel]    | allocated memory      |
+ *     +----------------+----------------+----------------------------+-----------------------+
  *
  * It is as large as the machine's memory. Pages take memory when they are touched (fifos, areas) or allocated (heap, at
  * once, so that a lack of memory is an error and not a signal).
@@ -20,23 +20,14 @@
 #include "collectives/transport/shm/shm_fifo.h"
 #include <stdint.h>
 
-#define HALAY_SHM_MAGIC UINT64_C(0x79616c6168006d73) /* "sm", 0, "halay" */
+/* A rank's entry in the board, which is one piece of memory for all ranks of a host: a rank that exchanges nothing with
+ * another one touches no page of its segment, so that many ranks start and end without page tables of L x L segments. A
+ * line of its own for each group of fields that one side writes. */
+struct halay_shm_entry {
+    uint32_t has_barrier; /* set once, before the others look: the rank is registered for membarrier and can call it */
+    _Alignas(HALAY_CACHE_LINE) struct halay_bell_word bell; /* the rank sleeps on it */
 
-enum { HALAY_SHM_VERSION = 1, HALAY_SHM_NONCE_BYTES = 16 };
-
-/* A line of its own for each group of fields that one side writes. */
-struct halay_shm_header {
-    /* Set once by the owner before the segment is passed. */
-    uint64_t magic;
-    uint32_t version;
-    uint32_t rank, size;
-    uint32_t has_barrier; /* the owner is registered for membarrier and can call it */
-    uint64_t bytes;
-    unsigned char nonce[HALAY_SHM_NONCE_BYTES];
-
-    _Alignas(HALAY_CACHE_LINE) struct halay_bell_word bell; /* the owner sleeps on it */
-
-    /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. The owner's last store here
+    /* HALAY_SHM_LEFT, or HALAY_SHM_LEFT_FOR + r: because of rank r, which it had lost. The rank's last store here
      * (release); loaded (acquire) by the others. */
     _Alignas(HALAY_CACHE_LINE) _Atomic uint32_t has_left;
 };
@@ -45,6 +36,7 @@ enum { HALAY_SHM_LEFT = 1, HALAY_SHM_LEFT_FOR = 2 };
 
 /* Offsets in a segment; equal on all ranks, they follow from size and bytes. */
 struct halay_shm_layout {
+    size_t data;       /* of the fifos */
     size_t fifo_bytes; /* of one fifo's data */
     int groups;        /* HALAY_GROUPS_MAX, or HALAY_GROUPS_FEW in a segment that is too small */
     size_t areas, heap, bytes;
@@ -58,11 +50,13 @@ void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout);
  * smallest ones fit. */
 enum halay_status halay_shm_fit(struct halay_log *log, int size, size_t wanted, size_t *bytes);
 
-static inline struct halay_shm_fifo *halay_shm_fifo_of(void *segment, const struct halay_shm_layout *layout, int sender)
+/* Returns one end of the fifo that a segment has for this sender. */
+static inline struct halay_shm_end halay_shm_end_of(void *segment, const struct halay_shm_layout *layout, int sender)
 {
-    size_t stride = sizeof(struct halay_shm_fifo) + layout->fifo_bytes;
-
-    return (struct halay_shm_fifo *)((unsigned char *)segment + HALAY_PAGE + (size_t)sender * stride);
+    return (struct halay_shm_end){ .fifo = (struct halay_shm_fifo *)segment + sender,
+                                   .data =
+                                       (unsigned char *)segment + layout->data + (size_t)sender * layout->fifo_bytes,
+                                   .bytes = layout->fifo_bytes };
 }
 
 #endif
