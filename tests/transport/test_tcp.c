@@ -39,6 +39,7 @@ struct job {
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
     int is_sealed, is_divided; /* connections are encrypted; rank 1's are not */
+    int is_mixed;              /* rank 1 has no AES */
     int is_refused;            /* the start fails: rank 0 has too few descriptors */
     int descriptors;           /* how many more rank 0 may open at most; 0: not limited */
     int family;                /* other addresses are hidden; 0: none */
@@ -141,6 +142,8 @@ static enum halay_status test_allgather(struct halay_boot *boot, const void *min
         keep_family(&place[r], (uint16_t)b->job->family);
     for (int i = 0; i < HALAY_ADDRESSES_MAX && place->addresses[i].family; i++)
         b->port = place->addresses[i]; /* the last one is a loopback */
+    if (b->job->is_mixed)
+        place[1].sealing = HALAY_TCP_CHACHA;
     if (b->job->has_strangers && boot->rank == 1)
         send_strangers(b);
     return status;
@@ -1261,6 +1264,7 @@ int main(void)
     run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .meets = 1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });
     run(&(struct job){ .size = 3, .killed = -1, .is_sealed = 1, .is_divided = 1, .is_quiet = 1 });
+    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .is_sealed = 1, .is_mixed = 1, .meets = 1 });
     run(&(struct job){ .run = job_death, .size = 3, .killed = 1, .is_quiet = 1, .is_sealed = 1 });
     run(&(struct job){ .run = job_leave, .size = 3, .killed = -1, .is_quiet = 1, .is_sealed = 1 });
     run(&(struct job){ .size = 2, .killed = -1, .opens = 1000 });

@@ -3,7 +3,7 @@
  * The tcp transport through a proxy, which stands for what is between hosts: one that delays and cuts into odd pieces,
  * one that holds everything for half of the silence that is allowed, one that resets or closes the connection, in the
  * handshake and in any frame. What can go on does; else both ranks name the other one, and why, and none hangs. In
- * clear and sealed.
+ * clear and sealed, when the proxy sees nothing of what is sent.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -21,7 +21,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 60000, SILENCE_MS = 2000, HOLD_MS = 1000, ROUNDS = 6, HANDSHAKE_BYTES = 112, LARGE = 300000 };
+enum {
+    TIMEOUT_MS = 60000,
+    SILENCE_MS = 2000,
+    HOLD_MS = 1000,
+    ROUNDS = 6,
+    HANDSHAKE_BYTES = 112,
+    LARGE = 300000,
+    SAME = 32
+};
 
 /* What the proxy does, once, when it has forwarded this number of bytes from rank 1 to rank 0. */
 struct trouble {
@@ -33,6 +41,7 @@ struct trouble {
 /* Shared by the processes. */
 struct place {
     struct halay_address rank_0, proxy;
+    int was_clear; /* what came by the proxy had SAME times the same byte, as all messages of this test do */
 };
 
 /* ---- proxy ---- */
@@ -47,14 +56,25 @@ static int connect_to(const struct halay_address *address)
     return fd;
 }
 
+static int is_clear(const char *bytes, size_t count)
+{
+    for (size_t i = 0, same = 1; i + 1 < count; i++) {
+        same = bytes[i] == bytes[i + 1] ? same + 1 : 1;
+        if (same == SAME)
+            return 1;
+    }
+    return 0;
+}
+
 /* Forwards what has come, a piece at most. Zero at the end. */
-static size_t forward(int from, int to, const struct trouble *trouble, size_t piece)
+static size_t forward(int from, int to, const struct trouble *trouble, size_t piece, struct place *place)
 {
     static char bytes[1 << 16];
     ssize_t n = recv(from, bytes, piece < sizeof bytes ? piece : sizeof bytes, 0);
 
     if (n <= 0)
         return 0;
+    place->was_clear |= is_clear(bytes, (size_t)n);
     if (trouble->what == DELAY)
         (void)poll(NULL, 0, 2);
     for (ssize_t sent = 0, some; sent < n; sent += some)
@@ -64,7 +84,7 @@ static size_t forward(int from, int to, const struct trouble *trouble, size_t pi
 }
 
 /* One connection, until it ends. Nonzero if the trouble was made. */
-static int serve(int caller, int callee, const struct trouble *trouble, int is_made)
+static int serve(int caller, int callee, const struct trouble *trouble, int is_made, struct place *place)
 {
     const struct linger at_once = { .l_onoff = 1 };
     struct pollfd fds[2] = { { .fd = caller, .events = POLLIN }, { .fd = callee, .events = POLLIN } };
@@ -73,11 +93,11 @@ static int serve(int caller, int callee, const struct trouble *trouble, int is_m
     while (poll(fds, 2, TIMEOUT_MS) > 0) {
         size_t rest = is_made || trouble->what == DELAY ? SIZE_MAX : trouble->after - moved, n = 1;
         if (fds[0].revents) {
-            n = forward(caller, callee, trouble, trouble->what == DELAY ? 7001 : rest);
+            n = forward(caller, callee, trouble, trouble->what == DELAY ? 7001 : rest, place);
             moved += n;
         }
         if (n && fds[1].revents)
-            n = forward(callee, caller, trouble, trouble->what == DELAY ? 5003 : SIZE_MAX);
+            n = forward(callee, caller, trouble, trouble->what == DELAY ? 5003 : SIZE_MAX, place);
         if (!n)
             break;
         if (is_made || trouble->what == DELAY || moved < trouble->after)
@@ -98,7 +118,7 @@ static int serve(int caller, int callee, const struct trouble *trouble, int is_m
 }
 
 /* Until it is killed. */
-static void run_proxy(int listener, const struct place *place, const struct trouble *trouble)
+static void run_proxy(int listener, struct place *place, const struct trouble *trouble)
 {
     int is_made = 0;
 
@@ -107,7 +127,7 @@ static void run_proxy(int listener, const struct place *place, const struct trou
         REQUIRE(poll(&p, 1, -1) == 1);
         int caller = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (caller >= 0)
-            is_made = serve(caller, connect_to(&place->rank_0), trouble, is_made);
+            is_made = serve(caller, connect_to(&place->rank_0), trouble, is_made, place);
     }
 }
 
@@ -273,6 +293,7 @@ static void run(const struct trouble *trouble)
     for (int i = 0; i < 2; i++)
         CHECK(waitpid(pids[i], &status, 0) == pids[i] && WIFEXITED(status) && !WEXITSTATUS(status),
               "rank %d, trouble %d after %zu: %#x", i, trouble->what, trouble->after, status);
+    CHECK(trouble->what > HOLD || place->was_clear == !trouble->is_sealed, "sealed %d: it listens", trouble->is_sealed);
     REQUIRE(!kill(pids[2], SIGKILL) && waitpid(pids[2], &status, 0) == pids[2]);
     close(listener);
     munmap(place, sizeof *place);
