@@ -407,7 +407,7 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
 void halay_config_fini(struct halay_config *config)
 {
     for (const struct row *row = table; row < table + ROWS; row++)
-        if (row->type == HALAY_VALUE_TEXT) {
+        if (row->type == HALAY_VALUE_TEXT || row->type == HALAY_VALUE_NETWORKS) {
             char **field = (char **)((char *)config + row->offset);
             free(*field);
             *field = NULL;
