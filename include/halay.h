@@ -17,9 +17,9 @@
  *
  * Several hosts. The ranks' engines connect with rank 0 by TCP while halay_init runs, and over halay's own TCP ranks
  * connect later, too: each host must accept that on one port, of the system's choice or of HALAY_PORTS. Both ends prove
- * that they belong to the job; nothing is encrypted. A host that does not answer for 10 seconds
- * (HALAY_HOST_SILENCE) counts as lost, with its ranks. A child of fork that outlives its killed parent hides that death
- * from other hosts, until HALAY_PEER_TIMEOUT.
+ * that they belong to the job; what ranks send each other is encrypted with HALAY_ENCRYPT=1. A host that does not
+ * answer for 10 seconds (HALAY_HOST_SILENCE) counts as lost, with its ranks. A child of fork that outlives its killed
+ * parent hides that death from other hosts, until HALAY_PEER_TIMEOUT.
  *
  * Ownership. Data pointers are borrowed from submission to completion: the caller keeps them alive and neither reads
  * nor writes them. Strings and structs passed in are copied. Completion happens exactly once for each submission.
