@@ -85,37 +85,19 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
         write_line(log, level, text);
 }
 
-static void write_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format,
-                           va_list args)
+void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
 {
     char text[HALAY_ERROR_TEXT_MAX];
+    va_list args;
 
     halay_error_place_print(place, text, sizeof text - 2);
     if (*text)
         strcat(text, ": ");
     const size_t used = strlen(text);
+    va_start(args, format);
     halay_vsnprintf(text + used, sizeof text - used, format, args);
+    va_end(args);
     write_error(log, place, text);
-}
-
-void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    write_error_at(log, place, format, args);
-    va_end(args);
-}
-
-enum halay_status halay_fail_at(struct halay_log *log, const struct halay_error_place *place, enum halay_status status,
-                                const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    write_error_at(log, place, format, args);
-    va_end(args);
-    return status;
 }
 
 void halay_log_write(struct halay_log *log, enum halay_log_level level, const char *format, ...)
@@ -125,16 +107,6 @@ void halay_log_write(struct halay_log *log, enum halay_log_level level, const ch
     va_start(args, format);
     halay_log_vwrite(log, level, format, args);
     va_end(args);
-}
-
-enum halay_status halay_fail(struct halay_log *log, enum halay_status status, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    halay_log_vwrite(log, HALAY_LOG_ERROR, format, args);
-    va_end(args);
-    return status;
 }
 
 void halay_error_somewhere(struct halay_log *log, const char *format, ...)

@@ -40,10 +40,6 @@ void halay_log_vwrite(struct halay_log *log, enum halay_log_level level, const c
 void halay_log_error_at(struct halay_log *log, const struct halay_error_place *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Does the same and returns the status. */
-enum halay_status halay_fail_at(struct halay_log *log, const struct halay_error_place *place, enum halay_status status,
-                                const char *format, ...) __attribute__((format(printf, 4, 5)));
-
 /* Logs an error; without a log (its owner is missing) the line goes to standard error. */
 void halay_error_somewhere(struct halay_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -59,9 +55,9 @@ enum halay_status halay_log_returns(struct halay_log *log, enum halay_status sta
 /* Copies the newest error's text, "" if none. */
 void halay_log_last_error(struct halay_log *log, char *text, size_t size);
 
-/* Logs an error and returns the status: `return halay_fail(log, HALAY_ERR_FORMAT, "...")`. */
-enum halay_status halay_fail(struct halay_log *log, enum halay_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Log an error, and are the status: `return halay_fail(log, HALAY_ERR_FORMAT, "...")`. */
+#define halay_fail(log, status, ...) (halay_error(log, __VA_ARGS__), (status))
+#define halay_fail_at(log, place, status, ...) (halay_error_at(log, place, __VA_ARGS__), (status))
 
 #define halay_error(log, ...) halay_log_write(log, HALAY_LOG_ERROR, __VA_ARGS__)
 #define halay_error_at(log, place, ...) halay_log_error_at(log, place, __VA_ARGS__)

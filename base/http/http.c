@@ -711,11 +711,6 @@ void halay_http_close(struct halay_http_server *server)
     server_destroy(server);
 }
 
-const char *halay_http_path(const struct halay_http_exchange *exchange)
-{
-    return exchange->route->path;
-}
-
 const void *halay_http_body(const struct halay_http_exchange *exchange, size_t *size)
 {
     *size = exchange->size;

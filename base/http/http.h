@@ -74,8 +74,7 @@ size_t halay_http_exchanges(const struct halay_http_server *server);
 /* Ends all connections, and the thread. The owner must have answered every exchange. NULL is allowed. */
 void halay_http_close(struct halay_http_server *server);
 
-/* Path and body of the request, valid until the answer. */
-const char *halay_http_path(const struct halay_http_exchange *exchange);
+/* The body of the request, valid until the answer. */
 const void *halay_http_body(const struct halay_http_exchange *exchange, size_t *size);
 /* A header, and an argument of the query ("" without a value); NULL if absent. In the handler only. */
 const char *halay_http_header(struct halay_http_exchange *exchange, const char *name);

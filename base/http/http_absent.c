@@ -51,12 +51,6 @@ void halay_http_close(struct halay_http_server *server)
     (void)server;
 }
 
-const char *halay_http_path(const struct halay_http_exchange *exchange)
-{
-    (void)exchange;
-    return "";
-}
-
 const void *halay_http_body(const struct halay_http_exchange *exchange, size_t *size)
 {
     (void)exchange;

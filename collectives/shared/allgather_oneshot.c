@@ -36,18 +36,4 @@ static const struct oneshot_operation operation = {
     .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
-static void start(struct halay_coll *c)
-{
-    oneshot_start(c, &operation, coll_longest_part(c), 1);
-}
-
-static enum halay_status progress(struct halay_coll *c)
-{
-    return oneshot_progress(c, &operation);
-}
-
-const struct halay_algorithm_ops halay_allgather_oneshot = {
-    .state_bytes = oneshot_state_bytes,
-    .start = start,
-    .progress = progress,
-};
+ONESHOT_ALGORITHM(halay_allgather_oneshot, coll_longest_part(c), 1);

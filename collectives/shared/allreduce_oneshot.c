@@ -52,18 +52,4 @@ static const struct oneshot_operation operation = {
     .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
-static void start(struct halay_coll *c)
-{
-    oneshot_start(c, &operation, c->out.count, 1);
-}
-
-static enum halay_status progress(struct halay_coll *c)
-{
-    return oneshot_progress(c, &operation);
-}
-
-const struct halay_algorithm_ops halay_allreduce_oneshot = {
-    .state_bytes = oneshot_state_bytes,
-    .start = start,
-    .progress = progress,
-};
+ONESHOT_ALGORITHM(halay_allreduce_oneshot, c->out.count, 1);

@@ -29,18 +29,4 @@ static const struct oneshot_operation operation = {
     .gives = oneshot_root, .takes = oneshot_not_root, .put = put, .take = take
 };
 
-static void start(struct halay_coll *c)
-{
-    oneshot_start(c, &operation, c->in.count, 1);
-}
-
-static enum halay_status progress(struct halay_coll *c)
-{
-    return oneshot_progress(c, &operation);
-}
-
-const struct halay_algorithm_ops halay_broadcast_oneshot = {
-    .state_bytes = oneshot_state_bytes,
-    .start = start,
-    .progress = progress,
-};
+ONESHOT_ALGORITHM(halay_broadcast_oneshot, c->in.count, 1);

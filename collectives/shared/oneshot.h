@@ -210,4 +210,21 @@ static inline enum halay_status oneshot_progress(struct halay_coll *c, const str
     return HALAY_OK;
 }
 
+/* Defines an algorithm after its `operation`, whose functions become parts of these; longest and cells as in
+ * oneshot_start, of a collective c. */
+#define ONESHOT_ALGORITHM(name, longest, cells)                               \
+    static void oneshot_algorithm_start(struct halay_coll *c)                 \
+    {                                                                         \
+        oneshot_start(c, &operation, longest, cells);                         \
+    }                                                                         \
+    static enum halay_status oneshot_algorithm_progress(struct halay_coll *c) \
+    {                                                                         \
+        return oneshot_progress(c, &operation);                               \
+    }                                                                         \
+    const struct halay_algorithm_ops name = {                                 \
+        .state_bytes = oneshot_state_bytes,                                   \
+        .start = oneshot_algorithm_start,                                     \
+        .progress = oneshot_algorithm_progress,                               \
+    }
+
 #endif

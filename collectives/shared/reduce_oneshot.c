@@ -34,18 +34,4 @@ static const struct oneshot_operation operation = {
     .gives = oneshot_not_root, .takes = oneshot_root, .put = put, .take = take
 };
 
-static void start(struct halay_coll *c)
-{
-    oneshot_start(c, &operation, c->in.count, 1);
-}
-
-static enum halay_status progress(struct halay_coll *c)
-{
-    return oneshot_progress(c, &operation);
-}
-
-const struct halay_algorithm_ops halay_reduce_oneshot = {
-    .state_bytes = oneshot_state_bytes,
-    .start = start,
-    .progress = progress,
-};
+ONESHOT_ALGORITHM(halay_reduce_oneshot, c->in.count, 1);

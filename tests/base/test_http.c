@@ -37,8 +37,8 @@ static void hello(void *arg, struct halay_http_exchange *exchange)
     struct halay_http_answer answer = { .status = 200, .content_type = "text/plain", .body = text };
 
     (void)arg;
-    answer.size = (size_t)snprintf(text, sizeof text, "%s for %s, %s", halay_http_path(exchange),
-                                   name ? name : "nobody", accept ? accept : "anything");
+    answer.size =
+        (size_t)snprintf(text, sizeof text, "/hello for %s, %s", name ? name : "nobody", accept ? accept : "anything");
     halay_http_answer(exchange, &answer);
 }
 
