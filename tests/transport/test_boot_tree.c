@@ -123,7 +123,7 @@ static void check_costs(void)
 
 /* ---- a store, and a start over it ---- */
 
-enum { KEYS_MAX = 4000, RANKS_MAX = 300, ROUNDS = 3, LONG_MS = 60000, SLOW_CHILDREN = 3 };
+enum { KEYS_MAX = 4000, RANKS_MAX = 512, ROUNDS = 3, LONG_MS = 60000, SLOW_CHILDREN = 3 };
 
 struct store {
     pthread_mutex_t lock;
@@ -474,13 +474,15 @@ int main(void)
         for (int far_every = 0; far_every <= 3; far_every++)
             check_all_ranks(size, 8, far_every);
     check_all_ranks(90, 40, 0);
-    check_all_ranks(HAS_THREAD_SANITIZER ? 100 : RANKS_MAX, 0, 0);
+    check_all_ranks(HAS_THREAD_SANITIZER ? 100 : 300, 0, 0);
     check_slow();
     check_missing();
     check_ended(2, 1);
     check_ended(40, 0);
     check_ended(40, 33);
     check_ended(40, 16);
+    check_ended(HAS_THREAD_SANITIZER ? 80 : RANKS_MAX, 64);
+    check_ended(HAS_THREAD_SANITIZER ? 80 : RANKS_MAX, 77);
     check_differs(40, 33, 0);
     check_differs(40, 35, 2);
     check_canceled(40, 33);
