@@ -31,7 +31,7 @@
 #define SYS_pidfd_open 434
 #endif
 
-enum { LOOK_US = 1000, LOOK_SLOWLY_US = 10000 };
+enum { LOOK_US = 1000, LOOK_EACH_US = 20, LOOK_SLOWLY_US = 10000 };
 enum { DEAD = 1, UNREACHABLE, LOST };
 
 /* What ranks tell each other; the same layout for all of a release. */
@@ -276,7 +276,7 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
 {
     int64_t now_us = halay_now_us();
     int64_t next = atomic_load_explicit(&peers->next_look_us, memory_order_relaxed);
-    int64_t period = peers->has_descriptors ? LOOK_US : LOOK_SLOWLY_US;
+    int64_t period = peers->has_descriptors ? LOOK_US + LOOK_EACH_US * peers->locals : LOOK_SLOWLY_US;
     int nobody = 0;
 
     int dead = atomic_load_explicit(&peers->dead, memory_order_acquire);
