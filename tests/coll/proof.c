@@ -6,6 +6,7 @@
 #include "tests/coll/proof.h"
 #include "collectives/schedule/tree.h"
 #include "tests/test.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,8 +39,8 @@ struct buffer {
 struct rank {
     struct halay_place place;
     int head, ahead, is_ended, is_queued, tokens, depth, token_depth, retired;
-    long received;    /* blocks */
-    uint64_t *filled; /* bit of a block: the output has what is due there */
+    long received, partial, added; /* blocks; partial: of those received the sums of some ranks */
+    uint64_t *filled;              /* bit of a block: the output has what is due there */
     struct buffer buffers[HALAY_STEP_BUFFERS];
     struct entry entries[WINDOW];
     /* Of each entry, bits of the window: earlier steps that must be done before the message, posted before it, done
@@ -334,6 +335,8 @@ static void receive(struct world *w, struct rank *r, struct entry *e, struct ent
         return;
     v.first = (v.first + moved) % w->size;
     r->received += step->blocks;
+    if (x->step.buffer >= 0)
+        r->partial += step->blocks;
     if (step->buffer < 0)
         write_out(w, r, step, &v);
     else
@@ -378,6 +381,7 @@ static void add_step(struct world *w, struct rank *r, const struct halay_step *s
 
     if (b->block != step->block || b->blocks != step->blocks)
         complain(w, "an addition to a part of a buffer");
+    r->added += step->blocks;
     b->value = step->what == HALAY_ADD_LEFT ? add(w, theirs, mine) : add(w, mine, theirs);
     if (step->is_last)
         write_out(w, r, step, &b->value);
@@ -530,7 +534,7 @@ static int is_due(const struct world *w, const struct rank *r, int block)
 
 static void check_rank(struct world *w, const struct rank *r, struct proof *proof)
 {
-    double bytes = (double)r->received / w->blocks;
+    double blocks = w->blocks;
 
     if (!r->is_ended || r->head < r->ahead)
         complain(w, "steps that wait for each other in a circle");
@@ -538,7 +542,9 @@ static void check_rank(struct world *w, const struct rank *r, struct proof *proo
         if (is_due(w, r, b) && !is_filled(r, b))
             complain(w, "a block that is due has not come");
     proof->depth = r->depth > proof->depth ? r->depth : proof->depth;
-    proof->bytes = bytes > proof->bytes ? bytes : proof->bytes;
+    proof->bytes = fmax(proof->bytes, (double)r->received / blocks);
+    proof->wide = fmax(proof->wide, (double)(r->received + r->partial) / blocks);
+    proof->added = fmax(proof->added, (double)r->added / blocks);
 }
 
 struct proof proof_run(const struct halay_algorithm *algorithm, int ranks, int is_in_place, enum proof_way way)

@@ -30,7 +30,10 @@ struct proof {
     const char *wrong; /* NULL: proved */
     int way;           /* enum proof_way: of what was run */
     int depth;         /* messages that follow each other, at most */
-    double bytes;      /* that a rank receives, at most, of a vector of one byte */
+    /* Of the rank with the most, of a vector of one byte: */
+    double bytes; /* received */
+    double wide;  /* the same where a partial sum has twice the bytes */
+    double added;
 };
 
 /* PROOF_BY_SYMMETRY: all the same by all ranks if they are not alike. */
