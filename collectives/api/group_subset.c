@@ -10,7 +10,7 @@
  *       |           or: none yet, since some groups are closed here and not yet there; again
  *
  * A rank that could not prepare sends its status instead, and every rank gets the first such status. The messages go
- * under a group id of their own, over the new group's view of the transport: they meet in the order of the calls, which
+ * under a group id of their own: they meet in the order of the calls, which
  * is the same at the two ends of each pair if members make their groups in the same order. A group is made step by
  * step, so that the engine goes on with all else; halay_group_subset waits, and drives all groups meanwhile, since a
  * member that is late may need a collective that is under way here.
@@ -25,7 +25,6 @@
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
-#include "collectives/transport/subset.h"
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +50,8 @@ struct decision {
 struct halay_group_making {
     struct halay_group *parent; /* borrowed, as is the world */
     struct halay_world *world;
-    int *members;         /* owned: the world's numbers */
-    struct halay_link *t; /* owned: the members, over the world's data */
+    int *members;   /* owned: the world's numbers */
+    int rank, size; /* among them */
     int leader;
     enum step step;
     enum halay_status mine;     /* has this rank what it needs? */
@@ -86,18 +85,18 @@ static enum halay_status making_init(struct halay_group_making *a, struct halay_
         a->members[r] = halay_group_world_rank(parent, ranks[r]);
         a->leader = a->members[r] < a->members[a->leader] ? r : a->leader;
     }
-    return halay_subset_open(a->world->data, a->members, count, rank, 0, &a->t);
+    a->rank = rank;
+    a->size = count;
+    return HALAY_OK;
 }
 
 void halay_group_making_end(struct halay_group_making *a)
 {
     if (!a)
         return;
-    for (int r = 0; a->t && r < a->t->size; r++)
+    for (int r = 0; r < a->size; r++)
         if (!coll_is_settled(&a->transfers[r]))
-            a->t->ops->cancel(a->t, &a->transfers[r]);
-    if (a->t)
-        a->t->ops->close(a->t);
+            halay_route_cancel(&a->transfers[r]);
     halay_group_free_all(a->group);
     free(a->transfers);
     free(a->releases);
@@ -110,26 +109,28 @@ static int count_settled(const struct halay_group_making *a)
 {
     int settled = 0;
 
-    for (int r = 0; r < a->t->size; r++)
+    for (int r = 0; r < a->size; r++)
         settled += coll_is_settled(&a->transfers[r]);
     return settled;
 }
 
 static void send_to(struct halay_group_making *a, int peer, uint32_t what, const void *data, size_t bytes)
 {
-    a->t->ops->send(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
+    halay_route_send(&a->world->route, a->members[peer], halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes,
+                     &a->transfers[peer]);
 }
 
 static void send_to_all(struct halay_group_making *a, uint32_t what, const void *data, size_t bytes)
 {
-    for (int r = 0; r < a->t->size; r++)
-        if (r != a->t->rank)
+    for (int r = 0; r < a->size; r++)
+        if (r != a->rank)
             send_to(a, r, what, data, bytes);
 }
 
 static void receive_from(struct halay_group_making *a, int peer, uint32_t what, void *data, size_t bytes)
 {
-    a->t->ops->recv(a->t, peer, halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes, &a->transfers[peer]);
+    halay_route_recv(&a->world->route, a->members[peer], halay_tag(HALAY_AGREEMENT_GROUP, 0, what), data, bytes,
+                     &a->transfers[peer]);
 }
 
 /* What the leader makes of all proposals. */
@@ -139,20 +140,20 @@ static void decide(struct halay_group_making *a)
     int waiting = 0;
     enum halay_status status = HALAY_OK;
 
-    for (int r = 0; r < a->t->size; r++) {
+    for (int r = 0; r < a->size; r++) {
         halay_id_set_add(&taken, &a->proposals[r].taken);
         waiting += a->proposals[r].waiting;
         if (status == HALAY_OK)
             status = (enum halay_status)a->proposals[r].status;
     }
-    for (int r = 1; r < a->t->size; r++)
+    for (int r = 1; r < a->size; r++)
         if (status == HALAY_OK && a->proposals[r].members != a->proposals[0].members)
             status = HALAY_ERR_ARGUMENT;
     a->decision.id = halay_group_ids_choose(&a->world->ids, &taken);
     if (status == HALAY_OK && a->decision.id < 0)
         status = waiting && !halay_deadline_passed(a->deadline_us) ? HALAY_IN_PROGRESS : HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
-    for (int r = 0; r < a->t->size && status == HALAY_OK; r++)
+    for (int r = 0; r < a->size && status == HALAY_OK; r++)
         a->releases[r] = a->proposals[r].releases[a->decision.id];
 }
 
@@ -168,27 +169,27 @@ static uint64_t hash_of(const int *members, int count)
 static void propose(struct halay_group_making *a)
 {
     struct halay_group_ids *ids = &a->world->ids;
-    struct proposal *p = &a->proposals[a->t->rank];
+    struct proposal *p = &a->proposals[a->rank];
 
-    halay_group_ids_sweep(ids, a->world->data, halay_world_shared(a->world));
-    *p = (struct proposal){ .members = hash_of(a->members, a->t->size),
+    halay_group_ids_sweep(ids, a->world->data, a->world->route.memory);
+    *p = (struct proposal){ .members = hash_of(a->members, a->size),
                             .status = (int32_t)a->mine,
                             .waiting = halay_group_ids_waiting(ids),
                             .taken = ids->taken };
     memcpy(p->releases, ids->releases, sizeof p->releases);
-    if (a->t->rank != a->leader) {
+    if (a->rank != a->leader) {
         send_to(a, a->leader, PROPOSAL, p, sizeof *p);
         return;
     }
-    for (int r = 0; r < a->t->size; r++)
-        if (r != a->t->rank)
+    for (int r = 0; r < a->size; r++)
+        if (r != a->rank)
             receive_from(a, r, PROPOSAL, &a->proposals[r], sizeof a->proposals[r]);
 }
 
 /* From the leader to all. */
 static void spread(struct halay_group_making *a, enum step what, void *data, size_t bytes)
 {
-    if (a->t->rank == a->leader)
+    if (a->rank == a->leader)
         send_to_all(a, what, data, bytes);
     else
         receive_from(a, a->leader, what, data, bytes);
@@ -201,11 +202,11 @@ static void begin_step(struct halay_group_making *a, enum step step)
     if (step == PROPOSAL) {
         propose(a);
     } else if (step == DECISION) {
-        if (a->t->rank == a->leader)
+        if (a->rank == a->leader)
             decide(a);
         spread(a, DECISION, &a->decision, sizeof a->decision);
     } else {
-        spread(a, RELEASES, a->releases, (size_t)a->t->size * sizeof *a->releases);
+        spread(a, RELEASES, a->releases, (size_t)a->size * sizeof *a->releases);
     }
 }
 
@@ -238,9 +239,9 @@ static void settle_id(struct halay_group *group, const struct halay_group_making
     halay_id_set_put(&ids->taken, group->id, 1);
     ids->last = group->id;
     end->id = group->id;
-    for (int r = 0; r < a->t->size; r++) {
-        int number = halay_world_shared_rank(a->world, halay_group_world_rank(group, r));
-        if (r == a->t->rank)
+    for (int r = 0; r < a->size; r++) {
+        int number = group->memory ? group->shared[r] : -1;
+        if (r == a->rank)
             continue;
         if (number < 0) {
             end->farewell[end->farewells].rank = r;
@@ -248,46 +249,21 @@ static void settle_id(struct halay_group *group, const struct halay_group_making
             continue;
         }
         end->witness[end->witnesses++] = (struct halay_group_witness){
-            .area = group->shared->ops->area(group->shared, number, group->id * HALAY_CHANNELS),
+            .area = group->memory->ops->area(group->memory, number, group->id * HALAY_CHANNELS),
             .releases = a->releases[r],
         };
     }
 }
 
-static enum halay_status prepare_mine(struct halay_world *world, const int *members, struct halay_link *t,
-                                      struct halay_group **out)
+static enum halay_status prepare_mine(struct halay_group_making *a)
 {
-    enum halay_status status = halay_group_make(world, members, t, out);
-    if (status != HALAY_OK)
-        return status;
-    status = halay_group_end_create(t->size, &(*out)->end);
-    if (status != HALAY_OK) {
-        (*out)->t = world->data; /* t is the caller's still */
-        halay_group_free_all(*out);
-        *out = NULL;
-    }
-    return status;
-}
+    struct halay_group *group;
 
-/* What the group's data go over: the memory of a node where all members are on it, else what the world's do. */
-static enum halay_status open_transport(struct halay_world *world, const int *members, int count, int rank,
-                                        struct halay_link **t)
-{
-    int *numbers, is_one_node = world->node != NULL;
-
-    for (int r = 0; r < count; r++)
-        is_one_node &= world->node_of[members[r]] == world->node_of[world->rank];
-    if (!is_one_node)
-        return halay_subset_open(world->data, members, count, rank, ~0u, t);
-    numbers = malloc((size_t)count * sizeof *numbers);
-    if (!numbers) {
-        halay_error(world->log, "out of memory: a group of %d ranks", count);
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (int r = 0; r < count; r++)
-        numbers[r] = world->node_rank[members[r]];
-    enum halay_status status = halay_subset_open(world->node, numbers, count, rank, ~0u, t);
-    free(numbers);
+    enum halay_status status = halay_group_make(a->world, a->members, a->size, a->rank, &group);
+    if (status == HALAY_OK && (status = halay_group_end_create(a->size, &group->end)) != HALAY_OK)
+        halay_group_free_all(group);
+    if (status == HALAY_OK)
+        a->group = group;
     return status;
 }
 
@@ -306,16 +282,16 @@ static enum halay_status look_for_stall(struct halay_group_making *a, int settle
     int first = 0;
 
     enum halay_stall_event event =
-        halay_stall_look(&a->stall, &a->world->config, a->steps * (uint64_t)a->t->size + (uint64_t)settled);
-    if (event < HALAY_STALL_REPORT || !(is_awaited = calloc((size_t)a->t->size, 1)))
+        halay_stall_look(&a->stall, &a->world->config, a->steps * (uint64_t)a->size + (uint64_t)settled);
+    if (event < HALAY_STALL_REPORT || !(is_awaited = calloc((size_t)a->size, 1)))
         return HALAY_IN_PROGRESS;
-    for (int r = a->t->size - 1; r >= 0; r--)
+    for (int r = a->size - 1; r >= 0; r--)
         if (!coll_is_settled(&a->transfers[r])) {
             is_awaited[r] = 1;
             first = r;
         }
-    snprintf(subject, sizeof subject, "a new group of %d ranks", a->t->size);
-    halay_stall_print(&a->stall, subject, is_awaited, a->t->size, a->members, text, sizeof text);
+    snprintf(subject, sizeof subject, "a new group of %d ranks", a->size);
+    halay_stall_print(&a->stall, subject, is_awaited, a->size, a->members, text, sizeof text);
     free(is_awaited);
     halay_log_write(a->world->log, event == HALAY_STALL_END ? HALAY_LOG_ERROR : HALAY_LOG_WARNING, "%s", text);
     if (event == HALAY_STALL_REPORT)
@@ -327,12 +303,13 @@ static enum halay_status look_for_stall(struct halay_group_making *a, int settle
 /* Check once: HALAY_IN_PROGRESS, or how it has ended. */
 static enum halay_status look_once(struct halay_group_making *a)
 {
-    enum halay_status status = a->t->ops->progress(a->t);
+    int failed;
+    enum halay_status status = halay_route_progress(&a->world->route, a->members, a->size, &failed);
 
     int settled = count_settled(a);
-    if (settled < a->t->size) {
+    if (settled < a->size) {
         if (status == HALAY_ERR_PEER)
-            halay_group_lost(a->parent, halay_group_rank_of(a->parent, a->members[a->t->failed_peer]));
+            halay_group_lost(a->parent, halay_group_rank_of(a->parent, a->members[failed]));
         if (status == HALAY_OK)
             status = a->parent->status;
         if (status == HALAY_OK)
@@ -379,7 +356,6 @@ static int is_list(const struct halay_group *parent, const int *ranks, int count
 static enum halay_status making_create(struct halay_group *parent, const int *ranks, int count, int rank,
                                        struct halay_group_making **making)
 {
-    struct halay_link *t = NULL;
     struct halay_group_making *a = calloc(1, sizeof *a);
 
     enum halay_status status = a ? making_init(a, parent, ranks, count, rank) : HALAY_ERR_NO_MEMORY;
@@ -388,11 +364,7 @@ static enum halay_status making_create(struct halay_group *parent, const int *ra
         halay_group_fail(parent, status, -1); /* the other members would wait for us */
         return status;
     }
-    a->mine = open_transport(a->world, a->members, count, rank, &t);
-    if (a->mine == HALAY_OK)
-        a->mine = prepare_mine(a->world, a->members, t, &a->group);
-    if (a->mine != HALAY_OK && t)
-        t->ops->close(t);
+    a->mine = prepare_mine(a);
     a->status = HALAY_IN_PROGRESS;
     a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
     begin_step(a, PROPOSAL);
@@ -428,7 +400,7 @@ static enum halay_status look_at_all(struct halay_group_making *a, struct halay_
     if (checks)
         halay_group_check_all(a->parent);
     halay_world_drive(a->world);
-    *work = halay_world_work(a->world) + a->steps * (unsigned long)(a->t->size + 1) + (unsigned long)count_settled(a);
+    *work = halay_world_work(a->world) + a->steps * (unsigned long)(a->size + 1) + (unsigned long)count_settled(a);
     return HALAY_IN_PROGRESS;
 }
 

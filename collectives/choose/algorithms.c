@@ -95,12 +95,12 @@ uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm)
     return may_be_inner ? HALAY_COLL_INNER_TAGS : HALAY_COLL_OWN_TAGS;
 }
 
-size_t halay_algorithm_state_max(int size, unsigned caps)
+size_t halay_algorithm_state_max(int size, enum halay_sharing sharing)
 {
     size_t most = 0;
 
     for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
-        int is_shared = a->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED);
+        int is_shared = a->flags & HALAY_ALGORITHM_SHARED && sharing != HALAY_SHARES_ALL;
         size_t bytes = is_shared ? 0 : a->ops->state_bytes(size);
         most = bytes > most ? bytes : most;
     }

@@ -31,7 +31,7 @@ static int is_allowed(const struct halay_select_query *q, const struct halay_alg
     const char *why;
 
     return algorithm->operation == q->operation &&
-           halay_select_allows(algorithm, q->size, q->caps, q->deterministic, &why) == HALAY_OK;
+           halay_select_allows(algorithm, q->size, q->sharing, q->deterministic, &why) == HALAY_OK;
 }
 
 /* ---- rules ---- */
@@ -86,7 +86,7 @@ struct halay_select_query halay_select_between(const struct halay_select_query *
     q.flows = locals;
     /* Half of the chunks under way are in shared memory. */
     q.overlap = chunks < HALAY_NODES_DEPTH / 2 ? (int)chunks : HALAY_NODES_DEPTH / 2;
-    q.caps &= ~(unsigned)(HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES);
+    q.sharing = HALAY_SHARES_NONE;
     q.deterministic = HALAY_DETERMINISTIC_OFF;
     q.forced = NULL;
     return q;
@@ -97,7 +97,7 @@ static double seconds_between(const struct halay_select_query *q)
 {
     size_t chunk = halay_nodes_chunk(q->bytes);
 
-    if (!(q->caps & HALAY_TRANSPORT_NODES) || q->operation != HALAY_COLL_ALLREDUCE || !q->bytes || q->bytes == SIZE_MAX)
+    if (q->sharing != HALAY_SHARES_NODES || q->operation != HALAY_COLL_ALLREDUCE || !q->bytes || q->bytes == SIZE_MAX)
         return 0;
     chunk = chunk < q->bytes ? chunk : q->bytes;
     struct halay_select_query between = halay_select_between(q, chunk);
@@ -237,14 +237,14 @@ static int adds(enum halay_coll_kind operation)
            operation == HALAY_COLL_REDUCE_SCATTER;
 }
 
-enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, unsigned caps,
+enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, enum halay_sharing sharing,
                                       enum halay_deterministic deterministic, const char **why)
 {
-    if (algorithm->flags & HALAY_ALGORITHM_SHARED && !(caps & HALAY_TRANSPORT_SHARED)) {
+    if (algorithm->flags & HALAY_ALGORITHM_SHARED && sharing != HALAY_SHARES_ALL) {
         *why = "the transport shares no memory";
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (algorithm->flags & HALAY_ALGORITHM_NODES && !(caps & HALAY_TRANSPORT_NODES)) {
+    if (algorithm->flags & HALAY_ALGORITHM_NODES && sharing != HALAY_SHARES_NODES) {
         *why = "it takes several nodes, and shared memory inside one of several ranks";
         return HALAY_ERR_UNSUPPORTED;
     }
@@ -267,7 +267,7 @@ struct halay_select_query halay_select_on_devices(const struct halay_tuning *tun
                                         .size = ranks,
                                         .is_local = 1,
                                         .transport = "cuda",
-                                        .caps = HALAY_TRANSPORT_SHARED,
+                                        .sharing = HALAY_SHARES_ALL,
                                         .hosts = 1,
                                         .deterministic = HALAY_DETERMINISTIC_OFF,
                                         .tuning = tuning };

@@ -36,8 +36,8 @@ struct halay_select_query {
     int size;
     int is_local;          /* all ranks are on one host */
     const char *transport; /* its name */
-    unsigned caps;         /* of the transport, and HALAY_TRANSPORT_NODES */
-    int hosts;             /* that the ranks are on; 0: each on one of its own */
+    enum halay_sharing sharing;
+    int hosts; /* that the ranks are on; 0: each on one of its own */
     /* Operations of this kind at the same time: 0 means 1. */
     int flows;       /* over each host's link, by other ranks: a byte takes as many times as long */
     int overlap;     /* one after the other: they hide each other's latency */
@@ -68,7 +68,7 @@ double halay_select_seconds(const struct halay_select_query *query, const struct
 struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk);
 
 /* Checks that this group may use an algorithm: HALAY_OK, or HALAY_ERR_UNSUPPORTED with *why. */
-enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, unsigned caps,
+enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, int size, enum halay_sharing sharing,
                                       enum halay_deterministic deterministic, const char **why);
 
 #endif

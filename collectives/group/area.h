@@ -27,7 +27,7 @@
 #ifndef HALAY_AREA_H
 #define HALAY_AREA_H
 
-#include "collectives/transport/link.h"
+#include "collectives/transport/shared_memory.h"
 #include <stdatomic.h>
 
 enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_PAIRS = 32 };

@@ -27,7 +27,7 @@ struct halay_channel {
     int is_taken; /* from start to end of its collective */
     struct halay_coll coll;
     unsigned char *state;   /* owned; NULL until the channel is first used */
-    unsigned char *scratch; /* owned: the transport's hold gave it, where it has one */
+    unsigned char *scratch; /* owned: the link's alloc gave it, where it has one */
     size_t scratch_bytes;
     size_t *starts; /* owned: 2 (size + 1): coll.h's starts, then in_starts */
     struct halay_channel_numbers numbers;
@@ -75,14 +75,13 @@ struct halay_group {
     struct halay_group *next;  /* on world->groups */
     int id;
     int rank, size;
-    int *members;         /* owned, [rank]: its number in the world; NULL: all ranks in order */
-    struct halay_link *t; /* world->data, or an owned view of it, or of world->node */
-    /* Memory that is shared with members, flags about the group's end in it: halay_world_shared; NULL if there is none.
-     * Its numbers are halay_world_shared_rank's. */
-    struct halay_link *shared;
+    int *members;                       /* owned, [rank]: its number in the world; NULL: all ranks in order */
+    struct halay_shared_memory *memory; /* borrowed: what this rank shares with members; NULL: nothing */
+    int *shared;                        /* owned, [rank]: its number there, -1: it shares none; NULL without memory */
+    enum halay_sharing sharing;
+    const char *transport;     /* the name of the link that reaches the farthest member */
     struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
-    unsigned caps;             /* of t, and HALAY_TRANSPORT_NODES if there are nodes */
-    /* Owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without `shared`. */
+    /* Owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without memory. */
     _Atomic uint32_t **closed;
     /* Owned: the members that have to close it before its id is used again; NULL: all ranks' group. */
     struct halay_group_end *end;
@@ -116,9 +115,15 @@ struct halay_group {
 int halay_group_world_rank(const struct halay_group *group, int rank);
 int halay_group_rank_of(const struct halay_group *group, int world_rank);
 
-/* group.c: makes a group of these ranks (NULL: of all) over t, without an id; it is not yet on the world's list. The
- * group owns t, unless it is the world's. */
-enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_link *t,
+/* Wakes a member that shares memory with this rank and may be waiting for what was stored there. Any thread. */
+static inline void halay_group_notify(const struct halay_group *group, int rank)
+{
+    group->memory->ops->notify(group->memory, group->shared[rank]);
+}
+
+/* group.c: makes a group of these ranks (NULL: of all), of which this is number `rank`, without an id; it is not yet on
+ * the world's list. */
+enum halay_status halay_group_make(struct halay_world *world, const int *members, int size, int rank,
                                    struct halay_group **out);
 /* Opens a group whose id is set. */
 enum halay_status halay_group_enter(struct halay_group *group);
@@ -167,7 +172,7 @@ const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
  * complete, or HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_coll_begin(struct halay_coll *c);
 /* Releases the channel's scratch. */
-void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *t);
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *link);
 /* Waits for it, ends it, and returns its status. */
 enum halay_status halay_coll_finish(struct halay_coll *c);
 /* Checks the peers for a rank that waits for the others outside of collectives: closes the group if any rank has given

@@ -258,14 +258,14 @@ static void report_field(const struct halay_coll *c, const struct verdict *v, co
     char text[2][64];
 
     if (v->index == CALL) {
-        halay_error(c->t->log, "collective %llu: rank %d calls %s, rank %d calls %s", (unsigned long long)c->number,
-                    rank[0], call_name(v->value[0]), rank[1], call_name(v->value[1]));
+        halay_error(c->group->world->log, "collective %llu: rank %d calls %s, rank %d calls %s",
+                    (unsigned long long)c->number, rank[0], call_name(v->value[0]), rank[1], call_name(v->value[1]));
         return;
     }
     for (int i = 0; i < 2; i++)
         write_value(text[i], sizeof text[i], (enum field)v->index, v->value[i]);
-    halay_error(c->t->log, "collective %llu, %s: rank %d has %s, rank %d has %s", (unsigned long long)c->number,
-                call_name(v->call), rank[0], text[0], rank[1], text[1]);
+    halay_error(c->group->world->log, "collective %llu, %s: rank %d has %s, rank %d has %s",
+                (unsigned long long)c->number, call_name(v->call), rank[0], text[0], rank[1], text[1]);
 }
 
 static void report_difference(const struct halay_coll *c, const struct verdict *v)
@@ -276,11 +276,12 @@ static void report_difference(const struct halay_coll *c, const struct verdict *
     if (v->what == FIELD_DIFFERS)
         report_field(c, v, rank);
     else if (v->what == COUNTS_DIFFER)
-        halay_error(c->t->log, "collective %llu, %s: rank %d has counts[%llu] = %llu, rank %d has %llu",
+        halay_error(c->group->world->log, "collective %llu, %s: rank %d has counts[%llu] = %llu, rank %d has %llu",
                     (unsigned long long)c->number, call_name(v->call), rank[0], (unsigned long long)v->index,
                     (unsigned long long)v->value[0], rank[1], (unsigned long long)v->value[1]);
     else
-        halay_error(c->t->log, "collective %llu, %s: rank %d has %llu elements for rank %d, which expects %llu",
+        halay_error(c->group->world->log,
+                    "collective %llu, %s: rank %d has %llu elements for rank %d, which expects %llu",
                     (unsigned long long)c->number, call_name(v->call), rank[0], (unsigned long long)v->value[0],
                     rank[1], (unsigned long long)v->value[1]);
 }

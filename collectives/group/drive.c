@@ -44,7 +44,7 @@ static void take_back(struct halay_coll *c, struct halay_transfer *x)
     if (c->group->posted)
         halay_posted_add(c->group, x);
     else
-        c->t->ops->cancel(c->t, x);
+        halay_route_cancel(x);
 }
 
 unsigned long halay_group_work(const struct halay_group *group)
@@ -67,7 +67,8 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
 {
     c->group = group;
     c->channel = channel;
-    c->t = group->t;
+    c->route = &group->world->route;
+    c->members = group->members;
     c->rank = group->rank;
     c->size = group->size;
     c->reducer = group->reducer;
@@ -139,15 +140,15 @@ static void complete_alone(struct halay_coll *c)
     c->status = HALAY_OK;
 }
 
-/* Memory for incoming messages: the transport's own if it prefers that. */
-static enum halay_status scratch_get(struct halay_channel *channel, struct halay_link *t, size_t bytes)
+/* Memory for incoming messages: the link's own if it prefers that. */
+static enum halay_status scratch_get(struct halay_channel *channel, struct halay_link *link, size_t bytes)
 {
     void *memory = NULL;
     enum halay_status status = HALAY_OK;
 
-    halay_channel_scratch_put(channel, t);
-    if (t->ops->hold)
-        status = t->ops->hold(t, bytes, &memory);
+    halay_channel_scratch_put(channel, link);
+    if (link->ops->alloc)
+        status = link->ops->alloc(link, bytes, 1, &memory);
     else if (!(memory = halay_aligned_alloc(HALAY_PAGE, bytes)))
         status = HALAY_ERR_NO_MEMORY;
     if (status != HALAY_OK)
@@ -157,20 +158,17 @@ static enum halay_status scratch_get(struct halay_channel *channel, struct halay
     return HALAY_OK;
 }
 
-void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *t)
+void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *link)
 {
-    if (t->ops->release)
-        t->ops->release(t, channel->scratch);
-    else
-        free(channel->scratch);
+    link->ops->alloc ? link->ops->free(link, channel->scratch) : free(channel->scratch);
     channel->scratch = NULL;
     channel->scratch_bytes = 0;
 }
 
 /* Of any algorithm and of the check. */
-static size_t most_state(int size, unsigned caps)
+static size_t most_state(int size, enum halay_sharing sharing)
 {
-    size_t packed = halay_packed_state(size, caps), check = halay_check.ops->state_bytes(size);
+    size_t packed = halay_packed_state(size, sharing), check = halay_check.ops->state_bytes(size);
 
     return packed > check ? packed : check;
 }
@@ -182,11 +180,12 @@ static enum halay_status get_storage(struct halay_coll *c)
     size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
 
     if (!channel->state) {
-        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->size, c->group->caps));
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->size, c->group->sharing));
         if (!channel->state)
             return HALAY_ERR_NO_MEMORY;
     }
-    if (bytes > channel->scratch_bytes && scratch_get(channel, c->t, halay_round_up(bytes, HALAY_PAGE)) != HALAY_OK)
+    if (bytes > channel->scratch_bytes &&
+        scratch_get(channel, c->route->data, halay_round_up(bytes, HALAY_PAGE)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     c->state = channel->state;
     c->scratch = channel->scratch;
@@ -238,7 +237,7 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
 /* For peers that report a stall: a line of memory that only this rank writes and that is seldom read. */
 static void publish_started(const struct halay_group *group)
 {
-    if (group->shared)
+    if (group->memory)
         atomic_store_explicit(&group->channels[0].areas[group->rank]->started, group->started, memory_order_relaxed);
 }
 
@@ -331,7 +330,7 @@ static void publish_flag(struct halay_group *group, const struct halay_close_not
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
     for (int r = 0; r < group->size; r++)
         if (r != group->rank && group->closed[r])
-            group->shared->ops->notify(group->shared, halay_world_shared_rank(group->world, number_of(group, r)));
+            halay_group_notify(group, r);
 }
 
 /* The first collective of which this rank has not done its part. */
@@ -350,7 +349,7 @@ static void publish_end(struct halay_group *group, enum halay_status status, int
 {
     const struct halay_close_notice notice = { (uint32_t)status, failed_rank, first_unfinished(group) };
 
-    if (group->shared)
+    if (group->memory)
         publish_flag(group, &notice);
     if (group->end)
         halay_group_end_send(group->end, group->world->data, &notice);
@@ -407,7 +406,7 @@ static int is_missed(const struct halay_group *group, const struct halay_close_n
 /* Returns nonzero if that member has closed the group, with its notice. */
 static int has_ended(const struct halay_group *group, int rank, struct halay_close_notice *notice)
 {
-    if (!group->shared || !group->closed[rank])
+    if (!group->memory || !group->closed[rank])
         return group->end && halay_group_end_received(group->end, rank, notice);
     uint32_t closed = atomic_load_explicit(group->closed[rank], memory_order_acquire);
     if (!closed)
@@ -458,12 +457,17 @@ void halay_group_lost(struct halay_group *group, int rank)
     close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
 }
 
-/* The transport's error. The peer it names may have left because of another one: its flag says which. */
-static void transport_failed(struct halay_group *group, enum halay_status status)
+/* Progresses the links. The peer that an error names may have left because of another one: its flag says which. */
+static enum halay_status progress_links(struct halay_group *group)
 {
+    int failed;
+
+    enum halay_status status = halay_route_progress(&group->world->route, group->members, group->size, &failed);
     if (status == HALAY_ERR_PEER)
         check_ends(group, 1);
-    close_group(group, status, status == HALAY_ERR_PEER ? group->t->failed_peer : -1); /* unless it is closed now */
+    if (status != HALAY_OK)
+        close_group(group, status, failed); /* unless it is closed now */
+    return status;
 }
 
 static int has_done_its_part(const struct halay_group *group, int rank)
@@ -499,11 +503,8 @@ static void look_at_peers(struct halay_group *group, int given_up_counts)
     check_ends(group, given_up_counts);
     if (group->status != HALAY_OK)
         return;
-    enum halay_status status = group->t->ops->progress(group->t);
-    if (status != HALAY_OK) {
-        transport_failed(group, status);
+    if (progress_links(group) != HALAY_OK)
         return;
-    }
     rank = find_dead_member(group);
     if (rank >= 0 || halay_group_has_stalled(group, &rank))
         close_group(group, HALAY_ERR_PEER, rank);
@@ -544,11 +545,8 @@ static void drive_group(struct halay_group *group, unsigned channels)
 
     for (unsigned left = channels & group->under_way; left; left &= left - 1)
         messages |= !(group->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_SHARED);
-    if (messages) {
-        enum halay_status status = group->t->ops->progress(group->t);
-        if (status != HALAY_OK)
-            transport_failed(group, status);
-    }
+    if (messages)
+        (void)progress_links(group);
     for (unsigned left = channels & group->under_way; left && group->under_way; left &= left - 1)
         step(group, &group->channels[__builtin_ctz(left)].coll);
     if (group->work != before)

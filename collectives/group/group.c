@@ -30,12 +30,49 @@ static void unlink_group(struct halay_group *group)
         *link = group->next;
 }
 
-/* Returns the transport whose memory most ranks can reach. */
-static struct halay_link *memory_of(const struct halay_group *group)
-{
-    struct halay_link *node = group->world->node;
+/* ---- its memory: shared if messages between ranks of this host go through that, else the data link's ---- */
 
-    return node && !(group->t->caps & HALAY_TRANSPORT_SHARED) ? node : group->t;
+static struct halay_shared_memory *shared_of(const struct halay_group *group)
+{
+    return group->world->route.near->memory;
+}
+
+static enum halay_status memory_get(struct halay_group *group, size_t bytes, void **ptr)
+{
+    struct halay_shared_memory *shared = shared_of(group);
+    struct halay_link *data = group->world->data;
+
+    if (shared)
+        return shared->ops->alloc(shared, bytes, ptr);
+    if (data->ops->alloc)
+        return data->ops->alloc(data, bytes, 0, ptr);
+    *ptr = halay_aligned_alloc(HALAY_PAGE, bytes);
+    return *ptr ? HALAY_OK : halay_fail(group->world->log, HALAY_ERR_NO_MEMORY, "cannot allocate %zu bytes", bytes);
+}
+
+static void memory_put(struct halay_group *group, void *ptr)
+{
+    struct halay_shared_memory *shared = shared_of(group);
+    struct halay_link *data = group->world->data;
+
+    if (shared)
+        shared->ops->free(shared, ptr);
+    else if (data->ops->alloc)
+        data->ops->free(data, ptr);
+    else
+        free(ptr);
+}
+
+static void memory_keep(struct halay_group *group, void *ptr, struct halay_kept *kept)
+{
+    struct halay_shared_memory *shared = shared_of(group);
+    struct halay_link *data = group->world->data;
+
+    *kept = (struct halay_kept){ 0 };
+    if (shared)
+        shared->ops->keep(shared, ptr, kept);
+    else if (data->ops->alloc)
+        data->ops->keep(data, ptr, kept);
 }
 
 void halay_group_free_all(struct halay_group *group)
@@ -46,21 +83,20 @@ void halay_group_free_all(struct halay_group *group)
     unlink_group(group);
     for (struct halay_block *b = group->blocks, *next; b; b = next) {
         next = b->next;
-        memory_of(group)->ops->free(memory_of(group), b->ptr);
+        memory_put(group, b->ptr);
         free(b);
     }
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         free(group->channels[k].state);
-        halay_channel_scratch_put(&group->channels[k], group->t);
+        halay_channel_scratch_put(&group->channels[k], world->data);
         free(group->channels[k].starts);
         free(group->channels[k].areas);
     }
     free(group->closed);
+    free(group->shared);
     free(group->members);
     halay_group_end_destroy(group->end, world->data);
     halay_nodes_destroy(group->nodes);
-    if (group->t != world->data)
-        group->t->ops->close(group->t);
     pthread_mutex_destroy(&group->lock);
     free(group);
     if (!world->groups && world->closes_with_groups)
@@ -82,22 +118,24 @@ int halay_group_rank_of(const struct halay_group *group, int world_rank)
     return -1;
 }
 
-/* Returns a rank's number in the transport that shares memory, or -1. */
-static int shared_rank(const struct halay_group *group, int rank)
+static const struct halay_hop *hop_to(const struct halay_group *group, int rank)
 {
-    return halay_world_shared_rank(group->world, halay_group_world_rank(group, rank));
+    return &group->world->route.to[halay_group_world_rank(group, rank)];
 }
 
 static enum halay_status allocate_areas(struct halay_group *group)
 {
     size_t n = (size_t)group->size;
 
-    group->shared = halay_world_shared(group->world);
-    if (!group->shared)
+    group->memory = group->world->route.memory;
+    if (!group->memory)
         return HALAY_OK;
     group->closed = calloc(n, sizeof *group->closed);
-    if (!group->closed)
+    group->shared = malloc(n * sizeof *group->shared);
+    if (!group->closed || !group->shared)
         return HALAY_ERR_NO_MEMORY;
+    for (int r = 0; r < group->size; r++)
+        group->shared[r] = hop_to(group, r)->shared;
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         group->channels[k].closed = group->closed;
         group->channels[k].areas = calloc(n, sizeof *group->channels[k].areas);
@@ -109,16 +147,32 @@ static enum halay_status allocate_areas(struct halay_group *group)
 
 static void map_areas(struct halay_group *group)
 {
-    struct halay_link *shared = group->shared;
+    struct halay_shared_memory *memory = group->memory;
 
-    for (int r = 0; shared && r < group->size; r++) {
-        int number = shared_rank(group, r);
-        if (number < 0)
+    for (int r = 0; memory && r < group->size; r++) {
+        if (group->shared[r] < 0)
             continue;
         for (int k = 0; k < HALAY_CHANNELS; k++)
-            group->channels[k].areas[r] = shared->ops->area(shared, number, group->id * HALAY_CHANNELS + k);
+            group->channels[k].areas[r] = memory->ops->area(memory, group->shared[r], group->id * HALAY_CHANNELS + k);
         group->closed[r] = &group->channels[0].areas[r]->closed;
     }
+}
+
+/* Follows the route to each member. */
+static void find_sharing(struct halay_group *group)
+{
+    int shares_all = 1;
+
+    group->transport = hop_to(group, group->rank)->link->ops->name;
+    for (int r = 0; r < group->size; r++) {
+        const struct halay_hop *to = hop_to(group, r);
+        shares_all &= to->shared >= 0 && to->link->memory != NULL;
+        if (to->link != group->world->route.near)
+            group->transport = to->link->ops->name;
+    }
+    group->sharing = shares_all ? HALAY_SHARES_ALL : HALAY_SHARES_NONE;
+    if (group->nodes)
+        group->sharing = HALAY_SHARES_NODES;
 }
 
 /* Applies HALAY_ALLREDUCE_ALGORITHM and those of other operations. */
@@ -154,7 +208,7 @@ static enum halay_status apply_config(struct halay_group *group)
 static void set_waiting(struct halay_group *group)
 {
     const struct halay_world *world = group->world;
-    int is_shared = (group->t->caps & HALAY_TRANSPORT_SHARED) != 0, rings = world->data->ops->event_fd != NULL;
+    int is_shared = group->sharing == HALAY_SHARES_ALL, rings = world->data->ops->event_fd != NULL;
 
     group->may_hog = halay_topology_usable(&world->topology) >= world->local_size; /* counts all local ranks' */
     group->spin_us = group->may_hog && (is_shared || !rings) ? SPIN_US : SPIN_SHORT_US;
@@ -168,7 +222,7 @@ static void assert_tags(void)
         assert(halay_algorithms[i].ops->tags <= halay_algorithm_tags_most(&halay_algorithms[i]));
 }
 
-enum halay_status halay_group_make(struct halay_world *world, const int *members, struct halay_link *t,
+enum halay_status halay_group_make(struct halay_world *world, const int *members, int size, int rank,
                                    struct halay_group **out)
 {
     struct halay_group *group = calloc(1, sizeof *group);
@@ -179,31 +233,28 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
     pthread_mutex_init(&group->lock, NULL);
     group->world = world;
     group->is_parent = world->is_parent;
-    group->t = t;
-    group->rank = t->rank;
-    group->size = t->size;
+    group->rank = rank;
+    group->size = size;
     group->failed_rank = -1;
     group->reducer = halay_reducer_best();
     group->deterministic = world->config.deterministic;
-    group->is_checked = world->config.check && t->size > 1;
+    group->is_checked = world->config.check && size > 1;
     for (int k = 0; k < HALAY_CHANNELS; k++)
         group->channels[k].index = k;
-    set_waiting(group);
     if (members) {
-        group->members = malloc((size_t)t->size * sizeof *members);
+        group->members = malloc((size_t)size * sizeof *members);
         if (!group->members)
             goto err_free;
-        memcpy(group->members, members, (size_t)t->size * sizeof *members);
+        memcpy(group->members, members, (size_t)size * sizeof *members);
     }
     if (allocate_areas(group) != HALAY_OK || halay_nodes_create(group, &group->nodes) != HALAY_OK)
         goto err_free;
-    group->caps = t->caps | (group->nodes ? HALAY_TRANSPORT_NODES : 0u);
+    find_sharing(group);
+    set_waiting(group);
     *out = group;
     return HALAY_OK;
 
 err_free:
-    group->t = world->data; /* the caller's still */
-    group->next = NULL;
     halay_group_free_all(group);
     return HALAY_ERR_NO_MEMORY;
 }
@@ -236,7 +287,7 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
 {
     struct halay_group *group;
 
-    enum halay_status status = halay_group_make(world, NULL, world->data, &group);
+    enum halay_status status = halay_group_make(world, NULL, world->size, world->rank, &group);
     if (status != HALAY_OK)
         return status;
     status = halay_group_ids_take(&world->ids, world->log, &group->id);
@@ -261,7 +312,7 @@ static void keep_end(struct halay_group *group)
     group->end->is_spoilt = group->status != HALAY_OK;
     halay_group_ids_close(&world->ids, group->end);
     group->end = NULL;
-    halay_group_ids_sweep(&world->ids, world->data, halay_world_shared(world));
+    halay_group_ids_sweep(&world->ids, world->data, world->route.memory);
 }
 
 enum halay_status halay_group_refuse_child(void)
@@ -321,7 +372,7 @@ int halay_group_local_size(const struct halay_group *group)
 
 const char *halay_group_transport(const struct halay_group *group)
 {
-    return group->t->ops->name;
+    return group->transport;
 }
 
 void halay_group_last_error(struct halay_group *group, char *text, size_t size)
@@ -351,7 +402,7 @@ enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, voi
     struct halay_block *block = calloc(1, sizeof *block);
     if (!block)
         return halay_returns(HALAY_ERR_NO_MEMORY);
-    status = memory_of(group)->ops->alloc(memory_of(group), bytes, &block->ptr);
+    status = memory_get(group, bytes, &block->ptr);
     if (status != HALAY_OK) {
         free(block);
         return halay_returns(status);
@@ -392,13 +443,13 @@ enum halay_status halay_group_may_keep(struct halay_group *group, const void *pt
     pthread_mutex_unlock(&group->lock);
     if (!is_ours)
         return HALAY_ERR_ARGUMENT;
-    return memory_of(group)->ops->keep ? HALAY_OK : HALAY_ERR_UNSUPPORTED;
+    return shared_of(group) && !shared_of(group)->ops->keep ? HALAY_ERR_UNSUPPORTED : HALAY_OK;
 }
 
 void halay_group_keep(struct halay_group *group, void *ptr, struct halay_kept *kept)
 {
     free(take_block(group, ptr));
-    memory_of(group)->ops->keep(memory_of(group), ptr, kept);
+    memory_keep(group, ptr, kept);
 }
 
 enum halay_status halay_group_free(struct halay_group *group, void *ptr)
@@ -417,7 +468,7 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
                     ptr);
         return halay_returns(HALAY_ERR_ARGUMENT);
     }
-    memory_of(group)->ops->free(memory_of(group), ptr);
+    memory_put(group, ptr);
     free(block);
     return HALAY_OK;
 }
@@ -437,7 +488,7 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
     halay_choice_forget(group);
     for (int i = 0; i < HALAY_COLL_COUNT; i++) {
         const struct halay_algorithm *forced = group->forced[i];
-        if (!forced || halay_select_allows(forced, group->size, group->caps, mode, &why) == HALAY_OK)
+        if (!forced || halay_select_allows(forced, group->size, group->sharing, mode, &why) == HALAY_OK)
             continue;
         halay_warning(group->world->log, "algorithm '%s' is not used: %s", forced->name, why);
         group->forced[i] = NULL;
@@ -491,10 +542,10 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
                     algorithm ? algorithm : "(null)", operation, list);
         return HALAY_ERR_ARGUMENT;
     }
-    enum halay_status status = halay_select_allows(found, group->size, group->caps, group->deterministic, &why);
+    enum halay_status status = halay_select_allows(found, group->size, group->sharing, group->deterministic, &why);
     if (status != HALAY_OK) {
         halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
-                    group->t->ops->name, why);
+                    group->transport, why);
         return status;
     }
     group->forced[which] = found;
@@ -510,12 +561,12 @@ const char *halay_group_algorithm(const struct halay_group *group, const char *o
         return NULL;
     for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++) {
         if (a->operation != which ||
-            halay_select_allows(a, group->size, group->t->caps, group->deterministic, &why) != HALAY_OK)
+            halay_select_allows(a, group->size, group->sharing, group->deterministic, &why) != HALAY_OK)
             continue;
         if (index--)
             continue;
         if (is_tree)
-            *is_tree = halay_select_allows(a, group->size, group->t->caps, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
+            *is_tree = halay_select_allows(a, group->size, group->sharing, HALAY_DETERMINISTIC_RANKS, &why) == HALAY_OK;
         return a->name;
     }
     return NULL;

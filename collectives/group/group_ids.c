@@ -148,7 +148,7 @@ static int farewells_are_over(struct halay_group_end *end)
     return 1;
 }
 
-static void release_id(struct halay_group_ids *ids, struct halay_link *shared, int id)
+static void release_id(struct halay_group_ids *ids, struct halay_shared_memory *shared, int id)
 {
     ids->releases[id]++;
     if (shared) {
@@ -159,7 +159,7 @@ static void release_id(struct halay_group_ids *ids, struct halay_link *shared, i
     halay_id_set_put(&ids->taken, id, 0);
 }
 
-void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_link *data, struct halay_link *shared)
+void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_link *data, struct halay_shared_memory *shared)
 {
     struct halay_group_end **link = &ids->ends, *end;
 

@@ -23,7 +23,7 @@
 #ifndef HALAY_GROUP_IDS_H
 #define HALAY_GROUP_IDS_H
 
-#include "collectives/transport/link.h"
+#include "collectives/transport/shared_memory.h"
 
 struct halay_area; /* area.h */
 
@@ -118,7 +118,7 @@ void halay_group_ids_close(struct halay_group_ids *ids, struct halay_group_end *
 
 /* Give up the ids that may be used again. data: the world's; shared: where this rank's areas are, NULL if it has
  * none. */
-void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_link *data, struct halay_link *shared);
+void halay_group_ids_sweep(struct halay_group_ids *ids, struct halay_link *data, struct halay_shared_memory *shared);
 
 /* Closed groups whose ids will be free once the other members have closed them too. */
 int halay_group_ids_waiting(const struct halay_group_ids *ids);

@@ -5,7 +5,6 @@
  * Cleanup: zero-initialised, destroy accepts a half-built object.
  */
 #include "collectives/group/nodes.h"
-#include "collectives/transport/subset.h"
 #include <stdlib.h>
 
 /* Needed only while the nodes are being made. */
@@ -97,17 +96,18 @@ static int nth_member(const struct layout *l, int node, int index)
     return r;
 }
 
-static enum halay_status open_owners(const struct layout *l, struct halay_cut from, struct halay_link **out)
+static enum halay_status find_owners(const struct layout *l, struct halay_cut from, int **out)
 {
     int *owners = malloc((size_t)l->nodes * sizeof *owners);
 
     if (!owners)
         return HALAY_ERR_NO_MEMORY;
-    for (int node = 0; node < l->nodes; node++)
-        owners[node] = nth_member(l, node, (int)((long long)from.num * l->count[node] / from.den));
-    enum halay_status status = halay_subset_open(l->group->t, owners, l->nodes, l->mine, 0, out);
-    free(owners);
-    return status;
+    for (int node = 0; node < l->nodes; node++) {
+        int owner = nth_member(l, node, (int)((long long)from.num * l->count[node] / from.den));
+        owners[node] = halay_group_world_rank(l->group, owner);
+    }
+    *out = owners;
+    return HALAY_OK;
 }
 
 static enum halay_status fill_strips(struct halay_nodes *nodes, const struct layout *l)
@@ -122,7 +122,7 @@ static enum halay_status fill_strips(struct halay_nodes *nodes, const struct lay
         if (compare_cuts(l->cuts[i], begin) < 0 || compare_cuts(l->cuts[i], end) >= 0)
             continue;
         *s = (struct halay_strip){ .from = l->cuts[i], .to = l->cuts[i + 1], .index = i };
-        enum halay_status status = open_owners(l, s->from, &s->owners);
+        enum halay_status status = find_owners(l, s->from, &s->owners);
         if (status != HALAY_OK)
             return status;
         nodes->strips++;
@@ -136,17 +136,16 @@ static enum halay_status fill_layout(struct halay_nodes *nodes, const struct lay
     size_t locals = (size_t)l->count[l->mine];
 
     nodes->count = l->nodes;
+    nodes->node = l->mine;
     nodes->rank = malloc(locals * sizeof *nodes->rank);
-    nodes->shared = malloc(locals * sizeof *nodes->shared);
-    if (!nodes->rank || !nodes->shared)
+    if (!nodes->rank)
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; r < group->size; r++) {
         if (l->node[r] != l->mine)
             continue;
         if (r == group->rank)
             nodes->local = nodes->locals;
-        nodes->rank[nodes->locals] = r;
-        nodes->shared[nodes->locals++] = halay_world_shared_rank(group->world, halay_group_world_rank(group, r));
+        nodes->rank[nodes->locals++] = r;
     }
     return fill_strips(nodes, l);
 }
@@ -157,7 +156,7 @@ enum halay_status halay_nodes_create(const struct halay_group *group, struct hal
     struct layout l;
 
     *out = NULL;
-    if (!group->world->node)
+    if (!group->memory)
         return HALAY_OK;
     enum halay_status status = layout_init(&l, group);
     if (status != HALAY_OK || !is_worth_while(&l) || !add_all_cuts(&l))
@@ -180,9 +179,8 @@ void halay_nodes_destroy(struct halay_nodes *nodes)
     if (!nodes)
         return;
     for (int i = 0; i < nodes->strips; i++)
-        nodes->strip[i].owners->ops->close(nodes->strip[i].owners);
+        free(nodes->strip[i].owners);
     free(nodes->strip);
-    free(nodes->shared);
     free(nodes->rank);
     free(nodes);
 }

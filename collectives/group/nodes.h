@@ -28,16 +28,16 @@ struct halay_cut {
 /* A strip that this rank owns. */
 struct halay_strip {
     struct halay_cut from, to;
-    int index;                 /* among all strips of the row */
-    struct halay_link *owners; /* owned: of the group's transport a view, its owner on each node, in their order */
+    int index;   /* among all strips of the row */
+    int *owners; /* owned: its owner on each node, in their order, as the job's ranks */
 };
 
 struct halay_nodes {
     int count;                 /* nodes with members of the group */
+    int node;                  /* this rank's among them */
     int local;                 /* this rank's number among the members of its node */
     int locals;                /* how many these are */
     int *rank;                 /* owned: [locals], their numbers in the group */
-    int *shared;               /* owned: [locals], their numbers in group->shared */
     int strips;                /* in this rank's slice: at least 1 */
     struct halay_strip *strip; /* owned */
 };

@@ -41,9 +41,9 @@ static size_t state_header(void)
     return halay_round_up(sizeof(struct state), HALAY_CACHE_LINE);
 }
 
-size_t halay_packed_state(int size, unsigned caps)
+size_t halay_packed_state(int size, enum halay_sharing sharing)
 {
-    return state_header() + HALVES * halay_round_up(halay_algorithm_state_max(size, caps), HALAY_CACHE_LINE);
+    return state_header() + HALVES * halay_round_up(halay_algorithm_state_max(size, sharing), HALAY_CACHE_LINE);
 }
 
 /* Bytes that must be zero at the start; each half's state is cleared for each chunk, as much of it as its algorithm
@@ -120,7 +120,7 @@ static void start_half(struct halay_coll *c, int index)
 {
     struct state *s = c->state;
     struct half *h = &s->half[index];
-    size_t state = halay_round_up(halay_algorithm_state_max(c->size, c->group->caps), HALAY_CACHE_LINE);
+    size_t state = halay_round_up(halay_algorithm_state_max(c->size, c->group->sharing), HALAY_CACHE_LINE);
     size_t left = c->out.count - s->next * s->chunk;
 
     h->at = s->next++ * s->chunk;

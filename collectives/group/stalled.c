@@ -23,7 +23,6 @@
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
-#include "collectives/transport/subset.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,7 +127,7 @@ void halay_posted_add(const struct halay_group *group, const struct halay_transf
 
     posted->moved += x->moved;
     for (int r = 0; posted->is_awaited && r < group->size; r++)
-        if (halay_subset_inner_rank(group->t, r) == x->peer)
+        if (halay_route_is_with(&group->world->route, halay_group_world_rank(group, r), x))
             posted->is_awaited[r] = 1;
 }
 
@@ -146,7 +145,7 @@ static void list_posted(struct halay_group *group, const struct halay_coll *only
 /* Ranks that share memory with this one and have not started it. */
 static void list_missing(const struct halay_group *group, const struct halay_coll *c, unsigned char *is_awaited)
 {
-    for (int r = 0; group->shared && r < group->size; r++) {
+    for (int r = 0; group->memory && r < group->size; r++) {
         const struct halay_area *area = group->channels[0].areas[r];
         if (area && atomic_load_explicit(&area->started, memory_order_relaxed) <= c->number)
             is_awaited[r] = 1;

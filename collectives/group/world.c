@@ -44,9 +44,10 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
         status = halay_world_open_transports(world);
     if (status == HALAY_OK && world->carried)
         status = halay_world_keep_memory(world);
+    if (status == HALAY_OK)
+        status = halay_world_settle(world);
     if (status != HALAY_OK)
         return status;
-    halay_world_settle(world);
     halay_info(world->log, "rank %d of %d on '%s' (%d here, %d hosts), bootstrap %s, data over %s", world->rank,
                world->size, halay_peers_host(world->peers, world->rank), world->local_size, world->cross_size,
                world->boot->ops->name, world->data->ops->name);
@@ -112,6 +113,7 @@ void halay_world_leave(struct halay_world *world)
     if (world->node)
         world->node->ops->close(world->node);
     world->data = world->control = world->node = NULL;
+    halay_route_fini(&world->route);
     halay_peers_destroy(world->peers);
     world->peers = NULL;
     if (world->boot)

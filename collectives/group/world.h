@@ -11,8 +11,8 @@
 #include "base/transports.h"
 #include "collectives/group/group_ids.h"
 #include "collectives/transport/bell.h"
-#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
+#include "collectives/transport/route.h"
 
 struct halay_group;
 struct halay_host; /* transport/module.h */
@@ -44,16 +44,18 @@ struct halay_world {
     int *node_rank;             /* owned, [rank]: its rank among the ranks of its node */
     unsigned char *restless;    /* owned, [rank]: it was writing here when a group was given up (drive.c) */
     struct halay_link *data;    /* owned: what collectives move data over */
-    /* Owned: memory shared by the ranks of this host, numbered in their order. NULL where there is one host, where each
-     * has one rank, or where the ranks of some host can't share. All ranks have it or none. */
+    /* Owned: the ranks of this host, numbered in their order. NULL where there is one host, where each has one rank, or
+     * where the ranks of some host cannot share memory. All ranks have it or none. */
     struct halay_link *node;
+    struct halay_shared_memory *memory; /* borrowed: of one of these; NULL: this rank shares none */
     /* Carries the engine's messages. Owned unless it is `data`. On several hosts NULL until
      * halay_world_open_control. */
     struct halay_link *control;
     struct halay_link *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
     /* The networks that the connections with ranks of other hosts take here, as "eth0,eth1"; "": not known. */
     char interfaces[HALAY_INTERFACES_BYTES];
-    struct halay_bell bell; /* what this rank sleeps on, whichever of them it waits for */
+    struct halay_route route; /* over data and node; owned, from settle on */
+    struct halay_bell bell;   /* what this rank sleeps on, whichever of them it waits for */
     struct halay_group_ids ids;
     struct halay_group *groups;          /* borrowed: all groups that are open */
     unsigned char *is_parent;            /* owned: base/fork.h */
@@ -100,8 +102,9 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
 /* Ends the start: halay_world_agree is not called after this. */
 void halay_world_finish_start(struct halay_world *world);
 
-/* Takes the size of a fragment from the tuning table, once the transport is known. */
-void halay_world_settle(struct halay_world *world);
+/* Once data, node and memory are known: makes the route, and takes the size of a fragment from the tuning table.
+ * HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_world_settle(struct halay_world *world);
 
 /* Opens a control transport among all ranks, if there is none. Every rank calls it; it may block until all have. With
  * one rank it does nothing. */
@@ -132,11 +135,6 @@ const char *halay_world_host(const struct halay_world *world, int rank);
 
 /* Returns nonzero if that rank's process is stopped; only ranks of this host are known. Reads /proc. */
 int halay_world_is_stopped(const struct halay_world *world, int rank);
-
-/* Returns the transport over which this rank shares memory with others, or NULL. */
-struct halay_link *halay_world_shared(const struct halay_world *world);
-/* Returns a rank's number in that transport, -1 if it shares no memory with this one. */
-int halay_world_shared_rank(const struct halay_world *world, int rank);
 
 /* Sets world->host: what modules may call. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_host_create(struct halay_world *world);

@@ -84,8 +84,10 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_link *
     if (world->cross_size == world->size && world->size > 1)
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
-    if (status == HALAY_OK)
+    if (status == HALAY_OK) {
         halay_group_ids_limit(&world->ids, (*out)->groups);
+        world->memory = (*out)->memory;
+    }
     return halay_world_is_broken_boot(status) ? status : halay_world_agree_on(world, status, level, "shm");
 }
 
@@ -182,12 +184,13 @@ enum halay_status halay_world_open_transports(struct halay_world *world)
     return open_other(world);
 }
 
-void halay_world_settle(struct halay_world *world)
+enum halay_status halay_world_settle(struct halay_world *world)
 {
     unsigned where = world->local_size == world->size ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
 
     if (!world->config.fragment_bytes)
         world->config.fragment_bytes = halay_tuning_fragment(world->tuning, world->data->ops->name, where);
+    return halay_route_init(&world->route, world->data, world->node, world->memory, world->node_of, world->node_rank);
 }
 
 enum halay_status halay_world_watch(struct halay_world *world, struct halay_link *t)
@@ -207,20 +210,4 @@ long halay_world_arm(struct halay_world *world)
         most_us = us < most_us ? us : most_us;
     }
     return most_us;
-}
-
-struct halay_link *halay_world_shared(const struct halay_world *world)
-{
-    if (world->data->caps & HALAY_TRANSPORT_SHARED)
-        return world->data;
-    if (world->cross_size == 1 && world->control && world->control->caps & HALAY_TRANSPORT_SHARED)
-        return world->control;
-    return world->node;
-}
-
-int halay_world_shared_rank(const struct halay_world *world, int rank)
-{
-    if (!world->node)
-        return halay_world_shared(world) ? rank : -1;
-    return world->node_of[rank] == world->node_of[world->rank] ? world->node_rank[rank] : -1;
 }

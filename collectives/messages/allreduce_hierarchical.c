@@ -157,12 +157,11 @@ static unsigned char *result_slot(const struct halay_coll *c, int local, size_t 
 static void publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
 {
     const struct halay_nodes *nodes = nodes_of(c);
-    struct halay_link *shared = c->group->shared;
 
     atomic_store_explicit(number, value, memory_order_release);
     for (int i = 0; i < nodes->locals; i++)
         if (i != nodes->local)
-            shared->ops->notify(shared, nodes->shared[i]);
+            halay_group_notify(c->group, nodes->rank[i]);
 }
 
 static struct halay_area *area_of(const struct halay_coll *c, int local)
@@ -198,7 +197,7 @@ static size_t inner_header(void)
 
 static size_t inner_state(const struct halay_coll *c)
 {
-    return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count, 0), HALAY_CACHE_LINE);
+    return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count, HALAY_SHARES_NONE), HALAY_CACHE_LINE);
 }
 
 /* By the time of all chunks together, not of one alone. */
@@ -219,9 +218,9 @@ static void make_inner(const struct halay_coll *c, int index, size_t count, stru
     size_t whole = strip_of(c, index, chunk_elements(c)).length;
 
     *inner = *c;
-    inner->t = strip->owners;
-    inner->rank = strip->owners->rank;
-    inner->size = strip->owners->size;
+    inner->members = strip->owners;
+    inner->rank = nodes_of(c)->node;
+    inner->size = nodes_of(c)->count;
     inner->algorithm = inner_algorithm(c, whole * c->element);
     inner->ops = inner->algorithm->ops;
     inner->bytes = count * c->element;
@@ -326,9 +325,7 @@ static void start(struct halay_coll *c)
     }
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
-    area->in_offset = c->in.piece_count == 1 && !c->in.is_converted
-                          ? c->group->shared->ops->locate(c->group->shared, coll_in(c), row)
-                          : HALAY_PRIVATE;
+    area->in_offset = c->in.piece_count == 1 && !c->in.is_converted ? shared_locate(c, coll_in(c), row) : HALAY_PRIVATE;
     s->is_private = area->in_offset == HALAY_PRIVATE;
     publish(c, &area->arrived, s->base + 1);
 }
@@ -355,7 +352,6 @@ static enum halay_status meet_all(struct halay_coll *c)
 {
     struct state *s = c->state;
     const struct halay_nodes *nodes = nodes_of(c);
-    struct halay_link *shared = c->group->shared;
 
     for (; s->arrived < nodes->locals; s->arrived++) {
         const struct halay_area *area = area_of(c, s->arrived);
@@ -365,8 +361,7 @@ static enum halay_status meet_all(struct halay_coll *c)
             return HALAY_IN_PROGRESS;
         if (area->in_offset == HALAY_PRIVATE)
             continue;
-        const void *in =
-            shared->ops->reach(shared, nodes->shared[s->arrived], area->in_offset, c->out.count * c->element);
+        const void *in = shared_reach(c, nodes->rank[s->arrived], area->in_offset, c->out.count * c->element);
         if (!in)
             return shared_reach_failed(c, nodes->rank[s->arrived]);
         s->local[s->arrived].in = in;

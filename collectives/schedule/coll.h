@@ -9,7 +9,7 @@
 #include "collectives/reduce/reduce.h"
 #include "collectives/schedule/span.h"
 #include "collectives/schedule/vector.h"
-#include "collectives/transport/link.h"
+#include "collectives/transport/route.h"
 #include <assert.h>
 #include <string.h>
 
@@ -26,12 +26,18 @@ enum halay_coll_kind {
 };
 
 enum halay_algorithm_flags {
-    HALAY_ALGORITHM_SHARED =
-        1,                    /* needs a transport that shares memory; moves data by load and store, not by messages */
-    HALAY_ALGORITHM_TREE = 2, /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
-    HALAY_ALGORITHM_WIDE = 4, /* f16 and bf16 are rounded once */
+    HALAY_ALGORITHM_SHARED = 1, /* needs memory that all ranks share; moves data by load and store, not by messages */
+    HALAY_ALGORITHM_TREE = 2,   /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
+    HALAY_ALGORITHM_WIDE = 4,   /* f16 and bf16 are rounded once */
     HALAY_ALGORITHM_PIECES = 8, /* takes a list of pieces as it is; the others are given one array */
     HALAY_ALGORITHM_NODES = 16, /* needs several nodes that share memory inside: by messages between them */
+};
+
+/* Which memory the ranks of a group share. */
+enum halay_sharing {
+    HALAY_SHARES_NONE,
+    HALAY_SHARES_NODES, /* there are several nodes, and those of one node share it (group/nodes.h) */
+    HALAY_SHARES_ALL,   /* all of them, and messages between them go through it too */
 };
 
 /* What the formulas of algorithms.def are of; the letters are explained there. */
@@ -57,8 +63,9 @@ struct halay_channel;
 struct halay_coll {
     struct halay_group *group;
     struct halay_channel *channel;
-    struct halay_link *t; /* borrowed from the world */
-    int rank, size;       /* of those that take part; in an inner collective not the group's */
+    const struct halay_route *route; /* borrowed from the world */
+    const int *members; /* borrowed: [rank] those that take part, as the job's ranks; NULL: all of these in order */
+    int rank, size;     /* among them; in an inner collective not the group's */
     const struct halay_reducer *reducer;
     const struct halay_algorithm *algorithm; /* what was chosen; NULL: nothing has to be moved */
     const struct halay_algorithm_ops *ops;   /* what is driven: the algorithm's, or packed.c's around it */
@@ -190,7 +197,7 @@ static inline void coll_send(struct halay_coll *c, int peer, uint32_t own, const
 {
     assert(own < c->ops->tags);
     if (bytes)
-        c->t->ops->send(c->t, peer, c->tag | own, buf, bytes, x);
+        halay_route_send(c->route, c->members ? c->members[peer] : peer, c->tag | own, buf, bytes, x);
 }
 
 static inline void coll_recv(struct halay_coll *c, int peer, uint32_t own, void *buf, size_t bytes,
@@ -198,7 +205,7 @@ static inline void coll_recv(struct halay_coll *c, int peer, uint32_t own, void 
 {
     assert(own < c->ops->tags);
     if (bytes)
-        c->t->ops->recv(c->t, peer, c->tag | own, buf, bytes, x);
+        halay_route_recv(c->route, c->members ? c->members[peer] : peer, c->tag | own, buf, bytes, x);
 }
 
 /* Not under way: never posted, skipped, or done. */

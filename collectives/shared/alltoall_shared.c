@@ -82,7 +82,7 @@ static void announce_parts(struct halay_coll *c)
     uint64_t offset = HALAY_PRIVATE;
 
     if (c->in.count && coll_in(c) != coll_out(c))
-        offset = c->t->ops->locate(c->t, coll_in(c), c->in.count * c->element);
+        offset = shared_locate(c, coll_in(c), c->in.count * c->element);
     s->is_private = c->in.count && offset == HALAY_PRIVATE;
     s->slotted = s->is_private;
     for (int r = 0; r < c->size; r++) {
@@ -116,13 +116,14 @@ static enum halay_status meet_peer(struct halay_coll *c, int rank)
     uint64_t offset = area->table[2 * c->rank], given = area->table[2 * c->rank + 1];
 
     if (given != length)
-        return halay_fail(c->t->log, HALAY_ERR_FORMAT, "rank %d gives %llu elements to rank %d, which expects %zu",
-                          rank, (unsigned long long)given, c->rank, length);
+        return halay_fail(c->group->world->log, HALAY_ERR_FORMAT,
+                          "rank %d gives %llu elements to rank %d, which expects %zu", rank, (unsigned long long)given,
+                          c->rank, length);
     s->chunks = area->chunks > s->chunks ? area->chunks : s->chunks;
     s->slotted |= area->in_offset == HALAY_PRIVATE;
     if (offset == HALAY_PRIVATE || !length)
         return HALAY_OK;
-    s->giver[rank].data = c->t->ops->reach(c->t, rank, offset, length * c->element);
+    s->giver[rank].data = shared_reach(c, rank, offset, length * c->element);
     return s->giver[rank].data ? HALAY_OK : shared_reach_failed(c, rank);
 }
 

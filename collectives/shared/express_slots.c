@@ -31,7 +31,7 @@ static struct halay_express_slot *slot_of(const struct halay_group *group, int r
 
 size_t halay_express_pairs(const struct halay_group *group)
 {
-    if (group->size < 2 || group->size > HALAY_EXPRESS_RANKS || !(group->caps & HALAY_TRANSPORT_SHARED) ||
+    if (group->size < 2 || group->size > HALAY_EXPRESS_RANKS || group->sharing != HALAY_SHARES_ALL ||
         group->hosts != 1 || group->is_checked || group->forced[HALAY_COLL_ALLREDUCE])
         return 0;
     return HALAY_EXPRESS_PAIRS;
@@ -56,7 +56,7 @@ void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, c
         return;
     for (int r = 0; r < group->size; r++)
         if (r != group->rank)
-            group->t->ops->notify(group->t, r);
+            halay_group_notify(group, r);
 }
 
 int halay_express_take(struct halay_group *group, size_t pair, uint64_t round, void *out, size_t count,

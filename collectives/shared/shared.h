@@ -57,7 +57,19 @@ static inline void shared_publish(struct halay_coll *c, _Atomic uint64_t *number
     atomic_store_explicit(number, value, memory_order_release);
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
-            c->t->ops->notify(c->t, r);
+            halay_group_notify(c->group, r);
+}
+
+/* As the slots of these names (transport/shared_memory.h). */
+
+static inline uint64_t shared_locate(const struct halay_coll *c, const void *ptr, size_t bytes)
+{
+    return c->group->memory->ops->locate(c->group->memory, ptr, bytes);
+}
+
+static inline void *shared_reach(const struct halay_coll *c, int rank, uint64_t offset, size_t bytes)
+{
+    return c->group->memory->ops->reach(c->group->memory, c->group->shared[rank], offset, bytes);
 }
 
 static inline int shared_has_reached(_Atomic uint64_t *number, uint64_t value)
@@ -87,7 +99,7 @@ static inline uint32_t shared_publish_table(struct halay_coll *c, const struct h
         const struct halay_piece *piece = &v->pieces[i];
         if (!piece->count)
             continue;
-        uint64_t offset = c->t->ops->locate(c->t, piece->data, piece->count * c->element);
+        uint64_t offset = shared_locate(c, piece->data, piece->count * c->element);
         if (offset == HALAY_PRIVATE)
             return 0;
         *entry++ = offset;
@@ -119,7 +131,7 @@ static inline int shared_table_run(const struct halay_area *area, size_t first, 
 
 static inline enum halay_status shared_reach_failed(struct halay_coll *c, int rank)
 {
-    halay_error(c->t->log, "rank %d gave an address outside its shared memory", rank);
+    halay_error(c->group->world->log, "rank %d gave an address outside its shared memory", rank);
     return HALAY_ERR_FORMAT;
 }
 

@@ -98,7 +98,7 @@ static void announce_row(struct halay_coll *c, struct giver *me)
     if (c->in.piece_count > 1)
         area->in_table = shared_publish_table(c, &c->in, 0, area);
     else
-        area->in_offset = c->t->ops->locate(c->t, coll_in(c), row_of(c, me) * c->element);
+        area->in_offset = shared_locate(c, coll_in(c), row_of(c, me) * c->element);
     me->is_private = !area->in_table && area->in_offset == HALAY_PRIVATE;
     if (s->pushes && !me->is_private)
         me->target = coll_out(c);
@@ -165,7 +165,7 @@ static enum halay_status meet_all(struct halay_coll *c)
         g->is_private = !g->in_table && area->in_offset == HALAY_PRIVATE;
         if (g->in_table || g->is_private)
             continue;
-        unsigned char *row = c->t->ops->reach(c->t, s->met, area->in_offset, row_of(c, g) * c->element);
+        unsigned char *row = shared_reach(c, s->met, area->in_offset, row_of(c, g) * c->element);
         if (!row)
             return shared_reach_failed(c, s->met);
         if (g->length)
@@ -188,7 +188,7 @@ static enum halay_status take_table(struct halay_coll *c, int rank, struct halay
         void *to = halay_vector_run(&c->out, &s->taking, at, span.length - done, &length);
         const void *from =
             shared_table_run(shared_area(c, rank), 0, g->in_table, &g->at, at, c->element, &offset, &length)
-                ? c->t->ops->reach(c->t, rank, offset, length * c->element)
+                ? shared_reach(c, rank, offset, length * c->element)
                 : NULL;
         if (!from)
             return shared_reach_failed(c, rank);

@@ -140,7 +140,7 @@ static int publish_buffer(struct halay_coll *c, const struct halay_vector *v, si
     if (v->piece_count > 1)
         *pieces = shared_publish_table(c, v, first, shared_mine(c));
     else
-        *offset = c->t->ops->locate(c->t, v->pieces[0].data, v->count * v->element);
+        *offset = shared_locate(c, v->pieces[0].data, v->count * v->element);
     return !*pieces && *offset == HALAY_PRIVATE;
 }
 
@@ -185,7 +185,7 @@ static enum halay_status find_element(struct halay_coll *c, int rank, uint64_t o
                                       struct buffer *p)
 {
     *p = (struct buffer){ .first = first, .pieces = pieces, .is_private = !pieces && offset == HALAY_PRIVATE };
-    if (!pieces && !p->is_private && !(p->data = c->t->ops->reach(c->t, rank, offset, c->in.count * c->element)))
+    if (!pieces && !p->is_private && !(p->data = shared_reach(c, rank, offset, c->in.count * c->element)))
         return shared_reach_failed(c, rank);
     return HALAY_OK;
 }
@@ -296,7 +296,7 @@ static enum halay_status point_into(struct halay_coll *c, int rank, struct buffe
         return HALAY_OK;
     }
     *to = shared_table_run(shared_area(c, rank), p->first, p->pieces, &p->at, at, c->element, &offset, length)
-              ? c->t->ops->reach(c->t, rank, offset, *length * c->element)
+              ? shared_reach(c, rank, offset, *length * c->element)
               : NULL;
     return *to ? HALAY_OK : shared_reach_failed(c, rank);
 }

@@ -1,32 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Link: moves bytes between the ranks of one job, and, where it can, lets them reach each other's memory.
+ * Link: moves messages between the ranks of one job. What a transport gives to the world; the memory that the ranks of
+ * a host share is apart from it (shared_memory.h), and so is sleeping (bell.h).
  *
  * It has no thread, no policy and no idea of collectives: the holder of the driver's lock calls it (one thread at a
  * time, except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call
  * that another rank depends on; progress does what can be done without waiting.
  *
- * Messages. A message goes from one rank to another under a tag. Of the messages with the same sender, receiver and tag
- * the n-th sent meets the n-th received, and their lengths must agree. Messages under different tags overtake each
- * other freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip
- * them.
+ * A message goes from one rank to another under a tag. Of the messages with the same sender, receiver and tag the n-th
+ * sent meets the n-th received, and their lengths must agree. Messages under different tags overtake each other freely:
+ * one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip them.
  *
  * Tags have 64 bits:
  *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...)
  *
- * Groups, of which each rank has HALAY_GROUPS_MAX, or as many as its transports carry:
+ * Groups, of which each rank has HALAY_GROUPS_MAX, or as many as its links carry:
  *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
  *     4         the engine's messages (fusion/rank/messenger.c)
  *     5         agreement on a group of some ranks (group_subset.c)
  *     6 ..      of some ranks. Two groups with one id share no rank; an id is used again when all is quiet.
  *
- * Shared memory (transports with HALAY_TRANSPORT_SHARED). Every rank owns one segment that all ranks of the transport
- * have mapped. It holds HALAY_AREA_COUNT areas of HALAY_AREA_BYTES each (fewer if it carries fewer groups), zero at the
- * start, and a heap. Areas belong to (group, channel) pairs; what lies in them is the business of collectives/. A store
- * into an area that another rank may be sleeping for is followed by notify.
- *
- * Sleep. A rank sleeps on one bell, whichever transports it has (bell.h). What arrives over shared memory rings it,
- * what arrives elsewhere makes a descriptor readable that it watches (event_fd).
+ * Sleep. A rank sleeps on one bell, whichever links it has. What arrives over shared memory rings it, what arrives
+ * elsewhere makes a descriptor readable that it watches (event_fd).
  */
 #ifndef HALAY_LINK_H
 #define HALAY_LINK_H
@@ -45,11 +40,9 @@ enum {
     HALAY_AGREEMENT_GROUP,
     HALAY_SUBSET_FIRST,
     HALAY_CHANNEL_SHIFT = 24,
-    HALAY_CHANNELS = 8, /* collectives in flight in one group */
-    HALAY_AREA_COUNT = HALAY_GROUPS_MAX * HALAY_CHANNELS,
+    HALAY_CHANNELS = 8,  /* collectives in flight in one group */
     HALAY_TAG_BITS = 18, /* the algorithm's own part of a tag */
 };
-#define HALAY_AREA_BYTES ((size_t)4 << 20) /* address space; only what is touched takes memory */
 
 static inline uint64_t halay_tag(int group, int channel, uint32_t own)
 {
@@ -57,6 +50,9 @@ static inline uint64_t halay_tag(int group, int channel, uint32_t own)
 }
 
 enum halay_transfer_state { HALAY_TRANSFER_IDLE, HALAY_TRANSFER_POSTED, HALAY_TRANSFER_DONE };
+
+struct halay_link;
+struct halay_shared_memory; /* shared_memory.h */
 
 /* One send or receive under way. The caller owns the storage and may neither move nor reuse it while it is posted. */
 struct halay_transfer {
@@ -67,6 +63,7 @@ struct halay_transfer {
     uint64_t tag;
     unsigned char *buf; /* borrowed until DONE or cancelled */
     size_t bytes;
+    struct halay_link *link;     /* borrowed: set by halay_route_send and its like (route.h) */
     int is_optional;             /* set by the owner before it is posted: that the peer leaves first is no error */
     size_t moved;                /* the transport's own: bytes moved so far */
     void *handle;                /* the transport's own: request of the library below */
@@ -91,24 +88,17 @@ static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint6
     __atomic_store_n((enum halay_transfer_state *)&x->state, HALAY_TRANSFER_POSTED, __ATOMIC_RELAXED);
 }
 
-enum halay_transport_caps {
-    HALAY_TRANSPORT_SHARED = 1, /* area, locate, reach and notify work; alloc gives memory that peers can reach */
-    /* No transport has this by itself: a group over messages whose ranks share memory inside their nodes (nodes.h). */
-    HALAY_TRANSPORT_NODES = 2,
-};
-
-/* Memory of alloc that outlives its transport. */
+/* Memory of alloc that outlives what gave it. */
 struct halay_kept {
     size_t mapped; /* bytes that munmap gives back; 0: free does */
     int is_lost;   /* nobody may give it back, as the library below may still use it; stored by close */
 };
 
-#define HALAY_RINGS LONG_MAX     /* what arm returns: no need to look before the bell rings */
-#define HALAY_PRIVATE UINT64_MAX /* the offset of memory that peers cannot reach */
+#define HALAY_RINGS LONG_MAX /* what arm returns: no need to look before the bell rings */
 
 struct halay_link {
     const struct halay_link_ops *ops;
-    unsigned caps;
+    struct halay_shared_memory *memory; /* owned: what its ranks share; NULL: nothing */
     int rank;
     int size;
     int groups;          /* ids below this one can be used; 0: all HALAY_GROUPS_MAX. The same on all its ranks */
@@ -128,54 +118,31 @@ struct halay_link_ops {
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any
      * more and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths
-     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost go on as before: a view of some ranks
-     * (subset.h) is not concerned by the others. After another error nothing does. */
+     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost continue. After another
+     * error nothing does. */
     enum halay_status (*progress)(struct halay_link *t);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
-     * rank, or written by a peer, unless it lies in a block of hold's. What a peer sends later for a cancelled receive
-     * is kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun
-     * (shm copies large messages out of the sender's memory), and complete its receive with what the owner writes
-     * there: contents of a group that is closed.
+     * rank, or written by a peer, unless alloc gave it in_transit. What a peer sends later for a cancelled receive is
+     * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm
+     * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
+     * contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
     void (*cancel)(struct halay_link *t, struct halay_transfer *x);
 
-    /* Memory for user data, 4096-aligned, zeroed or not; on a SHARED transport peers can reach it. Any thread. free
-     * takes what alloc gave, or NULL; nobody may be using it. Fails with HALAY_ERR_NO_MEMORY. */
-    enum halay_status (*alloc)(struct halay_link *t, size_t bytes, void **out);
+    /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: messages also land in it, such as a
+     * collective's scratch: after a cancel the link may go on with it, so that nothing has to be copied on the way
+     * there. free takes what alloc gave, or NULL, at any time once no transfer with it is posted; the link keeps it for
+     * as long as something may still arrive there. Any thread. NULL (all three): any memory is as good.
+     * HALAY_ERR_NO_MEMORY. */
+    enum halay_status (*alloc)(struct halay_link *t, size_t bytes, int in_transit, void **out);
     void (*free)(struct halay_link *t, void *ptr);
-    /* What alloc gave stays where it is when the transport is closed, as plain memory of this process; kept says how it
-     * is given back then, and is borrowed until close. NULL: not possible. */
+    /* What alloc gave stays where it is when the link is closed, as plain memory of this process; kept says how it is
+     * given back then, and is borrowed until close. */
     void (*keep)(struct halay_link *t, void *ptr, struct halay_kept *kept);
 
-    /* Memory for messages in transit, 4096-aligned, such as a collective's scratch: after a cancel the transport may go
-     * on with it, so that nothing has to be copied on the way there. release takes what hold gave, or NULL, at any time
-     * once no transfer with it is posted; it is kept for as long as something may still arrive there. Any thread. NULL
-     * (both): any memory is as good. HALAY_ERR_NO_MEMORY. */
-    enum halay_status (*hold)(struct halay_link *t, size_t bytes, void **out);
-    void (*release)(struct halay_link *t, void *ptr);
-
-    /* SHARED only. area: the area number index of rank peer (peer may be this rank), never NULL. locate: where
-     * [ptr, ptr + bytes) lies in this rank's segment, HALAY_PRIVATE if any byte is outside. reach: the address here of
-     * peer's offset; NULL if [offset, offset + bytes) is not inside its segment. Any thread. */
-    void *(*area)(struct halay_link *t, int peer, int index);
-    /* SHARED only: make count areas of this rank's from index on zero again, and give their memory back. Nobody is
-     * storing into them; a load sees either what was there or zero. */
-    void (*clear)(struct halay_link *t, int index, int count);
-    uint64_t (*locate)(struct halay_link *t, const void *ptr, size_t bytes);
-    void *(*reach)(struct halay_link *t, int peer, uint64_t offset, size_t bytes);
-
-    /* SHARED only: nonzero once peer has closed this transport: all that it will ever store has been stored. A rank
-     * that waits for a peer's flag in shared memory may ask this, looks at the flag once more, and only then gives up.
-     * Any thread. */
-    int (*has_left)(struct halay_link *t, int peer);
-
-    /* SHARED only: this rank stored something (release) that peer may be waiting for: wake it if it sleeps. Cheap when
-     * it does not. Any thread. */
-    void (*notify)(struct halay_link *t, int peer);
-
     /* The last step before a sleep on the bell, after the last progress: how long the rank may sleep, in us, before it
-     * progresses this transport again. 0: progress first. HALAY_RINGS: until the bell rings, as news of this transport
+     * progresses this link again. 0: progress first. HALAY_RINGS: until the bell rings, as news of this link
      * will make it do. */
     long (*arm)(struct halay_link *t);
     /* The descriptor that news make readable once arm has returned HALAY_RINGS; the same until close. NULL: there is

@@ -31,12 +31,12 @@ struct halay_message {
     struct halay_message *next;                    /* on the waiting list, or in reserve */
 };
 
-enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots, unsigned caps,
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes)
 {
     parts->t = (struct halay_link){
-        .ops = slots, .caps = caps, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = host->log
+        .ops = slots, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = host->log
     };
     parts->ops = ops;
     parts->host = host;
@@ -428,16 +428,12 @@ void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x)
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
 
-enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, void **out)
-{
-    return halay_parts_memory_alloc(&parts_of(t)->memory, bytes, 0, 0, out);
-}
-
-enum halay_status halay_parts_hold(struct halay_link *t, size_t bytes, void **out)
+enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, int in_transit, void **out)
 {
     struct halay_parts *parts = parts_of(t);
+    size_t room = in_transit && !parts->places_itself ? parts->part_bytes : 0;
 
-    return halay_parts_memory_alloc(&parts->memory, bytes, parts->places_itself ? 0 : parts->part_bytes, 1, out);
+    return halay_parts_memory_alloc(&parts->memory, bytes, room, in_transit, out);
 }
 
 void halay_parts_free(struct halay_link *t, void *ptr)

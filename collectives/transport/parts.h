@@ -114,7 +114,7 @@ struct halay_parts {
 
 /* Everything of parts->t is filled in, for boot's ranks. Zero-initialised storage of the caller's; fini accepts any
  * half-built state. HALAY_ERR_NO_MEMORY, logged. */
-enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots, unsigned caps,
+enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes);
 /* Frees everything except parts that a library which is still running holds: it may write into them at any time. */
@@ -125,9 +125,8 @@ void halay_parts_send(struct halay_link *t, int peer, uint64_t tag, const void *
                       struct halay_transfer *x);
 void halay_parts_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x);
 void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x);
-enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, void **out);
-enum halay_status halay_parts_hold(struct halay_link *t, size_t bytes, void **out);
-void halay_parts_free(struct halay_link *t, void *ptr); /* the slots free and release */
+enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, int in_transit, void **out);
+void halay_parts_free(struct halay_link *t, void *ptr);
 void halay_parts_keep(struct halay_link *t, void *ptr, struct halay_kept *kept);
 
 /* The first step of progress: is a peer known to be dead? The first error from then on, but for lost peers. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that parts travel in without a copy: what a transport over a message library gave out itself (its slots alloc
- * and hold). Such a library may go on with a buffer after its transfer was taken back; a block that is given back
+ * Memory that parts travel in without a copy: what a transport over a message library gave out itself (its slot
+ * alloc). Such a library may go on with a buffer after its transfer was taken back; a block that is given back
  * meanwhile is kept until the library has done with it.
  *
  *     block         sent from directly   received into directly
- *     alloc (user)         yes                   no: after a cancel a late part may not be written there
- *     hold  (ours)         yes                   yes
+ *     alloc                yes                   no: after a cancel a late part may not be written there
+ *     alloc in_transit     yes                   yes
  *     any other             no                   no
  *
  * Threads: all functions may be called by any thread, init and fini apart.

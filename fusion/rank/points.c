@@ -48,7 +48,7 @@ static uint64_t tag_of(uint64_t number)
 static void listen_to(struct peer *p)
 {
     p->hearing.is_optional = 1; /* it may leave without another one */
-    p->t->ops->recv(p->t, p->number, tag_of(0), &p->arriving, sizeof p->arriving, &p->hearing);
+    halay_route_recv(p->route, p->rank, tag_of(0), &p->arriving, sizeof p->arriving, &p->hearing);
 }
 
 static struct halay_points *points_get(struct halay_context *ctx)
@@ -69,10 +69,8 @@ struct peer *halay_points_peer(struct halay_context *ctx, int rank)
     struct peer *p = points ? calloc(1, sizeof *p) : NULL;
     if (!p)
         return NULL;
-    int is_near = world->node && world->node_of[rank] == world->node_of[ctx->rank];
     p->rank = rank;
-    p->t = is_near ? world->node : world->data;
-    p->number = is_near ? world->node_rank[rank] : rank;
+    p->route = &world->route;
     p->next = points->first;
     points->first = p;
     listen_to(p);
@@ -101,7 +99,7 @@ enum halay_status halay_points_listen(struct halay_context *ctx, int rank, uint6
 static void say_first(struct peer *p)
 {
     if (p->unsaid)
-        p->t->ops->send(p->t, p->number, tag_of(0), &p->unsaid->offer, sizeof p->unsaid->offer, &p->saying);
+        halay_route_send(p->route, p->rank, tag_of(0), &p->unsaid->offer, sizeof p->unsaid->offer, &p->saying);
 }
 
 void halay_points_say(struct halay_context *ctx, struct peer *p, struct halay_offered *word)
@@ -121,9 +119,9 @@ static void move_fragment(struct peer *p, struct point *point)
     size_t left = r->bytes - point->moved, bytes = left < FRAGMENT ? left : FRAGMENT;
 
     if (r->signature.collective == HALAY_SEND)
-        p->t->ops->send(p->t, p->number, point->tag, (const char *)r->in + point->moved, bytes, &point->transfer);
+        halay_route_send(p->route, p->rank, point->tag, (const char *)r->in + point->moved, bytes, &point->transfer);
     else
-        p->t->ops->recv(p->t, p->number, point->tag, (char *)r->out + point->moved, bytes, &point->transfer);
+        halay_route_recv(p->route, p->rank, point->tag, (char *)r->out + point->moved, bytes, &point->transfer);
     point->moved += bytes;
 }
 
@@ -333,19 +331,6 @@ static enum halay_status progress_peer(struct halay_context *ctx, struct peer *p
     return status;
 }
 
-static enum halay_status progress_transport(struct halay_context *ctx, struct halay_link *t, int *rank)
-{
-    enum halay_status status = t ? t->ops->progress(t) : HALAY_OK;
-
-    *rank = -1;
-    for (int r = 0; status == HALAY_ERR_PEER && r < ctx->size; r++)
-        if (t == ctx->world->data ? r == t->failed_peer
-                                  : ctx->world->node_of[r] == ctx->world->node_of[ctx->rank] &&
-                                        ctx->world->node_rank[r] == t->failed_peer)
-            *rank = r;
-    return status;
-}
-
 int halay_points_are_busy(const struct halay_context *ctx)
 {
     return ctx->driven.points && ctx->driven.points->busy;
@@ -356,9 +341,7 @@ enum halay_status halay_points_progress(struct halay_context *ctx, size_t *did, 
     *rank = -1;
     if (!halay_points_are_busy(ctx))
         return HALAY_OK;
-    enum halay_status status = progress_transport(ctx, ctx->world->data, rank);
-    if (status == HALAY_OK)
-        status = progress_transport(ctx, ctx->world->node, rank);
+    enum halay_status status = halay_route_progress(&ctx->world->route, NULL, ctx->size, rank);
     for (struct peer *p = ctx->driven.points->first; p && status == HALAY_OK; p = p->next)
         status = progress_peer(ctx, p, did);
     *did += status == HALAY_OK ? halay_points_end_left(ctx) : 0;
@@ -367,10 +350,10 @@ enum halay_status halay_points_progress(struct halay_context *ctx, size_t *did, 
 
 /* ---- the end ---- */
 
-static void cancel(struct peer *p, struct halay_transfer *x)
+static void cancel(struct halay_transfer *x)
 {
     if (is_posted(x))
-        p->t->ops->cancel(p->t, x);
+        halay_route_cancel(x);
 }
 
 static void free_words(struct halay_offered *list)
@@ -384,7 +367,7 @@ static void free_points(struct peer *p, struct halay_offered *list)
     while (list) {
         struct point *point = (struct point *)halay_offers_take(&list);
         if (p)
-            cancel(p, &point->transfer);
+            cancel(&point->transfer);
         point_free(point);
     }
 }
@@ -395,8 +378,8 @@ void halay_points_abandon(struct halay_context *ctx)
 
     for (struct peer *p = points ? points->first : NULL, *next; p; p = next) {
         next = p->next;
-        cancel(p, &p->saying);
-        cancel(p, &p->hearing);
+        cancel(&p->saying);
+        cancel(&p->hearing);
         free_points(p, p->waiting);
         free_points(p, p->moving);
         free_words(p->heard);

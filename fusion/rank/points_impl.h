@@ -5,7 +5,7 @@
 #ifndef HALAY_POINTS_IMPL_H
 #define HALAY_POINTS_IMPL_H
 
-#include "collectives/transport/link.h"
+#include "collectives/transport/route.h"
 #include "fusion/rank/points.h"
 #include "fusion/values/offers.h"
 
@@ -25,14 +25,14 @@ struct point {
 
 struct peer {
     struct peer *next;
-    int rank, number;              /* in the job, and in t */
-    struct halay_link *t;          /* borrowed */
-    struct halay_offered *waiting; /* owned, points: they have met nobody */
-    struct halay_offered *moving;  /* owned, points, in no order: they have */
-    struct halay_offered *heard;   /* owned: the peer's that have met nobody */
-    struct halay_offered *unsaid;  /* owned: what is not out; the first is being said */
-    uint64_t made, said;           /* how much this rank has had to say; of this, out */
-    uint64_t heard_last, due;      /* what was said last by the peer; what is known to be on its way */
+    int rank;
+    const struct halay_route *route; /* borrowed */
+    struct halay_offered *waiting;   /* owned, points: they have met nobody */
+    struct halay_offered *moving;    /* owned, points, in no order: they have */
+    struct halay_offered *heard;     /* owned: the peer's that have met nobody */
+    struct halay_offered *unsaid;    /* owned: what is not out; the first is being said */
+    uint64_t made, said;             /* how much this rank has had to say; of this, out */
+    uint64_t heard_last, due;        /* what was said last by the peer; what is known to be on its way */
     struct halay_transfer saying, hearing;
     struct halay_offer arriving;
     int64_t left_us; /* when it was seen to have left; 0: it has not */

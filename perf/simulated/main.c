@@ -139,7 +139,7 @@ static int has_algorithm(struct job *job, const char *name)
     const struct halay_algorithm *algorithm = halay_algorithm_find(HALAY_COLL_ALLREDUCE, name);
 
     return algorithm && !(algorithm->flags & HALAY_ALGORITHM_SHARED) &&
-           (!(algorithm->flags & HALAY_ALGORITHM_NODES) || job->group->caps & HALAY_TRANSPORT_NODES) &&
+           (!(algorithm->flags & HALAY_ALGORITHM_NODES) || job->group->sharing == HALAY_SHARES_NODES) &&
            halay_group_set_algorithm(job->group, "allreduce", name) == HALAY_OK;
 }
 
@@ -369,6 +369,7 @@ static enum halay_status run(struct job *job, int *wrong)
         halay_group_destroy(job->group);
         MPI_Barrier(MPI_COMM_WORLD);
         halay_world_close(job->world);
+        simulated_node_close();
     }
     return status;
 }

@@ -35,7 +35,7 @@ struct range {
 };
 
 struct node {
-    struct halay_link base;
+    struct halay_shared_memory base;
     int first; /* the lowest rank of this node */
     double memory_ns;
     struct range reached[NODE_RANKS_MAX]; /* of each neighbour */
@@ -60,7 +60,7 @@ static struct node *own_node(void)
     return nodes[rank];
 }
 
-static struct node *neighbour(const struct halay_link *t, int peer)
+static struct node *neighbour(const struct halay_shared_memory *t, int peer)
 {
     return nodes[((const struct node *)t)->first + peer];
 }
@@ -133,7 +133,7 @@ static int bell_listen(struct node *self)
     return MPI_Irecv(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, BELL_TAG, MPI_COMM_WORLD, &self->bell);
 }
 
-static void node_notify(struct halay_link *t, int peer)
+static void node_notify(struct halay_shared_memory *t, int peer)
 {
     struct node *self = (struct node *)t, *other = neighbour(t, peer);
 
@@ -190,26 +190,20 @@ int simulated_node_wait(int count, MPI_Request *requests, int *index, MPI_Status
     return bell_listen(self);
 }
 
-/* ---- the transport; no clear: only groups of some ranks need that ---- */
+/* ---- the table; no clear: only groups of some ranks need that ---- */
 
-static enum halay_status node_progress(struct halay_link *t)
-{
-    (void)t;
-    return HALAY_OK;
-}
-
-static void *node_area(struct halay_link *t, int peer, int index)
+static void *node_area(struct halay_shared_memory *t, int peer, int index)
 {
     return neighbour(t, peer)->areas + (size_t)index * HALAY_AREA_BYTES;
 }
 
-static uint64_t node_locate(struct halay_link *t, const void *ptr, size_t bytes)
+static uint64_t node_locate(struct halay_shared_memory *t, const void *ptr, size_t bytes)
 {
     (void)t, (void)bytes;
     return (uint64_t)(uintptr_t)ptr;
 }
 
-static void *node_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
+static void *node_reach(struct halay_shared_memory *t, int peer, uint64_t offset, size_t bytes)
 {
     struct node *self = (struct node *)t;
     unsigned char *at = (unsigned char *)(uintptr_t)offset;
@@ -218,56 +212,46 @@ static void *node_reach(struct halay_link *t, int peer, uint64_t offset, size_t 
     return at;
 }
 
-static int node_has_left(struct halay_link *t, int peer)
-{
-    (void)t, (void)peer;
-    return 0;
-}
-
-static enum halay_status node_alloc(struct halay_link *t, size_t bytes, void **out)
+static enum halay_status node_alloc(struct halay_shared_memory *t, size_t bytes, void **out)
 {
     (void)t;
     *out = halay_aligned_alloc(HALAY_PAGE, bytes);
     return *out ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-static void node_free(struct halay_link *t, void *ptr)
+static void node_free(struct halay_shared_memory *t, void *ptr)
 {
     (void)t;
     free(ptr);
 }
 
-/* All neighbours are done with this rank's areas: main.c has a barrier before. A ring to itself ends the bell's
- * receive. */
-static void node_close(struct halay_link *t)
-{
-    struct node *self = (struct node *)t;
-
-    if (self->bell != MPI_REQUEST_NULL) {
-        self->is_asleep = 1;
-        node_notify(t, t->rank);
-        MPI_Wait(&self->bell, MPI_STATUS_IGNORE);
-        MPI_Waitall(t->size, self->rang, MPI_STATUSES_IGNORE);
-    }
-    if (self->areas != MAP_FAILED)
-        munmap(self->areas, AREAS_BYTES);
-    nodes[self->first + t->rank] = NULL;
-    free(self->requests);
-    free(self);
-}
-
-static const struct halay_link_ops node_ops = {
-    .name = "simulated node",
-    .progress = node_progress,
+static const struct halay_shared_memory_ops node_ops = {
     .alloc = node_alloc,
     .free = node_free,
     .area = node_area,
     .locate = node_locate,
     .reach = node_reach,
-    .has_left = node_has_left,
     .notify = node_notify,
-    .close = node_close,
 };
+
+void simulated_node_close(void)
+{
+    struct node *self = own_node();
+
+    if (!self)
+        return;
+    if (self->bell != MPI_REQUEST_NULL) {
+        self->is_asleep = 1;
+        node_notify(&self->base, self->base.rank);
+        MPI_Wait(&self->bell, MPI_STATUS_IGNORE);
+        MPI_Waitall(self->base.size, self->rang, MPI_STATUSES_IGNORE);
+    }
+    if (self->areas != MAP_FAILED)
+        munmap(self->areas, AREAS_BYTES);
+    nodes[self->first + self->base.rank] = NULL;
+    free(self->requests);
+    free(self);
+}
 
 enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns, struct halay_link **out)
 {
@@ -280,12 +264,7 @@ enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, dou
     if (!self)
         return HALAY_ERR_NO_MEMORY;
     *self = (struct node){
-        .base = { .ops = &node_ops,
-                  .caps = HALAY_TRANSPORT_SHARED,
-                  .rank = rank % node_ranks,
-                  .size = node_ranks,
-                  .failed_peer = -1,
-                  .log = log },
+        .base = { &node_ops, rank % node_ranks, node_ranks },
         .first = rank - rank % node_ranks,
         .memory_ns = memory_ns,
         .reducer = *halay_reducer_best(),
@@ -297,7 +276,7 @@ enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, dou
     nodes[rank] = self;
     self->areas = mmap(NULL, AREAS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (self->areas == MAP_FAILED || bell_listen(self) != MPI_SUCCESS) {
-        node_close(&self->base);
+        simulated_node_close();
         return HALAY_ERR_SYSTEM;
     }
     MPI_Barrier(MPI_COMM_WORLD); /* neighbours have theirs */

@@ -43,8 +43,11 @@ void *simulated_folded(size_t bytes);
 
 /* node.c */
 
-/* Shared memory of this rank and its neighbours, as a transport that moves no messages. Every rank calls it. */
-enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns, struct halay_link **out);
+/* Shared memory of this rank and its neighbours. Every rank calls it. */
+enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns,
+                                      struct halay_shared_memory **out);
+/* All neighbours are done with this rank's areas. A ring to itself ends the bell's receive. */
+void simulated_node_close(void);
 /* How often the calling rank was notified. */
 unsigned long simulated_node_rings(void);
 /* Adds as the library does, and takes simulated time for what it reads from neighbours. */

@@ -33,10 +33,8 @@ static enum halay_status world_fill(struct halay_world *world, int node_ranks, d
     if (status == HALAY_OK)
         status = halay_mpi_transport_create(world->host, world->boot, &world->data);
     if (status == HALAY_OK && world->cross_size > 1 && world->local_size > 1)
-        status = simulated_node_open(world->log, node_ranks, memory_ns, &world->node);
-    if (status == HALAY_OK)
-        halay_world_settle(world);
-    return status;
+        status = simulated_node_open(world->log, node_ranks, memory_ns, &world->memory);
+    return status == HALAY_OK ? halay_world_settle(world) : status;
 }
 
 enum halay_status simulated_world_open(int node_ranks, double memory_ns, struct halay_world **out)

@@ -122,7 +122,7 @@ static void every_algorithm(struct run *run)
     for (size_t i = 0; i < halay_algorithm_count && !test_failed; i++) {
         const struct halay_algorithm *a = &halay_algorithms[i];
         const char *operation = halay_coll_kind_name(a->operation);
-        if (halay_select_allows(a, halay_group_size(run->group), run->group->caps, HALAY_DETERMINISTIC_OFF, &why) !=
+        if (halay_select_allows(a, halay_group_size(run->group), run->group->sharing, HALAY_DETERMINISTIC_OFF, &why) !=
             HALAY_OK)
             continue;
         REQUIRE(halay_group_set_algorithm(run->group, operation, a->name) == HALAY_OK);

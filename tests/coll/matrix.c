@@ -1059,10 +1059,10 @@ static void huge_all(struct run *run, const struct halay_algorithm *a)
 
 static int is_possible(const struct run *run, const struct halay_algorithm *a)
 {
-    unsigned caps = run->group->caps;
+    enum halay_sharing sharing = run->group->sharing;
 
-    return (!(a->flags & HALAY_ALGORITHM_SHARED) || caps & HALAY_TRANSPORT_SHARED) &&
-           (!(a->flags & HALAY_ALGORITHM_NODES) || caps & HALAY_TRANSPORT_NODES);
+    return (!(a->flags & HALAY_ALGORITHM_SHARED) || sharing == HALAY_SHARES_ALL) &&
+           (!(a->flags & HALAY_ALGORITHM_NODES) || sharing == HALAY_SHARES_NODES);
 }
 
 static void cases_of(struct run *run, const struct halay_algorithm *a)
@@ -1370,7 +1370,7 @@ int matrix_run(struct halay_group *group, int quick)
         bytes = (HUGE_COUNT + 2 * GUARD) * sizeof(float) + 65536;
 
     REQUIRE(run.size <= RANKS_MAX);
-    run.is_shared = (group->caps & (HALAY_TRANSPORT_SHARED | HALAY_TRANSPORT_NODES)) != 0;
+    run.is_shared = group->sharing != HALAY_SHARES_NONE;
     for (int i = 0; i < 2; i++) {
         REQUIRE(halay_group_alloc(group, bytes, &shared[i]) == HALAY_OK);
         run.memory[0][i] = shared[i];

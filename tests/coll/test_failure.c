@@ -158,15 +158,15 @@ static void *run_rank(void *arg)
 
 /* Ranks that don't need the victim may complete (a broadcast's first children, a barrier's quick ones): they find out
  * at the next collective, which nobody can complete. */
-static void run(const struct halay_algorithm *a, unsigned caps, const int *node, enum what what, int progresses)
+static void run(const struct halay_algorithm *a, int is_shared, const int *node, enum what what, int progresses)
 {
-    const int all_share = caps & HALAY_TRANSPORT_SHARED && !node;
+    const int all_share = is_shared && !node;
     struct rank ranks[RANKS];
     pthread_t threads[RANKS];
     struct halay_fake_hub *hub;
 
     REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
-    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_shared(hub, is_shared);
     if (node)
         REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
     for (int r = 0; r < RANKS; r++) {
@@ -267,7 +267,7 @@ static void *wait_in_vain(void *arg)
     return NULL;
 }
 
-static void stay_away(const struct halay_algorithm *a, unsigned caps, const int *node)
+static void stay_away(const struct halay_algorithm *a, int is_shared, const int *node)
 {
     struct waiting ranks[RANKS];
     pthread_t threads[RANKS];
@@ -275,7 +275,7 @@ static void stay_away(const struct halay_algorithm *a, unsigned caps, const int 
     int given_up = 0;
 
     REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
-    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_shared(hub, is_shared);
     if (node)
         REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
     for (int r = 0; r < RANKS; r++) {
@@ -315,14 +315,14 @@ static void *late_rank(void *arg)
     return NULL;
 }
 
-static void time_out(unsigned caps)
+static void time_out(int is_shared)
 {
     struct rank ranks[2];
     pthread_t threads[2];
     struct halay_fake_hub *hub;
 
     REQUIRE(halay_fake_hub_create(2, &hub) == HALAY_OK);
-    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_shared(hub, is_shared);
     memset(ranks, 0, sizeof ranks);
     for (int r = 0; r < 2; r++) {
         ranks[r].hub = hub;
@@ -358,14 +358,14 @@ static void *disagreeing_rank(void *arg)
     return NULL;
 }
 
-static void disagree(unsigned caps)
+static void disagree(int is_shared)
 {
     struct rank ranks[RANKS];
     pthread_t threads[RANKS];
     struct halay_fake_hub *hub;
 
     REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
-    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_shared(hub, is_shared);
     for (int r = 0; r < RANKS; r++) {
         ranks[r] = (struct rank){ .hub = hub, .rank = r };
         REQUIRE(!pthread_create(&threads[r], NULL, disagreeing_rank, &ranks[r]));
@@ -473,7 +473,7 @@ static void *stalling_rank(void *arg)
     return NULL;
 }
 
-static int stall_for(const struct halay_algorithm *a, unsigned caps, int ends, int stall_ms)
+static int stall_for(const struct halay_algorithm *a, int is_shared, int ends, int stall_ms)
 {
     static const int layout[] = { 0, 0, 1 };
     const int has_nodes = a && a->flags & HALAY_ALGORITHM_NODES, ranks = has_nodes ? 3 : 2;
@@ -485,7 +485,7 @@ static int stall_for(const struct halay_algorithm *a, unsigned caps, int ends, i
     char wanted[64];
 
     REQUIRE(halay_fake_hub_create(ranks, &s.hub) == HALAY_OK);
-    halay_fake_hub_set_caps(s.hub, caps);
+    halay_fake_hub_set_shared(s.hub, is_shared);
     if (has_nodes)
         REQUIRE(halay_fake_hub_set_nodes(s.hub, layout) == HALAY_OK);
     for (int r = 0; r < ranks; r++) {
@@ -504,20 +504,19 @@ static int stall_for(const struct halay_algorithm *a, unsigned caps, int ends, i
 }
 
 /* A third rank may have started and not come any further within the time: then once more with a longer one. */
-static void stall(const struct halay_algorithm *a, unsigned caps, int ends)
+static void stall(const struct halay_algorithm *a, int is_shared, int ends)
 {
-    for (int ms = STALL_MS; ms <= STALL_MOST_MS && !stall_for(a, caps, ends, ms); ms *= 10)
+    for (int ms = STALL_MS; ms <= STALL_MOST_MS && !stall_for(a, is_shared, ends, ms); ms *= 10)
         ;
 }
 
-static void stall_all(unsigned caps)
+static void stall_all(int is_shared)
 {
     for (int ends = 0; ends < 2; ends++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
-            if (caps & HALAY_TRANSPORT_SHARED ||
-                !(halay_algorithms[i].flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES)))
-                stall(&halay_algorithms[i], caps, ends);
-        stall(NULL, caps, ends);
+            if (is_shared || !(halay_algorithms[i].flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES)))
+                stall(&halay_algorithms[i], is_shared, ends);
+        stall(NULL, is_shared, ends);
     }
 }
 
@@ -630,9 +629,9 @@ static void *sleep_late(void *arg)
         __atomic_store_n(l->has_ended, 1, __ATOMIC_RELEASE);
     } else {
         await(l->has_ended, 1);
-        counting = *group->t->ops;
+        counting = *world->data->ops;
         counting.arm = count_sleep;
-        group->t->ops = &counting;
+        world->data->ops = &counting;
         CHECK(halay_group_set_algorithm(group, "allreduce", "one-shot") == HALAY_OK);
         CHECK(halay_group_allreduce(group, data, data, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
         CHECK(sleeps == 0, "rank 1 had given up already");
@@ -662,31 +661,30 @@ static void give_up_early(void)
 int main(void)
 {
     static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
-    static const unsigned caps[] = { HALAY_TRANSPORT_SHARED, 0 };
+    static const int is_shared[] = { 1, 0 };
 
     make_values();
     stop_writer();
     give_up_early();
-    for (size_t k = 0; k < sizeof caps / sizeof *caps; k++) {
+    for (size_t k = 0; k < sizeof is_shared / sizeof *is_shared; k++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
             for (int w = 0; w < WHATS; w++)
-                if ((caps[k] & HALAY_TRANSPORT_SHARED || !(halay_algorithms[i].flags & HALAY_ALGORITHM_SHARED)) &&
+                if ((is_shared[k] || !(halay_algorithms[i].flags & HALAY_ALGORITHM_SHARED)) &&
                     !(halay_algorithms[i].flags & HALAY_ALGORITHM_NODES))
                     for (int n = 0; n < (w == GIVES_UP ? 3 : 1); n++)
-                        run(&halay_algorithms[i], caps[k], NULL, (enum what)w, n * n);
+                        run(&halay_algorithms[i], is_shared[k], NULL, (enum what)w, n * n);
         for (const struct halay_algorithm *a = halay_algorithms; a < halay_algorithms + halay_algorithm_count; a++)
-            if ((caps[k] & HALAY_TRANSPORT_SHARED || !(a->flags & HALAY_ALGORITHM_SHARED)) &&
-                !(a->flags & HALAY_ALGORITHM_NODES))
-                stay_away(a, caps[k], NULL);
-        time_out(caps[k]);
-        disagree(caps[k]);
-        stall_all(caps[k]);
+            if ((is_shared[k] || !(a->flags & HALAY_ALGORITHM_SHARED)) && !(a->flags & HALAY_ALGORITHM_NODES))
+                stay_away(a, is_shared[k], NULL);
+        time_out(is_shared[k]);
+        disagree(is_shared[k]);
+        stall_all(is_shared[k]);
     }
     for (size_t i = 0; i < halay_algorithm_count; i++)
         for (int w = 0; w < WHATS && halay_algorithms[i].flags & HALAY_ALGORITHM_NODES; w++)
             for (int n = 0; n < (w == GIVES_UP ? 4 : 1); n++)
                 for (int l = 0; l < 2; l++)
-                    run(&halay_algorithms[i], caps[0], layouts[l], (enum what)w, n * n * n);
-    stay_away(halay_algorithm_find(HALAY_COLL_ALLREDUCE, "hierarchical"), caps[0], layouts[0]);
+                    run(&halay_algorithms[i], is_shared[0], layouts[l], (enum what)w, n * n * n);
+    stay_away(halay_algorithm_find(HALAY_COLL_ALLREDUCE, "hierarchical"), is_shared[0], layouts[0]);
     return test_end();
 }

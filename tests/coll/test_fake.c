@@ -50,15 +50,15 @@ static void *run_rank(void *arg)
 enum { ONLY_SUBSETS = 1, CHECKS = 2 };
 
 /* node: of each rank; NULL: one. */
-static void run(int size, const int *node, unsigned caps, uint64_t delay, int quick, int what)
+static void run(int size, const int *node, int is_shared, uint64_t delay, int quick, int what)
 {
     struct rank ranks[RANKS_MAX];
     pthread_t threads[RANKS_MAX];
     struct halay_fake_hub *hub;
-    int failed = 0, is_repeated = test_is_brief() && (node || what || !(caps & HALAY_TRANSPORT_SHARED));
+    int failed = 0, is_repeated = test_is_brief() && (node || what || !is_shared);
 
     REQUIRE(halay_fake_hub_create(size, &hub) == HALAY_OK);
-    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_shared(hub, is_shared);
     halay_fake_hub_set_delay(hub, delay);
     if (node)
         REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
@@ -75,8 +75,8 @@ static void run(int size, const int *node, unsigned caps, uint64_t delay, int qu
         pthread_join(threads[r], NULL);
         failed += ranks[r].failed;
     }
-    CHECK(!failed, "%d failures: %d ranks, %s, caps %u, delay %llu, %d", failed, size,
-          node ? "several nodes" : "one node", caps, (unsigned long long)delay, what);
+    CHECK(!failed, "%d failures: %d ranks, %s, shared %d, delay %llu, %d", failed, size,
+          node ? "several nodes" : "one node", is_shared, (unsigned long long)delay, what);
     halay_fake_hub_destroy(hub);
 }
 
@@ -96,7 +96,7 @@ static int whole(int size)
 /* The checking mode: its own cases at several rank counts, everything else once by messages and once in nodes. */
 static void checking(const int *node_of_4)
 {
-    const unsigned all = HALAY_TRANSPORT_SHARED;
+    const int all = 1;
 
     run(2, NULL, all, 0, 1, CHECKS | ONLY_SUBSETS);
     run(3, NULL, 0, 77, 1, CHECKS);
@@ -124,14 +124,13 @@ int main(int argc, char **argv)
             continue; /* what races with what, few ranks show, too */
         if (test_is_brief() && (sizes[i] == 4 || sizes[i] == 7))
             continue; /* one power of two and one other are enough, and layouts have 4 ranks */
-        run(sizes[i], NULL, HALAY_TRANSPORT_SHARED, 0, quick || !whole(sizes[i]), only_subsets);
+        run(sizes[i], NULL, 1, 0, quick || !whole(sizes[i]), only_subsets);
         run(sizes[i], NULL, 0, 0, quick || !whole(sizes[i]) || sizes[i] > 5, only_subsets);
         run(sizes[i], NULL, 0, 1000 + i, 1, only_subsets);
     }
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
         if (!SLOW_BUILD || layouts[i].size <= FEW)
-            run(layouts[i].size, layouts[i].node, HALAY_TRANSPORT_SHARED, i % 2 ? 2000 + i : 0, quick || i,
-                only_subsets);
+            run(layouts[i].size, layouts[i].node, 1, i % 2 ? 2000 + i : 0, quick || i, only_subsets);
     checking(layouts[1].node);
     return test_end();
 }

@@ -56,9 +56,9 @@ static void *run_rank(void *arg)
             halay_group_create(world, &group) == HALAY_OK);
     REQUIRE(halay_group_set_algorithm(group, "allreduce", "direct") == HALAY_OK);
     group->chunk_shift = -CHUNK_SHIFT_MOST;
-    size_t all = halay_packed_state(RANKS, group->caps);
+    size_t all = halay_packed_state(RANKS, group->sharing);
     size_t needed = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "direct")->ops->state_bytes(RANKS);
-    r->wanted = 2 * (halay_round_up(halay_algorithm_state_max(RANKS, group->caps), HALAY_CACHE_LINE) - needed);
+    r->wanted = 2 * (halay_round_up(halay_algorithm_state_max(RANKS, group->sharing), HALAY_CACHE_LINE) - needed);
     for (int k = 0; k < HALAY_CHANNELS; k++)
         sum_list(group);
     unsigned char *state = group->channels[group->started % HALAY_CHANNELS].state;

@@ -164,7 +164,7 @@ static void check_order(void)
     q.is_local = 0;
     IS(q, choose(&q, "the built-in table"), "the built-in table");
     q.is_local = 1;
-    q.caps = HALAY_TRANSPORT_SHARED;
+    q.sharing = HALAY_SHARES_ALL;
     IS(q, "one-shot", "t, line 2, says so");
     q.forced = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "two-shot");
     IS(q, "two-shot", "it was asked for");
@@ -202,14 +202,14 @@ static void check_costs(void)
     q.bytes = 1000000;
     IS(q, "halving-doubling", "us by the costs");
     q.size = 2;
-    q.caps = HALAY_TRANSPORT_SHARED;
+    q.sharing = HALAY_SHARES_ALL;
     IS(q, "two-shot", "one-shot: ");
     q.bytes = 64;
     IS(q, "one-shot", "two-shot: ");
     q.operation = HALAY_COLL_BARRIER;
     q.bytes = 0;
     IS(q, "shared", "dissemination: ");
-    q.caps = 0;
+    q.sharing = HALAY_SHARES_NONE;
     IS(q, "dissemination", "it is the only one");
 }
 
@@ -265,7 +265,7 @@ static void check_hosts(void)
     CHECK(shared > alone * 3 && shared < alone * 8, "%g %g", shared, alone);
     CHECK(halay_select_seconds(&q, ring) == alone_ring);
     IS(q, "halving-doubling", "grid: ");
-    q.caps = HALAY_TRANSPORT_NODES;
+    q.sharing = HALAY_SHARES_NODES;
     CHECK(halay_select_seconds(&q, hierarchical) > 2 * 7.0 / 8 * 1e-10 * (1 << 20)); /* what a host's link takes */
     q.bytes = 64;
     IS(q, "hierarchical", "recursive-doubling: ");
@@ -273,7 +273,7 @@ static void check_hosts(void)
     q.bytes = 1 << 20;
     struct halay_select_query between = halay_select_between(&q, 1 << 17);
     CHECK(between.size == 8 && between.hosts == 8 && between.bytes == 1 << 14 && between.flows == 8 &&
-          between.overlap == 2 && between.caps == 0);
+          between.overlap == 2 && between.sharing == HALAY_SHARES_NONE);
     double seconds = halay_select_seconds(&between, doubling), want = 3 * (2e-6 / 2 + (1 << 14) * 8e-10);
     CHECK(seconds > want * 0.999 && seconds < want * 1.001, "%g %g", seconds, want);
     between.size = 7; /* no power of two: one more step */
@@ -296,7 +296,7 @@ static void check_all(void)
                                                     .size = n,
                                                     .is_local = bits & 1,
                                                     .is_half = bits >> 1 & 1,
-                                                    .caps = bits & 4 ? HALAY_TRANSPORT_SHARED : 0,
+                                                    .sharing = bits & 4 ? HALAY_SHARES_ALL : HALAY_SHARES_NONE,
                                                     .fragment = 1 << 18,
                                                     .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
                                                     .transport = "anything",
@@ -304,7 +304,7 @@ static void check_all(void)
                     const struct halay_algorithm *a = halay_select(&q, NULL, 0);
                     CHECK(halay_select_slot(&q) >= 4096);
                     CHECK(a && (int)a->operation == op && halay_select_seconds(&q, a) >= 0 &&
-                          halay_select_allows(a, q.size, q.caps, q.deterministic, &why) == HALAY_OK);
+                          halay_select_allows(a, q.size, q.sharing, q.deterministic, &why) == HALAY_OK);
                 }
 }
 

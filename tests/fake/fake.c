@@ -58,7 +58,7 @@ struct fake_rank {
 struct halay_fake_hub {
     pthread_mutex_t lock;
     int size;
-    unsigned caps;
+    int is_apart;                /* its ranks share no memory */
     uint64_t random;             /* state of the delays; 0: none; guarded by lock */
     _Atomic int killed;          /* -1, or a rank; relaxed, it publishes nothing */
     struct fake_message **sends; /* owned: [sender * size + receiver], oldest first; guarded by lock */
@@ -79,6 +79,7 @@ struct halay_fake_hub {
 
 struct fake_transport {
     struct halay_link base;
+    struct halay_shared_memory shared;
     struct halay_fake_hub *hub; /* borrowed, as is the bell */
     struct halay_bell *bell;
     struct halay_transfer *receives; /* posted here, oldest first; used by the driver only */
@@ -88,6 +89,11 @@ struct fake_transport {
 static struct fake_transport *fake_of(struct halay_link *t)
 {
     return (struct fake_transport *)t;
+}
+
+static struct halay_fake_hub *hub_of(struct halay_shared_memory *m)
+{
+    return ((struct fake_transport *)((char *)m - offsetof(struct fake_transport, shared)))->hub;
 }
 
 /* ---- time and bells ---- */
@@ -308,7 +314,7 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
     return HALAY_OK;
 }
 
-static int fake_has_left(struct halay_link *t, int peer)
+static int has_left(struct halay_link *t, int peer)
 {
     return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire) != HERE;
 }
@@ -336,7 +342,7 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
         if (*link && !(*link)->held) {
             if ((status = receive_locked(self, in, link)) != HALAY_OK)
                 return status;
-        } else if (!*link && !in->is_optional && fake_has_left(&self->base, in->peer)) {
+        } else if (!*link && !in->is_optional && has_left(&self->base, in->peer)) {
             peer_left(self, in->peer);
         }
     }
@@ -349,7 +355,7 @@ static void check_sends_locked(struct fake_transport *self)
     struct halay_fake_hub *hub = self->hub;
 
     for (int to = 0; to < hub->size; to++) {
-        if (!fake_has_left(&self->base, to))
+        if (!has_left(&self->base, to))
             continue;
         for (struct fake_message *m = *queue_of(hub, self->base.rank, to); m; m = m->next)
             if (m->transfer && !m->transfer->is_optional)
@@ -408,35 +414,21 @@ static void fake_cancel(struct halay_link *t, struct halay_transfer *x)
 
 /* ---- memory ---- */
 
-static enum halay_status fake_alloc(struct halay_link *t, size_t bytes, void **out)
+static enum halay_status fake_alloc(struct halay_shared_memory *m, size_t bytes, void **out)
 {
-    struct fake_rank *rank = &fake_of(t)->hub->ranks[t->rank];
+    struct fake_rank *rank = &hub_of(m)->ranks[m->rank];
     size_t offset;
 
-    if (!(t->caps & HALAY_TRANSPORT_SHARED)) {
-        void *block = halay_aligned_alloc(HALAY_PAGE, bytes);
-        if (!block)
-            return HALAY_ERR_NO_MEMORY;
-        *out = block;
-        return HALAY_OK;
-    }
     enum halay_status status = halay_heap_take(&rank->heap, bytes ? bytes : 1, &offset);
-    if (status != HALAY_OK) {
-        halay_error(t->log, "cannot allocate %zu bytes of the fake segment", bytes);
-        return status;
-    }
-    *out = rank->segment + AREAS_BYTES + offset;
-    return HALAY_OK;
+    if (status == HALAY_OK)
+        *out = rank->segment + AREAS_BYTES + offset;
+    return status;
 }
 
-static void fake_free(struct halay_link *t, void *ptr)
+static void fake_free(struct halay_shared_memory *m, void *ptr)
 {
-    struct fake_rank *rank = &fake_of(t)->hub->ranks[t->rank];
+    struct fake_rank *rank = &hub_of(m)->ranks[m->rank];
 
-    if (!(t->caps & HALAY_TRANSPORT_SHARED)) {
-        free(ptr);
-        return;
-    }
     if (!ptr)
         return;
     size_t offset = (size_t)((unsigned char *)ptr - rank->segment) - AREAS_BYTES;
@@ -444,40 +436,40 @@ static void fake_free(struct halay_link *t, void *ptr)
     if (bytes)
         madvise(ptr, bytes, MADV_DONTNEED);
     if (halay_heap_give(&rank->heap, offset) != HALAY_OK)
-        halay_error(t->log, "free of memory at %p that alloc did not give", ptr);
+        abort(); /* free of what alloc did not give */
 }
 
-static void *fake_area(struct halay_link *t, int peer, int index)
+static void *fake_area(struct halay_shared_memory *m, int peer, int index)
 {
-    return fake_of(t)->hub->ranks[peer].segment + (size_t)index * HALAY_AREA_BYTES;
+    return hub_of(m)->ranks[peer].segment + (size_t)index * HALAY_AREA_BYTES;
 }
 
-static void fake_clear(struct halay_link *t, int index, int count)
+static void fake_clear(struct halay_shared_memory *m, int index, int count)
 {
-    madvise(fake_area(t, t->rank, index), (size_t)count * HALAY_AREA_BYTES, MADV_DONTNEED);
+    madvise(fake_area(m, m->rank, index), (size_t)count * HALAY_AREA_BYTES, MADV_DONTNEED);
 }
 
-static uint64_t fake_locate(struct halay_link *t, const void *ptr, size_t bytes)
+static uint64_t fake_locate(struct halay_shared_memory *m, const void *ptr, size_t bytes)
 {
-    uintptr_t start = (uintptr_t)fake_of(t)->hub->ranks[t->rank].segment + AREAS_BYTES, at = (uintptr_t)ptr;
+    uintptr_t start = (uintptr_t)hub_of(m)->ranks[m->rank].segment + AREAS_BYTES, at = (uintptr_t)ptr;
 
     if (at < start || at - start > HEAP_BYTES || bytes > HEAP_BYTES - (at - start))
         return HALAY_PRIVATE;
     return at - start + AREAS_BYTES;
 }
 
-static void *fake_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
+static void *fake_reach(struct halay_shared_memory *m, int peer, uint64_t offset, size_t bytes)
 {
     if (offset > AREAS_BYTES + HEAP_BYTES || bytes > AREAS_BYTES + HEAP_BYTES - offset)
         return NULL;
-    return fake_of(t)->hub->ranks[peer].segment + offset;
+    return hub_of(m)->ranks[peer].segment + offset;
 }
 
 /* ---- sleep ---- */
 
-static void fake_notify(struct halay_link *t, int peer)
+static void fake_notify(struct halay_shared_memory *m, int peer)
 {
-    ring(fake_of(t)->hub, peer);
+    ring(hub_of(m), peer);
 }
 
 /* A message that is held back comes closer by being looked at. */
@@ -515,16 +507,18 @@ static const struct halay_link_ops fake_ops = {
     .recv = fake_recv,
     .progress = fake_progress,
     .cancel = fake_cancel,
+    .arm = fake_arm,
+    .close = fake_close,
+};
+
+static const struct halay_shared_memory_ops memory_ops = {
     .alloc = fake_alloc,
     .free = fake_free,
     .area = fake_area,
     .clear = fake_clear,
     .locate = fake_locate,
     .reach = fake_reach,
-    .has_left = fake_has_left,
     .notify = fake_notify,
-    .arm = fake_arm,
-    .close = fake_close,
 };
 
 enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct halay_log *log, struct halay_bell *bell,
@@ -540,12 +534,13 @@ enum halay_status halay_fake_open(struct halay_fake_hub *hub, int rank, struct h
     }
     *self = (struct fake_transport){
         .base = { .ops = &fake_ops,
-                  .caps = hub->caps,
+                  .memory = hub->is_apart ? NULL : &self->shared,
                   .rank = rank,
                   .size = hub->size,
                   .failed_peer = -1,
                   .lost = lost,
                   .log = log },
+        .shared = { &memory_ops, rank, hub->size },
         .hub = hub,
         .bell = bell,
     };
@@ -690,7 +685,6 @@ enum halay_status halay_fake_hub_create(int size, struct halay_fake_hub **out)
     cond_init(&hub->gathered);
     hub->size = size;
     hub->killed = -1;
-    hub->caps = HALAY_TRANSPORT_SHARED;
     hub->sends = calloc(n * n, sizeof *hub->sends);
     hub->dropped = calloc(n * n, sizeof *hub->dropped);
     hub->stuck = calloc(n * n, sizeof *hub->stuck);
@@ -748,9 +742,9 @@ enum halay_status halay_fake_hub_topology(struct halay_fake_hub *hub, struct hal
     return status;
 }
 
-void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps)
+void halay_fake_hub_set_shared(struct halay_fake_hub *hub, int is_shared)
 {
-    hub->caps = caps;
+    hub->is_apart = !is_shared;
 }
 
 enum halay_status halay_fake_hub_set_nodes(struct halay_fake_hub *hub, const int *node)

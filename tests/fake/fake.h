@@ -12,8 +12,8 @@
 
 #include "base/machine/topology.h"
 #include "collectives/transport/bell.h"
-#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
+#include "collectives/transport/shared_memory.h"
 #include <stdint.h>
 
 struct halay_fake_hub;
@@ -25,8 +25,8 @@ int halay_fake_hub_size(const struct halay_fake_hub *hub);
 
 /* ---- before the ranks open ---- */
 
-/* Offer less than HALAY_TRANSPORT_SHARED. */
-void halay_fake_hub_set_caps(struct halay_fake_hub *hub, unsigned caps);
+/* Do the ranks share memory? They do unless this says no. */
+void halay_fake_hub_set_shared(struct halay_fake_hub *hub, int is_shared);
 /* The ranks are on these nodes ([rank]; numbered from 0 in order of their lowest rank), and share memory inside them
  * only: a matter of the world that opens the hub (world.c). Copied. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_fake_hub_set_nodes(struct halay_fake_hub *hub, const int *node);

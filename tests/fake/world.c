@@ -2,37 +2,15 @@
  *
  * World over the fake transport: one rank of a hub whose ranks are threads of this process. For tests.
  *
- * On one node the one transport carries data and control. Where the hub has several, it carries control alone, and
- * views of it are what the transports would be there: one of all ranks without shared memory for the data, and one of
- * the ranks of this node. Cleanup: zero-initialised, halay_world_close accepts a half-built world.
+ * The one link carries data and control. Where the hub has several nodes, its memory is shared inside them alone.
+ * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "collectives/group/world.h"
 #include "base/fork.h"
 #include "collectives/choose/tuning.h"
-#include "collectives/transport/subset.h"
 #include "tests/fake/fake.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* The views of several nodes. */
-static enum halay_status split(struct halay_world *world)
-{
-    struct halay_link *all = world->control;
-    int *ranks = malloc((size_t)world->size * sizeof *ranks), local = 0;
-
-    if (!ranks)
-        return HALAY_ERR_NO_MEMORY;
-    for (int r = 0; r < world->size; r++)
-        ranks[r] = r;
-    enum halay_status status = halay_subset_open(all, ranks, world->size, world->rank, 0, &world->data);
-    for (int r = 0; r < world->size; r++)
-        if (world->node_of[r] == world->node_of[world->rank])
-            ranks[local++] = r;
-    if (status == HALAY_OK && world->cross_size < world->size && all->caps & HALAY_TRANSPORT_SHARED)
-        status = halay_subset_open(all, ranks, local, world->local_rank, ~0u, &world->node);
-    free(ranks);
-    return status;
-}
 
 static enum halay_status world_fill(struct halay_world *world, struct halay_fake_hub *hub, int rank)
 {
@@ -63,12 +41,9 @@ static enum halay_status world_fill(struct halay_world *world, struct halay_fake
     status = halay_tuning_share(world->boot, &world->config, &world->tuning);
     if (status != HALAY_OK)
         return status;
-    if (world->cross_size == 1)
-        world->data = world->control;
-    else if ((status = split(world)) != HALAY_OK)
-        return status;
-    halay_world_settle(world);
-    return HALAY_OK;
+    world->data = world->control;
+    world->memory = world->data->memory;
+    return halay_world_settle(world);
 }
 
 static int dead(void *hub)

@@ -280,7 +280,7 @@ static void lose(struct rank_run *run)
 /* Data go by messages, so that a collective waits for the one who is held back. */
 static void only_messages(struct halay_fake_hub *hub)
 {
-    halay_fake_hub_set_caps(hub, 0);
+    halay_fake_hub_set_shared(hub, 0);
 }
 
 /* Rank 2 has joined; its part of a group of two types, so in two buckets, waits for data of rank 1. Nothing may stay in

@@ -313,7 +313,7 @@ static void joined(struct rank_run *run)
 
 static void only_messages(struct halay_fake_hub *hub)
 {
-    halay_fake_hub_set_caps(hub, 0);
+    halay_fake_hub_set_shared(hub, 0);
 }
 
 /* What stuck has come to: rank 1's time, and what the ranks were told. */

@@ -360,17 +360,19 @@ static void case_cancel(struct conformance *c)
     free(a);
 }
 
-/* alloc and free; on a transport that shares memory also where it lies and what peers see there. */
+/* Shared memory: alloc and free, where it is, and what peers see there. */
 static void case_memory(struct conformance *c)
 {
     enum { BLOCKS = 12 };
-    struct halay_link *t = c->t;
+    struct halay_shared_memory *m = c->t->memory;
     void *block[BLOCKS];
-    int n = t->size, me = t->rank;
+    int n = c->t->size, me = c->t->rank;
 
+    if (!m)
+        return;
     for (int i = 0; i < BLOCKS; i++) {
         size_t bytes = (size_t)1 << (i * 2);
-        if (!CHECK(t->ops->alloc(t, bytes, &block[i]) == HALAY_OK, "%zu bytes", bytes))
+        if (!CHECK(m->ops->alloc(m, bytes, &block[i]) == HALAY_OK, "%zu bytes", bytes))
             return;
         CHECK((uintptr_t)block[i] % 4096 == 0);
         fill(block[i], bytes, (uint32_t)i);
@@ -378,40 +380,62 @@ static void case_memory(struct conformance *c)
     for (int i = 0; i < BLOCKS; i++)
         CHECK(holds(block[i], (size_t)1 << (i * 2), (uint32_t)i), "block %d was overwritten", i);
     for (int i = 0; i < BLOCKS; i += 2)
-        t->ops->free(t, block[i]);
+        m->ops->free(m, block[i]);
     for (int i = 0; i < BLOCKS; i += 2)
-        if (!CHECK(t->ops->alloc(t, 5000, &block[i]) == HALAY_OK))
+        if (!CHECK(m->ops->alloc(m, 5000, &block[i]) == HALAY_OK))
             return;
     for (int i = 1; i < BLOCKS; i += 2)
         CHECK(holds(block[i], (size_t)1 << (i * 2), (uint32_t)i), "block %d was overwritten", i);
     for (int i = 0; i < BLOCKS; i++)
-        t->ops->free(t, block[i]);
-    t->ops->free(t, NULL);
-    if (!(t->caps & HALAY_TRANSPORT_SHARED))
-        return;
-
+        m->ops->free(m, block[i]);
+    m->ops->free(m, NULL);
     int stack = 0;
     void *mine;
-    if (!CHECK(t->ops->alloc(t, 100000, &mine) == HALAY_OK))
+    if (!CHECK(m->ops->alloc(m, 100000, &mine) == HALAY_OK))
         return;
     fill(mine, 100000, key_of(me, me, 0, 0));
-    uint64_t offset = t->ops->locate(t, mine, 100000), *offsets = calloc((size_t)n, sizeof *offsets);
+    uint64_t offset = m->ops->locate(m, mine, 100000), *offsets = calloc((size_t)n, sizeof *offsets);
     REQUIRE(offsets);
     CHECK(offset != HALAY_PRIVATE);
-    CHECK(t->ops->reach(t, me, offset, 100000) == mine);
-    CHECK(t->ops->locate(t, (char *)mine + 17, 3) == offset + 17);
-    CHECK(t->ops->locate(t, &stack, sizeof stack) == HALAY_PRIVATE);
-    CHECK(t->ops->locate(t, mine, SIZE_MAX / 2) == HALAY_PRIVATE);
-    CHECK(t->ops->reach(t, 0, UINT64_MAX - 10, 5) == NULL);
-    CHECK(t->ops->reach(t, 0, offset, SIZE_MAX - 5) == NULL);
+    CHECK(m->ops->reach(m, me, offset, 100000) == mine);
+    CHECK(m->ops->locate(m, (char *)mine + 17, 3) == offset + 17);
+    CHECK(m->ops->locate(m, &stack, sizeof stack) == HALAY_PRIVATE);
+    CHECK(m->ops->locate(m, mine, SIZE_MAX / 2) == HALAY_PRIVATE);
+    CHECK(m->ops->reach(m, 0, UINT64_MAX - 10, 5) == NULL);
+    CHECK(m->ops->reach(m, 0, offset, SIZE_MAX - 5) == NULL);
     CHECK(c->boot->ops->allgather(c->boot, &offset, sizeof offset, offsets, 60000) == HALAY_OK);
     for (int r = 0; r < n; r++) {
-        const unsigned char *there = t->ops->reach(t, r, offsets[r], 100000);
+        const unsigned char *there = m->ops->reach(m, r, offsets[r], 100000);
         CHECK(there && holds(there, 100000, key_of(r, r, 0, 0)), "memory of rank %d seen by %d", r, me);
     }
     meet(c, tag_at(500));
-    t->ops->free(t, mine);
+    m->ops->free(m, mine);
     free(offsets);
+}
+
+/* Memory from which messages go without a copy, if there is such. */
+static void *memory_get(struct conformance *c, size_t bytes)
+{
+    struct halay_link *t = c->t;
+    void *memory = NULL;
+
+    if (t->memory)
+        CHECK(t->memory->ops->alloc(t->memory, bytes, &memory) == HALAY_OK);
+    else if (t->ops->alloc)
+        CHECK(t->ops->alloc(t, bytes, 0, &memory) == HALAY_OK);
+    else
+        memory = malloc(bytes);
+    return memory;
+}
+
+static void memory_put(struct conformance *c, void *memory)
+{
+    if (c->t->memory)
+        c->t->memory->ops->free(c->t->memory, memory);
+    else if (c->t->ops->alloc)
+        c->t->ops->free(c->t, memory);
+    else
+        free(memory);
 }
 
 /* Large messages from and into memory of alloc. */
@@ -421,12 +445,11 @@ static void case_shared_messages(struct conformance *c)
     int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c);
     struct halay_transfer out[4] = { 0 }, in[4] = { 0 };
-    void *s, *r;
 
     if (n < 2)
         return;
-    if (!CHECK(t->ops->alloc(t, 4 * bytes, &s) == HALAY_OK) || !CHECK(t->ops->alloc(t, 4 * bytes, &r) == HALAY_OK))
-        return;
+    void *s = memory_get(c, 4 * bytes), *r = memory_get(c, 4 * bytes);
+    REQUIRE(s && r);
     for (unsigned i = 0; i < 4; i++) {
         fill((unsigned char *)s + i * bytes, bytes, key_of(me, to, 600, i));
         t->ops->send(t, to, tag_at(600 + i % 2), (unsigned char *)s + i * bytes, bytes, &out[i]);
@@ -438,8 +461,8 @@ static void case_shared_messages(struct conformance *c)
         finish_ok(c, &out[i]);
         CHECK(holds((unsigned char *)r + i * bytes, bytes, key_of(from, me, 600, i)), "shared message %u", i);
     }
-    t->ops->free(t, s);
-    t->ops->free(t, r);
+    memory_put(c, s);
+    memory_put(c, r);
 }
 
 /* Areas: zero at the start, one for each index and rank, what is stored there with a flag is seen with the flag, and
@@ -449,24 +472,25 @@ static void case_areas(struct conformance *c)
     struct halay_link *t = c->t;
     int n = t->size, me = t->rank, last = (t->groups ? t->groups : HALAY_GROUPS_MAX) * HALAY_CHANNELS - 1;
 
-    if (!(t->caps & HALAY_TRANSPORT_SHARED))
+    struct halay_shared_memory *m = t->memory;
+    if (!m)
         return;
     for (int index = 0; index <= last; index += last) {
-        uint32_t *area = t->ops->area(t, me, index);
+        uint32_t *area = m->ops->area(m, me, index);
         CHECK(area[0] == 0 && area[HALAY_AREA_BYTES / 4 - 1] == 0, "area %d is not zero at the start", index);
     }
     meet(c, tag_at(700));
     for (int index = 0; index <= last; index += last) {
-        uint32_t *area = t->ops->area(t, me, index);
+        uint32_t *area = m->ops->area(m, me, index);
         area[HALAY_AREA_BYTES / 4 - 1] = key_of(me, index, 0, 0);
         __atomic_store_n(&area[0], 1, __ATOMIC_RELEASE);
         for (int r = 0; r < n; r++)
             if (r != me)
-                t->ops->notify(t, r);
+                m->ops->notify(m, r);
     }
     for (int index = 0; index <= last; index += last)
         for (int r = 0; r < n; r++) {
-            uint32_t *area = t->ops->area(t, r, index);
+            uint32_t *area = m->ops->area(m, r, index);
             while (!__atomic_load_n(&area[0], __ATOMIC_ACQUIRE)) {
                 uint32_t token = halay_bell_arm(c->bell);
                 if (__atomic_load_n(&area[0], __ATOMIC_ACQUIRE)) {
@@ -478,10 +502,10 @@ static void case_areas(struct conformance *c)
             CHECK(area[HALAY_AREA_BYTES / 4 - 1] == key_of(r, index, 0, 0), "area %d of rank %d", index, r);
         }
     meet(c, tag_at(701));
-    t->ops->clear(t, last - 1, 2);
+    m->ops->clear(m, last - 1, 2);
     meet(c, tag_at(702));
     for (int r = 0; r < n; r++) {
-        uint32_t *cleared = t->ops->area(t, r, last), *kept = t->ops->area(t, r, 0);
+        uint32_t *cleared = m->ops->area(m, r, last), *kept = m->ops->area(m, r, 0);
         CHECK(cleared[0] == 0 && cleared[HALAY_AREA_BYTES / 4 - 1] == 0, "an area of rank %d is not clear", r);
         CHECK(kept[0] == 1, "another area of rank %d is gone", r);
     }
@@ -494,9 +518,10 @@ static void case_sleep_by_notify(struct conformance *c)
     struct halay_link *t = c->t;
     int n = t->size, me = t->rank, to = (me + 1) % n, rounds = c->iterations ? c->iterations : 2000;
 
-    if (n < 2 || !(t->caps & HALAY_TRANSPORT_SHARED))
+    struct halay_shared_memory *m = t->memory;
+    if (n < 2 || !m)
         return;
-    uint32_t *mine = (uint32_t *)t->ops->area(t, me, 3) + 16, *next = (uint32_t *)t->ops->area(t, to, 3) + 16;
+    uint32_t *mine = (uint32_t *)m->ops->area(m, me, 3) + 16, *next = (uint32_t *)m->ops->area(m, to, 3) + 16;
     for (uint32_t i = 1; i <= (uint32_t)rounds; i++) {
         if (me != 0 || i > 1)
             while (__atomic_load_n(mine, __ATOMIC_ACQUIRE) < i - (me == 0)) {
@@ -508,7 +533,7 @@ static void case_sleep_by_notify(struct conformance *c)
                 conformance_sleep(t, c->bell, token, -1);
             }
         __atomic_store_n(next, i, __ATOMIC_RELEASE);
-        t->ops->notify(t, to);
+        m->ops->notify(m, to);
     }
     CHECK(__atomic_load_n(mine, __ATOMIC_ACQUIRE) >= (uint32_t)rounds - 1);
     meet(c, tag_at(800));
@@ -690,8 +715,6 @@ void conformance_leave(struct conformance *c)
         enum halay_status status = finish(c, &x);
         CHECK(status == HALAY_ERR_PEER, "rank %d: %s", me, halay_status_string(status));
         CHECK(t->failed_peer == leaver, "rank %d names rank %d", me, t->failed_peer);
-        if (t->caps & HALAY_TRANSPORT_SHARED)
-            CHECK(t->ops->has_left(t, leaver) && (me == 0 || !t->ops->has_left(t, me)));
         t->ops->cancel(t, &x);
     }
     free(got);

@@ -7,8 +7,8 @@
 #define HALAY_CONFORMANCE_H
 
 #include "collectives/transport/bell.h"
-#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
+#include "collectives/transport/shared_memory.h"
 
 struct conformance {
     struct halay_link *t;

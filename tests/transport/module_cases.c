@@ -92,7 +92,7 @@ static unsigned char *take_from(struct halay_link *t, enum whose whose, int is_s
 
     if (whose == OURS)
         return take(bytes);
-    REQUIRE((is_send ? t->ops->alloc : t->ops->hold)(t, bytes, &memory) == HALAY_OK && memory);
+    REQUIRE(t->ops->alloc(t, bytes, !is_send, &memory) == HALAY_OK && memory);
     memset(memory, 0, bytes);
     return memory;
 }
@@ -102,7 +102,7 @@ static void give_to(struct halay_link *t, enum whose whose, int is_send, unsigne
     if (whose == OURS)
         free(memory);
     else
-        (is_send ? t->ops->free : t->ops->release)(t, memory);
+        t->ops->free(t, memory);
 }
 
 /* Everyone with everyone, under several tags; receives are posted in another order than sends. */

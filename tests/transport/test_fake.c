@@ -63,13 +63,13 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
-static void run(int size, unsigned caps, unsigned seed, enum what what)
+static void run(int size, int is_shared, unsigned seed, enum what what)
 {
     struct rank *ranks = calloc((size_t)size, sizeof *ranks);
     struct halay_fake_hub *hub;
 
     REQUIRE(ranks && halay_fake_hub_create(size, &hub) == HALAY_OK);
-    halay_fake_hub_set_caps(hub, caps);
+    halay_fake_hub_set_shared(hub, is_shared);
     halay_fake_hub_set_delay(hub, seed);
     for (int r = 0; r < size; r++) {
         ranks[r] = (struct rank){ .hub = hub, .rank = r, .seed = seed, .what = what };
@@ -119,13 +119,13 @@ int main(void)
 
     alarm(300); /* a test that hangs fails */
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        run(sizes[i], HALAY_TRANSPORT_SHARED, (unsigned)i % 3, RUN);
+        run(sizes[i], 1, (unsigned)i % 3, RUN);
     run(3, 0, 17, RUN);
     run(2, 0, 18, RUN);
-    run(4, HALAY_TRANSPORT_SHARED, 19, DEATH);
+    run(4, 1, 19, DEATH);
     run(2, 0, 0, DEATH);
-    run(4, HALAY_TRANSPORT_SHARED, 0, LEAVE);
-    run(3, HALAY_TRANSPORT_SHARED, 20, LEAVE);
+    run(4, 1, 0, LEAVE);
+    run(3, 1, 20, LEAVE);
     check_drop();
     CHECK(conformance_failed() == 0);
     return test_end();

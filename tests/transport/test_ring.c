@@ -53,9 +53,9 @@ static void check_changed_record(void)
 
 /* ---- room ---- */
 
-static uint64_t nothing_shared(struct halay_link *t, const void *ptr, size_t bytes)
+static uint64_t nothing_shared(struct halay_shared_memory *m, const void *ptr, size_t bytes)
 {
-    (void)t, (void)ptr, (void)bytes;
+    (void)m, (void)ptr, (void)bytes;
     return HALAY_PRIVATE;
 }
 
@@ -83,10 +83,11 @@ static void drain(struct pair *p)
 /* A large send, until the ring is full. */
 static void fill(struct pair *p)
 {
-    static const struct halay_link_ops ops = { .locate = nothing_shared };
+    static const struct halay_shared_memory_ops ops = { .locate = nothing_shared };
+    static struct halay_shared_memory memory = { .ops = &ops };
 
     memset(p, 0, sizeof *p);
-    p->t.ops = &ops;
+    p->t.memory = &memory;
     p->bell = (struct halay_bell_far){ .word = &p->word, .event_fd = -1 };
     p->context = (struct halay_shm_context){ .t = &p->t, .record_max = FRAGMENT };
     p->peer = (struct halay_shm_peer){

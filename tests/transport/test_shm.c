@@ -208,7 +208,7 @@ static void job_death_then_leave(struct conformance *c, struct halay_log *log)
     if (t->rank == 2)
         raise(SIGKILL);
     t->ops->recv(t, t->rank == 0 ? 1 : 2, halay_tag(0, 0, 1), &byte, 1, &in);
-    while (t->rank == 0 && !t->ops->has_left(t, 1) && halay_now_us() < deadline_us)
+    while (t->rank == 0 && !halay_shm_has_left(t, 1) && halay_now_us() < deadline_us)
         sched_yield();
     while (status == HALAY_OK && halay_now_us() < deadline_us)
         status = t->ops->progress(t);
@@ -246,9 +246,9 @@ static void job_leave_quietly(struct conformance *c, struct halay_log *log)
     (void)log;
     if (t->rank == t->size - 1)
         return;
-    while (!t->ops->has_left(t, t->size - 1)) {
+    while (!halay_shm_has_left(t, t->size - 1)) {
         uint32_t token = halay_bell_arm(c->bell);
-        if (t->ops->has_left(t, t->size - 1)) {
+        if (halay_shm_has_left(t, t->size - 1)) {
             halay_bell_disarm(c->bell);
             break;
         }
@@ -275,16 +275,16 @@ static void job_memory(struct conformance *c, struct halay_log *log)
     void *ptr;
 
     (void)log;
-    CHECK(t->ops->alloc(t, SIZE_MAX, &ptr) == HALAY_ERR_NO_MEMORY);
-    CHECK(t->ops->alloc(t, (size_t)1 << 50, &ptr) == HALAY_ERR_NO_MEMORY);
-    CHECK(t->ops->alloc(t, (size_t)300 << 30, &ptr) == HALAY_ERR_NO_MEMORY);
-    CHECK(t->ops->alloc(t, 1 << 20, &ptr) == HALAY_OK);
+    CHECK(t->memory->ops->alloc(t->memory, SIZE_MAX, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(t->memory->ops->alloc(t->memory, (size_t)1 << 50, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(t->memory->ops->alloc(t->memory, (size_t)300 << 30, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(t->memory->ops->alloc(t->memory, 1 << 20, &ptr) == HALAY_OK);
     memset(ptr, 1, 1 << 20);
-    t->ops->free(t, (char *)ptr + 4096); /* not what alloc gave: said, and nothing done */
-    t->ops->free(t, ptr);
-    CHECK(t->ops->alloc(t, 1 << 20, &ptr) == HALAY_OK);
+    t->memory->ops->free(t->memory, (char *)ptr + 4096); /* not what alloc gave: said, and nothing done */
+    t->memory->ops->free(t->memory, ptr);
+    CHECK(t->memory->ops->alloc(t->memory, 1 << 20, &ptr) == HALAY_OK);
     CHECK(*(char *)ptr == 0, "what was given back has been given to the system");
-    t->ops->free(t, ptr);
+    t->memory->ops->free(t->memory, ptr);
 }
 
 /* ---- strangers ---- */

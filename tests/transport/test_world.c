@@ -42,8 +42,8 @@ static void check_alone(void)
     CHECK(world->rank == 0 && world->size == 1 && world->local_size == 1 && world->cross_size == 1);
     CHECK(world->control == world->data && !strcmp(world->data->ops->name, "shm"));
     CHECK(world->is_homogeneous && halay_world_check_peers(world, &rank) == HALAY_OK);
-    CHECK(world->data->ops->alloc(world->data, 1000, &memory) == HALAY_OK);
-    CHECK(world->data->ops->locate(world->data, memory, 1000) != HALAY_PRIVATE);
+    CHECK(world->memory->ops->alloc(world->memory, 1000, &memory) == HALAY_OK);
+    CHECK(world->memory->ops->locate(world->memory, memory, 1000) != HALAY_PRIVATE);
     halay_world_close(world);
     halay_world_close(NULL);
 }

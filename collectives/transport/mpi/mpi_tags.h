@@ -21,7 +21,8 @@
 #include "collectives/transport/link.h"
 
 enum { HALAY_MPI_COMMS_FOR_ALL = 64, HALAY_MPI_COMMS_MAX = HALAY_GROUPS_FEW * HALAY_CHANNELS, HALAY_MPI_TAG_BITS = 29 };
-_Static_assert(1 << (HALAY_MPI_TAG_BITS - HALAY_TAG_BITS) == HALAY_AREA_COUNT, "bits for all groups and channels");
+_Static_assert(1 << (HALAY_MPI_TAG_BITS - HALAY_TAG_BITS) == HALAY_GROUPS_MAX * HALAY_CHANNELS,
+               "bits for all groups and channels");
 
 struct halay_mpi_tags {
     int is_direct;

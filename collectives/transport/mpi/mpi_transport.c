@@ -374,8 +374,6 @@ static const struct halay_link_ops mpi_ops = {
     .alloc = halay_parts_alloc,
     .free = halay_parts_free,
     .keep = halay_parts_keep,
-    .hold = halay_parts_hold,
-    .release = halay_parts_free,
     .arm = mpi_arm,
     .close = mpi_close,
 };
@@ -471,8 +469,7 @@ static enum halay_status transport_init(struct mpi_transport *self, const struct
                                         const struct halay_boot *boot)
 {
     self->remains.sweep = remains_sweep;
-    enum halay_status status =
-        halay_parts_init(&self->parts, &mpi_ops, 0, &parts_ops, host, boot, HALAY_MPI_PART_BYTES);
+    enum halay_status status = halay_parts_init(&self->parts, &mpi_ops, &parts_ops, host, boot, HALAY_MPI_PART_BYTES);
     if (status != HALAY_OK)
         return status;
     self->said = calloc((size_t)boot->size, sizeof *self->said);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared-memory transport: the operations table over segments (shm_segment.h), messages (shm_message.c) and the bell
- * (bell.h). This file has lost peers, memory for users, start and end.
+ * Shared-memory transport: the tables of a link and of shared memory over segments (shm_segment.h), messages
+ * (shm_message.c) and the bell (bell.h). This file has lost peers, memory for users, start and end.
  *
  * A progress without a message costs one load for each peer. Every 64th one, and the first after a sleep, checks which
  * peers have left, and calls the watch over processes (which has a slower rhythm of its own).
@@ -25,6 +25,7 @@ enum { CHECK_EVERY = 64 };
 
 struct shm_transport {
     struct halay_link base;
+    struct halay_shared_memory shared;
     struct halay_peers *peers; /* borrowed */
     struct halay_shm_map map;
     struct halay_shm_context context;
@@ -39,6 +40,11 @@ struct shm_transport {
 static struct shm_transport *shm_of(struct halay_link *t)
 {
     return (struct shm_transport *)t;
+}
+
+static struct shm_transport *sharer_of(struct halay_shared_memory *m)
+{
+    return (struct shm_transport *)((char *)m - offsetof(struct shm_transport, shared));
 }
 
 static struct halay_shm_peer *peer_of(struct shm_transport *self, int rank)
@@ -178,43 +184,43 @@ static void shm_cancel(struct halay_link *t, struct halay_transfer *x)
 
 /* ---- memory ---- */
 
-static enum halay_status shm_alloc(struct halay_link *t, size_t bytes, void **out)
+static enum halay_status shm_alloc(struct halay_shared_memory *m, size_t bytes, void **out)
 {
-    return halay_shm_memory_alloc(shm_of(t)->memory, bytes, out);
+    return halay_shm_memory_alloc(sharer_of(m)->memory, bytes, out);
 }
 
-static void shm_free(struct halay_link *t, void *ptr)
+static void shm_free(struct halay_shared_memory *m, void *ptr)
 {
-    halay_shm_memory_free(shm_of(t)->memory, ptr);
+    halay_shm_memory_free(sharer_of(m)->memory, ptr);
 }
 
-static void shm_keep(struct halay_link *t, void *ptr, struct halay_kept *kept)
+static void shm_keep(struct halay_shared_memory *m, void *ptr, struct halay_kept *kept)
 {
-    halay_shm_memory_keep(shm_of(t)->memory, ptr, kept);
+    halay_shm_memory_keep(sharer_of(m)->memory, ptr, kept);
 }
 
-static void *shm_area(struct halay_link *t, int peer, int index)
+static void *shm_area(struct halay_shared_memory *m, int peer, int index)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = sharer_of(m);
 
     return (unsigned char *)self->map.base[peer] + self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
 }
 
-static void shm_clear(struct halay_link *t, int index, int count)
+static void shm_clear(struct halay_shared_memory *m, int index, int count)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = sharer_of(m);
     size_t offset = self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
 
     if (fallocate(self->memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
                   (off_t)((size_t)count * HALAY_AREA_BYTES)) == 0)
         return;
-    halay_warning(t->log, "cannot give shared memory back: %s", strerror(errno));
+    halay_warning(self->base.log, "cannot give shared memory back: %s", strerror(errno));
     memset(self->context.segment + offset, 0, (size_t)count * HALAY_AREA_BYTES);
 }
 
-static uint64_t shm_locate(struct halay_link *t, const void *ptr, size_t bytes)
+static uint64_t shm_locate(struct halay_shared_memory *m, const void *ptr, size_t bytes)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = sharer_of(m);
     uintptr_t at = (uintptr_t)ptr, start = (uintptr_t)self->context.segment;
     size_t end = self->map.layout.bytes;
 
@@ -223,9 +229,9 @@ static uint64_t shm_locate(struct halay_link *t, const void *ptr, size_t bytes)
     return at - start;
 }
 
-static void *shm_reach(struct halay_link *t, int peer, uint64_t offset, size_t bytes)
+static void *shm_reach(struct halay_shared_memory *m, int peer, uint64_t offset, size_t bytes)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = sharer_of(m);
     size_t end = self->map.layout.bytes;
 
     if (offset < self->map.layout.areas || offset > end || bytes > end - offset)
@@ -233,16 +239,11 @@ static void *shm_reach(struct halay_link *t, int peer, uint64_t offset, size_t b
     return (unsigned char *)self->map.base[peer] + offset;
 }
 
-static int shm_has_left(struct halay_link *t, int peer)
-{
-    return atomic_load_explicit(&entry_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
-}
-
 /* ---- sleep ---- */
 
-static void shm_notify(struct halay_link *t, int peer)
+static void shm_notify(struct halay_shared_memory *m, int peer)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = sharer_of(m);
 
     halay_bell_notify(&self->bells[peer], self->context.has_barrier);
 }
@@ -297,11 +298,16 @@ static void announce_leave(struct shm_transport *self)
             halay_bell_ring(&self->bells[r]);
 }
 
+int halay_shm_has_left(struct halay_link *t, int peer)
+{
+    return atomic_load_explicit(&entry_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
+}
+
 /* Copies has_left to the watch over processes, which outlives the segments. */
 static void copy_left(struct shm_transport *self)
 {
     for (int r = 0; r < self->base.size; r++) {
-        if (shm_has_left(&self->base, r))
+        if (halay_shm_has_left(&self->base, r))
             halay_peers_set_left(self->peers, world_rank(self, r));
         halay_peers_set_left_word(self->peers, world_rank(self, r), NULL);
     }
@@ -336,6 +342,11 @@ static const struct halay_link_ops shm_ops = {
     .recv = shm_recv,
     .progress = shm_progress,
     .cancel = shm_cancel,
+    .arm = shm_arm,
+    .close = shm_close,
+};
+
+static const struct halay_shared_memory_ops memory_ops = {
     .alloc = shm_alloc,
     .free = shm_free,
     .keep = shm_keep,
@@ -343,10 +354,7 @@ static const struct halay_link_ops shm_ops = {
     .clear = shm_clear,
     .locate = shm_locate,
     .reach = shm_reach,
-    .has_left = shm_has_left,
     .notify = shm_notify,
-    .arm = shm_arm,
-    .close = shm_close,
 };
 
 static int all_have_barrier(struct shm_transport *self)
@@ -413,7 +421,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     self->memory = options->memory ? options->memory : &self->own;
     self->base = (struct halay_link){
         .ops = &shm_ops,
-        .caps = HALAY_TRANSPORT_SHARED,
+        .memory = &self->shared,
         .failed_peer = -1,
         .log = log,
     };
@@ -432,6 +440,7 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
                            &self->map);
     self->base.rank = self->map.rank;
     self->base.size = self->map.size;
+    self->shared = (struct halay_shared_memory){ &memory_ops, self->map.rank, self->map.size };
     if (status == HALAY_OK)
         status = shm_init(self, options->numa_node);
     self->base.groups = self->map.layout.groups;

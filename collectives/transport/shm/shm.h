@@ -5,9 +5,9 @@
 #ifndef HALAY_SHM_H
 #define HALAY_SHM_H
 
-#include "collectives/transport/link.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
+#include "collectives/transport/shared_memory.h"
 
 struct halay_bell;
 struct halay_shm_memory; /* shm_memory.h */
@@ -30,5 +30,8 @@ struct halay_shm_options {
  * are borrowed until close, boot for the call. */
 enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
                                  struct halay_boot *boot, struct halay_peers *peers, struct halay_link **out);
+
+/* Returns nonzero if that rank has closed its link: all that it will ever store has been stored. Any thread. */
+int halay_shm_has_left(struct halay_link *t, int peer);
 
 #endif

@@ -118,7 +118,7 @@ static int answer_put(struct halay_shm_context *c, struct halay_shm_peer *p, enu
 /* Returns the offset of memory that the receiver may copy from. */
 static uint64_t look_offset(const struct halay_shm_context *c, const struct halay_transfer *x)
 {
-    return x->bytes < LOOK_MIN ? HALAY_PRIVATE : c->t->ops->locate(c->t, x->buf, x->bytes);
+    return x->bytes < LOOK_MIN ? HALAY_PRIVATE : c->t->memory->ops->locate(c->t->memory, x->buf, x->bytes);
 }
 
 static size_t first_bytes(const struct halay_shm_context *c, const struct halay_shm_peer *p, size_t bytes)
@@ -392,7 +392,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
 
     if (r->bytes > r->total || r->bytes > c->record_max)
         return fail_malformed(c, p);
-    if (r->kind == HALAY_SHM_LOOK && !(source = c->t->ops->reach(c->t, p->rank, r->at, r->total)))
+    if (r->kind == HALAY_SHM_LOOK && !(source = c->t->memory->ops->reach(c->t->memory, p->rank, r->at, r->total)))
         return fail_malformed(c, p);
     struct halay_transfer *x = take_posted(p, r->tag);
     if (x) {

@@ -5,7 +5,7 @@
 #ifndef HALAY_SHM_MESSAGE_H
 #define HALAY_SHM_MESSAGE_H
 
-#include "collectives/transport/link.h"
+#include "collectives/transport/shared_memory.h"
 #include "collectives/transport/shm/shm_fifo.h"
 #include "collectives/transport/shm/shm_segment.h"
 

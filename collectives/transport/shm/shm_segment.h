@@ -16,7 +16,7 @@
 #include "base/memory.h"
 #include "collectives/transport/bell.h"
 #include "collectives/transport/heap.h"
-#include "collectives/transport/link.h"
+#include "collectives/transport/shared_memory.h"
 #include "collectives/transport/shm/shm_fifo.h"
 #include <stdint.h>
 

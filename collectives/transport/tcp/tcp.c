@@ -59,27 +59,6 @@ static void tcp_cancel(struct halay_link *t, struct halay_transfer *x)
     halay_tcp_peer_cancel(peer_of(t, x->peer), x);
 }
 
-static enum halay_status tcp_alloc(struct halay_link *t, size_t bytes, void **out)
-{
-    *out = halay_aligned_alloc(HALAY_PAGE, bytes);
-    if (*out)
-        return HALAY_OK;
-    halay_error(t->log, "cannot allocate %zu bytes", bytes);
-    return HALAY_ERR_NO_MEMORY;
-}
-
-static void tcp_free(struct halay_link *t, void *ptr)
-{
-    (void)t;
-    free(ptr);
-}
-
-static void tcp_keep(struct halay_link *t, void *ptr, struct halay_kept *kept)
-{
-    (void)t, (void)ptr;
-    *kept = (struct halay_kept){ 0 };
-}
-
 /* ---- sleep ---- */
 
 static long tcp_arm(struct halay_link *t)
@@ -117,9 +96,6 @@ static const struct halay_link_ops tcp_ops = {
     .recv = tcp_recv,
     .progress = tcp_progress,
     .cancel = tcp_cancel,
-    .alloc = tcp_alloc,
-    .free = tcp_free,
-    .keep = tcp_keep,
     .arm = tcp_arm,
     .event_fd = tcp_event_fd,
     .close = tcp_close,

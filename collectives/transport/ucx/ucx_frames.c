@@ -663,10 +663,9 @@ ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, i
 /* --- start and end */
 
 enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_link_ops *slots,
-                                        unsigned caps, const struct halay_host *host, const struct halay_boot *boot,
-                                        size_t part_bytes)
+                                        const struct halay_host *host, const struct halay_boot *boot, size_t part_bytes)
 {
-    enum halay_status status = halay_parts_init(&frames->parts, slots, caps, &parts_ops, host, boot, part_bytes);
+    enum halay_status status = halay_parts_init(&frames->parts, slots, &parts_ops, host, boot, part_bytes);
     if (status != HALAY_OK)
         return status;
     frames->parts.places_itself = 1;

@@ -116,7 +116,7 @@ size_t halay_ucx_cost(size_t bytes);
 
 /* As halay_parts_init, whose parts these are. fini: after the worker has gone. */
 enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_link_ops *slots,
-                                        unsigned caps, const struct halay_host *host, const struct halay_boot *boot,
+                                        const struct halay_host *host, const struct halay_boot *boot,
                                         size_t part_bytes);
 void halay_ucx_frames_fini(struct halay_ucx_frames *frames);
 

@@ -345,8 +345,6 @@ static const struct halay_link_ops ucx_ops = {
     .alloc = halay_parts_alloc,
     .free = halay_parts_free,
     .keep = halay_parts_keep,
-    .hold = halay_parts_hold,
-    .release = halay_parts_free,
     .arm = ucx_arm,
     .event_fd = ucx_event_fd,
     .close = ucx_close,
@@ -357,7 +355,7 @@ static const struct halay_link_ops ucx_ops = {
 static enum halay_status transport_init(struct ucx_transport *self, const struct halay_host *host,
                                         const struct halay_boot *boot)
 {
-    enum halay_status status = halay_ucx_frames_init(&self->frames, &ucx_ops, 0, host, boot, HALAY_UCX_PART_BYTES);
+    enum halay_status status = halay_ucx_frames_init(&self->frames, &ucx_ops, host, boot, HALAY_UCX_PART_BYTES);
     if (status != HALAY_OK)
         return status;
     status = halay_ucx_worker_init(host, boot->size, &self->worker);
