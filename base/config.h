@@ -19,7 +19,7 @@ enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HAL
 enum halay_gpus { HALAY_GPUS_NONE, HALAY_GPUS_AUTO };
 enum halay_join_average { HALAY_JOIN_AVERAGE_ALL, HALAY_JOIN_AVERAGE_PRESENT };
 
-enum { HALAY_UCX_ENDPOINTS_MAX = 8 };
+enum { HALAY_UCX_ENDPOINTS_MAX = 8, HALAY_TCP_STREAMS_MAX = 8 };
 
 /* Values after parsing; strings are owned by the struct. */
 struct halay_config {
@@ -55,6 +55,7 @@ struct halay_config {
     char *timeline;            /* HALAY_TIMELINE: a pattern as above, or "DYNAMIC" */
     size_t timeline_bytes;     /* HALAY_TIMELINE_BYTES */
     size_t fragment_bytes;     /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
+    int tcp_streams;           /* HALAY_TCP_STREAMS: connections with each peer of another host; 0: by the network */
     int ucx_endpoints;         /* HALAY_UCX_ENDPOINTS: connections with each peer */
     char *tuning;              /* HALAY_TUNING: a file, or "builtin"; NULL: the usual places */
     char *allreduce_algorithm; /* HALAY_ALLREDUCE_ALGORITHM, "auto" */

@@ -12,8 +12,11 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { VENDOR_AMAZON = 0x1d0f, VENDOR_GOOGLE = 0x1ae0, FLOWS_MAX = 8, FLOWS_UNKNOWN = 4 };
 
 int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to)
 {
@@ -183,23 +186,65 @@ static void address_unmap(struct halay_address *address)
     memset(address->bytes + 4, 0, sizeof address->bytes - 4);
 }
 
+void halay_address_interface(const struct halay_address *address, char name[IF_NAMESIZE])
+{
+    struct halay_address has;
+    struct ifaddrs *all;
+
+    *name = 0;
+    if (getifaddrs(&all) < 0)
+        return;
+    for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next)
+        if (i->ifa_addr && halay_address_take(i->ifa_addr, 0, &has) && has.family == address->family &&
+            !memcmp(has.bytes, address->bytes, sizeof has.bytes))
+            snprintf(name, IF_NAMESIZE, "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name); /* "eth0:1" is eth0 */
+    freeifaddrs(all);
+}
+
 void halay_socket_interface(int fd, char name[IF_NAMESIZE])
 {
     struct sockaddr_storage bound;
     socklen_t length = sizeof bound;
-    struct halay_address wanted, has;
-    struct ifaddrs *all;
+    struct halay_address address;
 
     *name = 0;
-    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0 || getifaddrs(&all) < 0)
+    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
         return;
-    (void)halay_address_take((const struct sockaddr *)&bound, 0, &wanted);
-    address_unmap(&wanted);
-    for (const struct ifaddrs *i = all; i && !*name; i = i->ifa_next)
-        if (i->ifa_addr && halay_address_take(i->ifa_addr, 0, &has) && has.family == wanted.family &&
-            !memcmp(has.bytes, wanted.bytes, sizeof has.bytes))
-            snprintf(name, IF_NAMESIZE, "%.*s", (int)strcspn(i->ifa_name, ":"), i->ifa_name); /* "eth0:1" is eth0 */
-    freeifaddrs(all);
+    (void)halay_address_take((const struct sockaddr *)&bound, 0, &address);
+    address_unmap(&address);
+    halay_address_interface(&address, name);
+}
+
+/* A number of /sys/class/net, or -1. */
+static long read_entry(const char *name, const char *entry)
+{
+    char path[64 + IF_NAMESIZE], text[32] = "";
+    long number = -1;
+
+    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, entry);
+    FILE *file = fopen(path, "re");
+    if (file && fgets(text, sizeof text, file))
+        number = strtol(text, NULL, 0);
+    if (file)
+        fclose(file); /* only read */
+    return number;
+}
+
+int halay_flows_of(long vendor, long speed_mbit)
+{
+    long cap = vendor == VENDOR_AMAZON ? 5000 : vendor == VENDOR_GOOGLE ? 10000 : 0;
+
+    if (!cap)
+        return 1;
+    if (speed_mbit <= 0)
+        return FLOWS_UNKNOWN;
+    long flows = (speed_mbit + cap - 1) / cap;
+    return flows < FLOWS_MAX ? (int)flows : FLOWS_MAX;
+}
+
+int halay_interface_flows(const char *name)
+{
+    return halay_flows_of(read_entry(name, "device/vendor"), read_entry(name, "speed"));
 }
 
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out)

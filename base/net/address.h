@@ -58,6 +58,13 @@ int halay_address_is_loopback(const struct halay_address *address); /* it reache
 int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count);
 /* Sets name to the interface with the address that this socket is bound to, "eth0"; "" if unknown. */
 void halay_socket_interface(int fd, char name[IF_NAMESIZE]);
+/* The same for the interface with this address. */
+void halay_address_interface(const struct halay_address *address, char name[IF_NAMESIZE]);
+/* Returns the number of connections that use all of an interface: clouds limit each one (Amazon to 5 Gbit/s outside of
+ * a placement group, Google to 10). 1 elsewhere, 4 if the speed is unknown, 8 at most. The first is pure: vendor of
+ * the PCI device, -1 without one. */
+int halay_flows_of(long vendor, long speed_mbit);
+int halay_interface_flows(const char *name);
 /* Converts to the system's form. */
 socklen_t halay_address_sockaddr(const struct halay_address *address, struct sockaddr_storage *out);
 /* "10.0.0.1:4000", "[::1]:4000" */

@@ -17,6 +17,7 @@ static enum halay_status connect_all(struct halay_world *world, struct halay_lin
         .network = { world->config.network_interface, { world->config.ports[0], world->config.ports[1] } },
         .timeout_ms = world->config.start_timeout_ms,
         .silence_ms = world->config.host_silence_ms,
+        .streams = world->config.tcp_streams,
         .is_sealed = world->config.encrypt,
         .meets = world->cross_size > 1,
     };

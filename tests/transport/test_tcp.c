@@ -2,10 +2,10 @@
  *
  * The tcp transport, with ranks as processes: it conforms; both connect at once, a thousand times; a star of the
  * engine's messages; one that is killed while all sleep, one that leaves, one whose connection is reset; strangers at
- * the port; a rank that is dropped behind its proof; a job with another secret; one port for the ranks of a host, of
- * which the first one is idle, or one has ended; another host with the same address; lengths that disagree. And one
- * pair of peers in this process, over a connection that is cut at every byte, in clear and sealed; sealed also with any
- * byte changed, and with someone who listens.
+ * the port; a rank that is dropped behind its proof; a job with another secret; several streams, of which one is lost;
+ * one port for the ranks of a host, of which the first one is idle, or one has ended; another host with the same
+ * address; lengths that disagree. And one pair of peers in this process, over a connection that is cut at every byte,
+ * in clear and sealed; sealed also with any byte changed, and with someone who listens.
  */
 #include "../test.h"
 #include "base/clock.h"
@@ -43,6 +43,7 @@ struct job {
     int is_refused;            /* the start fails: rank 0 has too few descriptors */
     int descriptors;           /* how many more rank 0 may open at most; 0: not limited */
     int family;                /* other addresses are hidden; 0: none */
+    int streams;               /* connections with each rank of another host; 0: 1 */
     int second_host;           /* ranks from this one on are on another host; 0: all are on one */
 };
 
@@ -112,6 +113,15 @@ static void check_order_of_addresses(void)
     own[3].kind = own[17].kind = HALAY_INTERFACE_BRIDGE;
     CHECK(halay_addresses_choose(own, 40, 16, chosen) == 16 && chosen[15].port == 11);
     CHECK(halay_addresses_choose(own, 0, 16, chosen) == 0);
+}
+
+/* Of Amazon's and Google's interfaces, and of another one. */
+static void check_flows(void)
+{
+    CHECK(halay_flows_of(0x1d0f, 25000) == 5 && halay_flows_of(0x1d0f, 100000) == 8 && halay_flows_of(0x1d0f, -1) == 4);
+    CHECK(halay_flows_of(0x1d0f, 5000) == 1 && halay_flows_of(0x1ae0, 16000) == 2 &&
+          halay_flows_of(0x15b3, 100000) == 1);
+    CHECK(halay_flows_of(-1, 10000) == 1 && halay_interface_flows("lo") == 1 && halay_interface_flows("") == 1);
 }
 
 static int has_family(int family)
@@ -361,7 +371,8 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
     } else if (job->other_secret) {
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
-        int wanted = !job->meets ? 0 : rank ? 1 : job->size - 1, has = count_patient(how->silence_ms);
+        int far = job->streams ? job->streams : 1;
+        int wanted = !job->meets ? 0 : rank ? far : far * (job->size - 1), has = count_patient(how->silence_ms);
         CHECK(has == wanted, "rank %d: %d connections", rank, has);
         CHECK(rank || is_open(&boot->port), "the port stays open");
         CHECK(job->second_host || has_no_other_port(boot->port.port), "rank %d has a port of its own", rank);
@@ -398,6 +409,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
                                                      : job->second_host ? 10 * TIMEOUT_MS
                                                                         : TIMEOUT_MS,
                                        .silence_ms = job->run == job_absent ? ABSENT_SILENCE_MS : 2500,
+                                       .streams = job->streams ? job->streams : 1,
                                        .is_sealed = job->is_sealed && !(job->is_divided && rank == 1),
                                        .meets = job->meets };
     if (job->opens)
@@ -547,6 +559,57 @@ static enum halay_status give(struct conformance *c, int from, int to)
     enum halay_status status = finish(c, &x);
     c->t->ops->cancel(c->t, &x);
     return status;
+}
+
+static void lose_stream(struct conformance *c, int fd)
+{
+    struct halay_transfer x = { 0 };
+    char byte;
+
+    if (c->t->rank == 0) {
+        CHECK(shutdown(fd, SHUT_RDWR) == 0);
+        return;
+    }
+    c->t->ops->recv(c->t, 0, 8, &byte, 1, &x);
+    while (finish(c, &x) == HALAY_OK)
+        ;
+    CHECK(c->t->failed_peer == 0 && c->t->lost[0], "the rank of the lost stream");
+    c->t->ops->cancel(c->t, &x);
+}
+
+/* Messages of one tag between two ranks with several streams: short ones between large ones, all in order; then one
+ * stream is lost, which the other rank takes for the end of rank 0. */
+static void job_streams(struct conformance *c)
+{
+    enum { COUNT = 40, LARGE = 300000 };
+    static unsigned char bytes[COUNT][LARGE];
+    static struct halay_transfer x[COUNT];
+    int other = 1 - c->t->rank, last = -1, has = 0;
+
+    for (int i = 0; i < COUNT; i++) {
+        size_t size = i % 3 ? LARGE - (size_t)i : 100 + (size_t)i;
+        if (c->t->rank == 0)
+            memset(bytes[i], i + 1, size);
+        if (c->t->rank == 0)
+            c->t->ops->send(c->t, other, 5, bytes[i], size, &x[i]);
+        else
+            c->t->ops->recv(c->t, other, 5, bytes[i], size, &x[i]);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        size_t size = i % 3 ? LARGE - (size_t)i : 100 + (size_t)i;
+        CHECK(finish(c, &x[i]) == HALAY_OK && bytes[i][0] == i + 1 && bytes[i][size - 1] == i + 1, "message %d", i);
+    }
+    CHECK(give(c, 1, 0) == HALAY_OK); /* rank 1 has all */
+    for (int fd = 0; fd < 1000; fd++) {
+        struct sockaddr_storage at;
+        socklen_t length = sizeof at;
+        if (getpeername(fd, (struct sockaddr *)&at, &length) == 0 && at.ss_family != AF_UNIX) {
+            has++;
+            last = fd;
+        }
+    }
+    CHECK(has == 4, "%d connections", has);
+    lose_stream(c, last);
 }
 
 /* Ranks 1 and 2 are on a second host. Rank 1, which has opened its port, does nothing while the others connect. */
@@ -943,7 +1006,7 @@ static pid_t connect_child(const unsigned char *key, const struct halay_address 
         return pid;
     connects = connects_at_poll = 0;
     REQUIRE(halay_tcp_set_init(log, &set) == HALAY_OK);
-    struct halay_tcp_dial *dial = halay_tcp_dial_begin(&route, list, 0, halay_deadline_us(TIMEOUT_MS));
+    struct halay_tcp_dial *dial = halay_tcp_dial_begin(&route, list, 0, 0, halay_deadline_us(TIMEOUT_MS));
     while ((status = halay_tcp_dial_look(dial, halay_now_us(), &next)) == HALAY_IN_PROGRESS) {
         struct pollfd p = { .fd = set.epoll, .events = POLLIN };
         poll(&p, 1, halay_deadline_left_ms(next));
@@ -1052,9 +1115,9 @@ int __wrap___poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t byte
     return __wrap_poll(fds, count, timeout);
 }
 
-static enum halay_tcp_claim take_any(void *arg, int rank)
+static enum halay_tcp_claim take_any(void *arg, int rank, int stream)
 {
-    (void)arg;
+    (void)arg, (void)stream;
     return rank == 1 ? HALAY_TCP_CLAIM_TAKE : HALAY_TCP_CLAIM_DROP;
 }
 
@@ -1250,6 +1313,7 @@ int main(void)
     REQUIRE(shown != MAP_FAILED);
     check_many_hosts();
     check_order_of_addresses();
+    check_flows();
     check_many_addresses();
     check_pair();
     check_dropped();
@@ -1258,6 +1322,12 @@ int main(void)
     check_other_host();
     check_few_descriptors();
     run(&(struct job){ .run = job_idle_first, .size = 3, .killed = -1, .second_host = 1 });
+    run(&(struct job){ .run = job_streams, .size = 2, .killed = -1, .second_host = 1, .streams = 4, .is_quiet = 1 });
+    run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .second_host = 1, .streams = 4 });
+    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .second_host = 1, .streams = 8, .meets = 1 });
+    run(&(struct job){ .run = job_death, .size = 2, .killed = 1, .second_host = 1, .streams = 3, .is_quiet = 1 });
+    run(&(struct job){ .run = job_leave, .size = 3, .killed = -1, .second_host = 1, .streams = 3, .is_quiet = 1 });
+    run(&(struct job){ .size = 2, .killed = -1, .second_host = 1, .streams = 3, .opens = 200 });
     run(&(struct job){ .run = job_ended, .size = 3, .killed = 2, .second_host = 1, .is_quiet = 1 });
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = conformance_run, .size = n, .killed = -1 });

@@ -176,7 +176,7 @@ static int answer_to(const struct halay_tcp_pending *p, uint32_t rank)
 
     if (p->is_too_late)
         return HALAY_TCP_ENDED;
-    switch (door->claim(door->arg, (int)rank)) {
+    switch (door->claim(door->arg, (int)rank, halay_tcp_hello_stream(p->handshake.hello))) {
     case HALAY_TCP_CLAIM_TAKE:
         return HALAY_TCP_TAKEN;
     case HALAY_TCP_CLAIM_REFUSE:

@@ -30,7 +30,7 @@ struct halay_tcp_door {
     const struct halay_tcp_route *route; /* borrowed */
     int size, proof_ms;
     /* A rank has proved itself over a connection: TAKE; REFUSE: the one that this rank is making counts; DROP. */
-    enum halay_tcp_claim (*claim)(void *arg, int rank);
+    enum halay_tcp_claim (*claim)(void *arg, int rank, int stream);
     /* It was told that its connection is taken: fd is the callee's, the handshake is borrowed for the call. */
     void (*taken)(void *arg, int rank, int fd, const struct store_handshake *handshake);
     /* A connection with this hello is for another rank: passes it on; fd stays the caller's. HALAY_ERR_PEER: that rank

@@ -452,6 +452,7 @@ static int take_frames(struct halay_tcp_connection *c)
     while (c->status == HALAY_OK && (c->has_head || take_head(c)) && take_payload(c) && take_mac(c)) {
         int has_length = c->frame.kind == HALAY_TCP_RTS || c->frame.kind == HALAY_TCP_CTS;
         c->has_head = 0;
+        c->has_left |= c->frame.kind == HALAY_TCP_BYE;
         c->status = c->handler->end(c->arg, &c->frame, has_length ? halay_tcp_read_u64(c->length) : 0);
         frames++;
     }

@@ -46,11 +46,13 @@ struct halay_tcp_connection {
     struct halay_tcp_watch watch;            /* its fd is owned */
     const struct halay_tcp_handler *handler; /* borrowed, with arg, until fini */
     void *arg;
-    int error;                   /* the first errno of the connection; 0: none */
-    int has_ended;               /* nothing more can come */
-    int is_full;                 /* the system takes nothing more at the moment */
-    enum halay_status status;    /* of what came; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
-    struct halay_tcp_seal *seal; /* owned; NULL: all is in clear */
+    int error;                         /* the first errno of the connection; 0: none */
+    int has_ended;                     /* nothing more can come */
+    int has_left;                      /* its BYE has come */
+    struct halay_tcp_connection *next; /* of the same peer, whose it is */
+    int is_full;                       /* the system takes nothing more at the moment */
+    enum halay_status status;          /* of what came; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
+    struct halay_tcp_seal *seal;       /* owned; NULL: all is in clear */
     /* out */
     struct store_direction signs, checks;
     struct halay_tcp_outs frames, fragments;

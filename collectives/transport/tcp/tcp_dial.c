@@ -25,7 +25,7 @@ struct attempt {
 struct halay_tcp_dial {
     const struct halay_tcp_route *route; /* borrowed */
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
-    int to;
+    int to, stream;
     int count;       /* addresses */
     int begun, left; /* of them: the first ones; those that are not over */
     int64_t next_us; /* when the next attempt, or the next round, begins */
@@ -66,7 +66,7 @@ static void send_hello(struct attempt *a)
         return;
     }
     a->is_connected = 1;
-    halay_tcp_make_hello(&a->handshake, route->key, route->rank, a->dial->to);
+    halay_tcp_make_hello(&a->handshake, route->key, route->rank, a->dial->to, a->dial->stream);
     if (send(a->watch.fd, a->handshake.hello, STORE_HELLO_BYTES, MSG_NOSIGNAL) != STORE_HELLO_BYTES ||
         halay_tcp_set_watch(route->set, &a->watch, EPOLLIN) != HALAY_OK)
         give_up(a, 0);
@@ -192,7 +192,7 @@ static void round_begin(struct halay_tcp_dial *dial, int64_t at_us)
 }
 
 struct halay_tcp_dial *halay_tcp_dial_begin(const struct halay_tcp_route *route, const struct halay_address *addresses,
-                                            int to, int64_t deadline_us)
+                                            int to, int stream, int64_t deadline_us)
 {
     struct halay_tcp_dial *dial = calloc(1, sizeof *dial);
 
@@ -200,6 +200,7 @@ struct halay_tcp_dial *halay_tcp_dial_begin(const struct halay_tcp_route *route,
         return NULL;
     dial->route = route;
     dial->to = to;
+    dial->stream = stream;
     dial->deadline_us = deadline_us;
     dial->status = HALAY_IN_PROGRESS;
     while (dial->count < HALAY_ADDRESSES_MAX && addresses[dial->count].family) {

@@ -22,13 +22,14 @@ struct halay_tcp_route { /* what all dials of a transport have in common; borrow
     struct halay_tcp_set *set;
     unsigned char key[HALAY_SECRET_BYTES];
     int rank;
+    int streams;                    /* connections of two ranks on different hosts */
     enum halay_tcp_sealing sealing; /* of connections, once they are made */
     struct halay_address source;    /* the address to connect from; family 0: the system's choice */
 };
 
 /* Of these addresses, HALAY_ADDRESSES_MAX or up to one of family 0. NULL: no memory. */
 struct halay_tcp_dial *halay_tcp_dial_begin(const struct halay_tcp_route *route, const struct halay_address *addresses,
-                                            int to, int64_t deadline_us);
+                                            int to, int stream, int64_t deadline_us);
 void halay_tcp_dial_end(struct halay_tcp_dial *dial); /* NULL is allowed */
 
 /* HALAY_OK: there is a connection, to be taken; HALAY_IN_PROGRESS: look again at *next_us; HALAY_ERR_CLOSED: the other

@@ -22,11 +22,12 @@
 
 #include "base/store/store_protocol.h"
 
-enum { HALAY_TCP_VERSION = 3, HALAY_TCP_TAKEN = 0, HALAY_TCP_YOURS_NOT = 1, HALAY_TCP_ENDED = 2 };
+enum { HALAY_TCP_VERSION = 4, HALAY_TCP_TAKEN = 0, HALAY_TCP_YOURS_NOT = 1, HALAY_TCP_ENDED = 2 };
 
-/* The hello of rank `from` to rank `to`; the last bytes of its nonce are `to`. */
-void halay_tcp_make_hello(struct store_handshake *h, const unsigned char *key, int from, int to);
+/* The hello of rank `from` to rank `to`, for a stream of theirs; the last bytes of its nonce are both. */
+void halay_tcp_make_hello(struct store_handshake *h, const unsigned char *key, int from, int to, int stream);
 /* To whom a hello is; any number, if it is not one. */
 uint32_t halay_tcp_hello_to(const unsigned char *hello);
+int halay_tcp_hello_stream(const unsigned char *hello);
 
 #endif

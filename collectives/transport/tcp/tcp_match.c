@@ -74,16 +74,6 @@ static int take_out(struct halay_tcp_queue *queue, const struct halay_transfer *
     return 0;
 }
 
-/* The first of that tag, or the end. */
-static struct halay_transfer **find_tag(struct halay_tcp_queue *queue, uint64_t tag)
-{
-    struct halay_transfer **at = &queue->first;
-
-    while (*at && (*at)->tag != tag)
-        at = &(*at)->next;
-    return at;
-}
-
 static struct halay_transfer **find_id(struct halay_tcp_queue *queue, uint64_t id)
 {
     struct halay_transfer **at = &queue->first;
@@ -149,9 +139,11 @@ void halay_tcp_peer_fini(struct halay_tcp_peer *peer)
     early_free(peer->spare);
     grants_free(peer->grants);
     grants_free(peer->unused);
-    if (peer->connection)
-        halay_tcp_connection_fini(peer->connection);
-    free(peer->connection);
+    for (struct halay_tcp_connection *c = peer->connection, *next; c; c = next) {
+        next = c->next;
+        halay_tcp_connection_fini(c);
+        free(c);
+    }
     peer->early = peer->spare = NULL;
     peer->grants = peer->unused = NULL;
     peer->connection = NULL;
@@ -189,6 +181,15 @@ static struct halay_tcp_grant **find_grant(struct halay_tcp_peer *peer, const st
     return at;
 }
 
+static struct halay_tcp_connection *connection_for(const struct halay_tcp_peer *peer, uint64_t id)
+{
+    struct halay_tcp_connection *c = peer->connection;
+
+    for (uint64_t i = peer->streams > 1 ? id % (uint64_t)peer->streams : 0; i; i--)
+        c = c->next;
+    return c;
+}
+
 /* With a CTS. */
 static void begin_bulk(struct halay_tcp_peer *peer, struct halay_transfer *x, struct halay_tcp_grant **at)
 {
@@ -198,7 +199,7 @@ static void begin_bulk(struct halay_tcp_peer *peer, struct halay_transfer *x, st
     if (!*at)
         peer->grants_end = at;
     if (grant->bytes == x->bytes)
-        halay_tcp_connection_send_bulk(peer->connection, x, grant->id);
+        halay_tcp_connection_send_bulk(connection_for(peer, grant->id), x, grant->id);
     else
         fail_lengths(peer, x->bytes, (size_t)grant->bytes);
     grant->next = peer->unused;
@@ -220,7 +221,10 @@ static int is_overtaking(const struct halay_tcp_peer *peer, const struct halay_t
     for (const struct halay_transfer *at = peer->sends.first; at != x; at = at->next)
         if (at->tag == x->tag)
             return 1;
-    return halay_tcp_connection_holds(peer->connection, x->tag);
+    for (const struct halay_tcp_connection *c = peer->connection; c; c = c->next)
+        if (halay_tcp_connection_holds(c, x->tag))
+            return 1;
+    return 0;
 }
 
 /* Nonzero if the send has begun: `at` is the next one then. */
@@ -389,10 +393,22 @@ static struct halay_tcp_early *keep(struct halay_tcp_peer *peer, const struct ha
     return early;
 }
 
+/* The receive that a message of that tag and length is for, or the end. With one stream messages come in order: it is
+ * the first one, whatever its length. */
+static struct halay_transfer **find_receive(struct halay_tcp_peer *peer, uint64_t tag, size_t bytes)
+{
+    struct halay_transfer **at = &peer->receives.first, *x;
+
+    while ((x = *at) &&
+           (x->tag != tag || (peer->streams > 1 && x->handle && (is_eager(tag, bytes) || is_eager(tag, x->bytes)))))
+        at = &x->next;
+    return at;
+}
+
 static enum halay_status begin_arriving_data(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame,
                                              unsigned char **to)
 {
-    struct halay_transfer **at = find_tag(&peer->receives, frame->tag), *x = *at;
+    struct halay_transfer **at = find_receive(peer, frame->tag, frame->bytes), *x = *at;
 
     if (is_control(frame->tag) && !(frame->flags & HALAY_TCP_SIGNED))
         return HALAY_ERR_AUTH;
@@ -477,7 +493,7 @@ static void end_bulk(struct halay_tcp_peer *peer, const struct halay_tcp_frame *
 static void end_announcement(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes,
                              const struct halay_tcp_frame *frame)
 {
-    struct halay_transfer *x = *find_tag(&peer->receives, tag);
+    struct halay_transfer *x = *find_receive(peer, tag, (size_t)bytes);
 
     if (!x)
         keep(peer, frame, bytes, 1);
@@ -525,7 +541,7 @@ static enum halay_status peer_end(void *arg, const struct halay_tcp_frame *frame
     case HALAY_TCP_CREDIT:
         break;
     case HALAY_TCP_BYE:
-        peer->has_left = 1;
+        peer->has_left = ++peer->byes >= peer->streams;
         peer->lost = frame->id;
         break;
     }
@@ -562,6 +578,13 @@ void halay_tcp_peer_connected(struct halay_tcp_peer *peer)
     halay_tcp_peer_push(peer);
 }
 
+static void cancel_sending(struct halay_tcp_peer *peer, const struct halay_transfer *x)
+{
+    for (struct halay_tcp_connection *c = peer->connection; c; c = c->next)
+        if (halay_tcp_connection_cancel(c, x) != HALAY_OK)
+            fail(peer, HALAY_ERR_NO_MEMORY, "no memory for the rest of a message");
+}
+
 void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x)
 {
     if (atomic_load_explicit(&x->state, memory_order_relaxed) == HALAY_TRANSFER_POSTED) {
@@ -570,11 +593,12 @@ void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x
             halay_tcp_connection_redirect(peer->connection, x->buf, NULL);
         if (peer->into == x)
             peer->into = NULL;
-        if (take_out(&peer->arriving, x))
-            halay_tcp_connection_redirect(peer->connection, x->buf + x->moved, NULL);
-        else if (!take_out(&peer->sends, x) && !take_out(&peer->receives, x) && peer->connection &&
-                 halay_tcp_connection_cancel(peer->connection, x) != HALAY_OK)
-            fail(peer, HALAY_ERR_NO_MEMORY, "no memory for the rest of a message");
+        if (take_out(&peer->arriving, x)) {
+            for (struct halay_tcp_connection *c = peer->connection; c; c = c->next)
+                halay_tcp_connection_redirect(c, x->buf + x->moved, NULL);
+        } else if (!take_out(&peer->sends, x) && !take_out(&peer->receives, x)) {
+            cancel_sending(peer, x);
+        }
     }
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }

@@ -15,6 +15,10 @@
  * Order: a send of which an earlier one with the same tag has not begun waits for it. So what begins to arrive under a
  * tag belongs to the first receive of that tag, whatever its length, and lengths that disagree are found.
  *
+ * Streams: a peer may have several connections, where a network limits each. Messages take the first; the parts of a
+ * large one take one of them all, by the number of its CTS. They may come before or after a later message of the same
+ * tag, which is for the first receive that has sent no CTS then.
+ *
  * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. What comes then
  * is announced by an RTS and waits for a CTS, as large messages do, so that no tag holds up another one. The receiver
  * gives credit back with what it sends, or by a frame of its own once it owes a quarter. It keeps EARLY_BYTES of early
@@ -41,11 +45,12 @@ struct halay_tcp_grant { /* a CTS that no send has met yet */
 
 struct halay_tcp_peer {
     int rank;
-    int has_left;                               /* its BYE has come */
+    int has_left;                               /* its BYE has come over each connection */
+    int streams, byes;                          /* connections, 0: not all are made; those that a BYE has come over */
     uint64_t lost;                              /* the rank that it left because of, and 1; 0: none */
     int wanted;                                 /* transfers that are posted and not optional */
     struct halay_log *log;                      /* borrowed */
-    struct halay_tcp_connection *connection;    /* owned; NULL: there is none yet */
+    struct halay_tcp_connection *connection;    /* owned, with those after it; NULL: not all are made yet */
     struct halay_tcp_queue sends;               /* that have not begun */
     struct halay_tcp_queue receives;            /* that nothing has come for */
     struct halay_tcp_queue arriving;            /* large receives of which a part has come */

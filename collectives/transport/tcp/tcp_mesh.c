@@ -16,6 +16,7 @@ enum {
     RECEIVE_PATIENCE_US = 50000,   /* a sender connects within that time, or is asked */
     REFUSED_PATIENCE_US = 1000000, /* the same for a rank that said that it would */
     MEET_POLL_MS = 100,
+    DRAIN_TURNS = 1000,
     LEFT_PATIENCE_US = 300000, /* a rank that left because of a death is missed after that is known */
     LAST_WORDS_MS = 100,       /* for the system to take a BYE */
 };
@@ -36,8 +37,7 @@ static void fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank
     if (mesh->t->failed_peer < 0)
         mesh->t->failed_peer = rank;
     for (int r = 0; r < mesh->t->size; r++) { /* these are not read any more: they must not keep a sleeper awake */
-        struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection;
-        if (c)
+        for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next)
             (void)halay_tcp_set_watch(&mesh->set, &c->watch, 0);
     }
 }
@@ -50,11 +50,12 @@ static void lose(struct halay_tcp_mesh *mesh, int rank)
 }
 
 /* The connection has ended, and all that came over it was taken. */
-static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer)
+static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer,
+                     const struct halay_tcp_connection *c)
 {
-    int error = peer->connection->error, is_closed = !error || error == ECONNRESET || error == EPIPE;
+    int error = c->error, is_closed = !error || error == ECONNRESET || error == EPIPE;
 
-    if (peer->has_left || mesh->t->lost[peer->rank])
+    if (c->has_left || mesh->t->lost[peer->rank])
         return;
     halay_peers_set_dead(mesh->watch, peer->rank, !is_closed,
                          error ? strerror(error) : "it was closed without a close notice");
@@ -100,6 +101,12 @@ static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
         look_at_full_at(mesh, halay_now_us());
 }
 
+static void watch_all(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
+{
+    for (struct halay_tcp_connection *c = m->peer.connection; c; c = c->next)
+        watch(mesh, c);
+}
+
 /* A rank left because it has lost another one, with which this rank may have no connection of its own. */
 static void note_reason(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer)
 {
@@ -113,15 +120,10 @@ static void note_reason(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer
     lose(mesh, lost);
 }
 
-/* What a turn does with one peer. Nonzero if something came. */
-static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
+static int serve_connection(struct halay_tcp_peer *peer, struct halay_tcp_connection *c)
 {
-    struct halay_tcp_peer *peer = &m->peer;
-    struct halay_tcp_connection *c = peer->connection;
-    int had_left = peer->has_left, came = 0;
+    int came = 0;
 
-    if (!c || mesh->status != HALAY_OK)
-        return 0;
     if (halay_tcp_connection_is_writing(c))
         halay_tcp_connection_flush(c);
     if (!c->has_ended)
@@ -130,6 +132,35 @@ static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
         halay_tcp_peer_push(peer);
     if (halay_tcp_connection_is_writing(c) && !c->is_full)
         halay_tcp_connection_flush(c);
+    return came;
+}
+
+/* One of several has ended: what came over the others is read before the rank counts as lost. */
+static void drain(struct halay_tcp_peer *peer)
+{
+    int has_ended = 0, came = 1;
+
+    for (const struct halay_tcp_connection *c = peer->connection; c; c = c->next)
+        has_ended |= c->has_ended;
+    for (int i = 0; has_ended && came && i < DRAIN_TURNS; i++) {
+        came = 0;
+        for (struct halay_tcp_connection *c = peer->connection; c; c = c->next)
+            came |= serve_connection(peer, c);
+    }
+}
+
+/* What a turn does with one peer. Nonzero if something came. */
+static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
+{
+    struct halay_tcp_peer *peer = &m->peer;
+    int had_left = peer->has_left, came = 0;
+
+    if (mesh->status != HALAY_OK)
+        return 0;
+    for (struct halay_tcp_connection *c = peer->connection; c; c = c->next)
+        came |= serve_connection(peer, c);
+    if (peer->streams > 1)
+        drain(peer);
     if (peer->has_left && !had_left) {
         mesh->left++;
         halay_peers_set_left(mesh->watch, peer->rank);
@@ -137,11 +168,13 @@ static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
     }
     if (peer->status != HALAY_OK)
         fail(mesh, peer->status, peer->rank, peer->why ? peer->why : "what it sent is malformed");
-    else if (c->status != HALAY_OK)
-        fail(mesh, c->status, peer->rank, "what it sent is malformed, or was changed on its way");
-    if (c->has_ended || c->error == ENOMEM) {
-        watch(mesh, c);
-        note_end(mesh, peer);
+    for (struct halay_tcp_connection *c = peer->connection; c; c = c->next) {
+        if (c->status != HALAY_OK)
+            fail(mesh, c->status, peer->rank, "what it sent is malformed, or was changed on its way");
+        if (c->has_ended || c->error == ENOMEM) {
+            watch(mesh, c);
+            note_end(mesh, peer, c);
+        }
     }
     return came;
 }
@@ -154,6 +187,14 @@ static void connection_ready(struct halay_tcp_watch *w, uint32_t events)
     serve(m->mesh, m);
     if (events & EPOLLOUT || !m->is_busy)
         watch(m->mesh, c);
+    for (struct halay_tcp_connection *other = m->peer.connection->next; other; other = other->next)
+        watch(m->mesh, other);
+}
+
+/* How many connections it has with a rank: several where a network limits each. */
+static int streams_with(const struct halay_tcp_mesh *mesh, int rank)
+{
+    return halay_peers_is_local(mesh->watch, rank) ? 1 : mesh->route.streams;
 }
 
 static void dial_stop(struct halay_tcp_member *m)
@@ -185,6 +226,31 @@ static void make_busy(struct halay_tcp_member *m)
     m->is_busy = 1;
 }
 
+/* The last one that was missing. */
+static void all_connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
+{
+    m->peer.connection = m->made;
+    m->peer.streams = m->made_count;
+    m->made = NULL;
+    watch_all(mesh, m);
+    halay_debug(mesh->t->log, "connected with rank %d on '%s'", m->peer.rank,
+                halay_peers_host(mesh->watch, m->peer.rank));
+    halay_tcp_peer_connected(&m->peer);
+    touch(m);
+    if (m->peer.wanted)
+        make_busy(m);
+}
+
+static void append_made(struct halay_tcp_member *m, struct halay_tcp_connection *c)
+{
+    struct halay_tcp_connection **at = &m->made;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = c;
+    m->made_count++;
+}
+
 /* Over fd, which is owned. */
 static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int fd,
                       const struct store_handshake *handshake, int has_dialed)
@@ -203,38 +269,39 @@ static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, i
     c->watch.ready = connection_ready;
     store_open_directions(handshake, mesh->route.key, has_dialed ? &c->signs : &c->checks,
                           has_dialed ? &c->checks : &c->signs);
-    m->peer.connection = c;
+    append_made(m, c);
     if (mesh->route.sealing && halay_tcp_connection_seal(c, mesh->route.sealing == HALAY_TCP_AES) != HALAY_OK)
         fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for encryption");
     if (halay_tcp_set_up(mesh->t->log, fd, mesh->silence_ms) != HALAY_OK)
         fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
-    watch(mesh, c);
-    halay_debug(mesh->t->log, "connected with rank %d on '%s'", m->peer.rank,
-                halay_peers_host(mesh->watch, m->peer.rank));
-    halay_tcp_peer_connected(&m->peer);
-    touch(m);
-    if (m->peer.wanted)
-        make_busy(m);
+    if (m->made_count == streams_with(mesh, m->peer.rank))
+        all_connected(mesh, m);
 }
 
-static enum halay_tcp_claim claim(void *arg, int rank)
+static enum halay_tcp_claim claim(void *arg, int rank, int stream)
 {
     struct halay_tcp_mesh *mesh = arg;
     const struct halay_tcp_member *m = member_of(mesh, rank);
 
-    if (m->peer.connection || mesh->t->lost[rank] || mesh->status != HALAY_OK)
-        return HALAY_TCP_CLAIM_DROP;
+    if (m->peer.connection || stream != m->made_count || mesh->t->lost[rank] || mesh->status != HALAY_OK)
+        return HALAY_TCP_CLAIM_DROP; /* tried again, if it is the stream that is early */
     if (m->dial && halay_tcp_dial_is_bound(m->dial) && mesh->t->rank < rank)
         return HALAY_TCP_CLAIM_REFUSE;
     return HALAY_TCP_CLAIM_TAKE;
 }
 
+static void dial_at(struct halay_tcp_member *m, int64_t at_us);
+
+/* The other rank makes the next stream, too, as a rule. */
 static void taken(void *arg, int rank, int fd, const struct store_handshake *handshake)
 {
     struct halay_tcp_mesh *mesh = arg;
+    struct halay_tcp_member *m = member_of(mesh, rank);
 
-    dial_stop(member_of(mesh, rank));
-    connected(mesh, member_of(mesh, rank), fd, handshake, 0);
+    dial_stop(m);
+    connected(mesh, m, fd, handshake, 0);
+    m->dial_us = halay_now_us() + RECEIVE_PATIENCE_US;
+    dial_at(m, m->dial_us);
 }
 
 static enum halay_status pass(void *arg, int to, int fd, const unsigned char *hello)
@@ -298,7 +365,7 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
     if (!m->dial && now_us < m->dial_us)
         return 1;
     if (!m->dial)
-        m->dial = halay_tcp_dial_begin(&mesh->route, mesh->records[m->peer.rank].addresses, m->peer.rank,
+        m->dial = halay_tcp_dial_begin(&mesh->route, mesh->records[m->peer.rank].addresses, m->peer.rank, m->made_count,
                                        now_us + (int64_t)mesh->timeout_ms * 1000);
     if (!m->dial) {
         fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
@@ -310,7 +377,9 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
     case HALAY_OK:
         fd = halay_tcp_dial_take(m->dial, &handshake);
         connected(mesh, m, fd, handshake, 1);
-        return 0;
+        dial_stop(m);
+        *next_us = m->dial_us = now_us;
+        return !m->peer.connection && mesh->status == HALAY_OK;
     case HALAY_ERR_CLOSED:
         dial_stop(m);
         *next_us = m->dial_us = now_us + REFUSED_PATIENCE_US;
@@ -374,13 +443,14 @@ void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct ha
 static void flush_touched(struct halay_tcp_mesh *mesh)
 {
     for (struct halay_tcp_member *m = mesh->touched, *next; m; m = next) {
-        struct halay_tcp_connection *c = m->peer.connection;
         next = m->next_touched;
         m->is_touched = 0;
-        if (halay_tcp_connection_is_writing(c))
-            halay_tcp_connection_flush(c);
-        if (!m->is_busy && halay_tcp_connection_is_writing(c))
-            watch(mesh, c);
+        for (struct halay_tcp_connection *c = m->peer.connection; c; c = c->next) {
+            if (halay_tcp_connection_is_writing(c))
+                halay_tcp_connection_flush(c);
+            if (!m->is_busy && halay_tcp_connection_is_writing(c))
+                watch(mesh, c);
+        }
     }
     mesh->touched = NULL;
 }
@@ -397,7 +467,7 @@ static void serve_busy(struct halay_tcp_mesh *mesh)
         mesh->busy[i] = mesh->busy[--mesh->busy_count];
         m->is_busy = 0;
         mesh->is_crowded = 0;
-        watch(mesh, m->peer.connection);
+        watch_all(mesh, m);
     }
 }
 
@@ -482,7 +552,7 @@ void halay_tcp_mesh_settle(struct halay_tcp_mesh *mesh)
         return;
     flush_touched(mesh);
     for (int i = 0; i < mesh->busy_count; i++)
-        watch(mesh, mesh->busy[i]->peer.connection);
+        watch_all(mesh, mesh->busy[i]);
 }
 
 /* ---- start and end ---- */
@@ -561,33 +631,49 @@ static enum halay_status report_missing(const struct halay_tcp_mesh *mesh)
     return HALAY_ERR_TIMEOUT;
 }
 
+static void wait_a_while(struct halay_tcp_mesh *mesh, int ms)
+{
+    struct pollfd ready = { .fd = mesh->set.epoll, .events = POLLIN };
+
+    (void)!poll(&ready, 1, ms); /* a signal: the clock is looked at */
+    halay_tcp_set_turn(&mesh->set);
+}
+
+/* The next connection with rank 0, unless that makes it. HALAY_ERR_CLOSED: it does. */
+static enum halay_status meet_by_stream(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int64_t deadline_us)
+{
+    const struct store_handshake *handshake;
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    int64_t next_us;
+
+    m->dial = halay_tcp_dial_begin(&mesh->route, mesh->records[0].addresses, 0, m->made_count, deadline_us);
+    while (m->dial && (status = halay_tcp_dial_look(m->dial, halay_now_us(), &next_us)) == HALAY_IN_PROGRESS)
+        wait_a_while(mesh, halay_deadline_left_ms(next_us));
+    if (m->dial && status == HALAY_OK) {
+        int fd = halay_tcp_dial_take(m->dial, &handshake);
+        connected(mesh, m, fd, handshake, 1);
+    }
+    return status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
+}
+
 /* A rank that cannot reach rank 0 says so by itself. */
 static enum halay_status meet_rank_0(struct halay_tcp_mesh *mesh, int64_t deadline_us)
 {
-    struct halay_tcp_dial *dial = halay_tcp_dial_begin(&mesh->route, mesh->records[0].addresses, 0, deadline_us);
-    const struct store_handshake *handshake;
-    struct pollfd ready = { .fd = mesh->set.epoll, .events = POLLIN };
-    enum halay_status status;
-    int64_t next_us;
-    char why[1280];
-    int fd;
+    struct halay_tcp_member *m = member_of(mesh, 0);
+    char why[1280] = "no memory";
 
-    if (!dial)
-        return HALAY_ERR_NO_MEMORY;
-    while ((status = halay_tcp_dial_look(dial, halay_now_us(), &next_us)) == HALAY_IN_PROGRESS) {
-        (void)!poll(&ready, 1, halay_deadline_left_ms(next_us)); /* a signal: the clock is looked at */
-        halay_tcp_set_turn(&mesh->set);
+    while (!m->peer.connection && mesh->status == HALAY_OK) {
+        enum halay_status status = meet_by_stream(mesh, m, deadline_us);
+        if (m->dial)
+            halay_tcp_dial_explain(m->dial, why, sizeof why);
+        dial_stop(m);
+        if (status == HALAY_ERR_CLOSED)
+            wait_a_while(mesh, MEET_POLL_MS);
+        else if (status != HALAY_OK)
+            return halay_fail(mesh->t->log, status, "cannot reach rank 0 on '%s': %s", halay_peers_host(mesh->watch, 0),
+                              why);
     }
-    if (status == HALAY_OK) {
-        fd = halay_tcp_dial_take(dial, &handshake);
-        connected(mesh, &mesh->members[0], fd, handshake, 1);
-        status = mesh->status;
-    } else {
-        halay_tcp_dial_explain(dial, why, sizeof why);
-        halay_error(mesh->t->log, "cannot reach rank 0 on '%s': %s", halay_peers_host(mesh->watch, 0), why);
-    }
-    halay_tcp_dial_end(dial);
-    return status;
+    return mesh->status;
 }
 
 enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
@@ -635,11 +721,10 @@ static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection 
 
 void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh)
 {
-    for (int r = 0; r < mesh->t->size; r++) {
-        struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection;
-        if (c && !c->has_ended)
-            leave_peer(mesh, c);
-    }
+    for (int r = 0; r < mesh->t->size; r++)
+        for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next)
+            if (!c->has_ended)
+                leave_peer(mesh, c);
 }
 
 void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh)
@@ -647,8 +732,10 @@ void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh)
     for (int r = 0; mesh->members && r < mesh->t->size; r++) {
         struct halay_tcp_member *m = &mesh->members[r];
         dial_stop(m);
-        if (m->peer.connection)
-            (void)halay_tcp_set_watch(&mesh->set, &m->peer.connection->watch, 0);
+        for (struct halay_tcp_connection *c = m->peer.connection; c; c = c->next)
+            (void)halay_tcp_set_watch(&mesh->set, &c->watch, 0);
+        if (m->made)
+            m->peer.connection = m->made; /* to be closed */
         halay_tcp_peer_fini(&m->peer);
     }
     if (mesh->route.set)

@@ -29,7 +29,9 @@ enum { HALAY_TCP_BUSY_MAX = 4 };
 struct halay_tcp_member {
     struct halay_tcp_peer peer; /* first: found by it */
     struct halay_tcp_mesh *mesh;
-    struct halay_tcp_dial *dial;         /* owned; NULL: there is none */
+    struct halay_tcp_dial *dial;       /* owned; NULL: there is none */
+    struct halay_tcp_connection *made; /* owned: connections, until all are made */
+    int made_count;
     int64_t dial_us;                     /* when it begins */
     int is_dialing, is_touched, is_busy; /* in the lists of these names */
     int is_held;                         /* the other end has no room, which may last */

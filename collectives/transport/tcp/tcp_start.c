@@ -71,12 +71,22 @@ static void derive_key(struct halay_boot *boot, const unsigned char *salt, unsig
 }
 
 /* Rank 0 has a connection with each other rank, these may have. */
-static enum halay_status allow_descriptors(struct halay_log *log, int rank, int size)
+static enum halay_status allow_descriptors(struct halay_log *log, int rank, int size, int streams)
 {
     char what[64];
 
     snprintf(what, sizeof what, "connections of rank %d with %d ranks", rank, size - 1);
-    return halay_descriptors_allow(log, (size_t)size - 1 + SPARE_DESCRIPTORS, what);
+    return halay_descriptors_allow(log, (size_t)streams * ((size_t)size - 1) + SPARE_DESCRIPTORS, what);
+}
+
+static int choose_streams(const struct halay_tcp_how *how, const struct halay_address *address)
+{
+    char name[IF_NAMESIZE];
+
+    if (how->streams)
+        return how->streams;
+    halay_address_interface(address, name);
+    return halay_interface_flows(name);
 }
 
 /* The first rank of a host opens the port. A connection that has sent nothing is left to the system for a while, so
@@ -97,7 +107,7 @@ static enum halay_status open_listeners(struct halay_log *log, const struct hala
                                         struct halay_tcp_record *mine)
 {
     int locals = 0, is_first = 1;
-    enum halay_status status = allow_descriptors(log, rank, size);
+    enum halay_status status = allow_descriptors(log, rank, size, 1);
 
     for (int r = 0; r < size; r++)
         if (r != rank && halay_peers_is_local(peers, r)) {
@@ -106,6 +116,8 @@ static enum halay_status open_listeners(struct halay_log *log, const struct hala
         }
     if (status == HALAY_OK && is_first)
         status = open_port(log, &how->network, &listeners->port, mine);
+    if (status == HALAY_OK && rank == 0)
+        mine->streams = (unsigned char)choose_streams(how, &mine->addresses[0]);
     if (status == HALAY_OK && locals)
         status = halay_tcp_local_open(log, mine->name, &listeners->local);
     mine->is_ready = status == HALAY_OK;
@@ -160,6 +172,9 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     status = check_ports(log, *records, boot->size, peers);
     if (status == HALAY_OK)
         status = share_addresses(log, peers, boot->size, *records);
+    route->streams = (*records)[0].streams;
+    if (status == HALAY_OK)
+        status = allow_descriptors(log, boot->rank, boot->size, route->streams);
     if (status == HALAY_OK && how->network.interface) { /* the one of the named network: connections come from it */
         route->source = (*records)[boot->rank].addresses[0];
         route->source.port = 0;
