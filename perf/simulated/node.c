@@ -253,7 +253,8 @@ void simulated_node_close(void)
     free(self);
 }
 
-enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns, struct halay_link **out)
+enum halay_status simulated_node_open(struct halay_log *log, int node_ranks, double memory_ns,
+                                      struct halay_shared_memory **out)
 {
     struct node *self;
     int rank = log->rank;

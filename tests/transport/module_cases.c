@@ -97,7 +97,7 @@ static unsigned char *take_from(struct halay_link *t, enum whose whose, int is_s
     return memory;
 }
 
-static void give_to(struct halay_link *t, enum whose whose, int is_send, unsigned char *memory)
+static void give_to(struct halay_link *t, enum whose whose, unsigned char *memory)
 {
     if (whose == OURS)
         free(memory);
@@ -134,8 +134,8 @@ static void check_exchange(struct halay_link *t, size_t bytes, enum whose whose)
             CHECK(!bad, "%zu of %zu bytes from rank %d", bad, bytes, peer);
         }
     free(x);
-    give_to(t, whose, 0, in);
-    give_to(t, whose, 1, out);
+    give_to(t, whose, in);
+    give_to(t, whose, out);
 }
 
 /* Messages of one stream keep their order, whatever their lengths. */
@@ -223,8 +223,8 @@ static void check_cancel(struct halay_link *t, enum whose whose)
         }
 
 out_free:
-    give_to(t, whose, 0, in);
-    give_to(t, whose, 1, out);
+    give_to(t, whose, in);
+    give_to(t, whose, out);
 }
 
 /* A receive that is taken back while its message is coming in: from then on its buffer stays as it is, unless it is
@@ -249,7 +249,7 @@ static void check_cancel_matched(struct halay_link *t, enum whose whose)
     progress_times(t, is_receiver ? 0 : 200);
     t->ops->cancel(t, &big);
     if (whose == ITS) {
-        give_to(t, whose, !is_receiver, buf);
+        give_to(t, whose, buf);
         buf = NULL;
     } else {
         memcpy(copy, buf, bytes);
@@ -262,7 +262,7 @@ static void check_cancel_matched(struct halay_link *t, enum whose whose)
 
 out_free:
     free(copy);
-    give_to(t, whose, !is_receiver, buf);
+    give_to(t, whose, buf);
 }
 
 /* A rank sends far ahead of its neighbour's receives. Only so much goes (over UCX: 4 MiB a peer, of which each message
@@ -350,7 +350,7 @@ static void check_lengths(struct rig *rig, size_t sent, size_t expected, enum wh
         CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
     }
     t->ops->cancel(t, &x);
-    give_to(t, whose, is_send, buf);
+    give_to(t, whose, buf);
     t->ops->close(t);
 }
 
