@@ -5,9 +5,10 @@
 . "$top_srcdir/tests/python/lib.sh"
 need numpy
 
-# The guide's first program.
-program=$(mktemp)
-trap 'rm -f "$program"' EXIT
+# The guide's first program, in a folder of its own: Python imports what lies beside a program.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+program=$scratch/program.py
 awk '/^```/ { inside = 0 } inside { print } /^```python$/ && !n++ { inside = 1 }' "$top_srcdir/docs/guides/python.md" \
     >"$program"
 "$top_builddir/launcher/halayrun" -np 2 "$python" "$program" | grep -q 'rank 1 of 2: \[1. 1. 1. 1.\]'
