@@ -1332,6 +1332,7 @@ int main(void)
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = conformance_run, .size = n, .killed = -1 });
     run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .meets = 1 });
+    run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .second_host = 1, .streams = 2, .meets = 1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });
     run(&(struct job){ .size = 3, .killed = -1, .is_sealed = 1, .is_divided = 1, .is_quiet = 1 });
     run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .is_sealed = 1, .is_mixed = 1, .meets = 1 });

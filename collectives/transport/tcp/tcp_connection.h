@@ -51,6 +51,7 @@ struct halay_tcp_connection {
     int has_left;                      /* its BYE has come */
     struct halay_tcp_connection *next; /* of the same peer, whose it is */
     int is_full;                       /* the system takes nothing more at the moment */
+    int is_held;                       /* the other end has no room, which may last: set by the owner */
     enum halay_status status;          /* of what came; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
     struct halay_tcp_seal *seal;       /* owned; NULL: all is in clear */
     /* out */

@@ -75,19 +75,16 @@ static void look_at_full_at(struct halay_tcp_mesh *mesh, int64_t now_us)
 static void look_at_full(struct halay_tcp_mesh *mesh, int64_t now_us)
 {
     mesh->full_us = 0;
-    for (int r = 0; r < mesh->t->size; r++) {
-        struct halay_tcp_member *m = member_of(mesh, r);
-        const struct halay_tcp_connection *c = m->peer.connection;
-        if (!c)
-            continue;
-        int is_full = c->is_full && halay_tcp_connection_is_writing(c);
-        int is_held = is_full && halay_tcp_is_held(c->watch.fd);
-        if (is_held != m->is_held)
-            halay_tcp_set_patience(c->watch.fd, is_held ? 0 : mesh->silence_ms);
-        m->is_held = is_held;
-        if (is_full)
-            look_at_full_at(mesh, now_us);
-    }
+    for (int r = 0; r < mesh->t->size; r++)
+        for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next) {
+            int is_full = c->is_full && halay_tcp_connection_is_writing(c);
+            int is_held = is_full && halay_tcp_is_held(c->watch.fd);
+            if (is_held != c->is_held)
+                halay_tcp_set_patience(c->watch.fd, is_held ? 0 : mesh->silence_ms);
+            c->is_held = is_held;
+            if (is_full)
+                look_at_full_at(mesh, now_us);
+        }
 }
 
 /* Writable or not, only while there is something to write. */

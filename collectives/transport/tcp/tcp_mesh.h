@@ -34,7 +34,6 @@ struct halay_tcp_member {
     int made_count;
     int64_t dial_us;                     /* when it begins */
     int is_dialing, is_touched, is_busy; /* in the lists of these names */
-    int is_held;                         /* the other end has no room, which may last */
     struct halay_tcp_member *next_dialing, *next_touched;
 };
 
