@@ -4,6 +4,7 @@
  * setting has to name an interface.
  */
 #include "base/net/address.h"
+#include "base/machine/cgroup.h"
 #include "base/parse.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -218,16 +219,10 @@ void halay_socket_interface(int fd, char name[IF_NAMESIZE])
 /* A number of /sys/class/net, or -1. */
 static long read_entry(const char *name, const char *entry)
 {
-    char path[64 + IF_NAMESIZE], text[32] = "";
-    long number = -1;
+    char folder[64 + IF_NAMESIZE], text[32];
 
-    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, entry);
-    FILE *file = fopen(path, "re");
-    if (file && fgets(text, sizeof text, file))
-        number = strtol(text, NULL, 0);
-    if (file)
-        fclose(file); /* only read */
-    return number;
+    snprintf(folder, sizeof folder, "/sys/class/net/%s", name);
+    return halay_read_first_line(folder, entry, text, sizeof text) ? strtol(text, NULL, 0) : -1;
 }
 
 int halay_flows_of(long vendor, long speed_mbit)

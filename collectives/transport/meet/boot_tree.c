@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
 #include "base/memory.h"
+#include "base/net/local_socket.h"
 #include "base/net/socket.h"
 #include "base/number_text.h"
 #include "base/store/store_protocol.h"
@@ -323,15 +324,6 @@ static void name_sockets(const struct halay_boot_tree *tree, const unsigned char
     explicit_bzero(key, sizeof key);
 }
 
-/* The other end belongs to this process's user. */
-static int is_same_user(int fd)
-{
-    struct ucred who;
-    socklen_t length = sizeof who;
-
-    return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) && who.uid == geteuid();
-}
-
 static enum halay_status open_listener(struct halay_boot_tree *tree, const unsigned char *secret)
 {
     struct sockaddr_un address;
@@ -376,7 +368,7 @@ static int try_parent(struct halay_boot_tree *tree, const unsigned char *secret)
     name_sockets(tree, secret, parent_of(tree), &parent, &mine);
     int digits = sprintf(mine.sun_path + 1 + NAME_DIGITS, "%d", self_of(tree));
     if (bind(fd, (struct sockaddr *)&mine, NAME_BYTES + (socklen_t)digits) == 0 &&
-        connect(fd, (struct sockaddr *)&parent, NAME_BYTES) == 0 && is_same_user(fd)) {
+        connect(fd, (struct sockaddr *)&parent, NAME_BYTES) == 0 && halay_local_is_own_user(fd, NULL)) {
         tree->parent = fd;
         return 1;
     }
@@ -459,7 +451,7 @@ static void accept_children(struct halay_boot_tree *tree)
             continue;
         if (fd < 0)
             return;
-        struct halay_boot_child *child = is_same_user(fd) ? child_named(tree, &name, bytes) : NULL;
+        struct halay_boot_child *child = halay_local_is_own_user(fd, NULL) ? child_named(tree, &name, bytes) : NULL;
         if (child && child->fd < 0 && !child->by_store) {
             child->fd = fd;
         } else {
@@ -528,7 +520,7 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ro
     return status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK ? HALAY_OK : status;
 }
 
-/* A child that has come sends nothing but a failure until it has the table. */
+/* A connected child sends only a failure until it has the table. */
 static enum halay_status take_from_child(struct halay_boot_tree *tree, const struct round *x,
                                          struct halay_boot_child *child)
 {

@@ -26,11 +26,12 @@
  * has told of a failure there is no other.
  *
  * Cleanup: zero-initialised, fini accepts a half-built state.
- * References: unix(7) (abstract names, SCM_RIGHTS, SO_PEERCRED), memfd_create(2).
+ * Reference: memfd_create(2).
  */
 #include "collectives/transport/shm/shm_exchange.h"
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
+#include "base/net/local_socket.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -38,20 +39,21 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x79616c6168006d73) /* "sm", 0, "halay" */
 
-enum { PASS_VERSION = 2, NAME_BYTES = 24, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2, BATCH = 100, LOOK_MS = 20 };
+enum { PASS_VERSION = 2, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2, BATCH = 100, LOOK_MS = 20 };
+
+_Static_assert(1 + PASSED * BATCH <= HALAY_LOCAL_FDS_MAX, "a message has the board's descriptor and a batch");
 
 /* What a rank announces in step 1. */
 struct announcement {
     int32_t status; /* HALAY_OK, or why it cannot take part */
     int32_t has_barrier;
     uint64_t bytes;
-    char name[NAME_BYTES];            /* after the leading zero byte of an abstract name */
-    unsigned char token[TOKEN_BYTES]; /* to be shown by who connects */
+    char name[HALAY_LOCAL_NAME_BYTES]; /* of its local socket */
+    unsigned char token[TOKEN_BYTES];  /* to be shown by who connects */
 };
 
 /* The message that carries descriptors: a rank's own, or the board's and those of `count` members from the first on,
@@ -97,36 +99,7 @@ static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t 
     return HALAY_ERR_SYSTEM;
 }
 
-static socklen_t address_of(const char *name, struct sockaddr_un *address)
-{
-    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    memcpy(address->sun_path + 1, name, NAME_BYTES);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + NAME_BYTES);
-}
-
 /* ---- 1: announce ---- */
-
-static enum halay_status listen_somewhere(struct exchange *x)
-{
-    static const char digits[] = "0123456789abcdef";
-    unsigned char random[NAME_BYTES];
-    struct sockaddr_un address;
-
-    enum halay_status status = random_fill(x->log, random, sizeof random);
-    if (status != HALAY_OK)
-        return status;
-    memcpy(x->me.name, "halay-", 6);
-    for (int i = 6; i < NAME_BYTES; i++)
-        x->me.name[i] = digits[random[i] % 16];
-    x->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    socklen_t length = address_of(x->me.name, &address);
-    if (x->listener < 0 || bind(x->listener, (struct sockaddr *)&address, length) < 0 ||
-        listen(x->listener, QUEUE) < 0) {
-        halay_error(x->log, "cannot open a local socket to pass shared memory: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    return HALAY_OK;
-}
 
 /* How many ranks segments are laid out for. */
 static int ranks_laid_out(const struct exchange *x)
@@ -155,7 +128,7 @@ static enum halay_status prepare(struct exchange *x)
     x->me.has_barrier = !x->options->without_barrier && halay_bell_register();
     status = random_fill(x->log, x->me.token, sizeof x->me.token);
     if (status == HALAY_OK && x->map->rank == 0 && x->map->size > 1)
-        status = listen_somewhere(x);
+        status = halay_local_listen(x->log, "to pass shared memory", QUEUE, x->me.name, &x->listener);
     return status;
 }
 
@@ -255,46 +228,12 @@ static int wait_for_room(const struct exchange *x)
 static int send_descriptors(const struct exchange *x, int socket_fd, const struct delivery *delivery, const int *fds,
                             size_t count)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE((1 + PASSED * BATCH) * sizeof(int))];
-    } control = { 0 };
-    size_t bytes = count * sizeof *fds;
-    struct iovec data = { .iov_base = (void *)delivery, .iov_len = sizeof *delivery };
-    struct msghdr message = { .msg_iov = &data,
-                              .msg_iovlen = 1,
-                              .msg_control = count ? &control : NULL,
-                              .msg_controllen = count ? CMSG_SPACE(bytes) : 0 };
+    int is_sent;
 
-    control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(bytes) };
-    memcpy(CMSG_DATA(&control.header), fds, bytes);
-    for (;;) {
-        if (sendmsg(socket_fd, &message, MSG_NOSIGNAL) == (ssize_t)sizeof *delivery)
-            return 1;
+    while (!(is_sent = halay_local_send(socket_fd, delivery, sizeof *delivery, fds, count)))
         if (!is_full(errno) || !wait_for_room(x))
-            return 0;
-    }
-}
-
-/* The descriptors that came with a message, -1 for those that did not. Others are closed. */
-static void take_descriptors(struct msghdr *message, int *fds, size_t room)
-{
-    size_t taken = 0;
-
-    memset(fds, -1, room * sizeof *fds);
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < count; i++) {
-            int each;
-            memcpy(&each, CMSG_DATA(c) + i * sizeof(int), sizeof each);
-            if (taken < room)
-                fds[taken++] = each;
-            else
-                close(each);
-        }
-    }
+            break;
+    return is_sent;
 }
 
 static void close_all(const int *fds, size_t count)
@@ -307,33 +246,19 @@ static void close_all(const int *fds, size_t count)
 /* Zero: there is none yet. Negative: the connection has ended. */
 static ssize_t receive_descriptors(int socket_fd, struct delivery *delivery, int *fds, size_t room)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE((1 + PASSED * BATCH) * sizeof(int))];
-    } control;
-    struct iovec data = { .iov_base = delivery, .iov_len = sizeof *delivery };
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
-    };
+    ssize_t n = halay_local_receive(socket_fd, delivery, sizeof *delivery, fds, room);
 
-    ssize_t n = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    if (n <= 0)
-        return -1;
-    take_descriptors(&message, fds, room);
-    return n;
+    return n > 0 ? n : -1;
 }
 
 /* The process at the other end when it connected; 0 if it is another user's. */
 static pid_t who_connected(int socket_fd)
 {
-    struct ucred who;
-    socklen_t length = sizeof who;
+    pid_t pid;
 
-    if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &who, &length) < 0 || who.uid != geteuid())
-        return 0;
-    return who.pid;
+    return halay_local_is_own_user(socket_fd, &pid) ? pid : 0;
 }
 
 /* Is it the process of any other rank of this host? */
@@ -524,17 +449,11 @@ static enum halay_status pass_all(struct exchange *x, enum halay_status mine)
 /* Connects to the first rank of this host, waiting while its queue is full. */
 static int connect_to(const struct exchange *x, int peer)
 {
-    struct sockaddr_un address;
-    socklen_t length = address_of(x->all[peer].name, &address);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd;
 
-    while (fd >= 0 && connect(fd, (struct sockaddr *)&address, length) < 0)
-        if (!is_full(errno) || !wait_for_room(x)) {
-            int error = errno;
-            close(fd);
-            errno = error;
-            return -1;
-        }
+    while ((fd = halay_local_connect(x->all[peer].name)) < 0)
+        if (!is_full(errno) || !wait_for_room(x))
+            break;
     return fd;
 }
 

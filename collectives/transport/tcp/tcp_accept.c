@@ -233,10 +233,10 @@ static void take_listener(struct halay_tcp_door *door, int fd)
 static void take_passed(struct halay_tcp_pending *p)
 {
     struct halay_tcp_door *door = p->door;
-    size_t count = 0;
-    int fd = halay_tcp_take_over(p->watch.fd, p->handshake.hello, STORE_HELLO_BYTES, &count);
+    int fd;
+    ssize_t count = halay_local_receive(p->watch.fd, p->handshake.hello, STORE_HELLO_BYTES, &fd, 1);
 
-    if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return;
     if (fd >= 0 && count == STORE_HELLO_BYTES) {
         (void)halay_tcp_set_watch(door->route->set, &p->watch, 0);
@@ -313,7 +313,7 @@ static void port_ready(struct halay_tcp_watch *watch, uint32_t events)
                 continue;
             return; /* any other error concerns that connection only, or occurs again */
         }
-        if (!is_local || halay_tcp_is_own_user(fd))
+        if (!is_local || halay_local_is_own_user(fd, NULL))
             pending_add(door, fd, is_local);
         else
             close(fd);

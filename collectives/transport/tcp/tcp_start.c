@@ -119,7 +119,7 @@ static enum halay_status open_listeners(struct halay_log *log, const struct hala
     if (status == HALAY_OK && rank == 0)
         mine->streams = (unsigned char)choose_streams(how, &mine->addresses[0]);
     if (status == HALAY_OK && locals)
-        status = halay_tcp_local_open(log, mine->name, &listeners->local);
+        status = halay_local_listen(log, "for connections of this host", SOMAXCONN, mine->name, &listeners->local);
     mine->is_ready = status == HALAY_OK;
     return status;
 }
