@@ -10,10 +10,10 @@
  *       |           or: none yet, since some groups are closed here and not yet there; again
  *
  * A rank that could not prepare sends its status instead, and every rank gets the first such status. The messages go
- * under a group id of their own: they meet in the order of the calls, which
- * is the same at the two ends of each pair if members make their groups in the same order. A group is made step by
- * step, so that the engine goes on with all else; halay_group_subset waits, and drives all groups meanwhile, since a
- * member that is late may need a collective that is under way here.
+ * under a group id of their own: they meet in the order of the calls, which is the same at the two ends of each pair if
+ * members make their groups in the same order. A group is made step by step, so that the engine goes on with all else;
+ * halay_group_subset waits, and drives all groups meanwhile, since a member that is late may need a collective that is
+ * under way here.
  *
  * Cleanup: zero-initialised; halay_group_making_end accepts any state.
  */

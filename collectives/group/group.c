@@ -203,8 +203,8 @@ static enum halay_status apply_config(struct halay_group *group)
     return HALAY_OK;
 }
 
-/* A look at shared memory costs nothing to anybody, one at sockets a system call, and the system moves the bytes
- * meanwhile. A transport without a descriptor is looked at every millisecond while a rank sleeps. */
+/* Polling shared memory costs other processes nothing; polling sockets is a system call, on processors that the system
+ * needs to move the bytes. A transport without a descriptor is looked at every millisecond while a rank sleeps. */
 static void set_waiting(struct halay_group *group)
 {
     const struct halay_world *world = group->world;

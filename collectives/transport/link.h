@@ -91,7 +91,7 @@ static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint6
 /* Memory of alloc that outlives what gave it. */
 struct halay_kept {
     size_t mapped; /* bytes that munmap gives back; 0: free does */
-    int is_lost;   /* nobody may give it back, as the library below may still use it; stored by close */
+    int is_lost;   /* must not be freed, as the library below may still use it; stored by close */
 };
 
 #define HALAY_RINGS LONG_MAX /* what arm returns: no need to look before the bell rings */

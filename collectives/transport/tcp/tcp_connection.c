@@ -459,7 +459,7 @@ static int take_frames(struct halay_tcp_connection *c)
     return frames;
 }
 
-/* Nothing has come, or the end. Returns zero. */
+/* A call that read nothing: would block, the end, or an error. Returns zero. */
 static int note_nothing(struct halay_tcp_connection *c, ssize_t got)
 {
     int is_early = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -471,8 +471,7 @@ static int note_nothing(struct halay_tcp_connection *c, ssize_t got)
 }
 
 /* One call, and all records that are whole, since no event brings them again: what belongs to the payload that is
- * arriving into its place, the rest into staging. Adds the frames that ended. Returns as
- * read_some. */
+ * arriving into its place, the rest into staging. Adds the frames that ended. Returns as read_some. */
 static int read_records(struct halay_tcp_connection *c, int *frames)
 {
     size_t bytes;

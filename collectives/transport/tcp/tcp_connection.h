@@ -48,7 +48,7 @@ struct halay_tcp_connection {
     void *arg;
     int error;                         /* the first errno of the connection; 0: none */
     int has_ended;                     /* nothing more can come */
-    int has_left;                      /* its BYE has come */
+    int has_left;                      /* its BYE was received */
     struct halay_tcp_connection *next; /* of the same peer, whose it is */
     int is_full;                       /* the system takes nothing more at the moment */
     int is_held;                       /* the other end has no room, which may last: set by the owner */

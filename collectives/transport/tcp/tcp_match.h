@@ -45,8 +45,8 @@ struct halay_tcp_grant { /* a CTS that no send has met yet */
 
 struct halay_tcp_peer {
     int rank;
-    int has_left;                               /* its BYE has come over each connection */
-    int streams, byes;                          /* connections, 0: not all are made; those that a BYE has come over */
+    int has_left;                               /* its BYE was received over each connection */
+    int streams, byes;                          /* connections, 0: not all are made; those with a BYE received */
     uint64_t lost;                              /* the rank that it left because of, and 1; 0: none */
     int wanted;                                 /* transfers that are posted and not optional */
     struct halay_log *log;                      /* borrowed */

@@ -51,7 +51,7 @@ static inline int halay_tcp_seal_is_writing(const struct halay_tcp_seal *seal)
 /* Seals the first of these bytes, and gives the system what it takes. Returns how many were sealed, which need not be
  * all; -1: none, with the system's errno. Nothing is sealed before the system has taken all that was sealed before. */
 ssize_t halay_tcp_seal_write(struct halay_tcp_seal *seal, int fd, const struct iovec *parts, size_t count);
-/* Receives what has come, once. As recv. */
+/* Reads from the socket with one call. Returns as recv. */
 ssize_t halay_tcp_seal_receive(struct halay_tcp_seal *seal, int fd);
 /* *bytes: what the next record holds; 0: not all of it is there. HALAY_ERR_FORMAT: no record is that long. */
 enum halay_status halay_tcp_seal_next(const struct halay_tcp_seal *seal, size_t *bytes);
