@@ -181,11 +181,13 @@ static struct halay_tcp_grant **find_grant(struct halay_tcp_peer *peer, const st
     return at;
 }
 
-static struct halay_tcp_connection *connection_for(const struct halay_tcp_peer *peer, uint64_t id)
+/* An announced message follows its RTS, which would else be left for a later receive if the parts came before it. */
+static struct halay_tcp_connection *connection_for(const struct halay_tcp_peer *peer, const struct halay_transfer *x,
+                                                   uint64_t id)
 {
     struct halay_tcp_connection *c = peer->connection;
 
-    for (uint64_t i = peer->streams > 1 ? id % (uint64_t)peer->streams : 0; i; i--)
+    for (uint64_t i = peer->streams > 1 && !x->handle ? id % (uint64_t)peer->streams : 0; i; i--)
         c = c->next;
     return c;
 }
@@ -199,7 +201,7 @@ static void begin_bulk(struct halay_tcp_peer *peer, struct halay_transfer *x, st
     if (!*at)
         peer->grants_end = at;
     if (grant->bytes == x->bytes)
-        halay_tcp_connection_send_bulk(connection_for(peer, grant->id), x, grant->id);
+        halay_tcp_connection_send_bulk(connection_for(peer, x, grant->id), x, grant->id);
     else
         fail_lengths(peer, x->bytes, (size_t)grant->bytes);
     grant->next = peer->unused;

@@ -15,9 +15,10 @@
  * Order: a send of which an earlier one with the same tag has not begun waits for it. So what begins to arrive under a
  * tag belongs to the first receive of that tag, whatever its length, and lengths that disagree are found.
  *
- * Streams: a peer may have several connections, where a network limits each. Messages take the first; the parts of a
- * large one take one of them all, by the number of its CTS. They may come before or after a later message of the same
- * tag, which is for the first receive that has sent no CTS then.
+ * Streams: a peer may have several connections, where a network limits each. Messages take the first, and so do the
+ * parts of one that was announced, after its RTS; the parts of any other large one take one of them all, by the number
+ * of its CTS. They may come before or after a later message of the same tag, which is for the first receive that has
+ * sent no CTS then.
  *
  * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. What comes then
  * is announced by an RTS and waits for a CTS, as large messages do, so that no tag holds up another one. The receiver
