@@ -111,20 +111,14 @@ static enum halay_status set_reduction(struct halay_coll *c, enum halay_dtype dt
     c->op = op;
     if (!c->element || (unsigned)op >= HALAY_REDUCTION_COUNT)
         return refuse_argument(c->group, "no such type or reduction");
-    if (!halay_reduction_takes(op, dtype)) {
-        halay_error(c->group->world->log, "reduction '%s' does not take type '%s'", halay_reduction_name(op),
-                    halay_dtype_name(dtype));
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if (op == HALAY_ADASUM && c->operation != HALAY_COLL_ALLREDUCE_ADASUM) {
-        halay_error(c->group->world->log, "adasum is for all-reduce only");
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if (op == HALAY_ADASUM && c->group->deterministic == HALAY_DETERMINISTIC_RANKS) {
-        halay_error(c->group->world->log,
-                    "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on counts");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (!halay_reduction_takes(op, dtype))
+        return halay_fail(c->group->world->log, HALAY_ERR_UNSUPPORTED, "reduction '%s' does not take type '%s'",
+                          halay_reduction_name(op), halay_dtype_name(dtype));
+    if (op == HALAY_ADASUM && c->operation != HALAY_COLL_ALLREDUCE_ADASUM)
+        return halay_fail(c->group->world->log, HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only");
+    if (op == HALAY_ADASUM && c->group->deterministic == HALAY_DETERMINISTIC_RANKS)
+        return halay_fail(c->group->world->log, HALAY_ERR_UNSUPPORTED,
+                          "adasum is not possible under HALAY_DETERMINISTIC=ranks: its bits depend on counts");
     c->divisor = op == HALAY_AVERAGE ? c->size - c->group->absent : 1;
     return HALAY_OK;
 }
@@ -262,10 +256,8 @@ static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, 
 
     if (!c->channel->starts)
         c->channel->starts = calloc(2 * (size + 1), sizeof *c->channel->starts);
-    if (!c->channel->starts) {
-        halay_error(c->group->world->log, "no memory for the counts of %zu ranks", size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!c->channel->starts)
+        return halay_fail(c->group->world->log, HALAY_ERR_NO_MEMORY, "no memory for the counts of %zu ranks", size);
     size_t *starts = c->channel->starts + which * (size + 1);
     starts[0] = 0;
     for (size_t r = 0; r < size; r++)

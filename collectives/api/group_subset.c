@@ -77,10 +77,8 @@ static enum halay_status making_init(struct halay_group_making *a, struct halay_
     a->proposals = calloc(n, sizeof *a->proposals);
     a->releases = calloc(n, sizeof *a->releases);
     a->transfers = calloc(n, sizeof *a->transfers);
-    if (!a->members || !a->proposals || !a->releases || !a->transfers) {
-        halay_error(a->world->log, "out of memory: a group of %d ranks", count);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!a->members || !a->proposals || !a->releases || !a->transfers)
+        return halay_fail(a->world->log, HALAY_ERR_NO_MEMORY, "out of memory: a group of %d ranks", count);
     for (int r = 0; r < count; r++) {
         a->members[r] = halay_group_world_rank(parent, ranks[r]);
         a->leader = a->members[r] < a->members[a->leader] ? r : a->leader;
@@ -314,8 +312,7 @@ static enum halay_status look_once(struct halay_group_making *a)
             status = a->parent->status;
         if (status == HALAY_OK)
             return look_for_stall(a, settled);
-        halay_error(a->world->log, "no new group: %s", halay_status_string(status));
-        return status;
+        return halay_fail(a->world->log, status, "no new group: %s", halay_status_string(status));
     }
     if (a->step == PROPOSAL)
         begin_step(a, DECISION);
@@ -376,11 +373,10 @@ enum halay_status halay_group_making_start(struct halay_group *parent, const int
                                            struct halay_group_making **making)
 {
     *making = NULL;
-    if (!is_list(parent, ranks, count)) {
-        halay_error(parent->world->log, "not a list of ranks: give 1 to %d different ones from 0 to %d", parent->size,
-                    parent->size - 1);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!is_list(parent, ranks, count))
+        return halay_fail(parent->world->log, HALAY_ERR_ARGUMENT,
+                          "not a list of ranks: give 1 to %d different ones from 0 to %d", parent->size,
+                          parent->size - 1);
     if (parent->status != HALAY_OK)
         return parent->status;
     for (int r = 0; r < count; r++)

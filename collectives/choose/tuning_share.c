@@ -81,10 +81,8 @@ static enum halay_status from_first(const struct meeting *m, const void *mine, s
     if (halay_mul_overflows(bytes, (size_t)boot->size, &total))
         return HALAY_ERR_NO_MEMORY;
     unsigned char *all = malloc(total);
-    if (!all) {
-        halay_error(boot->log, "no memory for the tuning tables of %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_fail(boot->log, HALAY_ERR_NO_MEMORY, "no memory for the tuning tables of %d ranks", boot->size);
     enum halay_status status = boot->ops->allgather(boot, mine, bytes, all, m->timeout_ms);
     if (status == HALAY_OK)
         memcpy(out, all, bytes);
@@ -156,10 +154,8 @@ static enum halay_status share(const struct meeting *m, struct halay_config *con
             halay_error(log, "rank 0 cannot use its tuning table");
         return (enum halay_status)head.status;
     }
-    if (!is_plausible(&head)) {
-        halay_error(log, "rank 0 gave a tuning table that this version does not know");
-        return HALAY_ERR_VERSION;
-    }
+    if (!is_plausible(&head))
+        return halay_fail(log, HALAY_ERR_VERSION, "rank 0 gave a tuning table that this version does not know");
     apply_head(&head, config, table);
     return share_rows(m, table);
 }

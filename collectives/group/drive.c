@@ -205,10 +205,9 @@ static enum halay_status set_going(struct halay_coll *c, const struct halay_algo
 {
     c->algorithm = algorithm;
     c->ops = ops;
-    if (get_storage(c) != HALAY_OK) {
-        halay_error(c->group->world->log, "no memory for a collective of %zu bytes", c->bytes);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (get_storage(c) != HALAY_OK)
+        return halay_fail(c->group->world->log, HALAY_ERR_NO_MEMORY, "no memory for a collective of %zu bytes",
+                          c->bytes);
     c->ops->start(c);
     return HALAY_IN_PROGRESS;
 }

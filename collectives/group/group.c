@@ -527,8 +527,8 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
     }
     if (halay_coll_kind_parse(operation, &which) != HALAY_OK) {
         list_operations(list, sizeof list);
-        halay_error(group->world->log, "unknown operation '%s': there are %s", operation ? operation : "(null)", list);
-        return HALAY_ERR_ARGUMENT;
+        return halay_fail(group->world->log, HALAY_ERR_ARGUMENT, "unknown operation '%s': there are %s",
+                          operation ? operation : "(null)", list);
     }
     halay_choice_forget(group);
     if (algorithm && !strcmp(algorithm, "auto")) {
@@ -538,16 +538,13 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
     const struct halay_algorithm *found = algorithm ? halay_algorithm_find(which, algorithm) : NULL;
     if (!found) {
         list_algorithms(which, list, sizeof list);
-        halay_error(group->world->log, "unknown algorithm '%s' for %s: there are auto%s",
-                    algorithm ? algorithm : "(null)", operation, list);
-        return HALAY_ERR_ARGUMENT;
+        return halay_fail(group->world->log, HALAY_ERR_ARGUMENT, "unknown algorithm '%s' for %s: there are auto%s",
+                          algorithm ? algorithm : "(null)", operation, list);
     }
     enum halay_status status = halay_select_allows(found, group->size, group->sharing, group->deterministic, &why);
-    if (status != HALAY_OK) {
-        halay_error(group->world->log, "algorithm '%s' for %s is not possible over '%s': %s", algorithm, operation,
-                    group->transport, why);
-        return status;
-    }
+    if (status != HALAY_OK)
+        return halay_fail(group->world->log, status, "algorithm '%s' for %s is not possible over '%s': %s", algorithm,
+                          operation, group->transport, why);
     group->forced[which] = found;
     return HALAY_OK;
 }

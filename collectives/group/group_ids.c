@@ -10,10 +10,9 @@ _Static_assert(HALAY_GROUPS_MAX % 64 == 0, "a bit for each id, in words");
 
 enum halay_status halay_group_ids_take(struct halay_group_ids *ids, struct halay_log *log, int *id)
 {
-    if (ids->made == HALAY_WORLD_GROUPS) {
-        halay_error(log, "no more groups of all ranks: a job has %d, ended ones counted", HALAY_WORLD_GROUPS);
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (ids->made == HALAY_WORLD_GROUPS)
+        return halay_fail(log, HALAY_ERR_UNSUPPORTED, "no more groups of all ranks: a job has %d, ended ones counted",
+                          HALAY_WORLD_GROUPS);
     *id = ids->made++;
     return HALAY_OK;
 }

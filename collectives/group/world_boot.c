@@ -16,12 +16,10 @@ enum halay_status halay_world_inherit(struct halay_world *world, const struct ha
 
     if (world->config.elastic < 0)
         return HALAY_OK;
-    if (!carried || options->comm || options->rendezvous || options->unique_id) {
-        halay_error(world->log,
-                    "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
-                    "nor a communicator, a rendezvous or a unique id can be used");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (!carried || options->comm || options->rendezvous || options->unique_id)
+        return halay_fail(world->log, HALAY_ERR_UNSUPPORTED,
+                          "in an elastic job (halayrun --min-np) ranks meet by halay_init: neither a group of its own "
+                          "nor a communicator, a rendezvous or a unique id can be used");
     if (!carried->memory) {
         carried->memory = malloc(sizeof *carried->memory);
         if (!carried->memory)
@@ -38,13 +36,11 @@ static enum halay_status boot_mpi(struct halay_world *world)
     const struct halay_module_api *api;
 
     enum halay_status status = halay_world_module(world, HALAY_TRANSPORT_INDEX_mpi, HALAY_LOG_ERROR, &api);
-    if (status != HALAY_OK) {
-        halay_error(world->log,
-                    "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
-                    "needs no MPI",
-                    world->config.bootstrap ? world->config.bootstrap : "auto", world->config.launchers.mpi_size);
-        return status;
-    }
+    if (status != HALAY_OK)
+        return halay_fail(world->log, status,
+                          "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
+                          "needs no MPI",
+                          world->config.bootstrap ? world->config.bootstrap : "auto", world->config.launchers.mpi_size);
     return api->boot_create(world->host, &world->boot);
 }
 
@@ -54,8 +50,7 @@ static enum halay_status check_bootstrap(struct halay_world *world, const char *
 {
     if (halay_world_is_auto(bootstrap) || halay_world_is_set_to(bootstrap, same))
         return HALAY_OK;
-    halay_error(world->log, "bootstrap '%s' and %s: one of them", bootstrap, other);
-    return HALAY_ERR_CONFIG;
+    return halay_fail(world->log, HALAY_ERR_CONFIG, "bootstrap '%s' and %s: one of them", bootstrap, other);
 }
 
 static enum halay_status boot_rendezvous(struct halay_world *world, const struct halay_world_options *options)
@@ -97,10 +92,9 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
     struct halay_carried *carried = world->carried;
     const char *which = world->config.bootstrap;
 
-    if (!halay_world_is_auto(which) && !halay_world_is_set_to(which, "store")) {
-        halay_error(world->log, "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
-        return HALAY_ERR_CONFIG;
-    }
+    if (!halay_world_is_auto(which) && !halay_world_is_set_to(which, "store"))
+        return halay_fail(world->log, HALAY_ERR_CONFIG,
+                          "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
     int lost = carried->participant ? options->lost : -1;
     enum halay_status status = HALAY_OK;
     if (!carried->participant)
@@ -113,8 +107,8 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
 /* If each of them continued alone nothing would fail: only the sums would be wrong. */
 static enum halay_status refuse_to_be_alone(const struct halay_world *world)
 {
-    halay_error(
-        world->log,
+    return halay_fail(
+        world->log, HALAY_ERR_UNSUPPORTED,
         "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
         "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
         "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or let the program bring its ranks together "
@@ -123,7 +117,6 @@ static enum halay_status refuse_to_be_alone(const struct halay_world *world)
         "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own",
         world->config.launchers.other_job.launcher, world->config.launchers.other_job.size,
         world->config.launchers.other_job.variables);
-    return HALAY_ERR_UNSUPPORTED;
 }
 
 static enum halay_status boot_choose(struct halay_world *world)

@@ -102,10 +102,8 @@ static enum halay_status share_processors(struct halay_world *world)
     if (halay_mul_overflows((size_t)world->size, BYTES, &bytes))
         return HALAY_ERR_NO_MEMORY;
     unsigned char *all = malloc(bytes);
-    if (!all) {
-        halay_error(world->log, "no memory for the processors of %d ranks", world->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_fail(world->log, HALAY_ERR_NO_MEMORY, "no memory for the processors of %d ranks", world->size);
     enum halay_status status =
         world->boot->ops->allgather(world->boot, world->topology.mask, BYTES, all, world->config.start_timeout_ms);
     for (int r = 0; r < world->size && status == HALAY_OK; r++)

@@ -18,9 +18,8 @@ static enum halay_status index_of_word(struct halay_log *log, const char *what, 
             return HALAY_OK;
         }
     const char *near = halay_nearest_name(value, words);
-    halay_error(log, "no %s '%s'%s%s%s", what, value, near ? ", did you mean '" : "", near ? near : "",
-                near ? "'?" : "");
-    return HALAY_ERR_CONFIG;
+    return halay_fail(log, HALAY_ERR_CONFIG, "no %s '%s'%s%s%s", what, value, near ? ", did you mean '" : "",
+                      near ? near : "", near ? "'?" : "");
 }
 
 static enum halay_status override(struct halay_log *log, const char *what, const char *value, const char *const *words,
@@ -61,10 +60,9 @@ static enum halay_status check_encryption(struct halay_log *log, const struct ha
 {
     for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)
         if (config->encrypt && halay_transport_rows[row].is_module && config->transport &&
-            !strcmp(config->transport, halay_transport_rows[row].name)) {
-            halay_error(log, "HALAY_ENCRYPT=1: transport '%s' does not encrypt; use tcp", config->transport);
-            return HALAY_ERR_CONFIG;
-        }
+            !strcmp(config->transport, halay_transport_rows[row].name))
+            return halay_fail(log, HALAY_ERR_CONFIG, "HALAY_ENCRYPT=1: transport '%s' does not encrypt; use tcp",
+                              config->transport);
     return HALAY_OK;
 }
 

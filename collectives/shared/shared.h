@@ -131,8 +131,8 @@ static inline int shared_table_run(const struct halay_area *area, size_t first, 
 
 static inline enum halay_status shared_reach_failed(struct halay_coll *c, int rank)
 {
-    halay_error(c->group->world->log, "rank %d gave an address outside its shared memory", rank);
-    return HALAY_ERR_FORMAT;
+    return halay_fail(c->group->world->log, HALAY_ERR_FORMAT, "rank %d gave an address outside its shared memory",
+                      rank);
 }
 
 /* Returns nonzero if a rank has ended its group before its part of c, so that its buffers may have changed. The next

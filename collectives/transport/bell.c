@@ -153,16 +153,14 @@ enum halay_status halay_bell_open_event(struct halay_bell *bell)
         bell->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bell->event_fd >= 0)
         return HALAY_OK;
-    halay_error(bell->log, "cannot open an eventfd: %s", strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(bell->log, HALAY_ERR_SYSTEM, "cannot open an eventfd: %s", strerror(errno));
 }
 
 enum halay_status halay_bell_watch(struct halay_bell *bell, int fd)
 {
-    if (bell->link_count == HALAY_BELL_LINKS) {
-        halay_error(bell->log, "more than %d links have a descriptor to wait for", HALAY_BELL_LINKS);
-        return HALAY_ERR_SYSTEM;
-    }
+    if (bell->link_count == HALAY_BELL_LINKS)
+        return halay_fail(bell->log, HALAY_ERR_SYSTEM, "more than %d links have a descriptor to wait for",
+                          HALAY_BELL_LINKS);
     enum halay_status status = halay_bell_open_event(bell);
     if (status == HALAY_OK)
         bell->links[bell->link_count++] = fd;

@@ -9,16 +9,14 @@
 
 static enum halay_status check_api(struct halay_log *log, const char *name, const struct halay_module_api *api)
 {
-    if (!api) {
-        halay_error(log, "libhalay-%s.so is not a module of halay", name);
-        return HALAY_ERR_VERSION;
-    }
+    if (!api)
+        return halay_fail(log, HALAY_ERR_VERSION, "libhalay-%s.so is not a module of halay", name);
     if (api->abi == HALAY_MODULE_ABI && !strcmp(api->version, HALAY_VERSION))
         return HALAY_OK;
-    halay_error(log, "module '%s' belongs to halay %s (interface %u), this is %s (interface %u)",
-                halay_module_file_path(api), api->abi == HALAY_MODULE_ABI ? api->version : "of another release",
-                api->abi, HALAY_VERSION, (unsigned)HALAY_MODULE_ABI);
-    return HALAY_ERR_VERSION;
+    return halay_fail(log, HALAY_ERR_VERSION,
+                      "module '%s' belongs to halay %s (interface %u), this is %s (interface %u)",
+                      halay_module_file_path(api), api->abi == HALAY_MODULE_ABI ? api->version : "of another release",
+                      api->abi, HALAY_VERSION, (unsigned)HALAY_MODULE_ABI);
 }
 
 enum halay_status halay_module_open(struct halay_log *log, enum halay_log_level level,

@@ -58,6 +58,8 @@ struct halay_host {
 };
 
 #define halay_host_error(host, ...) (host)->log_write((host)->log, HALAY_LOG_ERROR, __VA_ARGS__)
+/* As halay_fail does. */
+#define halay_host_fail(host, status, ...) (halay_host_error(host, __VA_ARGS__), (status))
 #define halay_host_warning(host, ...) (host)->log_write((host)->log, HALAY_LOG_WARNING, __VA_ARGS__)
 #define halay_host_info(host, ...) (host)->log_write((host)->log, HALAY_LOG_INFO, __VA_ARGS__)
 

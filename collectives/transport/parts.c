@@ -45,8 +45,8 @@ enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay
     parts->t.lost = calloc((size_t)boot->size, sizeof *parts->t.lost);
     if (parts->peers && parts->t.lost && halay_parts_memory_init(&parts->memory, host) == HALAY_OK)
         return HALAY_OK;
-    halay_host_error(host, "out of memory: transport '%s' of %d ranks", slots->name, boot->size);
-    return HALAY_ERR_NO_MEMORY;
+    return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport '%s' of %d ranks", slots->name,
+                           boot->size);
 }
 
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
@@ -266,11 +266,10 @@ static enum halay_status check_length(struct halay_parts *parts, const struct ha
 {
     if (arrived == part->bytes)
         return HALAY_OK;
-    halay_host_error(parts->host,
-                     "message length: rank %d sent %zu bytes under tag %#" PRIx64
-                     " where %zu were expected (from byte %zu on)",
-                     part->peer, arrived, part->tag, part->bytes, part->offset);
-    return HALAY_ERR_FORMAT;
+    return halay_host_fail(parts->host, HALAY_ERR_FORMAT,
+                           "message length: rank %d sent %zu bytes under tag %#" PRIx64
+                           " where %zu were expected (from byte %zu on)",
+                           part->peer, arrived, part->tag, part->bytes, part->offset);
 }
 
 void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum halay_status status, size_t arrived)

@@ -123,8 +123,7 @@ enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, si
 err_free:
     block_free(block);
 err_say:
-    halay_host_error(memory->host, "out of memory: %zu bytes", bytes);
-    return status;
+    return halay_host_fail(memory->host, status, "out of memory: %zu bytes", bytes);
 }
 
 void halay_parts_memory_keep(struct halay_parts_memory *memory, const void *ptr, struct halay_kept *kept)

@@ -53,9 +53,9 @@ static void hello_key(char key[32], int rank)
 static enum halay_status failed(struct boot_rendezvous *self, const char *call, const char *key,
                                 enum halay_status status)
 {
-    halay_error(self->base.log, "start over the program's store: %s of '%s' failed: %s (%d)", call, key,
-                halay_status_string(status), (int)status);
-    return status == HALAY_IN_PROGRESS || (int)status < 0 ? HALAY_ERR_SYSTEM : status;
+    return halay_fail(self->base.log, status == HALAY_IN_PROGRESS || (int)status < 0 ? HALAY_ERR_SYSTEM : status,
+                      "start over the program's store: %s of '%s' failed: %s (%d)", call, key,
+                      halay_status_string(status), (int)status);
 }
 
 static enum halay_status put(void *arg, const char *key, const void *value, size_t bytes)
@@ -132,8 +132,8 @@ static enum halay_status check(struct halay_log *log, const struct halay_rendezv
         wrong = "prefix has no character, or more than 128";
     if (!wrong)
         return HALAY_OK;
-    halay_error(log, "struct halay_rendezvous: %s (rank %d, size %d)", wrong, store->rank, store->size);
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(log, HALAY_ERR_ARGUMENT, "struct halay_rendezvous: %s (rank %d, size %d)", wrong, store->rank,
+                      store->size);
 }
 
 /* The first start that this rank has not begun. */

@@ -14,8 +14,7 @@ enum halay_status halay_boot_look(struct halay_log *log, struct halay_boot_watch
     atomic_store_explicit(&watch->missing, missing, memory_order_relaxed);
     if (!atomic_load_explicit(&watch->is_canceled, memory_order_relaxed))
         return HALAY_OK;
-    halay_error(log, "the program has canceled this rank's start");
-    return HALAY_ERR_CANCELED;
+    return halay_fail(log, HALAY_ERR_CANCELED, "the program has canceled this rank's start");
 }
 
 static enum halay_status self_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,

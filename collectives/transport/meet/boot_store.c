@@ -35,11 +35,10 @@ static enum halay_status check_config(struct halay_log *log, const struct halay_
                    { "HALAY_RANK", config->rank >= 0 } };
 
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!needed[i].is_set) {
-            halay_error(log, "start over the store: %s is not set; halayrun sets it for the programs it starts",
-                        needed[i].name);
-            return HALAY_ERR_CONFIG;
-        }
+        if (!needed[i].is_set)
+            return halay_fail(log, HALAY_ERR_CONFIG,
+                              "start over the store: %s is not set; halayrun sets it for the programs it starts",
+                              needed[i].name);
     return HALAY_OK;
 }
 
@@ -213,10 +212,9 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
 {
     struct boot_store *self;
 
-    if (config->size >= 1 && config->rank >= config->size) {
-        halay_error(log, "HALAY_RANK is %d, must be less than HALAY_SIZE, which is %d", config->rank, config->size);
-        return HALAY_ERR_CONFIG;
-    }
+    if (config->size >= 1 && config->rank >= config->size)
+        return halay_fail(log, HALAY_ERR_CONFIG, "HALAY_RANK is %d, must be less than HALAY_SIZE, which is %d",
+                          config->rank, config->size);
     if (!(self = create(log, config->rank, config->size)))
         return HALAY_ERR_NO_MEMORY;
     self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };

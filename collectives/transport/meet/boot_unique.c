@@ -84,12 +84,11 @@ static enum halay_status find_address(struct halay_log *log, const struct halay_
         }
         nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000L }, NULL);
     } while (!halay_deadline_passed(deadline_us));
-    halay_error(
-        log,
+    return halay_fail(
+        log, HALAY_ERR_TIMEOUT,
         "nobody answers where the unique id says (%s, %d addresses): has the process that made it ended, or was "
         "the id used for a start before?",
         text, place->count);
-    return HALAY_ERR_TIMEOUT;
 }
 
 enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, int rank, int size,
@@ -101,13 +100,11 @@ enum halay_status halay_boot_unique_create(struct halay_log *log, const struct h
     int64_t deadline_us = halay_deadline_us(timeout_ms);
     unsigned starts;
 
-    if (!halay_unique_id_read(id, &place) || size < 1 || rank < 0 || rank >= size) {
-        halay_error(log,
-                    "a start with a unique id: rank %d of %d is not possible, or the id is not one that "
-                    "halay_unique_id_create has made",
-                    rank, size);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!halay_unique_id_read(id, &place) || size < 1 || rank < 0 || rank >= size)
+        return halay_fail(log, HALAY_ERR_ARGUMENT,
+                          "a start with a unique id: rank %d of %d is not possible, or the id is not one that "
+                          "halay_unique_id_create has made",
+                          rank, size);
     enum halay_status status = find_address(log, &place, deadline_us, watch, address, sizeof address);
     if (status == HALAY_OK)
         status = halay_store_client_open(log, address, place.secret, rank, timeout_ms, &access.client, &starts);

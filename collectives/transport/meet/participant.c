@@ -55,10 +55,9 @@ void halay_participant_close(struct halay_participant *participant)
 
 static enum halay_status take_place(struct halay_participant *participant, const unsigned char *bytes)
 {
-    if (!halay_place_read(bytes, HALAY_PLACE_BYTES, &participant->place)) {
-        halay_error(participant->log, "halayrun's answer does not describe a place in an elastic job");
-        return HALAY_ERR_FORMAT;
-    }
+    if (!halay_place_read(bytes, HALAY_PLACE_BYTES, &participant->place))
+        return halay_fail(participant->log, HALAY_ERR_FORMAT,
+                          "halayrun's answer does not describe a place in an elastic job");
     if (participant->place.verdict == HALAY_VERDICT_PLACE) {
         participant->place_generation = participant->place.generation;
         return HALAY_OK;

@@ -393,9 +393,9 @@ static enum halay_status exchange(struct halay_peers *peers, struct halay_boot *
             who->host[sizeof who->host - 1] = 0;
         if (!strcmp(who->version, me.version))
             continue;
-        halay_error(peers->log, "rank %d runs halay %s, rank %d runs %s: all must run the same", r, who->version,
-                    peers->rank, me.version);
-        return HALAY_ERR_VERSION;
+        return halay_fail(peers->log, HALAY_ERR_VERSION,
+                          "rank %d runs halay %s, rank %d runs %s: all must run the same", r, who->version, peers->rank,
+                          me.version);
     }
     return HALAY_OK;
 }
@@ -417,10 +417,9 @@ static enum halay_status watch(struct halay_peers *peers, int rank)
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)who->pid, 0);
     int error = errno;
 
-    if (fd < 0 && error != ESRCH) {
-        halay_error(peers->log, "cannot watch rank %d (process %d): %s", rank, (int)who->pid, strerror(error));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (fd < 0 && error != ESRCH)
+        return halay_fail(peers->log, HALAY_ERR_SYSTEM, "cannot watch rank %d (process %d): %s", rank, (int)who->pid,
+                          strerror(error));
     peers->watch[peers->place[rank]].fd = fd;
     if (fd < 0) {
         declare_dead(peers, rank);

@@ -97,14 +97,10 @@ static enum halay_status boot_allgather(struct halay_boot *boot, const void *min
 
     if (self->status != HALAY_OK)
         return self->status;
-    if (why_not) {
-        halay_host_error(self->host, "MPI can't be called here: %s", why_not);
-        return HALAY_ERR_UNSUPPORTED;
-    }
-    if (bytes > INT32_MAX || bytes > SIZE_MAX / size) {
-        halay_host_error(self->host, "exchange of %zu bytes a rank: too long", bytes);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (why_not)
+        return halay_host_fail(self->host, HALAY_ERR_UNSUPPORTED, "MPI can't be called here: %s", why_not);
+    if (bytes > INT32_MAX || bytes > SIZE_MAX / size)
+        return halay_host_fail(self->host, HALAY_ERR_ARGUMENT, "exchange of %zu bytes a rank: too long", bytes);
 
     struct exchange ex = { .requests = calloc(2 * size, sizeof *ex.requests),
                            .statuses = calloc(2 * size, sizeof *ex.statuses),
@@ -175,13 +171,12 @@ static enum halay_status refuse_launcher(const struct halay_host *host)
     library[strcspn(library, ",\n")] = '\0';
     for (char *tab = library; (tab = strchr(tab, '\t'));)
         *tab = ' ';
-    halay_host_error(
-        host,
+    return halay_host_fail(
+        host, HALAY_ERR_UNSUPPORTED,
         "%d ranks were started by the launcher of another MPI than '%s', with which halay's module works here: start "
         "them by the mpirun of that MPI, or by halayrun, which needs none, or build halay for the launcher's "
         "(configure --with-mpi=FOLDER, and --with-mpich=FOLDER for an MPICH beside it)",
         host->config->launchers.mpi_size, library);
-    return HALAY_ERR_UNSUPPORTED;
 }
 
 /* The bootstrap of a communicator's ranks, with a copy of it. */
@@ -194,10 +189,8 @@ static enum halay_status create(const struct halay_host *host, MPI_Comm of, stru
         (status = halay_mpi_check(host, MPI_Comm_size(of, &size), "MPI_Comm_size")) != HALAY_OK)
         return status;
     struct mpi_boot *self = calloc(1, sizeof *self);
-    if (!self) {
-        halay_host_error(host, "out of memory: bootstrap 'mpi'");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!self)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: bootstrap 'mpi'");
     self->base = (struct halay_boot){ .ops = &boot_ops, .rank = rank, .size = size, .log = host->log };
     self->host = host;
     status = halay_mpi_split(host, of, rank, &self->comm);
@@ -216,8 +209,7 @@ static enum halay_status check_thread(const struct halay_host *host)
 
     if (!why_not)
         return HALAY_OK;
-    halay_host_error(host, "bootstrap 'mpi' can't be used: %s", why_not);
-    return HALAY_ERR_UNSUPPORTED;
+    return halay_host_fail(host, HALAY_ERR_UNSUPPORTED, "bootstrap 'mpi' can't be used: %s", why_not);
 }
 
 enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct halay_boot **out)
@@ -246,27 +238,22 @@ static enum halay_status check_comm(const struct halay_host *host, const void *c
 {
     int initialized = 0, is_inter = 0;
 
-    if (abi != own_abi) {
-        halay_host_error(host, "the communicator is of %s, halay was built with %s here", abi_name(abi),
-                         abi_name(own_abi));
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (abi != own_abi)
+        return halay_host_fail(host, HALAY_ERR_ARGUMENT, "the communicator is of %s, halay was built with %s here",
+                               abi_name(abi), abi_name(own_abi));
     enum halay_status status = halay_mpi_check(host, MPI_Initialized(&initialized), "MPI_Initialized");
     if (status != HALAY_OK)
         return status;
-    if (!initialized) {
-        halay_host_error(host, "a communicator, but MPI is not initialised");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (!initialized)
+        return halay_host_fail(host, HALAY_ERR_UNSUPPORTED, "a communicator, but MPI is not initialised");
     status = halay_mpi_start(host); /* it is up, or finalised */
     if (status == HALAY_OK)
         status = check_thread(host);
     if (status != HALAY_OK)
         return status;
-    if (*(const MPI_Comm *)comm == MPI_COMM_NULL) {
-        halay_host_error(host, "the communicator is MPI_COMM_NULL: a process that is not in it must not come");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (*(const MPI_Comm *)comm == MPI_COMM_NULL)
+        return halay_host_fail(host, HALAY_ERR_ARGUMENT,
+                               "the communicator is MPI_COMM_NULL: a process that is not in it must not come");
     status = halay_mpi_check(host, MPI_Comm_test_inter(*(const MPI_Comm *)comm, &is_inter), "MPI_Comm_test_inter");
     if (status == HALAY_OK && is_inter) {
         halay_host_error(host, "the communicator joins two groups: merge them first (MPI_Intercomm_merge)");

@@ -127,10 +127,8 @@ static enum halay_status keeper_start(const struct halay_host *host, int *error)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failure = pthread_create(&process.thread, NULL, keep, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failure) {
-        halay_host_error(host, "no thread for MPI: %s", strerror(failure));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (failure)
+        return halay_host_fail(host, HALAY_ERR_SYSTEM, "no thread for MPI: %s", strerror(failure));
     pthread_mutex_lock(&keeper.lock);
     while (!keeper.has_initialised)
         pthread_cond_wait(&keeper.changed, &keeper.lock);
@@ -201,10 +199,8 @@ static enum halay_status start_locked(const struct halay_host *host)
     if ((status = halay_mpi_check(host, MPI_Finalized(&finalized), "MPI_Finalized")) != HALAY_OK ||
         (status = halay_mpi_check(host, MPI_Initialized(&initialized), "MPI_Initialized")) != HALAY_OK)
         return status;
-    if (finalized) {
-        halay_host_error(host, "MPI can't be used: the program has finalised it");
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (finalized)
+        return halay_host_fail(host, HALAY_ERR_UNSUPPORTED, "MPI can't be used: the program has finalised it");
     if (!initialized && (status = initialise_locked(host)) != HALAY_OK)
         return status;
     if (process.has_keyval)
@@ -258,8 +254,7 @@ enum halay_status halay_mpi_check(const struct halay_host *host, int error, cons
         return HALAY_OK;
     if (MPI_Error_string(error, text, &length) != MPI_SUCCESS)
         text[0] = '\0';
-    halay_host_error(host, "%s: %s", what, text[0] ? text : "MPI gives no reason");
-    return HALAY_ERR_SYSTEM;
+    return halay_host_fail(host, HALAY_ERR_SYSTEM, "%s: %s", what, text[0] ? text : "MPI gives no reason");
 }
 
 enum halay_status halay_mpi_split(const struct halay_host *host, MPI_Comm of, int rank, MPI_Comm *out)

@@ -136,14 +136,12 @@ static enum halay_status part_post(struct halay_link *t, struct halay_part *part
 
     (void)arrived;
     enum halay_status status = halay_mpi_tags_map(&self->tags, part->tag, &comm, &tag);
-    if (status != HALAY_OK) {
-        halay_host_error(self->parts.host, "tag %#" PRIx64 ": no such group or channel over MPI", part->tag);
-        return status;
-    }
-    if (requests_reserve(self) != HALAY_OK) {
-        halay_host_error(self->parts.host, "out of memory: %d MPI requests", 2 * self->capacity);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (status != HALAY_OK)
+        return halay_host_fail(self->parts.host, status, "tag %#" PRIx64 ": no such group or channel over MPI",
+                               part->tag);
+    if (requests_reserve(self) != HALAY_OK)
+        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
+                               2 * self->capacity);
     if (part->is_send)
         error = MPI_Isend(part->memory, bytes, MPI_BYTE, part->peer, tag, self->comms[comm], &request);
     else
@@ -425,10 +423,8 @@ static enum halay_status all_ready(const struct halay_host *host, struct halay_b
 {
     struct readiness mine = readiness_find(host, boot);
     struct readiness *all = calloc((size_t)boot->size, sizeof *all);
-    if (!all) {
-        halay_host_error(host, "out of memory: %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: %d ranks", boot->size);
 
     mine.can = mine.can && has_memory;
     enum halay_status status = boot->ops->allgather(boot, &mine, sizeof mine, all, host->config->start_timeout_ms);
@@ -474,10 +470,8 @@ static enum halay_status transport_init(struct mpi_transport *self, const struct
         return status;
     self->said = calloc((size_t)boot->size, sizeof *self->said);
     self->announced = calloc((size_t)boot->size, sizeof *self->announced);
-    if (!self->said || !self->announced || requests_reserve(self) != HALAY_OK) {
-        halay_host_error(host, "out of memory: transport 'mpi' of %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!self->said || !self->announced || requests_reserve(self) != HALAY_OK)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'mpi' of %d ranks", boot->size);
     requests_add(self, MPI_REQUEST_NULL, NULL);
     return HALAY_OK;
 }
@@ -486,10 +480,8 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
                                              struct halay_link **out)
 {
     struct mpi_transport *self = calloc(1, sizeof *self);
-    if (!self) {
-        halay_host_error(host, "out of memory: transport 'mpi'");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!self)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'mpi'");
 
     enum halay_status lacks = transport_init(self, host, boot);
     enum halay_status status = all_ready(host, boot, lacks == HALAY_OK);

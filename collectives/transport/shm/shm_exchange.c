@@ -95,8 +95,7 @@ static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t 
 {
     if (getrandom(bytes, count, 0) == (ssize_t)count)
         return HALAY_OK;
-    halay_error(log, "cannot get random bytes: %s", strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(log, HALAY_ERR_SYSTEM, "cannot get random bytes: %s", strerror(errno));
 }
 
 /* ---- 1: announce ---- */
@@ -157,11 +156,10 @@ static enum halay_status get_memory(struct exchange *x, size_t bytes)
 
     if (!memory->base)
         return halay_shm_memory_create(memory, ranks_laid_out(x), bytes);
-    if (memory->layout.bytes != x->map->layout.bytes || memory->layout.heap != x->map->layout.heap) {
-        halay_error(x->log, "this rank's shared segment has %zu bytes, the others can have only %zu",
-                    memory->layout.bytes, x->map->layout.bytes);
-        return HALAY_ERR_UNSUPPORTED;
-    }
+    if (memory->layout.bytes != x->map->layout.bytes || memory->layout.heap != x->map->layout.heap)
+        return halay_fail(x->log, HALAY_ERR_UNSUPPORTED,
+                          "this rank's shared segment has %zu bytes, the others can have only %zu",
+                          memory->layout.bytes, x->map->layout.bytes);
     return halay_shm_memory_renew(memory);
 }
 

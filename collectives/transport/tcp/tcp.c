@@ -140,10 +140,8 @@ static enum halay_status tcp_init(struct tcp_transport *self, const struct halay
     self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
     /* In any case: the others wait for what this rank tells them. */
     enum halay_status status = halay_tcp_mesh_init(&self->mesh, &self->base, how, boot, peers);
-    if (!self->base.lost) {
-        halay_error(log, "no memory for connections with %d ranks", self->base.size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!self->base.lost)
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks", self->base.size);
     if (status == HALAY_OK && how->meets)
         status = halay_tcp_mesh_meet(&self->mesh);
     if (status == HALAY_OK)
@@ -156,10 +154,8 @@ enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_h
 {
     struct tcp_transport *self = calloc(1, sizeof *self);
 
-    if (!self) {
-        halay_error(log, "no memory for the tcp transport");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!self)
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for the tcp transport");
     self->base =
         (struct halay_link){ .ops = &tcp_ops, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = log };
     enum halay_status status = tcp_init(self, how, boot, peers);

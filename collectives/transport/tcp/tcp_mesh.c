@@ -557,10 +557,8 @@ void halay_tcp_mesh_settle(struct halay_tcp_mesh *mesh)
 static enum halay_status members_allocate(struct halay_tcp_mesh *mesh)
 {
     mesh->members = calloc((size_t)mesh->t->size, sizeof *mesh->members);
-    if (!mesh->members) {
-        halay_error(mesh->t->log, "no memory for connections with %d ranks", mesh->t->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!mesh->members)
+        return halay_fail(mesh->t->log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks", mesh->t->size);
     for (int r = 0; r < mesh->t->size; r++) {
         halay_tcp_peer_init(&mesh->members[r].peer, mesh->t->log, r);
         mesh->members[r].mesh = mesh;

@@ -18,8 +18,7 @@ enum halay_status halay_tcp_set_init(struct halay_log *log, struct halay_tcp_set
     set->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (set->epoll >= 0 && set->timer >= 0 && epoll_ctl(set->epoll, EPOLL_CTL_ADD, set->timer, &event) == 0)
         return HALAY_OK;
-    halay_error(log, "cannot wait for connections: %s", strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(log, HALAY_ERR_SYSTEM, "cannot wait for connections: %s", strerror(errno));
 }
 
 void halay_tcp_set_fini(struct halay_tcp_set *set)
@@ -45,8 +44,7 @@ enum halay_status halay_tcp_set_watch(struct halay_tcp_set *set, struct halay_tc
     watch->events = events;
     if (epoll_ctl(set->epoll, what, watch->fd, &event) == 0)
         return HALAY_OK;
-    halay_error(set->log, "cannot wait for a connection: %s", strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(set->log, HALAY_ERR_SYSTEM, "cannot wait for a connection: %s", strerror(errno));
 }
 
 void halay_tcp_set_turn(struct halay_tcp_set *set)

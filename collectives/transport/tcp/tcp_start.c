@@ -22,10 +22,8 @@ static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot
 {
     struct halay_tcp_record *all = calloc((size_t)boot->size, sizeof *all);
 
-    if (!all) {
-        halay_error(log, "no memory for the addresses of %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for the addresses of %d ranks", boot->size);
     *records = all;
     return boot->ops->allgather(boot, mine, sizeof *mine, all, timeout_ms);
 }
@@ -34,11 +32,10 @@ static enum halay_status check_ports(struct halay_log *log, const struct halay_t
                                      const struct halay_peers *peers)
 {
     for (int r = 0; r < size; r++)
-        if (!records[r].is_ready) {
-            halay_error(log, "rank %d on '%s' has opened no port for the other ranks: its log says why", r,
-                        halay_peers_host(peers, r));
-            return HALAY_ERR_SYSTEM;
-        }
+        if (!records[r].is_ready)
+            return halay_fail(log, HALAY_ERR_SYSTEM,
+                              "rank %d on '%s' has opened no port for the other ranks: its log says why", r,
+                              halay_peers_host(peers, r));
     return HALAY_OK;
 }
 
@@ -52,9 +49,9 @@ static enum halay_status settle_sealing(struct halay_log *log, const struct hala
         all = records[r].sealing < all ? records[r].sealing : all;
         if ((records[r].sealing != HALAY_TCP_CLEAR) == is_sealed)
             continue;
-        halay_error(log, "rank %d on '%s' has HALAY_ENCRYPT=%d, rank 0 has %d; all need the same", r,
-                    halay_peers_host(peers, r), !is_sealed, is_sealed);
-        return HALAY_ERR_MISMATCH;
+        return halay_fail(log, HALAY_ERR_MISMATCH,
+                          "rank %d on '%s' has HALAY_ENCRYPT=%d, rank 0 has %d; all need the same", r,
+                          halay_peers_host(peers, r), !is_sealed, is_sealed);
     }
     *sealing = (enum halay_tcp_sealing)all;
     return HALAY_OK;
@@ -130,10 +127,8 @@ static enum halay_status share_addresses(struct halay_log *log, const struct hal
 {
     int *node = malloc((size_t)size * 2 * sizeof *node), *first = node + size;
 
-    if (!node) {
-        halay_error(log, "no memory for the addresses of %d ranks", size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!node)
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for the addresses of %d ranks", size);
     halay_peers_nodes(peers, node);
     for (int r = size - 1; r >= 0; r--)
         first[node[r]] = r;
@@ -212,9 +207,7 @@ enum halay_status halay_tcp_set_up(struct halay_log *log, int fd, int silence_ms
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value) < 0) {
-            halay_error(log, "cannot set up a connection between ranks: %s", strerror(errno));
-            return HALAY_ERR_SYSTEM;
-        }
+        if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof options[i].value) < 0)
+            return halay_fail(log, HALAY_ERR_SYSTEM, "cannot set up a connection between ranks: %s", strerror(errno));
     return HALAY_OK;
 }

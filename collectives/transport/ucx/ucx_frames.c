@@ -672,10 +672,8 @@ enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const s
     frames->endpoints = host->config->ucx_endpoints;
     frames->budget = halay_ucx_budget(boot->size);
     frames->peers = calloc((size_t)boot->size, sizeof *frames->peers);
-    if (!frames->peers) {
-        halay_host_error(host, "out of memory: transport 'ucx' of %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!frames->peers)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'ucx' of %d ranks", boot->size);
     for (int r = 0; r < boot->size; r++)
         frames->peers[r] = (struct halay_ucx_peer){ .frames = frames, .rank = r, .credit = frames->budget };
     for (int r = 0; r < boot->rank; r++)
@@ -696,8 +694,8 @@ enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_wo
     ucs_status_t status = ucp_worker_set_am_recv_handler(worker, &param);
     if (status == UCS_OK)
         return HALAY_OK;
-    halay_host_error(frames->parts.host, "ucp_worker_set_am_recv_handler: %s", ucs_status_string(status));
-    return HALAY_ERR_SYSTEM;
+    return halay_host_fail(frames->parts.host, HALAY_ERR_SYSTEM, "ucp_worker_set_am_recv_handler: %s",
+                           ucs_status_string(status));
 }
 
 void halay_ucx_frames_stop(struct halay_ucx_frames *frames)

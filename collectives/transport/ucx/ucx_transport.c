@@ -101,9 +101,8 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
     if (status == UCS_OK)
         return HALAY_OK;
     peer->eps[index] = NULL;
-    halay_host_error(self->frames.parts.host, "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, rank,
-                     ucs_status_string(status));
-    return HALAY_ERR_SYSTEM;
+    return halay_host_fail(self->frames.parts.host, HALAY_ERR_SYSTEM,
+                           "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, rank, ucs_status_string(status));
 }
 
 /* Ours, and one for each of a lower rank's, so that none of UCX's is without an owner. */
@@ -400,10 +399,8 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
                                              struct halay_link **out)
 {
     struct ucx_transport *self = calloc(1, sizeof *self);
-    if (!self) {
-        halay_host_error(host, "out of memory: transport 'ucx'");
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!self)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'ucx'");
 
     /* What this rank lacks is logged; the exchange has the same outcome for all. */
     int is_able = transport_init(self, host, boot) == HALAY_OK;

@@ -48,8 +48,7 @@ enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t st
 {
     if (status == UCS_OK)
         return HALAY_OK;
-    halay_host_error(host, "%s: %s", what, ucs_status_string(status));
-    return HALAY_ERR_SYSTEM;
+    return halay_host_fail(host, HALAY_ERR_SYSTEM, "%s: %s", what, ucs_status_string(status));
 }
 
 char *halay_ucx_text(void (*print)(const void *what, FILE *stream), const void *what)
@@ -143,8 +142,7 @@ static enum halay_status apply_devices(const struct halay_host *host, ucp_config
             host, "UCX knows no network '%s', by which other hosts are reached: it chooses one by itself", interfaces);
         return HALAY_OK;
     }
-    halay_host_error(host, "UCX knows no network '%s' here (HALAY_NETWORK_INTERFACE)", named);
-    return HALAY_ERR_CONFIG;
+    return halay_host_fail(host, HALAY_ERR_CONFIG, "UCX knows no network '%s' here (HALAY_NETWORK_INTERFACE)", named);
 }
 
 /* A connection with each peer for each endpoint is a descriptor, over TCP alone. */
@@ -280,10 +278,8 @@ static enum halay_status exchange_padded(const struct halay_host *host, struct h
                                          const ucp_address_t *address, size_t bytes, size_t stride, unsigned char **out)
 {
     unsigned char *all = calloc((size_t)boot->size + 1, stride); /* the last slot: ours, padded */
-    if (!all) {
-        halay_host_error(host, "out of memory: addresses of %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: addresses of %d ranks", boot->size);
 
     unsigned char *mine = all + (size_t)boot->size * stride;
     memcpy(mine, address, bytes);
@@ -302,10 +298,8 @@ enum halay_status halay_ucx_exchange(const struct halay_host *host, struct halay
     ucp_address_t *address = NULL;
     size_t bytes = 0, longest = 0;
     uint64_t *lengths = calloc((size_t)boot->size, sizeof *lengths);
-    if (!lengths) {
-        halay_host_error(host, "out of memory: %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!lengths)
+        return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: %d ranks", boot->size);
 
     if (worker && halay_ucx_check(host, ucp_worker_get_address(worker->worker, &address, &bytes),
                                   "ucp_worker_get_address") != HALAY_OK)
