@@ -54,15 +54,6 @@ static enum halay_status set_list(struct halay_coll *c, const struct halay_piece
     return HALAY_OK;
 }
 
-/* Makes in and out the same list. */
-static enum halay_status set_pieces(struct halay_coll *c, const struct halay_piece *pieces, size_t piece_count)
-{
-    enum halay_status status = set_list(c, pieces, piece_count, c->element, &c->in);
-
-    c->out = c->in;
-    return status;
-}
-
 static void set_conversion(const struct halay_coll *c, enum halay_dtype dtype, struct halay_vector *vector)
 {
     vector->dtype = dtype;
@@ -243,7 +234,8 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
         status = set_root(c, root);
     }
     if (status == HALAY_OK)
-        status = set_pieces(c, pieces, piece_count);
+        status = set_list(c, pieces, piece_count, c->element, &c->in);
+    c->out = c->in;
     return status == HALAY_OK ? launch_coll(c, c->out.count, coll) : status;
 }
 
@@ -281,6 +273,26 @@ static enum halay_status check_part(const struct halay_coll *c, const struct hal
     return refuse_argument(c->group, what);
 }
 
+/* Launches an all-gather or a reduce-scatter: one of in and out has this rank's part of the other. */
+static enum halay_status launch_parts(struct halay_coll *c, const void *in, void *out, const size_t *counts,
+                                      size_t count, struct halay_coll **coll)
+{
+    enum halay_status status = set_starts(c, counts, count, 0, &c->starts);
+    int gathers = c->operation == HALAY_COLL_ALLGATHER;
+
+    if (status != HALAY_OK)
+        return status;
+    c->has_counts = counts != NULL;
+    size_t mine = coll_part(c, c->rank), all = c->starts[c->size];
+    status = set_array(c, (void *)in, gathers ? mine : all, &c->in, &c->in_piece);
+    if (status == HALAY_OK)
+        status = set_array(c, out, gathers ? all : mine, &c->out, &c->out_piece);
+    if (status == HALAY_OK)
+        status = gathers ? check_part(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out")
+                         : check_part(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
+    return status == HALAY_OK ? launch_coll(c, all * c->element, coll) : status;
+}
+
 static enum halay_status allgather_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
                                          size_t count, enum halay_dtype dtype, struct halay_coll **coll)
 {
@@ -289,18 +301,7 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
 
     if (status == HALAY_OK)
         status = set_type(c, dtype);
-    if (status == HALAY_OK)
-        status = set_starts(c, counts, count, 0, &c->starts);
-    if (status != HALAY_OK)
-        return status;
-    c->has_counts = counts != NULL;
-    size_t mine = c->starts[c->rank + 1] - c->starts[c->rank], all = c->starts[c->size];
-    status = set_array(c, out, all, &c->out, &c->out_piece);
-    if (status == HALAY_OK)
-        status = set_array(c, (void *)in, mine, &c->in, &c->in_piece);
-    if (status == HALAY_OK)
-        status = check_part(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out");
-    return status == HALAY_OK ? launch_coll(c, all * c->element, coll) : status;
+    return status == HALAY_OK ? launch_parts(c, in, out, counts, count, coll) : status;
 }
 
 enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -348,18 +349,7 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
 
     if (status == HALAY_OK)
         status = set_reduction(c, dtype, op);
-    if (status == HALAY_OK)
-        status = set_starts(c, counts, count, 0, &c->starts);
-    if (status != HALAY_OK)
-        return status;
-    c->has_counts = counts != NULL;
-    size_t mine = c->starts[c->rank + 1] - c->starts[c->rank], all = c->starts[c->size];
-    status = set_array(c, (void *)in, all, &c->in, &c->in_piece);
-    if (status == HALAY_OK)
-        status = set_array(c, out, mine, &c->out, &c->out_piece);
-    if (status == HALAY_OK)
-        status = check_part(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
-    return status == HALAY_OK ? launch_coll(c, all * c->element, coll) : status;
+    return status == HALAY_OK ? launch_parts(c, in, out, counts, count, coll) : status;
 }
 
 enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -386,7 +376,7 @@ static enum halay_status check_exchange(const struct halay_coll *c, const void *
 
     for (int r = 0; r <= c->size; r++)
         is_even &= c->in_starts[r] == c->starts[r];
-    size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = c->starts[rank + 1] - c->starts[rank];
+    size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = coll_part(c, c->rank);
     if (gives != gets && gives && gets)
         return refuse_argument(c->group, "in_counts and out_counts disagree about what this rank keeps");
     if (in == out)
@@ -452,85 +442,35 @@ static enum halay_status finish_call(enum halay_status started, struct halay_col
     return started == HALAY_OK ? halay_coll_finish(*c) : started;
 }
 
-enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                        enum halay_dtype dtype, enum halay_reduction op)
-{
-    struct halay_coll *c;
+/* Defines halay_group_NAME for the parameters after the group: starts with these arguments and waits. */
+#define BLOCKING_CALL(name, arguments, ...)                                      \
+    enum halay_status halay_group_##name(struct halay_group *group, __VA_ARGS__) \
+    {                                                                            \
+        struct halay_coll *c;                                                    \
+                                                                                 \
+        return finish_call(halay_group_##name##_start arguments, &c);            \
+    }
 
-    return finish_call(halay_group_allreduce_start(group, in, out, count, dtype, op, &c), &c);
-}
-
-enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
-                                               const size_t *counts, size_t tensors, enum halay_dtype dtype)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_allreduce_adasum_start(group, in, out, counts, tensors, dtype, &c), &c);
-}
-
-enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count, enum halay_dtype dtype,
-                                        int root)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_broadcast_start(group, buf, count, dtype, root, &c), &c);
-}
-
-enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out, size_t count,
-                                        enum halay_dtype dtype)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_allgather_start(group, in, out, count, dtype, &c), &c);
-}
-
-enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out, const size_t *counts,
-                                         enum halay_dtype dtype)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_allgatherv_start(group, in, out, counts, dtype, &c), &c);
-}
-
-enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                     enum halay_dtype dtype, enum halay_reduction op, int root)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_reduce_start(group, in, out, count, dtype, op, root, &c), &c);
-}
-
-enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out, size_t count,
-                                             enum halay_dtype dtype, enum halay_reduction op)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_reduce_scatter_start(group, in, out, count, dtype, op, &c), &c);
-}
-
-enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
-                                              const size_t *counts, enum halay_dtype dtype, enum halay_reduction op)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_reduce_scatterv_start(group, in, out, counts, dtype, op, &c), &c);
-}
-
-enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
-                                       enum halay_dtype dtype)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_alltoall_start(group, in, out, count, dtype, &c), &c);
-}
-
-enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts, void *out,
-                                        const size_t *out_counts, enum halay_dtype dtype)
-{
-    struct halay_coll *c;
-
-    return finish_call(halay_group_alltoallv_start(group, in, in_counts, out, out_counts, dtype, &c), &c);
-}
+BLOCKING_CALL(allreduce, (group, in, out, count, dtype, op, &c), const void *in, void *out, size_t count,
+              enum halay_dtype dtype, enum halay_reduction op)
+BLOCKING_CALL(allreduce_adasum, (group, in, out, counts, tensors, dtype, &c), const void *in, void *out,
+              const size_t *counts, size_t tensors, enum halay_dtype dtype)
+BLOCKING_CALL(broadcast, (group, buf, count, dtype, root, &c), void *buf, size_t count, enum halay_dtype dtype,
+              int root)
+BLOCKING_CALL(allgather, (group, in, out, count, dtype, &c), const void *in, void *out, size_t count,
+              enum halay_dtype dtype)
+BLOCKING_CALL(allgatherv, (group, in, out, counts, dtype, &c), const void *in, void *out, const size_t *counts,
+              enum halay_dtype dtype)
+BLOCKING_CALL(reduce, (group, in, out, count, dtype, op, root, &c), const void *in, void *out, size_t count,
+              enum halay_dtype dtype, enum halay_reduction op, int root)
+BLOCKING_CALL(reduce_scatter, (group, in, out, count, dtype, op, &c), const void *in, void *out, size_t count,
+              enum halay_dtype dtype, enum halay_reduction op)
+BLOCKING_CALL(reduce_scatterv, (group, in, out, counts, dtype, op, &c), const void *in, void *out, const size_t *counts,
+              enum halay_dtype dtype, enum halay_reduction op)
+BLOCKING_CALL(alltoall, (group, in, out, count, dtype, &c), const void *in, void *out, size_t count,
+              enum halay_dtype dtype)
+BLOCKING_CALL(alltoallv, (group, in, in_counts, out, out_counts, dtype, &c), const void *in, const size_t *in_counts,
+              void *out, const size_t *out_counts, enum halay_dtype dtype)
 
 enum halay_status halay_group_barrier(struct halay_group *group)
 {
