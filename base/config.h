@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Configuration: every environment variable that halay reads, in one table (config.c): name, type, default, help.
+ * Configuration: every environment variable that halay reads, in one table (config.def): type, name, default, help.
  *
  * Only config.c and launchers.c read the environment. HALAY_X overrides HOROVOD_X, and a program's setting overrides
  * both. A value that does not parse is an error with the accepted form (HALAY_ERR_CONFIG), never a default. An unknown
@@ -21,56 +21,21 @@ enum halay_join_average { HALAY_JOIN_AVERAGE_ALL, HALAY_JOIN_AVERAGE_PRESENT };
 
 enum { HALAY_UCX_ENDPOINTS_MAX = 8, HALAY_TCP_STREAMS_MAX = 8 };
 
-/* Values after parsing; strings are owned by the struct. */
+#define HALAY_MEMBER_SIZE(name) size_t name;
+#define HALAY_MEMBER_LONG(name) long name;
+#define HALAY_MEMBER_INT(name) int name;
+#define HALAY_MEMBER_SECONDS(name) int name;
+#define HALAY_MEMBER_CHOICE(name) enum halay_##name name;
+#define HALAY_MEMBER_PORTS(name) int name[2];
+#define HALAY_MEMBER_TEXT(name) char *name;
+#define HALAY_MEMBER_NETWORKS(name) char *name;
+
+/* Values after parsing: a member for each row of config.def; the texts are owned. */
 struct halay_config {
-    enum halay_log_level log_level; /* HALAY_LOG */
-    char *bootstrap;                /* HALAY_BOOTSTRAP: auto, self, store, mpi */
-    char *transport;                /* HALAY_TRANSPORT: transports.h */
-    char *node;                     /* HALAY_NODE; NULL if absent */
-    char *network_interface;        /* HALAY_NETWORK_INTERFACE: as in struct halay_network; NULL: all */
-    int ports[2];                   /* HALAY_PORTS: as in struct halay_network */
-    char *module_path;              /* HALAY_MODULE_PATH: the first folder to search for libhalay-mpi.so and so on */
-    char *library;                  /* HALAY_LIBRARY: for the Python package only */
-    size_t fusion_threshold;        /* HALAY_FUSION_THRESHOLD, bytes; 0: no fusion */
-    size_t device_slab;             /* HALAY_DEVICE_SLAB, bytes; 0: none */
-    enum halay_deterministic deterministic; /* HALAY_DETERMINISTIC */
-    enum halay_join_average join_average;   /* HALAY_JOIN_AVERAGE; rank 0's counts */
-    char *process_sets;                     /* HALAY_PROCESS_SETS: fusion/values/set_words.h reads it; NULL: none */
-    size_t segment_bytes;      /* HALAY_SEGMENT_BYTES: address space of a rank's shared segment; 0: RAM and 8 GiB */
-    long spin_us;              /* HALAY_SPIN_US: microseconds that a wait spins before it sleeps; -1: automatic */
-    char *thread_affinity;     /* HALAY_THREAD_AFFINITY: auto, off or a list for fusion/observe/placement.h */
-    enum halay_gpus gpus;      /* HALAY_GPUS: halayrun's */
-    char *secret;              /* HALAY_SECRET: for halayrun, which reads it itself */
-    char *opt_ml;              /* HALAY_OPT_ML: for halayrun, sm-entry and halay-tft, which read it themselves */
-    int start_timeout_ms;      /* HALAY_START_TIMEOUT, given in seconds */
-    int peer_timeout_ms;       /* HALAY_PEER_TIMEOUT, given in seconds */
-    int host_silence_ms;       /* HALAY_HOST_SILENCE, given in seconds */
-    int encrypt;               /* HALAY_ENCRYPT: connections between hosts are encrypted */
-    int check;                 /* HALAY_CHECK: ranks compare what they call; rank 0's, once a world is open */
-    int stall_check_ms;        /* HALAY_STALL_CHECK_TIME, given in seconds; 0: off */
-    size_t slot_bytes;         /* HALAY_SLOT; 0: by the tuning table */
-    int stall_shutdown_ms;     /* HALAY_STALL_SHUTDOWN_TIME, given in seconds; 0: never */
-    char *flight;              /* HALAY_FLIGHT: a pattern for halay_rank_path; NULL: none */
-    size_t flight_bytes;       /* HALAY_FLIGHT_BYTES */
-    char *timeline;            /* HALAY_TIMELINE: a pattern as above, or "DYNAMIC" */
-    size_t timeline_bytes;     /* HALAY_TIMELINE_BYTES */
-    size_t fragment_bytes;     /* HALAY_RING_SEGMENT; 0: by the tuning table, until a world is open */
-    int tcp_streams;           /* HALAY_TCP_STREAMS: connections with each peer of another host; 0: by the network */
-    int ucx_endpoints;         /* HALAY_UCX_ENDPOINTS: connections with each peer */
-    char *tuning;              /* HALAY_TUNING: a file, or "builtin"; NULL: the usual places */
-    char *allreduce_algorithm; /* HALAY_ALLREDUCE_ALGORITHM, "auto" */
-    char *reduce_algorithm;
-    char *reduce_scatter_algorithm;
-    char *broadcast_algorithm;
-    char *allgather_algorithm;
-    char *alltoall_algorithm;
-    char *barrier_algorithm;
-    /* Set by halayrun for its ranks. */
-    int rank, size;             /* HALAY_RANK, HALAY_SIZE; both or none; -1 if absent */
-    int local_rank, local_size; /* HALAY_LOCAL_RANK, HALAY_LOCAL_SIZE, from halayrun; -1 if absent */
-    char *store_address;        /* HALAY_STORE_ADDRESS, "127.0.0.1:40000"; NULL if absent */
-    int store_secret_fd;        /* HALAY_STORE_SECRET_FD; -1 if absent */
-    int elastic;                /* HALAY_ELASTIC: base/store/elastic_words.h; -1: not an elastic job */
+#define SETTING(kind, member, ...) HALAY_MEMBER_##kind(member)
+#define HOROVOD_SETTING SETTING
+#define LAUNCHER_SETTING SETTING
+#include "base/config.def"
     struct halay_launchers launchers;
 };
 

@@ -187,6 +187,14 @@ const char *halay_nearest_name(const char *text, const char *const *names)
     return best <= (bound < 3 ? bound : 3) ? nearest : NULL;
 }
 
+const char *halay_suggest(const char *text, const char *const *names, char to[HALAY_SUGGESTION_BYTES])
+{
+    const char *nearest = halay_nearest_name(text, names);
+
+    snprintf(to, HALAY_SUGGESTION_BYTES, nearest ? "; did you mean '%s'?" : "", nearest);
+    return to;
+}
+
 enum halay_status halay_parse_ports(const char *text, int ports[2])
 {
     size_t length = strcspn(text, "-");
@@ -274,16 +282,14 @@ static void explain_refusal(const struct halay_value_rule *rule, const char *tex
         [HALAY_VALUE_NETWORKS] = "is not a list of networks; write for example eth0, or 10.0.0.0/8,fd00::/8",
         [HALAY_VALUE_PORTS] = "is not a range of ports from 1 to 65535; write for example 20000-20100",
     };
-    char choices[256];
+    char choices[256], suggestion[HALAY_SUGGESTION_BYTES];
 
     if (!rule->choices) {
         halay_snprintf(why, size, forms[rule->kind], rule->min, rule->max);
         return;
     }
-    const char *nearest = halay_nearest_name(text, rule->choices);
     halay_choices_join(rule->choices, ", ", choices, sizeof choices);
-    snprintf(why, size, "is not one of %s%s%s%s", choices, nearest ? "; did you mean '" : "", nearest ? nearest : "",
-             nearest ? "'?" : "");
+    snprintf(why, size, "is not one of %s%s", choices, halay_suggest(text, rule->choices, suggestion));
 }
 
 /* No interface has a slash in its name. */

@@ -58,5 +58,8 @@ void halay_choices_join(const char *const *choices, const char *between, char *t
 
 /* Returns the name nearest to a text (edit distance), NULL if none is near. names ends with NULL. */
 const char *halay_nearest_name(const char *text, const char *const *names);
+/* Returns `to`, with "; did you mean 'NAME'?" for that name, or "". */
+enum { HALAY_SUGGESTION_BYTES = 96 };
+const char *halay_suggest(const char *text, const char *const *names, char to[HALAY_SUGGESTION_BYTES]);
 
 #endif
