@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/module_file.h"
+#include "base/transports.h"
 #include <dlfcn.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FOLDERS = 4 };
+enum { FOLDERS = 5 };
 
 /* Sets folder to that of the library or program with this code; "" if it is unknown. */
 static void own_folder(char folder[PATH_MAX])
@@ -33,6 +35,19 @@ static void own_folder(char folder[PATH_MAX])
     snprintf(folder, PATH_MAX, "%s", path);
 }
 
+/* Sets folder to that where pip has put the package of the program in bin; "" if it has not. */
+static void find_package(const char *bin, char folder[PATH_MAX])
+{
+    char pattern[PATH_MAX + 64];
+    glob_t found = { 0 };
+
+    folder[0] = 0;
+    snprintf(pattern, sizeof pattern, "%s/../lib/python3*/*-packages/halay/lib", bin);
+    if (bin[0] && !glob(pattern, 0, NULL, &found))
+        snprintf(folder, PATH_MAX, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
 /* Lists the folders to search, in order; empty ones are skipped. */
 static void list_folders(const char *folder, char place[FOLDERS][PATH_MAX])
 {
@@ -44,25 +59,58 @@ static void list_folders(const char *folder, char place[FOLDERS][PATH_MAX])
     /* The usual folder beside the library, even if the whole installation was moved. */
     snprintf(place[2], PATH_MAX, "%.*s%s", PATH_MAX - 8, own, own[0] ? "/halay" : "");
     snprintf(place[3], PATH_MAX, "%s", HALAY_PKGLIBDIR);
+    find_package(own, place[4]);
 }
 
 /* Sets path to the first libhalay-NAME VARIANT.so; returns zero if no folder has one. */
-static int find_module(char place[FOLDERS][PATH_MAX], const char *name, const char *variant, char path[PATH_MAX + 64])
+static int find_module(char place[FOLDERS][PATH_MAX], const char *name, const char *variant,
+                       char path[HALAY_MODULE_FILE_MAX])
 {
     for (int i = 0; i < FOLDERS; i++) {
-        snprintf(path, PATH_MAX + 64, "%s/libhalay-%s%s.so", place[i], name, variant);
+        snprintf(path, HALAY_MODULE_FILE_MAX, "%s/libhalay-%s%s.so", place[i], name, variant);
         if (place[i][0] && access(path, F_OK) == 0)
             return 1;
     }
     return 0;
 }
 
-static enum halay_status load_module(struct halay_log *log, enum halay_log_level level, const char *path, void **handle)
+static void *open_object(const char *path)
 {
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
+static const struct halay_transport_row *find_row(const char *name)
+{
+    for (int i = 0; i < HALAY_TRANSPORT_COUNT; i++)
+        if (!strcmp(halay_transport_rows[i].name, name))
+            return &halay_transport_rows[i];
+    return NULL;
+}
+
+/* Loads the library from pip's folder of packages, in which the module is in halay/lib, and then the module again. */
+static void *open_with(const char *pip_library, const char *path)
+{
+    char library[PATH_MAX + 128];
+
+    snprintf(library, sizeof library, "%.*s/../../%s", (int)(strrchr(path, '/') - path), path, pip_library);
+    return open_object(library) ? open_object(path) : NULL;
+}
+
+/* The system's library is tried first: it knows the system's networks, and pip's UCX is built without InfiniBand. */
+static enum halay_status load_module(struct halay_log *log, enum halay_log_level level, const char *name,
+                                     const char *path, void **handle)
+{
+    const struct halay_transport_row *row = find_row(name);
+    char why[512] = "";
+    void *object = open_object(path);
 
     if (!object) {
-        halay_log_write(log, level, "cannot load module: %s", dlerror());
+        snprintf(why, sizeof why, "%s", dlerror());
+        object = row && row->pip ? open_with(row->pip, path) : NULL;
+    }
+    if (!object) {
+        halay_log_write(log, level, "cannot load module: %s%s%s", why, row && row->install ? "; it needs " : "",
+                        row && row->install ? row->install : "");
         return HALAY_ERR_UNSUPPORTED;
     }
     halay_debug(log, "module '%s'", path);
@@ -73,14 +121,14 @@ static enum halay_status load_module(struct halay_log *log, enum halay_log_level
 enum halay_status halay_module_file_open(struct halay_log *log, enum halay_log_level level, const char *folder,
                                          const char *name, const char *variant, void **handle)
 {
-    char(*place)[PATH_MAX] = malloc(FOLDERS * sizeof *place), path[PATH_MAX + 64];
+    char(*place)[PATH_MAX] = malloc(FOLDERS * sizeof *place), path[HALAY_MODULE_FILE_MAX];
     enum halay_status status = HALAY_ERR_UNSUPPORTED;
 
     if (!place)
         return HALAY_ERR_NO_MEMORY;
     list_folders(folder, place);
     if ((*variant && find_module(place, name, variant, path)) || find_module(place, name, "", path))
-        status = load_module(log, level, path, handle);
+        status = load_module(log, level, name, path, handle);
     else
         halay_log_write(log, level,
                         "module '%s' not found: no libhalay-%s.so in '%s', '%s', '%s' (HALAY_MODULE_PATH names another "
@@ -90,14 +138,14 @@ enum halay_status halay_module_file_open(struct halay_log *log, enum halay_log_l
     return status;
 }
 
-int halay_module_file_is_there(const char *folder, const char *name)
+int halay_module_file_find(const char *folder, const char *name, char path[HALAY_MODULE_FILE_MAX])
 {
-    char(*place)[PATH_MAX] = malloc(FOLDERS * sizeof *place), path[PATH_MAX + 64];
+    char(*place)[PATH_MAX] = malloc(FOLDERS * sizeof *place);
 
     if (!place)
         return 0;
     list_folders(folder, place);
-    int found = find_module(place, name, "", path) || find_module(place, name, "-mpich", path);
+    int found = find_module(place, name, "", path);
     free(place);
     return found;
 }

@@ -11,21 +11,22 @@
 #define HALAY_TRANSPORT_VARIANT(name, built, module, what)
 
 const struct halay_transport_row halay_transport_rows[HALAY_TRANSPORT_COUNT] = {
-#define HALAY_TRANSPORT(name, home, built, networks, what) { #name, IS_MODULE_##home, networks },
+#define HALAY_TRANSPORT(name, home, built, networks, what, pip, install) \
+    { #name, IS_MODULE_##home, networks, pip, install },
 #include "base/transports.def"
 #undef HALAY_TRANSPORT
 };
 
 const char *const halay_transport_names[] = {
     "auto",
-#define HALAY_TRANSPORT(name, home, built, networks, what) #name,
+#define HALAY_TRANSPORT(name, home, built, networks, what, pip, install) #name,
 #include "base/transports.def"
 #undef HALAY_TRANSPORT
     NULL,
 };
 
 const char halay_transport_help[] = "what moves the data: auto"
-#define HALAY_TRANSPORT(name, home, built, networks, what) ", " #name
+#define HALAY_TRANSPORT(name, home, built, networks, what, pip, install) ", " #name
 #include "base/transports.def"
 #undef HALAY_TRANSPORT
     ;
@@ -33,7 +34,7 @@ const char halay_transport_help[] = "what moves the data: auto"
 #undef HALAY_TRANSPORT_VARIANT
 
 const struct halay_transport_build halay_transport_builds[] = {
-#define HALAY_TRANSPORT(name, home, built, networks, what) { #name, IS_MODULE_##home, built, what },
+#define HALAY_TRANSPORT(name, home, built, networks, what, pip, install) { #name, IS_MODULE_##home, built, what },
 #define HALAY_TRANSPORT_VARIANT(name, built, module, what) { module, 1, built, what },
 #include "base/transports.def"
     { .module = NULL },

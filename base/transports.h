@@ -6,7 +6,7 @@
 #define HALAY_BASE_TRANSPORTS_H
 
 enum halay_transport_index {
-#define HALAY_TRANSPORT(name, home, built, networks, what) HALAY_TRANSPORT_INDEX_##name,
+#define HALAY_TRANSPORT(name, home, built, networks, what, pip, install) HALAY_TRANSPORT_INDEX_##name,
 #define HALAY_TRANSPORT_VARIANT(name, built, module, what)
 #include "base/transports.def"
 #undef HALAY_TRANSPORT
@@ -17,7 +17,9 @@ enum halay_transport_index {
 struct halay_transport_row {
     const char *name;
     int is_module;
-    int needs_networks; /* the world connects to the other hosts first */
+    int needs_networks;  /* the world connects to the other hosts first */
+    const char *pip;     /* file of a package of pip's, or NULL: the library that the module needs */
+    const char *install; /* for an error, or NULL: what has that library */
 };
 
 /* In the order in which they are tried; [enum halay_transport_index]. */

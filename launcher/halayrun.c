@@ -6,6 +6,7 @@
  * whole configuration (the ranks' environment is made once, here, and loaded as they will load it), the binding.
  */
 #include "base/config.h"
+#include "base/module_file.h"
 #include "base/transports.h"
 #include "halay_types.h"
 #include "launcher/cli/options.h"
@@ -133,20 +134,12 @@ static void print_item(const char *name, int is_built, const char *remark)
     printf("  [%c] %-9s %s\n", is_built ? 'x' : ' ', name, remark);
 }
 
-static void print_module(const char *name, int is_built)
+static void print_module(const char *name)
 {
-    const char *first = halay_environment_get("HALAY_MODULE_PATH");
-    const char *const folders[] = { first ? first : "", HALAY_PKGLIBDIR };
-    char path[PATH_MAX + 64];
+    char path[HALAY_MODULE_FILE_MAX];
+    int is_there = halay_module_file_find(halay_environment_get("HALAY_MODULE_PATH"), name, path);
 
-    for (size_t i = 0; is_built && i < sizeof folders / sizeof *folders; i++) {
-        snprintf(path, sizeof path, "%s/libhalay-%s.so", folders[i], name);
-        if (*folders[i] && access(path, R_OK) == 0) {
-            print_item(name, 1, path);
-            return;
-        }
-    }
-    print_item(name, 0, is_built ? "not there: neither in HALAY_MODULE_PATH nor in " HALAY_PKGLIBDIR : "");
+    print_item(name, is_there, is_there ? path : "not there: neither in HALAY_MODULE_PATH nor in " HALAY_PKGLIBDIR);
 }
 
 static void print_build(void)
@@ -154,11 +147,11 @@ static void print_build(void)
     printf("halay %s\ntransports:\n", halay_version());
     for (const struct halay_transport_build *build = halay_transport_builds; build->module; build++)
         if (build->is_module)
-            print_module(build->module, build->is_built);
+            print_module(build->module);
         else
             print_item(build->module, build->is_built, "in the library");
     printf("memory of devices:\n");
-    print_module("cuda", HALAY_HAVE_CUDART);
+    print_module("cuda");
     printf("machine:\n");
     print_item("http", HALAY_HAVE_MICROHTTPD, HALAY_HAVE_MICROHTTPD ? "" : "libmicrohttpd is missing: no --metrics");
     printf("trainer:\n");

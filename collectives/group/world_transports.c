@@ -131,8 +131,9 @@ static enum halay_transport_index forced_row(const struct halay_world *world)
  * where it has nothing better than TCP; MPI is tried where no rank has UCX. */
 static enum halay_status open_any(struct halay_world *world)
 {
+    char path[HALAY_MODULE_FILE_MAX];
     int has_ucx =
-        halay_module_file_is_there(world->config.module_path, halay_transport_rows[HALAY_TRANSPORT_INDEX_ucx].name);
+        halay_module_file_find(world->config.module_path, halay_transport_rows[HALAY_TRANSPORT_INDEX_ucx].name, path);
 
     enum halay_status status = halay_world_agree(world, HALAY_OK, &has_ucx);
     if (status == HALAY_OK)

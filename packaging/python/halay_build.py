@@ -4,7 +4,8 @@ Builds the wheel and the source distribution: what pip calls (PEP 517), and tool
 
 The wheel holds the package, the libraries and the programs as the build made them. Nothing in it depends on another
 library than the C library's: sodium, jansson, yaml and zlib are linked statically, and oneDNN, BLAS and MPI are
-left out. A module for UCX or MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a fixed place, as
+left out. The module for UCX is there if UCX's headers are; it takes the system's UCX or pip's when it is opened. A
+module for MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a fixed place, as
 Debian's jansson, goes into programs only; the wheel carries the shared one beside the libraries that are linked with
 it. Where one of the four has no static library the programs are linked with the shared one, and the wheel's tag says
 that it is for this machine only.
@@ -25,6 +26,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARIES = ["libhalay", "libhalay-tft"]
+MODULE = "libhalay-ucx.so"
 PROGRAMS = ["launcher/halayrun", "halay-tft", "perf/halay-perf"]
 STATIC = {"SODIUM": "sodium", "JANSSON": "jansson", "YAML": "yaml", "ZLIB": "z"}
 NOTICES = ["libsodium-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev"]  # packages, for their licences
@@ -47,6 +49,8 @@ Classifier: License :: OSI Approved :: Apache Software License
 Classifier: Operating System :: POSIX :: Linux
 Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
+Provides-Extra: ucx
+Requires-Dist: libucx-cu12; extra == "ucx"
 Provides-Extra: tft
 Requires-Dist: pandas>=1.5; extra == "tft"
 Description-Content-Type: text/markdown
@@ -112,10 +116,13 @@ def configure(build: str, fits: Callable[[str], bool], *options: str) -> None:
         run(os.path.join(SOURCE, "configure"), "-q", *CONFIGURE, *options, *libraries, cwd=build)
 
 
-def make_libraries(build: str, folder: str) -> List[str]:
-    """Make the libraries, as installed in a folder: those that lie beside them are found, and the build's are not."""
-    make(build, "install-libLTLIBRARIES", f"DESTDIR={folder}", r"LDFLAGS=-Wl,-rpath,\$$ORIGIN")
-    return [os.path.join(folder, f"usr/lib/{name}.so.1") for name in LIBRARIES]
+def make_libraries(build: str, folder: str) -> Tuple[List[str], List[str]]:
+    """Make the libraries and modules, as installed in a folder: they find those beside them, and not the build's."""
+    for targets in ("install-libLTLIBRARIES", "install-pkglibLTLIBRARIES"):
+        make(build, targets, f"DESTDIR={folder}", r"LDFLAGS=-Wl,-rpath,\$$ORIGIN")
+    module = os.path.join(folder, "usr/lib/halay", MODULE)
+    modules = [module] if os.path.exists(module) else []
+    return [os.path.join(folder, f"usr/lib/{name}.so.1") for name in LIBRARIES], modules
 
 
 def needs(path: str) -> List[str]:
@@ -149,14 +156,14 @@ def found(library: str, user: str) -> str:
     return place.group(1)
 
 
-def tag_of(paths: List[str]) -> str:
-    """Which machines these files run on; prints why, if it is this one only."""
+def tag_of(paths: List[str], modules: List[str]) -> str:
+    """Which machines these files run on, of which modules may be of no use; prints why, if it is this one only."""
     carried = {os.path.basename(path) for path in paths}
     others = [name for name in foreign(paths) if name not in carried]
     if others:
         print(f"halay: a wheel for this machine only, since it is linked with {', '.join(others)}", file=sys.stderr)
         return f"py3-none-linux_{platform.machine()}"
-    major, minor = libc_version(paths)
+    major, minor = libc_version([*paths, *modules])
     return f"py3-none-manylinux_{major}_{minor}_{platform.machine()}"
 
 
@@ -212,16 +219,17 @@ def add_info(wheel: Wheel, info: str, tag: str) -> None:
             wheel.add_file(f"{info}/licenses/{package}", path)
 
 
-def write_wheel(folder: str, libraries: List[str], programs: List[str]) -> str:
+def write_wheel(folder: str, libraries: List[str], modules: List[str], programs: List[str]) -> str:
     """Write the wheel with these files into the folder; return its name. Libraries go by the names that they have."""
     with tempfile.TemporaryDirectory() as scratch:
         libraries = [stripped(library, scratch) for library in libraries]
+        modules = [stripped(module, scratch) for module in modules]
         programs = [stripped(program, scratch) for program in programs]
-        tag = tag_of([*libraries, *programs])
+        tag = tag_of([*libraries, *programs], modules)
         name, info = f"halay-{version()}-{tag}.whl", f"halay-{version()}.dist-info"
         wheel = Wheel(os.path.join(folder, name))
         add_package(wheel)
-        for library in libraries:
+        for library in [*libraries, *modules]:
             wheel.add_file(f"halay/lib/{os.path.basename(library)}", library, 0o755)
         for program in programs:
             wheel.add_file(f"halay-{version()}.data/scripts/{os.path.basename(program)}", program, 0o755)
@@ -238,12 +246,13 @@ def build_wheel(
     with tempfile.TemporaryDirectory() as scratch:
         build = os.path.abspath((config_settings or {}).get("build-dir", os.path.join(scratch, "build")))
         configure(build, lambda library: has_static(library) and is_shareable(library))
-        libraries = make_libraries(build, scratch)
+        libraries, modules = make_libraries(build, scratch)
         libraries += [found(name, user) for user in libraries for name in foreign([user])]
         build = os.path.join(build, "programs")
         configure(build, has_static, "--disable-shared")
         make(build, *PROGRAMS)
-        return write_wheel(wheel_directory, libraries, [os.path.join(build, program) for program in PROGRAMS])
+        programs = [os.path.join(build, program) for program in PROGRAMS]
+        return write_wheel(wheel_directory, libraries, modules, programs)
 
 
 def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] = None) -> str:
