@@ -11,29 +11,11 @@
 #undef HALAY_ALGORITHM
 
 /* A function for each formula, whose variables are called there as in algorithms.def. */
-#define TERM(name) const double name __attribute__((unused)) = t->name
+#define TERM(name) const double name __attribute__((unused)) = t->name;
 #define HALAY_ALGORITHM(operation, name, file, shared, tree, wide, pieces, what, cost) \
     static double cost_##operation##_##file(const struct halay_cost_terms *t)          \
     {                                                                                  \
-        TERM(N);                                                                       \
-        TERM(S);                                                                       \
-        TERM(H);                                                                       \
-        TERM(K);                                                                       \
-        TERM(P);                                                                       \
-        TERM(W);                                                                       \
-        TERM(L);                                                                       \
-        TERM(Q);                                                                       \
-        TERM(T);                                                                       \
-        TERM(D);                                                                       \
-        TERM(F);                                                                       \
-        TERM(J);                                                                       \
-        TERM(a);                                                                       \
-        TERM(o);                                                                       \
-        TERM(b);                                                                       \
-        TERM(g);                                                                       \
-        TERM(x);                                                                       \
-        TERM(m);                                                                       \
-        TERM(I);                                                                       \
+        HALAY_COST_TERMS(TERM)                                                         \
         return cost;                                                                   \
     }
 #include "collectives/choose/algorithms.def"

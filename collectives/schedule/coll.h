@@ -40,10 +40,13 @@ enum halay_sharing {
     HALAY_SHARES_ALL,   /* all of them, and messages between them go through it too */
 };
 
-/* What the formulas of algorithms.def are of; the letters are explained there. */
+/* What the formulas of algorithms.def are of; the letters are explained there. From a on: seconds. */
+#define HALAY_COST_TERMS(X) \
+    X(N) X(S) X(H) X(K) X(P) X(W) X(L) X(Q) X(T) X(D) X(F) X(J) X(a) X(o) X(b) X(g) X(x) X(m) X(I)
 struct halay_cost_terms {
-    double N, S, H, K, P, W, L, Q, T, D, F, J;
-    double a, o, b, g, x, m, I; /* seconds */
+#define HALAY_COST_TERM(name) double name;
+    HALAY_COST_TERMS(HALAY_COST_TERM)
+#undef HALAY_COST_TERM
 };
 
 struct halay_algorithm {
@@ -109,9 +112,9 @@ struct halay_coll {
  * PIECES sees vectors of one piece that is not converted (coll_in, coll_out). There are at least two ranks and, but for
  * a barrier, elements.
  *
- * XX
- * own tags stay below halay_algorithm_tags_most, which is asserted. It posts a receive before it sends what lets the
- * peer answer: a message that comes before its receive is copied, and over tcp and ucx allocated for.
+ * It may run inside another one, over some of the ranks: its ranks are c->rank and c->size, never the group's. Its own
+ * tags stay below halay_algorithm_tags_most (tests/coll/test_tags.c). It posts a receive before it sends what lets the
+ * peer answer: a message that arrives before its receive is copied, and over tcp and ucx allocated for.
  *
  * The inputs of all ranks stay intact until every rank has entered: until then an algorithm writes nothing over an
  * input, not in place either; partial sums belong in scratch. So a collective that not all have entered can be given up
