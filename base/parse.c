@@ -5,7 +5,9 @@
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -336,4 +338,25 @@ enum halay_status halay_value_store(const struct halay_value_rule *rule, const c
     if (status == HALAY_ERR_CONFIG)
         explain_refusal(rule, text, why, size);
     return status;
+}
+
+/* ---- files ---- */
+
+int halay_read_line(char *line, size_t size, const char *prefix, const char *format, ...)
+{
+    char path[PATH_MAX];
+    int found = 0;
+    va_list args;
+
+    va_start(args, format);
+    int length = halay_vsnprintf(path, sizeof path, format, args);
+    va_end(args);
+    FILE *file = length < (int)sizeof path ? fopen(path, "re") : NULL;
+    while (file && !found && fgets(line, (int)size, file))
+        found = !strncmp(line, prefix, strlen(prefix));
+    if (file)
+        fclose(file);
+    if (found)
+        line[strcspn(line, "\n")] = 0;
+    return found;
 }

@@ -62,4 +62,9 @@ const char *halay_nearest_name(const char *text, const char *const *names);
 enum { HALAY_SUGGESTION_BYTES = 96 };
 const char *halay_suggest(const char *text, const char *const *names, char to[HALAY_SUGGESTION_BYTES]);
 
+/* Reads the first line of a small file that begins with the prefix, without its newline. Returns zero if no line does,
+ * or the file cannot be read. */
+int halay_read_line(char *line, size_t size, const char *prefix, const char *path_format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 #endif

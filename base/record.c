@@ -14,6 +14,7 @@
 #include "base/record.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/parse.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -187,13 +188,8 @@ static void fill_ring_head(struct halay_ring_head *head, uint64_t capacity, int 
         head->wall_ns = (int64_t)wall.tv_sec * 1000000000 + wall.tv_nsec - halay_now_ns();
     if (gethostname(head->host, sizeof head->host - 1))
         head->host[0] = 0;
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file && !fgets(head->boot_id, sizeof head->boot_id, file))
-        head->boot_id[0] = 0;
-    if (file)
-        fclose(file);
-    head->boot_id[strcspn(head->boot_id, "\n")] = 0;
-    if (!head->boot_id[0]) /* the id that distinguishes clocks must not be empty */
+    if (!halay_read_line(head->boot_id, sizeof head->boot_id, "", "/proc/sys/kernel/random/boot_id") ||
+        !head->boot_id[0]) /* the id that distinguishes clocks must not be empty */
         memcpy(head->boot_id, head->host, sizeof head->boot_id - 1);
 }
 
@@ -232,15 +228,11 @@ static int create_file(struct halay_log *log, const char *path, size_t *capacity
 {
     size_t wanted = *capacity;
 
-    if (unlink(path) && errno != ENOENT) {
-        halay_error(log, "cannot replace '%s': %s", path, strerror(errno));
-        return -1;
-    }
+    if (unlink(path) && errno != ENOENT)
+        return halay_fail(log, -1, "cannot replace '%s': %s", path, strerror(errno));
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        halay_error(log, "cannot create '%s': %s", path, strerror(errno));
-        return -1;
-    }
+    if (fd < 0)
+        return halay_fail(log, -1, "cannot create '%s': %s", path, strerror(errno));
     int error = reserve_records(fd, capacity);
     if (!error && *capacity < wanted)
         halay_warning(log, "no room for the %zu bytes of '%s': it keeps %zu records (HALAY_FLIGHT names another place)",
@@ -309,47 +301,40 @@ static int is_valid_head(const struct halay_ring_head *head, size_t file_bytes)
            memchr(head->host, 0, sizeof head->host);
 }
 
+/* Maps a file that was opened; the ring takes the mapping. */
+static enum halay_status map_file(struct halay_log *log, const char *path, int fd, struct halay_ring *ring)
+{
+    struct stat file;
+
+    if (fd < 0 || fstat(fd, &file)) /* errno is open's, if that failed */
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot open '%s': %s", path, strerror(errno));
+    if (!S_ISREG(file.st_mode) || file.st_size <= HALAY_RING_HEAD)
+        return halay_fail(log, HALAY_ERR_FORMAT, "'%s' is not a flight recorder's file: it is too short", path);
+    ring->bytes = (size_t)file.st_size;
+    void *map = mmap(NULL, ring->bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot map '%s': %s", path, strerror(errno));
+    ring->words = map;
+    memcpy(&ring->head, map, sizeof ring->head);
+    if (is_valid_head(&ring->head, ring->bytes))
+        return HALAY_OK;
+    return halay_fail(log, HALAY_ERR_FORMAT, "'%s' is not a flight recorder's file of this version", path);
+}
+
 enum halay_status halay_ring_open(struct halay_log *log, const char *path, struct halay_ring **out)
 {
-    enum halay_status status = HALAY_ERR_SYSTEM;
     struct halay_ring *ring = calloc(1, sizeof *ring);
-    struct stat file;
 
     if (!ring)
         return HALAY_ERR_NO_MEMORY;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &file)) {
-        halay_error(log, "cannot open '%s': %s", path, strerror(errno));
-        goto err_close;
-    }
-    status = HALAY_ERR_FORMAT;
-    if (!S_ISREG(file.st_mode) || file.st_size <= HALAY_RING_HEAD) {
-        halay_error(log, "'%s' is not a flight recorder's file: it is too short", path);
-        goto err_close;
-    }
-    ring->bytes = (size_t)file.st_size;
-    void *map = mmap(NULL, ring->bytes, PROT_READ, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED) {
-        halay_error(log, "cannot map '%s': %s", path, strerror(errno));
-        status = HALAY_ERR_SYSTEM;
-        goto err_close;
-    }
-    ring->words = map;
-    memcpy(&ring->head, map, sizeof ring->head);
-    if (!is_valid_head(&ring->head, ring->bytes)) {
-        halay_error(log, "'%s' is not a flight recorder's file of this version", path);
-        goto err_unmap;
-    }
-    close(fd);
-    *out = ring;
-    return HALAY_OK;
-
-err_unmap:
-    munmap(map, ring->bytes);
-err_close:
+    enum halay_status status = map_file(log, path, fd, ring);
     if (fd >= 0)
         close(fd);
-    free(ring);
+    if (status == HALAY_OK)
+        *out = ring;
+    else
+        halay_ring_destroy(ring);
     return status;
 }
 
@@ -357,6 +342,7 @@ void halay_ring_destroy(struct halay_ring *ring)
 {
     if (!ring)
         return;
-    munmap(ring->words, ring->bytes);
+    if (ring->words)
+        munmap(ring->words, ring->bytes);
     free(ring);
 }

@@ -38,22 +38,6 @@ static int list_has(const char *list, const char *name)
     return 0;
 }
 
-int halay_read_first_line(const char *folder, const char *name, char *line, size_t size)
-{
-    char path[PATH_MAX];
-
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
-        return 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    int found = fgets(line, (int)size, file) != NULL;
-    fclose(file);
-    if (found)
-        line[strcspn(line, "\n")] = 0;
-    return found;
-}
-
 static void limit_quota(struct halay_cgroup_limits *limits, double quota, double period)
 {
     if (quota > 0 && period > 0 && quota / period < limits->quota)
@@ -66,11 +50,11 @@ static void read_cpu(const char *folder, int version, struct halay_cgroup_limits
     long long quota, period;
 
     if (version == 2) { /* "200000 100000" or "max 100000" */
-        if (halay_read_first_line(folder, "cpu.max", line, sizeof line) &&
+        if (halay_read_line(line, sizeof line, "", "%s/cpu.max", folder) &&
             sscanf(line, "%lld %lld", &quota, &period) == 2)
             limit_quota(limits, (double)quota, (double)period);
-    } else if (halay_read_first_line(folder, "cpu.cfs_quota_us", line, sizeof line) &&
-               halay_read_first_line(folder, "cpu.cfs_period_us", line2, sizeof line2) &&
+    } else if (halay_read_line(line, sizeof line, "", "%s/cpu.cfs_quota_us", folder) &&
+               halay_read_line(line2, sizeof line2, "", "%s/cpu.cfs_period_us", folder) &&
                sscanf(line, "%lld", &quota) == 1 && sscanf(line2, "%lld", &period) == 1) {
         limit_quota(limits, (double)quota, (double)period); /* -1: unlimited */
     }
@@ -81,32 +65,22 @@ static int read_bytes(const char *folder, const char *name, size_t *bytes)
 {
     char line[64];
 
-    return halay_read_first_line(folder, name, line, sizeof line) && halay_parse_size(line, bytes) == HALAY_OK;
+    return halay_read_line(line, sizeof line, "", "%s/%s", folder, name) && halay_parse_size(line, bytes) == HALAY_OK;
 }
 
 /* Returns the memory of a group that the kernel can reclaim: cached files. Version 1 has two counts; the one with the
  * prefix includes the groups below. */
 static size_t read_cache(const char *folder, int version)
 {
-    char path[PATH_MAX], line[128], name[64];
+    static const char *const keys[2][2] = { { "total_inactive_file ", "total_active_file " },
+                                            { "inactive_file ", "active_file " } };
+    char line[128];
     size_t cache = 0, bytes;
 
-    if (snprintf(path, sizeof path, "%s/memory.stat", folder) >= (int)sizeof path)
-        return 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof line, file)) {
-        const char *key = name;
-        if (sscanf(line, "%63s %zu", name, &bytes) != 2)
-            continue;
-        if (version == 1 && strncmp(name, "total_", 6) != 0)
-            continue;
-        key += version == 1 ? 6 : 0;
-        if (!strcmp(key, "inactive_file") || !strcmp(key, "active_file"))
+    for (int i = 0; i < 2; i++)
+        if (halay_read_line(line, sizeof line, keys[version == 2][i], "%s/memory.stat", folder) &&
+            sscanf(line, "%*s %zu", &bytes) == 1)
             cache += bytes;
-    }
-    fclose(file);
     return cache;
 }
 
@@ -213,17 +187,12 @@ void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits)
 size_t halay_memory_available(const char *root)
 {
     struct halay_cgroup_limits limits;
-    char path[PATH_MAX], line[128];
+    char line[128];
     size_t kb, available = SIZE_MAX;
 
     halay_cgroup_read(root, &limits);
-    snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        while (available == SIZE_MAX && fgets(line, sizeof line, file))
-            if (sscanf(line, "MemAvailable: %zu kB", &kb) == 1)
-                available = kb * 1024;
-        fclose(file);
-    }
+    if (halay_read_line(line, sizeof line, "MemAvailable:", "%s/proc/meminfo", root) &&
+        sscanf(line, "%*s %zu kB", &kb) == 1)
+        available = kb * 1024;
     return limits.memory_free < available ? limits.memory_free : available;
 }

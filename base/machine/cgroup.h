@@ -21,7 +21,4 @@ void halay_cgroup_read(const char *root, struct halay_cgroup_limits *limits);
  * SIZE_MAX if neither is known. The kernel may kill a process that takes more, instead of refusing. root as above. */
 size_t halay_memory_available(const char *root);
 
-/* Reads the first line of a small file, without its newline; returns zero if it cannot be read. */
-int halay_read_first_line(const char *folder, const char *name, char *line, size_t size);
-
 #endif

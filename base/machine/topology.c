@@ -21,10 +21,11 @@ enum { THREADS_MAX = 8192, NODES_MAX = 1024, CACHES_MAX = 8 };
 /* Returns the lowest thread of the same core, which identifies the core. */
 static int first_sibling(int cpu)
 {
-    char folder[64], line[32];
+    char line[32];
+    const int found =
+        halay_read_line(line, sizeof line, "", "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
 
-    snprintf(folder, sizeof folder, "/sys/devices/system/cpu/cpu%d/topology", cpu);
-    return halay_read_first_line(folder, "thread_siblings_list", line, sizeof line) ? atoi(line) : cpu;
+    return found ? atoi(line) : cpu;
 }
 
 /* Returns the number in a name like "node3", -1 for another name. */
@@ -100,8 +101,7 @@ enum halay_status halay_topology_threads(struct halay_log *log, struct halay_thr
         goto err_free;
     CPU_ZERO_S(set_bytes, set);
     if (sched_getaffinity(0, set_bytes, set) < 0) {
-        halay_error(log, "cannot read the processors of this process: %s", strerror(errno));
-        status = HALAY_ERR_SYSTEM;
+        status = halay_fail(log, HALAY_ERR_SYSTEM, "cannot read the processors of this process: %s", strerror(errno));
         goto err_free;
     }
     for (int cpu = 0; cpu < THREADS_MAX; cpu++)
@@ -125,20 +125,10 @@ err_free:
 static void read_model(const char *root, char *model, size_t size)
 {
     char line[256];
+    const int found = halay_read_line(line, sizeof line, "model name", "%s/proc/cpuinfo", root);
+    const char *colon = found ? strchr(line, ':') : NULL;
 
-    *model = 0;
-    snprintf(line, sizeof line, "%s/proc/cpuinfo", root);
-    FILE *file = fopen(line, "re");
-    if (!file)
-        return;
-    while (!*model && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (colon && !strncmp(line, "model name", 10)) {
-            line[strcspn(line, "\n")] = 0;
-            snprintf(model, size, "%s", colon + 1 + strspn(colon + 1, " \t"));
-        }
-    }
-    fclose(file);
+    snprintf(model, size, "%s", colon ? colon + 1 + strspn(colon + 1, " \t") : "");
 }
 
 /* Returns the size of a hardware thread's cache of this level; 0 if it is unknown. */
@@ -149,8 +139,8 @@ static size_t cache_bytes(const char *root, int cpu, int level)
 
     for (int i = 0; i < CACHES_MAX; i++) {
         snprintf(folder, sizeof folder, "%s/sys/devices/system/cpu/cpu%d/cache/index%d", root, cpu, i);
-        if (halay_read_first_line(folder, "level", line, sizeof line) && atoi(line) == level &&
-            halay_read_first_line(folder, "size", line, sizeof line) && halay_parse_size(line, &bytes) == HALAY_OK)
+        if (halay_read_line(line, sizeof line, "", "%s/level", folder) && atoi(line) == level &&
+            halay_read_line(line, sizeof line, "", "%s/size", folder) && halay_parse_size(line, &bytes) == HALAY_OK)
             return bytes;
     }
     return 0;

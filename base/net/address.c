@@ -4,7 +4,6 @@
  * setting has to name an interface.
  */
 #include "base/net/address.h"
-#include "base/machine/cgroup.h"
 #include "base/parse.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -112,10 +111,8 @@ static enum halay_status list_own(struct halay_log *log, const char *network, in
     struct ifaddrs *all;
     int n = 0;
 
-    if (getifaddrs(&all) < 0) {
-        halay_error(log, "cannot list this host's addresses: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (getifaddrs(&all) < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot list this host's addresses: %s", strerror(errno));
     for (struct ifaddrs *i = all; i && n < HALAY_ADDRESSES_ALL; i = i->ifa_next)
         if (i->ifa_addr && i->ifa_flags & IFF_UP && halay_address_take(i->ifa_addr, port, &own[n].address) &&
             (!network || halay_network_has(network, strlen(network), i->ifa_name, &own[n].address)))
@@ -219,10 +216,10 @@ void halay_socket_interface(int fd, char name[IF_NAMESIZE])
 /* A number of /sys/class/net, or -1. */
 static long read_entry(const char *name, const char *entry)
 {
-    char folder[64 + IF_NAMESIZE], text[32];
+    char text[32];
+    const int found = halay_read_line(text, sizeof text, "", "/sys/class/net/%s/%s", name, entry);
 
-    snprintf(folder, sizeof folder, "/sys/class/net/%s", name);
-    return halay_read_first_line(folder, entry, text, sizeof text) ? strtol(text, NULL, 0) : -1;
+    return found ? strtol(text, NULL, 0) : -1;
 }
 
 int halay_flows_of(long vendor, long speed_mbit)

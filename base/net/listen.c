@@ -4,6 +4,7 @@
  * all of both families. Ports are tried in order.
  */
 #include "base/net/listen.h"
+#include "base/number_text.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -52,15 +53,14 @@ static void list_addresses(char *text, size_t size)
     char one[HALAY_ADDRESS_TEXT];
     struct halay_address address;
     struct ifaddrs *all;
-    size_t used = 0;
 
     *text = 0;
     if (getifaddrs(&all) < 0)
         return;
-    for (const struct ifaddrs *i = all; i && used < size; i = i->ifa_next)
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
         if (i->ifa_addr && i->ifa_flags & IFF_UP && halay_address_take(i->ifa_addr, 0, &address) &&
             inet_ntop(address.family, address.bytes, one, sizeof one))
-            used += (size_t)snprintf(text + used, size - used, "%s%s %s", used ? ", " : "", i->ifa_name, one);
+            halay_append(text, size, "%s%s %s", *text ? ", " : "", i->ifa_name, one);
     freeifaddrs(all);
 }
 
@@ -84,19 +84,15 @@ static enum halay_status find_address(struct halay_log *log, const char *list, s
         }
     }
     list_addresses(text, sizeof text);
-    halay_error(log, "this host has no address in network '%.200s'; it has: %s", list, text);
-    return HALAY_ERR_CONFIG;
+    return halay_fail(log, HALAY_ERR_CONFIG, "this host has no address in network '%.200s'; it has: %s", list, text);
 }
 
 static enum halay_status fail_listen(struct halay_log *log, const struct halay_network *network)
 {
-    if (errno != EADDRINUSE) {
-        halay_error(log, "cannot listen for other hosts: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
-    halay_error(log, "cannot listen for other hosts: none of the ports %d-%d is free", network->ports[0],
-                network->ports[1]);
-    return HALAY_ERR_CONFIG;
+    if (errno != EADDRINUSE)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot listen for other hosts: %s", strerror(errno));
+    return halay_fail(log, HALAY_ERR_CONFIG, "cannot listen for other hosts: none of the ports %d-%d is free",
+                      network->ports[0], network->ports[1]);
 }
 
 enum halay_status halay_listen(struct halay_log *log, const struct halay_network *network, int max, int *out,
