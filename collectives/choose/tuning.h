@@ -84,9 +84,26 @@ int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transp
 /* Bytes of a fragment there, by the first row that fits. */
 size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality);
 
-/* tuning_share.c: the tables of a job, the same on all ranks. Rank 0 reads the file; every rank calls it, over the
- * bootstrap. Rank 0's errors are every rank's, and it logs them. In config, rank 0's HALAY_RING_SEGMENT, HALAY_SLOT and
- * HALAY_CHECK become every rank's, too. *out is the caller's to free. */
+/* tuning_share.c: the tables of a job, the same on all ranks. */
+
+/* What rank 0 tells the others about its table, and settings that are rank 0's on every rank. */
+struct halay_tuning_head {
+    int64_t status; /* HALAY_OK, or why it cannot use its table */
+    uint64_t cost_count, rule_count, fragment_count, slot_count;
+    uint64_t fragment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
+    uint64_t check;                      /* HALAY_CHECK */
+    char name[sizeof((struct halay_tuning *)0)->name];
+};
+
+/* Makes *out, which is the caller's to free, and on rank 0 reads the file into it, what is logged if that fails is in
+ * head->status. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_tuning_offer(struct halay_log *log, const struct halay_config *config, int rank,
+                                     struct halay_tuning_head *head, struct halay_tuning **out);
+/* Completes the tables by rank 0's head: every rank calls it, over the bootstrap. Rank 0's error is every rank's. In
+ * config, rank 0's settings become every rank's. */
+enum halay_status halay_tuning_take(struct halay_boot *boot, const struct halay_tuning_head *head,
+                                    struct halay_config *config, struct halay_tuning *tables);
+/* Both, with an exchange of heads between. */
 enum halay_status halay_tuning_share(struct halay_boot *boot, struct halay_config *config, struct halay_tuning **out);
 
 #endif

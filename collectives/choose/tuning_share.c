@@ -2,27 +2,19 @@
  *
  * The tuning table of a world: rank 0 reads the file, all ranks get what it read.
  *
- *     rank 0 looks for a file, parses it -> every rank is told how it went and how much there is -> and gets the rows
+ *     rank 0 looks for a file, parses it -> every rank learns how it went and how much there is, from the first
+ *     record of the start (group/world_record.c) -> and gets the rows, if there are any
  *
  * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is
  * wrong ends the start of all of them. What rank 0's environment says about fragments, slots and checking holds for
  * all ranks too.
  */
-#include "base/memory.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/transport/meet/boot.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct head {
-    int64_t status;
-    uint64_t cost_count, rule_count, fragment_count, slot_count;
-    uint64_t fragment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
-    uint64_t check;                      /* HALAY_CHECK */
-    char name[sizeof((struct halay_tuning *)0)->name];
-};
 
 /* ---- rank 0: find and read ---- */
 
@@ -66,48 +58,8 @@ static enum halay_status read_file(const struct halay_config *config, struct hal
 
 /* ---- all ranks ---- */
 
-/* How the ranks exchange it. */
-struct meeting {
-    struct halay_boot *boot;
-    int timeout_ms;
-};
-
-/* Give mine, get rank 0's. */
-static enum halay_status from_first(const struct meeting *m, const void *mine, size_t bytes, void *out)
-{
-    struct halay_boot *boot = m->boot;
-    size_t total;
-
-    if (halay_mul_overflows(bytes, (size_t)boot->size, &total))
-        return HALAY_ERR_NO_MEMORY;
-    unsigned char *all = malloc(total);
-    if (!all)
-        return halay_fail(boot->log, HALAY_ERR_NO_MEMORY, "no memory for the tuning tables of %d ranks", boot->size);
-    enum halay_status status = boot->ops->allgather(boot, mine, bytes, all, m->timeout_ms);
-    if (status == HALAY_OK)
-        memcpy(out, all, bytes);
-    free(all);
-    return status;
-}
-
-static enum halay_status share_rows(const struct meeting *m, struct halay_tuning *table)
-{
-    const struct {
-        void *rows;
-        size_t bytes;
-    } all[] = { { table->costs, table->cost_count * sizeof *table->costs },
-                { table->rules, table->rule_count * sizeof *table->rules },
-                { table->fragments, table->fragment_count * sizeof *table->fragments },
-                { table->slots, table->slot_count * sizeof *table->slots } };
-    enum halay_status status = HALAY_OK;
-
-    for (size_t i = 0; i < sizeof all / sizeof *all && status == HALAY_OK; i++)
-        if (all[i].bytes)
-            status = from_first(m, all[i].rows, all[i].bytes, all[i].rows);
-    return status;
-}
-
-static void fill_head(struct head *head, const struct halay_config *config, const struct halay_tuning *table)
+static void fill_head(struct halay_tuning_head *head, const struct halay_config *config,
+                      const struct halay_tuning *table)
 {
     head->cost_count = table->cost_count;
     head->rule_count = table->rule_count;
@@ -119,7 +71,7 @@ static void fill_head(struct head *head, const struct halay_config *config, cons
     memcpy(head->name, table->name, sizeof head->name);
 }
 
-static void apply_head(const struct head *head, struct halay_config *config, struct halay_tuning *table)
+static void apply_head(const struct halay_tuning_head *head, struct halay_config *config, struct halay_tuning *table)
 {
     config->fragment_bytes = head->fragment_bytes;
     config->check = head->check != 0;
@@ -131,51 +83,93 @@ static void apply_head(const struct head *head, struct halay_config *config, str
     memcpy(table->name, head->name, sizeof table->name);
 }
 
-static int is_plausible(const struct head *head)
+static int is_plausible(const struct halay_tuning_head *head)
 {
     return head->cost_count <= HALAY_TUNING_COSTS && head->rule_count <= HALAY_TUNING_RULES &&
            head->fragment_count <= HALAY_TUNING_FRAGMENTS && head->slot_count <= HALAY_TUNING_SLOTS;
 }
 
-static enum halay_status share(const struct meeting *m, struct halay_config *config, struct halay_tuning *table)
+/* Rank 0's rows, in one piece. */
+static enum halay_status share_rows(struct halay_boot *boot, int timeout_ms, struct halay_tuning *table)
 {
-    struct halay_log *log = m->boot->log;
-    struct head head;
+    const struct {
+        void *rows;
+        size_t bytes;
+    } all[] = { { table->costs, table->cost_count * sizeof *table->costs },
+                { table->rules, table->rule_count * sizeof *table->rules },
+                { table->fragments, table->fragment_count * sizeof *table->fragments },
+                { table->slots, table->slot_count * sizeof *table->slots } };
+    enum { KINDS = sizeof all / sizeof *all };
+    size_t bytes = 0;
 
-    memset(&head, 0, sizeof head); /* padding travels too */
-    if (m->boot->rank == 0)
-        head.status = read_file(config, log, table);
-    fill_head(&head, config, table);
-    enum halay_status status = from_first(m, &head, sizeof head, &head);
-    if (status != HALAY_OK)
-        return status;
-    if (head.status != HALAY_OK) {
-        if (m->boot->rank)
-            halay_error(log, "rank 0 cannot use its tuning table");
-        return (enum halay_status)head.status;
+    for (size_t i = 0; i < KINDS; i++)
+        bytes += all[i].bytes;
+    if (!bytes)
+        return HALAY_OK;
+    unsigned char *rows = malloc(bytes), *at = rows;
+    if (!rows) {
+        halay_error(boot->log, "no memory for rank 0's tuning table");
+        return HALAY_ERR_NO_MEMORY;
     }
-    if (!is_plausible(&head))
-        return halay_fail(log, HALAY_ERR_VERSION, "rank 0 gave a tuning table that this version does not know");
-    apply_head(&head, config, table);
-    return share_rows(m, table);
+    for (size_t i = 0; i < KINDS; at += all[i++].bytes)
+        memcpy(at, all[i].rows, all[i].bytes);
+    enum halay_status status = halay_boot_broadcast(boot, rows, bytes, timeout_ms);
+    at = rows;
+    for (size_t i = 0; i < KINDS && status == HALAY_OK; at += all[i++].bytes)
+        memcpy(all[i].rows, at, all[i].bytes);
+    free(rows);
+    return status;
+}
+
+enum halay_status halay_tuning_offer(struct halay_log *log, const struct halay_config *config, int rank,
+                                     struct halay_tuning_head *head, struct halay_tuning **out)
+{
+    memset(head, 0, sizeof *head);  /* padding travels too */
+    *out = calloc(2, sizeof **out); /* the file's and the built-in one */
+    if (!*out)
+        return HALAY_ERR_NO_MEMORY;
+    if (rank == 0)
+        head->status = read_file(config, log, *out);
+    fill_head(head, config, *out);
+    return HALAY_OK;
+}
+
+enum halay_status halay_tuning_take(struct halay_boot *boot, const struct halay_tuning_head *head,
+                                    struct halay_config *config, struct halay_tuning *tables)
+{
+    char why[256];
+
+    if (head->status != HALAY_OK) {
+        if (boot->rank)
+            halay_error(boot->log, "rank 0 cannot use its tuning table");
+        return (enum halay_status)head->status;
+    }
+    if (!is_plausible(head)) {
+        halay_error(boot->log, "rank 0 gave a tuning table that this version does not know");
+        return HALAY_ERR_VERSION;
+    }
+    apply_head(head, config, &tables[0]);
+    enum halay_status status = share_rows(boot, config->start_timeout_ms, &tables[0]);
+    if (status == HALAY_OK)
+        status = halay_tuning_parse(halay_tuning_builtin, "the built-in table", &tables[1], why, sizeof why);
+    if (status == HALAY_OK)
+        tables[0].next = &tables[1];
+    return status;
 }
 
 enum halay_status halay_tuning_share(struct halay_boot *boot, struct halay_config *config, struct halay_tuning **out)
 {
-    struct halay_tuning *tables = calloc(2, sizeof *tables); /* the file's and the built-in one */
-    const struct meeting m = { boot, config->start_timeout_ms };
-    char why[256];
+    struct halay_tuning_head head;
+    struct halay_tuning *tables;
 
-    if (!tables)
-        return HALAY_ERR_NO_MEMORY;
-    enum halay_status status = share(&m, config, &tables[0]);
+    enum halay_status status = halay_tuning_offer(boot->log, config, boot->rank, &head, &tables);
     if (status == HALAY_OK)
-        status = halay_tuning_parse(halay_tuning_builtin, "the built-in table", &tables[1], why, sizeof why);
-    if (status != HALAY_OK) {
+        status = halay_boot_broadcast(boot, &head, sizeof head, config->start_timeout_ms);
+    if (status == HALAY_OK)
+        status = halay_tuning_take(boot, &head, config, tables);
+    if (status == HALAY_OK)
+        *out = tables;
+    else
         free(tables);
-        return status;
-    }
-    tables[0].next = &tables[1];
-    *out = tables;
-    return HALAY_OK;
+    return status;
 }

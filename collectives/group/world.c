@@ -4,13 +4,12 @@
  *
  *     world_settings.c    configuration
  *     world_boot.c        -> bootstrap: how the ranks meet
- *     world_peers.c       -> peers: on which host each is
+ *     world_record.c      -> what each knows by itself: peers (on which host each is), settings, tuning table
  *     world_transports.c  -> shared memory among the ranks of each host -> the transport for data
  *
  * Cleanup: zero-initialised, halay_world_close accepts a half-built world.
  */
 #include "base/fork.h"
-#include "collectives/choose/tuning.h"
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/participant.h"
 #include "collectives/transport/meet/peers.h"
@@ -19,7 +18,7 @@
 #include <stdlib.h>
 
 /* A rank whose settings are wrong still meets the others, so that they need not wait for it. */
-static enum halay_status open_boot(struct halay_world *world, const struct halay_world_options *options)
+static enum halay_status meet_others(struct halay_world *world, const struct halay_world_options *options)
 {
     enum halay_status status = halay_world_configure(world, options);
     enum halay_status opened = halay_world_host_create(world);
@@ -29,17 +28,13 @@ static enum halay_status open_boot(struct halay_world *world, const struct halay
     if (opened == HALAY_OK)
         opened = halay_world_boot(world, options);
     if (opened == HALAY_OK)
-        return halay_world_agree_on_status(world, status);
+        return halay_world_exchange_records(world, status);
     return status != HALAY_OK ? status : opened;
 }
 
 static enum halay_status world_fill(struct halay_world *world, const struct halay_world_options *options)
 {
-    enum halay_status status = open_boot(world, options);
-    if (status == HALAY_OK)
-        status = halay_world_find_peers(world);
-    if (status == HALAY_OK)
-        status = halay_tuning_share(world->boot, &world->config, &world->tuning);
+    enum halay_status status = meet_others(world, options);
     if (status == HALAY_OK)
         status = halay_world_open_transports(world);
     if (status == HALAY_OK && world->carried)

@@ -33,9 +33,10 @@ struct halay_world {
     struct halay_log *log;      /* owned */
     struct halay_config config; /* owned */
     struct halay_topology topology;
-    struct halay_boot *boot;     /* owned */
-    struct halay_tuning *tuning; /* owned: what algorithms are chosen by, the same on all ranks */
-    struct halay_peers *peers;   /* owned; NULL if `dead` is in its place */
+    struct halay_boot *boot;           /* owned */
+    struct halay_tuning *tuning;       /* owned: what algorithms are chosen by, the same on all ranks */
+    struct halay_peers *peers;         /* owned; NULL if `dead` is in its place */
+    uint32_t modules_any, modules_all; /* bits of enum halay_transport_index: some rank has the module's file, or all */
     int rank, size;
     int local_rank, local_size; /* among the ranks of this host, in order of rank */
     int cross_rank, cross_size; /* this host's number, in order of the hosts' lowest ranks; number of hosts */

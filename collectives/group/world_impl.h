@@ -37,16 +37,18 @@ enum halay_status halay_world_inherit(struct halay_world *world, const struct ha
 /* Opens world->boot; sets rank and size. */
 enum halay_status halay_world_boot(struct halay_world *world, const struct halay_world_options *options);
 
+/* world_record.c: sets peers, layout, tuning and modules from what the ranks send each other first. Every rank calls
+ * it, also one whose status is an error, which all get then. */
+enum halay_status halay_world_exchange_records(struct halay_world *world, enum halay_status mine);
+
 /* world_peers.c */
 
-enum halay_status halay_world_agree_on_status(struct halay_world *world, enum halay_status mine);
 /* On a transport of that name; level: of the line about HALAY_ERR_UNSUPPORTED, no error where another one is tried
  * next. */
 enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
                                        const char *name);
 /* There is no way to tell the others that a rank is missing: they find out by themselves. */
 int halay_world_is_broken_boot(enum halay_status status);
-enum halay_status halay_world_find_peers(struct halay_world *world);
 
 /* world_control.c: data go over the tcp transport, too. Every rank calls it. */
 enum halay_status halay_world_open_tcp(struct halay_world *world);

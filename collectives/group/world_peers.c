@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * World, peers: what all ranks agree on while they start, on which host each is, and which are still alive.
- *
- * After each step that can fail on some ranks only, all exchange how it went, so that a rank that cannot go on takes
- * the others with it at once. Steps that only the bootstrap can have broken (a rank is missing) are not followed by
- * such an exchange.
+ * World, peers: how a step of the start went on all ranks, where each rank is, and which are still alive.
  */
-#include "base/memory.h"
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/peers.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { TRANSPORT_BYTES = 8 }; /* for the longest name of one */
 
 /* ---- together ---- */
 
@@ -23,21 +15,16 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
                                   const char *what, int *wanted)
 {
     struct said {
-        int32_t status, wants, groups, encrypt;
-        char transport[TRANSPORT_BYTES]; /* ranks that try different ones would lose step */
+        int32_t status, wants, groups;
         char interfaces[HALAY_INTERFACES_BYTES];
-    } said = { .status = (int32_t)mine,
-               .wants = *wanted != 0,
-               .groups = world->ids.limit,
-               .encrypt = world->config.encrypt },
+    } said = { .status = (int32_t)mine, .wants = *wanted != 0, .groups = world->ids.limit },
       *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
-    snprintf(said.transport, sizeof said.transport, "%s", world->config.transport ? world->config.transport : "auto");
     memcpy(said.interfaces, world->interfaces, sizeof said.interfaces);
     enum halay_status result =
-        world->boot->ops->allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
+        halay_boot_allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
     if (mine != HALAY_OK)
         result = mine;
     for (int r = 0; r < world->size && result == HALAY_OK; r++) {
@@ -50,16 +37,6 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
                         "rank %d cannot go on%s%s: %s", r, what ? " over " : "", what ? what : "",
                         halay_status_string(result));
     }
-    for (int r = 1; r < world->size && result == HALAY_OK; r++)
-        if (strncmp(all[r].transport, all[0].transport, TRANSPORT_BYTES) != 0) {
-            halay_error(world->log, "starts that differ: rank %d has HALAY_TRANSPORT '%.*s', rank 0 has '%.*s'", r,
-                        TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
-            result = HALAY_ERR_MISMATCH;
-        } else if (all[r].encrypt != all[0].encrypt) {
-            halay_error(world->log, "starts that differ: rank %d has HALAY_ENCRYPT=%d, rank 0 has %d", r,
-                        all[r].encrypt, all[0].encrypt);
-            result = HALAY_ERR_MISMATCH;
-        }
     /* Those of rank 0's host know no other host by themselves. */
     if (result == HALAY_OK && world->peers && halay_peers_is_local(world->peers, 0))
         memcpy(world->interfaces, all[0].interfaces, sizeof world->interfaces);
@@ -70,13 +47,6 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
 enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted)
 {
     return agree_at(world, mine, HALAY_LOG_ERROR, NULL, wanted);
-}
-
-enum halay_status halay_world_agree_on_status(struct halay_world *world, enum halay_status mine)
-{
-    int wanted = 0;
-
-    return halay_world_agree(world, mine, &wanted);
 }
 
 enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
@@ -90,27 +60,6 @@ enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_sta
 int halay_world_is_broken_boot(enum halay_status status)
 {
     return status == HALAY_ERR_TIMEOUT || status == HALAY_ERR_PEER;
-}
-
-/* Ranks that are bound to cores of their own see only those. Count the cores of all ranks of this host, so that none
- * takes the host for overcommitted. */
-static enum halay_status share_processors(struct halay_world *world)
-{
-    enum { BYTES = HALAY_CPU_MASK_BYTES };
-    size_t bytes;
-
-    if (halay_mul_overflows((size_t)world->size, BYTES, &bytes))
-        return HALAY_ERR_NO_MEMORY;
-    unsigned char *all = malloc(bytes);
-    if (!all)
-        return halay_fail(world->log, HALAY_ERR_NO_MEMORY, "no memory for the processors of %d ranks", world->size);
-    enum halay_status status =
-        world->boot->ops->allgather(world->boot, world->topology.mask, BYTES, all, world->config.start_timeout_ms);
-    for (int r = 0; r < world->size && status == HALAY_OK; r++)
-        if (halay_peers_is_local(world->peers, r))
-            halay_topology_add(&world->topology, all + (size_t)r * BYTES);
-    free(all);
-    return status;
 }
 
 enum halay_status halay_world_lay_out(struct halay_world *world)
@@ -138,23 +87,6 @@ enum halay_status halay_world_lay_out(struct halay_world *world)
             world->is_homogeneous = 0;
     free(count);
     return HALAY_OK;
-}
-
-enum halay_status halay_world_find_peers(struct halay_world *world)
-{
-    enum halay_status status =
-        halay_peers_create(world->log, world->boot, world->config.node, world->config.start_timeout_ms, &world->peers);
-    if (halay_world_is_broken_boot(status))
-        return status;
-    status = halay_world_agree_on_status(world, status);
-    if (status != HALAY_OK)
-        return status;
-    world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
-    if (!world->node_of)
-        return HALAY_ERR_NO_MEMORY;
-    halay_peers_nodes(world->peers, world->node_of);
-    status = halay_world_lay_out(world);
-    return status == HALAY_OK ? share_processors(world) : status;
 }
 
 /* ---- which are alive ---- */

@@ -7,7 +7,6 @@
  * transport. With several hosts they go over tcp (world_control.c); there the shared memory of each host is for
  * collectives only.
  */
-#include "base/module_file.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/peers.h"
@@ -66,8 +65,6 @@ static int may_poll(const struct halay_world *world)
 /* Shared memory among the ranks of each host, into *out. All ranks know alike whether to try. */
 static enum halay_status open_shm(struct halay_world *world, struct halay_link **out)
 {
-    enum halay_log_level level =
-        halay_world_is_set_to(world->config.transport, "shm") ? HALAY_LOG_ERROR : HALAY_LOG_INFO;
     struct halay_shm_options options = {
         .segment_bytes = segment_bytes(world),
         .timeout_ms = world->config.start_timeout_ms,
@@ -88,7 +85,7 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_link *
         halay_group_ids_limit(&world->ids, (*out)->groups);
         world->memory = (*out)->memory;
     }
-    return halay_world_is_broken_boot(status) ? status : halay_world_agree_on(world, status, level, "shm");
+    return status;
 }
 
 /* A module's transport among all ranks, as world->data. */
@@ -127,20 +124,20 @@ static enum halay_transport_index forced_row(const struct halay_world *world)
     return (enum halay_transport_index)row;
 }
 
-/* Tries the rows in their order, whether a module is here or not: other ranks may have what this one lacks. UCX refuses
- * where it has nothing better than TCP; MPI is tried where no rank has UCX. */
+/* Tries the rows whose module all ranks have, in their order. UCX refuses where it has nothing better than TCP; MPI is
+ * tried where no rank has UCX. */
 static enum halay_status open_any(struct halay_world *world)
 {
-    char path[HALAY_MODULE_FILE_MAX];
-    int has_ucx =
-        halay_module_file_find(world->config.module_path, halay_transport_rows[HALAY_TRANSPORT_INDEX_ucx].name, path);
+    const uint32_t ucx = UINT32_C(1) << HALAY_TRANSPORT_INDEX_ucx, mpi = UINT32_C(1) << HALAY_TRANSPORT_INDEX_mpi;
+    const uint32_t tried = world->modules_all & ~(world->modules_any & ucx ? mpi : 0);
+    enum halay_status status = HALAY_ERR_UNSUPPORTED;
 
-    enum halay_status status = halay_world_agree(world, HALAY_OK, &has_ucx);
-    if (status == HALAY_OK)
-        status = HALAY_ERR_UNSUPPORTED;
     for (int row = 0; row < HALAY_TRANSPORT_COUNT && status == HALAY_ERR_UNSUPPORTED; row++)
-        if (halay_transport_rows[row].is_module && !(row == HALAY_TRANSPORT_INDEX_mpi && has_ucx))
+        if (tried >> row & 1)
             status = open_module(world, (enum halay_transport_index)row, HALAY_LOG_INFO);
+        else if (world->modules_any >> row & 1)
+            halay_info(world->log, "transport '%s' is not tried: %s", halay_transport_rows[row].name,
+                       world->modules_all >> row & 1 ? "some rank has ucx" : "some rank does not have its module");
     return status == HALAY_ERR_UNSUPPORTED ? halay_world_open_tcp(world) : status;
 }
 

@@ -21,7 +21,7 @@
 #include "collectives/transport/meet/boot.h"
 
 /* Goes up whenever one of the structs here, in link.h, boot.h, device_ops.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 12 };
+enum { HALAY_MODULE_ABI = 13 };
 
 /* Functions and data that the library lends to a module, valid until all objects that the module created with them are
  * destroyed. */
@@ -69,8 +69,8 @@ struct halay_module_api {
     const char *name;    /* "mpi", "ucx", "cuda" */
 
     /* The module's transport between all ranks of boot; every rank calls it, and it may exchange addresses through boot
-     * (which is borrowed until close if the transport's header documents so, else for this call). Every rank makes
-     * the same number of boot->allgather calls whether it succeeds or not, so that a failure of one does not leave the
+     * (which is borrowed until close if the transport's header documents so, else for this call). Every rank calls
+     * halay_boot_allgather equally often whether it succeeds or not, so that a failure of one does not leave the
      * others waiting; HALAY_ERR_UNSUPPORTED, with a logged reason, if it cannot work here. NULL if the module has
      * none. */
     enum halay_status (*transport_create)(const struct halay_host *host, struct halay_boot *boot,

@@ -7,6 +7,7 @@
 #include "base/machine/descriptors.h"
 #include "base/memory.h"
 #include "tests/test.h"
+#include "tests/transport/peers_of_boot.h"
 #include "tests/transport/shared_boot.h"
 #include <dlfcn.h>
 #include <sched.h>
@@ -115,7 +116,7 @@ static void rig_init(struct rig *rig, const struct halay_module_api *api)
 
 void rig_watch(struct rig *rig)
 {
-    REQUIRE(halay_peers_create(&rig->log, rig->boot, NULL, WAIT_MS, &rig->peers) == HALAY_OK);
+    REQUIRE(peers_of_boot(&rig->log, rig->boot, NULL, WAIT_MS, &rig->peers) == HALAY_OK);
     halay_peers_set_grace(rig->peers, GRACE_US);
 }
 

@@ -295,6 +295,11 @@ static void one_round(struct rank *rank, struct halay_boot_tree *tree, int round
     for (int r = 0; r < start->size && rank->status == HALAY_OK; r++)
         rank->wrong += all[(size_t)r * bytes] != (unsigned char)r ||
                        all[(size_t)(r + 1) * bytes - 1] != (unsigned char)(r + round);
+    mine[0] = (unsigned char)(me ? 0 : 200 + round);
+    if (rank->status == HALAY_OK)
+        rank->status = halay_boot_tree_broadcast(tree, secret, mine, bytes, start->timeout_ms);
+    rank->wrong += rank->status == HALAY_OK &&
+                   (mine[0] != (unsigned char)(200 + round) || (me && mine[bytes - 1] != (unsigned char)round));
     free(mine);
     free(all);
 }

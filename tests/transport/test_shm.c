@@ -5,9 +5,9 @@
  */
 #include "../test.h"
 #include "base/clock.h"
-#include "collectives/transport/meet/peers.h"
 #include "collectives/transport/shm/shm.h"
 #include "conformance.h"
+#include "peers_of_boot.h"
 #include "shared_boot.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +112,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     c.boot = shared_boot_create(board, rank, &log);
     if (job->flood)
         c.boot = flooded_boot(job->flood, c.boot);
-    if (!CHECK(halay_peers_create(&log, c.boot, NULL, 60000, &peers) == HALAY_OK))
+    if (!CHECK(peers_of_boot(&log, c.boot, NULL, 60000, &peers) == HALAY_OK))
         return 1;
     halay_bell_init(&bell, &log);
     callocs_left = rank == 1 ? job->short_at : 0;

@@ -9,10 +9,10 @@
  */
 #include "../test.h"
 #include "base/clock.h"
-#include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp.h"
 #include "collectives/transport/tcp/tcp_mesh.h"
 #include "conformance.h"
+#include "peers_of_boot.h"
 #include "shared_boot.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -400,7 +400,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     boot.under = shared_boot_create(board, rank, &log);
     boot.base = (struct halay_boot){ .ops = &test_ops, .rank = rank, .size = job->size, .log = &log };
     const char *node = job->second_host && rank >= job->second_host ? "second" : NULL;
-    if (!CHECK(halay_peers_create(&log, &boot.base, node, TIMEOUT_MS, &peers) == HALAY_OK))
+    if (!CHECK(peers_of_boot(&log, &boot.base, node, TIMEOUT_MS, &peers) == HALAY_OK))
         return 1;
     halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
     if (job->descriptors && rank == 0)
@@ -1279,7 +1279,7 @@ static void check_many_hosts(void)
     int node[FAR_SIZE], dead;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    REQUIRE(halay_peers_create(&log, &boot, NULL, 1000, &peers) == HALAY_OK);
+    REQUIRE(peers_of_boot(&log, &boot, NULL, 1000, &peers) == HALAY_OK);
     halay_peers_nodes(peers, node);
     CHECK(node[NEAR - 1] == 0 && node[NEAR] == 1 && node[FAR_SIZE - 1] == 1);
     polled = 0;
@@ -1329,7 +1329,7 @@ static void open_many(int soft, int hard)
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     log.write = drop_line;
-    REQUIRE(halay_peers_create(&log, &boot, NULL, 1000, &peers) == HALAY_OK && !setrlimit(RLIMIT_NOFILE, &limit));
+    REQUIRE(peers_of_boot(&log, &boot, NULL, 1000, &peers) == HALAY_OK && !setrlimit(RLIMIT_NOFILE, &limit));
     enum halay_status status = halay_tcp_open(&log, &how, &boot, peers, &t);
     snprintf(expected, sizeof expected, "and the limit is %d", hard);
     if (hard == FEW) {

@@ -8,10 +8,10 @@
 #include "../test.h"
 #include "base/clock.h"
 #include "collectives/transport/bell.h"
-#include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp.h"
 #include "collectives/transport/tcp/tcp_start.h"
 #include "conformance.h"
+#include "peers_of_boot.h"
 #include "shared_boot.h"
 #include <errno.h>
 #include <poll.h>
@@ -247,7 +247,7 @@ static int run_rank(const struct trouble *trouble, struct shared_board *board, s
     log.write = keep_line;
     boot.under = shared_boot_create(board, rank, &log);
     boot.base = (struct halay_boot){ .ops = &proxy_ops, .rank = rank, .size = 2, .log = &log };
-    REQUIRE(halay_peers_create(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK);
+    REQUIRE(peers_of_boot(&log, &boot.base, NULL, TIMEOUT_MS, &peers) == HALAY_OK);
     const struct halay_tcp_how how = { .network.interface = "lo",
                                        .timeout_ms = TIMEOUT_MS,
                                        .silence_ms = SILENCE_MS,

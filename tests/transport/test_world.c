@@ -222,6 +222,8 @@ static int job_twice(int rank)
             return 1;
         CHECK(world->rank == rank && world->local_rank == rank && world->local_size == world->size);
         CHECK(!strcmp(world->boot->ops->name, "store") && world->control);
+        /* What a start costs is their number times the tree's depth: the records, segments, who has mapped them. */
+        CHECK(world->boot->rounds == 3, "%u rounds", world->boot->rounds);
         CHECK(exchange_once(world));
         halay_world_close(world);
     }

@@ -29,6 +29,7 @@ struct halay_boot {
     int size;
     struct halay_log *log;          /* borrowed until destroy */
     struct halay_boot_watch *watch; /* borrowed; NULL: nobody looks on. Set by who opens the world */
+    unsigned rounds;                /* allgathers and broadcasts so far, the same on all ranks */
 };
 
 struct halay_boot_ops {
@@ -38,6 +39,8 @@ struct halay_boot_ops {
      * same order. HALAY_ERR_TIMEOUT names who is missing in the log; HALAY_ERR_CANCELED, HALAY_ERR_SYSTEM,
      * HALAY_ERR_PEER. */
     enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
+    /* Gives every rank the first one's bytes. NULL: by allgather. Everything else as there. */
+    enum halay_status (*broadcast)(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms);
     /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none, and none is needed: allgather itself is safe from
      * strangers. */
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
@@ -45,6 +48,14 @@ struct halay_boot_ops {
     void (*finish)(struct halay_boot *boot);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */
 };
+
+/* Calls allgather, and counts it: a start's time is their number times that of the tree. */
+static inline enum halay_status halay_boot_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                                     int timeout_ms)
+{
+    boot->rounds++;
+    return boot->ops->allgather(boot, mine, bytes, all, timeout_ms);
+}
 
 /* log is borrowed until destroy, config for the call. */
 enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boot **out);
@@ -56,6 +67,9 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
  * HALAY_ERR_TIMEOUT; what the callbacks return. */
 enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const struct halay_rendezvous *rendezvous,
                                                int timeout_ms, struct halay_boot_watch *watch, struct halay_boot **out);
+
+/* Calls broadcast, or allgather in its place, and counts it. HALAY_ERR_NO_MEMORY, logged; else the bootstrap's. */
+enum halay_status halay_boot_broadcast(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms);
 
 /* HALAY_ERR_CANCELED, with a line, if the start is not to go on. missing: the rank that has been waited for by now, -1:
  * none. watch may be NULL. */

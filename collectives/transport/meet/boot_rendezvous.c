@@ -89,6 +89,13 @@ static enum halay_status rendezvous_allgather(struct halay_boot *boot, const voi
     return halay_boot_tree_allgather(&self->tree, self->secret, mine, bytes, all, timeout_ms);
 }
 
+static enum halay_status rendezvous_broadcast(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms)
+{
+    struct boot_rendezvous *self = (struct boot_rendezvous *)boot;
+
+    return halay_boot_tree_broadcast(&self->tree, self->secret, data, bytes, timeout_ms);
+}
+
 static void rendezvous_secret(struct halay_boot *boot, unsigned char *secret)
 {
     memcpy(secret, ((struct boot_rendezvous *)boot)->secret, HALAY_SECRET_BYTES);
@@ -111,6 +118,7 @@ static void rendezvous_destroy(struct halay_boot *boot)
 static const struct halay_boot_ops rendezvous_ops = {
     .name = "rendezvous",
     .allgather = rendezvous_allgather,
+    .broadcast = rendezvous_broadcast,
     .secret = rendezvous_secret,
     .finish = rendezvous_finish,
     .destroy = rendezvous_destroy,

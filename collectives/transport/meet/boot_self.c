@@ -2,6 +2,7 @@
  *
  * Bootstrap of a rank that is alone: every rank is here already. And what all bootstraps share.
  */
+#include "base/memory.h"
 #include "collectives/transport/meet/boot.h"
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,6 +16,26 @@ enum halay_status halay_boot_look(struct halay_log *log, struct halay_boot_watch
     if (!atomic_load_explicit(&watch->is_canceled, memory_order_relaxed))
         return HALAY_OK;
     return halay_fail(log, HALAY_ERR_CANCELED, "the program has canceled this rank's start");
+}
+
+enum halay_status halay_boot_broadcast(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms)
+{
+    size_t total;
+
+    if (boot->ops->broadcast) {
+        boot->rounds++;
+        return boot->ops->broadcast(boot, data, bytes, timeout_ms);
+    }
+    unsigned char *all = halay_mul_overflows(bytes, (size_t)boot->size, &total) ? NULL : malloc(total);
+    if (!all) {
+        halay_error(boot->log, "no memory for what rank 0 sends %d ranks", boot->size);
+        return HALAY_ERR_NO_MEMORY;
+    }
+    enum halay_status status = halay_boot_allgather(boot, data, bytes, all, timeout_ms);
+    if (status == HALAY_OK)
+        memcpy(data, all, bytes);
+    free(all);
+    return status;
 }
 
 static enum halay_status self_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,

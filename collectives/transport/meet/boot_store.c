@@ -121,6 +121,13 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
     return halay_boot_tree_allgather(&self->tree, self->meeting.access->secret, mine, bytes, all, timeout_ms);
 }
 
+static enum halay_status store_broadcast(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms)
+{
+    struct boot_store *self = (struct boot_store *)boot;
+
+    return halay_boot_tree_broadcast(&self->tree, self->meeting.access->secret, data, bytes, timeout_ms);
+}
+
 static void store_secret(struct halay_boot *boot, unsigned char *secret)
 {
     memcpy(secret, ((struct boot_store *)boot)->meeting.access->secret, HALAY_SECRET_BYTES);
@@ -146,6 +153,7 @@ static void store_destroy(struct halay_boot *boot)
 static const struct halay_boot_ops store_ops = {
     .name = "store",
     .allgather = store_allgather,
+    .broadcast = store_broadcast,
     .secret = store_secret,
     .finish = store_finish,
     .destroy = store_destroy,
@@ -154,6 +162,7 @@ static const struct halay_boot_ops store_ops = {
 static const struct halay_boot_ops unique_ops = {
     .name = "unique id",
     .allgather = store_allgather,
+    .broadcast = store_broadcast,
     .secret = store_secret,
     .finish = unique_finish,
     .destroy = store_destroy,

@@ -54,10 +54,11 @@ struct halay_boot_child {
     int waits_for; /* what it reported last */
 };
 
-/* One allgather. */
+/* One allgather, or one broadcast, whose records are empty. */
 struct round {
-    unsigned char *table; /* owned: room for a head, then size records */
-    size_t bytes;
+    unsigned char *table; /* owned: room for a head, then table_bytes */
+    size_t bytes;         /* of a record */
+    size_t table_bytes;   /* what goes down: size records, or rank 0's data */
     int64_t deadline_us;
     int timeout_ms;
     int store_ms;    /* how long to wait for a key at a time */
@@ -73,6 +74,12 @@ static int self_of(const struct halay_boot_tree *tree)
 static int parent_of(const struct halay_boot_tree *tree)
 {
     return halay_tree_parent(&tree->shape, self_of(tree));
+}
+
+/* What a message says that it is about, so that ranks notice if they do different things. */
+static size_t size_said(const struct round *x)
+{
+    return x->bytes ? x->bytes : x->table_bytes;
 }
 
 static unsigned char *records_of(const struct round *x, int rank)
@@ -176,18 +183,18 @@ static void key_of(char key[HALAY_STORE_KEY_MAX], char direction, const struct h
 
 static struct halay_boot_head head_of(const struct halay_boot_tree *tree, const struct round *x)
 {
-    struct halay_boot_head head = { .magic = magic, .rank = self_of(tree), .bytes = (uint32_t)x->bytes };
+    struct halay_boot_head head = { .magic = magic, .rank = self_of(tree), .bytes = (uint32_t)size_said(x) };
 
     if (tree->failure.status != HALAY_OK) {
         head = tree->failure;
-        head.bytes = (uint32_t)x->bytes;
+        head.bytes = (uint32_t)size_said(x);
     }
     return head;
 }
 
-/* A head, then the records of that many ranks from first on: none if the head is about a failure. */
+/* A head, then bytes of the table from the record of first on: none if the head is about a failure. */
 static enum halay_status send_by_socket(const struct halay_boot_tree *tree, int fd, const struct round *x, int first,
-                                        int count)
+                                        size_t bytes)
 {
     struct halay_boot_head head = head_of(tree, x);
     int64_t deadline_us = halay_deadline_us(FAREWELL_MS);
@@ -196,16 +203,15 @@ static enum halay_status send_by_socket(const struct halay_boot_tree *tree, int 
         deadline_us = x->deadline_us;
     enum halay_status status = halay_socket_send(fd, &head, sizeof head, deadline_us);
     if (status == HALAY_OK && head.status == HALAY_OK)
-        status = halay_socket_send(fd, records_of(x, first), (size_t)count * x->bytes, deadline_us);
+        status = halay_socket_send(fd, records_of(x, first), bytes, deadline_us);
     return status;
 }
 
 /* The same into the store, where a message about a failure has the room of records, too. */
 static enum halay_status send_by_store(struct halay_boot_tree *tree, const char *key, const struct round *x, int first,
-                                       int count)
+                                       size_t bytes)
 {
     const struct halay_boot_head head = head_of(tree, x);
-    size_t bytes = (size_t)count * x->bytes;
     unsigned char *message = malloc(sizeof head + bytes);
 
     if (!message)
@@ -230,32 +236,31 @@ static enum halay_status take_head(struct halay_boot_tree *tree, const struct ha
         return HALAY_IN_PROGRESS;
     if (head->status != HALAY_OK)
         return fail_with(tree, head);
-    if (head->bytes == x->bytes)
+    if (head->bytes == size_said(x))
         return HALAY_OK;
     return fail(tree, HALAY_ERR_FORMAT, from,
                 "rank %d exchanges %u bytes at the start where rank %d exchanges %zu; do "
                 "all ranks run the same program?",
-                from, head->bytes, self_of(tree), x->bytes);
+                from, head->bytes, self_of(tree), size_said(x));
 }
 
 /* The message of a key; what precedes the records in the table is overwritten for a moment. HALAY_ERR_TIMEOUT: not
  * there yet. */
 static enum halay_status receive_by_store(struct halay_boot_tree *tree, const char *key, int from,
-                                          const struct round *x, int first, int count)
+                                          const struct round *x, int first, size_t bytes)
 {
     struct halay_boot_head head, kept;
     unsigned char *at = records_of(x, first) - sizeof head;
 
     memcpy(&kept, at, sizeof kept);
-    enum halay_status status =
-        tree->keys.get(tree->keys.arg, key, at, sizeof head + (size_t)count * x->bytes, x->store_ms);
+    enum halay_status status = tree->keys.get(tree->keys.arg, key, at, sizeof head + bytes, x->store_ms);
     memcpy(&head, at, sizeof head);
     memcpy(at, &kept, sizeof kept);
     if (status == HALAY_ERR_FORMAT)
         return fail(tree, status, from,
                     "rank %d exchanges another number of bytes at the start than rank %d, which exchanges %zu; do all "
                     "ranks run the same program?",
-                    from, self_of(tree), x->bytes);
+                    from, self_of(tree), size_said(x));
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : fail_silently(tree, status);
     return take_head(tree, &head, from, x);
@@ -269,13 +274,13 @@ static enum halay_status look_in_store(struct halay_boot_tree *tree, const struc
 
     slow.store_ms = timeout_ms;
     key_of(key, 'd', tree, parent_of(tree));
-    (void)receive_by_store(tree, key, parent_of(tree), &slow, 0, tree->boot->size);
+    (void)receive_by_store(tree, key, parent_of(tree), &slow, 0, x->table_bytes);
     return (enum halay_status)tree->failure.status;
 }
 
 /* What a connection that is readable has; *waits_for with HALAY_IN_PROGRESS. */
 static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd, int from, const struct round *x,
-                                           int first, int count, int *waits_for)
+                                           int first, size_t bytes, int *waits_for)
 {
     struct halay_boot_head head;
     size_t have = 0;
@@ -287,7 +292,7 @@ static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd,
     }
     have = 0;
     if (status == HALAY_OK)
-        status = halay_socket_receive(fd, records_of(x, first), (size_t)count * x->bytes, &have, x->deadline_us);
+        status = halay_socket_receive(fd, records_of(x, first), bytes, &have, x->deadline_us);
     if (status == HALAY_OK)
         return HALAY_OK;
     if (status == HALAY_ERR_TIMEOUT)
@@ -512,7 +517,8 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ro
     int from = child ? child->rank : parent_of(tree), first = child ? child->rank : 0;
     key_of(key, child ? 'u' : 'd', tree, from);
     x->store_ms = tree->children_count ? 0 : SLICE_MS;
-    enum halay_status status = receive_by_store(tree, key, from, x, first, child ? child->span : tree->boot->size);
+    size_t bytes = child ? (size_t)child->span * x->bytes : x->table_bytes;
+    enum halay_status status = receive_by_store(tree, key, from, x, first, bytes);
     if (status == HALAY_OK && child)
         child->by_store = child->has_come = 1;
     else if (status == HALAY_OK)
@@ -524,8 +530,9 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ro
 static enum halay_status take_from_child(struct halay_boot_tree *tree, const struct round *x,
                                          struct halay_boot_child *child)
 {
-    enum halay_status status = receive_by_socket(tree, child->fd, child->rank, x, child->rank,
-                                                 child->has_come ? 0 : child->span, &child->waits_for);
+    enum halay_status status =
+        receive_by_socket(tree, child->fd, child->rank, x, child->rank,
+                          child->has_come ? 0 : (size_t)child->span * x->bytes, &child->waits_for);
 
     child->has_come |= status == HALAY_OK;
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
@@ -535,7 +542,7 @@ static enum halay_status take_from_child(struct halay_boot_tree *tree, const str
 static enum halay_status take_from_parent(struct halay_boot_tree *tree, struct round *x)
 {
     enum halay_status status = receive_by_socket(tree, tree->parent, parent_of(tree), x, 0,
-                                                 x->wants_table ? tree->boot->size : 0, &tree->parent_waits_for);
+                                                 x->wants_table ? x->table_bytes : 0, &tree->parent_waits_for);
 
     x->has_table |= status == HALAY_OK;
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
@@ -648,17 +655,18 @@ static enum halay_status take_table(struct halay_boot_tree *tree, struct round *
 /* Into a connection whose other end may be gone: what it has sent before, or its end, is seen when it is read. */
 static enum halay_status send_up(struct halay_boot_tree *tree, const struct round *x)
 {
-    int me = self_of(tree), span = halay_tree_span(&tree->shape, me);
+    int me = self_of(tree);
+    size_t bytes = (size_t)halay_tree_span(&tree->shape, me) * x->bytes;
     char key[HALAY_STORE_KEY_MAX];
 
     if (parent_of(tree) < 0)
         return HALAY_OK;
     if (tree->parent >= 0) {
-        (void)send_by_socket(tree, tree->parent, x, me, span);
+        (void)send_by_socket(tree, tree->parent, x, me, bytes);
         return HALAY_OK;
     }
     key_of(key, 'u', tree, me);
-    enum halay_status status = send_by_store(tree, key, x, me, span);
+    enum halay_status status = send_by_store(tree, key, x, me, bytes);
     return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
 }
 
@@ -671,12 +679,12 @@ static enum halay_status send_down(struct halay_boot_tree *tree, const struct ro
     for (int i = 0; i < tree->children_count; i++) {
         by_store |= tree->children[i].fd < 0;
         if (tree->children[i].fd >= 0)
-            (void)send_by_socket(tree, tree->children[i].fd, x, 0, tree->boot->size);
+            (void)send_by_socket(tree, tree->children[i].fd, x, 0, x->table_bytes);
     }
     if (!by_store)
         return HALAY_OK;
     key_of(key, 'd', tree, self_of(tree));
-    enum halay_status status = send_by_store(tree, key, x, 0, tree->boot->size);
+    enum halay_status status = send_by_store(tree, key, x, 0, x->table_bytes);
     return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
 }
 
@@ -708,27 +716,43 @@ static enum halay_status exchange(struct halay_boot_tree *tree, const unsigned c
     return status;
 }
 
+/* mine: into this rank's place in the table. out: the whole table, NULL: not wanted. */
+static enum halay_status run_round(struct halay_boot_tree *tree, const unsigned char *secret, struct round *x,
+                                   const void *mine, void *out)
+{
+    if (tree->failure.status != HALAY_OK)
+        return (enum halay_status)tree->failure.status;
+    if (x->table_bytes > SIZE_MAX / 2 || !(x->table = malloc(sizeof(struct halay_boot_head) + x->table_bytes))) {
+        halay_error(tree->boot->log, "no memory for what %d ranks exchange at the start", tree->boot->size);
+        return fail_silently(tree, HALAY_ERR_NO_MEMORY);
+    }
+    if (mine)
+        memcpy(records_of(x, self_of(tree)), mine, size_said(x));
+    tree->missing = -1;
+    enum halay_status status = exchange(tree, secret, x);
+    if (status == HALAY_OK && out)
+        memcpy(out, records_of(x, 0), x->table_bytes);
+    free(x->table);
+    tree->round++;
+    return status;
+}
+
 enum halay_status halay_boot_tree_allgather(struct halay_boot_tree *tree, const unsigned char *secret, const void *mine,
                                             size_t bytes, void *all, int timeout_ms)
 {
     struct round x = { .bytes = bytes, .deadline_us = halay_deadline_us(timeout_ms), .timeout_ms = timeout_ms };
-    size_t total;
 
-    if (tree->failure.status != HALAY_OK)
-        return (enum halay_status)tree->failure.status;
-    if (halay_mul_overflows((size_t)tree->boot->size, bytes, &total) || total > SIZE_MAX / 2 ||
-        !(x.table = malloc(sizeof(struct halay_boot_head) + total))) {
-        halay_error(tree->boot->log, "no memory for what %d ranks exchange at the start", tree->boot->size);
-        return fail_silently(tree, HALAY_ERR_NO_MEMORY);
-    }
-    memcpy(records_of(&x, self_of(tree)), mine, bytes);
-    tree->missing = -1;
-    enum halay_status status = exchange(tree, secret, &x);
-    if (status == HALAY_OK && all)
-        memcpy(all, records_of(&x, 0), total);
-    free(x.table);
-    tree->round++;
-    return status;
+    if (halay_mul_overflows((size_t)tree->boot->size, bytes, &x.table_bytes))
+        x.table_bytes = SIZE_MAX;
+    return run_round(tree, secret, &x, mine, all);
+}
+
+enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const unsigned char *secret, void *data,
+                                            size_t bytes, int timeout_ms)
+{
+    struct round x = { .table_bytes = bytes, .deadline_us = halay_deadline_us(timeout_ms), .timeout_ms = timeout_ms };
+
+    return run_round(tree, secret, &x, self_of(tree) ? NULL : data, data);
 }
 
 void halay_boot_tree_fini(struct halay_boot_tree *tree)

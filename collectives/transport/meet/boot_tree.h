@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bootstrap over a tree: what the bootstraps share that have a store in which ranks find each other. An allgather is
- * one message up the tree (tree.h) and the table down it.
+ * one message up the tree (tree.h) and the table down it; a broadcast the same with an empty message up.
  */
 #ifndef HALAY_BOOT_TREE_H
 #define HALAY_BOOT_TREE_H
@@ -61,6 +61,9 @@ struct halay_boot_tree {
 /* As allgather of struct halay_boot_ops. secret: of all ranks of this start. */
 enum halay_status halay_boot_tree_allgather(struct halay_boot_tree *tree, const unsigned char *secret, const void *mine,
                                             size_t bytes, void *all, int timeout_ms);
+/* As broadcast there. */
+enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const unsigned char *secret, void *data,
+                                            size_t bytes, int timeout_ms);
 /* Waits for a key in slices: looks whether the start is canceled or over. rank: the one that is to set it. */
 enum halay_status halay_boot_tree_get(struct halay_boot_tree *tree, int rank, const char *key, void *value,
                                       size_t bytes, int64_t deadline_us);

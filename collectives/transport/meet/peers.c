@@ -35,22 +35,12 @@ enum { LOOK_US = 1000, LOOK_EACH_US = 20, LOOK_SLOWLY_US = 10000 };
 enum { DEAD = 1, UNREACHABLE, LOST };
 
 /* What ranks tell each other; the same layout for all of a release. */
-struct identity {
-    char version[16];
-    char boot_id[40];
-    uint64_t pid_namespace, net_namespace;
-    uint64_t start_time; /* clock ticks since the host was booted */
-    int64_t pid;
-    char host[64];
-    char node[64]; /* HALAY_NODE */
-};
-
 struct halay_peers {
     struct halay_log *log; /* borrowed */
     int rank, size;
-    struct identity *who; /* owned: size of them */
-    int *local;           /* owned: [locals], the ranks of this host but this one */
-    int *place;           /* owned: [size], where a rank is among them; -1: it isn't */
+    struct halay_identity *who; /* owned: size of them */
+    int *local;                 /* owned: [locals], the ranks of this host but this one */
+    int *place;                 /* owned: [size], where a rank is among them; -1: it isn't */
     int locals;
     struct pollfd *watch; /* owned: [locals], fd -1 where no descriptor watches; used by the looker only */
     _Atomic int *left;    /* owned: [size], stored by set_left; relaxed: a hint, what was sent is ordered elsewhere */
@@ -114,7 +104,7 @@ static uint64_t start_time_of(int64_t pid)
     return stat_of(pid, &state);
 }
 
-static void identify(struct halay_log *log, const char *node, struct identity *me)
+void halay_peers_identify(struct halay_log *log, const char *node, struct halay_identity *me)
 {
     memset(me, 0, sizeof *me);
     snprintf(me->node, sizeof me->node, "%s", node ? node : "");
@@ -132,7 +122,7 @@ static void identify(struct halay_log *log, const char *node, struct identity *m
 
 /* ---- where is every rank ---- */
 
-static int same_host(const struct identity *a, const struct identity *b)
+static int same_host(const struct halay_identity *a, const struct halay_identity *b)
 {
     return !strncmp(a->boot_id, b->boot_id, sizeof a->boot_id) && a->pid_namespace == b->pid_namespace &&
            a->net_namespace == b->net_namespace && !strncmp(a->node, b->node, sizeof a->node);
@@ -323,7 +313,7 @@ int halay_peers_is_unreachable(const struct halay_peers *peers, int rank)
 
 int halay_peers_is_stopped(const struct halay_peers *peers, int rank)
 {
-    const struct identity *who = &peers->who[rank];
+    const struct halay_identity *who = &peers->who[rank];
     char state = 0;
 
     return rank != peers->rank && halay_peers_is_local(peers, rank) && stat_of(who->pid, &state) == who->start_time &&
@@ -379,25 +369,13 @@ static enum halay_status list_locals(struct halay_peers *peers)
     return HALAY_OK;
 }
 
-static enum halay_status exchange(struct halay_peers *peers, struct halay_boot *boot, const char *node, int timeout_ms)
+static void copy_identities(struct halay_peers *peers, const struct halay_identity *first, size_t stride)
 {
-    struct identity me;
-
-    identify(peers->log, node, &me);
-    enum halay_status status = boot->ops->allgather(boot, &me, sizeof me, peers->who, timeout_ms);
-    if (status != HALAY_OK)
-        return status;
     for (int r = 0; r < peers->size; r++) {
-        struct identity *who = &peers->who[r];
-        who->version[sizeof who->version - 1] = who->boot_id[sizeof who->boot_id - 1] =
-            who->host[sizeof who->host - 1] = 0;
-        if (!strcmp(who->version, me.version))
-            continue;
-        return halay_fail(peers->log, HALAY_ERR_VERSION,
-                          "rank %d runs halay %s, rank %d runs %s: all must run the same", r, who->version, peers->rank,
-                          me.version);
+        struct halay_identity *who = &peers->who[r];
+        memcpy(who, (const unsigned char *)first + (size_t)r * stride, sizeof *who);
+        who->boot_id[sizeof who->boot_id - 1] = who->host[sizeof who->host - 1] = 0;
     }
-    return HALAY_OK;
 }
 
 /* If the kernel refuses it for our own process, no process can be watched here. */
@@ -413,7 +391,7 @@ static int can_watch(void)
 
 static enum halay_status watch(struct halay_peers *peers, int rank)
 {
-    const struct identity *who = &peers->who[rank];
+    const struct halay_identity *who = &peers->who[rank];
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)who->pid, 0);
     int error = errno;
 
@@ -437,22 +415,22 @@ static enum halay_status watch_all(struct halay_peers *peers)
     return status;
 }
 
-enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, const char *node, int timeout_ms,
-                                     struct halay_peers **out)
+enum halay_status halay_peers_create(struct halay_log *log, int rank, int size, const struct halay_identity *first,
+                                     size_t stride, struct halay_peers **out)
 {
     struct halay_peers *peers = calloc(1, sizeof *peers);
 
     if (!peers)
         return HALAY_ERR_NO_MEMORY;
     peers->log = log;
-    peers->rank = boot->rank;
-    peers->size = boot->size;
+    peers->rank = rank;
+    peers->size = size;
     peers->dead = -1;
     enum halay_status status = peers_allocate(peers);
-    if (status == HALAY_OK)
-        status = exchange(peers, boot, node, timeout_ms);
-    if (status == HALAY_OK)
+    if (status == HALAY_OK) {
+        copy_identities(peers, first, stride);
         status = watch_all(peers);
+    }
     if (status != HALAY_OK) {
         halay_peers_destroy(peers);
         return status;

@@ -12,16 +12,31 @@
 #ifndef HALAY_PEERS_H
 #define HALAY_PEERS_H
 
-#include "collectives/transport/meet/boot.h"
+#include "base/log.h"
+#include "halay_types.h"
+#include <stddef.h>
 #include <stdint.h>
 
 struct halay_peers;
 
-/* Exchange identities; every rank calls it. boot is borrowed for the call, log until destroy. node: ranks that
- * give different ones (NULL: "") count as being on different hosts. HALAY_ERR_PEER: a rank of this
- * host is gone already; HALAY_ERR_VERSION: ranks are of different releases; what the bootstrap returns. */
-enum halay_status halay_peers_create(struct halay_log *log, struct halay_boot *boot, const char *node, int timeout_ms,
-                                     struct halay_peers **out);
+/* What a rank tells the others about itself: plain bytes, without pointers. */
+struct halay_identity {
+    char version[16];
+    char boot_id[40];
+    uint64_t pid_namespace, net_namespace;
+    uint64_t start_time; /* clock ticks since the host was booted */
+    int64_t pid;
+    char host[64];
+    char node[64]; /* HALAY_NODE */
+};
+
+/* Fills in this process's. node: ranks that give different ones (NULL: "") count as being on different hosts. */
+void halay_peers_identify(struct halay_log *log, const char *node, struct halay_identity *me);
+
+/* From the identities of all ranks, each `stride` bytes after the one before it; they are copied, log is borrowed until
+ * destroy. HALAY_ERR_PEER: a rank of this host is gone already. HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_peers_create(struct halay_log *log, int rank, int size, const struct halay_identity *first,
+                                     size_t stride, struct halay_peers **out);
 void halay_peers_destroy(struct halay_peers *peers); /* NULL is allowed */
 
 /* The number of each rank's host, hosts in order of their lowest rank: into node, one a rank. */

@@ -427,7 +427,7 @@ static enum halay_status all_ready(const struct halay_host *host, struct halay_b
         return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: %d ranks", boot->size);
 
     mine.can = mine.can && has_memory;
-    enum halay_status status = boot->ops->allgather(boot, &mine, sizeof mine, all, host->config->start_timeout_ms);
+    enum halay_status status = halay_boot_allgather(boot, &mine, sizeof mine, all, host->config->start_timeout_ms);
     for (int r = 0; status == HALAY_OK && r < boot->size; r++)
         if (!all[r].can) {
             if (mine.can)

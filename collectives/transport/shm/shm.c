@@ -379,17 +379,27 @@ static void peer_set(struct shm_transport *self, int rank)
     halay_peers_set_left_word(self->peers, world_rank(self, rank), &p->entry->has_left);
 }
 
+/* Before the exchange: all have the same status after it. */
+static enum halay_status shm_allocate(struct shm_transport *self, const struct halay_boot *boot, int its_host_only)
+{
+    size_t count = 0;
+
+    for (int r = 0; r < boot->size; r++)
+        count += !its_host_only || halay_peers_is_local(self->peers, r);
+    self->peer = calloc(count, sizeof *self->peer);
+    self->bells = calloc(count, sizeof *self->bells);
+    self->base.lost = calloc(count, sizeof *self->base.lost);
+    if (!self->peer || !self->bells || !self->base.lost)
+        return HALAY_ERR_NO_MEMORY;
+    return HALAY_OK;
+}
+
 /* Sets up the objects over the mapped segments. */
-static enum halay_status shm_init(struct shm_transport *self, int numa_node)
+static void shm_init(struct shm_transport *self, int numa_node)
 {
     struct halay_shm_layout *layout = &self->map.layout;
 
     halay_segment_wish_numa_node(self->base.log, self->map.base[self->base.rank], layout->bytes, numa_node);
-    self->peer = calloc((size_t)self->base.size, sizeof *self->peer);
-    self->bells = calloc((size_t)self->base.size, sizeof *self->bells);
-    self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
-    if (!self->peer || !self->bells || !self->base.lost)
-        return HALAY_ERR_NO_MEMORY;
     self->context = (struct halay_shm_context){
         .t = &self->base,
         .layout = layout,
@@ -405,7 +415,6 @@ static enum halay_status shm_init(struct shm_transport *self, int numa_node)
     halay_bell_place(self->bell, self->bells[self->base.rank].word, self->context.has_barrier);
     halay_debug(self->base.log, "shared memory: %zu MiB of address space a rank, %s", layout->bytes >> 20,
                 self->context.has_barrier ? "membarrier" : "no membarrier: fences");
-    return HALAY_OK;
 }
 
 enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_options *options,
@@ -427,27 +436,29 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
     };
     self->peers = peers;
     self->bell = options->bell;
-    enum halay_status status =
-        halay_shm_exchange(log, boot, peers,
-                           &(struct halay_shm_exchange_options){ .memory = self->memory,
-                                                                 .wanted = options->segment_bytes,
-                                                                 .ranks = options->ranks,
-                                                                 .bell = options->bell,
-                                                                 .bell_polls = options->bell_polls,
-                                                                 .its_host_only = options->its_host_only,
-                                                                 .without_barrier = options->without_barrier,
-                                                                 .timeout_ms = options->timeout_ms },
-                           &self->map);
+    enum halay_status status = shm_allocate(self, boot, options->its_host_only);
+    if (status != HALAY_OK)
+        halay_shm_exchange_refuse(boot, status, options->timeout_ms);
+    else
+        status = halay_shm_exchange(log, boot, peers,
+                                    &(struct halay_shm_exchange_options){ .memory = self->memory,
+                                                                          .wanted = options->segment_bytes,
+                                                                          .ranks = options->ranks,
+                                                                          .bell = options->bell,
+                                                                          .bell_polls = options->bell_polls,
+                                                                          .its_host_only = options->its_host_only,
+                                                                          .without_barrier = options->without_barrier,
+                                                                          .timeout_ms = options->timeout_ms },
+                                    &self->map);
     self->base.rank = self->map.rank;
     self->base.size = self->map.size;
-    self->shared = (struct halay_shared_memory){ &memory_ops, self->map.rank, self->map.size };
-    if (status == HALAY_OK)
-        status = shm_init(self, options->numa_node);
-    self->base.groups = self->map.layout.groups;
     if (status != HALAY_OK) {
         shm_destroy(self);
         return status;
     }
+    self->shared = (struct halay_shared_memory){ &memory_ops, self->map.rank, self->map.size };
+    self->base.groups = self->map.layout.groups;
+    shm_init(self, options->numa_node);
     *out = &self->base;
     return HALAY_OK;
 }

@@ -567,12 +567,13 @@ static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum
 
     x->me.status = (int32_t)mine;
     enum halay_status status =
-        boot->ops->allgather(boot, &x->me, sizeof x->me, x->all, halay_deadline_left_ms(x->deadline_us));
+        halay_boot_allgather(boot, &x->me, sizeof x->me, x->all, halay_deadline_left_ms(x->deadline_us));
     if (status != HALAY_OK)
         return status;
     status = first_failure(x, &rank);
     if (status != HALAY_OK && rank != x->rank)
-        halay_info(x->log, "rank %d cannot share memory: %s", rank, halay_status_string(status));
+        halay_log_write(x->log, status == HALAY_ERR_UNSUPPORTED ? HALAY_LOG_INFO : HALAY_LOG_ERROR,
+                        "rank %d cannot share memory: %s", rank, halay_status_string(status));
     return status;
 }
 
@@ -593,7 +594,7 @@ void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status
 {
     const struct announcement mine = { .status = (int32_t)status };
 
-    (void)boot->ops->allgather(boot, &mine, sizeof mine, NULL, timeout_ms); /* the caller has a status already */
+    (void)halay_boot_allgather(boot, &mine, sizeof mine, NULL, timeout_ms); /* the caller has a status already */
 }
 
 enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *boot, struct halay_peers *peers,

@@ -25,7 +25,7 @@ static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot
     if (!all)
         return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for the addresses of %d ranks", boot->size);
     *records = all;
-    return boot->ops->allgather(boot, mine, sizeof *mine, all, timeout_ms);
+    return halay_boot_allgather(boot, mine, sizeof *mine, all, timeout_ms);
 }
 
 static enum halay_status check_ports(struct halay_log *log, const struct halay_tcp_record *records, int size,

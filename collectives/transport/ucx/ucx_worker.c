@@ -259,7 +259,7 @@ static enum halay_status longest_address(const struct halay_host *host, struct h
     uint64_t mine = bytes;
     size_t most = 0;
 
-    enum halay_status status = boot->ops->allgather(boot, &mine, sizeof mine, lengths, host->config->start_timeout_ms);
+    enum halay_status status = halay_boot_allgather(boot, &mine, sizeof mine, lengths, host->config->start_timeout_ms);
     if (status != HALAY_OK)
         return status;
     for (int r = 0; r < boot->size; r++) {
@@ -283,7 +283,7 @@ static enum halay_status exchange_padded(const struct halay_host *host, struct h
 
     unsigned char *mine = all + (size_t)boot->size * stride;
     memcpy(mine, address, bytes);
-    enum halay_status status = boot->ops->allgather(boot, mine, stride, all, host->config->start_timeout_ms);
+    enum halay_status status = halay_boot_allgather(boot, mine, stride, all, host->config->start_timeout_ms);
     if (status != HALAY_OK) {
         free(all);
         return status;
