@@ -65,7 +65,7 @@ if grep -q "nothing to do" "$scratch/said"; \
     then wrong "threads are idle with enough granules: $(cat "$scratch/said")"; fi
 
 # A learning rate is found, within the range that it tries, and nothing is written.
-check "find a learning rate" train --find-learning-rate --threads 2
+check "find a learning rate" train --find-learning-rate --threads 2 --hidden-size 4 --batch-size 8
 grep -qE '^learning_rate: [0-9.]+e-0[1-5]$' "$scratch/said" || wrong "no learning rate: $(tail -n 3 "$scratch/said")"
 
 check "evaluate" "$tft" evaluate --checkpoint "$run" --data "$data" --split test --stride 24 \

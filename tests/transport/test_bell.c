@@ -14,10 +14,12 @@
 #include "tests/test.h"
 #include <string.h>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { ROUNDS = 2000 };
+#if defined(__SANITIZE_THREAD__)
+enum { ROUNDS = 2000, HAS_MODEL = 0 }; /* one thread explores the model: the other phases do that */
+#elif defined(__SANITIZE_ADDRESS__)
+enum { ROUNDS = 2000, HAS_MODEL = 1 };
 #else
-enum { ROUNDS = 10000 };
+enum { ROUNDS = 10000, HAS_MODEL = 1 };
 #endif
 
 /* ---- model ---- */
@@ -462,8 +464,10 @@ int main(void)
 {
     int can_barrier = halay_bell_register();
 
-    check_model(HALAY_BELL_FUTEX);
-    check_model(HALAY_BELL_POLL);
+    if (HAS_MODEL) {
+        check_model(HALAY_BELL_FUTEX);
+        check_model(HALAY_BELL_POLL);
+    }
     for (int polls = 0; polls < 2; polls++)
         for (int has_barrier = 0; has_barrier <= can_barrier; has_barrier++)
             check_threads(polls, has_barrier);
