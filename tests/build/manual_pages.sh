@@ -19,6 +19,7 @@ cp -r man3 "$scratch/man3"
 cd "$scratch"
 
 for page in "$top_srcdir"/docs/man/* man3/*.3; do
+    ! grep -q '^\.so ' "$page" || continue # leads to one that is formatted
     checks=$((checks + 1))
     formatted "$page" >"$scratch/page" 2>"$scratch/said" || wrong "${page##*/} does not format"
     [ ! -s "$scratch/said" ] || wrong "${page##*/}: $(cat "$scratch/said")"
