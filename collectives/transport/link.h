@@ -14,7 +14,7 @@
  * Tags have 64 bits:
  *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...)
  *
- * Groups, of which each rank has HALAY_GROUPS_MAX, or as many as its links carry:
+ * Groups, of which each rank has HALAY_GROUPS_MAX, or HALAY_GROUPS_FEW:
  *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
  *     4         the engine's messages (fusion/rank/messenger.c)
  *     5         agreement on a group of some ranks (group_subset.c)
@@ -34,7 +34,7 @@
 
 enum {
     HALAY_GROUPS_MAX = 256,
-    HALAY_GROUPS_FEW = 32, /* what a transport without room for all of them carries at least */
+    HALAY_GROUPS_FEW = 32, /* where the ranks of a host have no room for all of them */
     HALAY_WORLD_GROUPS = 4,
     HALAY_CONTROL_GROUP = HALAY_WORLD_GROUPS,
     HALAY_AGREEMENT_GROUP,

@@ -15,7 +15,6 @@
 #include "collectives/transport/mpi/mpi_module.h"
 #include "collectives/transport/mpi/mpi_process.h"
 #include "perf/simulated/simulated.h"
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,23 +167,6 @@ int __wrap_MPI_Testsome(int count, MPI_Request *requests, int *done, int *indice
     if (error == MPI_SUCCESS)
         *done = indices[0] == MPI_UNDEFINED ? MPI_UNDEFINED : 1;
     return error;
-}
-
-/* ---- tags ---- */
-
-int __real_MPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *is_set);
-int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *is_set);
-
-/* SMPI promises 20 bits of tag but compares all: with 30 a thousand ranks need not make 32 communicators. */
-int __wrap_MPI_Comm_get_attr(MPI_Comm comm, int keyval, void *value, int *is_set)
-{
-    static int all_bits = INT_MAX;
-
-    if (keyval != MPI_TAG_UB)
-        return __real_MPI_Comm_get_attr(comm, keyval, value, is_set);
-    *(int **)value = &all_bits;
-    *is_set = 1;
-    return MPI_SUCCESS;
 }
 
 /* ---- memory ---- */

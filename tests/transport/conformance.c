@@ -131,9 +131,10 @@ static void meet(struct conformance *c, uint64_t tag)
     free(in);
 }
 
+/* Some of them differ in the number of the group only, which has all its bits. */
 static uint64_t tag_at(uint32_t own)
 {
-    return halay_tag(HALAY_GROUPS_FEW - 1, HALAY_CHANNELS - 1, own);
+    return halay_tag((int)(0x7edcba90 + own % 4), HALAY_CHANNELS - 1, own / 4);
 }
 
 /* ---- cases ---- */

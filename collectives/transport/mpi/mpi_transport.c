@@ -2,18 +2,27 @@
  *
  * The mpi transport: MPI point-to-point.
  *
- * Messages go in parts (parts.h): MPI sees memory only that we keep, so that what a peer sends late, or a request that
- * never ends because its peer is dead, hurts nobody. A cancelled receive is given to MPI_Cancel; one that was matched
- * already can't be cancelled and ends in memory that was set aside. Requests under way lie side by side in one array:
- * progress is one MPI_Testsome.
+ * Messages travel in parts (parts.h): MPI is given only memory that we keep, so a part that arrives late, or a request
+ * that never completes because its peer is dead, cannot write into a caller's buffer. Each part is announced by a frame
+ * under one MPI tag; tags are matched here, so MPI's few bits of tag do not limit them:
  *
- * MPI can't sleep and can't see that a peer is dead. The world watches the peers. A rank with a request under way looks
- * at it again at the latest after NAP_MOST_US, and sooner while something has completed lately (mpi_arm); one without
- * sleeps until the bell rings.
+ *     byte  0 ..  7  tag
+ *           8 .. 11  bytes of the part
+ *          12 .. 15  0: the part follows in this frame (at most FRAME_BYTES); > 0: it is a message of its own under
+ *                    that MPI tag; NOTICE: the sender has closed, and this is its last frame
  *
- * Leaving. A rank that closes sends every peer a goodbye with the number of parts it has sent to it. Until it has heard
- * all goodbyes, and received what they announce, its communicators can't be freed (mpi_process.c says why): they stay
- * behind as remains, which each later call of the module looks at. The goodbye also tells a peer that still waits.
+ * A rank keeps FRAMES receives of frames posted, from any source, and handles them in the order in which they were
+ * posted: MPI matches messages of one sender and tag in order, so frames of one sender are handled in order. Of the
+ * parts of one sender and tag the n-th announced meets the n-th receive posted. A part with a message of its own is
+ * received when its receive is there, straight into the memory of that one; until then it waits at its sender.
+ *
+ * MPI has no descriptor to sleep on and does not report that a peer is dead. The world watches the peers. A rank with
+ * something under way looks again after at most WAIT_MAX_US, and sooner while something has completed lately (mpi_arm);
+ * a rank with nothing under way sleeps until the bell rings.
+ *
+ * Closing. A closing rank sends every peer a close notice. Its communicator is freed when it has every notice
+ * and has received the parts announced before (mpi_process.c says why not sooner): until then it is kept as remains,
+ * which each later call of the module looks at. The notice also tells a peer that still waits.
  *
  * Lengths fit MPI's int because a part is small. Cleanup: zero-init and fini.
  */
@@ -21,9 +30,7 @@
 #include "base/memory.h"
 #include "collectives/transport/mpi/mpi_module.h"
 #include "collectives/transport/mpi/mpi_process.h"
-#include "collectives/transport/mpi/mpi_tags.h"
 #include "collectives/transport/parts.h"
-#include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,39 +39,63 @@
 #ifndef HALAY_MPI_PART_BYTES
 #define HALAY_MPI_PART_BYTES (((size_t)1 << 20) + 64)
 #endif
-#ifndef HALAY_MPI_TAG_UB_MAX
-#define HALAY_MPI_TAG_UB_MAX (1L << 30)
+#ifndef HALAY_MPI_FRAME_BYTES
+#define HALAY_MPI_FRAME_BYTES ((size_t)4000) /* with its head less than Open MPI sends at once in shared memory */
 #endif
 
 enum {
-    AWAKE_US = 200, /* how long it is polled without a nap */
-    NAP_LEAST_US = 50,
-    NAP_MOST_US = 1000,
+    FRAMES = 4,     /* receives of frames that are posted */
+    FRAME_TAG = 0,  /* MPI's tag of frames; parts have those above it */
+    TAG_UB = 32767, /* the least that MPI grants */
+    NOTICE = -1,
+    LOOKS_MAX = 8,
+    AWAKE_US = 200, /* how long it is polled without a wait */
+    WAIT_MIN_US = 50,
+    WAIT_MAX_US = 1000,
 };
 
-struct goodbye {
-    uint64_t sent; /* parts from the sender to the receiver */
+struct head {
+    uint64_t tag;
+    uint32_t bytes;
+    int32_t number;
+};
+
+struct frame {
+    struct head head;
+    unsigned char payload[HALAY_MPI_FRAME_BYTES];
+};
+
+struct peer {
+    struct halay_part *posted; /* borrowed, oldest first, by part->next: receives that nothing was announced for */
+    struct halay_part *early;  /* the same: what was announced before its receive; part->index: its number */
+    int32_t number;            /* of the newest part with a message of its own to this peer */
+    struct head notice;        /* ours, while it is sent */
 };
 
 struct mpi_transport {
     struct halay_parts parts;         /* first */
     struct halay_mpi_remains remains; /* after close */
-    struct halay_mpi_tags tags;
-    MPI_Comm comms[HALAY_MPI_COMMS_MAX]; /* owned: tags.comms of them */
-    int open_comms;
+    MPI_Comm comm;                    /* owned; MPI_COMM_NULL: not open */
+    int32_t tag_ub;
 
-    /* Requests with MPI, side by side; 0 is the receive of goodbyes, those of parts and of own goodbyes follow. */
+    /* Requests with MPI, side by side; the first FRAMES receive frames, those of sends and of parts follow. */
     MPI_Request *requests;        /* owned, capacity of each */
-    struct halay_part **parts_of; /* owned array; NULL: a goodbye */
+    struct halay_part **parts_of; /* owned array; NULL: a receive of a frame, or the send of a notice */
     int *indices;                 /* owned: of MPI_Testsome */
     MPI_Status *statuses;         /* owned */
     int active, capacity;
-    int64_t moved_us; /* when one of them was last given to MPI or completed */
+    int64_t moved_us; /* when something was last posted or completed */
 
-    struct goodbye heard; /* the newest */
-    struct goodbye *said; /* owned: size of them */
-    uint64_t *announced;  /* owned: what each peer said that it had sent */
-    int goodbyes;         /* heard so far */
+    struct frame *frames; /* owned: FRAMES, where they arrive */
+    struct {
+        int is_here, source, bytes;
+    } arrived[FRAMES];
+    int oldest; /* of the receives of frames */
+
+    struct peer *peers; /* owned: size of them */
+    size_t posted;      /* receives in their lists */
+    int notices;        /* received so far */
+    int is_closed;      /* what arrives is dropped */
 };
 
 static struct mpi_transport *self_of(struct halay_link *t)
@@ -72,16 +103,16 @@ static struct mpi_transport *self_of(struct halay_link *t)
     return (struct mpi_transport *)t;
 }
 
-/* --- requests */
+/* ---- requests ---- */
 
-static enum halay_status requests_reserve(struct mpi_transport *self)
+static enum halay_status requests_reserve(struct mpi_transport *self, int more)
 {
-    if (self->active < self->capacity)
+    if (self->active + more <= self->capacity)
         return HALAY_OK;
-    int capacity = self->capacity ? 2 * self->capacity : 64;
+    int capacity = self->capacity ? 2 * self->capacity : 4 * FRAMES;
     size_t n = (size_t)capacity;
 
-    /* Each array that has grown is kept, also if the next one can't. */
+    /* Each array that has grown is kept, also if the next one cannot grow. */
     void *grown;
     if (!(grown = realloc(self->requests, n * sizeof *self->requests)))
         return HALAY_ERR_NO_MEMORY;
@@ -99,154 +130,344 @@ static enum halay_status requests_reserve(struct mpi_transport *self)
     return HALAY_OK;
 }
 
+/* There is room. */
 static void requests_add(struct mpi_transport *self, MPI_Request request, struct halay_part *part)
 {
     self->requests[self->active] = request;
-    self->parts_of[self->active] = part;
-    if (part)
-        part->index = (size_t)self->active;
-    self->active++;
+    self->parts_of[self->active++] = part;
     self->moved_us = halay_now_us();
 }
 
-/* Close the gaps that completed requests left. */
+/* Closes the gaps that completed requests left. */
 static void requests_compact(struct mpi_transport *self)
 {
-    int kept = 1; /* the receive of goodbyes keeps its place, complete or not */
+    int kept = FRAMES; /* receives of frames keep their places, complete or not */
 
-    for (int i = 1; i < self->active; i++) {
+    for (int i = FRAMES; i < self->active; i++) {
         if (self->requests[i] == MPI_REQUEST_NULL)
             continue;
         self->requests[kept] = self->requests[i];
-        self->parts_of[kept] = self->parts_of[i];
-        if (self->parts_of[kept])
-            self->parts_of[kept]->index = (size_t)kept;
-        kept++;
+        self->parts_of[kept++] = self->parts_of[i];
     }
     self->active = kept;
 }
 
-/* --- parts */
+/* ---- sends ---- */
 
-static enum halay_status part_post(struct halay_link *t, struct halay_part *part, size_t *arrived)
+static enum halay_status send_bytes(struct mpi_transport *self, const void *buf, size_t bytes, int peer, int tag,
+                                    struct halay_part *part)
 {
-    struct mpi_transport *self = self_of(t);
     MPI_Request request = MPI_REQUEST_NULL;
-    int comm = 0, tag = 0, error, bytes = (int)part->capacity;
+    int error = MPI_Isend(buf, (int)bytes, MPI_BYTE, peer, tag, self->comm, &request);
 
-    (void)arrived;
-    enum halay_status status = halay_mpi_tags_map(&self->tags, part->tag, &comm, &tag);
-    if (status != HALAY_OK)
-        return halay_host_fail(self->parts.host, status, "tag %#" PRIx64 ": no such group or channel over MPI",
-                               part->tag);
-    if (requests_reserve(self) != HALAY_OK)
-        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
-                               2 * self->capacity);
-    if (part->is_send)
-        error = MPI_Isend(part->memory, bytes, MPI_BYTE, part->peer, tag, self->comms[comm], &request);
-    else
-        error = MPI_Irecv(part->memory, bytes, MPI_BYTE, part->peer, tag, self->comms[comm], &request);
     if (error != MPI_SUCCESS)
-        return halay_mpi_check(self->parts.host, error, part->is_send ? "MPI_Isend" : "MPI_Irecv");
+        return halay_mpi_check(self->parts.host, error, "MPI_Isend");
+    requests_add(self, request, part);
+    return HALAY_OK;
+}
+
+/* A part of ours that belongs to no message, with memory. NULL: out of memory, logged. */
+static struct halay_part *own_part(struct mpi_transport *self, int peer, int is_send, size_t bytes)
+{
+    struct halay_part *part = halay_parts_take(&self->parts, NULL, bytes);
+
+    if (!part) {
+        halay_host_error(self->parts.host, "out of memory: %zu bytes for rank %d", bytes, peer);
+        return NULL;
+    }
+    part->peer = peer;
+    part->is_send = is_send;
+    part->bytes = bytes;
+    return part;
+}
+
+/* The frame has the part: that is sent as far as its owner is concerned. */
+static enum halay_status send_in_frame(struct mpi_transport *self, const struct halay_part *part)
+{
+    const struct head head = { .tag = part->tag, .bytes = (uint32_t)part->bytes };
+    struct halay_part *frame = own_part(self, part->peer, 1, sizeof head + part->bytes);
+
+    if (!frame)
+        return HALAY_ERR_NO_MEMORY;
+    memcpy(frame->memory, &head, sizeof head);
+    if (part->bytes)
+        memcpy(frame->memory + sizeof head, part->memory, part->bytes);
+    enum halay_status status = send_bytes(self, frame->memory, frame->bytes, part->peer, FRAME_TAG, frame);
+    frame->costs = frame->is_with_library = status == HALAY_OK;
+    if (status != HALAY_OK)
+        halay_parts_give(&self->parts, frame);
+    return status;
+}
+
+/* Its frame, and the part itself. It is sent when both are: part->costs counts them. */
+static enum halay_status send_beside_frame(struct mpi_transport *self, struct halay_part *part)
+{
+    struct peer *peer = &self->peers[part->peer];
+    struct head *head = (struct head *)(void *)part->header;
+    _Static_assert(sizeof *head <= sizeof part->header, "room for the head");
+
+    peer->number = peer->number % self->tag_ub + 1;
+    *head = (struct head){ .tag = part->tag, .bytes = (uint32_t)part->bytes, .number = peer->number };
+    part->costs = 0;
+    enum halay_status status = send_bytes(self, head, sizeof *head, part->peer, FRAME_TAG, part);
+    if (status != HALAY_OK)
+        return status;
+    part->costs++;
+    status = send_bytes(self, part->memory, part->bytes, part->peer, peer->number, part);
+    if (status != HALAY_OK) { /* the frame is on its way: the part stays with MPI, and its end is the transport's */
+        halay_parts_fail(&self->parts, status);
+        return HALAY_IN_PROGRESS;
+    }
+    part->costs++;
+    return HALAY_IN_PROGRESS;
+}
+
+/* ---- receives ---- */
+
+static void list_put(struct halay_part **list, struct halay_part *part)
+{
+    while (*list)
+        list = &(*list)->next;
+    part->next = NULL;
+    *list = part;
+}
+
+/* Takes the oldest with this tag out of the list, or the given one; NULL: there is none. */
+static struct halay_part *list_take(struct halay_part **list, uint64_t tag, const struct halay_part *it)
+{
+    while (*list && (it ? *list != it : (*list)->tag != tag))
+        list = &(*list)->next;
+    struct halay_part *part = *list;
+    if (part)
+        *list = part->next;
+    return part;
+}
+
+static struct halay_part *posted_take(struct mpi_transport *self, int peer, uint64_t tag, const struct halay_part *it)
+{
+    struct halay_part *part = list_take(&self->peers[peer].posted, tag, it);
+
+    self->posted -= part != NULL;
+    return part;
+}
+
+static enum halay_status early_keep(struct mpi_transport *self, int source, const struct frame *frame)
+{
+    struct halay_part *early = own_part(self, source, 0, frame->head.number ? 0 : frame->head.bytes);
+
+    if (!early)
+        return HALAY_ERR_NO_MEMORY;
+    early->tag = frame->head.tag;
+    early->bytes = frame->head.bytes;
+    early->index = (size_t)frame->head.number;
+    if (!frame->head.number && early->bytes)
+        memcpy(early->memory, frame->payload, early->bytes);
+    list_put(&self->peers[source].early, early);
+    return HALAY_OK;
+}
+
+/* Receives an announced part into the memory of a receive: a message of that number, or what is at payload (0).
+ * HALAY_IN_PROGRESS, or how it ended. */
+static enum halay_status receive_part(struct mpi_transport *self, struct halay_part *part, size_t bytes, int number,
+                                      const unsigned char *payload)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+
+    if (bytes != part->bytes)
+        return HALAY_OK; /* halay_parts_end reports it, and the link fails */
+    if (!number) {
+        if (bytes)
+            memcpy(part->memory, payload, bytes);
+        return HALAY_OK;
+    }
+    if (requests_reserve(self, 1) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    int error = MPI_Irecv(part->memory, (int)bytes, MPI_BYTE, part->peer, number, self->comm, &request);
+    if (error != MPI_SUCCESS)
+        return halay_mpi_check(self->parts.host, error, "MPI_Irecv");
+    part->costs = 1;
     requests_add(self, request, part);
     return HALAY_IN_PROGRESS;
 }
 
+/* Receives the message of an announced part that no receive will be posted for. */
+static void drop_message(struct mpi_transport *self, int source, size_t bytes, int number)
+{
+    struct halay_part *part = number ? own_part(self, source, 0, bytes) : NULL;
+
+    if (!part)
+        return;
+    part->is_with_library = receive_part(self, part, bytes, number, NULL) == HALAY_IN_PROGRESS;
+    if (!part->is_with_library)
+        halay_parts_give(&self->parts, part);
+}
+
+static enum halay_status part_post(struct halay_link *t, struct halay_part *part, size_t *arrived)
+{
+    struct mpi_transport *self = self_of(t);
+
+    if (requests_reserve(self, 2) != HALAY_OK)
+        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
+                               2 * self->capacity);
+    if (part->is_send)
+        return part->bytes <= HALAY_MPI_FRAME_BYTES ? send_in_frame(self, part) : send_beside_frame(self, part);
+    struct halay_part *early = list_take(&self->peers[part->peer].early, part->tag, NULL);
+    if (!early) {
+        list_put(&self->peers[part->peer].posted, part);
+        self->posted++;
+        self->moved_us = halay_now_us();
+        return HALAY_IN_PROGRESS;
+    }
+    *arrived = early->bytes;
+    enum halay_status status = receive_part(self, part, early->bytes, (int)early->index, early->memory);
+    halay_parts_give(&self->parts, early);
+    return status;
+}
+
+/* A receive that MPI has ends in memory of ours. */
 static void part_set_aside(struct halay_link *t, struct halay_part *part)
 {
     struct mpi_transport *self = self_of(t);
 
-    if (!part->is_send) /* an MPI that can't leaves the receive where it is: in memory of ours */
-        (void)MPI_Cancel(&self->requests[part->index]);
+    if (!part->is_send && posted_take(self, part->peer, 0, part))
+        halay_parts_end(&self->parts, part, HALAY_ERR_CANCELED, 0);
 }
 
 static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
 
-/* MPI is done with a part; error: the request's own. */
-static void part_end(struct mpi_transport *self, struct halay_part *part, const MPI_Status *result, int error)
+/* MPI is done with a request of a part; error: the request's own. */
+static void part_end(struct mpi_transport *self, struct halay_part *part, int error)
 {
-    int count = 0, error_class = MPI_SUCCESS, is_cancelled = 0;
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
 
-    if (error == MPI_SUCCESS) {
-        if (!part->is_send && MPI_Test_cancelled(result, &is_cancelled) == MPI_SUCCESS && is_cancelled) {
-            halay_parts_end(&self->parts, part, HALAY_ERR_CANCELED, 0);
-            return;
-        }
-        if (!part->is_send && MPI_Get_count(result, MPI_BYTE, &count) != MPI_SUCCESS)
-            count = -1;
-        halay_parts_end(&self->parts, part, HALAY_OK, (size_t)count);
+    if (error != MPI_SUCCESS && part->result == HALAY_OK) {
+        part->result = HALAY_ERR_PEER;
+        if (part->message && MPI_Error_string(error, text, &length) == MPI_SUCCESS)
+            halay_host_info(self->parts.host, "transfer with rank %d failed: %s", part->peer, text);
+        if (part->message)
+            halay_parts_peer_lost(&self->parts, part->peer, "MPI could not complete a transfer with it");
+    }
+    if (--part->costs > 0)
+        return;
+    enum halay_status status = part->result;
+    part->result = HALAY_OK;
+    halay_parts_end(&self->parts, part, status, part->bytes);
+}
+
+/* ---- frames ---- */
+
+static int frame_expect(struct mpi_transport *self, int at)
+{
+    return MPI_Irecv(&self->frames[at], sizeof *self->frames, MPI_BYTE, MPI_ANY_SOURCE, FRAME_TAG, self->comm,
+                     &self->requests[at]);
+}
+
+static int frame_is_right(const struct head *head, size_t bytes)
+{
+    if (bytes < sizeof *head)
+        return 0;
+    if (head->number)
+        return bytes == sizeof *head && head->bytes <= HALAY_MPI_PART_BYTES;
+    return head->bytes == bytes - sizeof *head;
+}
+
+static void notice_take(struct mpi_transport *self, int source)
+{
+    self->notices++;
+    halay_parts_peer_left(&self->parts, source);
+}
+
+static void frame_take(struct mpi_transport *self, int source, const struct frame *frame)
+{
+    const struct head *head = &frame->head;
+
+    if (head->number == NOTICE) {
+        notice_take(self, source);
         return;
     }
-    MPI_Error_class(error, &error_class);
-    if (error_class == MPI_ERR_TRUNCATE) {
-        halay_parts_end(&self->parts, part, HALAY_OK, part->capacity + 1);
+    if (self->is_closed) {
+        drop_message(self, source, head->bytes, head->number);
         return;
     }
-    if (part->message && MPI_Error_string(error, text, &length) == MPI_SUCCESS)
-        halay_host_info(self->parts.host, "transfer with rank %d failed: %s", part->peer, text);
-    if (part->message)
-        halay_parts_peer_lost(&self->parts, part->peer, "MPI could not end a transfer with it");
-    halay_parts_end(&self->parts, part, HALAY_ERR_PEER, 0);
+    struct halay_part *part = posted_take(self, source, head->tag, NULL);
+    enum halay_status status =
+        part ? receive_part(self, part, head->bytes, head->number, frame->payload) : early_keep(self, source, frame);
+    if (part && status != HALAY_IN_PROGRESS)
+        halay_parts_end(&self->parts, part, status, head->bytes);
+    else if (!part && status != HALAY_OK)
+        halay_parts_fail(&self->parts, status);
 }
 
-/* --- goodbyes */
-
-static int goodbyes_expect(struct mpi_transport *self)
+static void frame_refuse(struct mpi_transport *self, int source, int bytes)
 {
-    return MPI_Irecv(&self->heard, sizeof self->heard, MPI_BYTE, MPI_ANY_SOURCE, self->tags.goodbye, self->comms[0],
-                     &self->requests[0]);
+    halay_host_error(self->parts.host, "%d bytes from rank %d over MPI are not a frame", bytes, source);
+    halay_parts_fail(&self->parts, HALAY_ERR_FORMAT);
 }
 
-static void goodbyes_take(struct mpi_transport *self, const MPI_Status *result)
+/* Handles the frames that have arrived, in order, and posts their receives again. */
+static void frames_take(struct mpi_transport *self)
 {
-    int peer = result->MPI_SOURCE;
-
-    self->announced[peer] = self->heard.sent;
-    self->goodbyes++;
-    halay_parts_peer_left(&self->parts, peer);
-    if (self->goodbyes < self->parts.t.size - 1 && goodbyes_expect(self) != MPI_SUCCESS)
-        halay_parts_fail(&self->parts, HALAY_ERR_SYSTEM);
-}
-
-static void goodbyes_say(struct mpi_transport *self)
-{
-    for (int peer = 0; peer < self->parts.t.size; peer++) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        self->said[peer].sent = self->parts.peers[peer].sent;
-        if (peer == self->parts.t.rank || requests_reserve(self) != HALAY_OK)
-            continue;
-        if (MPI_Isend(&self->said[peer], sizeof self->said[peer], MPI_BYTE, peer, self->tags.goodbye, self->comms[0],
-                      &request) == MPI_SUCCESS)
-            requests_add(self, request, NULL);
+    for (; self->arrived[self->oldest].is_here; self->oldest = (self->oldest + 1) % FRAMES) {
+        int at = self->oldest, source = self->arrived[at].source;
+        self->arrived[at].is_here = 0;
+        if (source >= 0 && frame_is_right(&self->frames[at].head, (size_t)self->arrived[at].bytes))
+            frame_take(self, source, &self->frames[at]);
+        else if (source >= 0)
+            frame_refuse(self, source, self->arrived[at].bytes);
+        if (frame_expect(self, at) != MPI_SUCCESS)
+            halay_parts_fail(&self->parts, HALAY_ERR_SYSTEM);
     }
 }
 
-/* --- slots */
+static void frame_note(struct mpi_transport *self, int at, const MPI_Status *result, int error)
+{
+    int count = 0;
 
-/* Look at all requests once. */
-static void look(struct mpi_transport *self)
+    if (error != MPI_SUCCESS || MPI_Get_count(result, MPI_BYTE, &count) != MPI_SUCCESS)
+        count = -1;
+    self->arrived[at].is_here = 1;
+    self->arrived[at].source = count < 0 ? -1 : result->MPI_SOURCE;
+    self->arrived[at].bytes = count;
+}
+
+/* ---- slots ---- */
+
+static void request_end(struct mpi_transport *self, int at, const MPI_Status *result, int error)
+{
+    if (at < FRAMES)
+        frame_note(self, at, result, error);
+    else if (self->parts_of[at])
+        part_end(self, self->parts_of[at], error);
+}
+
+/* Looks at all requests once. Returns nonzero if one had completed. */
+static int look_once(struct mpi_transport *self)
 {
     int done = 0;
     int error = MPI_Testsome(self->active, self->requests, &done, self->indices, self->statuses);
 
     if (error != MPI_SUCCESS && error != MPI_ERR_IN_STATUS) {
         halay_parts_fail(&self->parts, halay_mpi_check(self->parts.host, error, "MPI_Testsome"));
-        return;
+        return 0;
     }
     if (done == MPI_UNDEFINED || !done)
-        return;
+        return 0;
     self->moved_us = halay_now_us();
-    for (int i = 0; i < done; i++) {
-        struct halay_part *part = self->parts_of[self->indices[i]];
-        int own_error = error == MPI_ERR_IN_STATUS ? self->statuses[i].MPI_ERROR : MPI_SUCCESS;
-        if (part)
-            part_end(self, part, &self->statuses[i], own_error);
-        else if (self->indices[i] == 0 && own_error == MPI_SUCCESS)
-            goodbyes_take(self, &self->statuses[i]);
-    }
+    for (int i = 0; i < done; i++)
+        request_end(self, self->indices[i], &self->statuses[i],
+                    error == MPI_ERR_IN_STATUS ? self->statuses[i].MPI_ERROR : MPI_SUCCESS);
     requests_compact(self);
+    frames_take(self);
+    return 1;
+}
+
+/* Looks until there is nothing new, within bounds: a frame is often followed by its part at once, and Open MPI makes no
+ * progress in a look that finds something. */
+static void look(struct mpi_transport *self)
+{
+    for (int i = 0; i < LOOKS_MAX && look_once(self); i++)
+        ;
 }
 
 static enum halay_status mpi_progress(struct halay_link *t)
@@ -263,26 +484,61 @@ static enum halay_status mpi_progress(struct halay_link *t)
 static long mpi_arm(struct halay_link *t)
 {
     struct mpi_transport *self = self_of(t);
-    int64_t idle_us = halay_now_us() - self->moved_us, nap_us = idle_us / 8;
+    int64_t idle_us = halay_now_us() - self->moved_us, wait_us = idle_us / 8;
 
-    if (self->parts.status != HALAY_OK || (self->active <= 1 && !self->parts.waiting))
+    if (self->parts.status != HALAY_OK || (self->active <= FRAMES && !self->posted && !self->parts.waiting))
         return HALAY_RINGS;
     if (idle_us < AWAKE_US) {
         sched_yield();
         return 0;
     }
-    return nap_us < NAP_LEAST_US ? NAP_LEAST_US : nap_us < NAP_MOST_US ? (long)nap_us : NAP_MOST_US;
+    return wait_us < WAIT_MIN_US ? WAIT_MIN_US : wait_us < WAIT_MAX_US ? (long)wait_us : WAIT_MAX_US;
 }
 
-/* --- the end */
+/* ---- the end ---- */
+
+static void notices_send(struct mpi_transport *self)
+{
+    for (int r = 0; r < self->parts.t.size; r++) {
+        struct peer *peer = &self->peers[r];
+        if (r == self->parts.t.rank || requests_reserve(self, 1) != HALAY_OK)
+            continue;
+        peer->notice = (struct head){ .number = NOTICE };
+        (void)send_bytes(self, &peer->notice, sizeof peer->notice, r, FRAME_TAG, NULL);
+    }
+}
+
+/* What was announced and is not wanted any more is received, so that nothing of it is left in MPI. */
+static void drop_all_early(struct mpi_transport *self)
+{
+    for (int r = 0; r < self->parts.t.size; r++)
+        for (struct halay_part *early; (early = self->peers[r].early);) {
+            self->peers[r].early = early->next;
+            drop_message(self, r, early->bytes, (int)early->index);
+            halay_parts_give(&self->parts, early);
+        }
+}
+
+/* The receives of frames: nothing arrives for them any more. */
+static void frames_cancel(struct mpi_transport *self, int waits)
+{
+    for (int i = 0; i < FRAMES && i < self->active; i++) {
+        if (self->requests[i] == MPI_REQUEST_NULL)
+            continue;
+        if (MPI_Cancel(&self->requests[i]) == MPI_SUCCESS && waits)
+            (void)MPI_Wait(&self->requests[i], MPI_STATUS_IGNORE);
+    }
+}
 
 static void transport_fini(struct mpi_transport *self)
 {
-    for (int i = 0; i < self->open_comms; i++)
-        (void)MPI_Comm_free(&self->comms[i]);
+    if (self->comm != MPI_COMM_NULL) {
+        frames_cancel(self, 1);
+        (void)MPI_Comm_free(&self->comm);
+    }
     halay_parts_fini(&self->parts, 1);
-    free(self->announced);
-    free(self->said);
+    free(self->peers);
+    free(self->frames);
     free(self->statuses);
     free(self->indices);
     free(self->parts_of);
@@ -311,15 +567,10 @@ static const struct halay_host nobody = { .log_write = log_nothing,
                                           .check_peers = check_nobody,
                                           .peer_left = note_nobody };
 
-/* Is nothing on its way in our communicators, in either direction? */
+/* Returns nonzero if nothing is on its way in our communicator, in either direction: a notice is its sender's last. */
 static int is_quiet(const struct mpi_transport *self)
 {
-    if (self->goodbyes < self->parts.t.size - 1 || self->active > 1)
-        return 0;
-    for (int peer = 0; peer < self->parts.t.size; peer++)
-        if (self->parts.peers[peer].received != self->announced[peer])
-            return 0;
-    return 1;
+    return self->notices >= self->parts.t.size - 1 && self->active <= FRAMES;
 }
 
 static int remains_sweep(struct halay_mpi_remains *remains, int last)
@@ -332,8 +583,8 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
         transport_fini(self);
         return 1;
     }
-    if (last && self->requests[0] != MPI_REQUEST_NULL)
-        (void)MPI_Cancel(&self->requests[0]);
+    if (last)
+        frames_cancel(self, 0);
     return 0;
 }
 
@@ -356,7 +607,9 @@ static void mpi_close(struct halay_link *t)
     if (has_lost_a_peer(self))
         halay_mpi_count_failure();
     halay_mpi_count_open(-1);
-    goodbyes_say(self);
+    self->is_closed = 1;
+    drop_all_early(self);
+    notices_send(self);
     t->log = NULL; /* the owner's, gone soon, as is its table */
     self->parts.host = &nobody;
     halay_parts_memory_hand_over(&self->parts.memory);
@@ -438,7 +691,7 @@ static enum halay_status all_ready(const struct halay_host *host, struct halay_b
     return status;
 }
 
-static enum halay_status comms_open(struct mpi_transport *self, const struct halay_host *host, MPI_Comm of)
+static enum halay_status comm_open(struct mpi_transport *self, const struct halay_host *host, MPI_Comm of)
 {
     int *granted = NULL, is_set = 0;
 
@@ -446,19 +699,11 @@ static enum halay_status comms_open(struct mpi_transport *self, const struct hal
         halay_mpi_check(host, MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &granted, &is_set), "MPI_Comm_get_attr");
     if (status != HALAY_OK)
         return status;
-    long tag_ub = is_set ? *granted : 32767;
-    status = halay_mpi_tags_plan(tag_ub < HALAY_MPI_TAG_UB_MAX ? tag_ub : HALAY_MPI_TAG_UB_MAX, &self->tags);
-    if (status != HALAY_OK) {
-        halay_host_warning(host, "transport 'mpi' can't be used: MPI_TAG_UB is %ld, %ld would do", tag_ub,
-                           1L << HALAY_TAG_BITS);
-        return status;
-    }
-    for (; self->open_comms < self->tags.comms; self->open_comms++) {
-        status = halay_mpi_split(host, of, self->parts.t.rank, &self->comms[self->open_comms]);
-        if (status != HALAY_OK)
-            return status;
-    }
-    return HALAY_OK;
+    self->tag_ub = is_set && *granted > TAG_UB ? *granted : TAG_UB;
+    status = halay_mpi_split(host, of, self->parts.t.rank, &self->comm);
+    for (int i = 0; i < FRAMES && status == HALAY_OK && self->parts.t.size > 1; i++)
+        status = halay_mpi_check(host, frame_expect(self, i), "MPI_Irecv");
+    return status;
 }
 
 static enum halay_status transport_init(struct mpi_transport *self, const struct halay_host *host,
@@ -468,11 +713,12 @@ static enum halay_status transport_init(struct mpi_transport *self, const struct
     enum halay_status status = halay_parts_init(&self->parts, &mpi_ops, &parts_ops, host, boot, HALAY_MPI_PART_BYTES);
     if (status != HALAY_OK)
         return status;
-    self->said = calloc((size_t)boot->size, sizeof *self->said);
-    self->announced = calloc((size_t)boot->size, sizeof *self->announced);
-    if (!self->said || !self->announced || requests_reserve(self) != HALAY_OK)
+    self->peers = calloc((size_t)boot->size, sizeof *self->peers);
+    self->frames = calloc(FRAMES, sizeof *self->frames);
+    if (!self->peers || !self->frames || requests_reserve(self, FRAMES) != HALAY_OK)
         return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'mpi' of %d ranks", boot->size);
-    requests_add(self, MPI_REQUEST_NULL, NULL);
+    for (int i = 0; i < FRAMES; i++)
+        requests_add(self, MPI_REQUEST_NULL, NULL);
     return HALAY_OK;
 }
 
@@ -483,20 +729,18 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
     if (!self)
         return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'mpi'");
 
+    self->comm = MPI_COMM_NULL;
     enum halay_status lacks = transport_init(self, host, boot);
     enum halay_status status = all_ready(host, boot, lacks == HALAY_OK);
     if (lacks != HALAY_OK)
         status = lacks;
     if (status == HALAY_OK)
-        status = comms_open(self, host, halay_mpi_boot_comm(boot));
-    if (status == HALAY_OK && boot->size > 1)
-        status = halay_mpi_check(host, goodbyes_expect(self), "MPI_Irecv");
+        status = comm_open(self, host, halay_mpi_boot_comm(boot));
     if (status != HALAY_OK) {
         transport_fini(self);
         return status;
     }
     halay_mpi_count_open(1);
-    self->parts.t.groups = self->tags.groups;
     *out = &self->parts.t;
     return HALAY_OK;
 }
