@@ -8,11 +8,13 @@
  *                                  c      |--| ...
  */
 #include "base/trace.h"
+#include "base/memory.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROWS_MAX = 64, ROW_ENGINE = 1, ROW_COLLECTIVES = 1000 }; /* "tid" of the rows; waits: 0, then from 2 on */
+enum { ESCAPED_BYTES = 2 * 64 + 1 };                            /* of a name, host or boot id */
 
 struct writer {
     const struct halay_ring *ring;
@@ -26,64 +28,69 @@ struct writer {
 /* Intervals of a kind. */
 struct intervals {
     struct halay_record *records; /* owned */
-    size_t count, capacity;
+    size_t count, room;
 };
 
 /* ---- JSON ---- */
 
-/* Names are UTF-8 without control characters when the engine wrote them; a damaged file may have anything. */
-static void put_text(FILE *out, const char *text, size_t length)
+/* Nanoseconds as microseconds with all digits. */
+#define US "%" PRId64 ".%03d"
+#define US_OF(ns) (ns) / 1000, (int)((ns) % 1000)
+
+/* Returns `to` with the text in the form of JSON. Names are UTF-8 without control characters when the engine wrote
+ * them; a damaged file may have anything. */
+static const char *json_escape(const char *text, size_t length, char to[ESCAPED_BYTES])
 {
+    char *end = to;
+
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c == '"' || c == '\\')
-            fprintf(out, "\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            fputc('?', out);
-        else
-            fputc(c, out);
+            *end++ = '\\';
+        *end++ = c < 0x20 || c == 0x7f ? '?' : text[i];
     }
+    *end = 0;
+    return to;
 }
 
-static void put_name(FILE *out, const struct halay_record *r)
+static const char *json_escape_name(const struct halay_record *r, char to[ESCAPED_BYTES])
 {
-    put_text(out, r->name, r->name_length);
+    return json_escape(r->name, r->name_length, to);
 }
 
-/* Nanoseconds as microseconds with all digits. */
-static void put_us(FILE *out, int64_t ns)
-{
-    fprintf(out, "%" PRId64 ".%03d", ns / 1000, (int)(ns % 1000));
-}
-
+/* Writes an event up to its time; its own members follow. */
 static void begin_event(struct writer *w, const char *phase, int row, int64_t time_ns)
 {
-    fprintf(w->out, "%s\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":", w->events++ ? "," : "", phase, w->head->rank,
-            row);
-    put_us(w->out, time_ns);
+    fprintf(w->out, "%s\n{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":" US, w->events++ ? "," : "", phase, w->head->rank,
+            row, US_OF(time_ns));
 }
 
-static void put_row_name(struct writer *w, int row, const char *name, int number)
+/* Writes the label of a row, or of the process, and its place among the others. */
+static void put_label(struct writer *w, const char *what, int row, int place, const char *label)
 {
-    fprintf(w->out, "%s\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s",
-            w->events++ ? "," : "", w->head->rank, row, name);
-    if (number)
-        fprintf(w->out, " %d", number + 1);
+    const int rank = w->head->rank;
+
     fprintf(w->out,
-            "\"}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}}",
-            w->head->rank, row, row);
+            "%s\n{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_name\",\"args\":{\"name\":\"%s\"}},\n"
+            "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"%s_sort_index\",\"args\":{\"sort_index\":%d}}",
+            w->events++ ? "," : "", rank, row, what, label, rank, row, what, place);
 }
 
-static void put_process(struct writer *w)
+static void put_row_label(struct writer *w, int row, const char *name, int number)
 {
-    int rank = w->head->rank;
+    char label[64];
 
-    fprintf(w->out, "%s\n{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d on ",
-            w->events++ ? "," : "", rank, rank);
-    put_text(w->out, w->head->host, strlen(w->head->host));
-    fprintf(w->out,
-            "\"}},\n{\"ph\":\"M\",\"pid\":%d,\"tid\":0,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}}",
-            rank, rank);
+    snprintf(label, sizeof label, number ? "%s %d" : "%s", name, number + 1);
+    put_label(w, "thread", row, row, label);
+}
+
+static void put_process_label(struct writer *w)
+{
+    char host[ESCAPED_BYTES], label[ESCAPED_BYTES + 32];
+
+    snprintf(label, sizeof label, "rank %d on %s", w->head->rank,
+             json_escape(w->head->host, strlen(w->head->host), host));
+    put_label(w, "process", 0, w->head->rank, label);
 }
 
 /* ---- events ---- */
@@ -107,19 +114,17 @@ static void put_kind_args(struct writer *w, const struct halay_record *r)
 
 static void put_async(struct writer *w, const char *phase, const struct halay_record *r, int64_t time_ns)
 {
+    char name[ESCAPED_BYTES];
+
     begin_event(w, phase, 0, time_ns);
-    fprintf(w->out, ",\"cat\":\"tensor\",\"id\":%" PRIu64 ",\"name\":\"", r->number);
-    put_name(w->out, r);
-    fputc('"', w->out);
+    fprintf(w->out, ",\"cat\":\"tensor\",\"id\":%" PRIu64 ",\"name\":\"%s\"", r->number, json_escape_name(r, name));
 }
 
 static void put_tensor(struct writer *w, const struct halay_record *r)
 {
     int64_t begin = r->start_ns ? r->start_ns : r->time_ns;
 
-    if (r->begin_ns)
-        begin = r->begin_ns;
-    put_async(w, "b", r, begin);
+    put_async(w, "b", r, r->begin_ns ? r->begin_ns : begin);
     fprintf(w->out, ",\"args\":{\"submission\":%" PRIu64 ",", r->ordinal);
     put_kind_args(w, r);
     fputs("}}", w->out);
@@ -133,21 +138,19 @@ static void put_tensor(struct writer *w, const struct halay_record *r)
 
 static void put_interval(struct writer *w, const struct halay_record *r, int row)
 {
+    char name[ESCAPED_BYTES];
+
     begin_event(w, "X", row, r->begin_ns);
-    fputs(",\"dur\":", w->out);
-    put_us(w->out, r->time_ns - r->begin_ns);
+    fprintf(w->out, ",\"dur\":" US, US_OF(r->time_ns - r->begin_ns));
     if (r->kind == HALAY_RECORD_FINISHED) {
-        fputs(",\"cat\":\"collective\",\"name\":\"", w->out);
-        put_name(w->out, r);
+        fprintf(w->out, ",\"cat\":\"collective\",\"name\":\"%s", json_escape_name(r, name));
         if (r->count > 1)
             fprintf(w->out, " and %d more", r->count - 1);
         fprintf(w->out, "\",\"args\":{\"tensors\":%d,", r->count);
         put_kind_args(w, r);
         fputs("}}", w->out);
     } else if (r->kind == HALAY_RECORD_WAITED) {
-        fputs(",\"cat\":\"wait\",\"name\":\"wait ", w->out);
-        put_name(w->out, r);
-        fputs("\"}", w->out);
+        fprintf(w->out, ",\"cat\":\"wait\",\"name\":\"wait %s\"}", json_escape_name(r, name));
     } else {
         fputs(",\"cat\":\"sleep\",\"name\":\"sleep\"}", w->out);
     }
@@ -157,13 +160,13 @@ static void put_interval(struct writer *w, const struct halay_record *r, int row
 static void put_failure(struct writer *w, const struct halay_record *r)
 {
     struct halay_record later;
+    char part[ESCAPED_BYTES];
 
     begin_event(w, "i", ROW_ENGINE, r->time_ns);
-    fputs(",\"s\":\"p\",\"cat\":\"failure\",\"name\":\"", w->out);
-    put_name(w->out, r);
+    fprintf(w->out, ",\"s\":\"p\",\"cat\":\"failure\",\"name\":\"%s", json_escape_name(r, part));
     for (uint64_t number = r->number + 1; number <= w->last; number++)
         if (halay_ring_get(w->ring, number, &later) && later.kind == HALAY_RECORD_FAILED)
-            put_name(w->out, &later);
+            fputs(json_escape_name(&later, part), w->out);
     fprintf(w->out, "\",\"args\":{\"error\":\"%s\"}}", halay_status_string((enum halay_status)r->status));
 }
 
@@ -171,14 +174,8 @@ static void put_failure(struct writer *w, const struct halay_record *r)
 
 static int keep_interval(struct intervals *intervals, const struct halay_record *r)
 {
-    if (intervals->count == intervals->capacity) {
-        size_t capacity = intervals->capacity ? intervals->capacity * 2 : 1024;
-        struct halay_record *grown = realloc(intervals->records, capacity * sizeof *grown);
-        if (!grown)
-            return 0;
-        intervals->records = grown;
-        intervals->capacity = capacity;
-    }
+    if (halay_list_grow(&intervals->records, intervals->count, &intervals->room, sizeof *intervals->records))
+        return 0;
     intervals->records[intervals->count++] = *r;
     return 1;
 }
@@ -205,7 +202,7 @@ static void put_intervals(struct writer *w, struct intervals *intervals, const c
             row++;
         int tid = base || !row ? base + row : ROW_ENGINE + row;
         if (row == rows) {
-            put_row_name(w, tid, name, row);
+            put_row_label(w, tid, name, row);
             rows++;
         }
         ends[row] = intervals->records[i].time_ns;
@@ -245,14 +242,15 @@ enum halay_status halay_trace_write(const struct halay_ring *ring, uint64_t from
     const struct halay_ring_head *head = halay_ring_head(ring);
     struct writer w = { .ring = ring, .head = head, .out = out, .first = from, .last = halay_ring_begun(ring) };
     struct intervals collectives = { 0 }, waits = { 0 };
+    char text[ESCAPED_BYTES];
 
     if (w.last >= from && w.last - from >= head->capacity) {
         w.first = w.last - head->capacity + 1;
         w.dropped = w.first - from;
     }
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
-    put_process(&w);
-    put_row_name(&w, ROW_ENGINE, "engine", 0);
+    put_process_label(&w);
+    put_row_label(&w, ROW_ENGINE, "engine", 0);
     if (!put_records(&w, &collectives, &waits)) {
         free(collectives.records);
         free(waits.records);
@@ -260,12 +258,9 @@ enum halay_status halay_trace_write(const struct halay_ring *ring, uint64_t from
     }
     put_intervals(&w, &waits, "program", 0);
     put_intervals(&w, &collectives, "collectives", ROW_COLLECTIVES);
-    fprintf(out, "\n],\"otherData\":{\"rank\":%d,\"size\":%d,\"host\":\"", head->rank, head->size);
-    put_text(out, head->host, strlen(head->host));
-    fputs("\",\"boot_id\":\"", out);
-    put_text(out, head->boot_id, strlen(head->boot_id));
-    fputs("\",\"wall_us\":", out);
-    put_us(out, head->wall_ns);
-    fprintf(out, ",\"dropped\":%" PRIu64 "}}\n", w.dropped);
+    fprintf(out, "\n],\"otherData\":{\"rank\":%d,\"size\":%d,\"host\":\"%s\",", head->rank, head->size,
+            json_escape(head->host, strlen(head->host), text));
+    fprintf(out, "\"boot_id\":\"%s\",\"wall_us\":" US ",\"dropped\":%" PRIu64 "}}\n",
+            json_escape(head->boot_id, strlen(head->boot_id), text), US_OF(head->wall_ns), w.dropped);
     return ferror(out) ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
