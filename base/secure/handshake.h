@@ -17,7 +17,7 @@
 
 #include "base/store/store_protocol.h"
 
-enum { HALAY_HANDSHAKE_VERSION = 2 };
+enum { HALAY_HANDSHAKE_VERSION = 3 };
 
 /* Keys of one connection, one for each direction: what one end sends with, the other receives with. */
 struct halay_session {

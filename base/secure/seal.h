@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Seal: encrypts and authenticates the records of one direction of a connection, where both ends already have a key
- * for it: AES-256-GCM on processors that compute it, else ChaCha20-Poly1305. Between two hosts, where ranks send each
- * other gigabytes, it costs a third of what cipher.h does.
+ * for it: AES-256-GCM on processors that compute it, else ChaCha20-Poly1305. That takes three times as long: much where
+ * ranks send each other gigabytes, little where halayruns talk (cipher.h).
  *
  * The nonce is the count of records, so a record that was changed, repeated, dropped, moved or sent back to its sender
  * does not open. After REKEY_RECORDS the key is replaced by a hash of itself: no key seals more than 64 GiB.
