@@ -7,11 +7,14 @@
  *             a store buffer for each ringer. Nothing times out here: a wake-up that is lost leaves a state in which
  *             nobody can go on, and a message that is not taken. With any part of the protocol left out there are such
  *             states, and they are found.
- *   threads   the bell itself, in both modes: rings and wakes that would be lost cost a second each.
+ *   events    the bell itself, in both modes: each ring and each wake ends the sleep of a thread.
+ *   threads   many of them at once, of which one that is lost costs a second.
  */
 #include "base/clock.h"
 #include "collectives/transport/bell.h"
 #include "tests/test.h"
+#include <poll.h>
+#include <sched.h>
 #include <string.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -426,6 +429,93 @@ static void *sleep_on(void *arg)
     return NULL;
 }
 
+/* ---- each event alone ---- */
+
+/* A sleep that nothing ends lasts a second: SLEEPS of them are more than the time-out. */
+enum { SLEEPS = 40, TIMEOUT_US = 20000000 };
+
+struct sleeper {
+    struct halay_bell *bell;
+    _Atomic int tid, armed, slept; /* armed, slept: how often so far */
+};
+
+static void *sleep_often(void *arg)
+{
+    struct sleeper *s = arg;
+
+    atomic_store(&s->tid, (int)syscall(SYS_gettid));
+    for (int i = 1; i <= SLEEPS; i++) {
+        uint32_t token = halay_bell_arm(s->bell);
+        atomic_store(&s->armed, i);
+        halay_bell_sleep(s->bell, token, -1);
+        halay_bell_disarm(s->bell);
+        atomic_store(&s->slept, i);
+    }
+    return NULL;
+}
+
+static int is_asleep(int tid)
+{
+    char path[64], line[128] = "", *end;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    FILE *file = fopen(path, "r");
+    REQUIRE(file && fgets(line, sizeof line, file));
+    fclose(file);
+    end = strrchr(line, ')');
+    return end && end[1] == ' ' && end[2] == 'S';
+}
+
+/* A thread that is really asleep is woken by either of the two. */
+static void check_sleeps(struct halay_bell *bell, const struct halay_bell_far *far)
+{
+    pthread_t thread;
+    struct sleeper s = { .bell = bell };
+    int64_t deadline_us = halay_now_us() + TIMEOUT_US;
+    REQUIRE(!pthread_create(&thread, NULL, sleep_often, &s));
+    for (int i = 0; i < SLEEPS; i++) {
+        while (atomic_load(&s.armed) <= i || (atomic_load(&s.slept) <= i && !is_asleep(atomic_load(&s.tid))))
+            sched_yield();
+        if (i % 2)
+            halay_bell_wake(bell);
+        else
+            halay_bell_ring(far);
+        while (atomic_load(&s.slept) <= i && halay_now_us() < deadline_us)
+            sched_yield();
+        if (!CHECK(atomic_load(&s.slept) > i, "%s %d ended no sleep", i % 2 ? "wake" : "ring", i))
+            break;
+    }
+    while (atomic_load(&s.slept) < SLEEPS) { /* after a failure */
+        halay_bell_wake(bell);
+        sched_yield();
+    }
+    pthread_join(thread, NULL);
+}
+
+/* A ring and a wake: the token is no longer the bell's, and a sleep ends. */
+static void check_events(int polls, int has_barrier)
+{
+    struct rank pair[2];
+    int pipes[2][2];
+
+    open_pair(pair, polls, has_barrier, pipes);
+    struct halay_bell *bell = &pair[0].bell;
+    struct halay_bell_far *far = &pair[1].far;
+    uint32_t token = halay_bell_arm(bell);
+    halay_bell_ring(far);
+    CHECK(halay_bell_arm(bell) != token, "a ring");
+    token = halay_bell_arm(bell);
+    halay_bell_wake(bell);
+    CHECK(halay_bell_arm(bell) != token, "a wake");
+    if (polls) { /* else no later sleep would last */
+        halay_bell_sleep(bell, halay_bell_arm(bell), -1);
+        CHECK(poll(&(struct pollfd){ .fd = bell->event_fd, .events = POLLIN }, 1, 0) == 0, "the event was not taken");
+    }
+    halay_bell_disarm(bell);
+    check_sleeps(bell, far);
+    close_pair(pair, pipes);
+}
+
 static void check_threads(int polls, int has_barrier)
 {
     struct rank pair[2];
@@ -469,7 +559,9 @@ int main(void)
         check_model(HALAY_BELL_POLL);
     }
     for (int polls = 0; polls < 2; polls++)
-        for (int has_barrier = 0; has_barrier <= can_barrier; has_barrier++)
+        for (int has_barrier = 0; has_barrier <= can_barrier; has_barrier++) {
+            check_events(polls, has_barrier);
             check_threads(polls, has_barrier);
+        }
     return test_end();
 }
