@@ -12,8 +12,8 @@
  *
  *     record   0 number u64, from 1 on, 0: none yet, all ones while it is written | 8 time i64 ns |
  *              16 begin i64 ns | 24 start i64 ns | 32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 |
- *              64 count u32 | 68 set u16 | 70 kind u8 | 71 operation u8 | 72 dtype u8 | 73 op u8 | 74 status u8 |
- *              75 name length u8 | 76 name, 52 bytes
+ *              64 count u32 | 68 set i32 | 72 kind u8 | 73 operation u8 | 74 dtype u8 | 75 op u8 | 76 status u8 |
+ *              77 name length u8 | 78 name, 50 bytes
  */
 #ifndef HALAY_BASE_RECORD_H
 #define HALAY_BASE_RECORD_H
@@ -22,7 +22,7 @@
 #include "base/meters.h"
 #include <stdint.h>
 
-enum { HALAY_RING_HEAD = 4096, HALAY_RECORD_NAME = 52, HALAY_RECORD_WORDS = 16 };
+enum { HALAY_RING_HEAD = 4096, HALAY_RECORD_NAME = 50, HALAY_RECORD_WORDS = 16 };
 
 /* Event of a record, and the values that it sets beside number, time and kind. Part of the file's format. */
 enum halay_record_kind {
@@ -53,7 +53,7 @@ struct halay_record {
     uint64_t bytes;
     uint64_t hash;  /* of the names of all tensors of the collective, in order; of the tensor's name */
     uint32_t count; /* tensors */
-    uint16_t set;   /* number of the process set; 0: all ranks */
+    int32_t set;    /* number of the process set; 0: all ranks */
     uint8_t kind;   /* enum halay_record_kind */
     uint8_t operation, dtype, op, status;
     uint8_t name_length;

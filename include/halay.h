@@ -216,8 +216,7 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
  * the making at the same time, by several threads. Of sets with the same ranks the n-th call on each member is about
  * the n-th set. Not in a callback. *set belongs to the context. Ranks that are no members find it by its number
  * (halay_process_set_find), at the latest in a collective of all ranks that a member submits after its call.
- * Errors, on every member alike: HALAY_ERR_UNSUPPORTED: a rank would be in more than 250 sets (26 where its shared
- * segment or MPI's tags have no room for more), a member has joined, there have been 65535 sets. On this rank alone
+ * Errors, on every member alike: HALAY_ERR_UNSUPPORTED: a member has joined. On this rank alone
  * HALAY_ERR_ARGUMENT: it is none of the ranks; no ranks, one that is none of the job's, one twice, more than 7998;
  * ranks is NULL. Otherwise as halay_submit. The log has a line. Keeps names that begin with "process sets" for itself.
  */

@@ -80,20 +80,20 @@ HALAY_API enum halay_status halay_group_open_communicator(const void *comm, enum
 
 /*
  * A group of some ranks of another one: ranks (count of them, all different) are the parent's numbers, and get the
- * numbers 0, 1, ... in the order of the list. A rank may be in 250 of them at a time (26 where its shared
- * segment or MPI's tags have no room for more); groups may overlap ({0,1}, {1,2}, {2,0}), and all of them may have
- * collectives under way at once: whoever waits for one drives the others too.
+ * numbers 0, 1, ... in the order of the list. A rank may be in any number of them (beyond some 1,000
+ * at a time a shared segment has no room for more, and they go by messages); groups may overlap ({0,1}, {1,2}, {2,0}),
+ * and all of them may have collectives under way at once: whoever waits for one drives the others too.
  *
  * The members call it with the same list. Other ranks need not; one that does gets *group = NULL at once.
  * Blocks until all members have come. Members of several groups make them in the same order (or make {0,1}, {1,2},
  * {2,0} in this order: no rank may wait for one that waits for it). The list is borrowed for the call. The group is
- * closed with halay_group_close, in any order with its parent, and then may be made again; one that failed counts
- * forever. It has its own algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
+ * closed with halay_group_close, in any order with its parent, and then may be made again. It has its own
+ * algorithms and failures, and starts with the parent's settings of HALAY_* variables, not of
  * halay_group_set_algorithm. Memory from halay_group_alloc of one group serves all that have the same origin.
  *
- * Errors: HALAY_ERR_ARGUMENT (no such list, or members gave different ones), HALAY_ERR_UNSUPPORTED (too many groups),
- * HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER; every member gets the same error, unless a list is wrong in itself. The parent's
- * status if it is closed.
+ * Errors: HALAY_ERR_ARGUMENT (no such list, or members gave different ones), HALAY_ERR_UNSUPPORTED (there have been
+ * 2^32 groups), HALAY_ERR_NO_MEMORY, HALAY_ERR_PEER; every member gets the same error, unless a list is wrong in
+ * itself. The parent's status if it is closed.
  */
 HALAY_API enum halay_status halay_group_subset(struct halay_group *parent, const int *ranks, int count,
                                                struct halay_group **group);

@@ -3,14 +3,13 @@
  * Groups of some ranks: how the members agree on one, without the others.
  *
  *     member                                      leader: the lowest number of the job
- *       | my list (a hash), ids that I can't use,   |
- *       | how often I released each ------------->|  same list? some id free at all?
+ *       | my list (a hash), my next number,         |
+ *       | where my areas lie ---------------------->|  same list? the highest number of all
  *       |                                           |
- *       |<--------- the id, and how often each released it
- *       |           or: none yet, since some groups are closed here and not yet there; again
+ *       |<------- the number, and where all areas lie
  *
  * A rank that could not prepare sends its status instead, and every rank gets the first such status. The messages go
- * under a group id of their own: they meet in the order of the calls, which is the same at the two ends of each pair if
+ * under a group number of their own: they meet in the order of the calls, the same at the two ends of each pair if
  * members make their groups in the same order. A group is made step by step, so that the engine goes on with all else;
  * halay_group_subset waits, and drives all groups meanwhile, since a member that is late may need a collective that is
  * under way here.
@@ -18,7 +17,6 @@
  * Cleanup: zero-initialised; halay_group_making_end accepts any state.
  */
 #include "collectives/api/group_subset.h"
-#include "base/clock.h"
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/sync.h"
@@ -29,22 +27,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum step { PROPOSAL, DECISION, RELEASES }; /* also the messages' tags */
+enum step { PROPOSAL, DECISION, AREAS }; /* also the messages' tags */
 enum { SPINS = 200, YIELDS = 2000, CHECK_EVERY = 128, SLEEP_US = 200000 };
 
 struct proposal {
     uint64_t members; /* hash of the list */
+    uint64_t offset;  /* of this rank's areas; HALAY_PRIVATE: it has none */
     int32_t status;
-    int32_t waiting; /* ids that will be free once others have closed their groups */
-    struct halay_id_set taken;
-    uint32_t releases[HALAY_GROUPS_MAX];
+    uint32_t number; /* none of its groups has this number or a higher one */
 };
 
-/* HALAY_IN_PROGRESS: no id is free, but some will be: every rank proposes again. The releases follow, if the status
- * is HALAY_OK: members that disagree about their list disagree about the length. */
+/* The offsets of areas follow, if the status is HALAY_OK: members that disagree about their list disagree about the
+ * length. */
 struct decision {
     int32_t status;
-    int32_t id;
+    uint32_t number;
 };
 
 struct halay_group_making {
@@ -57,10 +54,10 @@ struct halay_group_making {
     enum halay_status mine;     /* has this rank what it needs? */
     enum halay_status status;   /* HALAY_IN_PROGRESS until all is done */
     struct halay_group *group;  /* owned until it is handed over; not yet entered. NULL unless `mine` is HALAY_OK */
-    int64_t deadline_us;        /* of waiting for an id */
     struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
     struct decision decision;
-    uint32_t *releases;               /* owned: of each member, of the new id */
+    int is_refused;                   /* all members know that there is no such group */
+    uint64_t *offsets;                /* owned: of each member's areas; HALAY_PRIVATE, all of them: some has none */
     struct halay_transfer *transfers; /* owned: one a member */
     struct halay_stall stall;
     uint64_t steps; /* so far */
@@ -75,9 +72,9 @@ static enum halay_status making_init(struct halay_group_making *a, struct halay_
     a->world = parent->world;
     a->members = malloc(n * sizeof *a->members);
     a->proposals = calloc(n, sizeof *a->proposals);
-    a->releases = calloc(n, sizeof *a->releases);
+    a->offsets = calloc(n, sizeof *a->offsets);
     a->transfers = calloc(n, sizeof *a->transfers);
-    if (!a->members || !a->proposals || !a->releases || !a->transfers)
+    if (!a->members || !a->proposals || !a->offsets || !a->transfers)
         return halay_fail(a->world->log, HALAY_ERR_NO_MEMORY, "out of memory: a group of %d ranks", count);
     for (int r = 0; r < count; r++) {
         a->members[r] = halay_group_world_rank(parent, ranks[r]);
@@ -95,9 +92,13 @@ void halay_group_making_end(struct halay_group_making *a)
     for (int r = 0; r < a->size; r++)
         if (!coll_is_settled(&a->transfers[r]))
             halay_route_cancel(&a->transfers[r]);
+    if (a->group) {
+        halay_group_end_destroy(a->group->end, a->world->data, a->is_refused);
+        a->group->end = NULL;
+    }
     halay_group_free_all(a->group);
     free(a->transfers);
-    free(a->releases);
+    free(a->offsets);
     free(a->proposals);
     free(a->members);
     free(a);
@@ -134,25 +135,25 @@ static void receive_from(struct halay_group_making *a, int peer, uint32_t what, 
 /* What the leader makes of all proposals. */
 static void decide(struct halay_group_making *a)
 {
-    struct halay_id_set taken = { { 0 } };
-    int waiting = 0;
+    const struct proposal *p = a->proposals;
     enum halay_status status = HALAY_OK;
+    int have_areas = 1;
 
     for (int r = 0; r < a->size; r++) {
-        halay_id_set_add(&taken, &a->proposals[r].taken);
-        waiting += a->proposals[r].waiting;
         if (status == HALAY_OK)
-            status = (enum halay_status)a->proposals[r].status;
+            status = (enum halay_status)p[r].status;
+        if (p[r].number > a->decision.number)
+            a->decision.number = p[r].number;
+        have_areas &= p[r].offset != HALAY_PRIVATE;
     }
     for (int r = 1; r < a->size; r++)
-        if (status == HALAY_OK && a->proposals[r].members != a->proposals[0].members)
+        if (status == HALAY_OK && p[r].members != p[0].members)
             status = HALAY_ERR_ARGUMENT;
-    a->decision.id = halay_group_ids_choose(&a->world->ids, &taken);
-    if (status == HALAY_OK && a->decision.id < 0)
-        status = waiting && !halay_deadline_passed(a->deadline_us) ? HALAY_IN_PROGRESS : HALAY_ERR_UNSUPPORTED;
+    if (status == HALAY_OK && a->decision.number == UINT32_MAX)
+        status = HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
-    for (int r = 0; r < a->size && status == HALAY_OK; r++)
-        a->releases[r] = a->proposals[r].releases[a->decision.id];
+    for (int r = 0; r < a->size; r++)
+        a->offsets[r] = have_areas ? p[r].offset : HALAY_PRIVATE;
 }
 
 static uint64_t hash_of(const int *members, int count)
@@ -166,15 +167,12 @@ static uint64_t hash_of(const int *members, int count)
 
 static void propose(struct halay_group_making *a)
 {
-    struct halay_group_ids *ids = &a->world->ids;
     struct proposal *p = &a->proposals[a->rank];
 
-    halay_group_ids_sweep(ids, a->world->data, a->world->route.memory);
     *p = (struct proposal){ .members = hash_of(a->members, a->size),
+                            .offset = a->group ? a->group->end->offset : HALAY_PRIVATE,
                             .status = (int32_t)a->mine,
-                            .waiting = halay_group_ids_waiting(ids),
-                            .taken = ids->taken };
-    memcpy(p->releases, ids->releases, sizeof p->releases);
+                            .number = a->world->next_group };
     if (a->rank != a->leader) {
         send_to(a, a->leader, PROPOSAL, p, sizeof *p);
         return;
@@ -204,7 +202,7 @@ static void begin_step(struct halay_group_making *a, enum step step)
             decide(a);
         spread(a, DECISION, &a->decision, sizeof a->decision);
     } else {
-        spread(a, RELEASES, a->releases, (size_t)a->size * sizeof *a->releases);
+        spread(a, AREAS, a->offsets, (size_t)a->size * sizeof *a->offsets);
     }
 }
 
@@ -213,43 +211,36 @@ static enum halay_status take_decision(struct halay_group_making *a)
 {
     enum halay_status status = (enum halay_status)a->decision.status;
 
-    if (status == HALAY_IN_PROGRESS)
-        begin_step(a, PROPOSAL);
-    else if (status == HALAY_OK)
-        begin_step(a, RELEASES);
+    a->is_refused = status != HALAY_OK;
+    if (status == HALAY_OK)
+        begin_step(a, AREAS);
     else if (status == HALAY_ERR_ARGUMENT)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
-        halay_error(a->world->log, "no more groups: each rank can be in %d at a time, those that failed counted",
-                    halay_group_ids_most(&a->world->ids));
+        halay_error(a->world->log, "no more groups: this job has used all 2^32 numbers");
     else if (a->mine == HALAY_OK)
         halay_error(a->world->log, "no new group: %s, says another member", halay_status_string(status));
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
 }
 
-/* The group has its id from now on; all others will have to close it before the id is free. */
-static void settle_id(struct halay_group *group, const struct halay_group_making *a)
+/* The group has its number from now on; all other members will have to close it before its areas are free. */
+static void settle(struct halay_group *group, const struct halay_group_making *a)
 {
-    struct halay_group_ids *ids = &a->world->ids;
     struct halay_group_end *end = group->end;
 
-    group->id = a->decision.id;
-    halay_id_set_put(&ids->taken, group->id, 1);
-    ids->last = group->id;
-    end->id = group->id;
+    group->number = end->number = a->decision.number;
+    a->world->next_group = group->number + 1;
+    if (group->memory && a->offsets[0] == HALAY_PRIVATE)
+        halay_group_unshare(group);
     for (int r = 0; r < a->size; r++) {
-        int number = group->memory ? group->shared[r] : -1;
         if (r == a->rank)
             continue;
-        if (number < 0) {
-            end->farewell[end->farewells].rank = r;
-            end->farewell[end->farewells++].peer = halay_group_world_rank(group, r);
+        if (group->memory && group->shared[r] >= 0) {
+            end->sharers++;
             continue;
         }
-        end->witness[end->witnesses++] = (struct halay_group_witness){
-            .area = group->memory->ops->area(group->memory, number, group->id * HALAY_CHANNELS),
-            .releases = a->releases[r],
-        };
+        end->farewell[end->farewells].rank = r;
+        end->farewell[end->farewells++].peer = halay_group_world_rank(group, r);
     }
 }
 
@@ -258,7 +249,7 @@ static enum halay_status prepare_mine(struct halay_group_making *a)
     struct halay_group *group;
 
     enum halay_status status = halay_group_make(a->world, a->members, a->size, a->rank, &group);
-    if (status == HALAY_OK && (status = halay_group_end_create(a->size, &group->end)) != HALAY_OK)
+    if (status == HALAY_OK && (status = halay_group_end_create(a->size, group->memory, &group->end)) != HALAY_OK)
         halay_group_free_all(group);
     if (status == HALAY_OK)
         a->group = group;
@@ -267,9 +258,9 @@ static enum halay_status prepare_mine(struct halay_group_making *a)
 
 static enum halay_status finish_making(struct halay_group_making *a)
 {
-    settle_id(a->group, a);
+    settle(a->group, a);
     halay_group_set_deterministic(a->group, a->parent->deterministic);
-    return halay_group_enter(a->group);
+    return halay_group_enter(a->group, a->offsets);
 }
 
 /* Members that have not called it yet, or whose leader waits for another one: reported, and at last given up. */
@@ -363,7 +354,6 @@ static enum halay_status making_create(struct halay_group *parent, const int *ra
     }
     a->mine = prepare_mine(a);
     a->status = HALAY_IN_PROGRESS;
-    a->deadline_us = halay_deadline_us(a->world->config.start_timeout_ms);
     begin_step(a, PROPOSAL);
     *making = a;
     return HALAY_OK;

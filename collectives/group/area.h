@@ -2,7 +2,7 @@
  *
  * The layout of a channel's area of shared memory.
  *
- *     offset   one area a (rank, channel); only its rank writes, but for the slots
+ *     offset   one area a (rank, channel); only its rank writes, but for the slots and leavers
  *     0        arrival: number of the collective's first chunk + 1, where its buffers lie
  *     128      filled: chunks that this rank has put into its slots
  *     256      done: chunks that this rank has reduced, or copied
@@ -10,7 +10,7 @@
  *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left;
  *              and of how many collectives it has done its part
  *     640      busy: this rank is touching memory of others
- *     768      releases (channel 0's area): how often this rank has given up the group's id (group_ids.h)
+ *     768      leavers (channel 0's area): how many other members look at this rank's areas no more (group_end.h);
  *              started (channel 0's area): how many collectives this rank has started
  *     896      taken: chunks of results that this rank has copied out of every rank's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
@@ -63,7 +63,7 @@ struct halay_area {
     int32_t failed_rank;                   /* the rank that is to blame */
     uint64_t finished;                     /* it has done its part of all collectives with lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
-    _Alignas(128) _Atomic uint32_t releases;
+    _Alignas(128) _Atomic uint32_t leavers;
     _Atomic uint64_t started; /* read by peers that report a stall only */
     _Alignas(128) _Atomic uint64_t taken;
     _Alignas(128) _Atomic uint64_t read;

@@ -73,7 +73,7 @@ struct halay_posted {
 struct halay_group {
     struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
     struct halay_group *next;  /* on world->groups */
-    int id;
+    uint32_t number;
     int rank, size;
     int *members;                       /* owned, [rank]: its number in the world; NULL: all ranks in order */
     struct halay_shared_memory *memory; /* borrowed: what this rank shares with members; NULL: nothing */
@@ -83,7 +83,7 @@ struct halay_group {
     struct halay_nodes *nodes; /* owned; NULL: not several nodes, or none that shares memory */
     /* Owned, [rank]: each rank's flag there; NULL for a rank that shares none, and without memory. */
     _Atomic uint32_t **closed;
-    /* Owned: the members that have to close it before its id is used again; NULL: all ranks' group. */
+    /* Owned: what is left of it until all members have closed it; NULL: all ranks' group. */
     struct halay_group_end *end;
     const struct halay_reducer *reducer;
     enum halay_deterministic deterministic;
@@ -121,12 +121,15 @@ static inline void halay_group_notify(const struct halay_group *group, int rank)
     group->memory->ops->notify(group->memory, group->shared[rank]);
 }
 
-/* group.c: makes a group of these ranks (NULL: of all), of which this is number `rank`, without an id; it is not yet on
- * the world's list. */
+/* group.c: makes a group of these ranks (NULL: of all), of which this is number `rank`, without a number; it is not yet
+ * on the world's list. */
 enum halay_status halay_group_make(struct halay_world *world, const int *members, int size, int rank,
                                    struct halay_group **out);
-/* Opens a group whose id is set. */
-enum halay_status halay_group_enter(struct halay_group *group);
+/* Not all members have areas for it: none uses shared memory in it. */
+void halay_group_unshare(struct halay_group *group);
+/* Opens a group whose number is set. offsets: [rank], of the areas of those that share memory with this rank; unused if
+ * none does. HALAY_ERR_FORMAT: one is outside of what they share. */
+enum halay_status halay_group_enter(struct halay_group *group, const uint64_t *offsets);
 void halay_group_free_all(struct halay_group *group); /* NULL is allowed */
 
 /* Logs that a forked child must not use a group, whose memory other ranks see; HALAY_ERR_UNSUPPORTED. */

@@ -90,7 +90,7 @@ static void reset(struct halay_coll *c, struct halay_group *group, struct halay_
     c->tensors = 0;
     c->has_counts = c->is_list = 0;
     c->slot = c->chunk = c->bytes = 0;
-    c->tag = halay_tag(group->id, channel->index, 0);
+    c->tag = halay_tag(group->number, channel->index, 0);
     c->state = NULL;
     c->scratch = NULL;
 }

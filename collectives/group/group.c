@@ -95,7 +95,7 @@ void halay_group_free_all(struct halay_group *group)
     free(group->closed);
     free(group->shared);
     free(group->members);
-    halay_group_end_destroy(group->end, world->data);
+    halay_group_end_destroy(group->end, world->data, 0);
     halay_nodes_destroy(group->nodes);
     pthread_mutex_destroy(&group->lock);
     free(group);
@@ -145,17 +145,22 @@ static enum halay_status allocate_areas(struct halay_group *group)
     return HALAY_OK;
 }
 
-static void map_areas(struct halay_group *group)
+static enum halay_status map_areas(struct halay_group *group, const uint64_t *offsets)
 {
     struct halay_shared_memory *memory = group->memory;
 
     for (int r = 0; memory && r < group->size; r++) {
         if (group->shared[r] < 0)
             continue;
+        unsigned char *base = memory->ops->reach(memory, group->shared[r], offsets[r], HALAY_GROUP_BYTES);
+        if (!base)
+            return halay_fail(group->world->log, HALAY_ERR_FORMAT, "rank %d has no areas where it says",
+                              halay_group_world_rank(group, r));
         for (int k = 0; k < HALAY_CHANNELS; k++)
-            group->channels[k].areas[r] = memory->ops->area(memory, group->shared[r], group->id * HALAY_CHANNELS + k);
+            group->channels[k].areas[r] = (struct halay_area *)(base + (size_t)k * HALAY_AREA_BYTES);
         group->closed[r] = &group->channels[0].areas[r]->closed;
     }
+    return HALAY_OK;
 }
 
 /* Follows the route to each member. */
@@ -274,25 +279,55 @@ static int count_hosts_of(const struct halay_group *group)
     return hosts;
 }
 
-enum halay_status halay_group_enter(struct halay_group *group)
+void halay_group_unshare(struct halay_group *group)
 {
-    map_areas(group);
+    halay_info(group->world->log, "a group of %d ranks goes by messages: no room for it in shared memory", group->size);
+    group->memory = NULL;
+    halay_nodes_destroy(group->nodes);
+    group->nodes = NULL;
+    group->sharing = HALAY_SHARES_NONE;
+    set_waiting(group);
+}
+
+enum halay_status halay_group_enter(struct halay_group *group, const uint64_t *offsets)
+{
+    enum halay_status status = map_areas(group, offsets);
+    if (status != HALAY_OK)
+        return status;
     group->hosts = count_hosts_of(group);
     group->next = group->world->groups;
     group->world->groups = group;
     return apply_config(group);
 }
 
+/* Areas that are the first ones taken lie at the same offset on all ranks. */
+static enum halay_status enter_first(struct halay_group *group)
+{
+    struct halay_shared_memory *memory = group->memory;
+    uint64_t offset = 0, *offsets = calloc((size_t)group->size, sizeof *offsets);
+
+    enum halay_status status = offsets ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    if (status == HALAY_OK && memory)
+        status = memory->ops->take_areas(memory, &offset);
+    for (int r = 0; status == HALAY_OK && r < group->size; r++)
+        offsets[r] = offset;
+    if (status == HALAY_OK)
+        status = halay_group_enter(group, offsets);
+    free(offsets);
+    return status;
+}
+
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out)
 {
     struct halay_group *group;
 
+    assert(!world->next_group);
     enum halay_status status = halay_group_make(world, NULL, world->size, world->rank, &group);
     if (status != HALAY_OK)
         return status;
-    status = halay_group_ids_take(&world->ids, world->log, &group->id);
-    if (status == HALAY_OK)
-        status = halay_group_enter(group);
+    group->number = HALAY_WORLD_GROUP;
+    world->next_group = HALAY_GROUPS_FIRST;
+    status = enter_first(group);
     if (status != HALAY_OK) {
         halay_group_free_all(group);
         return status;
@@ -301,18 +336,27 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
     return HALAY_OK;
 }
 
-/* Keeps the record of an ended group until its id can be reused. After a failure its messages may still be in flight,
- * and peers may still write to its areas. */
+/* The last touch of others' areas. Pairs with is_left (group_end.c). */
+static void count_as_leaver(struct halay_group *group)
+{
+    for (int r = 0; group->memory && r < group->size; r++)
+        if (r != group->rank && group->shared[r] >= 0)
+            atomic_fetch_add_explicit(&group->channels[0].areas[r]->leavers, 1, memory_order_release);
+}
+
+/* Keeps what is left of an ended group until its other members have ended it too. */
 static void keep_end(struct halay_group *group)
 {
     struct halay_world *world = group->world;
 
     if (!group->end)
         return;
+    count_as_leaver(group);
     group->end->is_spoilt = group->status != HALAY_OK;
-    halay_group_ids_close(&world->ids, group->end);
+    group->end->next = world->ends;
+    world->ends = group->end;
     group->end = NULL;
-    halay_group_ids_sweep(&world->ids, world->data, world->route.memory);
+    halay_group_ends_sweep(&world->ends, world->data);
 }
 
 enum halay_status halay_group_refuse_child(void)

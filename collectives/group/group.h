@@ -12,8 +12,7 @@
 #include "collectives/group/world.h"
 #include "halay_coll.h"
 
-/* Creates a group of all ranks of the world; borrows the world. Every rank creates its groups in the same order. A
- * world has HALAY_WORLD_GROUPS of them in its life: HALAY_ERR_UNSUPPORTED after that. */
+/* Creates a group of all ranks of the world; borrows the world. A world has one, the first of its groups. */
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
 void halay_group_destroy(struct halay_group *group);
 

@@ -99,7 +99,7 @@ void halay_carried_fini(struct halay_carried *carried)
 
 void halay_world_leave(struct halay_world *world)
 {
-    halay_group_ids_fini(&world->ids, world->data);
+    halay_group_ends_fini(&world->ends, world->data);
     if (world->data && world->data != world->control)
         world->data->ops->close(world->data);
     if (world->control)

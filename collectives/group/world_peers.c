@@ -15,10 +15,9 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
                                   const char *what, int *wanted)
 {
     struct said {
-        int32_t status, wants, groups;
+        int32_t status, wants;
         char interfaces[HALAY_INTERFACES_BYTES];
-    } said = { .status = (int32_t)mine, .wants = *wanted != 0, .groups = world->ids.limit },
-      *all = calloc((size_t)world->size, sizeof *all);
+    } said = { .status = (int32_t)mine, .wants = *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
@@ -29,7 +28,6 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
         result = mine;
     for (int r = 0; r < world->size && result == HALAY_OK; r++) {
         *wanted |= all[r].wants;
-        halay_group_ids_limit(&world->ids, all[r].groups);
         if (all[r].status == HALAY_OK)
             continue;
         result = (enum halay_status)all[r].status;

@@ -39,8 +39,9 @@ static size_t segment_bytes(const struct halay_world *world)
 {
     if (world->config.segment_bytes)
         return world->config.segment_bytes;
-    return HALAY_AREA_COUNT * HALAY_AREA_BYTES +
-           (world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT);
+    size_t memory = world->topology.memory_bytes ? world->topology.memory_bytes : SEGMENT_BYTES_DEFAULT;
+
+    return HALAY_SHM_AREAS_MOST + (memory > HALAY_SHM_AREAS_MOST ? memory : HALAY_SHM_AREAS_MOST);
 }
 
 enum halay_status halay_world_keep_memory(struct halay_world *world)
@@ -82,7 +83,6 @@ static enum halay_status open_shm(struct halay_world *world, struct halay_link *
         return HALAY_ERR_UNSUPPORTED;
     enum halay_status status = halay_shm_open(world->log, &options, world->boot, world->peers, out);
     if (status == HALAY_OK) {
-        halay_group_ids_limit(&world->ids, (*out)->groups);
         world->memory = (*out)->memory;
     }
     return status;
@@ -109,7 +109,6 @@ static enum halay_status open_module(struct halay_world *world, enum halay_trans
     if (status != HALAY_OK)
         return status;
     world->data = t;
-    halay_group_ids_limit(&world->ids, t->groups);
     return halay_world_watch(world, t);
 }
 

@@ -14,11 +14,11 @@
  * Tags have 64 bits:
  *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...)
  *
- * Groups, of which each rank has HALAY_GROUPS_MAX, or HALAY_GROUPS_FEW:
- *     0 .. 3    of all ranks, numbered in the order in which they are made; none is used twice
- *     4         the engine's messages (fusion/rank/messenger.c)
- *     5         agreement on a group of some ranks (group_subset.c)
- *     6 ..      of some ranks. Two groups with one id share no rank; an id is used again when all is quiet.
+ * Groups:
+ *     0         of all ranks
+ *     1         the engine's messages (fusion/rank/messenger.c)
+ *     2         agreement on a group of some ranks (group_subset.c)
+ *     3 ..      of some ranks. Two groups with one number share no rank; a number is never used again.
  *
  * Sleep. A rank sleeps on one bell, whichever links it has. What arrives over shared memory rings it, what arrives
  * elsewhere makes a descriptor readable that it watches (event_fd).
@@ -33,18 +33,16 @@
 #include <stdint.h>
 
 enum {
-    HALAY_GROUPS_MAX = 256,
-    HALAY_GROUPS_FEW = 32, /* where the ranks of a host have no room for all of them */
-    HALAY_WORLD_GROUPS = 4,
-    HALAY_CONTROL_GROUP = HALAY_WORLD_GROUPS,
+    HALAY_WORLD_GROUP,
+    HALAY_CONTROL_GROUP,
     HALAY_AGREEMENT_GROUP,
-    HALAY_SUBSET_FIRST,
+    HALAY_GROUPS_FIRST,
     HALAY_CHANNEL_SHIFT = 24,
     HALAY_CHANNELS = 8,  /* collectives in flight in one group */
     HALAY_TAG_BITS = 18, /* the algorithm's own part of a tag */
 };
 
-static inline uint64_t halay_tag(int group, int channel, uint32_t own)
+static inline uint64_t halay_tag(uint32_t group, int channel, uint32_t own)
 {
     return (uint64_t)group << 32 | (uint64_t)channel << HALAY_CHANNEL_SHIFT | own;
 }
@@ -101,7 +99,6 @@ struct halay_link {
     struct halay_shared_memory *memory; /* owned: what its ranks share; NULL: nothing */
     int rank;
     int size;
-    int groups;          /* ids below this one can be used; 0: all HALAY_GROUPS_MAX. The same on all its ranks */
     int failed_peer;     /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
     unsigned char *lost; /* owned, [rank]: nonzero: so did this one, or it is of no use any more either; driver only */
     struct halay_log *log; /* borrowed until close */

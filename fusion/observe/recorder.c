@@ -31,7 +31,7 @@ static void describe_request(struct halay_record *record, const struct halay_req
     record->operation = r->signature.collective;
     record->dtype = r->signature.dtype;
     record->op = r->signature.reduction;
-    record->set = (uint16_t)r->set->number;
+    record->set = (int32_t)r->set->number;
     record->bytes = r->bytes;
     record->ordinal = r->ordinal;
     record->count = 1;
@@ -150,7 +150,7 @@ void halay_record_failed(struct halay_context *ctx, enum halay_status status, co
 
 void halay_record_set(struct halay_context *ctx, const struct halay_process_set *set)
 {
-    struct halay_record record = { .kind = HALAY_RECORD_SET, .time_ns = halay_now_ns(), .set = (uint16_t)set->number };
+    struct halay_record record = { .kind = HALAY_RECORD_SET, .time_ns = halay_now_ns(), .set = (int32_t)set->number };
     char ranks[200];
 
     halay_process_set_print_ranks(set, ranks, sizeof ranks);

@@ -21,21 +21,17 @@
 #include "fusion/rank/names.h"
 #include "fusion/rank/requests.h"
 #include "fusion/values/set_words.h"
-#include <stdio.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { NUMBER_MAX = UINT16_MAX };
 
 /* ---- all of them ---- */
 
 struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number)
 {
-    struct halay_process_set *set = &ctx->all;
-
-    while (set && set->number != number)
-        set = set->next;
-    return set;
+    if (!number)
+        return &ctx->all;
+    return number > 0 && (size_t)number < ctx->set_room ? ctx->by_number[number] : NULL;
 }
 
 void halay_process_sets_fail(struct halay_context *ctx, int culprit)
@@ -83,13 +79,37 @@ static enum halay_status make_coordinator(struct halay_process_set *set)
     return halay_coordinator_create(&options, &set->coordinator);
 }
 
+/* Makes room for one more number. */
+static enum halay_status reserve_number(struct halay_context *ctx)
+{
+    size_t number = (size_t)ctx->driven.execution.sets_made + 1, room = ctx->set_room ? ctx->set_room : 16;
+
+    if (number >= INT_MAX)
+        return halay_fail(ctx->log, HALAY_ERR_UNSUPPORTED, "process sets: there have been %d", INT_MAX - 1);
+    if (number < ctx->set_room)
+        return HALAY_OK;
+    while (room <= number)
+        room *= 2;
+    struct halay_process_set **grown = calloc(room, sizeof(struct halay_process_set *)), **old = ctx->by_number;
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    if (old)
+        memcpy(grown, old, ctx->set_room * sizeof(struct halay_process_set *));
+    pthread_mutex_lock(&ctx->lock);
+    ctx->by_number = grown;
+    ctx->set_room = room;
+    pthread_mutex_unlock(&ctx->lock);
+    free(old);
+    return HALAY_OK;
+}
+
 /* All but the group. */
 static enum halay_status append_set(struct halay_context *ctx, const uint64_t *ranks, size_t count)
 {
     struct halay_process_set **last = &ctx->all.next, *set = calloc(1, sizeof *set);
     int *copy = malloc(count * sizeof *copy);
 
-    if (!set || !copy)
+    if (!set || !copy || reserve_number(ctx) != HALAY_OK)
         goto err_free;
     for (size_t i = 0; i < count; i++)
         copy[i] = (int)ranks[i];
@@ -104,6 +124,7 @@ static enum halay_status append_set(struct halay_context *ctx, const uint64_t *r
         last = &(*last)->next;
     pthread_mutex_lock(&ctx->lock);
     *last = set;
+    ctx->by_number[set->number] = set;
     note_listening_locked(ctx);
     pthread_mutex_unlock(&ctx->lock);
     return HALAY_OK;
@@ -145,6 +166,7 @@ static void remove_set(struct halay_process_set *set)
         at = &(*at)->next;
     pthread_mutex_lock(&ctx->lock);
     *at = set->next;
+    ctx->by_number[set->number] = NULL;
     set->next = ctx->removed;
     ctx->removed = set;
     set->state = HALAY_SET_REMOVED;
@@ -164,37 +186,6 @@ static int sets_in(const uint64_t *words, size_t count)
     return sets;
 }
 
-/* In how many sets each rank is, and would be: [rank], in the context's scratch memory. */
-static const size_t *count_memberships(struct halay_context *ctx, const uint64_t *words, size_t count)
-{
-    size_t *in = ctx->driven.execution.counts;
-
-    memset(in, 0, (size_t)ctx->size * sizeof *in);
-    for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
-        for (int r = 0; r < set->size; r++)
-            in[set->ranks[r]]++;
-    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
-        for (size_t i = 0; i < words[at]; i++)
-            in[words[at + 1 + i]]++;
-    return in;
-}
-
-/* Is a rank in more groups than it can be? Nonzero: *text says which. */
-static int memberships_fault(struct halay_context *ctx, const uint64_t *words, size_t count, char *text, size_t size)
-{
-    int made = ctx->driven.execution.sets_made + sets_in(words, count);
-    int most = halay_group_ids_most(&ctx->world->ids);
-    const size_t *in = count_memberships(ctx, words, count);
-
-    for (int rank = 0; rank < ctx->size; rank++)
-        if (in[rank] > (size_t)most)
-            return snprintf(text, size, "process sets: rank %d would be in more than %d", rank, most);
-    if (made > NUMBER_MAX)
-        return snprintf(text, size, "process sets: no more in this job, there have been %d",
-                        ctx->driven.execution.sets_made);
-    return 0;
-}
-
 enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct halay_request *request)
 {
     const uint64_t *words = request->words.at;
@@ -204,8 +195,7 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
 
     ctx->driven.execution.is_changing = 1;
     request->set_number = 0;
-    if (words[0] > HALAY_SET_FORM || halay_set_words_fault(words, count, ctx->size, text, sizeof text) ||
-        memberships_fault(ctx, words, count, text, sizeof text))
+    if (words[0] > HALAY_SET_FORM || halay_set_words_fault(words, count, ctx->size, text, sizeof text))
         return HALAY_OK;
     request->set_number = ctx->driven.execution.sets_made + 1;
     for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)words[at])
@@ -235,26 +225,6 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
     return HALAY_OK;
 }
 
-/* A part of nobody is not waited for. */
-static void refuse(struct halay_request *request, enum halay_status status, const char *text)
-{
-    if (!request->is_part)
-        halay_request_end(request, status, text);
-}
-
-static enum halay_status make_groups(struct halay_context *ctx, struct halay_request *request)
-{
-    char text[200];
-
-    if (!request->set_number) {
-        memberships_fault(ctx, request->words.at, request->words.count, text, sizeof text);
-        refuse(request, HALAY_ERR_UNSUPPORTED, text);
-        return HALAY_OK;
-    }
-    ctx->driven.execution.making_number = request->set_number;
-    return halay_process_sets_progress(ctx, request);
-}
-
 enum halay_status halay_process_sets_change(struct halay_context *ctx, struct halay_request *request)
 {
     const uint64_t *words = request->words.at;
@@ -262,11 +232,14 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
 
     ctx->driven.execution.is_changing = 0;
     if (halay_set_words_fault(words, request->words.count, ctx->size, text, sizeof text)) {
-        refuse(request, HALAY_ERR_ARGUMENT, text);
+        if (!request->is_part) /* a part of nobody is not waited for */
+            halay_request_end(request, HALAY_ERR_ARGUMENT, text);
         return HALAY_OK;
     }
-    if (words[0] <= HALAY_SET_FORM)
-        return make_groups(ctx, request);
+    if (words[0] <= HALAY_SET_FORM) {
+        ctx->driven.execution.making_number = request->set_number;
+        return halay_process_sets_progress(ctx, request);
+    }
     struct halay_process_set *set = halay_process_set_by_number(ctx, (int)words[1]);
     if (!set)
         return HALAY_ERR_FORMAT; /* all ranks have said the number of one that lives */
@@ -307,4 +280,9 @@ void halay_process_sets_end(struct halay_context *ctx)
         pthread_mutex_unlock(&ctx->lock);
     }
     end_life(&ctx->all);
+    pthread_mutex_lock(&ctx->lock);
+    free(ctx->by_number);
+    ctx->by_number = NULL;
+    ctx->set_room = 0;
+    pthread_mutex_unlock(&ctx->lock);
 }

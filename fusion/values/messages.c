@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 8 };
+enum { PROTOCOL = 9 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -67,11 +67,17 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 
 /* The fixed part of each kind. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
-    [HALAY_ITEM_READY] = 12, [HALAY_ITEM_ANNOUNCE] = 40, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 4,
-    [HALAY_ITEM_AGREE] = 40, [HALAY_ITEM_BUCKET] = 8,    [HALAY_ITEM_ERROR] = 8,  [HALAY_ITEM_FORGET] = 8,
+    [HALAY_ITEM_READY] = 16, [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 8,
+    [HALAY_ITEM_AGREE] = 44, [HALAY_ITEM_BUCKET] = 12,   [HALAY_ITEM_ERROR] = 12, [HALAY_ITEM_FORGET] = 12,
     [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
-    [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 8,
-    [HALAY_ITEM_LATE] = 16,  [HALAY_ITEM_WITHDRAW] = 12, [HALAY_ITEM_HOLD] = 16,  [HALAY_ITEM_LISTEN] = 16,
+    [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 12,
+    [HALAY_ITEM_LATE] = 16,  [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,  [HALAY_ITEM_LISTEN] = 16,
+};
+
+static const unsigned char has_set[HALAY_ITEM_KINDS] = {
+    [HALAY_ITEM_READY] = 1,  [HALAY_ITEM_ANNOUNCE] = 1, [HALAY_ITEM_FLUSH] = 1,
+    [HALAY_ITEM_AGREE] = 1,  [HALAY_ITEM_BUCKET] = 1,   [HALAY_ITEM_ERROR] = 1,
+    [HALAY_ITEM_FORGET] = 1, [HALAY_ITEM_WITHDRAW] = 1, [HALAY_ITEM_DOING] = 1,
 };
 
 /* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
@@ -87,7 +93,7 @@ static struct tail tail_of(const unsigned char *p)
     switch (p[0]) {
     case HALAY_ITEM_ANNOUNCE:
     case HALAY_ITEM_AGREE:
-        tail.words = 8 * ((size_t)p[7] + get16(p + 2));
+        tail.words = 8 * ((size_t)p[11] + get16(p + 2));
         tail.name = p[1];
         break;
     case HALAY_ITEM_BUCKET:
@@ -151,24 +157,23 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
 {
     struct halay_signature *s = &item->signature;
 
-    if (p[7] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_WORDS_MAX)
+    if (p[11] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_WORDS_MAX)
         return 0;
     *s = (struct halay_signature){
-        .collective = p[4], .dtype = p[5], .reduction = p[6], .dimensions = p[7], .root = (int32_t)get32(p + 8)
+        .collective = p[8], .dtype = p[9], .reduction = p[10], .dimensions = p[11], .root = (int32_t)get32(p + 12)
     };
-    memcpy(&s->prescale, p + 16, sizeof s->prescale);
-    memcpy(&s->postscale, p + 24, sizeof s->postscale);
-    s->members = get16(p + 32);
+    memcpy(&s->prescale, p + 20, sizeof s->prescale);
+    memcpy(&s->postscale, p + 28, sizeof s->postscale);
+    s->members = get16(p + 36);
     s->words =
         s->members || s->collective == HALAY_CHANGE_SETS || s->collective == HALAY_REDUCE_SCATTER ? get16(p + 2) : 0;
-    item->set = get16(p + 34);
-    s->priority = (int16_t)get16(p + 36);
-    s->wire = p[38];
-    s->is_on_devices = p[39];
-    memcpy(s->shape, p + 40, 8 * (size_t)p[7]);
-    item->id = get32(p + 12);
+    s->priority = (int16_t)get16(p + 38);
+    s->wire = p[40];
+    s->is_on_devices = p[41];
+    memcpy(s->shape, p + 44, 8 * (size_t)p[11]);
+    item->id = get32(p + 16);
     item->word_count = get16(p + 2);
-    item->words = p + 40 + 8 * (size_t)p[7];
+    item->words = p + 44 + 8 * (size_t)p[11];
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
@@ -179,35 +184,27 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
 
     switch (read->kind) {
     case HALAY_ITEM_READY:
-        read->set = get16(p + 2);
-        read->range = (struct halay_id_range){ get32(p + 4), get32(p + 8) };
+        read->range = (struct halay_id_range){ get32(p + 8), get32(p + 12) };
         ok = read->range.count && read->range.first <= UINT32_MAX - read->range.count;
         break;
     case HALAY_ITEM_BUCKET:
-        read->set = get16(p + 4);
-        read->absent = get16(p + 6);
+        read->absent = (int)get32(p + 8);
         read->has_parts = p[1];
-        read->ranges = (const struct halay_id_range *)(const void *)(p + 8);
+        read->ranges = (const struct halay_id_range *)(const void *)(p + 12);
         read->range_count = tail->words / 8;
-        ok = ranges_are_valid(read->ranges, read->range_count);
+        ok = read->absent >= 0 && ranges_are_valid(read->ranges, read->range_count);
         break;
     case HALAY_ITEM_ERROR:
-        read->status = (enum halay_status)get16(p + 4);
-        read->set = get16(p + 6);
-        ok = read->name_length && read->text_length <= HALAY_TEXT_MAX && is_status(get16(p + 4));
-        break;
-    case HALAY_ITEM_FLUSH:
-        read->set = get16(p + 2);
+        read->status = (enum halay_status)get32(p + 8);
+        ok = read->name_length && read->text_length <= HALAY_TEXT_MAX && is_status(get32(p + 8));
         break;
     case HALAY_ITEM_FORGET:
-        read->set = get16(p + 2);
-        read->id = get32(p + 4);
+        read->id = get32(p + 8);
         break;
     case HALAY_ITEM_WITHDRAW:
-        read->status = (enum halay_status)get16(p + 4);
-        read->set = get16(p + 6);
-        read->after_ms = (int)get32(p + 8);
-        ok = read->name_length && is_status(get16(p + 4)) && read->after_ms >= 0;
+        read->status = (enum halay_status)get32(p + 8);
+        read->after_ms = (int)get32(p + 12);
+        ok = read->name_length && is_status(get32(p + 8)) && read->after_ms >= 0;
         break;
     case HALAY_ITEM_LATE:
     case HALAY_ITEM_HOLD:
@@ -239,10 +236,9 @@ static int read_fixed(const unsigned char *p, const struct tail *tail, int size,
         read->rank = (int)get32(p + 4);
         return read->rank >= 0 && read->rank < size;
     case HALAY_ITEM_DOING:
-        if (get16(p + 4) >= HALAY_DOING_COUNT)
+        if (get32(p + 8) >= HALAY_DOING_COUNT)
             return 0;
-        read->doing = (enum halay_doing)get16(p + 4);
-        read->set = get16(p + 6);
+        read->doing = (enum halay_doing)get32(p + 8);
         return 1;
     default:
         return read_about_tensors(p, tail, read);
@@ -264,8 +260,9 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
                                .name_length = tail.name,
                                .text = (const char *)names + tail.name,
                                .text_length = tail.text,
+                               .set = has_set[p[0]] ? (int)get32(p + 4) : 0,
                                .rank = -1 };
-    if (!read_fixed(p, &tail, size, &read))
+    if (read.set < 0 || !read_fixed(p, &tail, size, &read))
         return HALAY_ERR_FORMAT;
     *item = read;
     *at += whole;
@@ -295,14 +292,14 @@ static int joins_last(struct halay_items *items, const struct halay_item *item)
     if (item->kind != HALAY_ITEM_READY || !items->last_ready)
         return 0;
     unsigned char *last = items->data + items->last_ready - 1;
-    uint32_t first = get32(last + 4), count = get32(last + 8);
-    if (get16(last + 2) != item->set)
+    uint32_t first = get32(last + 8), count = get32(last + 12);
+    if (get32(last + 4) != (uint32_t)item->set)
         return 0;
     if (item->range.first + item->range.count == first)
-        put32(last + 4, item->range.first);
+        put32(last + 8, item->range.first);
     else if (item->range.first != first + count)
         return 0;
-    put32(last + 8, count + item->range.count);
+    put32(last + 12, count + item->range.count);
     return 1;
 }
 
@@ -312,19 +309,18 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
 
     p[1] = (unsigned char)item->name_length;
     put16(p + 2, item->word_count);
-    p[4] = s->collective;
-    p[5] = s->dtype;
-    p[6] = s->reduction;
-    p[7] = s->dimensions;
-    put32(p + 8, (uint32_t)s->root);
-    put32(p + 12, item->id);
-    memcpy(p + 16, &s->prescale, sizeof s->prescale);
-    memcpy(p + 24, &s->postscale, sizeof s->postscale);
-    put16(p + 32, s->members);
-    put16(p + 34, (size_t)item->set);
-    put16(p + 36, (uint16_t)s->priority);
-    p[38] = (unsigned char)s->wire;
-    p[39] = (unsigned char)s->is_on_devices;
+    p[8] = s->collective;
+    p[9] = s->dtype;
+    p[10] = s->reduction;
+    p[11] = s->dimensions;
+    put32(p + 12, (uint32_t)s->root);
+    put32(p + 16, item->id);
+    memcpy(p + 20, &s->prescale, sizeof s->prescale);
+    memcpy(p + 28, &s->postscale, sizeof s->postscale);
+    put16(p + 36, s->members);
+    put16(p + 38, (uint16_t)s->priority);
+    p[40] = (unsigned char)s->wire;
+    p[41] = (unsigned char)s->is_on_devices;
 }
 
 /* Items about one tensor, or several. */
@@ -332,34 +328,26 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
 {
     switch (item->kind) {
     case HALAY_ITEM_READY:
-        put16(p + 2, (size_t)item->set);
-        put32(p + 4, item->range.first);
-        put32(p + 8, item->range.count);
+        put32(p + 8, item->range.first);
+        put32(p + 12, item->range.count);
         break;
     case HALAY_ITEM_BUCKET:
         p[1] = (unsigned char)item->has_parts;
         put16(p + 2, item->range_count);
-        put16(p + 4, (size_t)item->set);
-        put16(p + 6, (size_t)item->absent);
+        put32(p + 8, (uint32_t)item->absent);
         break;
     case HALAY_ITEM_ERROR:
         p[1] = (unsigned char)item->name_length;
         put16(p + 2, item->text_length);
-        put16(p + 4, item->status);
-        put16(p + 6, (size_t)item->set);
-        break;
-    case HALAY_ITEM_FLUSH:
-        put16(p + 2, (size_t)item->set);
+        put32(p + 8, item->status);
         break;
     case HALAY_ITEM_FORGET:
-        put16(p + 2, (size_t)item->set);
-        put32(p + 4, item->id);
+        put32(p + 8, item->id);
         break;
     case HALAY_ITEM_WITHDRAW:
         p[1] = (unsigned char)item->name_length;
-        put16(p + 4, item->status);
-        put16(p + 6, (size_t)item->set);
-        put32(p + 8, (uint32_t)item->after_ms);
+        put32(p + 8, item->status);
+        put32(p + 12, (uint32_t)item->after_ms);
         break;
     case HALAY_ITEM_LATE:
     case HALAY_ITEM_HOLD:
@@ -375,6 +363,8 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
 static void write_fixed(unsigned char *p, const struct halay_item *item)
 {
     p[0] = (unsigned char)item->kind;
+    if (has_set[item->kind])
+        put32(p + 4, (uint32_t)item->set);
     switch (item->kind) {
     case HALAY_ITEM_ANNOUNCE:
     case HALAY_ITEM_AGREE:
@@ -393,8 +383,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         break;
     case HALAY_ITEM_DOING:
         p[1] = (unsigned char)item->name_length;
-        put16(p + 4, item->doing);
-        put16(p + 6, (size_t)item->set);
+        put32(p + 8, item->doing);
         break;
     default:
         write_about_tensors(p, item);
@@ -418,7 +407,7 @@ static void put_words(unsigned char *p, const struct halay_item *item, size_t by
 
 enum halay_status halay_items_append(struct halay_items *items, const struct halay_item *item)
 {
-    unsigned char fixed[40] = { 0 };
+    unsigned char fixed[44] = { 0 };
 
     if (joins_last(items, item))
         return HALAY_OK;

@@ -9,35 +9,36 @@
  *                   12 0 u32
  *
  *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
- *     Those about tensors say in which process set: its number, 0 is that of all ranks. Ids are the set's.
+ *     Those about tensors begin with the number of their process set, 4 set u32; 0 is that of all ranks. Ids are the
+ *     set's.
  *
- *       READY     2 set u16 | 4 first u32 | 8 count u32             these ids have been submitted
+ *       READY     4 set | 8 first u32 | 12 count u32                these ids have been submitted
  *       LATE      4 id u32 | 8 round u64                            submitted by express (enrolment.h); others are not
- *       ANNOUNCE  1 name length | 2 words u16 | 4 operation | 5 dtype | 6 op | 7 dimensions | 8 root i32 | 12 0 u32
- *                 | 16 prescale f64 | 24 postscale f64 | 32 members u16 | 34 set u16 | 36 priority i16 | 38 wire u8 |
- *                 39 is on devices | 40 shape u64 each | words u64 each (signature.h) | name, padded to 4
+ *       ANNOUNCE  1 name length | 2 words u16 | 4 set | 8 operation | 9 dtype | 10 op | 11 dimensions | 12 root i32 |
+ *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
+ *                 41 is on devices | 44 shape u64 each | words u64 each (signature.h) | name, padded to 4
  *                                                                   a name without id, another signature or other words
  *       WAITED                                                      the program waits (deterministic modes)
- *       FLUSH     2 set u16                                         somebody waits: don't accumulate
- *       AGREE     as ANNOUNCE, 12 id u32                            all ranks have announced it; its id from now on
- *       BUCKET    1 has parts | 2 ranges u16 | 4 set u16 | 6 absent u16 | 8 first u32, count u32 each
+ *       FLUSH     4 set                                             somebody waits: don't accumulate
+ *       AGREE     as ANNOUNCE, 16 id u32                            all ranks have announced it; its id from now on
+ *       BUCKET    1 has parts | 2 ranges u16 | 4 set | 8 absent u32 | 12 first u32, count u32 each
  *                                                                   run these together, after all before it
- *       ERROR     1 name length | 2 text length u16 | 4 status u16 | 6 set u16 | name | text, padded
+ *       ERROR     1 name length | 2 text length u16 | 4 set | 8 status u32 | name | text, padded
  *                                                                   the ranks disagree about it
- *       FORGET    2 set u16 | 4 id u32                              don't use the id any more; and back: I don't
+ *       FORGET    4 set | 8 id u32                                  don't use the id any more; and back: I don't
  *       FAIL      2 text length u16 | 4 status u32 | 8 rank i32 | text, padded   everything is over
  *       BYE                                                         the sender submits nothing any more
  *       LEFT      4 rank i32                                        that rank said BYE
  *       DONE                                                        all ranks said BYE and nothing is left to do
  *       PING, PONG                                                  are you there? yes
  *       ASK                                                         what does your program do?
- *       WITHDRAW  1 name length | 4 status u16 | 6 set u16 | 8 after u32 (ms) | name, padded
+ *       WITHDRAW  1 name length | 4 set | 8 status u32 | 12 after u32 (ms) | name, padded
  *                                                                   the sender takes its submission back
  *       HOLD      1 has put | 4 id u32 | 8 round u64                who has not put this round of express will not; and
  *                                                                   back: whether the sender has
  *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
  *                                                                   (rank/points.h); rank 0 passes it on
- *       DOING     1 name length | 4 doing u16 | 6 set u16 | name, padded     the answer; the tensor that it waits for
+ *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
  */
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H

@@ -24,9 +24,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define AREAS_BYTES (HALAY_AREA_COUNT * HALAY_AREA_BYTES) /* address space; only touched pages take memory */
+#define AREAS_BYTES HALAY_GROUP_BYTES /* address space; only touched pages take memory */
 
-enum { NODE_RANKS_MAX = 64, BELL_TAG = 1 };
+enum { NODE_RANKS_MAX = 64, BELL_TAG = 1, AREAS_OFFSET = 1 }; /* all other offsets are addresses */
 
 /* What one rank reads. */
 struct range {
@@ -190,11 +190,13 @@ int simulated_node_wait(int count, MPI_Request *requests, int *index, MPI_Status
     return bell_listen(self);
 }
 
-/* ---- the table; no clear: only groups of some ranks need that ---- */
+/* ---- the table: areas of one group ---- */
 
-static void *node_area(struct halay_shared_memory *t, int peer, int index)
+static enum halay_status node_take_areas(struct halay_shared_memory *t, uint64_t *offset)
 {
-    return neighbour(t, peer)->areas + (size_t)index * HALAY_AREA_BYTES;
+    (void)t;
+    *offset = AREAS_OFFSET;
+    return HALAY_OK;
 }
 
 static uint64_t node_locate(struct halay_shared_memory *t, const void *ptr, size_t bytes)
@@ -208,6 +210,8 @@ static void *node_reach(struct halay_shared_memory *t, int peer, uint64_t offset
     struct node *self = (struct node *)t;
     unsigned char *at = (unsigned char *)(uintptr_t)offset;
 
+    if (offset == AREAS_OFFSET)
+        return neighbour(t, peer)->areas;
     self->reached[peer] = (struct range){ at, bytes };
     return at;
 }
@@ -228,7 +232,7 @@ static void node_free(struct halay_shared_memory *t, void *ptr)
 static const struct halay_shared_memory_ops node_ops = {
     .alloc = node_alloc,
     .free = node_free,
-    .area = node_area,
+    .take_areas = node_take_areas,
     .locate = node_locate,
     .reach = node_reach,
     .notify = node_notify,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Groups of some ranks: overlapping ones with collectives in flight at once, waited for in an order that goes around in
- * a circle; far more of them, one after the other, than there are ids; the whole matrix on one whose ranks are in
+ * a circle; far more of them at once than shared memory has
+ * room for, and with numbers that no tag of 16 bits holds; the whole matrix on one whose ranks are in
  * another order; lists that are wrong or differ; one that fails while the others live on.
  */
 #include "tests/coll/subsets.h"
@@ -16,7 +17,7 @@ enum {
     IN_FLIGHT = 3,
     MADE = 80,
     OPEN = 5,
-    MOST_FEW = HALAY_GROUPS_FEW - HALAY_SUBSET_FIRST
+    MANY = 70, /* more than the fake's shared memory has room for */
 };
 
 struct run {
@@ -166,24 +167,40 @@ static void one_after_the_other(struct run *run)
         halay_group_close(open[i]);
 }
 
-/* As many as a rank may be in; one more is refused, and all can be made again when they are closed. */
-static void as_many_as_there_are(struct run *run)
+static size_t areas_taken(const struct run *run)
 {
-    struct halay_group *groups[HALAY_GROUPS_MAX], *more = NULL;
-    int ranks[RANKS_MAX], most = halay_group_ids_most(&run->all->world->ids);
+    size_t count = 0;
 
-    if (most > MOST_FEW && (run->size != 3 || run->brief))
-        return;
+    for (const struct halay_group_end *end = run->all->world->ends; end; end = end->next)
+        count++;
+    return count;
+}
+
+/* Groups that have no room in shared memory go by messages. All are over when their members have closed them, and
+ * numbers go on. */
+static void many_at_once(struct run *run)
+{
+    struct halay_group *groups[MANY];
+    int ranks[RANKS_MAX], every = run->brief ? 35 : 10;
+    uint32_t first = run->all->world->next_group;
+
     for (int r = 0; r < run->size; r++)
         ranks[r] = r;
     for (int round = 0; round < 2; round++) {
-        for (int i = 0; i < most; i++)
+        for (int i = 0; i < MANY; i++)
             groups[i] = subset(run, ranks, run->size);
-        CHECK(halay_group_subset(run->all, ranks, run->size, &more) == HALAY_ERR_UNSUPPORTED);
-        for (int i = 0; i < most; i++)
+        for (int i = every - 1; i < MANY; i += every)
+            use(run, groups[i], ranks, run->size, i);
+        for (int i = 0; i < MANY; i++)
             halay_group_close(groups[i]);
-        CHECK(halay_group_barrier(run->all) == HALAY_OK); /* a group counts until all members have closed it */
+        CHECK(halay_group_barrier(run->all) == HALAY_OK); /* all have closed them */
+        run->all->world->next_group += 70000;
     }
+    CHECK(run->all->world->next_group >= first + 2 * (MANY + 70000));
+    halay_group_close(subset(run, ranks, run->size));
+    CHECK(halay_group_barrier(run->all) == HALAY_OK);
+    halay_group_close(subset(run, ranks, run->size)); /* sweeps */
+    CHECK(areas_taken(run) <= 2, "%zu groups are not over", areas_taken(run));
 }
 
 /* ---- other order, other origin ---- */
@@ -284,7 +301,7 @@ int subsets_run(struct halay_group *group, int brief)
     overlapping_pairs(&run);
     one_after_the_other(&run);
     CHECK(halay_group_barrier(group) == HALAY_OK);
-    as_many_as_there_are(&run);
+    many_at_once(&run);
     of_a_subset(&run);
     CHECK(halay_group_barrier(group) == HALAY_OK);
     one_fails(&run);

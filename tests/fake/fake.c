@@ -29,8 +29,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define AREAS_BYTES (HALAY_AREA_COUNT * HALAY_AREA_BYTES)
-#define HEAP_BYTES ((size_t)1 << 30) /* address space */
+#define AREAS_BYTES ((size_t)64 * HALAY_GROUP_BYTES) /* groups beyond these go by messages */
+#define HEAP_BYTES ((size_t)1 << 30)                 /* address space */
 
 enum { HOLD_MAX = 6 };
 
@@ -49,7 +49,7 @@ struct fake_message {
 
 struct fake_rank {
     struct halay_bell_word bell;
-    struct halay_heap heap;
+    struct halay_heap areas, heap;
     unsigned char *segment; /* owned: AREAS_BYTES + HEAP_BYTES; set once before the ranks open */
     _Atomic int has_left; /* stored (release) by close after everything else of this rank; loaded (acquire) by peers */
     _Atomic int sending;  /* its sends that are not done; relaxed: only says whether a look is worth while */
@@ -439,14 +439,23 @@ static void fake_free(struct halay_shared_memory *m, void *ptr)
         abort(); /* free of what alloc did not give */
 }
 
-static void *fake_area(struct halay_shared_memory *m, int peer, int index)
+static enum halay_status fake_take_areas(struct halay_shared_memory *m, uint64_t *offset)
 {
-    return hub_of(m)->ranks[peer].segment + (size_t)index * HALAY_AREA_BYTES;
+    size_t at;
+
+    enum halay_status status = halay_heap_take(&hub_of(m)->ranks[m->rank].areas, HALAY_GROUP_BYTES, &at);
+    if (status == HALAY_OK)
+        *offset = at;
+    return status;
 }
 
-static void fake_clear(struct halay_shared_memory *m, int index, int count)
+static void fake_give_areas(struct halay_shared_memory *m, uint64_t offset)
 {
-    madvise(fake_area(m, m->rank, index), (size_t)count * HALAY_AREA_BYTES, MADV_DONTNEED);
+    struct fake_rank *rank = &hub_of(m)->ranks[m->rank];
+
+    madvise(rank->segment + offset, HALAY_GROUP_BYTES, MADV_DONTNEED);
+    if (halay_heap_give(&rank->areas, (size_t)offset) != HALAY_OK)
+        abort(); /* what take did not give */
 }
 
 static uint64_t fake_locate(struct halay_shared_memory *m, const void *ptr, size_t bytes)
@@ -514,8 +523,8 @@ static const struct halay_link_ops fake_ops = {
 static const struct halay_shared_memory_ops memory_ops = {
     .alloc = fake_alloc,
     .free = fake_free,
-    .area = fake_area,
-    .clear = fake_clear,
+    .take_areas = fake_take_areas,
+    .give_areas = fake_give_areas,
     .locate = fake_locate,
     .reach = fake_reach,
     .notify = fake_notify,
@@ -663,13 +672,15 @@ static enum halay_status rank_init(struct fake_rank *rank)
     if (segment == MAP_FAILED)
         return HALAY_ERR_NO_MEMORY;
     rank->segment = segment;
-    return halay_heap_init(&rank->heap, HEAP_BYTES);
+    enum halay_status status = halay_heap_init(&rank->areas, AREAS_BYTES);
+    return status == HALAY_OK ? halay_heap_init(&rank->heap, HEAP_BYTES) : status;
 }
 
 static void rank_fini(struct fake_rank *rank)
 {
     if (!rank->segment)
         return;
+    halay_heap_fini(&rank->areas);
     halay_heap_fini(&rank->heap);
     munmap(rank->segment, AREAS_BYTES + HEAP_BYTES);
 }

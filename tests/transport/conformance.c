@@ -134,7 +134,7 @@ static void meet(struct conformance *c, uint64_t tag)
 /* Some of them differ in the number of the group only, which has all its bits. */
 static uint64_t tag_at(uint32_t own)
 {
-    return halay_tag((int)(0x7edcba90 + own % 4), HALAY_CHANNELS - 1, own / 4);
+    return halay_tag(0xfedcba90 + own % 4, HALAY_CHANNELS - 1, own / 4);
 }
 
 /* ---- cases ---- */
@@ -466,51 +466,69 @@ static void case_shared_messages(struct conformance *c)
     memory_put(c, r);
 }
 
-/* Areas: zero at the start, one for each index and rank, what is stored there with a flag is seen with the flag, and
- * they are zero again, for everybody, when their owner has cleared them. */
+/* The last of a group's areas of rank r. */
+static uint32_t *last_area(struct halay_shared_memory *m, int r, uint64_t offset)
+{
+    unsigned char *areas = m->ops->reach(m, r, offset, HALAY_GROUP_BYTES);
+
+    REQUIRE(areas);
+    return (uint32_t *)(areas + HALAY_GROUP_BYTES - HALAY_AREA_BYTES);
+}
+
+static void wait_for_flag(struct conformance *c, const uint32_t *flag, uint32_t least)
+{
+    while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) < least) {
+        uint32_t token = halay_bell_arm(c->bell);
+        if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) >= least)
+            halay_bell_disarm(c->bell);
+        else
+            conformance_sleep(c->t, c->bell, token, -1);
+    }
+}
+
+/* Areas of two groups: zero at the start, at the same offsets on all ranks; what is stored there with a flag is seen
+ * with the flag, and they are zero again when their owner has given them back and taken them anew. */
 static void case_areas(struct conformance *c)
 {
     struct halay_link *t = c->t;
-    int n = t->size, me = t->rank, last = (t->groups ? t->groups : HALAY_GROUPS_MAX) * HALAY_CHANNELS - 1;
-
     struct halay_shared_memory *m = t->memory;
+    const size_t end = HALAY_AREA_BYTES / 4 - 1;
+    int n = t->size, me = t->rank;
+    uint64_t at[2], again;
+
     if (!m)
         return;
-    for (int index = 0; index <= last; index += last) {
-        uint32_t *area = m->ops->area(m, me, index);
-        CHECK(area[0] == 0 && area[HALAY_AREA_BYTES / 4 - 1] == 0, "area %d is not zero at the start", index);
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(m->ops->take_areas(m, &at[i]) == HALAY_OK);
+        CHECK(!last_area(m, me, at[i])[0] && !last_area(m, me, at[i])[end], "area %d is not zero", i);
     }
     meet(c, tag_at(700));
-    for (int index = 0; index <= last; index += last) {
-        uint32_t *area = m->ops->area(m, me, index);
-        area[HALAY_AREA_BYTES / 4 - 1] = key_of(me, index, 0, 0);
-        __atomic_store_n(&area[0], 1, __ATOMIC_RELEASE);
+    for (int i = 0; i < 2; i++) {
+        last_area(m, me, at[i])[end] = key_of(me, i, 0, 0);
+        __atomic_store_n(last_area(m, me, at[i]), 1, __ATOMIC_RELEASE);
         for (int r = 0; r < n; r++)
             if (r != me)
                 m->ops->notify(m, r);
     }
-    for (int index = 0; index <= last; index += last)
+    for (int i = 0; i < 2; i++)
         for (int r = 0; r < n; r++) {
-            uint32_t *area = m->ops->area(m, r, index);
-            while (!__atomic_load_n(&area[0], __ATOMIC_ACQUIRE)) {
-                uint32_t token = halay_bell_arm(c->bell);
-                if (__atomic_load_n(&area[0], __ATOMIC_ACQUIRE)) {
-                    halay_bell_disarm(c->bell);
-                    break;
-                }
-                conformance_sleep(t, c->bell, token, -1);
-            }
-            CHECK(area[HALAY_AREA_BYTES / 4 - 1] == key_of(r, index, 0, 0), "area %d of rank %d", index, r);
+            wait_for_flag(c, last_area(m, r, at[i]), 1);
+            CHECK(last_area(m, r, at[i])[end] == key_of(r, i, 0, 0), "area %d of rank %d", i, r);
         }
     meet(c, tag_at(701));
-    m->ops->clear(m, last - 1, 2);
+    m->ops->give_areas(m, at[1]);
+    REQUIRE(m->ops->take_areas(m, &again) == HALAY_OK);
+    CHECK(again == at[1], "areas that were given back are not taken first");
     meet(c, tag_at(702));
     for (int r = 0; r < n; r++) {
-        uint32_t *cleared = m->ops->area(m, r, last), *kept = m->ops->area(m, r, 0);
-        CHECK(cleared[0] == 0 && cleared[HALAY_AREA_BYTES / 4 - 1] == 0, "an area of rank %d is not clear", r);
+        uint32_t *new = last_area(m, r, at[1]), *kept = last_area(m, r, at[0]);
+        CHECK(new[0] == 0 && new[end] == 0, "an area of rank %d is not zero", r);
         CHECK(kept[0] == 1, "another area of rank %d is gone", r);
     }
     meet(c, tag_at(703));
+    m->ops->give_areas(m, at[0]);
+    m->ops->give_areas(m, at[1]);
+    CHECK(!m->ops->reach(m, me, UINT64_MAX - 4096, HALAY_GROUP_BYTES), "areas outside of the segment");
 }
 
 /* A ball goes around the ring by a flag and notify, everybody sleeps in between: a wake that is lost costs a second. */
@@ -522,17 +540,13 @@ static void case_sleep_by_notify(struct conformance *c)
     struct halay_shared_memory *m = t->memory;
     if (n < 2 || !m)
         return;
-    uint32_t *mine = (uint32_t *)m->ops->area(m, me, 3) + 16, *next = (uint32_t *)m->ops->area(m, to, 3) + 16;
+    uint64_t at;
+    REQUIRE(m->ops->take_areas(m, &at) == HALAY_OK);
+    uint32_t *mine = last_area(m, me, at), *next = last_area(m, to, at);
+    meet(c, tag_at(710));
     for (uint32_t i = 1; i <= (uint32_t)rounds; i++) {
         if (me != 0 || i > 1)
-            while (__atomic_load_n(mine, __ATOMIC_ACQUIRE) < i - (me == 0)) {
-                uint32_t token = halay_bell_arm(c->bell);
-                if (__atomic_load_n(mine, __ATOMIC_ACQUIRE) >= i - (me == 0)) {
-                    halay_bell_disarm(c->bell);
-                    break;
-                }
-                conformance_sleep(t, c->bell, token, -1);
-            }
+            wait_for_flag(c, mine, i - (me == 0));
         __atomic_store_n(next, i, __ATOMIC_RELEASE);
         m->ops->notify(m, to);
     }

@@ -116,21 +116,21 @@ static void check_exchange(struct halay_link *t, size_t bytes, enum whose whose)
     REQUIRE(x);
     for (int peer = 0; peer < n; peer++)
         for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
-            uint64_t tag = halay_tag((int)k, 7 - (int)k, 3 * k);
+            uint64_t tag = halay_tag(k, 7 - (int)k, 3 * k);
             unsigned char *at = out + ((size_t)peer * TAGS + k) * bytes;
             fill(at, bytes, t->rank, peer, tag);
             t->ops->send(t, peer, tag, at, bytes, &x[count++]);
         }
     for (int peer = n - 1; peer >= 0; peer--)
         for (uint32_t k = TAGS; k-- > 0 && peer != t->rank;)
-            t->ops->recv(t, peer, halay_tag((int)k, 7 - (int)k, 3 * k), in + ((size_t)peer * TAGS + k) * bytes, bytes,
+            t->ops->recv(t, peer, halay_tag(k, 7 - (int)k, 3 * k), in + ((size_t)peer * TAGS + k) * bytes, bytes,
                          &x[count++]);
     enum halay_status status = rig_wait(t, x, count);
     CHECK(status == HALAY_OK, "%zu bytes: %s", bytes, halay_status_string(status));
     for (int peer = 0; peer < n; peer++)
         for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
-            size_t bad = wrong(in + ((size_t)peer * TAGS + k) * bytes, bytes, peer, t->rank,
-                               halay_tag((int)k, 7 - (int)k, 3 * k));
+            size_t bad =
+                wrong(in + ((size_t)peer * TAGS + k) * bytes, bytes, peer, t->rank, halay_tag(k, 7 - (int)k, 3 * k));
             CHECK(!bad, "%zu of %zu bytes from rank %d", bad, bytes, peer);
         }
     free(x);

@@ -199,23 +199,14 @@ static void shm_keep(struct halay_shared_memory *m, void *ptr, struct halay_kept
     halay_shm_memory_keep(sharer_of(m)->memory, ptr, kept);
 }
 
-static void *shm_area(struct halay_shared_memory *m, int peer, int index)
+static enum halay_status shm_take_areas(struct halay_shared_memory *m, uint64_t *offset)
 {
-    struct shm_transport *self = sharer_of(m);
-
-    return (unsigned char *)self->map.base[peer] + self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
+    return halay_shm_memory_take_areas(sharer_of(m)->memory, offset);
 }
 
-static void shm_clear(struct halay_shared_memory *m, int index, int count)
+static void shm_give_areas(struct halay_shared_memory *m, uint64_t offset)
 {
-    struct shm_transport *self = sharer_of(m);
-    size_t offset = self->map.layout.areas + (size_t)index * HALAY_AREA_BYTES;
-
-    if (fallocate(self->memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-                  (off_t)((size_t)count * HALAY_AREA_BYTES)) == 0)
-        return;
-    halay_warning(self->base.log, "cannot give shared memory back: %s", strerror(errno));
-    memset(self->context.segment + offset, 0, (size_t)count * HALAY_AREA_BYTES);
+    halay_shm_memory_give_areas(sharer_of(m)->memory, offset);
 }
 
 static uint64_t shm_locate(struct halay_shared_memory *m, const void *ptr, size_t bytes)
@@ -350,8 +341,8 @@ static const struct halay_shared_memory_ops memory_ops = {
     .alloc = shm_alloc,
     .free = shm_free,
     .keep = shm_keep,
-    .area = shm_area,
-    .clear = shm_clear,
+    .take_areas = shm_take_areas,
+    .give_areas = shm_give_areas,
     .locate = shm_locate,
     .reach = shm_reach,
     .notify = shm_notify,
@@ -457,7 +448,6 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
         return status;
     }
     self->shared = (struct halay_shared_memory){ &memory_ops, self->map.rank, self->map.size };
-    self->base.groups = self->map.layout.groups;
     shm_init(self, options->numa_node);
     *out = &self->base;
     return HALAY_OK;

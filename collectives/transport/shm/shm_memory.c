@@ -17,6 +17,11 @@ void halay_shm_memory_init(struct halay_log *log, struct halay_shm_memory *memor
     *memory = (struct halay_shm_memory){ .log = log, .fd = -1 };
 }
 
+static enum halay_status init_areas(struct halay_shm_memory *memory)
+{
+    return halay_heap_init(&memory->areas, memory->layout.heap - memory->layout.areas);
+}
+
 enum halay_status halay_shm_memory_create(struct halay_shm_memory *memory, int ranks, size_t bytes)
 {
     halay_shm_layout(ranks, bytes, &memory->layout);
@@ -25,16 +30,25 @@ enum halay_status halay_shm_memory_create(struct halay_shm_memory *memory, int r
         status = halay_segment_map(memory->log, memory->fd, memory->layout.bytes, &memory->base);
     if (status == HALAY_OK)
         status = halay_heap_init(&memory->heap, memory->layout.bytes - memory->layout.heap);
+    if (status == HALAY_OK)
+        status = init_areas(memory);
     if (status != HALAY_OK)
         halay_shm_memory_fini(memory);
     return status;
 }
 
+/* Gives the memory of a range back to the system: it is zero from then on. Nonzero if it has. */
+static int punch(const struct halay_shm_memory *self, size_t offset, size_t bytes)
+{
+    return fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0;
+}
+
 enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory)
 {
-    if (fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->layout.heap) == 0)
-        return HALAY_OK;
-    return halay_fail(memory->log, HALAY_ERR_SYSTEM, "cannot empty a shared segment: %s", strerror(errno));
+    if (!punch(memory, 0, memory->layout.heap))
+        return halay_fail(memory->log, HALAY_ERR_SYSTEM, "cannot empty a shared segment: %s", strerror(errno));
+    halay_heap_fini(&memory->areas);
+    return init_areas(memory);
 }
 
 /* Unmaps all but the allocations that are kept. */
@@ -56,6 +70,7 @@ void halay_shm_memory_fini(struct halay_shm_memory *memory)
 {
     if (memory->base)
         memory_unmap(memory);
+    halay_heap_fini(&memory->areas);
     halay_heap_fini(&memory->heap);
     if (memory->fd >= 0)
         close(memory->fd);
@@ -74,8 +89,7 @@ static int populate(struct halay_shm_memory *self, size_t offset, size_t bytes)
     while (error == EINTR);
     if (!error)
         return 1;
-    /* A part may have been taken. */
-    fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+    punch(self, offset, bytes); /* a part may have been taken */
 
 err_no_memory:
     halay_error(self->log, "cannot allocate %zu bytes of shared memory: %s", bytes, strerror(error));
@@ -126,8 +140,25 @@ void halay_shm_memory_free(struct halay_shm_memory *self, void *ptr)
         halay_error(self->log, "free of %p, which is not an allocation of shared memory", ptr);
         return;
     }
-    if (fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(self->layout.heap + offset),
-                  (off_t)bytes) < 0)
+    if (!punch(self, self->layout.heap + offset, bytes))
         halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno));
     halay_heap_give(&self->heap, offset);
+}
+
+enum halay_status halay_shm_memory_take_areas(struct halay_shm_memory *self, uint64_t *offset)
+{
+    size_t at;
+
+    enum halay_status status = halay_heap_take(&self->areas, HALAY_GROUP_BYTES, &at);
+    if (status == HALAY_OK)
+        *offset = self->layout.areas + at;
+    return status;
+}
+
+void halay_shm_memory_give_areas(struct halay_shm_memory *self, uint64_t offset)
+{
+    if (punch(self, offset, HALAY_GROUP_BYTES))
+        halay_heap_give(&self->areas, offset - self->layout.areas);
+    else
+        halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno)); /* and never used again */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: the segment that this rank owns, and the allocations in its heap.
+ * Memory: the segment that this rank owns: the areas of groups, and the allocations in its heap.
  *
  * It may outlive the transport over it: an elastic job's processes keep theirs from one transport to the next, so that
  * users' allocations stay in place.
@@ -15,6 +15,7 @@ struct halay_shm_memory {
     int fd;                /* owned; -1: no segment yet */
     void *base;            /* owned: this process's mapping */
     struct halay_shm_layout layout;
+    struct halay_heap areas; /* in units of a group's */
     struct halay_heap heap;
 };
 
@@ -23,7 +24,7 @@ void halay_shm_memory_init(struct halay_log *log, struct halay_shm_memory *memor
 /* Creates a segment of `bytes` bytes for a transport of `ranks` ranks. Errors as of halay_segment_create and
  * halay_segment_map. */
 enum halay_status halay_shm_memory_create(struct halay_shm_memory *memory, int ranks, size_t bytes);
-/* Clears all but the heap. No other process may have it mapped. HALAY_ERR_SYSTEM. */
+/* Clears all but the heap; no group has areas any more. No other process may have it mapped. HALAY_ERR_SYSTEM. */
 enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory);
 void halay_shm_memory_fini(struct halay_shm_memory *memory);
 
@@ -34,6 +35,10 @@ void halay_shm_memory_free(struct halay_shm_memory *memory, void *ptr);
 
 /* Returns the bytes, in whole pages, of an allocation; 0 if ptr is not one. */
 size_t halay_shm_memory_size(struct halay_shm_memory *memory, const void *ptr);
+/* Areas, as in shared_memory.h. */
+enum halay_status halay_shm_memory_take_areas(struct halay_shm_memory *memory, uint64_t *offset);
+void halay_shm_memory_give_areas(struct halay_shm_memory *memory, uint64_t offset);
+
 /* Keeps an allocation mapped when fini unmaps the rest. */
 void halay_shm_memory_keep(struct halay_shm_memory *memory, void *ptr, struct halay_kept *kept);
 

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define HEAP_WITH_ALL ((size_t)1 << 30) /* areas for all groups only if this size is left */
-
 /* Every rank has a ring from every other: with many ranks they are small. */
 static size_t fifo_bytes_for(int size)
 {
@@ -17,20 +15,19 @@ static size_t fifo_bytes_for(int size)
     return size <= 64 ? (size_t)1 << 18 : (size_t)1 << 16;
 }
 
-static void layout_fixed_part(int size, int groups, struct halay_shm_layout *layout)
+static void layout_fifos(int size, struct halay_shm_layout *layout)
 {
-    layout->groups = groups;
     layout->fifo_bytes = fifo_bytes_for(size);
     layout->data = halay_round_up((size_t)size * sizeof(struct halay_shm_fifo), HALAY_PAGE);
-    layout->areas = layout->data + (size_t)size * layout->fifo_bytes;
-    layout->heap = halay_round_up(layout->areas + (size_t)groups * HALAY_CHANNELS * HALAY_AREA_BYTES, HALAY_HUGE_PAGE);
+    layout->areas = halay_round_up(layout->data + (size_t)size * layout->fifo_bytes, HALAY_HUGE_PAGE);
 }
 
 void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout)
 {
-    layout_fixed_part(size, HALAY_GROUPS_MAX, layout);
-    if (bytes < layout->heap + HEAP_WITH_ALL)
-        layout_fixed_part(size, HALAY_GROUPS_FEW, layout);
+    layout_fifos(size, layout);
+    size_t groups = (bytes - layout->areas) / 2 / HALAY_GROUP_BYTES;
+    size_t most = HALAY_SHM_AREAS_MOST / HALAY_GROUP_BYTES;
+    layout->heap = layout->areas + (groups < most ? groups : most) * HALAY_GROUP_BYTES;
     layout->bytes = bytes / HALAY_PAGE * HALAY_PAGE;
 }
 
@@ -38,8 +35,8 @@ size_t halay_shm_least_bytes(int size)
 {
     struct halay_shm_layout layout;
 
-    layout_fixed_part(size, HALAY_GROUPS_FEW, &layout);
-    return layout.heap + ((size_t)1 << 20);
+    layout_fifos(size, &layout);
+    return layout.areas + 2 * HALAY_GROUP_BYTES;
 }
 
 static int address_space_holds(int size, size_t bytes)

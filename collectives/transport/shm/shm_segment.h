@@ -4,7 +4,7 @@
  *
  *     0                data             areas                        heap                    bytes
  *     +----------------+----------------+----------------------------+-----------------------+
- *     | fifos:[sender] | data:[sender]  | areas: [group][channel]    | allocated memory      |
+ *     | fifos:[sender] | data:[sender]  | areas of groups            | allocated memory      |
  *     +----------------+----------------+----------------------------+-----------------------+
  *
  * It is as large as the machine's memory. Pages take memory when they are touched (fifos, areas) or allocated (heap, at
@@ -34,11 +34,13 @@ struct halay_shm_entry {
 
 enum { HALAY_SHM_LEFT = 1, HALAY_SHM_LEFT_FOR = 2 };
 
+/* Address space for areas; less where this were more than half of a segment. */
+#define HALAY_SHM_AREAS_MOST ((size_t)1024 * HALAY_GROUP_BYTES)
+
 /* Offsets in a segment; equal on all ranks, they follow from size and bytes. */
 struct halay_shm_layout {
     size_t data;       /* of the fifos */
     size_t fifo_bytes; /* of one fifo's data */
-    int groups;        /* HALAY_GROUPS_MAX, or HALAY_GROUPS_FEW in a segment that is too small */
     size_t areas, heap, bytes;
 };
 

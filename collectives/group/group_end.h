@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a group: what one member keeps of it until all others have closed it too.
+ *
+ * Members that share memory look at each other's areas. Each counts in the areas of the others when it looks at them no
+ * more (area.h: leavers); a rank gives its own back when all have. Members that share none say farewell in a message,
+ * the last one of the group between these two. It also tells who still waits there that the peer has given up. Receives
+ * are posted when somebody has reason to look.
+ *
+ * A group's number names its tags and is never used again, so a group that failed is forgotten at once: what still
+ * comes for it meets no receive. Its areas stay until all members have left it, or until the world ends.
+ *
+ * Driver only.
+ */
+#ifndef HALAY_GROUP_END_H
+#define HALAY_GROUP_END_H
+
+#include "collectives/transport/shared_memory.h"
+
+struct halay_area; /* area.h */
+
+/* How a member's group ended: a status, HALAY_ERR_CLOSED: in peace. */
+struct halay_close_notice {
+    uint32_t status;
+    int32_t failed_rank; /* the member that is to blame, or -1 */
+    uint64_t finished;   /* it has done its part of all collectives with lower numbers: they no longer need it */
+};
+
+/* One that shares no memory with this rank. */
+struct halay_farewell {
+    int rank, peer; /* its number in the group, and in the world */
+    struct halay_close_notice said, heard;
+    struct halay_transfer saying, hearing; /* over world->data */
+    int is_listening;
+};
+
+struct halay_group_end {
+    struct halay_group_end *next;
+    uint32_t number;
+    int is_spoilt;                      /* it failed: farewells are not waited for */
+    int sharers, farewells;             /* other members that share memory with this rank, and that do not */
+    struct halay_shared_memory *memory; /* borrowed; NULL: this rank has no areas */
+    uint64_t offset;                 /* owned: of its areas; HALAY_PRIVATE: there was no room, and no member uses any */
+    struct halay_area *mine;         /* borrowed: channel 0's */
+    struct halay_farewell *farewell; /* owned: [farewells] */
+};
+
+/* For a group of at most so many members, without any yet. Takes areas from memory, if that isn't NULL. */
+enum halay_status halay_group_end_create(int members, struct halay_shared_memory *memory, struct halay_group_end **out);
+/* Takes back what is posted over data. gives_areas: no other rank looks at its areas, now or later. NULL is allowed. */
+void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *data, int gives_areas);
+/* Close notices: send ours, post receives for those of the others, and read one: nonzero with *notice if that member's
+ * has arrived. Never block. */
+void halay_group_end_send(struct halay_group_end *end, struct halay_link *data,
+                          const struct halay_close_notice *notice);
+void halay_group_end_receive(struct halay_group_end *end, struct halay_link *data);
+int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice);
+
+/* Destroys those of the list that are over, and frees their areas. data: the world's. */
+void halay_group_ends_sweep(struct halay_group_end **ends, struct halay_link *data);
+/* Destroys all: the world ends. data: NULL if the list is empty. */
+void halay_group_ends_fini(struct halay_group_end **ends, struct halay_link *data);
+
+#endif
