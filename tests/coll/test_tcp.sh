@@ -4,7 +4,10 @@
 job=$top_builddir/tests/coll/job
 HALAY_TRANSPORT=tcp HALAY_RING_SEGMENT=16K HALAY_SPIN_US=20 # the machine may be busy
 export HALAY_TRANSPORT HALAY_RING_SEGMENT HALAY_SPIN_US
-for n in 1 2 3 4 5 7 8; do
+counts='1 2 3 4 5 7 8' layouts='0011 0001 00111'
+[ -z "${TEST_SEEDS-}" ] || counts='1 2 3 5 8'
+[ -z "${TEST_BRIEF-}" ] || counts='1 3 8' layouts=00111
+for n in $counts; do
     what=quick
     [ $n != 3 ] || [ -n "${TEST_BRIEF-}${TEST_SEEDS-}" ] || what=matrix # elsewhere test_fake's will do
     "$job" --spawn $n $what || exit $?
@@ -12,7 +15,7 @@ done
 "$job" --spawn 3 allocations || [ $? = 77 ] || exit 1
 "$job" --spawn 4 0011 allocations || [ $? = 77 ] || exit 1
 HALAY_CHECK=1 "$job" --spawn 4 0001 checking || exit $?
-for layout in 0011 0001 00111; do
+for layout in $layouts; do
     "$job" --spawn ${#layout} $layout quick || exit $?
 done
 HALAY_PEER_TIMEOUT=0.2 "$job" --spawn 3 stop & # mostly waits
