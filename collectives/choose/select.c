@@ -21,9 +21,14 @@
 #include <stdint.h>
 #include <string.h>
 
-static unsigned locality_of(const struct halay_select_query *q)
+static struct halay_tuning_key key_of(const struct halay_select_query *q, enum halay_tuning_kind kind)
 {
-    return q->is_local ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
+    return (struct halay_tuning_key){ .kind = kind,
+                                      .transport = q->transport,
+                                      .locality = q->is_local ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE,
+                                      .operation = (int)q->operation,
+                                      .ranks = q->size,
+                                      .bytes = q->bytes };
 }
 
 static int is_allowed(const struct halay_select_query *q, const struct halay_algorithm *algorithm)
@@ -34,29 +39,26 @@ static int is_allowed(const struct halay_select_query *q, const struct halay_alg
            halay_select_allows(algorithm, q->size, q->sharing, q->deterministic, &why) == HALAY_OK;
 }
 
-/* ---- rules ---- */
+/* ---- rows ---- */
 
-static const struct halay_tuning_rule *find_rule(const struct halay_select_query *q, const struct halay_tuning *table)
+static const struct halay_tuning_row *find_rule(const struct halay_select_query *q, const struct halay_tuning *table)
 {
-    for (size_t i = 0; i < table->rule_count; i++) {
-        const struct halay_tuning_rule *rule = &table->rules[i];
-        if (q->bytes <= rule->bytes_most && q->size >= rule->ranks_least && q->size <= rule->ranks_most &&
-            halay_tuning_fits(&rule->scope, q->transport, locality_of(q)) &&
-            is_allowed(q, &halay_algorithms[rule->algorithm]))
-            return rule;
-    }
-    return NULL;
+    const struct halay_tuning_key key = key_of(q, HALAY_TUNING_USE);
+    const struct halay_tuning_row *row = halay_tuning_find(table, &key, NULL);
+
+    while (row && !is_allowed(q, &halay_algorithms[row->algorithm]))
+        row = halay_tuning_find(table, &key, row);
+    return row;
+}
+
+static const struct halay_tuning_row *find_cost(const struct halay_select_query *q, const struct halay_tuning *table)
+{
+    const struct halay_tuning_key key = key_of(q, HALAY_TUNING_COST);
+
+    return halay_tuning_find(table, &key, NULL);
 }
 
 /* ---- costs ---- */
-
-static const struct halay_tuning_cost *find_cost(const struct halay_select_query *q, const struct halay_tuning *table)
-{
-    for (size_t i = 0; i < table->cost_count; i++)
-        if (halay_tuning_fits(&table->costs[i].scope, q->transport, locality_of(q)))
-            return &table->costs[i];
-    return NULL;
-}
 
 static int log2_up(int n)
 {
@@ -136,9 +138,9 @@ static struct halay_cost_terms terms_of(const struct halay_select_query *q, cons
 double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm)
 {
     for (const struct halay_tuning *table = query->tuning; table; table = table->next) {
-        const struct halay_tuning_cost *cost = find_cost(query, table);
-        if (cost) {
-            struct halay_cost_terms terms = terms_of(query, cost);
+        const struct halay_tuning_row *row = find_cost(query, table);
+        if (row) {
+            struct halay_cost_terms terms = terms_of(query, &row->cost);
             return algorithm->seconds(&terms);
         }
     }
@@ -176,11 +178,11 @@ static struct ranking rank_algorithms(const struct halay_select_query *q, const 
 /* ---- the choice ---- */
 
 static void explain_costs(const struct ranking *r, const struct halay_tuning *table,
-                          const struct halay_tuning_cost *cost, char *why, size_t size)
+                          const struct halay_tuning_row *cost, char *why, size_t size)
 {
     if (r->second)
         halay_snprintf(why, size, "%.3g us by the costs of %s, line %d; %s: %.3g us", r->first_seconds * 1e6,
-                       table->name, cost->scope.line, r->second->name, r->second_seconds * 1e6);
+                       table->name, cost->line, r->second->name, r->second_seconds * 1e6);
     else
         snprintf(why, size, "it is the only one");
 }
@@ -195,38 +197,31 @@ const struct halay_algorithm *halay_select(const struct halay_select_query *quer
         return query->forced;
     }
     for (;; table = table->next) { /* the last one has costs for everything */
-        const struct halay_tuning_rule *rule = find_rule(query, table);
+        const struct halay_tuning_row *rule = find_rule(query, table), *cost = find_cost(query, table);
         if (rule) {
             if (why)
-                snprintf(why, size, "%s, line %d, says so", table->name, rule->scope.line);
+                snprintf(why, size, "%s, line %d, says so", table->name, rule->line);
             return &halay_algorithms[rule->algorithm];
         }
-        const struct halay_tuning_cost *cost = find_cost(query, table);
         if (!cost)
             continue;
-        struct ranking r = rank_algorithms(query, cost);
+        struct ranking r = rank_algorithms(query, &cost->cost);
         if (why)
             explain_costs(&r, table, cost, why, size);
         return r.first;
     }
 }
 
-static int slot_fits(const struct halay_select_query *q, const struct halay_tuning_slot *slot)
-{
-    return (slot->operation < 0 || slot->operation == (int)q->operation) && q->bytes <= slot->bytes_most &&
-           q->size >= slot->ranks_least && q->size <= slot->ranks_most &&
-           halay_tuning_fits(&slot->scope, q->transport, locality_of(q));
-}
-
 size_t halay_select_slot(const struct halay_select_query *q)
 {
     enum { LEAST = 4096, USUAL = 64 << 10 }; /* below, the exchanges would take longer than the data */
+    const struct halay_tuning_key key = key_of(q, HALAY_TUNING_SLOT);
     size_t bytes = q->slot;
 
-    for (const struct halay_tuning *table = q->tuning; table && !bytes; table = table->next)
-        for (size_t i = 0; i < table->slot_count && !bytes; i++)
-            if (slot_fits(q, &table->slots[i]))
-                bytes = table->slots[i].bytes;
+    for (const struct halay_tuning *table = q->tuning; table && !bytes; table = table->next) {
+        const struct halay_tuning_row *row = halay_tuning_find(table, &key, NULL);
+        bytes = row ? row->bytes : 0;
+    }
     bytes = bytes ? bytes : USUAL;
     return bytes < LEAST ? LEAST : bytes / LEAST * LEAST;
 }

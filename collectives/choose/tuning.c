@@ -102,21 +102,20 @@ static enum halay_status complain(struct reader *r, const char *format, ...)
 
 /* ---- words ---- */
 
-static enum halay_status read_scope(struct reader *r, struct halay_tuning_scope *scope)
+static enum halay_status read_scope(struct reader *r, struct halay_tuning_row *row)
 {
     const char *transport = r->words[1], *locality = r->words[2];
 
-    *scope = (struct halay_tuning_scope){ .line = r->line };
-    if (strlen(transport) >= sizeof scope->transport)
+    if (strlen(transport) >= sizeof row->transport)
         return complain(r, "'%s' is not a transport, and not *", transport);
     if (strcmp(transport, "*"))
-        memcpy(scope->transport, transport, strlen(transport));
+        memcpy(row->transport, transport, strlen(transport));
     if (!strcmp(locality, "local"))
-        scope->localities = HALAY_TUNING_LOCAL;
+        row->localities = HALAY_TUNING_LOCAL;
     else if (!strcmp(locality, "remote"))
-        scope->localities = HALAY_TUNING_REMOTE;
+        row->localities = HALAY_TUNING_REMOTE;
     else if (!strcmp(locality, "*"))
-        scope->localities = HALAY_TUNING_LOCAL | HALAY_TUNING_REMOTE;
+        row->localities = HALAY_TUNING_LOCAL | HALAY_TUNING_REMOTE;
     else
         return complain(r, "'%s' is not a locality: use local, remote or *", locality);
     return HALAY_OK;
@@ -146,7 +145,7 @@ static enum halay_status read_time(struct reader *r, const char *text, double *s
     return complain(r, "'%s' is not a time; write for example 9.5us or 0.2ns", text);
 }
 
-static enum halay_status read_ranks(struct reader *r, const char *text, int *ranks_least, int *ranks_most)
+static enum halay_status read_ranks(struct reader *r, const char *text, struct halay_tuning_row *row)
 {
     char first[16];
     const char *dash = strchr(text, '-');
@@ -167,28 +166,15 @@ static enum halay_status read_ranks(struct reader *r, const char *text, int *ran
         if (is_wrong)
             return complain(r, "'%s' is not a number of ranks: use 4, 3-8, 9- or *", text);
     }
-    *ranks_least = (int)least;
-    *ranks_most = (int)most;
-    return HALAY_OK;
-}
-
-static enum halay_status read_upto(struct reader *r, const char *text, size_t *bytes)
-{
-    *bytes = SIZE_MAX;
-    if (strcmp(text, "*") && halay_parse_size(text, bytes) != HALAY_OK)
-        return complain(r, "'%s' is not a size; write for example 65536, 64K or *", text);
+    row->ranks_least = (int)least;
+    row->ranks_most = (int)most;
     return HALAY_OK;
 }
 
 /* ---- rows ---- */
 
-static enum halay_status read_cost(struct reader *r)
+static enum halay_status read_costs(struct reader *r, struct halay_tuning_cost *cost)
 {
-    struct halay_tuning *t = r->table;
-
-    if (t->cost_count == HALAY_TUNING_COSTS)
-        return complain(r, "more than %d rows of costs", HALAY_TUNING_COSTS);
-    struct halay_tuning_cost *cost = &t->costs[t->cost_count];
     const struct {
         const char *name;
         double *seconds;
@@ -196,9 +182,8 @@ static enum halay_status read_cost(struct reader *r)
                   { "add", &cost->g },     { "exchange", &cost->x }, { "memory", &cost->m } };
     enum { TERMS = sizeof terms / sizeof *terms, LATENCY = 1 << 0, BYTE = 1 << 2, NEEDED = LATENCY | BYTE };
     unsigned seen = 0;
+    enum halay_status status = HALAY_OK;
 
-    *cost = (struct halay_tuning_cost){ .a = 0 };
-    enum halay_status status = read_scope(r, &cost->scope);
     for (int i = 3; i < r->count && status == HALAY_OK; i++) {
         char *equals = strchr(r->words[i], '=');
         size_t k = 0;
@@ -217,96 +202,82 @@ static enum halay_status read_cost(struct reader *r)
     }
     if (status == HALAY_OK && (seen & NEEDED) != NEEDED)
         return complain(r, "a row of costs gives the latency and the byte at least");
-    t->cost_count += status == HALAY_OK;
     return status;
 }
 
-static enum halay_status read_operation(struct reader *r, enum halay_coll_kind *operation)
+/* OPERATION RANKS UPTO, after the scope. */
+static enum halay_status read_limits(struct reader *r, struct halay_tuning_row *row)
 {
-    if (halay_coll_kind_parse(r->words[3], operation) != HALAY_OK)
-        return complain(r, "unknown operation '%s'", r->words[3]);
-    return HALAY_OK;
-}
-
-/* RANKS UPTO, after the operation. */
-static enum halay_status read_limits(struct reader *r, int *least, int *most, size_t *bytes)
-{
-    enum halay_status status = read_ranks(r, r->words[4], least, most);
-
-    return status == HALAY_OK ? read_upto(r, r->words[5], bytes) : status;
-}
-
-static enum halay_status read_size(struct reader *r, const char *word, const char *example, size_t *bytes)
-{
-    if (halay_parse_size(word, bytes) != HALAY_OK || !*bytes)
-        return complain(r, "'%s' is not a size of at least 1; write for example %s", word, example);
-    return HALAY_OK;
-}
-
-static enum halay_status read_use(struct reader *r)
-{
-    struct halay_tuning *t = r->table;
     enum halay_coll_kind operation;
 
-    if (r->count != 7)
-        return complain(r, "%d words: 'use TRANSPORT LOCALITY OPERATION RANKS UPTO ALGORITHM' has 7", r->count);
-    if (t->rule_count == HALAY_TUNING_RULES)
-        return complain(r, "more than %d rules", HALAY_TUNING_RULES);
-    struct halay_tuning_rule *rule = &t->rules[t->rule_count];
-    *rule = (struct halay_tuning_rule){ .algorithm = 0 };
-    enum halay_status status = read_scope(r, &rule->scope);
-    if (status == HALAY_OK)
-        status = read_operation(r, &operation);
-    if (status == HALAY_OK)
-        status = read_limits(r, &rule->ranks_least, &rule->ranks_most, &rule->bytes_most);
-    if (status != HALAY_OK)
-        return status;
-    const struct halay_algorithm *algorithm = halay_algorithm_find(operation, r->words[6]);
-    if (!algorithm)
-        return complain(r, "unknown algorithm '%s' for %s", r->words[6], r->words[3]);
-    rule->algorithm = (unsigned)(algorithm - halay_algorithms);
-    t->rule_count++;
-    return HALAY_OK;
-}
-
-static enum halay_status read_fragment(struct reader *r)
-{
-    struct halay_tuning *t = r->table;
-
-    if (r->count != 4)
-        return complain(r, "%d words: 'segment TRANSPORT LOCALITY SIZE' has 4", r->count);
-    if (t->fragment_count == HALAY_TUNING_FRAGMENTS)
-        return complain(r, "more than %d segment rows", HALAY_TUNING_FRAGMENTS);
-    struct halay_tuning_fragment *fragment = &t->fragments[t->fragment_count];
-    enum halay_status status = read_scope(r, &fragment->scope);
-    if (status == HALAY_OK)
-        status = read_size(r, r->words[3], "256K", &fragment->bytes);
-    t->fragment_count += status == HALAY_OK;
-    return status;
-}
-
-static enum halay_status read_slot(struct reader *r)
-{
-    struct halay_tuning *t = r->table;
-    enum halay_coll_kind operation;
-
-    if (r->count != 7)
-        return complain(r, "%d words: 'slot TRANSPORT LOCALITY OPERATION RANKS UPTO SIZE' has 7", r->count);
-    if (t->slot_count == HALAY_TUNING_SLOTS)
-        return complain(r, "more than %d rows of slots", HALAY_TUNING_SLOTS);
-    struct halay_tuning_slot *slot = &t->slots[t->slot_count];
-    *slot = (struct halay_tuning_slot){ .operation = -1 };
-    enum halay_status status = read_scope(r, &slot->scope);
-    if (status == HALAY_OK && strcmp(r->words[3], "*")) {
-        status = read_operation(r, &operation);
-        if (status == HALAY_OK)
-            slot->operation = (int)operation;
+    if (row->kind == HALAY_TUNING_USE || strcmp(r->words[3], "*")) {
+        if (halay_coll_kind_parse(r->words[3], &operation) != HALAY_OK)
+            return complain(r, "unknown operation '%s'", r->words[3]);
+        row->operation = (int)operation;
     }
+    enum halay_status status = read_ranks(r, r->words[4], row);
+    if (status == HALAY_OK && strcmp(r->words[5], "*") && halay_parse_size(r->words[5], &row->bytes_most) != HALAY_OK)
+        return complain(r, "'%s' is not a size; write for example 65536, 64K or *", r->words[5]);
+    return status;
+}
+
+/* What the row says, after what it is about. */
+static enum halay_status read_answer(struct reader *r, struct halay_tuning_row *row)
+{
+    const char *last = r->words[r->count - 1];
+
+    if (row->kind == HALAY_TUNING_COST)
+        return read_costs(r, &row->cost);
+    if (row->kind == HALAY_TUNING_USE) {
+        const struct halay_algorithm *algorithm = halay_algorithm_find((enum halay_coll_kind)row->operation, last);
+        if (!algorithm)
+            return complain(r, "unknown algorithm '%s' for %s", last, r->words[3]);
+        row->algorithm = (unsigned)(algorithm - halay_algorithms);
+        return HALAY_OK;
+    }
+    if (halay_parse_size(last, &row->bytes) != HALAY_OK || !row->bytes)
+        return complain(r, "'%s' is not a size of at least 1; write for example 64K", last);
+    return HALAY_OK;
+}
+
+static enum halay_status read_row(struct reader *r)
+{
+    enum { SCOPE = 3, SCOPE_AND_LIMITS = 6 }; /* words */
+    static const struct {
+        const char *name, *form;
+        int words; /* 0: SCOPE or more */
+    } kinds[] = {
+        [HALAY_TUNING_COST] = { "cost", NULL, 0 },
+        [HALAY_TUNING_USE] = { "use", "use TRANSPORT LOCALITY OPERATION RANKS UPTO ALGORITHM", SCOPE_AND_LIMITS + 1 },
+        [HALAY_TUNING_SEGMENT] = { "segment", "segment TRANSPORT LOCALITY SIZE", SCOPE + 1 },
+        [HALAY_TUNING_SLOT] = { "slot", "slot TRANSPORT LOCALITY OPERATION RANKS UPTO SIZE", SCOPE_AND_LIMITS + 1 },
+    };
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    struct halay_tuning *t = r->table;
+    int kind = 0;
+
+    while (kind < KINDS && strcmp(r->words[0], kinds[kind].name))
+        kind++;
+    if (kind == KINDS || (!kinds[kind].words && r->count < SCOPE))
+        return complain(r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a locality",
+                        r->words[0]);
+    if (kinds[kind].words && r->count != kinds[kind].words)
+        return complain(r, "%d words: '%s' has %d", r->count, kinds[kind].form, kinds[kind].words);
+    if (t->count == HALAY_TUNING_ROWS)
+        return complain(r, "more than %d rows", HALAY_TUNING_ROWS);
+    struct halay_tuning_row *row = &t->rows[t->count];
+    *row = (struct halay_tuning_row){ .kind = (enum halay_tuning_kind)kind,
+                                      .line = r->line,
+                                      .operation = -1,
+                                      .ranks_least = 1,
+                                      .ranks_most = INT_MAX,
+                                      .bytes_most = SIZE_MAX };
+    enum halay_status status = read_scope(r, row);
+    if (status == HALAY_OK && kinds[kind].words > SCOPE_AND_LIMITS)
+        status = read_limits(r, row);
     if (status == HALAY_OK)
-        status = read_limits(r, &slot->ranks_least, &slot->ranks_most, &slot->bytes_most);
-    if (status == HALAY_OK)
-        status = read_size(r, r->words[6], "64K", &slot->bytes);
-    t->slot_count += status == HALAY_OK;
+        status = read_answer(r, row);
+    t->count += status == HALAY_OK;
     return status;
 }
 
@@ -319,20 +290,6 @@ static enum halay_status read_version(struct reader *r)
         return complain(r, "a tuning table of version '%s': this halay reads version 1",
                         r->count > 1 ? r->words[1] : "");
     return HALAY_OK;
-}
-
-static enum halay_status read_row(struct reader *r)
-{
-    if (!strcmp(r->words[0], "cost") && r->count >= 3)
-        return read_cost(r);
-    if (!strcmp(r->words[0], "use"))
-        return read_use(r);
-    if (!strcmp(r->words[0], "segment"))
-        return read_fragment(r);
-    if (!strcmp(r->words[0], "slot"))
-        return read_slot(r);
-    return complain(r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a locality",
-                    r->words[0]);
 }
 
 /* ---- the text ---- */
@@ -408,16 +365,25 @@ enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table
 
 /* ---- questions ---- */
 
-int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned locality)
+const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *table, const struct halay_tuning_key *key,
+                                                 const struct halay_tuning_row *after)
 {
-    return (!*scope->transport || !strcmp(scope->transport, transport)) && scope->localities & locality;
+    for (const struct halay_tuning_row *row = after ? after + 1 : table->rows; row < table->rows + table->count; row++)
+        if (row->kind == key->kind && key->bytes <= row->bytes_most && key->ranks >= row->ranks_least &&
+            key->ranks <= row->ranks_most && (row->operation < 0 || row->operation == key->operation) &&
+            row->localities & key->locality && (!*row->transport || !strcmp(row->transport, key->transport)))
+            return row;
+    return NULL;
 }
 
 size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality)
 {
-    for (; table; table = table->next)
-        for (size_t i = 0; i < table->fragment_count; i++)
-            if (halay_tuning_fits(&table->fragments[i].scope, transport, locality))
-                return table->fragments[i].bytes;
-    return (size_t)256 << 10;
+    const struct halay_tuning_key key = {
+        .kind = HALAY_TUNING_SEGMENT, .transport = transport, .locality = locality, .ranks = 1
+    };
+    const struct halay_tuning_row *row = NULL;
+
+    for (; table && !row; table = table->next)
+        row = halay_tuning_find(table, &key, NULL);
+    return row ? row->bytes : (size_t)256 << 10;
 }

@@ -15,58 +15,54 @@ struct halay_boot;
 struct halay_config;
 
 enum {
-    HALAY_TUNING_COSTS = 32,
-    HALAY_TUNING_RULES = 512,
-    HALAY_TUNING_FRAGMENTS = 32,
-    HALAY_TUNING_SLOTS = 256,
+    HALAY_TUNING_ROWS = 768,
     HALAY_TUNING_TRANSPORT = 16, /* bytes of a transport's name */
 };
 
 /* Where the ranks of a group are. */
 enum halay_tuning_locality { HALAY_TUNING_LOCAL = 1, HALAY_TUNING_REMOTE = 2 };
 
-/* What a row is about: a transport by name ("": any), ranks of one host or of several (bits of halay_tuning_locality).
- */
-struct halay_tuning_scope {
+/* What a row says: what things cost, which algorithm to use, bytes of a fragment, and, for operations over shared
+ * memory, how much of private data passes through it at a time. */
+enum halay_tuning_kind { HALAY_TUNING_COST, HALAY_TUNING_USE, HALAY_TUNING_SEGMENT, HALAY_TUNING_SLOT };
+
+/* Seconds: see algorithms.def. */
+struct halay_tuning_cost {
+    double a, o, b, g, x, m;
+};
+
+struct halay_tuning_row {
+    enum halay_tuning_kind kind;
+    int line; /* in the text */
+    /* What it is about: a transport by name ("": any) and ranks of one host or of several (bits of
+     * halay_tuning_locality). A use or slot also of one operation (enum halay_coll_kind; -1: any), of some numbers of
+     * ranks and of some bytes. */
     char transport[HALAY_TUNING_TRANSPORT];
     unsigned localities;
-    int line; /* in the text */
-};
-
-struct halay_tuning_cost {
-    struct halay_tuning_scope scope;
-    double a, o, b, g, x, m; /* seconds: see algorithms.def */
-};
-
-struct halay_tuning_rule {
-    struct halay_tuning_scope scope;
+    int operation;
     int ranks_least, ranks_most;
     size_t bytes_most;
-    unsigned algorithm; /* index of halay_algorithms */
-};
-
-struct halay_tuning_fragment {
-    struct halay_tuning_scope scope;
-    size_t bytes;
-};
-
-/* Operations over shared memory: how much of private data passes through it at a time. */
-struct halay_tuning_slot {
-    struct halay_tuning_scope scope;
-    int operation; /* of enum halay_coll_kind; -1: any */
-    int ranks_least, ranks_most;
-    size_t bytes_most;
-    size_t bytes;
+    union {
+        struct halay_tuning_cost cost;
+        unsigned algorithm; /* of a use: index of halay_algorithms */
+        size_t bytes;       /* of a segment or slot */
+    };
 };
 
 struct halay_tuning {
     const struct halay_tuning *next; /* looked at after this one; borrowed; NULL: the last */
     char name[160];                  /* the file's, or "the built-in table" */
-    size_t cost_count, rule_count, fragment_count, slot_count;
-    struct halay_tuning_cost costs[HALAY_TUNING_COSTS];
-    struct halay_tuning_rule rules[HALAY_TUNING_RULES];
-    struct halay_tuning_fragment fragments[HALAY_TUNING_FRAGMENTS];
-    struct halay_tuning_slot slots[HALAY_TUNING_SLOTS];
+    size_t count;
+    struct halay_tuning_row rows[HALAY_TUNING_ROWS];
+};
+
+/* What rows are looked up by. */
+struct halay_tuning_key {
+    enum halay_tuning_kind kind;
+    const char *transport;
+    unsigned locality; /* one of halay_tuning_locality */
+    int operation, ranks;
+    size_t bytes;
 };
 
 /* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is
@@ -79,8 +75,9 @@ enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table
 /* The built-in table, as text; it parses. Static storage. */
 extern const char halay_tuning_builtin[];
 
-/* Is this row about that transport and locality (one of halay_tuning_locality)? */
-int halay_tuning_fits(const struct halay_tuning_scope *scope, const char *transport, unsigned locality);
+/* Returns the first row of this table after that one (NULL: of all) that fits, NULL if there is none. */
+const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *table, const struct halay_tuning_key *key,
+                                                 const struct halay_tuning_row *after);
 /* Bytes of a fragment there, by the first row that fits. */
 size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality);
 
@@ -88,8 +85,8 @@ size_t halay_tuning_fragment(const struct halay_tuning *table, const char *trans
 
 /* What rank 0 tells the others about its table, and settings that are rank 0's on every rank. */
 struct halay_tuning_head {
-    int64_t status; /* HALAY_OK, or why it cannot use its table */
-    uint64_t cost_count, rule_count, fragment_count, slot_count;
+    int64_t status;                      /* HALAY_OK, or why it cannot use its table */
+    uint64_t count;                      /* of rows */
     uint64_t fragment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
     uint64_t check;                      /* HALAY_CHECK */
     char name[sizeof((struct halay_tuning *)0)->name];

@@ -52,7 +52,7 @@ static enum halay_status read_file(const struct halay_config *config, struct hal
     if (status != HALAY_OK)
         halay_error(log, "%s", why);
     else
-        halay_info(log, "tuning table '%s': %zu rules, %zu costs", path, table->rule_count, table->cost_count);
+        halay_info(log, "tuning table '%s': %zu rows", path, table->count);
     return status;
 }
 
@@ -61,10 +61,7 @@ static enum halay_status read_file(const struct halay_config *config, struct hal
 static void fill_head(struct halay_tuning_head *head, const struct halay_config *config,
                       const struct halay_tuning *table)
 {
-    head->cost_count = table->cost_count;
-    head->rule_count = table->rule_count;
-    head->fragment_count = table->fragment_count;
-    head->slot_count = table->slot_count;
+    head->count = table->count;
     head->fragment_bytes = config->fragment_bytes;
     head->check = (uint64_t)config->check;
     head->slot_bytes = config->slot_bytes;
@@ -76,49 +73,8 @@ static void apply_head(const struct halay_tuning_head *head, struct halay_config
     config->fragment_bytes = head->fragment_bytes;
     config->check = head->check != 0;
     config->slot_bytes = head->slot_bytes;
-    table->cost_count = head->cost_count;
-    table->rule_count = head->rule_count;
-    table->fragment_count = head->fragment_count;
-    table->slot_count = head->slot_count;
+    table->count = head->count;
     memcpy(table->name, head->name, sizeof table->name);
-}
-
-static int is_plausible(const struct halay_tuning_head *head)
-{
-    return head->cost_count <= HALAY_TUNING_COSTS && head->rule_count <= HALAY_TUNING_RULES &&
-           head->fragment_count <= HALAY_TUNING_FRAGMENTS && head->slot_count <= HALAY_TUNING_SLOTS;
-}
-
-/* Rank 0's rows, in one piece. */
-static enum halay_status share_rows(struct halay_boot *boot, int timeout_ms, struct halay_tuning *table)
-{
-    const struct {
-        void *rows;
-        size_t bytes;
-    } all[] = { { table->costs, table->cost_count * sizeof *table->costs },
-                { table->rules, table->rule_count * sizeof *table->rules },
-                { table->fragments, table->fragment_count * sizeof *table->fragments },
-                { table->slots, table->slot_count * sizeof *table->slots } };
-    enum { KINDS = sizeof all / sizeof *all };
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < KINDS; i++)
-        bytes += all[i].bytes;
-    if (!bytes)
-        return HALAY_OK;
-    unsigned char *rows = malloc(bytes), *at = rows;
-    if (!rows) {
-        halay_error(boot->log, "no memory for rank 0's tuning table");
-        return HALAY_ERR_NO_MEMORY;
-    }
-    for (size_t i = 0; i < KINDS; at += all[i++].bytes)
-        memcpy(at, all[i].rows, all[i].bytes);
-    enum halay_status status = halay_boot_broadcast(boot, rows, bytes, timeout_ms);
-    at = rows;
-    for (size_t i = 0; i < KINDS && status == HALAY_OK; at += all[i++].bytes)
-        memcpy(all[i].rows, at, all[i].bytes);
-    free(rows);
-    return status;
 }
 
 enum halay_status halay_tuning_offer(struct halay_log *log, const struct halay_config *config, int rank,
@@ -144,12 +100,12 @@ enum halay_status halay_tuning_take(struct halay_boot *boot, const struct halay_
             halay_error(boot->log, "rank 0 cannot use its tuning table");
         return (enum halay_status)head->status;
     }
-    if (!is_plausible(head)) {
-        halay_error(boot->log, "rank 0 gave a tuning table that this version does not know");
-        return HALAY_ERR_VERSION;
-    }
+    if (head->count > HALAY_TUNING_ROWS)
+        return halay_fail(boot->log, HALAY_ERR_VERSION, "rank 0 gave a tuning table that this version does not know");
     apply_head(head, config, &tables[0]);
-    enum halay_status status = share_rows(boot, config->start_timeout_ms, &tables[0]);
+    struct halay_tuning_row *rows = tables[0].rows;
+    enum halay_status status =
+        head->count ? halay_boot_broadcast(boot, rows, head->count * sizeof *rows, config->start_timeout_ms) : HALAY_OK;
     if (status == HALAY_OK)
         status = halay_tuning_parse(halay_tuning_builtin, "the built-in table", &tables[1], why, sizeof why);
     if (status == HALAY_OK)

@@ -33,7 +33,7 @@ static void show(const struct halay_tuning *tuning, int ranks, size_t bytes)
                                               .fragment = 64 << 10,
                                               .tuning = tuning };
     const struct halay_algorithm *chosen = halay_select(&query, NULL, 0);
-    const struct halay_tuning_cost *cost = &tuning->costs[0];
+    const struct halay_tuning_cost *cost = &tuning->rows[0].cost;
 
     printf("%d %zu %s %.9f %.9f\n", ranks, bytes, chosen->name, halay_select_seconds(&query, chosen),
            least(ranks, (double)bytes, cost->a, cost->b));

@@ -17,7 +17,7 @@ static void check_builtin(void)
 
     REQUIRE(halay_tuning_parse(halay_tuning_builtin, "the built-in table", &builtin, why, sizeof why) == HALAY_OK);
     CHECK(halay_tuning_fragment(&builtin, "ucx", HALAY_TUNING_REMOTE) == 256 << 10);
-    CHECK(builtin.cost_count > 0);
+    CHECK(builtin.count > 0);
 }
 
 static void check_values(void)
@@ -40,21 +40,19 @@ static void check_values(void)
                                "slot shm local allreduce 2-4 1M 128K\n"
                                "slot shm local * 2 * 32K",
                                "t", &table, why, sizeof why) == HALAY_OK);
-    const struct halay_tuning_cost *cost = &table.costs[0];
-    CHECK(cost->a == 9 * 1e-6 && cost->o == 2.5 * 1e-6 && cost->b == 0.5 * 1e-9 && cost->g == 0 && cost->x == 1e-3 &&
-          cost->m == 2);
-    CHECK(!strcmp(cost->scope.transport, "ucx") && cost->scope.localities == HALAY_TUNING_REMOTE &&
-          cost->scope.line == 2);
-    CHECK(table.rule_count == 3 && table.rules[0].ranks_least == 2 && table.rules[0].ranks_most == 4 &&
-          table.rules[0].bytes_most == 4096);
-    CHECK(!strcmp(halay_algorithms[table.rules[0].algorithm].name, "one-shot"));
-    CHECK(table.rules[1].ranks_least == 9 && table.rules[1].ranks_most == INT32_MAX &&
-          table.rules[1].bytes_most == SIZE_MAX);
-    CHECK(table.rules[2].ranks_least == 3 && table.rules[2].ranks_most == 3 && table.rules[2].bytes_most == 0);
+    const struct halay_tuning_row *row = table.rows;
+    CHECK(table.count == 7 && row[0].cost.a == 9 * 1e-6 && row[0].cost.o == 2.5 * 1e-6 && row[0].cost.b == 0.5 * 1e-9 &&
+          row[0].cost.g == 0 && row[0].cost.x == 1e-3 && row[0].cost.m == 2);
+    CHECK(row[0].kind == HALAY_TUNING_COST && !strcmp(row[0].transport, "ucx") &&
+          row[0].localities == HALAY_TUNING_REMOTE && row[0].line == 2);
+    CHECK(row[1].kind == HALAY_TUNING_USE && row[1].ranks_least == 2 && row[1].ranks_most == 4 &&
+          row[1].bytes_most == 4096 && !strcmp(halay_algorithms[row[1].algorithm].name, "one-shot"));
+    CHECK(row[2].ranks_least == 9 && row[2].ranks_most == INT32_MAX && row[2].bytes_most == SIZE_MAX);
+    CHECK(row[3].ranks_least == 3 && row[3].ranks_most == 3 && row[3].bytes_most == 0);
     CHECK(halay_tuning_fragment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
-    CHECK(table.slot_count == 2 && table.slots[0].operation == HALAY_COLL_ALLREDUCE &&
-          table.slots[0].bytes_most == 1 << 20 && table.slots[0].ranks_most == 4 && table.slots[0].bytes == 128 << 10 &&
-          table.slots[1].operation == -1);
+    CHECK(row[5].kind == HALAY_TUNING_SLOT && row[5].operation == HALAY_COLL_ALLREDUCE &&
+          row[5].bytes_most == 1 << 20 && row[5].ranks_most == 4 && row[5].bytes == 128 << 10 &&
+          row[6].operation == -1);
     table.next = &builtin;
     CHECK(halay_tuning_fragment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
@@ -311,9 +309,9 @@ static void check_all(void)
 /* What the built-in table measured is all that its rules decide. */
 static void check_range(void)
 {
-    for (size_t i = 0; i < builtin.rule_count; i++)
-        CHECK(builtin.rules[i].ranks_most <= 16 && builtin.rules[i].bytes_most <= 1 << 30, "line %d reaches further",
-              builtin.rules[i].scope.line);
+    for (const struct halay_tuning_row *row = builtin.rows; row < builtin.rows + builtin.count; row++)
+        CHECK(row->kind != HALAY_TUNING_USE || (row->ranks_most <= 16 && row->bytes_most <= 1 << 30),
+              "line %d reaches further", row->line);
     for (int local = 0; local < 2; local++)
         for (size_t bytes = 8; bytes <= 1 << 28; bytes *= 8) {
             struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,

@@ -41,10 +41,10 @@ static void use_both(struct halay_context *ctx)
     struct halay_tuning *table = ctx->world->tuning;
 
     for (; table; table = (struct halay_tuning *)table->next)
-        for (size_t i = 0; i < table->rule_count; i++)
-            if (!strcmp(table->rules[i].scope.transport, "cuda") &&
-                !strcmp(halay_algorithms[table->rules[i].algorithm].name, "one-shot"))
-                table->rules[i].bytes_most = ONE_SHOT_MOST;
+        for (struct halay_tuning_row *row = table->rows; row < table->rows + table->count; row++)
+            if (row->kind == HALAY_TUNING_USE && !strcmp(row->transport, "cuda") &&
+                !strcmp(halay_algorithms[row->algorithm].name, "one-shot"))
+                row->bytes_most = ONE_SHOT_MOST;
 }
 
 /* ---- sums ---- */
