@@ -71,10 +71,7 @@ static void make_inner(const struct halay_coll *c, int half, size_t count, struc
 {
     *inner = *c;
     inner->ops = c->algorithm->ops;
-    inner->out_piece = (struct halay_piece){ .data = c->scratch + (size_t)half * buffer_bytes(c), .count = count };
-    inner->out =
-        (struct halay_vector){ .pieces = &inner->out_piece, .piece_count = 1, .count = count, .element = c->element };
-    inner->in = inner->out;
+    coll_set_array(inner, c->scratch + (size_t)half * buffer_bytes(c), count);
     inner->tag |= (uint32_t)half * HALAY_COLL_OWN_TAGS;
 }
 

@@ -63,7 +63,6 @@ struct state {
     double *table;           /* three numbers for each pair and tensor */
     unsigned char *inner_scratch;
     struct halay_cursor cursor;
-    struct halay_piece table_piece;
     struct peer *peer;       /* in scratch: size */
     struct halay_coll inner; /* the all-reduce of the table; its state follows */
 };
@@ -116,17 +115,14 @@ static size_t table_length(const struct halay_coll *c)
     return 3 * tensor_count(c) * (size_t)(c->size / 2);
 }
 
-static void make_inner(const struct halay_coll *c, double *table, size_t length, struct halay_piece *piece,
-                       struct halay_coll *inner)
+static void make_inner(const struct halay_coll *c, double *table, size_t length, struct halay_coll *inner)
 {
     *inner = *c;
-    *piece = (struct halay_piece){ .data = table, .count = length };
     inner->ops = inner_ops();
     inner->dtype = HALAY_F64;
     inner->op = HALAY_SUM;
     inner->element = sizeof(double);
-    inner->out = (struct halay_vector){ .pieces = piece, .piece_count = 1, .count = length, .element = sizeof(double) };
-    inner->in = inner->out;
+    coll_set_array(inner, table, length);
 }
 
 /* Parts of scratch, in this order. */
@@ -142,10 +138,9 @@ static int is_packed(const struct halay_coll *c)
 static struct layout layout_of(const struct halay_coll *c)
 {
     size_t longest = block_of(c, 0).length, n = (size_t)c->size, line = HALAY_CACHE_LINE;
-    struct halay_piece piece;
     struct halay_coll inner;
 
-    make_inner(c, NULL, table_length(c), &piece, &inner);
+    make_inner(c, NULL, table_length(c), &inner);
     return (struct layout){
         .peers = halay_round_up(n * sizeof(struct peer), line),
         .packed = is_packed(c) ? halay_round_up(c->out.count * c->element, line) : 0,
@@ -180,14 +175,14 @@ static unsigned char *arriving_at(const struct halay_coll *c, int rank)
     return s->arriving + (size_t)rank * halay_round_up(block_of(c, 0).length * c->element, HALAY_CACHE_LINE);
 }
 
-static const unsigned char *given(const struct halay_coll *c)
+static const unsigned char *input_of(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
     return s->packed ? s->packed : coll_in(c);
 }
 
-static unsigned char *result(const struct halay_coll *c)
+static unsigned char *result_of(const struct halay_coll *c)
 {
     const struct state *s = c->state;
 
@@ -205,7 +200,7 @@ static void rewind_to(struct state *s, const struct halay_coll *c)
     s->cursor = (struct halay_cursor){ 0 };
 }
 
-static void enter(struct halay_coll *c, enum phase phase)
+static void enter_phase(struct halay_coll *c, enum phase phase)
 {
     struct state *s = c->state;
 
@@ -219,7 +214,7 @@ static size_t at_most_step(size_t count)
     return count < STEP ? count : STEP;
 }
 
-static void start(struct halay_coll *c)
+static void adasum_start(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct layout l = layout_of(c);
@@ -237,10 +232,10 @@ static void start(struct halay_coll *c)
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
             coll_recv(c, r, PART, arriving_at(c, r), s->block.length * c->element, &s->peer[r].recv);
-    enter(c, PACKING);
+    enter_phase(c, PACKING);
 }
 
-static void packing(struct halay_coll *c)
+static void pack_some(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -253,9 +248,9 @@ static void packing(struct halay_coll *c)
     for (int d = 1; d < c->size; d++) {
         int r = (c->rank + d) % c->size; /* so that not every rank begins with rank 0 */
         struct halay_span theirs = block_of(c, r);
-        coll_send(c, r, PART, given(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
+        coll_send(c, r, PART, input_of(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
     }
-    enter(c, SCATTERING);
+    enter_phase(c, SCATTERING);
 }
 
 static int all_settled(const struct halay_coll *c)
@@ -284,16 +279,16 @@ static void begin_level(struct halay_coll *c, int distance)
     s->distance = distance;
     if (distance < c->size)
         memset(s->table, 0, 3 * s->tensors * (size_t)level_pairs(c) * sizeof *s->table);
-    enter(c, distance < c->size ? MULTIPLYING : ROUNDING);
+    enter_phase(c, distance < c->size ? MULTIPLYING : ROUNDING);
 }
 
 /* Convert what has arrived to f32; if no conversion is needed only this rank's own block remains to be copied. Here
  * `pair` counts ranks. */
-static void widening(struct halay_coll *c)
+static void widen_some(struct halay_coll *c)
 {
     struct state *s = c->state;
     int is_own = s->pair == c->rank;
-    const unsigned char *from = is_own ? given(c) + s->block.start * c->element : arriving_at(c, s->pair);
+    const unsigned char *from = is_own ? input_of(c) + s->block.start * c->element : arriving_at(c, s->pair);
     size_t n = at_most_step(s->block.length - s->at);
     unsigned char *to = vector_of(c, s->pair) + s->at * wide_bytes(c);
 
@@ -323,7 +318,7 @@ static size_t next_run(const struct halay_coll *c)
 }
 
 /* The factor of a vector: the part that the other does not repeat is kept, and half of the part that it does. */
-static double share(double product, double square)
+static double factor_of(double product, double square)
 {
     return square == 0 ? 1 : 1 - product / square / 2;
 }
@@ -340,7 +335,7 @@ static void handle_run(struct halay_coll *c, size_t count)
     if (s->phase == MULTIPLYING)
         c->reducer->dots[s->wide](a, b, count, three);
     else
-        c->reducer->join[s->wide](a, b, count, share(three[0], three[1]), share(three[0], three[2]));
+        c->reducer->join[s->wide](a, b, count, factor_of(three[0], three[1]), factor_of(three[0], three[2]));
 }
 
 /* Some runs of some pairs; nonzero when there are no more on this level. */
@@ -366,20 +361,20 @@ static void begin_sums(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    make_inner(c, s->table, 3 * s->tensors * (size_t)level_pairs(c), &s->table_piece, &s->inner);
+    make_inner(c, s->table, 3 * s->tensors * (size_t)level_pairs(c), &s->inner);
     s->inner.state = (unsigned char *)c->state + inner_state_offset();
     s->inner.scratch = s->inner_scratch;
     coll_clear_state(&s->inner);
-    enter(c, SUMMING);
+    enter_phase(c, SUMMING);
     s->inner.ops->start(&s->inner);
 }
 
-static void rounding(struct halay_coll *c)
+static void round_some(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t n = at_most_step(s->block.length - s->at);
     const void *from = vector_of(c, 0) + s->at * wide_bytes(c);
-    void *to = result(c) + (s->block.start + s->at) * c->element;
+    void *to = result_of(c) + (s->block.start + s->at) * c->element;
 
     if (is_half(c))
         c->reducer->narrow[c->dtype](to, from, n);
@@ -391,14 +386,14 @@ static void rounding(struct halay_coll *c)
     for (int d = 1; d < c->size; d++) {
         int r = (c->rank + d) % c->size;
         struct halay_span theirs = block_of(c, r);
-        coll_recv(c, r, RESULT, result(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].recv);
-        coll_send(c, r, RESULT, result(c) + s->block.start * c->element, s->block.length * c->element,
+        coll_recv(c, r, RESULT, result_of(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].recv);
+        coll_send(c, r, RESULT, result_of(c) + s->block.start * c->element, s->block.length * c->element,
                   &s->peer[r].send);
     }
-    enter(c, GATHERING);
+    enter_phase(c, GATHERING);
 }
 
-static void unpacking(struct halay_coll *c)
+static void unpack_some(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t n = at_most_step(c->out.count - s->at);
@@ -407,10 +402,10 @@ static void unpacking(struct halay_coll *c)
         halay_vector_unpack(&c->out, &s->cursor, s->at, n, s->packed + s->at * c->element);
     s->at += n;
     if (!s->packed || s->at == c->out.count)
-        enter(c, DONE);
+        enter_phase(c, DONE);
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status adasum_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -419,19 +414,19 @@ static enum halay_status progress(struct halay_coll *c)
     if (s->phase == SUMMING) {
         enum halay_status status = s->inner.ops->progress(&s->inner);
         if (status == HALAY_OK)
-            enter(c, JOINING);
+            enter_phase(c, JOINING);
         return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
     }
     coll_advanced(c);
     switch (s->phase) {
     case PACKING:
-        packing(c);
+        pack_some(c);
         break;
     case SCATTERING:
-        enter(c, WIDENING);
+        enter_phase(c, WIDENING);
         break;
     case WIDENING:
-        widening(c);
+        widen_some(c);
         break;
     case MULTIPLYING:
         if (walk_pairs(c))
@@ -442,13 +437,13 @@ static enum halay_status progress(struct halay_coll *c)
             begin_level(c, 2 * s->distance);
         break;
     case ROUNDING:
-        rounding(c);
+        round_some(c);
         break;
     case GATHERING:
-        enter(c, UNPACKING);
+        enter_phase(c, UNPACKING);
         break;
     case UNPACKING:
-        unpacking(c);
+        unpack_some(c);
         break;
     default:
         break;
@@ -456,7 +451,7 @@ static enum halay_status progress(struct halay_coll *c)
     return s->phase == DONE ? HALAY_OK : HALAY_IN_PROGRESS;
 }
 
-static void cancel(struct halay_coll *c)
+static void adasum_cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -472,7 +467,7 @@ const struct halay_algorithm_ops halay_allreduce_adasum = {
     .tags = RESULT + 1,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
-    .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .start = adasum_start,
+    .progress = adasum_progress,
+    .cancel = adasum_cancel,
 };

@@ -66,9 +66,8 @@ struct state {
     int is_private;                      /* this rank's input */
     size_t filled, reduced, done, taken; /* chunks of this rank */
     struct halay_cursor filling, reducing, taking;
-    size_t lane_bytes; /* of scratch, for one chunk */
-    /* In scratch after the lanes: */
-    size_t *inner_at; /* [strip]: where its inner collective is in a lane */
+    size_t inner_bytes; /* of scratch, for one strip of a chunk */
+    /* In scratch after those: */
     const void **src; /* [local] */
     struct local *local;
 };
@@ -154,7 +153,7 @@ static unsigned char *result_slot(const struct halay_coll *c, int local, size_t 
     return shared_slots(c, nodes_of(c)->rank[local]) + inputs + slot_number(s, k) * s->result_bytes;
 }
 
-static void publish(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
+static void publish_number(struct halay_coll *c, _Atomic uint64_t *number, uint64_t value)
 {
     const struct halay_nodes *nodes = nodes_of(c);
 
@@ -224,10 +223,7 @@ static void make_inner(const struct halay_coll *c, int index, size_t count, stru
     inner->algorithm = inner_algorithm(c, whole * c->element);
     inner->ops = inner->algorithm->ops;
     inner->bytes = count * c->element;
-    inner->out_piece = (struct halay_piece){ .data = NULL, .count = count };
-    inner->out =
-        (struct halay_vector){ .pieces = &inner->out_piece, .piece_count = 1, .count = count, .element = c->element };
-    inner->in = inner->out;
+    coll_set_array(inner, NULL, count);
 }
 
 static size_t inner_scratch(const struct halay_coll *c, int index)
@@ -241,47 +237,34 @@ static size_t inner_scratch(const struct halay_coll *c, int index)
     return inner.ops->scratch_bytes ? halay_round_up(inner.ops->scratch_bytes(&inner), HALAY_CACHE_LINE) : 0;
 }
 
-static size_t inner_bytes(const struct halay_coll *c, int index)
+/* Of one strip of a chunk: the longest one's. */
+static size_t inner_bytes(const struct halay_coll *c)
 {
-    return inner_header() + inner_state(c) + inner_scratch(c, index);
+    size_t most = 0;
+
+    for (int i = 0; i < nodes_of(c)->strips; i++) {
+        size_t bytes = inner_scratch(c, i);
+        most = bytes > most ? bytes : most;
+    }
+    return inner_header() + inner_state(c) + most;
 }
 
-/* Of one lane: a chunk's. */
-static size_t lane_bytes(const struct halay_coll *c)
+static size_t lanes_bytes(const struct halay_coll *c)
 {
-    size_t bytes = 0;
-
-    for (int i = 0; i < nodes_of(c)->strips; i++)
-        bytes += inner_bytes(c, i);
-    return bytes;
+    return DEPTH * (size_t)nodes_of(c)->strips * inner_bytes(c);
 }
 
 static size_t scratch_bytes(const struct halay_coll *c)
 {
-    const struct halay_nodes *nodes = nodes_of(c);
-    size_t locals = (size_t)nodes->locals, strips = (size_t)nodes->strips;
-
-    return halay_round_up(DEPTH * lane_bytes(c), HALAY_CACHE_LINE) + locals * (sizeof(struct local) + sizeof(void *)) +
-           strips * sizeof(size_t);
-}
-
-/* The arrays after the lanes. */
-static void place_arrays(struct halay_coll *c)
-{
-    struct state *s = c->state;
-    size_t locals = (size_t)nodes_of(c)->locals;
-
-    s->local = (struct local *)(void *)(c->scratch + halay_round_up(DEPTH * lane_bytes(c), HALAY_CACHE_LINE));
-    s->src = (const void **)(void *)(s->local + locals);
-    s->inner_at = (size_t *)(void *)(s->src + locals);
-    memset(s->local, 0, locals * sizeof *s->local);
+    return lanes_bytes(c) + (size_t)nodes_of(c)->locals * (sizeof(struct local) + sizeof(void *));
 }
 
 static struct inner *inner_of(const struct halay_coll *c, size_t k, int index)
 {
     const struct state *s = c->state;
+    size_t number = k % DEPTH * (size_t)nodes_of(c)->strips + (size_t)index;
 
-    return (struct inner *)(void *)(c->scratch + k % DEPTH * s->lane_bytes + s->inner_at[index]);
+    return (struct inner *)(void *)(c->scratch + number * s->inner_bytes);
 }
 
 static void start_inner(struct halay_coll *c, size_t k, int index)
@@ -306,7 +289,7 @@ static void start_inner(struct halay_coll *c, size_t k, int index)
 
 /* ---- the stages ---- */
 
-static void start(struct halay_coll *c)
+static void hierarchical_start(struct halay_coll *c)
 {
     const struct halay_nodes *nodes = nodes_of(c);
     struct state *s = c->state;
@@ -318,19 +301,18 @@ static void start(struct halay_coll *c)
     s->unit = unit_of(c);
     size_t units = halay_span_cuts(s->chunk, s->unit), locals = (size_t)nodes->locals;
     s->result_bytes = (units / locals + (units % locals != 0)) * HALAY_CACHE_LINE;
-    place_arrays(c);
-    for (int i = 0; i < nodes->strips; i++) {
-        s->inner_at[i] = s->lane_bytes;
-        s->lane_bytes += inner_bytes(c, i);
-    }
+    s->inner_bytes = inner_bytes(c);
+    s->local = (struct local *)(void *)(c->scratch + lanes_bytes(c));
+    s->src = (const void **)(void *)(s->local + locals);
+    memset(s->local, 0, locals * sizeof *s->local);
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
     area->in_offset = c->in.piece_count == 1 && !c->in.is_converted ? shared_locate(c, coll_in(c), row) : HALAY_PRIVATE;
     s->is_private = area->in_offset == HALAY_PRIVATE;
-    publish(c, &area->arrived, s->base + 1);
+    publish_number(c, &area->arrived, s->base + 1);
 }
 
-static void fill(struct halay_coll *c)
+static void fill_slot(struct halay_coll *c)
 {
     struct state *s = c->state;
     int me = nodes_of(c)->local;
@@ -344,7 +326,7 @@ static void fill(struct halay_coll *c)
     if (after < length)
         halay_vector_pack(&c->in, &s->filling, start + after, length - after, slot + after * c->element);
     s->filled++;
-    publish(c, &shared_mine(c)->filled, s->base + s->filled);
+    publish_number(c, &shared_mine(c)->filled, s->base + s->filled);
     coll_advanced(c);
 }
 
@@ -425,7 +407,7 @@ static void reduce_slice(struct halay_coll *c)
 }
 
 /* Not done if an input was withdrawn meanwhile: the next check of the peers finds out by whom. */
-static void reduce(struct halay_coll *c)
+static void reduce_chunk(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -451,7 +433,7 @@ static enum halay_status drive_inner(struct inner *x)
 }
 
 /* All chunks between nodes, then count those that are complete, in order. */
-static enum halay_status across(struct halay_coll *c)
+static enum halay_status drive_between(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t complete = s->done;
@@ -468,13 +450,13 @@ static enum halay_status across(struct halay_coll *c)
     }
     if (complete > s->done) {
         s->done = complete;
-        publish(c, &shared_mine(c)->done, s->base + s->done);
+        publish_number(c, &shared_mine(c)->done, s->base + s->done);
         coll_advanced(c);
     }
     return HALAY_OK;
 }
 
-static void take(struct halay_coll *c)
+static void take_chunk(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t k = s->taken;
@@ -485,11 +467,11 @@ static void take(struct halay_coll *c)
             halay_vector_unpack(&c->out, &s->taking, chunk_start(s, k) + span.start, span.length, result_slot(c, i, k));
     }
     s->taken++;
-    publish(c, &shared_mine(c)->taken, s->base + s->taken);
+    publish_number(c, &shared_mine(c)->taken, s->base + s->taken);
     coll_advanced(c);
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status hierarchical_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
     const struct halay_nodes *nodes = nodes_of(c);
@@ -497,22 +479,22 @@ static enum halay_status progress(struct halay_coll *c)
 
     if (s->is_private && nodes->locals > 1 && s->filled < s->chunks &&
         is_free(c, offsetof(struct halay_area, done), s->filled))
-        fill(c);
+        fill_slot(c);
     if (s->arrived < nodes->locals)
         status = meet_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && s->reduced < s->done + DEPTH && all_are_there(c) &&
         is_free(c, offsetof(struct halay_area, taken), s->reduced))
-        reduce(c);
+        reduce_chunk(c);
     if (status == HALAY_OK)
-        status = across(c);
+        status = drive_between(c);
     if (status != HALAY_OK)
         return status;
     if (s->taken < s->chunks && all_have(c, offsetof(struct halay_area, done), s->base + s->taken + 1))
-        take(c);
+        take_chunk(c);
     return s->taken == s->chunks ? HALAY_OK : HALAY_IN_PROGRESS;
 }
 
-static void cancel(struct halay_coll *c)
+static void hierarchical_cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -528,7 +510,7 @@ const struct halay_algorithm_ops halay_allreduce_hierarchical = {
     .tags = OWN_TAGS,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
-    .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .start = hierarchical_start,
+    .progress = hierarchical_progress,
+    .cancel = hierarchical_cancel,
 };

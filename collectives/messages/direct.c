@@ -29,8 +29,10 @@
 
 enum { LANES = 2, PARTS = 0, SUMS, TAGS_A_LANE };
 
+enum transfer { SEND_PART, RECEIVE_PART, SEND_SUM, RECEIVE_SUM, TRANSFERS };
+
 struct peer {
-    struct halay_transfer send_part, recv_part, send_sum, recv_sum;
+    struct halay_transfer transfer[TRANSFERS];
     int sum_posted;
 };
 
@@ -127,7 +129,7 @@ static uint32_t tag_of(const struct halay_coll *c, const struct lane *lane, int 
     return (uint32_t)(TAGS_A_LANE * (lane - s->lanes) + what);
 }
 
-static void start(struct halay_coll *c)
+static void direct_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -156,14 +158,14 @@ static void lane_start(struct halay_coll *c, struct lane *lane)
     for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, c->size - d); /* who sends here first */
         coll_recv(c, r, tag_of(c, lane, PARTS), buffer_of(c, lane, r), mine.length * c->element,
-                  &peer_of(c, lane, r)->recv_part);
+                  &peer_of(c, lane, r)->transfer[RECEIVE_PART]);
         peer_of(c, lane, r)->sum_posted = !has_sums(c);
     }
     for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, d);
         struct halay_span theirs = chunk_of(c, lane, r);
         coll_send(c, r, tag_of(c, lane, PARTS), coll_in(c) + theirs.start * c->element, theirs.length * c->element,
-                  &peer_of(c, lane, r)->send_part);
+                  &peer_of(c, lane, r)->transfer[SEND_PART]);
     }
     lane->started = 1;
     lane->added = 0;
@@ -176,51 +178,39 @@ static void post_sums(struct halay_coll *c, struct lane *lane)
         int r = peer_at(c, d);
         struct peer *p = peer_of(c, lane, r);
         struct halay_span theirs = chunk_of(c, lane, r);
-        if (p->sum_posted || !coll_is_settled(&p->send_part))
+        if (p->sum_posted || !coll_is_settled(&p->transfer[SEND_PART]))
             continue;
         coll_recv(c, r, tag_of(c, lane, SUMS), coll_out(c) + theirs.start * c->element, theirs.length * c->element,
-                  &p->recv_sum);
+                  &p->transfer[RECEIVE_SUM]);
         p->sum_posted = 1;
         coll_advanced(c);
     }
 }
 
-static int all_settled(const struct halay_coll *c, const struct lane *lane, size_t member)
+static int all_settled(const struct halay_coll *c, const struct lane *lane, enum transfer which)
 {
     for (int r = 0; r < c->size; r++)
-        if (!coll_is_settled((struct halay_transfer *)(void *)((char *)peer_of(c, lane, r) + member)))
+        if (!coll_is_settled(&peer_of(c, lane, r)->transfer[which]))
             return 0;
     return 1;
 }
 
-/* Add all ranks' parts of this rank's chunk, into its out. */
-static void sum(struct halay_coll *c, struct halay_span mine, const struct lane *lane, void *dst)
+/* Adds all ranks' parts of this rank's chunk, into its out, and sends the sum if others need it. */
+static void sum_and_send(struct halay_coll *c, struct lane *lane)
 {
     struct state *s = c->state;
+    struct halay_span mine = chunk_of(c, lane, c->rank);
+    size_t at = has_sums(c) ? mine.start : mine.start - c->starts[c->rank];
+    void *dst = coll_out(c) + at * c->element;
 
     for (int r = 0; r < c->size; r++)
         s->src[r] = r == c->rank ? coll_in(c) + mine.start * c->element : buffer_of(c, lane, r);
     if (mine.length)
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->size, mine.length, c->divisor);
-}
-
-static void send_sums(struct halay_coll *c, struct halay_span mine, const struct lane *lane, const void *from)
-{
-    for (int d = 1; d < c->size; d++) {
+    for (int d = 1; has_sums(c) && d < c->size; d++) {
         int r = peer_at(c, d);
-        coll_send(c, r, tag_of(c, lane, SUMS), from, mine.length * c->element, &peer_of(c, lane, r)->send_sum);
+        coll_send(c, r, tag_of(c, lane, SUMS), dst, mine.length * c->element, &peer_of(c, lane, r)->transfer[SEND_SUM]);
     }
-}
-
-static void sum_and_send(struct halay_coll *c, struct lane *lane)
-{
-    struct halay_span mine = chunk_of(c, lane, c->rank);
-    size_t at = has_sums(c) ? mine.start : mine.start - c->starts[c->rank];
-    unsigned char *dst = coll_out(c) + at * c->element;
-
-    sum(c, mine, lane, dst);
-    if (has_sums(c))
-        send_sums(c, mine, lane, dst);
     lane->added = 1;
     coll_advanced(c);
 }
@@ -230,12 +220,11 @@ static int is_complete(const struct halay_coll *c, const struct lane *lane)
     for (int r = 0; r < c->size; r++)
         if (r != c->rank && !peer_of(c, lane, r)->sum_posted)
             return 0;
-    return lane->added && all_settled(c, lane, offsetof(struct peer, send_part)) &&
-           all_settled(c, lane, offsetof(struct peer, recv_sum)) &&
-           all_settled(c, lane, offsetof(struct peer, send_sum));
+    return lane->added && all_settled(c, lane, SEND_PART) && all_settled(c, lane, RECEIVE_SUM) &&
+           all_settled(c, lane, SEND_SUM);
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status direct_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
     int busy = 0;
@@ -246,7 +235,7 @@ static enum halay_status progress(struct halay_coll *c)
         if (!lane->started)
             lane_start(c, lane);
         post_sums(c, lane);
-        if (!lane->added && all_settled(c, lane, offsetof(struct peer, recv_part)))
+        if (!lane->added && all_settled(c, lane, RECEIVE_PART))
             sum_and_send(c, lane);
         if (is_complete(c, lane)) {
             lane->chunk += LANES;
@@ -258,16 +247,13 @@ static enum halay_status progress(struct halay_coll *c)
     return busy ? HALAY_IN_PROGRESS : HALAY_OK;
 }
 
-static void cancel(struct halay_coll *c)
+static void direct_cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (int i = 0; i < LANES * c->size; i++) {
-        coll_take_back(c, &s->peer[i].send_part);
-        coll_take_back(c, &s->peer[i].recv_part);
-        coll_take_back(c, &s->peer[i].send_sum);
-        coll_take_back(c, &s->peer[i].recv_sum);
-    }
+    for (int i = 0; i < LANES * c->size; i++)
+        for (int k = 0; k < TRANSFERS; k++)
+            coll_take_back(c, &s->peer[i].transfer[k]);
 }
 
 const struct halay_algorithm_ops halay_direct = {
@@ -275,7 +261,7 @@ const struct halay_algorithm_ops halay_direct = {
     .ranks_max = 256,
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
-    .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .start = direct_start,
+    .progress = direct_progress,
+    .cancel = direct_cancel,
 };

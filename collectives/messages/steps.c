@@ -221,7 +221,7 @@ struct operand {
     int is_raw;
 };
 
-static const float *widened(const struct halay_coll *c, struct operand o, size_t at, size_t count, float *block)
+static const float *operand_widened(const struct halay_coll *c, struct operand o, size_t at, size_t count, float *block)
 {
     if (!o.is_raw)
         return (const float *)(const void *)o.data + at;
@@ -236,7 +236,7 @@ static void add_wide(const struct halay_coll *c, float *sum, struct operand left
 
     for (size_t at = 0; at < count; at += WIDENED) {
         size_t n = count - at < WIDENED ? count - at : WIDENED;
-        const void *src[2] = { widened(c, left, at, n, a), widened(c, right, at, n, b) };
+        const void *src[2] = { operand_widened(c, left, at, n, a), operand_widened(c, right, at, n, b) };
         void *to = sum + at;
         c->reducer->reduce[HALAY_F32][c->op](&to, 1, src, 2, n, 1);
     }
@@ -253,7 +253,7 @@ static void round_out(const struct halay_coll *c, float *sum, size_t count, unsi
     c->reducer->narrow[c->dtype](out, sum, count);
 }
 
-static void add(const struct halay_coll *c, int lane, const struct entry *e)
+static void step_add(const struct halay_coll *c, int lane, const struct entry *e)
 {
     const struct state *s = c->state;
     const struct halay_step *step = &e->step;
@@ -277,7 +277,7 @@ static void add(const struct halay_coll *c, int lane, const struct entry *e)
         round_out(c, sum, count, out_at(c, e->span));
 }
 
-static void place(const struct halay_coll *c, int lane, const struct entry *e)
+static void step_place(const struct halay_coll *c, int lane, const struct entry *e)
 {
     const struct state *s = c->state;
     const struct halay_step *step = &e->step;
@@ -314,7 +314,7 @@ static struct entry *entry_of(const struct halay_coll *c, int lane, int index)
     return &s->entries[lane][index % WINDOW];
 }
 
-static void look_ahead(struct halay_coll *c, int number)
+static void lane_look_ahead(struct halay_coll *c, int number)
 {
     struct state *s = c->state;
     struct lane *lane = &s->lanes[number];
@@ -339,7 +339,7 @@ static void look_ahead(struct halay_coll *c, int number)
 }
 
 /* Is the message (or the result) of step `index` held by an earlier one? */
-static int is_held(const struct halay_coll *c, int number, int index, int is_result)
+static int step_is_held(const struct halay_coll *c, int number, int index, int is_result)
 {
     const struct state *s = c->state;
     const struct halay_step *step = &entry_of(c, number, index)->merged;
@@ -355,7 +355,7 @@ static int is_held(const struct halay_coll *c, int number, int index, int is_res
     return 0;
 }
 
-static void post(struct halay_coll *c, int number, struct entry *e)
+static void step_post(struct halay_coll *c, int number, struct entry *e)
 {
     struct state *s = c->state;
     const struct halay_step *step = &e->step;
@@ -384,7 +384,7 @@ static void post(struct halay_coll *c, int number, struct entry *e)
 }
 
 /* Returns nonzero if the step is done now. *has_added: it was work. */
-static int finish(struct halay_coll *c, int number, int index, int *has_added)
+static int step_finish(struct halay_coll *c, int number, int index, int *has_added)
 {
     struct state *s = c->state;
     struct entry *e = entry_of(c, number, index);
@@ -393,21 +393,21 @@ static int finish(struct halay_coll *c, int number, int index, int *has_added)
         return 0;
     if (e->step.what != HALAY_GIVE) {
         int is_work = halay_step_adds(&e->step) || e->step.buffer >= 0 || !halay_step_has_message(&e->step, c->rank);
-        if (is_work && (*has_added || (e->step.is_last && s->tokens) || is_held(c, number, index, 1)))
+        if (is_work && (*has_added || (e->step.is_last && s->tokens) || step_is_held(c, number, index, 1)))
             return 0;
         s->tokens -= halay_step_takes_token(&e->step);
         *has_added |= is_work;
         if (halay_step_adds(&e->step))
-            add(c, number, e);
+            step_add(c, number, e);
         else
-            place(c, number, e);
+            step_place(c, number, e);
     }
     e->state = DONE;
     return 1;
 }
 
 /* Post what can be posted and finish what has arrived, but add once only: a bounded piece of work. */
-static void advance(struct halay_coll *c, int number)
+static void lane_advance(struct halay_coll *c, int number)
 {
     struct state *s = c->state;
     struct lane *lane = &s->lanes[number];
@@ -415,15 +415,15 @@ static void advance(struct halay_coll *c, int number)
 
     do {
         further = 0;
-        look_ahead(c, number);
+        lane_look_ahead(c, number);
         for (int i = lane->head; i < lane->ahead; i++) {
             struct entry *e = entry_of(c, number, i);
-            if (e->state == WAITING && !is_held(c, number, i, 0)) {
-                post(c, number, e);
+            if (e->state == WAITING && !step_is_held(c, number, i, 0)) {
+                step_post(c, number, e);
                 further |= e->step.what == HALAY_GIVE;
             }
             if (e->state == POSTED)
-                further |= finish(c, number, i, &has_added);
+                further |= step_finish(c, number, i, &has_added);
         }
         while (lane->head < lane->ahead && entry_of(c, number, lane->head)->state == DONE)
             lane->head++;
@@ -470,7 +470,7 @@ void halay_steps_start(struct halay_coll *c)
     }
     for (int i = 0; i < by->lanes; i++)
         if (s->lanes[i].chunk < s->chunks)
-            advance(c, i);
+            lane_advance(c, i);
 }
 
 enum halay_status halay_steps_progress(struct halay_coll *c)
@@ -480,7 +480,7 @@ enum halay_status halay_steps_progress(struct halay_coll *c)
 
     for (int i = 0; i < schedule_of(c)->lanes; i++) {
         if (s->lanes[i].chunk < s->chunks)
-            advance(c, i);
+            lane_advance(c, i);
         busy |= s->lanes[i].chunk < s->chunks;
     }
     return busy ? HALAY_IN_PROGRESS : HALAY_OK;

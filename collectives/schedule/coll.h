@@ -149,6 +149,16 @@ static inline unsigned char *coll_out(const struct halay_coll *c)
     return c->out.pieces[0].data;
 }
 
+/* Makes in and out of an inner collective the same array, of its type. */
+static inline void coll_set_array(struct halay_coll *inner, void *data, size_t count)
+{
+    inner->out_piece = (struct halay_piece){ .data = data, .count = count };
+    inner->out = (struct halay_vector){
+        .pieces = &inner->out_piece, .piece_count = 1, .count = count, .element = inner->element
+    };
+    inner->in = inner->out;
+}
+
 /* Elements of a rank's part, where each has one. */
 static inline size_t coll_part(const struct halay_coll *c, int rank)
 {
