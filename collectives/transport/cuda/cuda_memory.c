@@ -10,14 +10,13 @@
  */
 #include "collectives/transport/cuda/cuda_memory.h"
 #include "collectives/transport/cuda/cuda_reduce.h"
+#include "collectives/transport/module.h"
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define complain(host, ...) (host)->log_write((host)->log, HALAY_LOG_ERROR, __VA_ARGS__)
 
 enum { DRIVER_VERSION = 12000 }; /* of the functions below, as cuda.h has them */
 
@@ -48,8 +47,8 @@ static enum halay_status status_of(const struct halay_device_host *host, cudaErr
     if (error == cudaSuccess)
         return HALAY_OK;
     cudaGetLastError();
-    complain(host, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
-    return error == cudaErrorMemoryAllocation ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+    return halay_host_fail(host, error == cudaErrorMemoryAllocation ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM,
+                           "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 /* The same of the driver interface, whose numbers are the runtime's. */
@@ -57,8 +56,9 @@ static enum halay_status driver_status_of(const struct halay_device_host *host, 
 {
     if (result == CUDA_SUCCESS)
         return HALAY_OK;
-    complain(host, "%s: %s (%s)", call, cudaGetErrorString((cudaError_t)result), cudaGetErrorName((cudaError_t)result));
-    return (cudaError_t)result == cudaErrorMemoryAllocation ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM;
+    return halay_host_fail(
+        host, (cudaError_t)result == cudaErrorMemoryAllocation ? HALAY_ERR_NO_MEMORY : HALAY_ERR_SYSTEM, "%s: %s (%s)",
+        call, cudaGetErrorString((cudaError_t)result), cudaGetErrorName((cudaError_t)result));
 }
 
 static enum halay_status check(const struct halay_device_host *host, int *count)
@@ -73,10 +73,10 @@ static enum halay_status check(const struct halay_device_host *host, int *count)
     cudaRuntimeGetVersion(&runtime);
     cudaGetLastError();
     error = error == cudaSuccess ? cudaErrorNoDevice : error;
-    complain(host, "no CUDA device can be used: %s (%s); the driver is for CUDA %d.%d, this halay for %d.%d",
-             cudaGetErrorName(error), cudaGetErrorString(error), driver / 1000, driver % 1000 / 10, runtime / 1000,
-             runtime % 1000 / 10);
-    return HALAY_ERR_UNSUPPORTED;
+    return halay_host_fail(host, HALAY_ERR_UNSUPPORTED,
+                           "no CUDA device can be used: %s (%s); the driver is for CUDA %d.%d, this halay for %d.%d",
+                           cudaGetErrorName(error), cudaGetErrorString(error), driver / 1000, driver % 1000 / 10,
+                           runtime / 1000, runtime % 1000 / 10);
 }
 
 static cudaError_t find(const char *name, void **function)
@@ -108,8 +108,8 @@ static enum halay_status find_driver(const struct halay_device_host *host, struc
         if (find(functions[i].name, functions[i].at) == cudaSuccess && *functions[i].at)
             continue;
         cudaGetLastError();
-        complain(host, "the CUDA driver lacks %s: it is too old for this halay", functions[i].name);
-        return HALAY_ERR_UNSUPPORTED;
+        return halay_host_fail(host, HALAY_ERR_UNSUPPORTED, "the CUDA driver lacks %s: it is too old for this halay",
+                               functions[i].name);
     }
     return HALAY_OK;
 }
@@ -178,7 +178,7 @@ static struct context enter(const struct halay_device_host *host, int device)
     CUcontext primary;
 
     if (device < 0 || device >= state->devices) {
-        complain(host, "device %d: there are %d, from 0 on", device, state->devices);
+        halay_host_error(host, "device %d: there are %d, from 0 on", device, state->devices);
         c.status = HALAY_ERR_ARGUMENT;
         return c;
     }
@@ -217,8 +217,8 @@ static void check_stream(struct context *c, void *stream)
         c->status = status_of(c->host, cudaStreamIsCapturing(stream, &is), "cudaStreamIsCapturing");
     if (c->status != HALAY_OK || is == cudaStreamCaptureStatusNone)
         return;
-    complain(c->host,
-             "the stream records a graph: submit before or after that, behind the stream or an event of the graph");
+    halay_host_error(
+        c->host, "the stream records a graph: submit before or after that, behind the stream or an event of the graph");
     c->status = HALAY_ERR_UNSUPPORTED;
 }
 
@@ -251,62 +251,41 @@ static enum halay_status device_alloc(const struct halay_device_host *host, int 
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         cudaMemGetInfo(&free, &total); /* 0 of 0 if it fails, too */
-        complain(host, "device %d has no %zu bytes: %zu of %zu are free", device, bytes, free, total);
+        halay_host_error(host, "device %d has no %zu bytes: %zu of %zu are free", device, bytes, free, total);
         c.status = HALAY_ERR_NO_MEMORY;
     }
     return leave(&c, error, "cudaMalloc");
 }
 
-static void device_free(const struct halay_device_host *host, int device, void *ptr)
-{
-    struct context c = enter(host, device);
+/* NAME(host, device, parameters): a call of the runtime in the device's context. */
+#define DEFINE_CALL(name, call, arguments, ...)                                                  \
+    static enum halay_status name(const struct halay_device_host *host, int device, __VA_ARGS__) \
+    {                                                                                            \
+        struct context c = enter(host, device);                                                  \
+                                                                                                 \
+        return leave(&c, CALL(&c, call arguments), #call);                                       \
+    }
+/* The same of what gives something back: a failure is logged, and that is all. */
+#define DEFINE_RELEASE(name, call)                                                 \
+    static void name(const struct halay_device_host *host, int device, void *what) \
+    {                                                                              \
+        struct context c = enter(host, device);                                    \
+                                                                                   \
+        (void)leave(&c, CALL(&c, call(what)), #call);                              \
+    }
 
-    (void)leave(&c, CALL(&c, cudaFree(ptr)), "cudaFree");
-}
-
-static enum halay_status pin(const struct halay_device_host *host, int device, void *ptr, size_t bytes)
-{
-    struct context c = enter(host, device);
-
-    return leave(&c, CALL(&c, cudaHostRegister(ptr, bytes, cudaHostRegisterPortable)), "cudaHostRegister");
-}
-
-static void unpin(const struct halay_device_host *host, int device, void *ptr)
-{
-    struct context c = enter(host, device);
-
-    (void)leave(&c, CALL(&c, cudaHostUnregister(ptr)), "cudaHostUnregister");
-}
-
-static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
-{
-    struct context c = enter(host, device);
-
-    return leave(&c, CALL(&c, cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking)),
-                 "cudaStreamCreateWithFlags");
-}
-
-static void stream_destroy(const struct halay_device_host *host, int device, void *stream)
-{
-    struct context c = enter(host, device);
-
-    (void)leave(&c, CALL(&c, cudaStreamDestroy(stream)), "cudaStreamDestroy");
-}
-
-static enum halay_status event_create(const struct halay_device_host *host, int device, void **event)
-{
-    struct context c = enter(host, device);
-
-    return leave(&c, CALL(&c, cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming)),
-                 "cudaEventCreateWithFlags");
-}
-
-static void event_destroy(const struct halay_device_host *host, int device, void *event)
-{
-    struct context c = enter(host, device);
-
-    (void)leave(&c, CALL(&c, cudaEventDestroy(event)), "cudaEventDestroy");
-}
+DEFINE_RELEASE(device_free, cudaFree)
+DEFINE_CALL(pin, cudaHostRegister, (ptr, bytes, cudaHostRegisterPortable), void *ptr, size_t bytes)
+DEFINE_RELEASE(unpin, cudaHostUnregister)
+DEFINE_CALL(stream_create, cudaStreamCreateWithFlags, ((cudaStream_t *)stream, cudaStreamNonBlocking), void **stream)
+DEFINE_RELEASE(stream_destroy, cudaStreamDestroy)
+DEFINE_CALL(event_create, cudaEventCreateWithFlags, ((cudaEvent_t *)event, cudaEventDisableTiming), void **event)
+DEFINE_RELEASE(event_destroy, cudaEventDestroy)
+DEFINE_CALL(copy_start, cudaMemcpyAsync, (to, from, bytes, cudaMemcpyDefault, stream), void *to, const void *from,
+            size_t bytes, void *stream)
+DEFINE_CALL(pack_start, halay_cuda_pack, (work, stream), const struct halay_device_work *work, void *stream)
+DEFINE_CALL(reduce_start, halay_cuda_reduce, (work, stream), const struct halay_device_work *work, void *stream)
+DEFINE_CALL(unpack_start, halay_cuda_unpack, (work, stream), const struct halay_device_work *work, void *stream)
 
 static enum halay_status event_record(const struct halay_device_host *host, int device, void *event, void *stream)
 {
@@ -333,14 +312,6 @@ static enum halay_status stream_wait(const struct halay_device_host *host, int d
 
     check_stream(&c, stream);
     return leave(&c, CALL(&c, cudaStreamWaitEvent(stream, event, 0)), "cudaStreamWaitEvent");
-}
-
-static enum halay_status copy_start(const struct halay_device_host *host, int device, void *to, const void *from,
-                                    size_t bytes, void *stream)
-{
-    struct context c = enter(host, device);
-
-    return leave(&c, CALL(&c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream)), "cudaMemcpyAsync");
 }
 
 /* ---- slabs ---- */
@@ -408,33 +379,6 @@ static void unreach(const struct halay_device_host *host, int device, const stru
     (void)leave(&c, CALL(&c, cudaIpcCloseMemHandle(ptr)), "cudaIpcCloseMemHandle");
 }
 
-static enum halay_status start(const struct halay_device_host *host, int device,
-                               cudaError_t (*kernel)(const struct halay_device_work *work, cudaStream_t stream),
-                               const struct halay_device_work *work, void *stream)
-{
-    struct context c = enter(host, device);
-
-    return leave(&c, CALL(&c, kernel(work, stream)), "a kernel's launch");
-}
-
-static enum halay_status pack(const struct halay_device_host *host, int device, const struct halay_device_work *work,
-                              void *stream)
-{
-    return start(host, device, halay_cuda_pack, work, stream);
-}
-
-static enum halay_status reduce(const struct halay_device_host *host, int device, const struct halay_device_work *work,
-                                void *stream)
-{
-    return start(host, device, halay_cuda_reduce, work, stream);
-}
-
-static enum halay_status unpack(const struct halay_device_host *host, int device, const struct halay_device_work *work,
-                                void *stream)
-{
-    return start(host, device, halay_cuda_unpack, work, stream);
-}
-
 const struct halay_device_ops halay_cuda_ops = {
     .struct_size = sizeof halay_cuda_ops,
     .name = "cuda",
@@ -457,7 +401,7 @@ const struct halay_device_ops halay_cuda_ops = {
     .share = share,
     .reach = reach,
     .unreach = unreach,
-    .pack = pack,
-    .reduce = reduce,
-    .unpack = unpack,
+    .pack = pack_start,
+    .reduce = reduce_start,
+    .unpack = unpack_start,
 };
