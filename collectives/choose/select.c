@@ -94,7 +94,7 @@ struct halay_select_query halay_select_between(const struct halay_select_query *
     return q;
 }
 
-/* Seconds of all of those. */
+/* Returns the seconds of all of those. */
 static double seconds_between(const struct halay_select_query *q)
 {
     size_t chunk = halay_nodes_chunk(q->bytes);
@@ -152,7 +152,7 @@ struct ranking {
     double first_seconds, second_seconds;
 };
 
-/* Among equals the first of algorithms.def. */
+/* Ranks what is allowed; among equals the first of algorithms.def. */
 static struct ranking rank_algorithms(const struct halay_select_query *q, const struct halay_tuning_cost *cost)
 {
     struct halay_cost_terms terms = terms_of(q, cost);

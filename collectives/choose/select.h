@@ -51,20 +51,20 @@ struct halay_select_query {
 /* Returns the algorithm, never NULL. why: a phrase to follow "because: ", cut to size; may be NULL. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
 
-/* The question for an all-reduce that the devices of a host make through slabs: one-shot or two-shot, as for memory
- * that the ranks share, by the rows of transport "cuda". */
+/* Returns the question for an all-reduce that the devices of a host make through slabs: one-shot or two-shot, as for
+ * memory that the ranks share, by the rows of transport "cuda". */
 struct halay_select_query halay_select_on_devices(const struct halay_tuning *tuning, int ranks, size_t bytes);
 
-/* Bytes that an algorithm over shared memory passes through a slot at a time, if there is room for that many: by the
- * first row that fits. */
+/* Returns the bytes that an algorithm over shared memory passes through a slot at a time, if there is room for that
+ * many: by the first row that fits. */
 size_t halay_select_slot(const struct halay_select_query *query);
 
-/* Seconds that it takes by its formula, with the costs of the first table that has some for this transport and
- * locality. */
+/* Returns the seconds that it takes by its formula, with the costs of the first table that has some for this transport
+ * and locality. */
 double halay_select_seconds(const struct halay_select_query *query, const struct halay_algorithm *algorithm);
 
-/* The all-reduces between the hosts that the hierarchical one consists of, each of one rank a host, for a chunk of that
- * many bytes: query is the whole's. The same on all ranks. */
+/* Returns the question for the all-reduces between the hosts that the hierarchical one consists of, each of one rank a
+ * host, for a chunk of that many bytes: query is the whole's. The same on all ranks. */
 struct halay_select_query halay_select_between(const struct halay_select_query *query, size_t chunk);
 
 /* Checks that this group may use an algorithm: HALAY_OK, or HALAY_ERR_UNSUPPORTED with *why. */

@@ -205,7 +205,7 @@ static enum halay_status read_costs(struct reader *r, struct halay_tuning_cost *
     return status;
 }
 
-/* OPERATION RANKS UPTO, after the scope. */
+/* Reads OPERATION RANKS UPTO, after the scope. */
 static enum halay_status read_limits(struct reader *r, struct halay_tuning_row *row)
 {
     enum halay_coll_kind operation;
@@ -221,7 +221,7 @@ static enum halay_status read_limits(struct reader *r, struct halay_tuning_row *
     return status;
 }
 
-/* What the row says, after what it is about. */
+/* Reads what the row says, after what it is about. */
 static enum halay_status read_answer(struct reader *r, struct halay_tuning_row *row)
 {
     const char *last = r->words[r->count - 1];
@@ -281,7 +281,7 @@ static enum halay_status read_row(struct reader *r)
     return status;
 }
 
-/* The first line that says anything gives the version. */
+/* Reads the first line that is not empty: it gives the version. */
 static enum halay_status read_version(struct reader *r)
 {
     if (strcmp(r->words[0], "halay-tuning"))

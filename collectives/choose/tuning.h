@@ -65,11 +65,11 @@ struct halay_tuning_key {
     size_t bytes;
 };
 
-/* Parse a whole text into *table. HALAY_ERR_CONFIG: why says what is wrong, as "name:line: ..."; *table is
+/* Parses a whole text into *table. HALAY_ERR_CONFIG: why has what is wrong, as "name:line: ..."; *table is
  * undefined. */
 enum halay_status halay_tuning_parse(const char *text, const char *name, struct halay_tuning *table, char *why,
                                      size_t size);
-/* The same from a file. HALAY_ERR_CONFIG also if it cannot be read. */
+/* Reads a file and parses it. HALAY_ERR_CONFIG also if it cannot be read. */
 enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table, char *why, size_t size);
 
 /* The built-in table, as text; it parses. Static storage. */
@@ -78,7 +78,7 @@ extern const char halay_tuning_builtin[];
 /* Returns the first row of this table after that one (NULL: of all) that fits, NULL if there is none. */
 const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *table, const struct halay_tuning_key *key,
                                                  const struct halay_tuning_row *after);
-/* Bytes of a fragment there, by the first row that fits. */
+/* Returns the bytes of a fragment there, by the first row that fits. */
 size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality);
 
 /* tuning_share.c: the tables of a job, the same on all ranks. */
@@ -100,7 +100,7 @@ enum halay_status halay_tuning_offer(struct halay_log *log, const struct halay_c
  * config, rank 0's settings become every rank's. */
 enum halay_status halay_tuning_take(struct halay_boot *boot, const struct halay_tuning_head *head,
                                     struct halay_config *config, struct halay_tuning *tables);
-/* Both, with an exchange of heads between. */
+/* Does both, with an exchange of heads between. */
 enum halay_status halay_tuning_share(struct halay_boot *boot, struct halay_config *config, struct halay_tuning **out);
 
 #endif

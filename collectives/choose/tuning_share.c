@@ -26,7 +26,8 @@ static int path_under(char *path, size_t size, const char *variable, const char 
     return length > 0 && (size_t)length < size && !access(path, F_OK);
 }
 
-/* The file to read: what is configured, else the first of the usual places that is there. 0: none. */
+/* Finds the file to read: what is configured, else the first of the usual places that is there. Returns 0 if none is.
+ * */
 static int find_file(const struct halay_config *config, char *path, size_t size)
 {
     if (config->tuning) {

@@ -165,7 +165,7 @@ static unsigned char *vector_of(const struct halay_coll *c, int rank)
     return s->vectors + (size_t)rank * halay_round_up(block_of(c, 0).length * wide_bytes(c), HALAY_CACHE_LINE);
 }
 
-/* Where a rank's block arrives. */
+/* Returns where a rank's block arrives. */
 static unsigned char *arriving_at(const struct halay_coll *c, int rank)
 {
     const struct state *s = c->state;
@@ -191,7 +191,7 @@ static unsigned char *result_of(const struct halay_coll *c)
 
 /* ---- phases ---- */
 
-/* From the first element of the block, or of the data. */
+/* Goes back to the first element of the block, or of the data. */
 static void rewind_to(struct state *s, const struct halay_coll *c)
 {
     s->at = 0;
@@ -271,7 +271,7 @@ static int level_pairs(const struct halay_coll *c)
     return (c->size + s->distance - 1) / (2 * s->distance);
 }
 
-/* The next level, or the end of them. */
+/* Begins the level of that distance, or ends them. */
 static void begin_level(struct halay_coll *c, int distance)
 {
     struct state *s = c->state;
@@ -282,7 +282,7 @@ static void begin_level(struct halay_coll *c, int distance)
     enter_phase(c, distance < c->size ? MULTIPLYING : ROUNDING);
 }
 
-/* Convert what has arrived to f32; if no conversion is needed only this rank's own block remains to be copied. Here
+/* Converts what has arrived to f32; if no conversion is needed only this rank's own block remains to be copied. Here
  * `pair` counts ranks. */
 static void widen_some(struct halay_coll *c)
 {
@@ -305,7 +305,8 @@ static void widen_some(struct halay_coll *c)
         begin_level(c, 1);
 }
 
-/* The next run of the block that lies within one tensor; s->tensor is that one. Not at the end of the block. */
+/* Returns the elements of the next run of the block that lies within one tensor, which becomes s->tensor. Not at the
+ * end of the block. */
 static size_t next_run(const struct halay_coll *c)
 {
     struct state *s = c->state;
@@ -317,7 +318,8 @@ static size_t next_run(const struct halay_coll *c)
     return at_most_step(left);
 }
 
-/* The factor of a vector: the part that the other does not repeat is kept, and half of the part that it does. */
+/* Returns the factor of a vector: the part that the other does not repeat is kept, and half of the part that it does.
+ * */
 static double factor_of(double product, double square)
 {
     return square == 0 ? 1 : 1 - product / square / 2;
@@ -338,7 +340,7 @@ static void handle_run(struct halay_coll *c, size_t count)
         c->reducer->join[s->wide](a, b, count, factor_of(three[0], three[1]), factor_of(three[0], three[2]));
 }
 
-/* Some runs of some pairs; nonzero when there are no more on this level. */
+/* Handles some runs of some pairs. Returns nonzero when there are no more on this level. */
 static int walk_pairs(struct halay_coll *c)
 {
     struct state *s = c->state;

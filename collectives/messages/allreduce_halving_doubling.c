@@ -41,7 +41,8 @@
 
 enum { FOLD = HALAY_STEP_TAGS - 2, TOTAL };
 
-/* What a number in a subtree holds after some rounds: of each half the first one if its bit of that round is clear. */
+/* Returns what a number in a subtree holds after some rounds: of each half the first one if its bit of that round is
+ * clear. */
 struct held {
     int block, blocks;
 };
@@ -65,7 +66,7 @@ static int buffer(const struct halay_place *at, int index)
     return index > last ? 0 : halay_largest_power(at->ranks) >> (index < tree.rounds ? index + 1 : tree.rounds);
 }
 
-/* The sum after some rounds. */
+/* Returns the buffer of the sum after some rounds. */
 static signed char sum_of(int rounds)
 {
     return (signed char)(rounds ? rounds - 1 : HALAY_STEP_IN);
@@ -91,7 +92,7 @@ static int halve(const struct halay_place *at, const struct halay_subtree *tree,
     return 1;
 }
 
-/* Hand over to the left what the subtree on the right and this one have; then the total comes back that way. */
+/* Hands over to the left what the subtree on the right and this one have; then the total returns that way. */
 static int fold(const struct halay_place *at, const struct halay_subtree *tree, int index, struct halay_step *out)
 {
     int number = at->rank - tree->first, lefts = tree->left_members ? tree->left_members / tree->members : 0;

@@ -116,7 +116,7 @@ static size_t chunk_length(const struct halay_coll *c, size_t k)
     return left < s->chunk ? left : s->chunk;
 }
 
-/* A local rank's slice of chunk k, within the chunk. */
+/* Returns a local rank's slice of chunk k, within the chunk. */
 static struct halay_span slice_of(const struct halay_coll *c, int local, size_t k)
 {
     const struct state *s = c->state;
@@ -124,7 +124,7 @@ static struct halay_span slice_of(const struct halay_coll *c, int local, size_t 
     return halay_slice_span(local, nodes_of(c)->locals, chunk_length(c, k), s->unit);
 }
 
-/* A strip of this rank's slice of a chunk of `length` elements, within the chunk. */
+/* Returns a strip of this rank's slice of a chunk of `length` elements, within the chunk. */
 static struct halay_span strip_of(const struct halay_coll *c, int index, size_t length)
 {
     const struct halay_strip *strip = &nodes_of(c)->strip[index];
@@ -168,7 +168,7 @@ static struct halay_area *area_of(const struct halay_coll *c, int local)
     return shared_area(c, nodes_of(c)->rank[local]);
 }
 
-/* Have all ranks of this node counted so far? `of`: offset of the number in an area. */
+/* Returns nonzero if all ranks of this node have counted to that value. of: the number's offset in an area. */
 static int all_have(const struct halay_coll *c, size_t of, uint64_t value)
 {
     for (int i = 0; i < nodes_of(c)->locals; i++) {
@@ -179,7 +179,7 @@ static int all_have(const struct halay_coll *c, size_t of, uint64_t value)
     return 1;
 }
 
-/* May slot number k be used again, once all have counted what was in it before? */
+/* Returns nonzero if slot number k may be used again: all have counted what was in it before. */
 static int is_free(const struct halay_coll *c, size_t of, size_t k)
 {
     const struct state *s = c->state;
@@ -199,7 +199,7 @@ static size_t inner_state(const struct halay_coll *c)
     return halay_round_up(halay_algorithm_state_max(nodes_of(c)->count, HALAY_SHARES_NONE), HALAY_CACHE_LINE);
 }
 
-/* By the time of all chunks together, not of one alone. */
+/* Chooses by the time of all chunks together, not of one alone. */
 static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c, size_t bytes)
 {
     struct halay_select_query whole =
@@ -210,7 +210,7 @@ static const struct halay_algorithm *inner_algorithm(const struct halay_coll *c,
     return halay_select(&query, NULL, 0);
 }
 
-/* For a strip of a whole chunk; a shorter last chunk uses the same algorithm. */
+/* Chooses for a strip of a whole chunk; a shorter last chunk uses the same algorithm. */
 static void make_inner(const struct halay_coll *c, int index, size_t count, struct halay_coll *inner)
 {
     const struct halay_strip *strip = &nodes_of(c)->strip[index];
@@ -237,7 +237,7 @@ static size_t inner_scratch(const struct halay_coll *c, int index)
     return inner.ops->scratch_bytes ? halay_round_up(inner.ops->scratch_bytes(&inner), HALAY_CACHE_LINE) : 0;
 }
 
-/* Of one strip of a chunk: the longest one's. */
+/* Returns the bytes for one strip of a chunk: the longest one's. */
 static size_t inner_bytes(const struct halay_coll *c)
 {
     size_t most = 0;
@@ -362,7 +362,7 @@ static int all_are_there(const struct halay_coll *c)
     return 1;
 }
 
-/* Has a rank whose input is read in place given up, so that it may hold anything by now? */
+/* Returns nonzero if a rank whose input is read in place has given up, so that it may hold anything by now. */
 static int is_withdrawn(const struct halay_coll *c)
 {
     const struct state *s = c->state;
@@ -373,7 +373,7 @@ static int is_withdrawn(const struct halay_coll *c)
     return 0;
 }
 
-/* This rank's own input from element `at` on, `run` elements of it: where it is, or converted into the block. */
+/* Returns this rank's own input from element `at` on, *run elements of it: where it is, or converted into the block. */
 static const void *own_input(const struct halay_coll *c, size_t at, size_t most, unsigned char *block, size_t *run)
 {
     struct state *s = c->state;
@@ -385,7 +385,7 @@ static const void *own_input(const struct halay_coll *c, size_t at, size_t most,
     return block;
 }
 
-/* Own slice of chunk number `reduced`, of all inputs of this node. */
+/* Reduces the own slice of chunk number `reduced`, of all inputs of this node. */
 static void reduce_slice(struct halay_coll *c)
 {
     _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
@@ -432,7 +432,7 @@ static enum halay_status drive_inner(struct inner *x)
     return status;
 }
 
-/* All chunks between nodes, then count those that are complete, in order. */
+/* Drives all chunks between nodes, then counts those that are complete, in order. */
 static enum halay_status drive_between(struct halay_coll *c)
 {
     struct state *s = c->state;

@@ -42,7 +42,7 @@ static int buffer(const struct halay_place *at, int index)
     return index < tree.rounds + (tree.right_members > 0);
 }
 
-/* The sum after some rounds. */
+/* Returns the buffer of the sum after some rounds. */
 static signed char sum_of(int rounds)
 {
     return (signed char)(rounds ? rounds - 1 : HALAY_STEP_IN);

@@ -56,7 +56,7 @@ static size_t state_bytes(int size)
     return sizeof(struct state);
 }
 
-/* Bytes of scratch before the receive buffers. */
+/* Returns the bytes of scratch before the receive buffers. */
 static size_t peers_bytes(const struct halay_coll *c)
 {
     size_t size = (size_t)c->size;
@@ -145,7 +145,7 @@ static void direct_start(struct halay_coll *c)
         s->lanes[i].chunk = i;
 }
 
-/* Peers in order of distance, so that not all ranks begin with rank 0. */
+/* Returns the peer at that distance: in this order not all ranks begin with rank 0. */
 static int peer_at(const struct halay_coll *c, int distance)
 {
     return (c->rank + distance) % c->size;

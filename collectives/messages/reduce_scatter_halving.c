@@ -45,7 +45,7 @@ static struct span half_with(struct span s, int rank)
     return (struct span){ s.first + lower, s.ranks - lower };
 }
 
-/* From how many ranks this one takes there: 0 if it has no partner, 2 if it is that one's. */
+/* Returns from how many ranks this one takes there: 0 if it has no partner, 2 if it is that one's. */
 static int takes_of(struct span s, int rank)
 {
     int number = rank - s.first, lower = lower_of(s), upper = s.ranks - lower;
@@ -55,7 +55,7 @@ static int takes_of(struct span s, int rank)
     return number == lower && lower > upper ? 2 : 1;
 }
 
-/* Has nothing been added to what a rank gives when it reaches that span? */
+/* Returns nonzero if nothing has been added to what a rank gives when it reaches that span. */
 static int is_raw(const struct halay_place *at, struct span until, int rank)
 {
     struct span s = { 0, at->ranks };

@@ -150,7 +150,7 @@ static int blocks_of(const struct halay_coll *c)
     return schedule_of(c)->blocks ? schedule_of(c)->blocks(c->size) : c->size;
 }
 
-/* Places of a lane's buffers; at: where they begin, or NULL. Returns their bytes in all. */
+/* Returns the bytes of a lane's buffers; at: where each begins, or NULL. */
 static size_t lay_out(const struct halay_coll *c, const struct halay_place *place, size_t *at)
 {
     const struct halay_schedule *by = schedule_of(c);
@@ -193,7 +193,7 @@ static unsigned char *out_at(const struct halay_coll *c, struct halay_span span)
     return coll_out(c) + span.start * c->element - base * c->element;
 }
 
-/* Elements of a span, wherever they are: read only if they are the input. */
+/* Returns the elements of a span, wherever they are: read only if they are the input. */
 static unsigned char *data_at(const struct halay_coll *c, int lane, int buffer, struct halay_span span)
 {
     const struct state *s = c->state;
@@ -229,7 +229,7 @@ static const float *operand_widened(const struct halay_coll *c, struct operand o
     return block;
 }
 
-/* In blocks from the beginning on: a block of f32 ends before the raw elements that are still to be read. */
+/* Adds in blocks from the beginning on: a block of f32 ends before the raw elements that are still to be read. */
 static void add_wide(const struct halay_coll *c, float *sum, struct operand left, struct operand right, size_t count)
 {
     float a[WIDENED], b[WIDENED];
@@ -242,7 +242,7 @@ static void add_wide(const struct halay_coll *c, float *sum, struct operand left
     }
 }
 
-/* The total of f32 sums. */
+/* Stores the total of f32 sums. */
 static void round_out(const struct halay_coll *c, float *sum, size_t count, unsigned char *out)
 {
     void *dst = sum;
@@ -338,7 +338,7 @@ static void lane_look_ahead(struct halay_coll *c, int number)
     }
 }
 
-/* Is the message (or the result) of step `index` held by an earlier one? */
+/* Returns nonzero if an earlier step holds the message (or the result) of step `index`. */
 static int step_is_held(const struct halay_coll *c, int number, int index, int is_result)
 {
     const struct state *s = c->state;
@@ -406,7 +406,7 @@ static int step_finish(struct halay_coll *c, int number, int index, int *has_add
     return 1;
 }
 
-/* Post what can be posted and finish what has arrived, but add once only: a bounded piece of work. */
+/* Posts what can be posted and finishes what has arrived, but adds once only: a bounded piece of work. */
 static void lane_advance(struct halay_coll *c, int number)
 {
     struct state *s = c->state;

@@ -40,7 +40,7 @@ INLINE int any_nan(floats a, floats b)
 {
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0;
 }
-/* Add half of the last place that is kept, less one if that place is even. A canonical NaN survives it. */
+/* Adds half of the last place that is kept, less one if that place is even. A canonical NaN survives it. */
 INLINE integers bf16_round(floats v)
 {
     integers odd = _mm256_and_si256(_mm256_srli_epi32((integers)v, 16), _mm256_set1_epi32(1));

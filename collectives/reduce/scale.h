@@ -14,13 +14,13 @@
 #include "halay_types.h"
 #include <stddef.h>
 
-/* A factor as a program gives it: 0 is the default, 1. */
+/* Returns a factor as a program gives it: 0 is the default, 1. */
 static inline double halay_scale_factor(double given)
 {
     return given == 0 ? 1 : given;
 }
 
-/* Nonzero if arrays of that type can be scaled: all but bool. */
+/* Returns nonzero if arrays of that type can be scaled: all but bool. */
 int halay_scale_takes(enum halay_dtype dtype);
 
 /* out[i] = factor * in[i]. out may be in; otherwise they don't overlap. */

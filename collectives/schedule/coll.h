@@ -159,7 +159,7 @@ static inline void coll_set_array(struct halay_coll *inner, void *data, size_t c
     inner->in = inner->out;
 }
 
-/* Elements of a rank's part, where each has one. */
+/* Returns the elements of a rank's part, where each has one. */
 static inline size_t coll_part(const struct halay_coll *c, int rank)
 {
     return c->starts[rank + 1] - c->starts[rank];
@@ -179,13 +179,13 @@ static inline size_t coll_longest_part(const struct halay_coll *c)
     return longest;
 }
 
-/* So many elements are in so many bytes, rounded down: sizes of elements are powers of two. */
+/* Returns the elements in this number of bytes, rounded down: sizes of elements are powers of two. */
 static inline size_t coll_elements(const struct halay_coll *c, size_t bytes)
 {
     return bytes >> __builtin_ctzl(c->element);
 }
 
-/* The result goes where the input is, as it is. */
+/* Returns nonzero if the result goes where the input is, as it is. */
 static inline int coll_is_in_place(const struct halay_coll *c)
 {
     if (c->in.is_converted || c->out.is_converted)
@@ -193,7 +193,7 @@ static inline int coll_is_in_place(const struct halay_coll *c)
     return c->in.pieces == c->out.pieces || (!c->is_list && coll_in(c) == coll_out(c));
 }
 
-/* Something happened: the driver of this group should look again before it sleeps. */
+/* Makes the driver of this group look again before it sleeps: something happened. */
 static inline void coll_advanced(struct halay_coll *c)
 {
     ++*c->work;
@@ -203,7 +203,7 @@ static inline void coll_advanced(struct halay_coll *c)
  * messages. Messages of one that took more would be matched with those of another strip. */
 enum { HALAY_COLL_OWN_TAGS = 1 << (HALAY_TAG_BITS - 1), HALAY_COLL_INNER_TAGS = 1 << 7 };
 
-/* Send or receive under this collective's tags (own < ops->tags); zero bytes are skipped on both sides. */
+/* Sends or receives under this collective's tags (own < ops->tags); zero bytes are skipped on both sides. */
 
 static inline void coll_send(struct halay_coll *c, int peer, uint32_t own, const void *buf, size_t bytes,
                              struct halay_transfer *x)
@@ -221,13 +221,13 @@ static inline void coll_recv(struct halay_coll *c, int peer, uint32_t own, void 
         halay_route_recv(c->route, c->members ? c->members[peer] : peer, c->tag | own, buf, bytes, x);
 }
 
-/* Not under way: never posted, skipped, or done. */
+/* Returns nonzero if it is not under way: never posted, skipped, or done. */
 static inline int coll_is_settled(struct halay_transfer *x)
 {
     return __atomic_load_n((enum halay_transfer_state *)&x->state, __ATOMIC_ACQUIRE) != HALAY_TRANSFER_POSTED;
 }
 
-/* Take back what is posted. */
+/* Takes back what is posted. */
 static inline void coll_take_back(struct halay_coll *c, struct halay_transfer *x)
 {
     if (!coll_is_settled(x))
@@ -240,7 +240,7 @@ static inline void coll_clear_state(struct halay_coll *c)
         memset(c->state, 0, c->ops->state_bytes(c->size));
 }
 
-/* Reduce into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
+/* Reduces into one place: dst = a op b, lower rank first. last: this is the final combination (average divides). */
 static inline void coll_reduce2(const struct halay_coll *c, void *dst, const void *a, const void *b, size_t count,
                                 int last)
 {

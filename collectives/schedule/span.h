@@ -18,7 +18,7 @@ static inline int halay_is_power(size_t n)
     return !(n & (n - 1));
 }
 
-/* Block number `block` of `count` elements cut into `parts`: the first count % parts blocks have one more. */
+/* Returns block number `block` of `count` elements cut into `parts`: the first count % parts blocks have one more. */
 static inline struct halay_span halay_block_span(size_t count, int parts, int block)
 {
     size_t b = (size_t)block, n = (size_t)parts;
@@ -39,7 +39,7 @@ static inline struct halay_span halay_aligned_span(size_t count, int parts, int 
     return (struct halay_span){ .start = start, .length = end - start };
 }
 
-/* Cut number `index` of a block that is cut every `length` elements; empty past its end. */
+/* Returns cut number `index` of a block that is cut every `length` elements; empty past its end. */
 static inline struct halay_span halay_span_cut(struct halay_span block, size_t length, size_t index)
 {
     size_t skipped;
@@ -51,7 +51,7 @@ static inline struct halay_span halay_span_cut(struct halay_span block, size_t l
     return (struct halay_span){ .start = block.start + skipped, .length = left < length ? left : length };
 }
 
-/* How many such cuts a block has. */
+/* Returns the number of such cuts that a block has. */
 static inline size_t halay_span_cuts(size_t block_length, size_t length)
 {
     return block_length <= length ? block_length > 0 : block_length / length + (block_length % length != 0);

@@ -73,7 +73,7 @@ struct halay_schedule {
     int has_tokens; /* tokens of all ranks come first, in the first chunk; no total goes to the output before */
 };
 
-/* Fill in a step and return 1. */
+/* Fills in a step and returns 1. */
 static inline int halay_step_give(struct halay_step *out, int peer, int tag, int from, int block, int blocks)
 {
     *out = (struct halay_step){ .what = HALAY_GIVE,
@@ -94,7 +94,7 @@ static inline int halay_step_take(struct halay_step *out, enum halay_step_what w
     return 1;
 }
 
-/* Round `round` of tokens to the rank 2^round further on, which shows at the end that all ranks have entered. */
+/* Fills in round `round` of tokens to the rank 2^round further on; after the last one all ranks have entered. */
 static inline int halay_step_token(const struct halay_place *at, int round, int takes, struct halay_step *out)
 {
     int n = at->ranks, distance = (1 << round) % n;
@@ -137,13 +137,13 @@ static inline int halay_step_takes_token(const struct halay_step *s)
     return s->block == HALAY_STEP_TOKEN && s->what != HALAY_GIVE;
 }
 
-/* Do both concern the same data there? A buffer is taken as a whole. */
+/* Returns nonzero if both concern the same data there. A buffer is taken as a whole. */
 static inline int halay_step_meets(const struct halay_step *a, const struct halay_step *b, int buffer)
 {
     return buffer >= 0 || (a->block < b->block + b->blocks && b->block < a->block + a->blocks);
 }
 
-/* In place, IN is OUT: for the two functions below. */
+/* Makes IN the same as OUT, as it is in place: for the two functions below. */
 static inline void halay_step_merge(struct halay_step *s)
 {
     if (s->what == HALAY_GIVE && s->buffer == HALAY_STEP_IN)
@@ -152,7 +152,7 @@ static inline void halay_step_merge(struct halay_step *s)
         s->own = HALAY_STEP_OUT;
 }
 
-/* May the message of a step not be posted yet because of an earlier step that is not done? */
+/* Returns nonzero if the message of a step has to wait for an earlier step that is not done. */
 static inline int halay_step_holds_post(const struct halay_step *earlier, int is_posted, const struct halay_step *s)
 {
     if (!is_posted && earlier->peer == s->peer && earlier->tag == s->tag &&
@@ -165,7 +165,8 @@ static inline int halay_step_holds_post(const struct halay_step *earlier, int is
     return halay_step_writes(earlier, s->buffer) || (s->what != HALAY_GIVE && halay_step_reads(earlier, s->buffer));
 }
 
-/* Has what was received to wait for an earlier step that is not done, before it is added or stored? */
+/* Returns nonzero if what was received has to wait for an earlier step that is not done before it is added or stored.
+ * */
 static inline int halay_step_holds_result(const struct halay_step *earlier, const struct halay_step *s)
 {
     if (halay_step_adds(s) && halay_step_writes(earlier, s->own) && halay_step_meets(earlier, s, s->own))

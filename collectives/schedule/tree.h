@@ -48,7 +48,7 @@ static inline struct halay_subtree halay_subtree_of(int size, int rank)
     return p;
 }
 
-/* Rows of the grid that a number of ranks makes: its largest divisor up to its root. */
+/* Returns the rows of the grid that a number of ranks makes: its largest divisor up to its root. */
 static inline int halay_grid_rows(int ranks)
 {
     int rows = 1;

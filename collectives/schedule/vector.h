@@ -45,15 +45,15 @@ struct halay_cursor {
     size_t first; /* the element of the vector at which it begins */
 };
 
-/* The longest run of elements from `at` on that lies in one piece, at most `most`: its address; *length its elements;
- * cursor->piece is its piece and at - cursor->first its place there. at < count. */
+/* Returns the longest run of elements from `at` on that lies in one piece, at most `most`: its address; *length its
+ * elements; cursor->piece is its piece and at - cursor->first its place there. at < count. */
 void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most,
                        size_t *length);
 
-/* Pieces that lie side by side and have the same factor become one; empty ones go. Returns how many are left. */
+/* Joins pieces that lie side by side and have the same factor; drops empty ones. Returns how many are left. */
 size_t halay_pieces_join(struct halay_piece *pieces, size_t count, size_t element);
 
-/* Copy elements [at, at + count) of the vector to or from an array, converted if they are to be. */
+/* Copies elements [at, at + count) of the vector to or from an array, converted if they are to be. */
 void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array);
 void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count,
                          const void *array);

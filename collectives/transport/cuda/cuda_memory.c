@@ -41,7 +41,7 @@ static const struct cuda_state *state_of(const struct halay_device_host *host)
     return host->state;
 }
 
-/* After that call. The error is taken off the thread, whose program asks for its own. */
+/* Returns the status after that call. The error is taken off the thread, whose program asks for its own. */
 static enum halay_status status_of(const struct halay_device_host *host, cudaError_t error, const char *call)
 {
     if (error == cudaSuccess)
@@ -51,7 +51,7 @@ static enum halay_status status_of(const struct halay_device_host *host, cudaErr
                            "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-/* The same of the driver interface, whose numbers are the runtime's. */
+/* Does the same for the driver interface, whose numbers are the runtime's. */
 static enum halay_status driver_status_of(const struct halay_device_host *host, CUresult result, const char *call)
 {
     if (result == CUDA_SUCCESS)
@@ -144,7 +144,7 @@ static void cuda_close(struct halay_device_host *host)
     host->state = NULL;
 }
 
-/* The device's context; there is such a device. */
+/* Finds the device's context; there is such a device. */
 static enum halay_status context_of(const struct halay_device_host *host, int device, CUcontext *out)
 {
     struct cuda_state *state = host->state;
@@ -333,7 +333,7 @@ static enum halay_status share(const struct halay_device_host *host, int device,
     return HALAY_OK;
 }
 
-/* Of this process: another thread's rank. */
+/* Reaches memory of this process: of another thread's rank. */
 static cudaError_t reach_here(int device, const struct halay_device_share *share, void **ptr)
 {
     int can = 1;
