@@ -58,6 +58,7 @@ void halay_log_last_error(struct halay_log *log, char *text, size_t size);
 /* Log an error, and are the status: `return halay_fail(log, HALAY_ERR_FORMAT, "...")`. */
 #define halay_fail(log, status, ...) (halay_error(log, __VA_ARGS__), (status))
 #define halay_fail_at(log, place, status, ...) (halay_error_at(log, place, __VA_ARGS__), (status))
+#define halay_fail_somewhere(log, status, ...) (halay_error_somewhere(log, __VA_ARGS__), (status))
 
 #define halay_error(log, ...) halay_log_write(log, HALAY_LOG_ERROR, __VA_ARGS__)
 #define halay_error_at(log, place, ...) halay_log_error_at(log, place, __VA_ARGS__)

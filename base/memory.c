@@ -182,10 +182,9 @@ static enum halay_status segment_check(struct halay_log *log, int fd, size_t byt
 
     if (bytes == 0)
         return halay_fail(log, HALAY_ERR_ARGUMENT, "cannot map 0 bytes of a shared segment");
-    if (seals < 0) {
-        halay_error(log, "descriptor %d is not a shared segment: %s", fd, strerror(errno));
-        return errno == EBADF ? HALAY_ERR_ARGUMENT : HALAY_ERR_FORMAT;
-    }
+    if (seals < 0)
+        return halay_fail(log, errno == EBADF ? HALAY_ERR_ARGUMENT : HALAY_ERR_FORMAT,
+                          "descriptor %d is not a shared segment: %s", fd, strerror(errno));
     if (!(seals & F_SEAL_SHRINK))
         return halay_fail(log, HALAY_ERR_FORMAT, "shared segment on descriptor %d is not sealed against shrinking", fd);
     if (fstat(fd, &file) < 0)

@@ -19,18 +19,15 @@ enum halay_status halay_struct_read(struct halay_log *log, const char *name, con
     size_t size;
 
     memcpy(&size, given, sizeof size);
-    if (size < first || size > HALAY_STRUCT_MAX) {
-        halay_error_somewhere(log, "struct_size of struct %s is %zu: set it to sizeof, which is %zu in this version",
-                              name, size, known);
-        return HALAY_ERR_ARGUMENT;
-    }
-    if (size > known && !is_zero((const unsigned char *)given + known, size - known)) {
-        halay_error_somewhere(log,
-                              "struct %s of %zu bytes asks for something newer than this version of the library, "
-                              "which knows %zu of them",
-                              name, size, known);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (size < first || size > HALAY_STRUCT_MAX)
+        return halay_fail_somewhere(log, HALAY_ERR_ARGUMENT,
+                                    "struct_size of struct %s is %zu: set it to sizeof, which is %zu in this version",
+                                    name, size, known);
+    if (size > known && !is_zero((const unsigned char *)given + known, size - known))
+        return halay_fail_somewhere(log, HALAY_ERR_ARGUMENT,
+                                    "struct %s of %zu bytes asks for something newer than this version of the library, "
+                                    "which knows %zu of them",
+                                    name, size, known);
     memset(out, 0, known);
     memcpy(out, given, size < known ? size : known);
     memcpy(out, &known, sizeof known);

@@ -115,11 +115,10 @@ static enum halay_status send_request(struct halay_store_client *client, enum ha
 
     if (client->broken != HALAY_OK)
         return client->broken;
-    if (key_bytes == 0 || key_bytes >= HALAY_STORE_KEY_MAX || bytes > HALAY_STORE_VALUE_MAX) {
-        halay_error(client->log, "store: key '%.40s' has %zu bytes and its value %zu; expected 1 to %d and at most %zu",
-                    key, key_bytes, bytes, HALAY_STORE_KEY_MAX - 1, HALAY_STORE_VALUE_MAX);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (key_bytes == 0 || key_bytes >= HALAY_STORE_KEY_MAX || bytes > HALAY_STORE_VALUE_MAX)
+        return halay_fail(client->log, HALAY_ERR_ARGUMENT,
+                          "store: key '%.40s' has %zu bytes and its value %zu; expected 1 to %d and at most %zu", key,
+                          key_bytes, bytes, HALAY_STORE_KEY_MAX - 1, HALAY_STORE_VALUE_MAX);
     struct store_message message = { .kind = kind,
                                      .number = ++client->number,
                                      .key = (const unsigned char *)key,
@@ -166,11 +165,10 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
                     client->address, key, client->timeout_ms);
     if (status != HALAY_OK)
         return status;
-    if (answer.kind == STORE_FULL) {
-        halay_error(client->log, "store: the table of '%s' is full: no room for key '%s' of %zu bytes", client->address,
-                    key, bytes);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (answer.kind == STORE_FULL)
+        return halay_fail(client->log, HALAY_ERR_NO_MEMORY,
+                          "store: the table of '%s' is full: no room for key '%s' of %zu bytes", client->address, key,
+                          bytes);
     return answer.kind == STORE_DONE
                ? HALAY_OK
                : client_break(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
@@ -193,11 +191,10 @@ enum halay_status halay_store_answer(struct halay_store_client *client, const ch
         return status; /* HALAY_ERR_TIMEOUT logs nothing: only the caller knows what is missing */
     if (answer.kind != STORE_VALUE)
         return client_break(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
-    if (answer.value_bytes != bytes) {
-        halay_error(client->log, "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?",
-                    key, answer.value_bytes, bytes);
-        return HALAY_ERR_FORMAT;
-    }
+    if (answer.value_bytes != bytes)
+        return halay_fail(client->log, HALAY_ERR_FORMAT,
+                          "store: key '%s' has %zu bytes, %zu were expected; do all ranks run the same program?", key,
+                          answer.value_bytes, bytes);
     if (bytes)
         memcpy(value, answer.value, bytes);
     return HALAY_OK;
@@ -217,8 +214,8 @@ static enum halay_status parse_address(struct halay_log *log, const char *addres
 {
     if (halay_address_parse(address, found))
         return HALAY_OK;
-    halay_error(log, "store: '%.80s' is not an address; expected one like 127.0.0.1:40000 or [::1]:40000", address);
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail(log, HALAY_ERR_ARGUMENT,
+                      "store: '%.80s' is not an address; expected one like 127.0.0.1:40000 or [::1]:40000", address);
 }
 
 static enum halay_status connect_store(struct halay_store_client *client, const struct addrinfo *to,
@@ -246,25 +243,21 @@ static enum halay_status shake_hands(struct halay_store_client *client, struct s
         status = halay_socket_receive(client->fd, h->challenge, STORE_HELLO_BYTES, &have, deadline_us);
     if (status != HALAY_OK)
         return status;
-    if (store_is_refusal(h)) {
-        halay_error(client->log,
-                    "store: '%s' refuses this process, which does not hold that job's secret; do address and secret "
-                    "come from one job?",
-                    client->address);
-        return HALAY_ERR_AUTH;
-    }
-    if (!store_is_challenge(h, secret)) {
-        halay_error(client->log, "store: '%s' does not hold this job's secret: it is not the store of this job",
-                    client->address);
-        return HALAY_ERR_AUTH;
-    }
-    if (store_version(h->challenge) != STORE_VERSION) {
-        halay_error(client->log,
-                    "store: '%s' speaks version %u of the store's protocol, this is version %d; launcher and "
-                    "library must be of one installation",
-                    client->address, store_version(h->challenge), STORE_VERSION);
-        return HALAY_ERR_VERSION;
-    }
+    if (store_is_refusal(h))
+        return halay_fail(
+            client->log, HALAY_ERR_AUTH,
+            "store: '%s' refuses this process, which does not hold that job's secret; do address and secret "
+            "come from one job?",
+            client->address);
+    if (!store_is_challenge(h, secret))
+        return halay_fail(client->log, HALAY_ERR_AUTH,
+                          "store: '%s' does not hold this job's secret: it is not the store of this job",
+                          client->address);
+    if (store_version(h->challenge) != STORE_VERSION)
+        return halay_fail(client->log, HALAY_ERR_VERSION,
+                          "store: '%s' speaks version %u of the store's protocol, this is version %d; launcher and "
+                          "library must be of one installation",
+                          client->address, store_version(h->challenge), STORE_VERSION);
     store_make_proof(h, secret);
     status = halay_socket_send(client->fd, h->proof, STORE_MAC_BYTES, deadline_us);
     if (status == HALAY_OK)
@@ -339,10 +332,9 @@ static enum halay_status open_client(struct halay_store_client *client, const st
     }
     if (status != HALAY_ERR_PEER && (status != HALAY_ERR_TIMEOUT || !closed))
         return status;
-    halay_error(client->log,
-                "store: '%s' has closed this process's connections: it is overloaded, or it is not a store",
-                client->address);
-    return HALAY_ERR_TIMEOUT;
+    return halay_fail(client->log, HALAY_ERR_TIMEOUT,
+                      "store: '%s' has closed this process's connections: it is overloaded, or it is not a store",
+                      client->address);
 }
 
 enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
@@ -351,10 +343,8 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
 {
     struct addrinfo *to;
 
-    if (rank < 0 || rank > STORE_RANK_MAX) {
-        halay_error(log, "store: %d is not a rank; expected 0 to %d", rank, STORE_RANK_MAX);
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (rank < 0 || rank > STORE_RANK_MAX)
+        return halay_fail(log, HALAY_ERR_ARGUMENT, "store: %d is not a rank; expected 0 to %d", rank, STORE_RANK_MAX);
     if (store_init(log) != HALAY_OK)
         return HALAY_ERR_SYSTEM;
     enum halay_status status = parse_address(log, address, &to);

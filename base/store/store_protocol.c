@@ -246,8 +246,7 @@ enum halay_status store_init(struct halay_log *log)
 {
     if (sodium_init() >= 0)
         return HALAY_OK;
-    halay_error(log, "libsodium cannot be initialised");
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(log, HALAY_ERR_SYSTEM, "libsodium cannot be initialised");
 }
 
 void store_draw(unsigned char *bytes, size_t count)

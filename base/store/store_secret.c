@@ -15,10 +15,8 @@ enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned 
                                           int *fd)
 {
     int file = memfd_create("halay-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0) {
-        halay_error(log, "cannot create the file of the job's secret: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (file < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot create the file of the job's secret: %s", strerror(errno));
     if (write(file, secret, HALAY_SECRET_BYTES) != HALAY_SECRET_BYTES ||
         fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0) {
         halay_error(log, "cannot write the file of the job's secret: %s", strerror(errno));
@@ -31,10 +29,8 @@ enum halay_status halay_store_keep_secret(struct halay_log *log, const unsigned 
 
 enum halay_status halay_store_draw_secret(struct halay_log *log, unsigned char secret[HALAY_SECRET_BYTES])
 {
-    if (sodium_init() < 0) {
-        halay_error(log, "libsodium cannot be initialised");
-        return HALAY_ERR_SYSTEM;
-    }
+    if (sodium_init() < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "libsodium cannot be initialised");
     randombytes_buf(secret, HALAY_SECRET_BYTES);
     return HALAY_OK;
 }
@@ -60,11 +56,11 @@ enum halay_status halay_store_read_secret(struct halay_log *log, int fd, unsigne
     do
         n = pread(fd, bytes, sizeof bytes, 0);
     while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        halay_error(log, "cannot read the job's secret from descriptor %d: %s; was it closed on the way from halayrun?",
-                    fd, strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (n < 0)
+        return halay_fail(
+            log, HALAY_ERR_SYSTEM,
+            "cannot read the job's secret from descriptor %d: %s; was it closed on the way from halayrun?", fd,
+            strerror(errno));
     if (n != HALAY_SECRET_BYTES) {
         halay_error(log, "descriptor %d holds no secret of a job: it has %s than %d bytes", fd,
                     n < HALAY_SECRET_BYTES ? "less" : "more", HALAY_SECRET_BYTES);

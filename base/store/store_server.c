@@ -593,10 +593,8 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
     struct epoll_event events[EVENTS];
     int n = epoll_wait(server->epoll, events, EVENTS, 0);
 
-    if (n < 0 && errno != EINTR) {
-        halay_error(server->log, "store: cannot wait for connections: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (n < 0 && errno != EINTR)
+        return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot wait for connections: %s", strerror(errno));
     for (int i = 0; i < n; i++) {
         struct connection *c = events[i].data.ptr;
         if (events[i].data.ptr == &server->listener) {
@@ -638,18 +636,16 @@ static enum halay_status open_listener(struct halay_log *log, const char *host, 
 
     int is_any = !strcmp(host, "*");
     int failure = getaddrinfo(is_any ? "::" : host, "0", &hints, &found);
-    if (failure) {
-        halay_error(log, "store: '%s' is not an address to listen on: %s", host, gai_strerror(failure));
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (failure)
+        return halay_fail(log, HALAY_ERR_ARGUMENT, "store: '%s' is not an address to listen on: %s", host,
+                          gai_strerror(failure));
     *listener = listen_on(found);
     freeaddrinfo(found);
     if (is_any && *listener < 0) /* a system without IPv6 */
         return open_listener(log, "0.0.0.0", listener);
     if (*listener >= 0)
         return HALAY_OK;
-    halay_error(log, "store: cannot listen on '%s': %s", host, strerror(errno));
-    return HALAY_ERR_SYSTEM;
+    return halay_fail(log, HALAY_ERR_SYSTEM, "store: cannot listen on '%s': %s", host, strerror(errno));
 }
 
 static enum halay_status name_address(struct halay_store_server *server)
@@ -658,16 +654,12 @@ static enum halay_status name_address(struct halay_store_server *server)
     socklen_t length = sizeof bound;
     char name[64], port[16];
 
-    if (getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0) {
-        halay_error(server->log, "store: cannot name its port: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0)
+        return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot name its port: %s", strerror(errno));
     int failure = getnameinfo((struct sockaddr *)&bound, length, name, sizeof name, port, sizeof port,
                               NI_NUMERICHOST | NI_NUMERICSERV);
-    if (failure) {
-        halay_error(server->log, "store: cannot name its address: %s", gai_strerror(failure));
-        return HALAY_ERR_SYSTEM;
-    }
+    if (failure)
+        return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot name its address: %s", gai_strerror(failure));
     snprintf(server->address, sizeof server->address, strchr(name, ':') ? "[%s]:%s" : "%s:%s", name, port);
     return HALAY_OK;
 }
@@ -677,10 +669,8 @@ static enum halay_status open_epoll(struct halay_store_server *server)
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     server->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (server->epoll < 0 || server->timer < 0 || !epoll_add(server, &server->listener) ||
-        !epoll_add(server, &server->timer)) {
-        halay_error(server->log, "store: cannot watch its port: %s", strerror(errno));
-        return HALAY_ERR_SYSTEM;
-    }
+        !epoll_add(server, &server->timer))
+        return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot watch its port: %s", strerror(errno));
     server->is_listening = 1;
     return HALAY_OK;
 }
@@ -693,8 +683,7 @@ enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
 
     if (!server) {
         close(listener);
-        halay_error(log, "store: no memory");
-        return HALAY_ERR_NO_MEMORY;
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "store: no memory");
     }
     server->log = log;
     server->listener = listener;

@@ -16,8 +16,7 @@
 /* Logs the error. group may be NULL. */
 static enum halay_status refuse_argument(struct halay_group *group, const char *what)
 {
-    halay_error_somewhere(group ? group->world->log : NULL, "%s", what);
-    return halay_returns(HALAY_ERR_ARGUMENT);
+    return halay_returns(halay_fail_somewhere(group ? group->world->log : NULL, HALAY_ERR_ARGUMENT, "%s", what));
 }
 
 /* Makes *vector one array of count elements. */

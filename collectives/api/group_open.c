@@ -46,9 +46,8 @@ enum halay_status halay_group_open(const struct halay_group_options *options, st
 enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
                                                 const struct halay_group_options *options, struct halay_group **group)
 {
-    if (!comm) {
-        halay_error_somewhere(NULL, "halay_group_open_communicator: no communicator");
-        return halay_returns(HALAY_ERR_ARGUMENT);
-    }
+    if (!comm)
+        return halay_returns(
+            halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_open_communicator: no communicator"));
     return halay_returns(open_group(comm, abi, options, group));
 }

@@ -421,11 +421,10 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
 {
     struct halay_group_making *a;
 
-    if (!parent || !group) {
-        halay_error_somewhere(parent ? parent->world->log : NULL, "halay_group_subset: no %s",
-                              parent ? "place for the group" : "parent");
-        return halay_returns(HALAY_ERR_ARGUMENT);
-    }
+    if (!parent || !group)
+        return halay_returns(halay_fail_somewhere(parent ? parent->world->log : NULL, HALAY_ERR_ARGUMENT,
+                                                  "halay_group_subset: no %s",
+                                                  parent ? "place for the group" : "parent"));
     enum halay_status status = halay_group_check_process(parent);
     if (status != HALAY_OK)
         return status;

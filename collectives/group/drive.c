@@ -103,10 +103,8 @@ static enum halay_status say_why(const struct halay_group *group, enum halay_sta
 
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
 {
-    if (!group) {
-        halay_error_somewhere(NULL, "%s: no group", halay_coll_kind_name(operation));
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!group)
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "%s: no group", halay_coll_kind_name(operation));
     struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
     enum halay_status status = halay_group_check_process(group);
     if (status != HALAY_OK)
@@ -581,8 +579,7 @@ static void drive_all(struct halay_group *group)
 
 static enum halay_status refuse_nothing(void)
 {
-    halay_error_somewhere(NULL, "no collective");
-    return halay_returns(HALAY_ERR_ARGUMENT);
+    return halay_returns(halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "no collective"));
 }
 
 enum halay_status halay_coll_progress(struct halay_coll *c)

@@ -362,8 +362,8 @@ static void keep_end(struct halay_group *group)
 enum halay_status halay_group_refuse_child(void)
 {
     /* Not to the group's log: another thread may have held its lock during the fork. */
-    halay_error_somewhere(NULL, "a child of fork has no groups: only the process that opened them can use them");
-    return HALAY_ERR_UNSUPPORTED;
+    return halay_fail_somewhere(NULL, HALAY_ERR_UNSUPPORTED,
+                                "a child of fork has no groups: only the process that opened them can use them");
 }
 
 /* In a forked child the memory stays: the resources that it describes belong to the parent. */
@@ -435,11 +435,10 @@ enum halay_status halay_group_status(const struct halay_group *group, int *rank)
 
 enum halay_status halay_group_alloc(struct halay_group *group, size_t bytes, void **ptr)
 {
-    if (!group || !ptr) {
-        halay_error_somewhere(group ? group->world->log : NULL, "halay_group_alloc: no %s",
-                              group ? "place for the pointer" : "group");
-        return halay_returns(HALAY_ERR_ARGUMENT);
-    }
+    if (!group || !ptr)
+        return halay_returns(halay_fail_somewhere(group ? group->world->log : NULL, HALAY_ERR_ARGUMENT,
+                                                  "halay_group_alloc: no %s",
+                                                  group ? "place for the pointer" : "group"));
     enum halay_status status = halay_group_check_process(group);
     if (status != HALAY_OK)
         return status;
@@ -500,10 +499,8 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
 {
     if (!ptr)
         return HALAY_OK;
-    if (!group) {
-        halay_error_somewhere(NULL, "halay_group_free: no group");
-        return halay_returns(HALAY_ERR_ARGUMENT);
-    }
+    if (!group)
+        return halay_returns(halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_free: no group"));
     if (halay_is_forked(group->is_parent))
         return HALAY_OK;
     struct halay_block *block = take_block(group, ptr);
@@ -565,10 +562,8 @@ enum halay_status halay_group_set_algorithm(struct halay_group *group, const cha
     const char *why;
     char list[256];
 
-    if (!group) {
-        halay_error_somewhere(NULL, "halay_group_set_algorithm: no group");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!group)
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_set_algorithm: no group");
     if (halay_coll_kind_parse(operation, &which) != HALAY_OK) {
         list_operations(list, sizeof list);
         return halay_fail(group->world->log, HALAY_ERR_ARGUMENT, "unknown operation '%s': there are %s",
@@ -622,11 +617,9 @@ static void forget_choices(struct halay_world *world)
 
 enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
 {
-    if (!group || !bytes) {
-        halay_error_somewhere(group ? group->world->log : NULL, "%s",
-                              group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!group || !bytes)
+        return halay_fail_somewhere(group ? group->world->log : NULL, HALAY_ERR_ARGUMENT, "%s",
+                                    group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
     group->world->config.fragment_bytes = bytes;
     forget_choices(group->world);
     return HALAY_OK;
@@ -634,10 +627,8 @@ enum halay_status halay_group_set_segment(struct halay_group *group, size_t byte
 
 enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
 {
-    if (!group) {
-        halay_error_somewhere(NULL, "halay_group_set_slot: no group");
-        return HALAY_ERR_ARGUMENT;
-    }
+    if (!group)
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_set_slot: no group");
     group->world->config.slot_bytes = bytes;
     forget_choices(group->world);
     return HALAY_OK;

@@ -126,11 +126,6 @@ typedef double f64_wide;
 #define f16_store halay_f32_to_f16
 #define bf16_load halay_bf16_to_f32
 #define bf16_store halay_f32_to_bf16
-#define f16_sum f32_sum
-#define f16_product f32_product
-#define f16_min f32_min
-#define f16_max f32_max
-#define f16_finish f32_finish
 #define bf16_sum f32_sum
 #define bf16_product f32_product
 #define bf16_min f32_min

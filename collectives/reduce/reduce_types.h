@@ -16,4 +16,11 @@
 #define HALAY_ORDERED_TYPES(X) \
     X(u8, uint8_t) X(i8, int8_t) X(u16, uint16_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t)
 
+/* f16 is combined as f32. */
+#define f16_sum f32_sum
+#define f16_product f32_product
+#define f16_min f32_min
+#define f16_max f32_max
+#define f16_finish f32_finish
+
 #endif

@@ -106,11 +106,6 @@ INLINE void f16_store(uint16_t *p, floats v)
 {
     store_half(p, MM(cvtps_ph)(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-#define f16_sum f32_sum
-#define f16_product f32_product
-#define f16_min f32_min
-#define f16_max f32_max
-#define f16_finish f32_finish
 
 /* ---- bf16 ---- */
 

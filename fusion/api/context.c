@@ -70,8 +70,7 @@ static enum halay_status read_options(const struct halay_options *options, struc
         status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof *how, how);
     if (out)
         return status;
-    halay_error_somewhere(NULL, "halay_init: no place for the context");
-    return HALAY_ERR_ARGUMENT;
+    return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_init: no place for the context");
 }
 
 /* Meet the others even if the options are wrong: they must not wait for this rank. */
@@ -129,10 +128,9 @@ enum halay_status halay_init_watched(const struct halay_options *options, struct
 enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                                           struct halay_context **out)
 {
-    if (!comm) {
-        halay_error_somewhere(NULL, "halay_init_communicator: no communicator");
-        return halay_returns(HALAY_ERR_ARGUMENT);
-    }
+    if (!comm)
+        return halay_returns(
+            halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_init_communicator: no communicator"));
     return halay_returns(init(comm, abi, options, NULL, out));
 }
 
