@@ -754,6 +754,8 @@ static void exchange_cut(struct halay_log *log, size_t cut, size_t step, enum ha
         }
     }
     CHECK(pair_is_well(&p), "cut at %zu, then each %zu, sealing %d", cut, step, sealing);
+    CHECK(p.ends[0].in_flight == p.ends[1].owed, "%u units in flight, of which %u are owed", p.ends[0].in_flight,
+          p.ends[1].owed);
     for (int i = 0; i < GIVEN; i++)
         CHECK(halay_transfer_is_done(&in[i]) && halay_transfer_is_done(&out[i]) && !memcmp(sent[i], got[i], sizes[i]),
               "message %d, cut at %zu, then each %zu", i, cut, step);
