@@ -190,6 +190,24 @@ void halay_parts_give(struct halay_parts *parts, struct halay_part *part)
     parts->reserve[part->size_class] = part;
 }
 
+void halay_parts_list_put(struct halay_part **list, struct halay_part *part)
+{
+    while (*list)
+        list = &(*list)->next;
+    part->next = NULL;
+    *list = part;
+}
+
+struct halay_part *halay_parts_list_take(struct halay_part **list, uint64_t tag, const struct halay_part *it)
+{
+    while (*list && (it ? *list != it : (*list)->tag != tag))
+        list = &(*list)->next;
+    struct halay_part *part = *list;
+    if (part)
+        *list = part->next;
+    return part;
+}
+
 static struct halay_message *message_take(struct halay_parts *parts)
 {
     struct halay_message *message = parts->spare;

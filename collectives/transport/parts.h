@@ -144,6 +144,11 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
 struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size_t bytes);
 void halay_parts_give(struct halay_parts *parts, struct halay_part *part);
 
+/* The back end's lists of parts, by `next`, oldest first: appends; takes out the oldest with this tag, or `it` if that
+ * is not NULL. NULL: there is none. */
+void halay_parts_list_put(struct halay_part **list, struct halay_part *part);
+struct halay_part *halay_parts_list_take(struct halay_part **list, uint64_t tag, const struct halay_part *it);
+
 /* Keep the first error. Returns the kept one. */
 enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status);
 

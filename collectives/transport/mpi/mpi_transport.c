@@ -224,28 +224,9 @@ static enum halay_status send_beside_frame(struct mpi_transport *self, struct ha
 
 /* ---- receives ---- */
 
-static void list_put(struct halay_part **list, struct halay_part *part)
-{
-    while (*list)
-        list = &(*list)->next;
-    part->next = NULL;
-    *list = part;
-}
-
-/* Takes the oldest with this tag out of the list, or the given one; NULL: there is none. */
-static struct halay_part *list_take(struct halay_part **list, uint64_t tag, const struct halay_part *it)
-{
-    while (*list && (it ? *list != it : (*list)->tag != tag))
-        list = &(*list)->next;
-    struct halay_part *part = *list;
-    if (part)
-        *list = part->next;
-    return part;
-}
-
 static struct halay_part *posted_take(struct mpi_transport *self, int peer, uint64_t tag, const struct halay_part *it)
 {
-    struct halay_part *part = list_take(&self->peers[peer].posted, tag, it);
+    struct halay_part *part = halay_parts_list_take(&self->peers[peer].posted, tag, it);
 
     self->posted -= part != NULL;
     return part;
@@ -262,7 +243,7 @@ static enum halay_status early_keep(struct mpi_transport *self, int source, cons
     early->index = (size_t)frame->head.number;
     if (!frame->head.number && early->bytes)
         memcpy(early->memory, frame->payload, early->bytes);
-    list_put(&self->peers[source].early, early);
+    halay_parts_list_put(&self->peers[source].early, early);
     return HALAY_OK;
 }
 
@@ -311,9 +292,9 @@ static enum halay_status part_post(struct halay_link *t, struct halay_part *part
                                2 * self->capacity);
     if (part->is_send)
         return part->bytes <= HALAY_MPI_FRAME_BYTES ? send_in_frame(self, part) : send_beside_frame(self, part);
-    struct halay_part *early = list_take(&self->peers[part->peer].early, part->tag, NULL);
+    struct halay_part *early = halay_parts_list_take(&self->peers[part->peer].early, part->tag, NULL);
     if (!early) {
-        list_put(&self->peers[part->peer].posted, part);
+        halay_parts_list_put(&self->peers[part->peer].posted, part);
         self->posted++;
         self->moved_us = halay_now_us();
         return HALAY_IN_PROGRESS;

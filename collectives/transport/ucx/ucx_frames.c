@@ -6,9 +6,10 @@
  *
  *     send      HELD -> DUE -> IN_UCX -> FINISHED, or IN_UCX -> FINISHED
  *     receive   POSTED (-> GRANTED) (-> FETCHABLE -> FETCHING) -> FINISHED
- *     ours      EARLY: what came before its receive; LANDING: where UCX puts what it fetches
+ *     ours      EARLY: what came before its receive; LANDING: where UCX puts what it fetches;
+ *               CONTROL: a frame without data
  *
- * and on that state's queue, if it has one. What is set aside is FINISHED at once, a send that is IN_UCX apart.
+ * and on that state's list, if it has one. What is set aside is FINISHED at once, a send that is IN_UCX apart.
  *
  * Cleanup: zero-init and fini.
  */
@@ -19,19 +20,11 @@
 
 enum { FRAME_ID = 1 }; /* of our active messages */
 
-enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, EARLY, LANDING };
+enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, EARLY, LANDING, CONTROL };
 
 /* What a peer that is ahead may send: at most PEER_BYTES, and all of them together ALL_BYTES. */
 #define PEER_BYTES ((size_t)4 << 20)
 #define ALL_BYTES ((size_t)256 << 20)
-
-struct halay_ucx_control {
-    struct halay_ucx_header header;
-    struct halay_ucx_frames *frames; /* borrowed */
-    int peer;
-    struct halay_ucx_control *next; /* waiting, or spare */
-    struct halay_ucx_control *all;
-};
 
 static struct halay_ucx_frames *frames_of(struct halay_link *t)
 {
@@ -46,66 +39,36 @@ static ucp_ep_h endpoint_of(const struct halay_ucx_frames *frames, int peer, uin
     return frames->peers[peer].eps[(own + channel) % (uint32_t)frames->endpoints];
 }
 
-/* --- queues */
+static struct halay_ucx_header *header_of(struct halay_part *part)
+{
+    _Static_assert(sizeof(struct halay_ucx_header) <= sizeof part->header, "room for the header");
+    return (struct halay_ucx_header *)(void *)part->header;
+}
 
-static void queue_put(struct halay_ucx_queue *queue, struct halay_part *part, enum state state)
+/* --- lists */
+
+static void list_put(struct halay_part **list, struct halay_part *part, enum state state)
 {
     part->index = state;
-    part->next = NULL;
-    if (queue->first)
-        queue->last->next = part;
-    else
-        queue->first = part;
-    queue->last = part;
+    halay_parts_list_put(list, part);
 }
 
-/* Take out the part behind `before` (NULL: the first). */
-static struct halay_part *queue_take_behind(struct halay_ucx_queue *queue, struct halay_part *before)
+static struct halay_part *list_pop(struct halay_part **list)
 {
-    struct halay_part *part = before ? before->next : queue->first;
-
-    if (before)
-        before->next = part->next;
-    else
-        queue->first = part->next;
-    if (queue->last == part)
-        queue->last = before;
-    return part;
+    return halay_parts_list_take(list, 0, *list);
 }
 
-static struct halay_part *queue_pop(struct halay_ucx_queue *queue)
+/* Takes out the oldest one of that tag; NULL: none. */
+static struct halay_part *list_take(struct halay_part **list, uint64_t tag)
 {
-    return queue->first ? queue_take_behind(queue, NULL) : NULL;
+    return halay_parts_list_take(list, tag, NULL);
 }
 
-/* The oldest one of that tag; NULL: none. */
-static struct halay_part *queue_take(struct halay_ucx_queue *queue, uint64_t tag)
+static int list_has(const struct halay_part *list, uint64_t tag)
 {
-    struct halay_part *before = NULL;
-
-    for (struct halay_part *part = queue->first; part; before = part, part = part->next)
-        if (part->tag == tag)
-            return queue_take_behind(queue, before);
-    return NULL;
-}
-
-static void queue_remove(struct halay_ucx_queue *queue, const struct halay_part *wanted)
-{
-    struct halay_part *before = NULL;
-
-    for (struct halay_part *part = queue->first; part; before = part, part = part->next)
-        if (part == wanted) {
-            queue_take_behind(queue, before);
-            return;
-        }
-}
-
-static int queue_has(const struct halay_ucx_queue *queue, uint64_t tag)
-{
-    for (const struct halay_part *part = queue->first; part; part = part->next)
-        if (part->tag == tag)
-            return 1;
-    return 0;
+    while (list && list->tag != tag)
+        list = list->next;
+    return list != NULL;
 }
 
 /* --- credit */
@@ -140,125 +103,87 @@ static void fail_no_memory(struct halay_ucx_frames *frames, size_t bytes)
     halay_parts_fail(&frames->parts, HALAY_ERR_NO_MEMORY);
 }
 
-static struct halay_ucx_control *control_take(struct halay_ucx_frames *frames)
-{
-    struct halay_ucx_control *control = frames->spare;
-
-    if (control) {
-        frames->spare = control->next;
-        return control;
-    }
-    control = calloc(1, sizeof *control);
-    if (!control)
-        return NULL;
-    control->frames = frames;
-    control->all = frames->all;
-    frames->all = control;
-    return control;
-}
-
-static void control_give(struct halay_ucx_control *control)
-{
-    control->next = control->frames->spare;
-    control->frames->spare = control;
-}
-
-static void control_append(struct halay_ucx_control **first, struct halay_ucx_control **last,
-                           struct halay_ucx_control *control)
-{
-    control->next = NULL;
-    if (*first)
-        (*last)->next = control;
-    else
-        *first = control;
-    *last = control;
-}
-
 /* Send it with the next push, or once the peer is connected. */
 static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_ucx_kind kind, uint64_t tag)
 {
-    struct halay_ucx_control *control = control_take(frames);
+    struct halay_part *control = halay_parts_take(&frames->parts, NULL, 0);
     if (!control) {
         fail_no_memory(frames, sizeof *control);
         return;
     }
 
     control->peer = peer;
-    control->header = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .tag = tag, .kind = kind };
-    if (frames->parts.peers[peer].is_unconnected)
-        control_append(&frames->peers[peer].controls, &frames->peers[peer].controls_end, control);
-    else
-        control_append(&frames->controls, &frames->controls_end, control);
+    *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .tag = tag, .kind = kind };
+    list_put(frames->parts.peers[peer].is_unconnected ? &frames->peers[peer].controls : &frames->controls, control,
+             CONTROL);
 }
 
 static void on_control_sent(void *request, ucs_status_t status, void *arg)
 {
-    struct halay_ucx_control *control = arg;
+    struct halay_part *control = arg;
+    struct halay_ucx_frames *frames = frames_of(control->t);
 
     if (status == UCS_OK) /* a peer that is lost is reported by its endpoint */
-        control->frames->peers[control->peer].is_reached = 1;
-    control->frames->under_way--;
-    control_give(control);
+        frames->peers[control->peer].is_reached = 1;
+    frames->under_way--;
+    halay_parts_give(&frames->parts, control);
     ucp_request_free(request);
 }
 
-static void control_send_on(struct halay_ucx_control *control, ucp_ep_h ep)
+static void control_send_on(struct halay_ucx_frames *frames, struct halay_part *control, ucp_ep_h ep)
 {
-    struct halay_ucx_frames *frames = control->frames;
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = on_control_sent,
         .user_data = control,
     };
 
-    ucs_status_ptr_t request = ucp_am_send_nbx(ep, FRAME_ID, &control->header, sizeof control->header, NULL, 0, &param);
+    ucs_status_ptr_t request =
+        ucp_am_send_nbx(ep, FRAME_ID, control->header, sizeof(struct halay_ucx_header), NULL, 0, &param);
     if (UCS_PTR_IS_ERR(request))
         halay_parts_peer_lost(&frames->parts, control->peer, ucs_status_string(UCS_PTR_STATUS(request)));
     if (!request || UCS_PTR_IS_ERR(request))
-        control_give(control);
+        halay_parts_give(&frames->parts, control);
     else
         frames->under_way++;
 }
 
-static void control_send(struct halay_ucx_control *control)
+static void control_send(struct halay_ucx_frames *frames, struct halay_part *control)
 {
-    struct halay_ucx_frames *frames = control->frames;
     struct halay_ucx_peer *peer = &frames->peers[control->peer];
+    struct halay_ucx_header *header = header_of(control);
 
-    if (control->header.kind == HALAY_UCX_CREDIT)
+    if (header->kind == HALAY_UCX_CREDIT)
         peer->credit_is_due = 0;
-    control->header.returned = credit_to_return(peer);
-    control_send_on(control, endpoint_of(frames, control->peer, control->header.tag));
+    header->returned = credit_to_return(peer);
+    control_send_on(frames, control, endpoint_of(frames, control->peer, header->tag));
 }
 
 enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank)
 {
     for (int i = 0; i < frames->endpoints; i++) {
-        struct halay_ucx_control *control = control_take(frames);
+        struct halay_part *control = halay_parts_take(&frames->parts, NULL, 0);
         if (!control) {
             fail_no_memory(frames, sizeof *control);
             return HALAY_ERR_NO_MEMORY;
         }
         control->peer = rank;
-        control->header = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
-                                                     .tag = (uint64_t)i,
-                                                     .kind = HALAY_UCX_HELLO,
-                                                     .returned = (uint32_t)frames->endpoints };
-        control_send_on(control, frames->peers[rank].eps[i]);
+        *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
+                                                         .tag = (uint64_t)i,
+                                                         .kind = HALAY_UCX_HELLO,
+                                                         .returned = (uint32_t)frames->endpoints };
+        control_send_on(frames, control, frames->peers[rank].eps[i]);
     }
     return HALAY_OK;
 }
 
 void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank)
 {
-    struct halay_ucx_peer *peer = &frames->peers[rank];
+    struct halay_part *control;
 
     frames->parts.peers[rank].is_unconnected = 0;
-    while (peer->controls) {
-        struct halay_ucx_control *control = peer->controls;
-        peer->controls = control->next;
-        control_append(&frames->controls, &frames->controls_end, control);
-    }
+    while ((control = list_pop(&frames->peers[rank].controls)))
+        list_put(&frames->controls, control, CONTROL);
 }
 
 /* --- sends */
@@ -269,7 +194,7 @@ static void finish(struct halay_ucx_frames *frames, struct halay_part *part, enu
     part->request = NULL;
     part->result = result;
     part->arrived = arrived;
-    queue_put(&frames->finished, part, FINISHED);
+    list_put(&frames->finished, part, FINISHED);
 }
 
 /* What UCX says about a part, in our words. */
@@ -292,12 +217,6 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
     frames->under_way--;
     finish(frames, part, part_result(frames, part, status), 0);
     ucp_request_free(request);
-}
-
-static struct halay_ucx_header *header_of(struct halay_part *part)
-{
-    _Static_assert(sizeof(struct halay_ucx_header) <= sizeof part->header, "room for the header");
-    return (struct halay_ucx_header *)(void *)part->header;
 }
 
 static enum halay_status part_send(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_ucx_kind kind)
@@ -329,12 +248,12 @@ static enum halay_status post_send(struct halay_ucx_frames *frames, struct halay
 
     if (part->is_optional)
         return part_send(frames, part, HALAY_UCX_FREE);
-    if (peer->credit >= cost && !queue_has(&peer->held, part->tag)) {
+    if (peer->credit >= cost && !list_has(peer->held, part->tag)) {
         peer->credit -= cost;
         return part_send(frames, part, HALAY_UCX_DATA);
     }
     control_put(frames, part->peer, HALAY_UCX_REQUEST, part->tag);
-    queue_put(&peer->held, part, HELD);
+    list_put(&peer->held, part, HELD);
     return HALAY_IN_PROGRESS;
 }
 
@@ -407,20 +326,20 @@ static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void
 static enum halay_status post_receive(struct halay_ucx_frames *frames, struct halay_part *part, size_t *arrived)
 {
     struct halay_ucx_peer *peer = &frames->peers[part->peer];
-    struct halay_part *early = queue_take(&peer->early, part->tag);
+    struct halay_part *early = list_take(&peer->early, part->tag);
     enum halay_status status = HALAY_IN_PROGRESS;
 
     if (!early) {
-        queue_put(&peer->posted, part, POSTED);
+        list_put(&peer->posted, part, POSTED);
         return HALAY_IN_PROGRESS;
     }
     if (early->is_request) {
-        queue_put(&peer->granted, part, GRANTED);
+        list_put(&peer->granted, part, GRANTED);
         control_put(frames, part->peer, HALAY_UCX_GRANT, part->tag);
     } else if (early->request) {
         part->request = early->request;
         part->arrived = early->bytes;
-        queue_put(&frames->to_fetch, part, FETCHABLE);
+        list_put(&frames->to_fetch, part, FETCHABLE);
     } else {
         place(part, early->memory, early->bytes);
         *arrived = early->bytes;
@@ -437,7 +356,7 @@ static enum halay_status part_post(struct halay_link *t, struct halay_part *part
     return part->is_send ? post_send(frames_of(t), part) : post_receive(frames_of(t), part, arrived);
 }
 
-static struct halay_ucx_queue *queue_of(struct halay_ucx_frames *frames, const struct halay_part *part)
+static struct halay_part **list_of(struct halay_ucx_frames *frames, const struct halay_part *part)
 {
     struct halay_ucx_peer *peer = &frames->peers[part->peer];
 
@@ -460,12 +379,12 @@ static struct halay_ucx_queue *queue_of(struct halay_ucx_frames *frames, const s
 static void part_set_aside(struct halay_link *t, struct halay_part *part)
 {
     struct halay_ucx_frames *frames = frames_of(t);
-    struct halay_ucx_queue *queue = queue_of(frames, part);
+    struct halay_part **list = list_of(frames, part);
 
     if (part->index == IN_UCX || part->index == FINISHED)
         return;
-    if (queue)
-        queue_remove(queue, part);
+    if (list)
+        (void)halay_parts_list_take(list, 0, part);
     if (part->index == FETCHABLE)
         ucp_am_data_release(frames->worker, part->request);
     if (part->index == FETCHING) /* UCX goes on, into memory of ours */
@@ -496,7 +415,7 @@ static int keep_early(struct halay_ucx_frames *frames, const struct halay_ucx_he
     early->request = is_descriptor ? data : NULL;
     if (has_data && length)
         memcpy(early->memory, data, length);
-    queue_put(&frames->peers[header->sender].early, early, EARLY);
+    list_put(&frames->peers[header->sender].early, early, EARLY);
     return is_descriptor;
 }
 
@@ -506,7 +425,7 @@ static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_hea
 {
     struct halay_ucx_peer *peer = &frames->peers[header->sender];
     int was_granted = header->kind == HALAY_UCX_GRANTED;
-    struct halay_part *part = queue_take(was_granted ? &peer->granted : &peer->posted, header->tag);
+    struct halay_part *part = list_take(was_granted ? &peer->granted : &peer->posted, header->tag);
 
     if (!part && was_granted)
         return 0; /* its receive was taken back */
@@ -517,7 +436,7 @@ static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_hea
     if (is_descriptor) {
         part->request = data;
         part->arrived = length;
-        queue_put(&frames->to_fetch, part, FETCHABLE);
+        list_put(&frames->to_fetch, part, FETCHABLE);
         return 1;
     }
     place(part, data, length);
@@ -528,22 +447,22 @@ static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_hea
 static void take_request(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
 {
     struct halay_ucx_peer *peer = &frames->peers[header->sender];
-    struct halay_part *part = queue_take(&peer->posted, header->tag);
+    struct halay_part *part = list_take(&peer->posted, header->tag);
 
     if (!part) {
         keep_early(frames, header, NULL, 0, 0);
         return;
     }
-    queue_put(&peer->granted, part, GRANTED);
+    list_put(&peer->granted, part, GRANTED);
     control_put(frames, header->sender, HALAY_UCX_GRANT, header->tag);
 }
 
 static void take_grant(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
 {
-    struct halay_part *part = queue_take(&frames->peers[header->sender].held, header->tag);
+    struct halay_part *part = list_take(&frames->peers[header->sender].held, header->tag);
 
     if (part) /* else it was taken back */
-        queue_put(&frames->due, part, DUE);
+        list_put(&frames->due, part, DUE);
 }
 
 /* Our endpoints are opened when all of that rank's are known to UCX here: it pairs them in the order in which each side
@@ -618,14 +537,14 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
 
 int halay_ucx_frames_have_work(const struct halay_ucx_frames *frames)
 {
-    return frames->finished.first || frames->due.first || frames->to_fetch.first || frames->controls || frames->called;
+    return frames->finished || frames->due || frames->to_fetch || frames->controls || frames->called;
 }
 
 void halay_ucx_frames_end(struct halay_ucx_frames *frames)
 {
     struct halay_part *part;
 
-    while ((part = queue_pop(&frames->finished)))
+    while ((part = list_pop(&frames->finished)))
         halay_parts_end(&frames->parts, part, part->result, part->arrived);
 }
 
@@ -633,24 +552,22 @@ int halay_ucx_frames_push(struct halay_ucx_frames *frames)
 {
     int pushed = 0;
     struct halay_part *part;
-    struct halay_ucx_control *control;
 
-    while ((control = frames->controls)) {
-        frames->controls = control->next;
-        control_send(control);
+    while ((part = list_pop(&frames->controls))) {
+        control_send(frames, part);
         pushed = 1;
     }
-    while ((part = queue_pop(&frames->due))) {
+    while ((part = list_pop(&frames->due))) {
         enum halay_status status = part_send(frames, part, HALAY_UCX_GRANTED);
         if (status != HALAY_IN_PROGRESS)
             finish(frames, part, status, 0);
         pushed = 1;
     }
-    while ((part = queue_pop(&frames->to_fetch))) {
+    while ((part = list_pop(&frames->to_fetch))) {
         fetch(frames, part, part->request, part->arrived);
         pushed = 1;
     }
-    return pushed || frames->finished.first;
+    return pushed || frames->finished;
 }
 
 ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, int rank,
@@ -704,20 +621,15 @@ void halay_ucx_frames_stop(struct halay_ucx_frames *frames)
 
     frames->is_stopped = 1;
     for (int r = 0; frames->peers && r < frames->parts.t.size; r++)
-        while ((part = queue_pop(&frames->peers[r].early)))
+        while ((part = list_pop(&frames->peers[r].early)))
             if (part->request)
                 ucp_am_data_release(frames->worker, part->request);
-    while ((part = queue_pop(&frames->to_fetch)))
+    while ((part = list_pop(&frames->to_fetch)))
         ucp_am_data_release(frames->worker, part->request);
 }
 
 void halay_ucx_frames_fini(struct halay_ucx_frames *frames)
 {
-    while (frames->all) {
-        struct halay_ucx_control *control = frames->all;
-        frames->all = control->all;
-        free(control);
-    }
     halay_parts_fini(&frames->parts, 0);
     free(frames->peers);
     frames->peers = NULL;

@@ -66,31 +66,25 @@ struct halay_ucx_header {
     uint32_t reserved;
 };
 
-/* Oldest first. */
-struct halay_ucx_queue {
-    struct halay_part *first, *last; /* borrowed from parts */
-};
-
+/* Lists of parts are borrowed from parts, oldest first. */
 struct halay_ucx_peer {
     struct halay_ucx_frames *frames; /* borrowed */
     int rank;
     ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned by the transport: as many as frames->endpoints; NULL: not open */
     int is_broken;
-    int is_reached;                                    /* a frame has gone to it, or come from it */
-    int endpoints;                                     /* a lower rank's: how many it has, once a HELLO has come */
-    unsigned hellos;                                   /* bits: for which of them one has */
-    int is_called;                                     /* for all: ours are to be opened */
-    struct halay_ucx_control *controls, *controls_end; /* frames to be sent once it is connected, oldest first */
-    size_t credit;                                     /* what may still be sent to it ahead */
-    size_t owed;                                       /* what is to be given back to it */
-    int credit_is_due;                                 /* a CREDIT for it waits to be sent */
-    struct halay_ucx_queue posted;                     /* receives that nothing has come for */
-    struct halay_ucx_queue granted;                    /* receives whose data were asked for */
-    struct halay_ucx_queue early;                      /* what came before its receive */
-    struct halay_ucx_queue held;                       /* sends that wait for a GRANT */
+    int is_reached;              /* a frame has gone to it, or come from it */
+    int endpoints;               /* a lower rank's: how many it has, once a HELLO has come */
+    unsigned hellos;             /* bits: for which of them one has */
+    int is_called;               /* for all: ours are to be opened */
+    struct halay_part *controls; /* frames to be sent once it is connected, oldest first */
+    size_t credit;               /* what may still be sent to it ahead */
+    size_t owed;                 /* what is to be given back to it */
+    int credit_is_due;           /* a CREDIT for it waits to be sent */
+    struct halay_part *posted;   /* receives that nothing has come for */
+    struct halay_part *granted;  /* receives whose data were asked for */
+    struct halay_part *early;    /* what came before its receive */
+    struct halay_part *held;     /* sends that wait for a GRANT */
 };
-
-struct halay_ucx_control; /* a frame without data */
 
 struct halay_ucx_frames {
     struct halay_parts parts; /* first */
@@ -101,12 +95,11 @@ struct halay_ucx_frames {
     size_t under_way; /* requests that UCX has: a worker is destroyed when it has none */
     uint64_t moves;   /* frames that have come and parts that have ended, so far */
     size_t budget;
-    struct halay_ucx_peer *peers;                      /* owned: size of them */
-    struct halay_ucx_queue finished;                   /* parts to be ended */
-    struct halay_ucx_queue due;                        /* sends that were granted */
-    struct halay_ucx_queue to_fetch;                   /* receives whose data UCX can fetch */
-    struct halay_ucx_control *controls, *controls_end; /* frames to be sent, oldest first */
-    struct halay_ucx_control *spare, *all;             /* all: owned */
+    struct halay_ucx_peer *peers; /* owned: size of them */
+    struct halay_part *finished;  /* parts to be ended */
+    struct halay_part *due;       /* sends that were granted */
+    struct halay_part *to_fetch;  /* receives whose data UCX can fetch */
+    struct halay_part *controls;  /* frames to be sent, oldest first */
 };
 
 /* How much may come from one peer before its receive, of so many ranks. */

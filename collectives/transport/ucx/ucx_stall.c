@@ -22,11 +22,11 @@ enum { STALL_S = 10 };
 enum { PEERS_MAX = 4, TAGS_MAX = 4, TEXT_BYTES = 128, LINE_BYTES = 256 };
 
 /* "posted 0x900 0x901 and 3 more" */
-static void describe_queue(const char *name, const struct halay_ucx_queue *queue, char text[TEXT_BYTES])
+static void describe_list(const char *name, const struct halay_part *list, char text[TEXT_BYTES])
 {
-    int used = snprintf(text, TEXT_BYTES, "%s%s", name, queue->first ? "" : " none"), count = 0;
+    int used = snprintf(text, TEXT_BYTES, "%s%s", name, list ? "" : " none"), count = 0;
 
-    for (const struct halay_part *part = queue->first; part; part = part->next)
+    for (const struct halay_part *part = list; part; part = part->next)
         if (count++ < TAGS_MAX)
             used += snprintf(text + used, (size_t)(TEXT_BYTES - used), " %#" PRIx64, part->tag);
     if (count > TAGS_MAX)
@@ -62,10 +62,10 @@ static void report_peer(const struct halay_ucx_frames *frames, int rank)
     const struct halay_parts_peer *p = &frames->parts.peers[rank];
     char posted[TEXT_BYTES], granted[TEXT_BYTES], early[TEXT_BYTES], held[TEXT_BYTES], lanes[LINE_BYTES];
 
-    describe_queue("posted", &peer->posted, posted);
-    describe_queue("granted", &peer->granted, granted);
-    describe_queue("early", &peer->early, early);
-    describe_queue("held", &peer->held, held);
+    describe_list("posted", peer->posted, posted);
+    describe_list("granted", peer->granted, granted);
+    describe_list("early", peer->early, early);
+    describe_list("held", peer->held, held);
     describe_endpoint(peer->eps[0], lanes);
     halay_host_warning(
         frames->parts.host,
