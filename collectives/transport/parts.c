@@ -133,23 +133,21 @@ static struct halay_part *part_take(struct halay_parts *parts, int size_class)
     return part;
 }
 
-/* A part that travels in [buf, buf + bytes) itself, if that may be (what is received into has room behind it); else one
- * with memory for capacity bytes. */
-static struct halay_part *part_take_for(struct halay_parts *parts, int is_send, unsigned char *buf, size_t bytes,
-                                        size_t capacity)
+/* Takes a part that travels in [buf, buf + bytes) itself, if that may be (buf may be NULL); else one with memory of its
+ * own. */
+static struct halay_part *part_take_for(struct halay_parts *parts, int is_send, unsigned char *buf, size_t bytes)
 {
     int size_class = 0;
     struct halay_parts_block *block =
-        bytes < COPY_BYTES ? NULL : halay_parts_memory_use(&parts->memory, is_send, buf, bytes);
+        !buf || bytes < COPY_BYTES ? NULL : halay_parts_memory_use(&parts->memory, is_send, buf, bytes);
 
     if (block)
         size_class = HALAY_PARTS_CLASSES;
-    while (size_class < HALAY_PARTS_CLASSES && (size_t)HALAY_PAGE << size_class < capacity)
+    while (size_class < HALAY_PARTS_CLASSES && (size_t)HALAY_PAGE << size_class < bytes)
         size_class++;
     struct halay_part *part = part_take(parts, size_class);
     if (part) {
         part->block = block;
-        part->capacity = capacity;
         if (block)
             part->memory = buf;
     } else if (block) {
@@ -158,23 +156,19 @@ static struct halay_part *part_take_for(struct halay_parts *parts, int is_send, 
     return part;
 }
 
-/* A part that the back end puts in place. */
-static struct halay_part *part_take_at(struct halay_parts *parts, unsigned char *buf, size_t bytes)
+/* Takes a part that the back end puts in place. */
+static struct halay_part *part_take_at(struct halay_parts *parts, unsigned char *buf)
 {
     struct halay_part *part = part_take(parts, HALAY_PARTS_CLASSES);
 
-    if (part) {
+    if (part)
         part->memory = buf;
-        part->capacity = bytes;
-    }
     return part;
 }
 
 struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size_t bytes)
 {
-    if (!bytes)
-        return part_take_at(parts, NULL, 0);
-    return part_take_for(parts, 0, place, place ? bytes : 0, bytes);
+    return bytes ? part_take_for(parts, 0, place, bytes) : part_take_at(parts, NULL);
 }
 
 void halay_parts_give(struct halay_parts *parts, struct halay_part *part)
@@ -324,12 +318,8 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     size_t left = x->bytes - message->issued;
     size_t bytes = left < parts->part_bytes ? left : parts->part_bytes;
     unsigned char *at = x->buf + message->issued;
-    struct halay_part *part;
-    if (message->is_send)
-        part = part_take_for(parts, 1, at, bytes, bytes);
-    else
-        part = parts->places_itself ? part_take_at(parts, at, bytes)
-                                    : part_take_for(parts, 0, at, bytes, parts->part_bytes);
+    int is_placed = !message->is_send && parts->places_itself;
+    struct halay_part *part = is_placed ? part_take_at(parts, at) : part_take_for(parts, message->is_send, at, bytes);
     if (!part) {
         fail_no_memory(parts, bytes);
         return 0;
@@ -447,10 +437,7 @@ void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x)
 
 enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, int in_transit, void **out)
 {
-    struct halay_parts *parts = parts_of(t);
-    size_t room = in_transit && !parts->places_itself ? parts->part_bytes : 0;
-
-    return halay_parts_memory_alloc(&parts->memory, bytes, room, in_transit, out);
+    return halay_parts_memory_alloc(&parts_of(t)->memory, bytes, in_transit, out);
 }
 
 void halay_parts_free(struct halay_link *t, void *ptr)

@@ -16,14 +16,12 @@
  *     message      0 ............. P-1 | P ............ 2P-1 | 2P ... end       P = part_bytes
  *     parts             whole                whole              shorter than P, perhaps empty: the end
  *
- * Receives are posted with room for P bytes whatever they expect, so that no length is ever too long for the library
- * (not every one survives that: Open MPI 4.1 writes on behind the receive). What is held has that much room behind it;
- * what overflows there, or into the rest of a collective's scratch, belongs to a collective that fails. The pages are
- * touched only by what arrives. A part shorter than P ends a message, so two ends that disagree about the length always
- * notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of two worth sending,
- * so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library. Messages of one
- * (direction, peer, tag) hand out their parts one message after the other; the library keeps the order of parts of one
- * (sender, receiver, tag).
+ * The back end compares a part's length with what is expected before the library may write it anywhere (Open MPI 4.1
+ * writes on behind a receive that is too short). A part shorter than P ends a message, so two ends that disagree about
+ * the length always notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of
+ * two worth sending, so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library.
+ * Messages of one (direction, peer, tag) hand out their parts one message after the other; the library keeps the order
+ * of parts of one (sender, receiver, tag).
  *
  * Memory of parts is kept for reuse, by power of two: nothing is allocated once the peak has been seen.
  *
@@ -56,7 +54,6 @@ struct halay_part {
     int is_send;
     int is_optional;                 /* its transfer is */
     size_t offset, bytes;            /* of the message */
-    size_t capacity;                 /* what to send, or to post for a receive */
     unsigned char *memory;           /* what the library is given: owned, or in the block */
     struct halay_parts_block *block; /* in use by this part; NULL: memory is owned, and copied */
     int size_class; /* owned memory has HALAY_PAGE << size_class bytes; HALAY_PARTS_CLASSES: none is owned */
@@ -99,7 +96,7 @@ struct halay_parts {
     const struct halay_parts_ops *ops;
     const struct halay_host *host; /* borrowed until close */
     size_t part_bytes;
-    int places_itself; /* set by the back end after init: receives have memory == their place, capacity == bytes */
+    int places_itself; /* set by the back end after init: receives have memory == their place */
     struct halay_parts_memory memory;
     enum halay_status status;       /* the first error but for lost peers */
     struct halay_parts_peer *peers; /* owned: size of them */

@@ -99,8 +99,7 @@ static void remove_locked(struct halay_parts_memory *memory, struct halay_parts_
     block_free(block);
 }
 
-enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, size_t room, int may_land,
-                                           void **out)
+enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_land, void **out)
 {
     struct halay_parts_block *block = calloc(1, sizeof *block);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -109,7 +108,7 @@ enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, si
         goto err_say;
     block->bytes = bytes;
     block->may_land = may_land;
-    block->base = bytes > SIZE_MAX - room ? NULL : memory->host->aligned_alloc(HALAY_PAGE, bytes + room);
+    block->base = memory->host->aligned_alloc(HALAY_PAGE, bytes);
     if (!block->base)
         goto err_free;
     pthread_mutex_lock(&memory->lock);

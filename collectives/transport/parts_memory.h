@@ -39,10 +39,8 @@ struct halay_parts_memory {
 enum halay_status halay_parts_memory_init(struct halay_parts_memory *memory, const struct halay_host *host);
 void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes_on);
 
-/* A block of that many bytes, 4096-aligned, with room for as many behind it that nobody asks for. HALAY_ERR_NO_MEMORY,
- * logged. */
-enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, size_t room, int may_land,
-                                           void **out);
+/* Makes a block of that many bytes, 4096-aligned. HALAY_ERR_NO_MEMORY, logged. */
+enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_land, void **out);
 /* What alloc gave is not freed by fini. kept is borrowed until hand_over, if that is called. */
 void halay_parts_memory_keep(struct halay_parts_memory *memory, const void *ptr, struct halay_kept *kept);
 /* The transport is closed, and fini follows later: what the library below still uses of what is kept is lost. */
