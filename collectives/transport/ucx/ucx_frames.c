@@ -6,7 +6,7 @@
  *
  *     send      HELD -> DUE -> IN_UCX -> FINISHED, or IN_UCX -> FINISHED
  *     receive   POSTED (-> GRANTED) (-> FETCHABLE -> FETCHING) -> FINISHED
- *     ours      EARLY: what came before its receive; LANDING: where UCX puts what it fetches;
+ *     ours      EARLY: arrived before its receive; LANDING: UCX fetches into it;
  *               CONTROL: a frame without data
  *
  * and on that state's list, if it has one. What is set aside is FINISHED at once, a send that is IN_UCX apart.
@@ -22,7 +22,7 @@ enum { FRAME_ID = 1 }; /* of our active messages */
 
 enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, EARLY, LANDING, CONTROL };
 
-/* What a peer that is ahead may send: at most PEER_BYTES, and all of them together ALL_BYTES. */
+/* The bytes that a peer may send ahead of receives, and the sum of all peers. */
 #define PEER_BYTES ((size_t)4 << 20)
 #define ALL_BYTES ((size_t)256 << 20)
 
@@ -31,7 +31,7 @@ static struct halay_ucx_frames *frames_of(struct halay_link *t)
     return (struct halay_ucx_frames *)t;
 }
 
-/* The endpoint for messages of that tag: those of one tag take the same one, lanes follow each other over all. */
+/* Returns the endpoint for messages of a tag: those of one tag take the same one, lanes follow each other over all. */
 static ucp_ep_h endpoint_of(const struct halay_ucx_frames *frames, int peer, uint64_t tag)
 {
     uint32_t own = (uint32_t)tag & ((1u << HALAY_TAG_BITS) - 1), channel = (uint32_t)(tag >> HALAY_CHANNEL_SHIFT);
@@ -80,8 +80,8 @@ size_t halay_ucx_budget(int size)
     return share < PEER_BYTES ? share : PEER_BYTES;
 }
 
-/* Whole pages. Kept memory is larger, by power of two: pages that were never written take none, so that it is at most
- * twice this where memory of larger parts is used again. */
+/* Returns whole pages. Kept memory is larger, by power of two: pages that were never written take none, so that it is
+ * at most twice this where memory of larger parts is used again. */
 size_t halay_ucx_cost(size_t bytes)
 {
     return bytes ? (bytes + HALAY_PAGE - 1) / HALAY_PAGE * HALAY_PAGE : HALAY_PAGE;
@@ -103,7 +103,7 @@ static void fail_no_memory(struct halay_ucx_frames *frames, size_t bytes)
     halay_parts_fail(&frames->parts, HALAY_ERR_NO_MEMORY);
 }
 
-/* Send it with the next push, or once the peer is connected. */
+/* Queues a frame without data for the next push, or until the peer is connected. */
 static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_ucx_kind kind, uint64_t tag)
 {
     struct halay_part *control = halay_parts_take(&frames->parts, NULL, 0);
@@ -159,22 +159,38 @@ static void control_send(struct halay_ucx_frames *frames, struct halay_part *con
     control_send_on(frames, control, endpoint_of(frames, control->peer, header->tag));
 }
 
+/* Sends a frame without data on this endpoint at once. */
+static enum halay_status control_send_at_once(struct halay_ucx_frames *frames, int rank, int endpoint,
+                                              struct halay_ucx_header header)
+{
+    struct halay_part *control = halay_parts_take(&frames->parts, NULL, 0);
+    if (!control) {
+        fail_no_memory(frames, sizeof *control);
+        return HALAY_ERR_NO_MEMORY;
+    }
+
+    header.sender = frames->parts.t.rank;
+    control->peer = rank;
+    *header_of(control) = header;
+    control_send_on(frames, control, frames->peers[rank].eps[endpoint]);
+    return HALAY_OK;
+}
+
 enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank)
 {
-    for (int i = 0; i < frames->endpoints; i++) {
-        struct halay_part *control = halay_parts_take(&frames->parts, NULL, 0);
-        if (!control) {
-            fail_no_memory(frames, sizeof *control);
-            return HALAY_ERR_NO_MEMORY;
-        }
-        control->peer = rank;
-        *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
-                                                         .tag = (uint64_t)i,
-                                                         .kind = HALAY_UCX_HELLO,
-                                                         .returned = (uint32_t)frames->endpoints };
-        control_send_on(frames, control, frames->peers[rank].eps[i]);
-    }
-    return HALAY_OK;
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < frames->endpoints && status == HALAY_OK; i++)
+        status = control_send_at_once(frames, rank, i,
+                                      (struct halay_ucx_header){ .tag = (uint64_t)i,
+                                                                 .kind = HALAY_UCX_HELLO,
+                                                                 .returned = (uint32_t)frames->endpoints });
+    return status;
+}
+
+void halay_ucx_frames_send_close(struct halay_ucx_frames *frames, int rank)
+{
+    (void)control_send_at_once(frames, rank, 0, (struct halay_ucx_header){ .kind = HALAY_UCX_CLOSE });
 }
 
 void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank)
@@ -197,7 +213,7 @@ static void finish(struct halay_ucx_frames *frames, struct halay_part *part, enu
     list_put(&frames->finished, part, FINISHED);
 }
 
-/* What UCX says about a part, in our words. */
+/* Converts the end that UCX reports of a part. */
 static enum halay_status part_result(struct halay_ucx_frames *frames, const struct halay_part *part,
                                      ucs_status_t status)
 {
@@ -276,7 +292,7 @@ static void owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer, si
     control_put(frames, peer->rank, HALAY_UCX_CREDIT, 0);
 }
 
-/* What lies in `landing`, or the lost peer, concerns its receive, if that is still there. */
+/* Ends the receive of a landing part, unless it was taken back. */
 static void on_fetched(void *request, ucs_status_t status, size_t length, void *arg)
 {
     struct halay_part *landing = arg, *part = landing->request;
@@ -292,7 +308,7 @@ static void on_fetched(void *request, ucs_status_t status, size_t length, void *
     ucp_request_free(request);
 }
 
-/* Fetch what UCX has of `length` bytes. */
+/* Starts to fetch data of `length` bytes that UCX holds. */
 static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void *data, size_t length)
 {
     const ucp_request_param_t param = {
@@ -322,7 +338,7 @@ static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void
     frames->under_way++;
 }
 
-/* What came before this receive, or else it waits. */
+/* Meets the receive with the oldest early part of its tag, or lets it wait. */
 static enum halay_status post_receive(struct halay_ucx_frames *frames, struct halay_part *part, size_t *arrived)
 {
     struct halay_ucx_peer *peer = &frames->peers[part->peer];
@@ -396,7 +412,7 @@ static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside 
 
 /* --- what arrives */
 
-/* Keep what came before its receive. Nonzero: the descriptor `data` is kept with it. */
+/* Keeps a part that arrives before its receive. Returns nonzero if the descriptor `data` is kept with it. */
 static int keep_early(struct halay_ucx_frames *frames, const struct halay_ucx_header *header, void *data, size_t length,
                       int is_descriptor)
 {
@@ -419,7 +435,7 @@ static int keep_early(struct halay_ucx_frames *frames, const struct halay_ucx_he
     return is_descriptor;
 }
 
-/* Data for the oldest receive of that tag. Nonzero: the descriptor is kept. */
+/* Gives data to the oldest receive of their tag. Returns nonzero if the descriptor is kept. */
 static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_header *header, void *data, size_t length,
                      int is_descriptor)
 {
@@ -465,8 +481,8 @@ static void take_grant(struct halay_ucx_frames *frames, const struct halay_ucx_h
         list_put(&frames->due, part, DUE);
 }
 
-/* Our endpoints are opened when all of that rank's are known to UCX here: it pairs them in the order in which each side
- * opens them. */
+/* Counts the HELLOs of a lower rank. This rank's endpoints are opened when UCX here knows all of that rank's: it pairs
+ * them in the order in which each side opens them. */
 static void take_hello(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
 {
     struct halay_ucx_peer *peer = &frames->peers[header->sender];
@@ -521,7 +537,7 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
     case HALAY_UCX_GRANT:
         take_grant(frames, &h);
         break;
-    case HALAY_UCX_GOODBYE:
+    case HALAY_UCX_CLOSE:
         halay_parts_peer_left(&frames->parts, h.sender);
         break;
     case HALAY_UCX_HELLO:
@@ -568,13 +584,6 @@ int halay_ucx_frames_push(struct halay_ucx_frames *frames)
         pushed = 1;
     }
     return pushed || frames->finished;
-}
-
-ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, int rank,
-                                              struct halay_ucx_header *header, const ucp_request_param_t *param)
-{
-    *header = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .kind = HALAY_UCX_GOODBYE };
-    return ucp_am_send_nbx(frames->peers[rank].eps[0], FRAME_ID, header, sizeof *header, NULL, 0, param);
 }
 
 /* --- start and end */

@@ -14,9 +14,8 @@
  * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; they take one endpoint, which
  * keeps their order.
  *
- * What may come before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer says it
- * has placed (credit; each part costs what memory it takes if it must be kept, landed at once or not). Beyond that it
- * asks:
+ * What arrives before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer reports
+ * as placed (credit; each part costs the memory that keeping it would take, kept or not). Beyond that it asks:
  *
  *     sender                        receiver
  *       |---- DATA ---------------->|  costs credit           placed, or kept until its receive is posted
@@ -27,7 +26,7 @@
  *       |---- FREE ---------------->|  optional messages (transfer.is_optional): cost nothing, are few
  *       |---- HELLO --------------->|  the first on each endpoint of a lower rank; its tag is the endpoint's index,
  *       |                           |  its credit the number of endpoints
- *       |---- GOODBYE ------------->|  it leaves
+ *       |---- CLOSE --------------->|  the close notice: it leaves
  *
  * Nothing is held up by that under other tags: a REQUEST can always be sent.
  *
@@ -35,8 +34,8 @@
  * then fetched when the receive is posted, into held memory, or into memory of ours and copied from there (UCX can't be
  * told to stop).
  *
- * A frame's sender is what it says: UCX authenticates nobody, so whoever can reach a worker can speak for any rank.
- * Sender, kind and length are checked, no more.
+ * A frame names its sender, and UCX authenticates no process: any that reaches a worker can send as any rank. Sender,
+ * kind and length are checked, no more.
  *
  * Callbacks of UCX may come from within any call into it: they place data and keep lists; what has to be sent or ended
  * waits for halay_ucx_frames_push and _end.
@@ -54,7 +53,7 @@ enum halay_ucx_kind {
     HALAY_UCX_GRANT,
     HALAY_UCX_GRANTED,
     HALAY_UCX_CREDIT,
-    HALAY_UCX_GOODBYE,
+    HALAY_UCX_CLOSE,
     HALAY_UCX_HELLO
 };
 
@@ -102,35 +101,34 @@ struct halay_ucx_frames {
     struct halay_part *controls;  /* frames to be sent, oldest first */
 };
 
-/* How much may come from one peer before its receive, of so many ranks. */
+/* Returns the bytes that one peer may send before their receives, in a job of `size` ranks. */
 size_t halay_ucx_budget(int size);
-/* What of that a part takes: the memory that it needs where it must be kept. */
+/* Returns the bytes of that budget that a part takes: the memory that keeping it needs. */
 size_t halay_ucx_cost(size_t bytes);
 
-/* As halay_parts_init, whose parts these are. fini: after the worker has gone. */
+/* Works as halay_parts_init, whose parts these are. fini: after the worker is destroyed. */
 enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const struct halay_link_ops *slots,
                                         const struct halay_host *host, const struct halay_boot *boot,
                                         size_t part_bytes);
 void halay_ucx_frames_fini(struct halay_ucx_frames *frames);
 
-/* Take frames from now on. HALAY_ERR_SYSTEM, logged. stop: before the worker goes, lets go of what it has lent. */
+/* Starts to take frames. HALAY_ERR_SYSTEM, logged. stop: before the worker is destroyed, returns what it has lent. */
 enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker);
 void halay_ucx_frames_stop(struct halay_ucx_frames *frames);
 
-/* Greet a higher rank on each of its endpoints, which are open. HALAY_ERR_SYSTEM, logged. */
+/* Sends a HELLO to a higher rank on each of its endpoints, which are open. HALAY_ERR_NO_MEMORY, logged. */
 enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank);
-/* The endpoints of a rank that called are open: what waited for that is sent from now on. */
+/* Notes that the endpoints of a rank that called are open: frames that waited for that are sent from now on. */
 void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank);
 
-/* Nonzero if there is something for end or push, or a peer to be opened. */
+/* Returns nonzero if there is something for end or push, or a peer to be opened. */
 int halay_ucx_frames_have_work(const struct halay_ucx_frames *frames);
-/* After progress of the worker: end the parts that are finished; send what is due. Nonzero from push: something was
- * sent or may be finished. */
+/* After progress of the worker: ends the parts that are finished; sends what is due. push returns nonzero if something
+ * was sent or may be finished. */
 void halay_ucx_frames_end(struct halay_ucx_frames *frames);
 int halay_ucx_frames_push(struct halay_ucx_frames *frames);
 
-/* Send a goodbye; what UCX returned, with that param. header: kept until it is sent. */
-ucs_status_ptr_t halay_ucx_frames_say_goodbye(struct halay_ucx_frames *frames, int rank,
-                                              struct halay_ucx_header *header, const ucp_request_param_t *param);
+/* Sends the close notice. */
+void halay_ucx_frames_send_close(struct halay_ucx_frames *frames, int rank);
 
 #endif

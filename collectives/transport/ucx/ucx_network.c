@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Is that text, `length` bytes of it, among a list's? */
+/* Returns nonzero if the list has this name of `length` bytes. */
 static int is_among(const char *list, const char *name, size_t length)
 {
     for (const char *at = list; *at; at += strspn(at, ",")) {
@@ -20,8 +20,8 @@ static int is_among(const char *list, const char *name, size_t length)
 
 static const char mark[] = " -- "; /* before each device */
 
-/* Is it one of TCP's? name, length: of the device. A port of a card is "mlx5_0:1"; memory and devices that are no
- * network have no port. */
+/* Reads a device's name; returns nonzero if it is one of TCP's. A port of a card is "mlx5_0:1"; memory and devices
+ * without a network have no port. */
 static int device_read(const char *at, const char **name, size_t *length, int *is_port)
 {
     *name = at + strcspn(at, "/\n") + 1;

@@ -11,8 +11,8 @@
 
 #include <stddef.h>
 
-/* Of the devices that UCX lists ("flags -- tcp/eth0", ucp_context_print_info): how many of TCP's there are, and how
- * many ports of RDMA cards. Memory, of the host or of a GPU, is neither. */
+/* Counts TCP's devices and the ports of RDMA cards among the devices that UCX lists ("flags -- tcp/eth0",
+ * ucp_context_print_info). Memory, of the host or of a GPU, is neither. */
 void halay_ucx_networks(const char *listing, int *tcp, int *cards);
 
 /* A value for NET_DEVICES: of the devices that UCX lists those of TCP that are among `interfaces` ("eth0,eth1"), and

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is logged of a stall, for each of the first few ranks that something waits for:
+ * Stalls: the log gets a line for each of the first few ranks that transfers wait for:
  *
  *     rank 1: sent 2, received 1, waiting 1, credit 4194304, owed 4096, connected; posted 0x900; early 0x800;
  *     held none; UCX: lane[0]: 2:tcp/eth0 ...
  *
  * The counts are parts. That rank's own line says whether a part was lost on the way (its `sent` is larger than our
- * `received`), or came and met no receive (`early` has its tag).
+ * `received`), or arrived and met no receive (`early` has its tag).
  */
 #include "collectives/transport/ucx/ucx_stall.h"
 #include "base/clock.h"
@@ -38,7 +38,7 @@ static void print_endpoint(const void *ep, FILE *stream)
     ucp_ep_print_info((ucp_ep_h)ep, stream);
 }
 
-/* What UCX prints of its lanes, on one line, without the blanks that make columns. */
+/* Writes what UCX prints of its lanes, on one line, without the blanks that make columns. */
 static void describe_endpoint(ucp_ep_h ep, char line[LINE_BYTES])
 {
     char *text = ep ? halay_ucx_text(print_endpoint, ep) : NULL;
@@ -100,7 +100,7 @@ static int is_waiting(const struct halay_ucx_frames *frames)
 
 void halay_ucx_stall_look(struct halay_ucx_stall *stall, struct halay_ucx_frames *frames)
 {
-    /* A transfer that is posted starts the time: before it the program may have had nothing to move. */
+    /* A posted transfer starts the time: before it the program may have had nothing to move. */
     uint64_t moves = frames->moves + frames->parts.posted;
 
     if (stall->is_reported)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A wait over UCX in which nothing moves: once a transport the log gets what both UCX and the frames know of it.
+ * A wait over UCX in which nothing moves: once a transport it is logged with the state of UCX and of the frames.
  */
 #ifndef HALAY_UCX_STALL_H
 #define HALAY_UCX_STALL_H
@@ -14,7 +14,7 @@ struct halay_ucx_stall {
     int is_reported;
 };
 
-/* To be called in every progress. */
+/* Reports a stall; called in every progress. */
 void halay_ucx_stall_look(struct halay_ucx_stall *stall, struct halay_ucx_frames *frames);
 
 #endif

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ucx transport: active messages over what UCX finds (TCP, RDMA). ucx_frames.c is what travels; this file opens and
- * closes endpoints, drives the worker.
+ * The ucx transport: active messages over the networks that UCX finds (TCP, RDMA). ucx_frames.c has the frames; this
+ * file opens and closes endpoints, and drives the worker.
  *
  * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the
  * same one, so their order stays; the lanes of a collective have tags that follow each other, so its fragments take all
  * in turn. Ranks need not agree on the number: the sender chooses.
  *
- * Of two ranks the lower one connects: it opens its endpoints and says HELLO on each; the higher one opens its own when
- * these have come, and UCX gives it those that it made for them. What it wants to send before waits. If both connected
+ * Of two ranks the lower one connects: it opens its endpoints and sends a HELLO on each; the higher one opens its own
+ * when these have arrived, and UCX gives it those that it made for them. Its earlier messages wait. If both connected
  * at the same time, UCX would have to sort that out for each pair of ranks, at every start. Create returns when all are
  * connected: UCX (1.13.1, 1.18.1) may end a process by an assertion if a connection that is half made is closed.
  *
  * Endpoints are in PEER error mode: one that fails calls on_endpoint_error, and the peer is lost (parts.h). UCX's
- * keep-alive takes too long to be relied on: a connection that was never used tells nothing, the watch over co-located
- * peers does.
+ * keep-alive takes too long to be relied on: a connection that was never used reports nothing, the watch over processes
+ * of this host does.
  *
- * Sleeping. News make the worker's descriptor readable once it is armed. What has arrived before that makes
- * ucp_worker_arm say "busy".
+ * Sleeping: events make the worker's descriptor readable once it is armed. After earlier ones ucp_worker_arm returns
+ * "busy".
  *
- * Leaving: say goodbye to everyone, push everything out, listen a moment for the others' goodbyes (a socket that is
- * closed with something unread resets the connection, and what is still on its way with it), close by force, wait for
- * UCX to end its requests. Each step has an end by the clock.
+ * Leaving: send close notices, push everything out, wait a moment for the others' close notices (a socket that is
+ * closed with something unread resets the connection, and drops what is still on its way), close by force, wait for
+ * UCX to end its requests. Each step has a deadline.
  *
  * Cleanup: zero-init and fini.
  */
@@ -42,9 +42,9 @@
 
 enum {
     PUSH_MS = 1000,       /* to push out what was sent before a close */
-    PUSH_FAILED_MS = 200, /* after a failure: for the goodbyes */
+    PUSH_FAILED_MS = 200, /* after a failure: for the close notices */
     CALLED_MS = 200,      /* before that: for a lower rank's HELLO */
-    LISTEN_MS = 200,      /* for the others' goodbyes */
+    LISTEN_MS = 200,      /* for the others' close notices */
     MEET_MS = 30000,      /* at the start, for the connections with all ranks */
     MEET_SLEEP_MS = 50,   /* meanwhile, between looks at what else may end that */
     CLOSE_MS = 1000,      /* for endpoints to close by force, which waits for no peer */
@@ -57,7 +57,6 @@ struct ucx_transport {
     struct halay_ucx_stall stall;
     unsigned char *addresses; /* owned: of each rank, stride bytes */
     size_t stride;
-    struct halay_ucx_header goodbye; /* the same for every rank */
 };
 
 static struct ucx_transport *self_of(struct halay_link *t)
@@ -105,7 +104,7 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
                            "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, rank, ucs_status_string(status));
 }
 
-/* Ours, and one for each of a lower rank's, so that none of UCX's is without an owner. */
+/* Opens this rank's endpoints, and one for each of a lower rank's, so that none of UCX's is without an owner. */
 static enum halay_status endpoints_open(struct ucx_transport *self, int rank)
 {
     int theirs = self->frames.peers[rank].endpoints, ours = self->frames.endpoints;
@@ -116,7 +115,7 @@ static enum halay_status endpoints_open(struct ucx_transport *self, int rank)
     return status;
 }
 
-/* Connect back with lower ranks that have called. */
+/* Connects back to lower ranks that have called. */
 static void open_called(struct ucx_transport *self)
 {
     for (int r = 0; r < self->frames.parts.t.rank && self->frames.called; r++) {
@@ -133,7 +132,7 @@ static void open_called(struct ucx_transport *self)
 
 /* --- slots */
 
-/* Nonzero if there was anything. */
+/* Returns the number of events. */
 static int look(struct ucx_transport *self)
 {
     int i = 0;
@@ -155,7 +154,7 @@ static enum halay_status ucx_progress(struct halay_link *t)
     (void)look(self);
     halay_ucx_stall_look(&self->stall, &self->frames);
     status = halay_parts_pump(&self->frames.parts);
-    /* What was just handed out may have met what was there already. */
+    /* Parts that were just handed out may have met early ones. */
     for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && self->frames.parts.status == HALAY_OK;
          i++) {
         halay_ucx_frames_end(&self->frames);
@@ -175,14 +174,14 @@ static long ucx_arm(struct halay_link *t)
 
     if (self->frames.parts.status != HALAY_OK || t->size == 1)
         return HALAY_RINGS;
-    /* Anything but UCS_OK: something is there already ("busy"), or progress will say what is wrong. */
+    /* Anything but UCS_OK: there are events already ("busy"), or progress will return what is wrong. */
     return !halay_ucx_frames_have_work(&self->frames) && ucp_worker_arm(self->worker.worker) == UCS_OK ? HALAY_RINGS
                                                                                                        : 0;
 }
 
 /* --- the end */
 
-/* Requests that close has under way; callbacks count them down. */
+/* Counts down the requests that close has under way. */
 static void on_counted(void *request, ucs_status_t status, void *arg)
 {
     size_t *pending = arg;
@@ -207,14 +206,14 @@ static void count(size_t *pending, ucs_status_ptr_t request)
         ++*pending;
 }
 
-/* Nothing is handed out any more, but what has been promised is sent. */
+/* Progresses without handing out parts: what the peers were promised is sent. */
 static void drain(struct ucx_transport *self)
 {
     (void)look(self);
     (void)halay_ucx_frames_push(&self->frames);
 }
 
-/* Progress until nothing is pending, at most so long. */
+/* Progresses until nothing is pending, or for this time. */
 static void drive(struct ucx_transport *self, const size_t *pending, int timeout_ms)
 {
     int64_t deadline = halay_deadline_us(timeout_ms);
@@ -223,13 +222,13 @@ static void drive(struct ucx_transport *self, const size_t *pending, int timeout
         drain(self);
 }
 
-/* Has nothing gone wrong, and nobody? */
+/* Returns nonzero while there is neither an error nor a lost peer. */
 static int is_whole(const struct ucx_transport *self)
 {
     return self->frames.parts.status == HALAY_OK && self->frames.parts.t.failed_peer < 0;
 }
 
-/* A lower rank that may still call; without its HELLO there is no way to tell it anything. */
+/* Returns nonzero while a lower rank may still call: without its HELLO nothing can be sent to it. */
 static int is_awaited(const struct ucx_transport *self)
 {
     for (int r = 0; r < self->frames.parts.t.rank; r++)
@@ -238,17 +237,23 @@ static int is_awaited(const struct ucx_transport *self)
     return 0;
 }
 
-static void await_calls(struct ucx_transport *self)
+static int is_any_connected(const struct ucx_transport *self)
 {
-    int64_t deadline = halay_deadline_us(CALLED_MS);
+    return self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1;
+}
+
+/* Progresses while this holds, for this time, until a process of this host dies. */
+static void drain_while(struct ucx_transport *self, int (*holds)(const struct ucx_transport *), int timeout_ms)
+{
+    int64_t deadline = halay_deadline_us(timeout_ms);
     int rank = -1;
 
-    while (is_awaited(self) && !halay_deadline_passed(deadline) &&
+    while (holds(self) && !halay_deadline_passed(deadline) &&
            self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
         drain(self);
 }
 
-/* UCX can't destroy a worker with a half-open connection that none of its endpoints belongs to. */
+/* Opens the endpoints that are left: UCX cannot destroy a worker with a half-open connection of no endpoint. */
 static void open_rest(struct ucx_transport *self)
 {
     for (int r = 0; r < self->frames.parts.t.rank; r++)
@@ -256,7 +261,7 @@ static void open_rest(struct ucx_transport *self)
             (void)endpoints_open(self, r);
 }
 
-static void say_goodbye(struct ucx_transport *self, size_t *pending)
+static void send_close_notices(struct ucx_transport *self, size_t *pending)
 {
     ucp_request_param_t param = counted(pending);
 
@@ -264,22 +269,11 @@ static void say_goodbye(struct ucx_transport *self, size_t *pending)
         const struct halay_ucx_peer *peer = &self->frames.peers[r];
         if (!peer->eps[0] || peer->is_broken)
             continue;
-        count(pending, halay_ucx_frames_say_goodbye(&self->frames, r, &self->goodbye, &param));
+        halay_ucx_frames_send_close(&self->frames, r); /* flushed with the rest */
         for (int i = 0; i < self->frames.endpoints && peer->eps[i]; i++)
             count(pending, ucp_ep_flush_nbx(peer->eps[i], &param));
     }
     drive(self, pending, is_whole(self) ? PUSH_MS : PUSH_FAILED_MS);
-}
-
-static void listen_for_goodbyes(struct ucx_transport *self)
-{
-    int64_t deadline = halay_deadline_us(LISTEN_MS);
-    int rank = -1;
-
-    while (self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1 &&
-           !halay_deadline_passed(deadline) &&
-           self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
-        drain(self);
 }
 
 static void close_endpoints(struct ucx_transport *self, size_t *pending)
@@ -314,12 +308,12 @@ static void transport_fini(struct ucx_transport *self)
 
     if (self->frames.peers && self->worker.worker) {
         if (self->addresses && is_whole(self))
-            await_calls(self);
+            drain_while(self, is_awaited, CALLED_MS);
         if (self->addresses)
             open_rest(self);
-        say_goodbye(self, &pending);
+        send_close_notices(self, &pending);
         if (is_whole(self))
-            listen_for_goodbyes(self);
+            drain_while(self, is_any_connected, LISTEN_MS);
         halay_ucx_frames_stop(&self->frames);
         close_endpoints(self, &pending);
         await_requests(self, &pending);
