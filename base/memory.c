@@ -53,6 +53,17 @@ int halay_add_overflows(size_t a, size_t b, size_t *sum)
     return 0;
 }
 
+void halay_copy_in_pieces(void *to, const void *from, size_t bytes)
+{
+    size_t after = ((uintptr_t)to - (uintptr_t)from) % HALAY_PAGE;
+    size_t piece = after - 1 < 31 ? HALAY_VECTOR_COPY : bytes;
+
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < piece ? bytes - at : piece;
+        memcpy((unsigned char *)to + at, (const unsigned char *)from + at, n);
+    }
+}
+
 enum halay_status halay_no_memory(struct halay_log *log, const char *what, ...)
 {
     char text[400];

@@ -3,8 +3,8 @@
  * Vector: finding and copying runs of elements in a list of pieces. Empty pieces are skipped.
  */
 #include "collectives/schedule/vector.h"
+#include "base/memory.h"
 #include "collectives/reduce/convert.h"
-#include <string.h>
 
 void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most,
                        size_t *length)
@@ -55,7 +55,7 @@ static unsigned char *array_at(const struct halay_vector *v, size_t at)
 void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t count, void *array)
 {
     if (array_at(v, at)) {
-        memcpy(array, array_at(v, at), count * v->element);
+        halay_copy(array, array_at(v, at), count * v->element);
         return;
     }
     unsigned char *to = array;
@@ -67,7 +67,7 @@ void halay_vector_pack(const struct halay_vector *v, struct halay_cursor *cursor
         if (v->is_converted)
             halay_convert(to, v->packed, run, v->dtype, n, factor_of(&v->pieces[cursor->piece]));
         else
-            memcpy(to, run, n * v->element);
+            halay_copy(to, run, n * v->element);
         at += n;
         count -= n;
         to += n * packed;
@@ -81,7 +81,7 @@ void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *curs
     size_t packed = packed_element(v);
 
     if (array_at(v, at)) {
-        memcpy(array_at(v, at), array, count * v->element);
+        halay_copy(array_at(v, at), array, count * v->element);
         return;
     }
     while (count) {
@@ -90,7 +90,7 @@ void halay_vector_unpack(const struct halay_vector *v, struct halay_cursor *curs
         if (v->is_converted)
             halay_convert(run, v->dtype, from, v->packed, n, factor_of(&v->pieces[cursor->piece]));
         else
-            memcpy(run, from, n * v->element);
+            halay_copy(run, from, n * v->element);
         at += n;
         count -= n;
         from += n * packed;

@@ -14,7 +14,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
     size_t count = oneshot_count(c, coll_part(c, c->rank));
 
     if (count)
-        memcpy(slot, coll_in(c) + s->at * c->element, count * c->element);
+        halay_copy(slot, coll_in(c) + s->at * c->element, count * c->element);
 }
 
 static void take(struct halay_coll *c)
@@ -28,7 +28,7 @@ static void take(struct halay_coll *c)
         if (r == c->rank)
             from = coll_in(c) + s->at * c->element;
         if (count && to != from)
-            memcpy(to, from, count * c->element);
+            halay_copy(to, from, count * c->element);
     }
 }
 

@@ -25,7 +25,6 @@
 #include "base/memory.h"
 #include "base/sync.h"
 #include "collectives/shared/shared.h"
-#include <string.h>
 
 struct giver {
     const unsigned char *data; /* its part for this rank; NULL: through its slots */
@@ -155,7 +154,8 @@ static void fill_cells(struct halay_coll *c)
     for (int r = 0; r < c->size; r++) {
         struct halay_span span = halay_span_cut(part_of(c->in_starts, r), s->chunk, s->filled);
         if (r != c->rank && span.length)
-            memcpy(cell_of(c, c->rank, r, s->filled), coll_in(c) + span.start * c->element, span.length * c->element);
+            halay_copy(cell_of(c, c->rank, r, s->filled), coll_in(c) + span.start * c->element,
+                       span.length * c->element);
     }
     s->filled++;
     shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
@@ -179,7 +179,7 @@ static void take_own(struct halay_coll *c)
     unsigned char *to = coll_out(c) + (out.start + s->own) * c->element;
 
     if (to != from)
-        memcpy(to, from, length * c->element);
+        halay_copy(to, from, length * c->element);
     s->own += length;
     coll_advanced(c);
 }
@@ -195,7 +195,7 @@ static int take_part_from(struct halay_coll *c, int rank, struct halay_span span
     if (shared_is_abandoned(c, rank))
         return 0;
     data = data ? data + (span.start - c->starts[rank]) * c->element : cell_of(c, rank, c->rank, s->taken);
-    memcpy(coll_out(c) + span.start * c->element, data, span.length * c->element);
+    halay_copy(coll_out(c) + span.start * c->element, data, span.length * c->element);
     halay_full_fence(); /* the copy before the check */
     return !shared_is_abandoned(c, rank);
 }

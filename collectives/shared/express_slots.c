@@ -20,7 +20,6 @@
 #include "collectives/shared/express_slots.h"
 #include "base/sync.h"
 #include "collectives/shared/shared.h"
-#include <string.h>
 
 static struct halay_express_slot *slot_of(const struct halay_group *group, int rank, size_t pair, uint64_t round)
 {
@@ -49,7 +48,7 @@ void halay_express_put(struct halay_group *group, size_t pair, uint64_t round, c
 {
     struct halay_express_slot *slot = slot_of(group, group->rank, pair, round);
 
-    memcpy(slot->data, data, bytes);
+    halay_copy(slot->data, data, bytes);
     atomic_store_explicit(&slot->number, round, memory_order_release);
     halay_full_fence();
     if (!have_all_put(group, pair, round))

@@ -16,7 +16,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
 {
     const struct oneshot *s = c->state;
 
-    memcpy(slot, coll_in(c) + s->at * c->element, s->count * c->element);
+    halay_copy(slot, coll_in(c) + s->at * c->element, s->count * c->element);
 }
 
 static void take(struct halay_coll *c)

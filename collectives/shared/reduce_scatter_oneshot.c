@@ -19,8 +19,8 @@ static void put(struct halay_coll *c, unsigned char *slot)
     (void)slot;
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
-            memcpy(oneshot_cell(c, c->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
-                   oneshot_count(c, coll_part(c, r)) * c->element);
+            halay_copy(oneshot_cell(c, c->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
+                       oneshot_count(c, coll_part(c, r)) * c->element);
 }
 
 static void take(struct halay_coll *c)

@@ -30,7 +30,6 @@
 #include "base/memory.h"
 #include "base/sync.h"
 #include "collectives/shared/shared.h"
-#include <string.h>
 
 enum { PUSH_BYTES = 16384 }; /* below, waiting for the other's arrival costs more than half of the copy */
 
@@ -192,7 +191,7 @@ static enum halay_status take_table(struct halay_coll *c, int rank, struct halay
                 : NULL;
         if (!from)
             return shared_reach_failed(c, rank);
-        memcpy(to, from, length * c->element);
+        halay_copy(to, from, length * c->element);
     }
     return HALAY_OK;
 }
@@ -217,7 +216,7 @@ static enum halay_status push_chunk(struct halay_coll *c, int taker, struct hala
         return HALAY_OK;
     if (!shared_enter(c))
         return HALAY_IN_PROGRESS;
-    memcpy(target + at, coll_in(c) + at, (chunk.length - skipped) * c->element);
+    halay_copy(target + at, coll_in(c) + at, (chunk.length - skipped) * c->element);
     shared_leave(c);
     return HALAY_OK;
 }
@@ -237,7 +236,7 @@ static enum halay_status take_chunk_from(struct halay_coll *c, int rank)
         unsigned char *to = coll_out(c) + at * c->element;
         const unsigned char *from = coll_in(c) + span.start * c->element;
         if (c->in.piece_count == 1 && to != from)
-            memcpy(to, from, span.length * c->element);
+            halay_copy(to, from, span.length * c->element);
         return HALAY_OK;
     }
     if (g->in_table)

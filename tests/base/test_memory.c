@@ -163,6 +163,23 @@ static void check_region(void)
     halay_region_fini(&region);
 }
 
+/* Every place in a page, sizes about a piece's and a page's. */
+static void check_copy(void)
+{
+    static unsigned char from[3 * HALAY_PAGE], to[4 * HALAY_PAGE];
+    const size_t sizes[] = { 0, 1, 2047, 2048, 2049, 4095, 4096, 4097, 6145, 8192 };
+
+    for (size_t i = 0; i < sizeof from; i++)
+        from[i] = (unsigned char)(i * 7 + i / 256);
+    for (size_t shift = 0; shift < 80; shift++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            memset(to, 0, sizeof to);
+            halay_copy(to + 1 + shift, from + 16, sizes[i]);
+            CHECK(!to[shift] && !to[1 + shift + sizes[i]] && !memcmp(to + 1 + shift, from + 16, sizes[i]),
+                  "%zu bytes, %zu after", sizes[i], shift);
+        }
+}
+
 int main(void)
 {
     struct halay_log log;
@@ -172,6 +189,7 @@ int main(void)
     log.write = keep_quiet;
     log.arg = &lines;
     check_sizes();
+    check_copy();
     check_blocks();
     check_list();
     check_region();

@@ -28,9 +28,9 @@
  * Memory: entries are kept for reuse together with their stash; nothing is allocated after the peak.
  */
 #include "collectives/transport/shm/shm_message.h"
+#include "base/memory.h"
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     LOOK_MIN = 32 << 10,    /* bytes; below, one more copy is cheaper than the answer */
@@ -144,7 +144,7 @@ static int send_begin(struct halay_shm_context *c, struct halay_shm_peer *p, str
     r->bytes = (uint32_t)first;
     r->total = x->bytes;
     r->at = offset == HALAY_PRIVATE ? 0 : offset;
-    memcpy(r->payload, x->buf, first);
+    halay_copy(r->payload, x->buf, first);
     record_put(c, p, r);
     p->ahead += first;
     x->moved = first;
@@ -188,7 +188,7 @@ static int send_stream(struct halay_shm_context *c, struct halay_shm_peer *p, st
         r->bytes = (uint32_t)n;
         r->total = x->bytes;
         r->at = x->moved;
-        memcpy(r->payload, x->buf + x->moved, n);
+        halay_copy(r->payload, x->buf + x->moved, n);
         record_put(c, p, r);
         x->moved += n;
     }
@@ -328,7 +328,7 @@ static void incoming_match(struct halay_shm_context *c, struct halay_shm_peer *p
         return;
     }
     if (m->arrived) {
-        memcpy(x->buf, m->stash, m->arrived);
+        halay_copy(x->buf, m->stash, m->arrived);
         count_delivered(p, m->arrived);
     }
     if (m->arrived < m->total)
@@ -376,7 +376,7 @@ static enum halay_status message_stash(struct halay_shm_incoming *m, const struc
         m->stash_capacity = capacity;
     }
     if (r->bytes)
-        memcpy(m->stash, r->payload, r->bytes);
+        halay_copy(m->stash, r->payload, r->bytes);
     return HALAY_OK;
 }
 
@@ -402,7 +402,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
             return status;
         }
         if (r->bytes == r->total) { /* the usual case: whole, and a receive waits */
-            memcpy(x->buf, r->payload, r->bytes);
+            halay_copy(x->buf, r->payload, r->bytes);
             count_delivered(p, r->bytes);
             transfer_complete(x);
             return HALAY_OK;
@@ -423,7 +423,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
         p->copying++;
         return HALAY_OK;
     }
-    memcpy(x->buf, r->payload, r->bytes);
+    halay_copy(x->buf, r->payload, r->bytes);
     count_delivered(p, r->bytes);
     answer_owe(c, p, m, HALAY_SHM_GO);
     return HALAY_OK;
@@ -439,7 +439,7 @@ static enum halay_status take_more(struct halay_shm_context *c, struct halay_shm
     if (!m || m->source || (!m->transfer && !m->is_dropped) || r->at != m->arrived || r->bytes > m->total - m->arrived)
         return fail_malformed(c, p);
     if (m->transfer)
-        memcpy(m->transfer->buf + m->arrived, r->payload, r->bytes);
+        halay_copy(m->transfer->buf + m->arrived, r->payload, r->bytes);
     m->arrived += r->bytes;
     if (m->arrived == m->total)
         incoming_finish(c, p, m);
@@ -496,7 +496,7 @@ static void pump_copies(struct halay_shm_context *c, struct halay_shm_peer *p, s
         if (!m->source || !m->transfer)
             continue;
         size_t left = m->total - m->arrived, n = left < *budget ? left : *budget;
-        memcpy(m->transfer->buf + m->arrived, m->source + m->arrived, n);
+        halay_copy(m->transfer->buf + m->arrived, m->source + m->arrived, n);
         m->arrived += n;
         *budget -= n;
         if (n < left)
