@@ -163,6 +163,7 @@ static void announce_buffer(struct halay_coll *c)
     }
     s->slotted = is_slotted(me);
     shared_publish(c, &area->arrived, s->base + 1);
+    halay_prefetch_write(&area->done); /* which the others have read: the store to come finds it here */
 }
 
 static void reduce_start(struct halay_coll *c)
@@ -409,9 +410,10 @@ static enum halay_status reduce_progress(struct halay_coll *c)
         return status;
     if (mine && s->drained < s->chunks && shared_all_have_done(c, s->base + s->drained + 1))
         drain_cells(c);
-    return s->reduced == s->chunks && (!mine || s->drained == s->chunks) && shared_all_have_done(c, s->base + s->chunks)
-               ? HALAY_OK
-               : HALAY_IN_PROGRESS;
+    if (s->reduced < s->chunks || (mine && s->drained < s->chunks) || !shared_all_have_done(c, s->base + s->chunks))
+        return HALAY_IN_PROGRESS;
+    halay_prefetch_write(&shared_mine(c)->arrived); /* for the next one */
+    return HALAY_OK;
 }
 
 const struct halay_algorithm_ops halay_shared_reduce = {
