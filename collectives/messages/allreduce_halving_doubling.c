@@ -41,8 +41,7 @@
 
 enum { FOLD = HALAY_STEP_TAGS - 2, TOTAL };
 
-/* Returns what a number in a subtree holds after some rounds: of each half the first one if its bit of that round is
- * clear. */
+/* What a number in a subtree holds after some rounds: of each half the first one if its bit of that round is clear. */
 struct held {
     int block, blocks;
 };

@@ -11,20 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAPACITY = 16 };
-
 enum halay_status halay_parts_memory_init(struct halay_parts_memory *memory, const struct halay_host *host)
 {
-    *memory = (struct halay_parts_memory){ .host = host };
-    memory->blocks = calloc(CAPACITY, sizeof(struct halay_parts_block *));
-    if (!memory->blocks)
-        return HALAY_ERR_NO_MEMORY;
-    memory->capacity = CAPACITY;
-    if (pthread_mutex_init(&memory->lock, NULL)) {
-        free(memory->blocks);
-        memory->blocks = NULL;
+    *memory = (struct halay_parts_memory){ .host = NULL };
+    if (pthread_mutex_init(&memory->lock, NULL))
         return HALAY_ERR_SYSTEM;
-    }
+    memory->host = host;
     return HALAY_OK;
 }
 
@@ -48,18 +40,17 @@ void halay_parts_memory_hand_over(struct halay_parts_memory *memory)
 
 void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes_on)
 {
-    if (!memory->blocks)
+    if (!memory->host)
         return;
     for (size_t i = 0; i < memory->count; i++)
         if (!memory->blocks[i]->uses || !library_goes_on)
             block_free(memory->blocks[i]);
     free(memory->blocks);
-    memory->blocks = NULL;
-    memory->count = 0;
     pthread_mutex_destroy(&memory->lock);
+    *memory = (struct halay_parts_memory){ .host = NULL };
 }
 
-/* How many blocks begin at or below that address. */
+/* Returns the number of blocks that begin at or below that address. */
 static size_t place_locked(const struct halay_parts_memory *memory, const void *at)
 {
     size_t low = 0, high = memory->count;
@@ -77,11 +68,12 @@ static size_t place_locked(const struct halay_parts_memory *memory, const void *
 static enum halay_status insert_locked(struct halay_parts_memory *memory, struct halay_parts_block *block)
 {
     if (memory->count == memory->capacity) {
-        struct halay_parts_block **grown = realloc(memory->blocks, 2 * memory->capacity * sizeof *grown);
+        size_t capacity = memory->capacity ? 2 * memory->capacity : 16;
+        struct halay_parts_block **grown = realloc(memory->blocks, capacity * sizeof *grown);
         if (!grown)
             return HALAY_ERR_NO_MEMORY;
         memory->blocks = grown;
-        memory->capacity *= 2;
+        memory->capacity = capacity;
     }
     size_t i = place_locked(memory, block->base);
     memmove(&memory->blocks[i + 1], &memory->blocks[i], (memory->count - i) * sizeof *memory->blocks);

@@ -28,7 +28,7 @@ struct halay_parts_block {
 };
 
 struct halay_parts_memory {
-    const struct halay_host *host;     /* borrowed; not after init */
+    const struct halay_host *host;     /* borrowed; NULL: nothing for fini to do */
     pthread_mutex_t lock;              /* guards what follows */
     struct halay_parts_block **blocks; /* owned, by address */
     size_t count, capacity;
