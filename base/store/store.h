@@ -13,9 +13,17 @@
 #include "base/log.h"
 #include "halay_types.h"
 #include <stddef.h>
+#include <stdint.h>
 
 enum { HALAY_SECRET_BYTES = 32, HALAY_STORE_KEY_MAX = 256 };
 #define HALAY_STORE_VALUE_MAX ((size_t)1 << 20)
+
+/* Value of the key "host/RANK", which the launcher sets for each rank of a job on several hosts: the rank's host, and
+ * the ranks there. For messages. */
+struct halay_store_host {
+    char name[64]; /* ends with a zero */
+    int32_t first, count;
+};
 
 /* Server: one thread drives it; halayrun does so from its own poll loop. */
 struct halay_store_server;

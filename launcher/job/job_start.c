@@ -447,14 +447,33 @@ static int open_store_for_all(struct job *job)
     return 0;
 }
 
+/* For a message about a rank that is missing. Ranks of an elastic job change their numbers. */
+static int tell_hosts(struct job *job)
+{
+    const struct layout *layout = job->setting->layout;
+
+    for (int r = 0; layout->count > 1 && r < job->size; r++) {
+        const struct place *place = layout_place(layout, r);
+        struct halay_store_host host = { .first = place->first, .count = place->count };
+        char key[32];
+        snprintf(key, sizeof key, "host/%d", r);
+        snprintf(host.name, sizeof host.name, "%s", place->host);
+        if (halay_store_server_set(job->store, key, &host, sizeof host) != HALAY_OK)
+            return 1;
+    }
+    return 0;
+}
+
 int job_open_store(struct job *job)
 {
     struct halay_log *log = job->setting->log;
 
     if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK)
         return 1;
+    if (job->link_room && open_store_for_all(job))
+        return 1;
     if (job->link_room)
-        return open_store_for_all(job);
+        return elastic_is_wanted(job->setting->options) ? 0 : tell_hosts(job);
     if (halay_store_server_create(log, NULL, job->secret, &job->store) != HALAY_OK)
         return 1;
     snprintf(job->store_address, sizeof job->store_address, "%s", halay_store_server_address(job->store));

@@ -29,6 +29,11 @@ HALAY_START_TIMEOUT=0 run 1 -np 2 --ssh "$fake" -H one:1,two:1 true
 check "a host that there was no time to call" err_has "host 'one': the start timeout passed before it was called"
 run 0 -np 4 --ssh "$fake" -H one:2,two:2 "$probe" meet
 check "they meet" test "$(grep -c 'met 4' "$dir/out")" = 4
+run 1 -np 4 --ssh "$fake" -H one:2,two:2 sh -c \
+    'test $HALAY_RANK -ge 2 && exec sleep 1000; HALAY_START_TIMEOUT=1 exec "$0"' \
+    "$top_builddir/tests/launcher/world_probe"
+check "a missing host is named" err_has \
+    "rank 2 has not come within 1 s (HALAY_START_TIMEOUT); nothing is known of host two, ranks 2-3"
 # begin_two COMMANDS OPTION...: a rank here, $first, and one on another host, $second, started by $runner and $agent;
 # each runs these shell commands.
 begin_two() {

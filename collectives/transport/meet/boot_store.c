@@ -4,6 +4,7 @@
  *
  *     boot/CONNECTION/KEY            connection: how often this rank connected before
  *     generation/GENERATION/KEY      in an elastic job (participant.c)
+ *     host/RANK                      the launcher's: asked for only if a rank is missing
  *
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { HOST_MS = 100 }; /* where the launcher has set none, nothing answers */
 
 struct boot_store {
     struct halay_boot base;
@@ -109,6 +112,19 @@ static int is_over(void *arg)
         return 0;
     self->asked[0] = 0;
     return self->meeting.is_over(self->meeting.arg);
+}
+
+static int known_host(void *arg, int rank, struct halay_store_host *host)
+{
+    struct boot_store *self = arg;
+    char key[32];
+
+    snprintf(key, sizeof key, "host/%d", rank);
+    self->asked[0] = 0;
+    int is_known =
+        halay_store_get(self->meeting.access->client, key, host, sizeof *host, HOST_MS) == HALAY_OK && host->count > 0;
+    host->name[sizeof host->name - 1] = 0;
+    return is_known;
 }
 
 /* ---- the bootstrap ---- */
@@ -228,6 +244,7 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
         return HALAY_ERR_NO_MEMORY;
     self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };
     self->tree.block = config->local_size;
+    self->tree.keys.host = known_host;
     enum halay_status status = halay_store_access_open(log, config, &self->access, &self->meeting.number);
     if (status != HALAY_OK) {
         store_destroy(&self->base);

@@ -46,6 +46,8 @@ enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000, QUEUE = 
 enum { NAME_DIGITS = 32, NAME_BYTES = offsetof(struct sockaddr_un, sun_path) + 1 + NAME_DIGITS };
 static const uint32_t magic = 0x34796168;
 
+#define A_GUESS (UINT32_C(1) << 31) /* in the key of the block: it is no host's number of ranks */
+
 struct halay_boot_child {
     int rank, span;
     int fd;        /* owned; -1: not connected, or reached by the store */
@@ -131,10 +133,29 @@ static enum halay_status fail_ended(struct halay_boot_tree *tree, int rank)
     return fail(tree, HALAY_ERR_PEER, rank, "rank %d has ended during the start", rank);
 }
 
+/* The ranks of a host exchange with those of others by its first rank: if that is missing, all of them are. */
+static void describe_host(const struct halay_boot_tree *tree, int rank, char *text, size_t size)
+{
+    struct halay_store_host host = { .first = rank - rank % tree->shape.block, .count = tree->shape.block };
+    int is_named = tree->keys.host && tree->keys.host(tree->keys.arg, rank, &host);
+    int last = host.first + (host.count < tree->shape.size - host.first ? host.count : tree->shape.size - host.first);
+
+    *text = 0;
+    if (rank == host.first && last - 1 > rank && (is_named || tree->has_hosts))
+        snprintf(text, size, "; nothing is known of %s%.60s, ranks %d-%d", is_named ? "host " : "its host", host.name,
+                 rank, last - 1);
+    else if (is_named)
+        snprintf(text, size, "; its host is %.60s", host.name);
+}
+
 static enum halay_status fail_late(struct halay_boot_tree *tree, int rank, int timeout_ms)
 {
-    return fail(tree, HALAY_ERR_TIMEOUT, rank, "rank %d has not come within %g s (HALAY_START_TIMEOUT)%s", rank,
-                timeout_ms / 1000.0, tree->missing_text);
+    char host[128] = "";
+
+    if (tree->failure.status == HALAY_OK && tree->shape.size > tree->shape.block)
+        describe_host(tree, rank, host, sizeof host);
+    return fail(tree, HALAY_ERR_TIMEOUT, rank, "rank %d has not come within %g s (HALAY_START_TIMEOUT)%s%s", rank,
+                timeout_ms / 1000.0, tree->missing_text, host);
 }
 
 /* Now and then while something is waited for. */
@@ -406,7 +427,7 @@ static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigne
 static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
 {
     enum halay_status status = HALAY_OK;
-    uint32_t block = (uint32_t)(tree->block > 0 ? tree->block : HALAY_TREE_DEGREE);
+    uint32_t block = tree->block > 0 ? (uint32_t)tree->block : HALAY_TREE_DEGREE | A_GUESS;
     char key[HALAY_STORE_KEY_MAX];
 
     tree->has_met = 1;
@@ -417,6 +438,8 @@ static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char 
         return fail_late(tree, 0, x->timeout_ms);
     if (status != HALAY_OK)
         return status;
+    tree->has_hosts = !(block & A_GUESS);
+    block &= ~A_GUESS;
     tree->shape =
         (struct halay_tree){ .size = tree->boot->size, .block = block > 0 && block < INT32_MAX ? (int)block : 1 };
     tree->parent_waits_for = parent_of(tree);

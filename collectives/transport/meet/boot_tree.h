@@ -21,6 +21,7 @@ struct halay_boot_keys {
     enum halay_status (*get)(void *arg, const char *key, void *value, size_t bytes, int timeout_ms);
     int (*fd)(void *arg);      /* readable once the key that get has asked for last may be there; NULL: there is none */
     int (*is_over)(void *arg); /* nonzero: some rank won't come, which is HALAY_ERR_PEER; NULL: unknown */
+    int (*host)(void *arg, int rank, struct halay_store_host *host); /* nonzero: it is known; NULL: it never is */
 };
 
 enum { HALAY_BOOT_REASON_BYTES = 176 };
@@ -43,10 +44,11 @@ struct halay_boot_tree {
     struct halay_boot_keys keys;    /* what arg points to is borrowed */
     char name[HALAY_STORE_KEY_MAX]; /* of this start, different from that of any other with the same secret */
     struct halay_tree shape;
-    int block;    /* rank 0's is what counts; 0: unknown */
-    int has_met;  /* connected with the parent, and ready for children */
-    int listener; /* owned if has_met; -1: no children */
-    int parent;   /* owned if has_met: the connection; -1: none, or the parent is reached by the store */
+    int block;     /* rank 0's is what counts; 0: unknown */
+    int has_hosts; /* a block is a host, on all ranks alike */
+    int has_met;   /* connected with the parent, and ready for children */
+    int listener;  /* owned if has_met; -1: no children */
+    int parent;    /* owned if has_met: the connection; -1: none, or the parent is reached by the store */
     int children_count;
     struct halay_boot_child *children; /* owned: [children_count] */
     struct pollfd *fds;                /* owned: what a wait looks at */
