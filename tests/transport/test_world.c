@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/store/store.h"
 #include "collectives/group/world.h"
+#include "start_model.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -222,11 +223,26 @@ static int job_twice(int rank)
             return 1;
         CHECK(world->rank == rank && world->local_rank == rank && world->local_size == world->size);
         CHECK(!strcmp(world->boot->ops->name, "store") && world->control);
-        /* What a start costs is their number times the tree's depth: the records, segments, who has mapped them. */
-        CHECK(world->boot->rounds == 3, "%u rounds", world->boot->rounds);
+        CHECK(world->boot->rounds == START_ROUNDS_ONE_HOST - START_ROUNDS_ENGINE, "%u rounds", world->boot->rounds);
         CHECK(exchange_once(world));
         halay_world_close(world);
     }
+    return 0;
+}
+
+/* Two hosts of two ranks each. */
+static int job_two_hosts(int rank)
+{
+    struct halay_world_options options = { .transport = "tcp" };
+    struct halay_world *world;
+
+    setenv("HALAY_NODE", rank < 2 ? "a" : "b", 1);
+    if (!CHECK(halay_world_open(&options, &world) == HALAY_OK))
+        return 1;
+    CHECK(world->cross_size == 2 && world->local_size == 2 && world->node);
+    CHECK(world->boot->rounds == START_ROUNDS_HOSTS - START_ROUNDS_ENGINE, "%u rounds", world->boot->rounds);
+    CHECK(exchange_once(world));
+    halay_world_close(world);
     return 0;
 }
 
@@ -313,6 +329,7 @@ int main(void)
     check_broken_module();
     run(&(struct job){ job_twice, 1, -1 });
     run(&(struct job){ job_twice, 3, -1 });
+    run(&(struct job){ job_two_hosts, 4, -1 });
     if (!IS_SANITIZED) /* a sanitizer needs its address space */
         run(&(struct job){ job_one_cannot, 3, -1 });
     run(&(struct job){ job_one_lacks, 2, -1 });
