@@ -561,7 +561,8 @@ int main(void)
     for (int polls = 0; polls < 2; polls++)
         for (int has_barrier = 0; has_barrier <= can_barrier; has_barrier++) {
             check_events(polls, has_barrier);
-            check_threads(polls, has_barrier);
+            if (!test_failed) /* which would last for hours */
+                check_threads(polls, has_barrier);
         }
     return test_end();
 }
