@@ -69,7 +69,7 @@ const struct halay_algorithm *halay_algorithm_find(enum halay_coll_kind operatio
     return NULL;
 }
 
-uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm)
+uint32_t halay_algorithm_tags_max(const struct halay_algorithm *algorithm)
 {
     int may_be_inner = algorithm->operation == HALAY_COLL_ALLREDUCE &&
                        !(algorithm->flags & (HALAY_ALGORITHM_SHARED | HALAY_ALGORITHM_NODES));

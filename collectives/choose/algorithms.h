@@ -17,7 +17,7 @@ enum halay_status halay_coll_kind_parse(const char *name, enum halay_coll_kind *
 /* Returns NULL if that operation has none of that name. */
 const struct halay_algorithm *halay_algorithm_find(enum halay_coll_kind operation, const char *name);
 /* Returns how many tags that algorithm may have. */
-uint32_t halay_algorithm_tags_most(const struct halay_algorithm *algorithm);
+uint32_t halay_algorithm_tags_max(const struct halay_algorithm *algorithm);
 /* Returns the bytes of state that any algorithm needs at most for this number of ranks that share this. */
 size_t halay_algorithm_state_max(int size, enum halay_sharing sharing);
 

@@ -13,8 +13,8 @@
 enum {
     /* The hierarchical all-reduce's chunks under way, and their bytes. */
     HALAY_NODES_DEPTH = 4,
-    HALAY_CHUNK_LEAST = 32 << 10,
-    HALAY_CHUNK_MOST = 512 << 10,
+    HALAY_CHUNK_MIN = 32 << 10,
+    HALAY_CHUNK_MAX = 512 << 10,
 };
 
 /* Of a row of that many bytes; a chunk may be longer than the row. */
@@ -22,9 +22,9 @@ static inline size_t halay_nodes_chunk(size_t bytes)
 {
     size_t chunk = halay_round_up(bytes / HALAY_NODES_DEPTH + 1, HALAY_PAGE);
 
-    if (chunk < HALAY_CHUNK_LEAST)
-        return HALAY_CHUNK_LEAST;
-    return chunk > HALAY_CHUNK_MOST ? HALAY_CHUNK_MOST : chunk;
+    if (chunk < HALAY_CHUNK_MIN)
+        return HALAY_CHUNK_MIN;
+    return chunk > HALAY_CHUNK_MAX ? HALAY_CHUNK_MAX : chunk;
 }
 
 struct halay_tuning; /* tuning.h */

@@ -166,8 +166,8 @@ static enum halay_status read_ranks(struct reader *r, const char *text, struct h
         if (is_wrong)
             return complain(r, "'%s' is not a number of ranks: use 4, 3-8, 9- or *", text);
     }
-    row->ranks_least = (int)least;
-    row->ranks_most = (int)most;
+    row->ranks_min = (int)least;
+    row->ranks_max = (int)most;
     return HALAY_OK;
 }
 
@@ -216,7 +216,7 @@ static enum halay_status read_limits(struct reader *r, struct halay_tuning_row *
         row->operation = (int)operation;
     }
     enum halay_status status = read_ranks(r, r->words[4], row);
-    if (status == HALAY_OK && strcmp(r->words[5], "*") && halay_parse_size(r->words[5], &row->bytes_most) != HALAY_OK)
+    if (status == HALAY_OK && strcmp(r->words[5], "*") && halay_parse_size(r->words[5], &row->bytes_max) != HALAY_OK)
         return complain(r, "'%s' is not a size; write for example 65536, 64K or *", r->words[5]);
     return status;
 }
@@ -269,9 +269,9 @@ static enum halay_status read_row(struct reader *r)
     *row = (struct halay_tuning_row){ .kind = (enum halay_tuning_kind)kind,
                                       .line = r->line,
                                       .operation = -1,
-                                      .ranks_least = 1,
-                                      .ranks_most = INT_MAX,
-                                      .bytes_most = SIZE_MAX };
+                                      .ranks_min = 1,
+                                      .ranks_max = INT_MAX,
+                                      .bytes_max = SIZE_MAX };
     enum halay_status status = read_scope(r, row);
     if (status == HALAY_OK && kinds[kind].words > SCOPE_AND_LIMITS)
         status = read_limits(r, row);
@@ -369,8 +369,8 @@ const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *tabl
                                                  const struct halay_tuning_row *after)
 {
     for (const struct halay_tuning_row *row = after ? after + 1 : table->rows; row < table->rows + table->count; row++)
-        if (row->kind == key->kind && key->bytes <= row->bytes_most && key->ranks >= row->ranks_least &&
-            key->ranks <= row->ranks_most && (row->operation < 0 || row->operation == key->operation) &&
+        if (row->kind == key->kind && key->bytes <= row->bytes_max && key->ranks >= row->ranks_min &&
+            key->ranks <= row->ranks_max && (row->operation < 0 || row->operation == key->operation) &&
             row->localities & key->locality && (!*row->transport || !strcmp(row->transport, key->transport)))
             return row;
     return NULL;

@@ -40,8 +40,8 @@ struct halay_tuning_row {
     char transport[HALAY_TUNING_TRANSPORT];
     unsigned localities;
     int operation;
-    int ranks_least, ranks_most;
-    size_t bytes_most;
+    int ranks_min, ranks_max;
+    size_t bytes_max;
     union {
         struct halay_tuning_cost cost;
         unsigned algorithm; /* of a use: index of halay_algorithms */

@@ -224,7 +224,7 @@ static void set_waiting(struct halay_group *group)
 static void assert_tags(void)
 {
     for (size_t i = 0; i < halay_algorithm_count; i++)
-        assert(halay_algorithms[i].ops->tags <= halay_algorithm_tags_most(&halay_algorithms[i]));
+        assert(halay_algorithms[i].ops->tags <= halay_algorithm_tags_max(&halay_algorithms[i]));
 }
 
 enum halay_status halay_group_make(struct halay_world *world, const int *members, int size, int rank,

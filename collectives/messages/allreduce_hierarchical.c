@@ -44,13 +44,13 @@
 #include "collectives/shared/shared.h"
 #include <string.h>
 
-enum { DEPTH = HALAY_NODES_DEPTH, CHUNK_MOST = HALAY_CHUNK_MOST };
+enum { DEPTH = HALAY_NODES_DEPTH, CHUNK_MAX = HALAY_CHUNK_MAX };
 
 /* Own tags: half of packed.c, then lane, strip and what the inner algorithm needs. */
 enum { OWN_TAGS = DEPTH * HALAY_STRIPS_MAX * HALAY_COLL_INNER_TAGS };
 _Static_assert((int)OWN_TAGS <= (int)HALAY_COLL_OWN_TAGS, "room for all tags");
 /* Inputs and results; a rank that is alone on its node needs no slots for inputs. */
-_Static_assert(DEPTH *(CHUNK_MOST + CHUNK_MOST / 2 + HALAY_CACHE_LINE) <= HALAY_SLOTS_BYTES, "room for all slots");
+_Static_assert(DEPTH *(CHUNK_MAX + CHUNK_MAX / 2 + HALAY_CACHE_LINE) <= HALAY_SLOTS_BYTES, "room for all slots");
 
 /* What a rank of this node announced when it arrived. */
 struct local {
@@ -142,13 +142,13 @@ static size_t slot_number(const struct state *s, size_t k)
 
 static unsigned char *input_slot(const struct halay_coll *c, int local, size_t k)
 {
-    return shared_slots(c, nodes_of(c)->rank[local]) + slot_number(c->state, k) * CHUNK_MOST;
+    return shared_slots(c, nodes_of(c)->rank[local]) + slot_number(c->state, k) * CHUNK_MAX;
 }
 
 static unsigned char *result_slot(const struct halay_coll *c, int local, size_t k)
 {
     const struct state *s = c->state;
-    size_t inputs = nodes_of(c)->locals > 1 ? (size_t)DEPTH * CHUNK_MOST : 0;
+    size_t inputs = nodes_of(c)->locals > 1 ? (size_t)DEPTH * CHUNK_MAX : 0;
 
     return shared_slots(c, nodes_of(c)->rank[local]) + inputs + slot_number(s, k) * s->result_bytes;
 }

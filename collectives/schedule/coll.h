@@ -113,7 +113,7 @@ struct halay_coll {
  * a barrier, elements.
  *
  * It may run inside another one, over some of the ranks: its ranks are c->rank and c->size, never the group's. Its own
- * tags stay below halay_algorithm_tags_most (tests/coll/test_tags.c). It posts a receive before it sends what lets the
+ * tags stay below halay_algorithm_tags_max (tests/coll/test_tags.c). It posts a receive before it sends what lets the
  * peer answer: a message that arrives before its receive is copied, and over tcp and ucx allocated for.
  *
  * The inputs of all ranks stay intact until every rank has entered: until then an algorithm writes nothing over an

@@ -41,7 +41,7 @@ int main(void)
 {
     for (size_t i = 0; i < halay_algorithm_count; i++) {
         const struct halay_algorithm *a = &halay_algorithms[i];
-        CHECK(a->ops->tags <= halay_algorithm_tags_most(a), "%s '%s' has %u tags", halay_coll_kind_name(a->operation),
+        CHECK(a->ops->tags <= halay_algorithm_tags_max(a), "%s '%s' has %u tags", halay_coll_kind_name(a->operation),
               a->name, a->ops->tags);
         CHECK(!(a->flags & HALAY_ALGORITHM_SHARED) == (a->ops->tags > 0), "%s '%s' has %u tags",
               halay_coll_kind_name(a->operation), a->name, a->ops->tags);

@@ -45,14 +45,13 @@ static void check_values(void)
           row[0].cost.g == 0 && row[0].cost.x == 1e-3 && row[0].cost.m == 2);
     CHECK(row[0].kind == HALAY_TUNING_COST && !strcmp(row[0].transport, "ucx") &&
           row[0].localities == HALAY_TUNING_REMOTE && row[0].line == 2);
-    CHECK(row[1].kind == HALAY_TUNING_USE && row[1].ranks_least == 2 && row[1].ranks_most == 4 &&
-          row[1].bytes_most == 4096 && !strcmp(halay_algorithms[row[1].algorithm].name, "one-shot"));
-    CHECK(row[2].ranks_least == 9 && row[2].ranks_most == INT32_MAX && row[2].bytes_most == SIZE_MAX);
-    CHECK(row[3].ranks_least == 3 && row[3].ranks_most == 3 && row[3].bytes_most == 0);
+    CHECK(row[1].kind == HALAY_TUNING_USE && row[1].ranks_min == 2 && row[1].ranks_max == 4 &&
+          row[1].bytes_max == 4096 && !strcmp(halay_algorithms[row[1].algorithm].name, "one-shot"));
+    CHECK(row[2].ranks_min == 9 && row[2].ranks_max == INT32_MAX && row[2].bytes_max == SIZE_MAX);
+    CHECK(row[3].ranks_min == 3 && row[3].ranks_max == 3 && row[3].bytes_max == 0);
     CHECK(halay_tuning_fragment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
-    CHECK(row[5].kind == HALAY_TUNING_SLOT && row[5].operation == HALAY_COLL_ALLREDUCE &&
-          row[5].bytes_most == 1 << 20 && row[5].ranks_most == 4 && row[5].bytes == 128 << 10 &&
-          row[6].operation == -1);
+    CHECK(row[5].kind == HALAY_TUNING_SLOT && row[5].operation == HALAY_COLL_ALLREDUCE && row[5].bytes_max == 1 << 20 &&
+          row[5].ranks_max == 4 && row[5].bytes == 128 << 10 && row[6].operation == -1);
     table.next = &builtin;
     CHECK(halay_tuning_fragment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
@@ -310,7 +309,7 @@ static void check_all(void)
 static void check_range(void)
 {
     for (const struct halay_tuning_row *row = builtin.rows; row < builtin.rows + builtin.count; row++)
-        CHECK(row->kind != HALAY_TUNING_USE || (row->ranks_most <= 16 && row->bytes_most <= 1 << 30),
+        CHECK(row->kind != HALAY_TUNING_USE || (row->ranks_max <= 16 && row->bytes_max <= 1 << 30),
               "line %d reaches further", row->line);
     for (int local = 0; local < 2; local++)
         for (size_t bytes = 8; bytes <= 1 << 28; bytes *= 8) {

@@ -44,7 +44,7 @@ static void use_both(struct halay_context *ctx)
         for (struct halay_tuning_row *row = table->rows; row < table->rows + table->count; row++)
             if (row->kind == HALAY_TUNING_USE && !strcmp(row->transport, "cuda") &&
                 !strcmp(halay_algorithms[row->algorithm].name, "one-shot"))
-                row->bytes_most = ONE_SHOT_MOST;
+                row->bytes_max = ONE_SHOT_MOST;
 }
 
 /* ---- sums ---- */

@@ -13,7 +13,7 @@
 
 namespace through_slabs
 {
-constexpr int THREADS = 256, BLOCKS_MOST = 256, PIECES = 32, RANKS = HALAY_DEVICE_RANKS;
+constexpr int THREADS = 256, BLOCKS_MAX = 256, PIECES = 32, RANKS = HALAY_DEVICE_RANKS;
 constexpr size_t WORD = 16; /* bytes that are loaded at once */
 
 struct pieces {
@@ -172,7 +172,7 @@ template <class L> static cudaError_t launch(const halay_device_work *work, size
         }
         size_t blocks = (most + per_block - 1) / per_block;
         cudaLaunchConfig_t config = {};
-        config.gridDim = dim3((unsigned)(blocks < BLOCKS_MOST ? blocks : BLOCKS_MOST), (unsigned)count);
+        config.gridDim = dim3((unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), (unsigned)count);
         config.blockDim = dim3(THREADS);
         cudaError_t error = with(&config, list);
         if (error != cudaSuccess)
