@@ -259,7 +259,7 @@ static int job_one_cannot(int rank)
     struct halay_world *world;
 
     if (rank == 1) {
-        struct rlimit limit = { (size_t)600 << 20, (size_t)600 << 20 };
+        struct rlimit limit = { (size_t)150 << 20, (size_t)150 << 20 };
         REQUIRE(setrlimit(RLIMIT_AS, &limit) == 0);
     }
     setenv("HALAY_START_TIMEOUT", "90", 1);
