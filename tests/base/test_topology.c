@@ -235,10 +235,10 @@ static void check_files(void)
     write_file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n");
     write_file("/sys/devices/system/cpu/cpu3/cache/index0/level", "1\n");
     write_file("/sys/devices/system/cpu/cpu3/cache/index0/size", "32K\n");
-    write_file("/sys/devices/system/cpu/cpu3/cache/index2/level", "2\n");
-    write_file("/sys/devices/system/cpu/cpu3/cache/index2/size", "1024K\n");
-    write_file("/sys/devices/system/cpu/cpu3/cache/index3/level", "3\n");
-    write_file("/sys/devices/system/cpu/cpu3/cache/index3/size", "32768K\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index2/level", "3\n"); /* their order says nothing */
+    write_file("/sys/devices/system/cpu/cpu3/cache/index2/size", "32768K\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index3/level", "2\n");
+    write_file("/sys/devices/system/cpu/cpu3/cache/index3/size", "1024K\n");
     write_file("/proc/self/mountinfo", MOUNTS_V2);
     write_file("/proc/self/cgroup", "0::/\n");
     write_file("/sys/fs/cgroup/memory.max", "1073741824\n");
