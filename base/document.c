@@ -3,8 +3,8 @@
  * Documents: YAML (libyaml's events) or JSON (Jansson) into one tree.
  *
  * The YAML side is a recursive descent over libyaml's event stream: each function is given the event that begins its
- * node and consumes the rest of it. Cleanup: each function releases
- * the nodes that it holds when something fails, logs, and returns NULL.
+ * node and consumes the rest of it. Cleanup: each function releases the nodes that it holds when something fails, logs,
+ * and returns NULL or zero.
  */
 #include "base/document.h"
 #include "base/memory.h"
@@ -31,9 +31,10 @@ struct reader {
 
 static json_t *read_node(struct reader *r, const yaml_event_t *event, int depth);
 
-static void log_fault(struct reader *r, const yaml_mark_t *mark, const char *what)
+/* Logs what is wrong at this place. Returns zero. */
+static int fail_at(struct reader *r, const yaml_mark_t *mark, const char *what)
 {
-    halay_error(r->log, "'%s', line %zu, column %zu: %s", r->name, mark->line + 1, mark->column + 1, what);
+    return halay_fail(r->log, 0, "'%s', line %zu, column %zu: %s", r->name, mark->line + 1, mark->column + 1, what);
 }
 
 /* Returns nonzero if the event has neither anchor nor tag, and is not an alias. */
@@ -54,14 +55,13 @@ static int is_plain(const yaml_event_t *event)
 /* Reads the next event; logs and returns zero if the text is not YAML, or uses a refused feature. */
 static int next_event(struct reader *r, yaml_event_t *event)
 {
-    if (!yaml_parser_parse(&r->parser, event)) {
-        halay_error(r->log, "'%s', line %zu, column %zu: not YAML: %s", r->name, r->parser.problem_mark.line + 1,
-                    r->parser.problem_mark.column + 1, r->parser.problem ? r->parser.problem : "cannot be read");
-        return 0;
-    }
+    if (!yaml_parser_parse(&r->parser, event))
+        return halay_fail(r->log, 0, "'%s', line %zu, column %zu: not YAML: %s", r->name,
+                          r->parser.problem_mark.line + 1, r->parser.problem_mark.column + 1,
+                          r->parser.problem ? r->parser.problem : "cannot be read");
     if (is_plain(event))
         return 1;
-    log_fault(r, &event->start_mark, "anchors, aliases and tags are not read");
+    fail_at(r, &event->start_mark, "anchors, aliases and tags are not read");
     yaml_event_delete(event);
     return 0;
 }
@@ -96,33 +96,21 @@ static json_t *read_scalar(struct reader *r, const yaml_event_t *event)
     int is_typed = !r->lines && event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 
     if (strlen(text) != event->data.scalar.length) {
-        log_fault(r, &event->start_mark, "the text contains a zero byte");
+        fail_at(r, &event->start_mark, "the text contains a zero byte");
         return NULL;
     }
     json_t *node = is_typed ? typed_scalar(text) : json_string(text);
     if (!node)
-        log_fault(r, &event->start_mark, "cannot be kept (not UTF-8, or no memory)");
+        fail_at(r, &event->start_mark, "cannot be kept (not UTF-8, or no memory)");
     return node;
 }
 
-static json_t *read_sequence(struct reader *r, int depth)
+/* Reads the item of a sequence whose event is given. */
+static int read_item(struct reader *r, const yaml_event_t *event, json_t *array, int depth)
 {
-    json_t *array = json_array();
+    json_t *item = read_node(r, event, depth + 1);
 
-    while (array) {
-        yaml_event_t event;
-        if (!next_event(r, &event))
-            break;
-        int done = event.type == YAML_SEQUENCE_END_EVENT;
-        json_t *item = done ? NULL : read_node(r, &event, depth + 1);
-        yaml_event_delete(&event);
-        if (done)
-            return array;
-        if (!item || json_array_append_new(array, item))
-            break;
-    }
-    json_decref(array);
-    return NULL;
+    return item && !json_array_append_new(array, item);
 }
 
 /* Keeps the key's line; returns zero without memory. */
@@ -131,10 +119,8 @@ static int keep_line(struct reader *r, const yaml_event_t *key, const json_t *va
     struct halay_document_lines *lines = r->lines;
     struct halay_document_line *grown = realloc(lines->at, (lines->count + 1) * sizeof *grown);
 
-    if (!grown) {
-        log_fault(r, &key->start_mark, "no memory");
-        return 0;
-    }
+    if (!grown)
+        return fail_at(r, &key->start_mark, "no memory");
     lines->at = grown;
     lines->at[lines->count++] = (struct halay_document_line){ .value = value, .line = (int)key->start_mark.line + 1 };
     return 1;
@@ -146,15 +132,11 @@ static int read_pair(struct reader *r, const yaml_event_t *key, json_t *object, 
     const char *text = (const char *)key->data.scalar.value;
     yaml_event_t event;
 
-    if (key->type != YAML_SCALAR_EVENT || strlen(text) != key->data.scalar.length) {
-        log_fault(r, &key->start_mark, "the key is not a plain text");
-        return 0;
-    }
-    if (json_object_get(object, text)) {
-        halay_error(r->log, "'%s', line %zu, column %zu: key '%s' is given twice", r->name, key->start_mark.line + 1,
-                    key->start_mark.column + 1, text);
-        return 0;
-    }
+    if (key->type != YAML_SCALAR_EVENT || strlen(text) != key->data.scalar.length)
+        return fail_at(r, &key->start_mark, "the key is not a plain text");
+    if (json_object_get(object, text))
+        return halay_fail(r->log, 0, "'%s', line %zu, column %zu: key '%s' is given twice", r->name,
+                          key->start_mark.line + 1, key->start_mark.column + 1, text);
     if (!next_event(r, &event))
         return 0;
     json_t *value = read_node(r, &event, depth + 1);
@@ -164,39 +146,41 @@ static int read_pair(struct reader *r, const yaml_event_t *key, json_t *object, 
     return !r->lines || keep_line(r, key, value);
 }
 
-static json_t *read_mapping(struct reader *r, int depth)
+/* Reads a sequence or a mapping up to the event that ends it. */
+static json_t *read_items(struct reader *r, yaml_event_type_t end, int depth)
 {
-    json_t *object = json_object();
+    const int is_array = end == YAML_SEQUENCE_END_EVENT;
+    json_t *items = is_array ? json_array() : json_object();
 
-    while (object) {
+    while (items) {
         yaml_event_t event;
         if (!next_event(r, &event))
             break;
-        int done = event.type == YAML_MAPPING_END_EVENT;
-        int ok = done || read_pair(r, &event, object, depth);
+        int done = event.type == end;
+        int ok = done || (is_array ? read_item : read_pair)(r, &event, items, depth);
         yaml_event_delete(&event);
         if (done)
-            return object;
+            return items;
         if (!ok)
             break;
     }
-    json_decref(object);
+    json_decref(items);
     return NULL;
 }
 
 static json_t *read_node(struct reader *r, const yaml_event_t *event, int depth)
 {
     if (depth > DEPTH_MAX || ++r->nodes > NODES_MAX) {
-        log_fault(r, &event->start_mark, "too deep or too large");
+        fail_at(r, &event->start_mark, "too deep or too large");
         return NULL;
     }
     switch (event->type) {
     case YAML_SCALAR_EVENT:
         return read_scalar(r, event);
     case YAML_SEQUENCE_START_EVENT:
-        return read_sequence(r, depth);
+        return read_items(r, YAML_SEQUENCE_END_EVENT, depth);
     default:
-        return read_mapping(r, depth);
+        return read_items(r, YAML_MAPPING_END_EVENT, depth);
     }
 }
 
@@ -212,9 +196,7 @@ static json_t *read_stream(struct reader *r)
         done = event.type == YAML_STREAM_END_EVENT;
         int is_content = event.type == YAML_SCALAR_EVENT || event.type == YAML_MAPPING_START_EVENT ||
                          event.type == YAML_SEQUENCE_START_EVENT;
-        int ok = !is_content || !root;
-        if (!ok)
-            log_fault(r, &event.start_mark, "more than one document");
+        int ok = !is_content || !root || fail_at(r, &event.start_mark, "more than one document");
         if (ok && is_content) {
             root = read_node(r, &event, 0);
             ok = root != NULL;

@@ -60,8 +60,7 @@ enum halay_status halay_output_open_staged(struct halay_log *log, const char *st
     struct halay_output o = { .log = log };
 
     if (!strcmp(path, "-")) {
-        o.file = stdout;
-        *out = o;
+        *out = (struct halay_output){ .log = log, .file = stdout };
         return HALAY_OK;
     }
     struct stat st;
@@ -69,10 +68,8 @@ enum halay_status halay_output_open_staged(struct halay_log *log, const char *st
     o.path = strdup(path);
     o.beside = name_beside(stage, path);
     if (!o.path || !o.beside) {
-        halay_error(log, "no memory to write '%s'", path);
-        free(o.path);
-        free(o.beside);
-        return HALAY_ERR_NO_MEMORY;
+        halay_output_abort(&o);
+        return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory to write '%s'", path);
     }
     o.file = in_place ? NULL : open_nameless(o.beside);
     o.is_nameless = o.file != NULL;
@@ -122,9 +119,8 @@ enum halay_status halay_output_commit(struct halay_output *out)
 
     if (!out->path) {
         out->file = NULL;
-        if (failed)
-            halay_error(out->log, "cannot write to standard output: %s", strerror(errno));
-        return failed ? HALAY_ERR_SYSTEM : HALAY_OK;
+        return failed ? halay_fail(out->log, HALAY_ERR_SYSTEM, "cannot write to standard output: %s", strerror(errno))
+                      : HALAY_OK;
     }
     failed = failed || (out->beside && (fsync(fileno(out->file)) || (out->is_nameless && give_name(out))));
     int error = errno;

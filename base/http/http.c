@@ -105,10 +105,8 @@ static struct MHD_Response *make_response(struct halay_http_server *server, cons
 static char *reason_json(const char *text)
 {
     json_t *error = json_pack("{s:{s:s}}", "error", "reason", text);
-    char *json = NULL;
+    char *json = error ? json_dumps(error, JSON_COMPACT) : NULL;
 
-    if (error)
-        json = json_dumps(error, JSON_COMPACT);
     json_decref(error);
     return json;
 }
@@ -195,15 +193,13 @@ void halay_http_refuse(struct halay_http_exchange *exchange, int status, const c
 static int has_token(const struct halay_http_server *server, struct MHD_Connection *connection)
 {
     static const char bearer[] = "Bearer ";
-    const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization"), *token;
-    size_t length;
+    const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+    const char *token = server->config.token;
+    size_t length = token ? strlen(token) : 0;
 
-    token = server->config.token;
-    if (!token)
-        return 1;
-    length = strlen(token);
-    return given && !strncmp(given, bearer, sizeof bearer - 1) && strlen(given) == sizeof bearer - 1 + length &&
-           !sodium_memcmp(given + sizeof bearer - 1, token, length);
+    return !token ||
+           (given && !strncmp(given, bearer, sizeof bearer - 1) && strlen(given) == sizeof bearer - 1 + length &&
+            !sodium_memcmp(given + sizeof bearer - 1, token, length));
 }
 
 /* "GET /a, POST /b" */
@@ -645,10 +641,9 @@ enum halay_status halay_http_open(struct halay_log *log, const struct halay_http
     pthread_mutex_init(&server->lock, NULL);
     status = config->token && !server->config.token ? HALAY_ERR_NO_MEMORY
                                                     : halay_http_place_open(log, config->where, &server->place);
-    if (!status && !server->place.is_local && config->asks_for && !config->token) {
-        halay_error(log, "other hosts can reach %s without a token; give %s", server->place.text, config->asks_for);
-        status = HALAY_ERR_CONFIG;
-    }
+    if (!status && !server->place.is_local && config->asks_for && !config->token)
+        status = halay_fail(log, HALAY_ERR_CONFIG, "other hosts can reach %s without a token; give %s",
+                            server->place.text, config->asks_for);
     if (!status)
         status = server_start(server);
     if (status) {

@@ -141,10 +141,8 @@ enum halay_status halay_http_place_open(struct halay_log *log, const char *where
 
     *place = (struct halay_http_place){ .fd = -1 };
     status = strncmp(where, unix_prefix, prefix) ? open_port(log, where, place) : open_file(log, where + prefix, place);
-    if (!status && listen(place->fd, BACKLOG)) {
-        halay_error(log, "cannot listen at '%s': %s", where, strerror(errno));
-        status = HALAY_ERR_CONFIG;
-    }
+    if (!status && listen(place->fd, BACKLOG))
+        status = halay_fail(log, HALAY_ERR_CONFIG, "cannot listen at '%s': %s", where, strerror(errno));
     return status;
 }
 

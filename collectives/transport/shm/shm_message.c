@@ -318,9 +318,9 @@ static enum halay_status check_length(struct halay_shm_context *c, const struct 
                       x->tag, x->bytes);
 }
 
-/* Gives a message its receive: delivers the stash and asks for the rest. */
+/* Gives a message its receive: delivers the bytes that have arrived, and asks for the rest. */
 static void incoming_match(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m,
-                           struct halay_transfer *x)
+                           struct halay_transfer *x, const void *bytes)
 {
     m->transfer = x;
     if (m->source) {
@@ -328,7 +328,7 @@ static void incoming_match(struct halay_shm_context *c, struct halay_shm_peer *p
         return;
     }
     if (m->arrived) {
-        halay_copy(x->buf, m->stash, m->arrived);
+        halay_copy(x->buf, bytes, m->arrived);
         count_delivered(p, m->arrived);
     }
     if (m->arrived < m->total)
@@ -349,7 +349,7 @@ enum halay_status halay_shm_recv(struct halay_shm_context *c, struct halay_shm_p
     }
     enum halay_status status = check_length(c, x, m->total);
     if (status == HALAY_OK)
-        incoming_match(c, p, m, x);
+        incoming_match(c, p, m, x, m->stash);
     return status;
 }
 
@@ -418,14 +418,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
     m->arrived = r->bytes;
     if (!x)
         return message_stash(m, r);
-    m->transfer = x;
-    if (source) {
-        p->copying++;
-        return HALAY_OK;
-    }
-    halay_copy(x->buf, r->payload, r->bytes);
-    count_delivered(p, r->bytes);
-    answer_owe(c, p, m, HALAY_SHM_GO);
+    incoming_match(c, p, m, x, r->payload);
     return HALAY_OK;
 }
 
