@@ -210,6 +210,30 @@ static void check_costs(void)
     IS(q, "dissemination", "it is the only one");
 }
 
+/* In an exchange by flags each rank reads a line of all others: of hundreds of ranks it takes longer than
+ * a logarithm of messages. */
+static void check_many_local_ranks(void)
+{
+    struct halay_select_query q = { .operation = HALAY_COLL_ALLREDUCE,
+                                    .bytes = 4,
+                                    .size = 64,
+                                    .is_local = 1,
+                                    .hosts = 1,
+                                    .transport = "shm",
+                                    .sharing = HALAY_SHARES_ALL,
+                                    .fragment = 1 << 18,
+                                    .tuning = &builtin };
+
+    IS(q, "one-shot", "us by the costs");
+    q.size = 256;
+    IS(q, "recursive-doubling", "us by the costs");
+    q.operation = HALAY_COLL_BARRIER;
+    q.bytes = 0;
+    IS(q, "dissemination", "shared: ");
+    q.size = 16;
+    IS(q, "shared", "dissemination: ");
+}
+
 /* What was asked for, the file's first row that fits, the built-in ones; whole pages. */
 static void check_slots(void)
 {
@@ -348,6 +372,7 @@ int main(void)
     check_complaints();
     check_order();
     check_costs();
+    check_many_local_ranks();
     check_slots();
     check_hosts();
     check_all();

@@ -118,9 +118,9 @@ struct perf_tune_costs perf_tune_fit(const struct perf_tune_operation *operation
     if ((t = time_of(operations, count, "allreduce", "direct", 0, &s)) > 0 && c.latency >= 0 && ranks > 2)
         c.message = above((t / 2 - c.latency) / (n - 2), c.latency / 100);
     if ((t = time_of(operations, count, "barrier", "shared", 0, &s)) > 0)
-        c.exchange = t;
+        c.exchange = t / ((n + 2) / 4);
     if ((t = time_of(operations, count, "allreduce", "two-shot", 1, &s)) > 0 && c.exchange >= 0)
-        c.memory = above((t - 2 * c.exchange) / (2 * s), least);
+        c.memory = above((t - (n + 2) / 2 * c.exchange) / (2 * s), least);
     return c;
 }
 
