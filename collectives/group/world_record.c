@@ -39,11 +39,22 @@ static int is_module_of(const struct halay_transport_build *build, const char *n
            (!build->module[length] || build->module[length] == '-');
 }
 
+/* Where the launcher has put all ranks on this host they share memory, or else use tcp: the search through folders is
+ * spared. */
+static int may_try_modules(const struct halay_config *config)
+{
+    int is_one_host = config->local_size > 0 && config->local_size == config->size && !config->node;
+
+    return halay_world_is_auto(config->transport) && !config->encrypt && !is_one_host;
+}
+
 static uint32_t modules_here(const struct halay_world *world)
 {
     char path[HALAY_MODULE_FILE_MAX];
     uint32_t modules = 0;
 
+    if (!may_try_modules(&world->config))
+        return 0;
     for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)
         for (const struct halay_transport_build *build = halay_transport_builds; build->module; build++)
             if (is_module_of(build, halay_transport_rows[row].name) &&
