@@ -1104,6 +1104,44 @@ static void check_dropped(void)
     halay_log_fini(&log);
 }
 
+/* ---- who does not know the secret ---- */
+
+/* Answers with a challenge of another secret. Nothing is proved to it. */
+static void serve_false(int listener)
+{
+    const unsigned char wrong[HALAY_SECRET_BYTES] = { 9 };
+    struct store_handshake h;
+    struct pollfd p = { .fd = listener, .events = POLLIN };
+
+    REQUIRE(poll(&p, 1, TIMEOUT_MS) == 1);
+    int fd = accept(listener, NULL, NULL);
+    REQUIRE(fd >= 0 && recv(fd, h.hello, STORE_HELLO_BYTES, MSG_WAITALL) == STORE_HELLO_BYTES);
+    store_make_challenge(&h, wrong, HALAY_TCP_VERSION);
+    REQUIRE(send(fd, h.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) == STORE_HELLO_BYTES);
+    CHECK(recv(fd, h.proof, STORE_MAC_BYTES, MSG_WAITALL) <= 0, "a false challenge was answered with a proof");
+    close(fd);
+}
+
+static void check_false_challenge(void)
+{
+    const unsigned char key[HALAY_SECRET_BYTES] = { 5 };
+    struct halay_address addresses[2][HALAY_ADDRESSES_MAX];
+    struct halay_log log;
+    int listeners[2], count;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(store_init(&log) == HALAY_OK);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listeners[i], addresses[i], &count) == HALAY_OK);
+    pid_t pid = connect_child(key, (struct halay_address[2]){ addresses[0][0], addresses[1][0] }, 2, 0, &log);
+    serve_false(listeners[0]);
+    serve_one(listeners[1], key, 1);
+    check_child(pid);
+    for (int i = 0; i < 2; i++)
+        close(listeners[i]);
+    halay_log_fini(&log);
+}
+
 /* ---- several addresses of rank 0 ---- */
 
 /* A port of ours. Nobody accepts; it is closed unless it listens. */
@@ -1185,6 +1223,62 @@ static void note_taken(void *arg, int rank, int fd, const struct store_handshake
 {
     (void)rank, (void)handshake;
     *(int *)arg = fd;
+}
+
+/* Turns of the door until so many bytes have come. Returns how many; 0: it has closed. */
+static ssize_t door_answer(struct halay_tcp_door *door, struct halay_tcp_set *set, int fd, void *to, size_t bytes)
+{
+    ssize_t n;
+
+    do {
+        struct pollfd p[2] = { { .fd = set->epoll, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
+        int64_t next = halay_tcp_door_look(door, halay_now_us());
+        REQUIRE(poll(p, 2, halay_deadline_left_ms(next)) >= 0);
+        halay_tcp_set_turn(set);
+        n = recv(fd, to, bytes, MSG_DONTWAIT);
+    } while (n < 0 && errno == EAGAIN);
+    return n;
+}
+
+/* A hello that was overheard is said again; the proof that belongs to it needs the secret. */
+static void check_false_proof(void)
+{
+    const unsigned char wrong[HALAY_SECRET_BYTES] = { 9 };
+    struct halay_tcp_set set;
+    struct halay_tcp_route route = { .set = &set, .key = { 5 }, .rank = 0 };
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
+    struct sockaddr_storage to;
+    struct store_handshake h;
+    struct halay_log log;
+    int listener, count, taken = -1;
+    char answer;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    struct halay_tcp_door door = { .log = &log,
+                                   .route = &route,
+                                   .size = 2,
+                                   .proof_ms = TIMEOUT_MS,
+                                   .claim = take_any,
+                                   .taken = note_taken,
+                                   .arg = &taken };
+    REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_set_init(&log, &set) == HALAY_OK &&
+            halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listener, addresses, &count) == HALAY_OK &&
+            halay_tcp_door_open(&door, listener, -1) == HALAY_OK);
+    socklen_t length = halay_address_sockaddr(&addresses[0], &to);
+    int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(fd >= 0 && connect(fd, (struct sockaddr *)&to, length) == 0);
+    halay_tcp_make_hello(&h, route.key, 1, 0, 0);
+    REQUIRE(send(fd, h.hello, STORE_HELLO_BYTES, MSG_NOSIGNAL) == STORE_HELLO_BYTES);
+    REQUIRE(door_answer(&door, &set, fd, h.challenge, STORE_HELLO_BYTES) == STORE_HELLO_BYTES);
+    store_make_proof(&h, wrong);
+    REQUIRE(send(fd, h.proof, STORE_MAC_BYTES, MSG_NOSIGNAL) == STORE_MAC_BYTES);
+    CHECK(door_answer(&door, &set, fd, &answer, 1) <= 0 && taken < 0, "a false proof was taken");
+    close(fd);
+    if (taken >= 0)
+        close(taken);
+    halay_tcp_door_close(&door);
+    halay_tcp_set_fini(&set);
+    halay_log_fini(&log);
 }
 
 static void check_out_of_descriptors(void)
@@ -1377,6 +1471,8 @@ int main(void)
     check_many_addresses();
     check_pair();
     check_dropped();
+    check_false_challenge();
+    check_false_proof();
     check_staggered();
     check_out_of_descriptors();
     check_other_host();
