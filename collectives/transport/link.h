@@ -27,6 +27,7 @@
 #define HALAY_LINK_H
 
 #include "base/log.h"
+#include "collectives/transport/forgotten.h"
 #include "halay_types.h"
 #include <limits.h>
 #include <stddef.h>
@@ -101,7 +102,8 @@ struct halay_link {
     int size;
     int failed_peer;     /* -1, or the rank that made an operation return HALAY_ERR_PEER; first cause kept */
     unsigned char *lost; /* owned, [rank]: nonzero: so did this one, or it is of no use any more either; driver only */
-    struct halay_log *log; /* borrowed until close */
+    struct halay_forgotten forgotten; /* owned: by forget; driver only */
+    struct halay_log *log;            /* borrowed until close */
 };
 
 struct halay_link_ops {
@@ -126,6 +128,10 @@ struct halay_link_ops {
      * contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
     void (*cancel)(struct halay_link *t, struct halay_transfer *x);
+
+    /* No transfer of this group is posted, and none will be. What has come for it is dropped, as is what comes later,
+     * as if it had been received: its memory is free, and its sender's transfer completes if it was not cancelled. */
+    void (*forget)(struct halay_link *t, uint32_t group);
 
     /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: messages also land in it, such as a
      * collective's scratch: after a cancel the link may go on with it, so that nothing has to be copied on the way

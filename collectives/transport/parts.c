@@ -66,6 +66,7 @@ void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
         parts->spare = message->next;
         free(message);
     }
+    halay_forgotten_fini(&parts->t.forgotten);
     free(parts->t.lost);
     parts->t.lost = NULL;
     free(parts->peers);

@@ -62,6 +62,14 @@ static inline void halay_route_cancel(struct halay_transfer *x)
     x->link->ops->cancel(x->link, x);
 }
 
+/* Of a group on any ranks: see link.h. */
+static inline void halay_route_forget(const struct halay_route *route, uint32_t group)
+{
+    route->data->ops->forget(route->data, group);
+    if (route->near != route->data)
+        route->near->ops->forget(route->near, group);
+}
+
 /* Returns nonzero if the transfer is one with this rank. */
 static inline int halay_route_is_with(const struct halay_route *route, int rank, const struct halay_transfer *x)
 {

@@ -52,7 +52,8 @@ struct fake_rank {
     struct halay_heap areas, heap;
     unsigned char *segment; /* owned: AREAS_BYTES + HEAP_BYTES; set once before the ranks open */
     _Atomic int has_left; /* stored (release) by close after everything else of this rank; loaded (acquire) by peers */
-    _Atomic int sending;  /* its sends that are not done; relaxed: only says whether a look is worth while */
+    struct halay_forgotten forgotten; /* guarded by the hub's lock */
+    _Atomic int sending; /* its sends that are not done; relaxed: only says whether a look is worth while */
 };
 
 struct halay_fake_hub {
@@ -238,7 +239,7 @@ static void fake_send(struct halay_link *t, int peer, uint64_t tag, const void *
     }
     atomic_fetch_add_explicit(&me->sending, 1, memory_order_relaxed);
     pthread_mutex_lock(&hub->lock);
-    if (hub->dropped[t->rank * hub->size + peer]) {
+    if (hub->dropped[t->rank * hub->size + peer] || halay_forgotten_has(&hub->ranks[peer].forgotten, tag)) {
         message_free(m);
         send_done(me, x);
     } else {
@@ -412,6 +413,27 @@ static void fake_cancel(struct halay_link *t, struct halay_transfer *x)
     pthread_mutex_unlock(&hub->lock);
 }
 
+static void fake_forget(struct halay_link *t, uint32_t group)
+{
+    struct halay_fake_hub *hub = fake_of(t)->hub;
+
+    pthread_mutex_lock(&hub->lock);
+    halay_forgotten_add(&hub->ranks[t->rank].forgotten, group);
+    for (int from = 0; from < t->size; from++)
+        for (struct fake_message **link = queue_of(hub, from, t->rank), *m; (m = *link);) {
+            if (m->tag >> 32 != group) {
+                link = &m->next;
+                continue;
+            }
+            *link = m->next;
+            if (m->transfer)
+                send_done(&hub->ranks[from], m->transfer);
+            message_free(m);
+            ring(hub, from);
+        }
+    pthread_mutex_unlock(&hub->lock);
+}
+
 /* ---- memory ---- */
 
 static enum halay_status fake_alloc(struct halay_shared_memory *m, size_t bytes, void **out)
@@ -516,6 +538,7 @@ static const struct halay_link_ops fake_ops = {
     .recv = fake_recv,
     .progress = fake_progress,
     .cancel = fake_cancel,
+    .forget = fake_forget,
     .arm = fake_arm,
     .close = fake_close,
 };
@@ -678,6 +701,7 @@ static enum halay_status rank_init(struct fake_rank *rank)
 
 static void rank_fini(struct fake_rank *rank)
 {
+    halay_forgotten_fini(&rank->forgotten);
     if (!rank->segment)
         return;
     halay_heap_fini(&rank->areas);

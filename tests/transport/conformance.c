@@ -11,7 +11,11 @@
 
 #include <pthread.h>
 
-enum { TAG_ANY_CASE = 7 }; /* first tag of the cases; each adds its own */
+enum {
+    TAG_ANY_CASE = 7,
+    FORGOTTEN = 200,
+    FORGOTTEN_GROUP = 0x7edcba80
+}; /* first tag of the cases; each adds its own */
 
 static size_t large_of(const struct conformance *c)
 {
@@ -361,6 +365,55 @@ static void case_cancel(struct conformance *c)
     free(a);
 }
 
+/* Sends a pile that no rank receives, to the next rank. */
+static void pile_send(struct conformance *c, const unsigned char *bytes, struct halay_transfer *out)
+{
+    for (uint32_t i = 0; i < FORGOTTEN; i++)
+        c->t->ops->send(c->t, c->t->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, i % 3), bytes,
+                        large_of(c) / (i % 40 ? 64 : 4), &out[i]);
+}
+
+static void pile_finish(struct conformance *c, struct halay_transfer *out)
+{
+    for (int i = 0; i < FORGOTTEN; i++)
+        finish_ok(c, &out[i]);
+}
+
+/* More than any window has come of a group when odd ranks forget it, and as much comes later: no sender is held up. A
+ * receive was taken back before, and so was a send. */
+static void case_forget(struct conformance *c)
+{
+    struct halay_link *t = c->t;
+    int is_sender = t->rank % 2 == 0 && t->rank + 1 < t->size, is_receiver = t->rank % 2;
+    struct halay_transfer *out = calloc(FORGOTTEN, sizeof *out), in = { 0 }, taken_back = { 0 };
+    unsigned char *bytes = make(large_of(c), 1), *got = make(large_of(c), 0);
+
+    REQUIRE(out);
+    if (is_receiver)
+        t->ops->recv(t, t->rank - 1, halay_tag(FORGOTTEN_GROUP, 0, 0), got, large_of(c) / 4, &in);
+    if (is_sender) {
+        pile_send(c, bytes, out);
+        t->ops->send(t, t->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, 7), bytes, large_of(c), &taken_back);
+    }
+    meet(c, tag_at(900));
+    if (is_receiver) {
+        t->ops->cancel(t, &in);
+        t->ops->forget(t, FORGOTTEN_GROUP);
+    }
+    if (is_sender) {
+        t->ops->cancel(t, &taken_back);
+        pile_finish(c, out);
+        pile_send(c, bytes, out);
+    }
+    meet(c, tag_at(901));
+    if (is_sender)
+        pile_finish(c, out);
+    meet(c, tag_at(902));
+    free(got);
+    free(bytes);
+    free(out);
+}
+
 /* Shared memory: alloc and free, where it is, and what peers see there. */
 static void case_memory(struct conformance *c)
 {
@@ -657,6 +710,7 @@ void conformance_run(struct conformance *c)
     case_sleep_by_message(c);
     case_wake(c);
     case_robbed(c);
+    case_forget(c);
     case_cancel(c); /* last: the order of its tags is broken then */
     meet(c, tag_at(1));
 }

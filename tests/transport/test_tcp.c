@@ -657,6 +657,7 @@ enum { GIVEN = 5, WIRETAP_BYTES = 1 << 18 };
 
 /* Bytes that go from one end to the other are taken by forward only. */
 struct pair {
+    struct halay_link links[2]; /* what the ends know of them */
     struct halay_tcp_peer ends[2];
     int wires[2];
     size_t moved[2], changed; /* so far from each end; the byte from end 0 that is changed, counted from 1; 0: none */
@@ -670,7 +671,8 @@ static void pair_open(struct pair *p, struct halay_log *log, enum halay_tcp_seal
     *p = (struct pair){ 0 };
     for (int i = 0; i < 2; i++) {
         REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
-        halay_tcp_peer_init(&p->ends[i], log, 1 - i);
+        p->links[i].log = log;
+        halay_tcp_peer_init(&p->ends[i], &p->links[i], 1 - i);
         p->ends[i].connection = malloc(sizeof *p->ends[i].connection);
         REQUIRE(p->ends[i].connection && halay_tcp_connection_init(p->ends[i].connection, fds[0],
                                                                    &halay_tcp_peer_handler, &p->ends[i]) == HALAY_OK);

@@ -54,6 +54,8 @@ enum {
     WAIT_MAX_US = 1000,
 };
 
+#define ANY_GROUP UINT64_MAX
+
 struct head {
     uint64_t tag;
     uint32_t bytes;
@@ -247,28 +249,34 @@ static enum halay_status early_keep(struct mpi_transport *self, int source, cons
     return HALAY_OK;
 }
 
-/* Receives an announced part into the memory of a receive: a message of that number, or what is at payload (0).
- * HALAY_IN_PROGRESS, or how it ended. */
-static enum halay_status receive_part(struct mpi_transport *self, struct halay_part *part, size_t bytes, int number,
-                                      const unsigned char *payload)
+/* Receives the message of that number as the part. HALAY_IN_PROGRESS, or an error, logged. */
+static enum halay_status receive_message(struct mpi_transport *self, struct halay_part *part, size_t bytes, int number)
 {
     MPI_Request request = MPI_REQUEST_NULL;
 
-    if (bytes != part->bytes)
-        return HALAY_OK; /* halay_parts_end reports it, and the link fails */
-    if (!number) {
-        if (bytes)
-            memcpy(part->memory, payload, bytes);
-        return HALAY_OK;
-    }
     if (requests_reserve(self, 1) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
+        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
+                               2 * self->capacity);
     int error = MPI_Irecv(part->memory, (int)bytes, MPI_BYTE, part->peer, number, self->comm, &request);
     if (error != MPI_SUCCESS)
         return halay_mpi_check(self->parts.host, error, "MPI_Irecv");
     part->costs = 1;
     requests_add(self, request, part);
     return HALAY_IN_PROGRESS;
+}
+
+/* Receives an announced part into the memory of a receive: a message of that number, or what is at payload (0).
+ * HALAY_IN_PROGRESS, or how it ended. */
+static enum halay_status receive_part(struct mpi_transport *self, struct halay_part *part, size_t bytes, int number,
+                                      const unsigned char *payload)
+{
+    if (bytes != part->bytes)
+        return HALAY_OK; /* halay_parts_end reports it, and the link fails */
+    if (number)
+        return receive_message(self, part, bytes, number);
+    if (bytes)
+        memcpy(part->memory, payload, bytes);
+    return HALAY_OK;
 }
 
 /* Receives the message of an announced part that no receive will be posted for. */
@@ -278,7 +286,7 @@ static void drop_message(struct mpi_transport *self, int source, size_t bytes, i
 
     if (!part)
         return;
-    part->is_with_library = receive_part(self, part, bytes, number, NULL) == HALAY_IN_PROGRESS;
+    part->is_with_library = receive_message(self, part, bytes, number) == HALAY_IN_PROGRESS;
     if (!part->is_with_library)
         halay_parts_give(&self->parts, part);
 }
@@ -312,6 +320,27 @@ static void part_set_aside(struct halay_link *t, struct halay_part *part)
 
     if (!part->is_send && posted_take(self, part->peer, 0, part))
         halay_parts_end(&self->parts, part, HALAY_ERR_CANCELED, 0);
+}
+
+/* What was announced and is not wanted any more is received, so that nothing of it is left in MPI. */
+static void drop_early(struct mpi_transport *self, int source, uint64_t group)
+{
+    for (struct halay_part **at = &self->peers[source].early, *early; (early = *at);) {
+        if (group != ANY_GROUP && early->tag >> 32 != group) {
+            at = &early->next;
+            continue;
+        }
+        *at = early->next;
+        drop_message(self, source, early->bytes, (int)early->index);
+        halay_parts_give(&self->parts, early);
+    }
+}
+
+static void mpi_forget(struct halay_link *t, uint32_t group)
+{
+    halay_forgotten_add(&t->forgotten, group);
+    for (int r = 0; r < t->size; r++)
+        drop_early(self_of(t), r, group);
 }
 
 static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
@@ -367,11 +396,11 @@ static void frame_take(struct mpi_transport *self, int source, const struct fram
         notice_take(self, source);
         return;
     }
-    if (self->is_closed) {
+    struct halay_part *part = posted_take(self, source, head->tag, NULL);
+    if (!part && (self->is_closed || halay_forgotten_has(&self->parts.t.forgotten, head->tag))) {
         drop_message(self, source, head->bytes, head->number);
         return;
     }
-    struct halay_part *part = posted_take(self, source, head->tag, NULL);
     enum halay_status status =
         part ? receive_part(self, part, head->bytes, head->number, frame->payload) : early_keep(self, source, frame);
     if (part && status != HALAY_IN_PROGRESS)
@@ -489,17 +518,6 @@ static void notices_send(struct mpi_transport *self)
     }
 }
 
-/* What was announced and is not wanted any more is received, so that nothing of it is left in MPI. */
-static void drop_all_early(struct mpi_transport *self)
-{
-    for (int r = 0; r < self->parts.t.size; r++)
-        for (struct halay_part *early; (early = self->peers[r].early);) {
-            self->peers[r].early = early->next;
-            drop_message(self, r, early->bytes, (int)early->index);
-            halay_parts_give(&self->parts, early);
-        }
-}
-
 /* The receives of frames: nothing arrives for them any more. */
 static void frames_cancel(struct mpi_transport *self, int waits)
 {
@@ -589,7 +607,8 @@ static void mpi_close(struct halay_link *t)
         halay_mpi_count_failure();
     halay_mpi_count_open(-1);
     self->is_closed = 1;
-    drop_all_early(self);
+    for (int r = 0; r < t->size; r++)
+        drop_early(self, r, ANY_GROUP);
     notices_send(self);
     t->log = NULL; /* the owner's, gone soon, as is its table */
     self->parts.host = &nobody;
@@ -603,6 +622,7 @@ static const struct halay_link_ops mpi_ops = {
     .recv = halay_parts_recv,
     .progress = mpi_progress,
     .cancel = halay_parts_cancel,
+    .forget = mpi_forget,
     .alloc = halay_parts_alloc,
     .free = halay_parts_free,
     .keep = halay_parts_keep,

@@ -182,6 +182,16 @@ static void shm_cancel(struct halay_link *t, struct halay_transfer *x)
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
 
+static void shm_forget(struct halay_link *t, uint32_t group)
+{
+    struct shm_transport *self = shm_of(t);
+
+    halay_forgotten_add(&t->forgotten, group);
+    for (int r = 0; r < t->size; r++)
+        if (r != t->rank)
+            halay_shm_forget(&self->context, peer_of(self, r), group);
+}
+
 /* ---- memory ---- */
 
 static enum halay_status shm_alloc(struct halay_shared_memory *m, size_t bytes, void **out)
@@ -311,6 +321,7 @@ static void shm_destroy(struct shm_transport *self)
     halay_shm_context_fini(&self->context);
     free(self->bells);
     free(self->peer);
+    halay_forgotten_fini(&self->base.forgotten);
     free(self->base.lost);
     halay_shm_map_fini(&self->map);
     halay_shm_memory_fini(&self->own);
@@ -333,6 +344,7 @@ static const struct halay_link_ops shm_ops = {
     .recv = shm_recv,
     .progress = shm_progress,
     .cancel = shm_cancel,
+    .forget = shm_forget,
     .arm = shm_arm,
     .close = shm_close,
 };

@@ -21,7 +21,8 @@
  * FIRST and LOOK records are in the order of the sends, the later ones name their message by its serial number: so
  * messages of one tag meet receives in order, while the rest of several messages may be interleaved.
  *
- * A message whose receive is cancelled is acknowledged and dropped, so that the sender is not held up. A cancelled send
+ * A message whose receive is cancelled, or whose group is forgotten, is acknowledged and dropped, so that the sender is
+ * not held up. What arrives of it later is no longer known where its group is forgotten. A cancelled send
  * just stops; its serial number is never used again. A direct one is the exception: the receiver does not learn of it,
  * may continue to copy from memory that its owner uses again by then, and completes the receive with those bytes.
  *
@@ -287,6 +288,32 @@ static void incoming_finish(struct halay_shm_context *c, struct halay_shm_peer *
         incoming_free(c, p, m);
 }
 
+static void count_delivered(struct halay_shm_peer *p, size_t bytes)
+{
+    uint64_t before = atomic_load_explicit(&p->in.fifo->delivered, memory_order_relaxed);
+
+    atomic_store_explicit(&p->in.fifo->delivered, before + bytes, memory_order_relaxed);
+}
+
+static int is_forgotten(const struct halay_shm_context *c, uint64_t tag)
+{
+    return halay_forgotten_has(&c->t->forgotten, tag);
+}
+
+/* Answers for a message of a forgotten group that no receive will be posted for. The rest of it is dropped unseen. */
+static void incoming_drop(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m)
+{
+    if (!m->is_dropped && !m->source)
+        count_delivered(p, m->arrived);
+    if (!m->is_dropped && m->source)
+        answer_owe(c, p, m, HALAY_SHM_DONE);
+    else if (!m->is_dropped && m->arrived < m->total)
+        answer_owe(c, p, m, HALAY_SHM_GO);
+    m->is_dropped = 1;
+    if (!m->owes)
+        incoming_free(c, p, m);
+}
+
 static void answers_pay(struct halay_shm_context *c, struct halay_shm_peer *p)
 {
     for (struct halay_shm_incoming *m = p->incoming, *next; m && p->owing; m = next) {
@@ -297,16 +324,9 @@ static void answers_pay(struct halay_shm_context *c, struct halay_shm_peer *p)
             return;
         m->owes = 0;
         p->owing--;
-        if (m->arrived == m->total)
+        if (m->arrived == m->total || is_forgotten(c, m->tag))
             incoming_free(c, p, m);
     }
-}
-
-static void count_delivered(struct halay_shm_peer *p, size_t bytes)
-{
-    uint64_t before = atomic_load_explicit(&p->in.fifo->delivered, memory_order_relaxed);
-
-    atomic_store_explicit(&p->in.fifo->delivered, before + bytes, memory_order_relaxed);
 }
 
 static enum halay_status check_length(struct halay_shm_context *c, const struct halay_transfer *x, size_t bytes)
@@ -416,6 +436,10 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
     }
     m->source = source;
     m->arrived = r->bytes;
+    if (!x && is_forgotten(c, r->tag)) {
+        incoming_drop(c, p, m);
+        return HALAY_OK;
+    }
     if (!x)
         return message_stash(m, r);
     incoming_match(c, p, m, x, r->payload);
@@ -429,6 +453,8 @@ static enum halay_status take_more(struct halay_shm_context *c, struct halay_shm
 
     while (m && m->serial != r->serial)
         m = m->next;
+    if (!m && is_forgotten(c, r->tag))
+        return HALAY_OK;
     if (!m || m->source || (!m->transfer && !m->is_dropped) || r->at != m->arrived || r->bytes > m->total - m->arrived)
         return fail_malformed(c, p);
     if (m->transfer)
@@ -573,6 +599,15 @@ void halay_shm_cancel(struct halay_shm_context *c, struct halay_shm_peer *p, str
     m->arrived = m->total;
     answer_owe(c, p, m, HALAY_SHM_DONE);
     incoming_finish(c, p, m);
+}
+
+void halay_shm_forget(struct halay_shm_context *c, struct halay_shm_peer *p, uint32_t group)
+{
+    for (struct halay_shm_incoming *m = p->incoming, *next; m; m = next) {
+        next = m->next;
+        if (m->tag >> 32 == group)
+            incoming_drop(c, p, m);
+    }
 }
 
 static void incoming_destroy(struct halay_shm_incoming *list)

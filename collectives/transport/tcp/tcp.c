@@ -59,6 +59,12 @@ static void tcp_cancel(struct halay_link *t, struct halay_transfer *x)
     halay_tcp_peer_cancel(peer_of(t, x->peer), x);
 }
 
+static void tcp_forget(struct halay_link *t, uint32_t group)
+{
+    halay_forgotten_add(&t->forgotten, group);
+    halay_tcp_mesh_forget(&self_of(t)->mesh, group);
+}
+
 /* ---- sleep ---- */
 
 static long tcp_arm(struct halay_link *t)
@@ -80,6 +86,7 @@ static int tcp_event_fd(struct halay_link *t)
 static void tcp_destroy(struct tcp_transport *self)
 {
     halay_tcp_mesh_fini(&self->mesh);
+    halay_forgotten_fini(&self->base.forgotten);
     free(self->base.lost);
     free(self);
 }
@@ -96,6 +103,7 @@ static const struct halay_link_ops tcp_ops = {
     .recv = tcp_recv,
     .progress = tcp_progress,
     .cancel = tcp_cancel,
+    .forget = tcp_forget,
     .arm = tcp_arm,
     .event_fd = tcp_event_fd,
     .close = tcp_close,

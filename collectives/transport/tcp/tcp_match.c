@@ -106,10 +106,11 @@ static void fail_lengths(struct halay_tcp_peer *peer, uint64_t sent, size_t expe
     fail(peer, HALAY_ERR_FORMAT, "lengths disagree");
 }
 
-void halay_tcp_peer_init(struct halay_tcp_peer *peer, struct halay_log *log, int rank)
+void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *t, int rank)
 {
     peer->rank = rank;
-    peer->log = log;
+    peer->forgotten = &t->forgotten;
+    peer->log = t->log;
     peer->sends.end = &peer->sends.first;
     peer->receives.end = &peer->receives.first;
     peer->arriving.end = &peer->arriving.first;
@@ -270,14 +271,20 @@ void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint64_t tag, cons
 
 /* ---- receiving ---- */
 
-static void volunteer(struct halay_tcp_peer *peer, struct halay_transfer *x)
+/* Returns the CTS's id. */
+static uint64_t allow(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes)
 {
     const struct halay_tcp_frame frame = {
-        .kind = HALAY_TCP_CTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = x->tag, .id = ++peer->last_id
+        .kind = HALAY_TCP_CTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = tag, .id = ++peer->last_id
     };
 
-    x->handle = (void *)(uintptr_t)frame.id;
-    queue_frame(peer, &frame, NULL, x->bytes, NULL);
+    queue_frame(peer, &frame, NULL, bytes, NULL);
+    return frame.id;
+}
+
+static void volunteer(struct halay_tcp_peer *peer, struct halay_transfer *x)
+{
+    x->handle = (void *)(uintptr_t)allow(peer, x->tag, x->bytes);
 }
 
 static void give_back(struct halay_tcp_peer *peer, uint32_t units)
@@ -415,6 +422,9 @@ static enum halay_status begin_arriving_data(struct halay_tcp_peer *peer, const 
     if (is_control(frame->tag) && !(frame->flags & HALAY_TCP_SIGNED))
         return HALAY_ERR_AUTH;
     if (!x) {
+        *to = NULL;
+        if (halay_forgotten_has(peer->forgotten, frame->tag))
+            return HALAY_OK; /* into nothing */
         if (!is_control(frame->tag) && peer->early_bytes > EARLY_BYTES + WINDOW_UNITS * (size_t)UNIT_BYTES)
             return HALAY_ERR_FORMAT; /* it keeps no window */
         peer->into_early = keep(peer, frame, frame->bytes, 0);
@@ -430,7 +440,7 @@ static enum halay_status begin_arriving_data(struct halay_tcp_peer *peer, const 
     return HALAY_OK;
 }
 
-/* An id that is not known is a cancelled receive's. */
+/* An id that is not known is a cancelled receive's, or was given to a forgotten group. */
 static enum halay_status begin_arriving_bulk(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame,
                                              unsigned char **to)
 {
@@ -497,7 +507,9 @@ static void end_announcement(struct halay_tcp_peer *peer, uint64_t tag, uint64_t
 {
     struct halay_transfer *x = *find_receive(peer, tag, (size_t)bytes);
 
-    if (!x)
+    if (!x && halay_forgotten_has(peer->forgotten, tag))
+        allow(peer, tag, bytes);
+    else if (!x)
         keep(peer, frame, bytes, 1);
     else if (x->bytes == bytes && !x->handle)
         volunteer(peer, x);
@@ -509,6 +521,8 @@ static void end_grant(struct halay_tcp_peer *peer, const struct halay_tcp_frame 
 {
     struct halay_tcp_grant *grant = peer->unused;
 
+    if (halay_forgotten_has(peer->forgotten, frame->tag))
+        return;
     if (grant)
         peer->unused = grant->next;
     else
@@ -603,4 +617,42 @@ void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x
         }
     }
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
+}
+
+/* ---- forgetting ---- */
+
+/* A message of which the rest is still to come ends in nothing; end_data gives its credit back. */
+static void early_drop(struct halay_tcp_peer *peer, struct halay_tcp_early **at)
+{
+    struct halay_tcp_early *early = *at;
+
+    if (peer->into_early == early) {
+        halay_tcp_connection_redirect(peer->connection, early->payload, NULL);
+        peer->into_early = NULL;
+    }
+    if (early->is_announced)
+        allow(peer, early->tag, early->bytes);
+    if (early->owed)
+        give_back(peer, early->owed);
+    early_remove(peer, at);
+}
+
+void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group)
+{
+    for (struct halay_tcp_early **at = &peer->early; *at;)
+        if ((*at)->tag >> 32 == group)
+            early_drop(peer, at);
+        else
+            at = &(*at)->next;
+    for (struct halay_tcp_grant **at = &peer->grants, *grant; (grant = *at);) {
+        if (grant->tag >> 32 != group) {
+            at = &grant->next;
+            continue;
+        }
+        *at = grant->next;
+        grant->next = peer->unused;
+        peer->unused = grant;
+        if (!*at)
+            peer->grants_end = at;
+    }
 }

@@ -23,8 +23,8 @@
  * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. What comes then
  * is announced by an RTS and waits for a CTS, as large messages do, so that no tag holds up another one. The receiver
  * gives credit back with what it sends, or by a frame of its own once it owes a quarter. It keeps EARLY_BYTES of early
- * messages beyond that, since those of a group that was given up are never received. Messages of the engine are signed,
- * not limited, and always DATA.
+ * messages beyond that, since those of a group that was given up are dropped only when it is forgotten. Messages of the
+ * engine are signed, not limited, and always DATA.
  */
 #ifndef HALAY_TCP_MATCH_H
 #define HALAY_TCP_MATCH_H
@@ -50,6 +50,7 @@ struct halay_tcp_peer {
     int streams, byes;                          /* connections, 0: not all are made; those with a BYE received */
     uint64_t lost;                              /* the rank that it left because of, and 1; 0: none */
     int wanted;                                 /* transfers that are posted and not optional */
+    const struct halay_forgotten *forgotten;    /* borrowed: the link's */
     struct halay_log *log;                      /* borrowed */
     struct halay_tcp_connection *connection;    /* owned, with those after it; NULL: not all are made yet */
     struct halay_tcp_queue sends;               /* that have not begun */
@@ -70,7 +71,7 @@ struct halay_tcp_peer {
 };
 
 /* Zero-initialised before. fini: connection is closed, too. */
-void halay_tcp_peer_init(struct halay_tcp_peer *peer, struct halay_log *log, int rank);
+void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *t, int rank);
 void halay_tcp_peer_fini(struct halay_tcp_peer *peer);
 
 /* Post, and cancel, as link.h's slots of these names. What can go out is queued, not written. */
@@ -79,6 +80,9 @@ void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint64_t tag, cons
 void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint64_t tag, void *buf, size_t bytes,
                             struct halay_transfer *x);
 void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x);
+
+/* The group was just added to the forgotten ones: drops what is kept of it. */
+void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group);
 
 /* There is a connection now: everything that waited for it is queued. */
 void halay_tcp_peer_connected(struct halay_tcp_peer *peer);

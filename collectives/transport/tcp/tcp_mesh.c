@@ -436,6 +436,14 @@ void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct ha
         make_busy(m);
 }
 
+void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, uint32_t group)
+{
+    for (int r = 0; r < mesh->t->size; r++) {
+        halay_tcp_peer_forget(&mesh->members[r].peer, group);
+        touch(&mesh->members[r]);
+    }
+}
+
 /* Whatever was queued since the last turn. */
 static void flush_touched(struct halay_tcp_mesh *mesh)
 {
@@ -560,7 +568,7 @@ static enum halay_status members_allocate(struct halay_tcp_mesh *mesh)
     if (!mesh->members)
         return halay_fail(mesh->t->log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks", mesh->t->size);
     for (int r = 0; r < mesh->t->size; r++) {
-        halay_tcp_peer_init(&mesh->members[r].peer, mesh->t->log, r);
+        halay_tcp_peer_init(&mesh->members[r].peer, mesh->t, r);
         mesh->members[r].mesh = mesh;
     }
     return HALAY_OK;

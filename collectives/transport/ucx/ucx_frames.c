@@ -444,7 +444,12 @@ static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_hea
     struct halay_part *part = list_take(was_granted ? &peer->granted : &peer->posted, header->tag);
 
     if (!part && was_granted)
-        return 0; /* its receive was taken back */
+        return 0; /* its receive was taken back, or its group is forgotten */
+    if (!part && halay_forgotten_has(&frames->parts.t.forgotten, header->tag)) {
+        if (header->kind == HALAY_UCX_DATA)
+            owe(frames, peer, length);
+        return 0;
+    }
     if (!part)
         return keep_early(frames, header, data, length, is_descriptor);
     if (header->kind == HALAY_UCX_DATA)
@@ -465,11 +470,12 @@ static void take_request(struct halay_ucx_frames *frames, const struct halay_ucx
     struct halay_ucx_peer *peer = &frames->peers[header->sender];
     struct halay_part *part = list_take(&peer->posted, header->tag);
 
-    if (!part) {
+    if (!part && !halay_forgotten_has(&frames->parts.t.forgotten, header->tag)) {
         keep_early(frames, header, NULL, 0, 0);
         return;
     }
-    list_put(&peer->granted, part, GRANTED);
+    if (part)
+        list_put(&peer->granted, part, GRANTED);
     control_put(frames, header->sender, HALAY_UCX_GRANT, header->tag);
 }
 
@@ -547,6 +553,35 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         break;
     }
     return is_kept ? UCS_INPROGRESS : UCS_OK;
+}
+
+/* --- forgetting */
+
+static void early_drop(struct halay_ucx_frames *frames, struct halay_part *early)
+{
+    if (early->is_request)
+        control_put(frames, early->peer, HALAY_UCX_GRANT, early->tag);
+    else if (early->request)
+        ucp_am_data_release(frames->worker, early->request);
+    if (early->costs)
+        owe(frames, &frames->peers[early->peer], early->bytes);
+    halay_parts_give(&frames->parts, early);
+}
+
+void halay_ucx_frames_forget(struct halay_link *t, uint32_t group)
+{
+    struct halay_ucx_frames *frames = frames_of(t);
+
+    halay_forgotten_add(&t->forgotten, group);
+    for (int r = 0; r < t->size; r++)
+        for (struct halay_part **at = &frames->peers[r].early, *early; (early = *at);) {
+            if (early->tag >> 32 != group) {
+                at = &early->next;
+                continue;
+            }
+            *at = early->next;
+            early_drop(frames, early);
+        }
 }
 
 /* --- driving */

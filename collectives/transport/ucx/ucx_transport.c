@@ -335,6 +335,7 @@ static const struct halay_link_ops ucx_ops = {
     .recv = halay_parts_recv,
     .progress = ucx_progress,
     .cancel = halay_parts_cancel,
+    .forget = halay_ucx_frames_forget,
     .alloc = halay_parts_alloc,
     .free = halay_parts_free,
     .keep = halay_parts_keep,
