@@ -10,7 +10,7 @@
 struct halay_tcp_how {
     struct halay_network network; /* both ends of a connection are in it; its strings are borrowed for the call */
     int timeout_ms;               /* of the start, and for making one connection */
-    int is_sealed;                /* connections are encrypted */
+    int is_sealed;                /* connections are encrypted; all ranks have the same */
     int streams;                  /* connections of two ranks on different hosts; 0: by the network. Rank 0's counts */
     int silence_ms; /* a peer whose host does not answer for this time is lost; its process need not run to answer */
     int meets; /* all ranks connect with rank 0 before open returns, so that those that cannot be reached are named */

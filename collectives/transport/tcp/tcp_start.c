@@ -39,22 +39,14 @@ static enum halay_status check_ports(struct halay_log *log, const struct halay_t
     return HALAY_OK;
 }
 
-/* What all of these ranks can do. */
-static enum halay_status settle_sealing(struct halay_log *log, const struct halay_tcp_record *records, int size,
-                                        const struct halay_peers *peers, enum halay_tcp_sealing *sealing)
+/* What all of these ranks can do: they are alike in whether they encrypt. */
+static enum halay_tcp_sealing settle_sealing(const struct halay_tcp_record *records, int size, int is_sealed)
 {
-    int all = HALAY_TCP_AES, is_sealed = records[0].sealing != HALAY_TCP_CLEAR;
+    int have_aes = 1;
 
-    for (int r = 0; r < size; r++) {
-        all = records[r].sealing < all ? records[r].sealing : all;
-        if ((records[r].sealing != HALAY_TCP_CLEAR) == is_sealed)
-            continue;
-        return halay_fail(log, HALAY_ERR_MISMATCH,
-                          "rank %d on '%s' has HALAY_ENCRYPT=%d, rank 0 has %d; all need the same", r,
-                          halay_peers_host(peers, r), !is_sealed, is_sealed);
-    }
-    *sealing = (enum halay_tcp_sealing)all;
-    return HALAY_OK;
+    for (int r = 0; r < size; r++)
+        have_aes &= records[r].has_aes;
+    return !is_sealed ? HALAY_TCP_CLEAR : have_aes ? HALAY_TCP_AES : HALAY_TCP_CHACHA;
 }
 
 static void derive_key(struct halay_boot *boot, const unsigned char *salt, unsigned char *key)
@@ -149,8 +141,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     enum halay_status status = store_init(log);
     if (status == HALAY_OK) {
         store_draw(mine.salt, sizeof mine.salt);
-        if (how->is_sealed)
-            mine.sealing = halay_seal_has_aes() ? HALAY_TCP_AES : HALAY_TCP_CHACHA;
+        mine.has_aes = halay_seal_has_aes() != 0;
         status = open_listeners(log, how, boot->rank, boot->size, peers, listeners, &mine);
     }
     /* Without a port the others are told of none, and fail at once. */
@@ -174,7 +165,8 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
         route->source = (*records)[boot->rank].addresses[0];
         route->source.port = 0;
     }
-    return status == HALAY_OK ? settle_sealing(log, *records, boot->size, peers, &route->sealing) : status;
+    route->sealing = settle_sealing(*records, boot->size, how->is_sealed);
+    return status;
 }
 
 void halay_tcp_set_patience(int fd, int silence_ms)

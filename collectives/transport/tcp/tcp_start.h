@@ -19,7 +19,7 @@ struct halay_tcp_record {
     char name[HALAY_LOCAL_NAME_BYTES];                   /* of its local socket, if its host has several ranks */
     unsigned char is_ready;
     unsigned char streams; /* rank 0's counts */
-    unsigned char sealing; /* what it wants, and can do: enum halay_tcp_sealing */
+    unsigned char has_aes; /* its processor has */
 };
 
 struct halay_tcp_listeners { /* -1: none */
