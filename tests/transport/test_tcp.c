@@ -38,13 +38,13 @@ struct job {
     int opens;        /* the transport is opened that often, and each time both ranks connect at once; 0: once */
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
-    int is_sealed, is_divided; /* connections are encrypted; rank 1's are not */
-    int is_mixed;              /* rank 1 has no AES */
-    int is_refused;            /* the start fails: rank 0 has too few descriptors */
-    int descriptors;           /* how many more rank 0 may open at most; 0: not limited */
-    int family;                /* other addresses are hidden; 0: none */
-    int streams;               /* connections with each rank of another host; 0: 1 */
-    int second_host;           /* ranks from this one on are on another host; 0: all are on one */
+    int is_sealed;   /* connections are encrypted */
+    int is_mixed;    /* rank 1 has no AES */
+    int is_refused;  /* the start fails: rank 0 has too few descriptors */
+    int descriptors; /* how many more rank 0 may open at most; 0: not limited */
+    int family;      /* other addresses are hidden; 0: none */
+    int streams;     /* connections with each rank of another host; 0: 1 */
+    int second_host; /* ranks from this one on are on another host; 0: all are on one */
 };
 
 static struct halay_address *shown; /* rank 0's port, for the test's process */
@@ -788,10 +788,11 @@ static void check_lengths(struct halay_log *log)
 }
 
 /* Serves both streams of both ends and moves bytes over the second one, and with has_first over the first, until all is
- * quiet. */
-static void run_streams(struct pair *p, const int side[2], int has_first)
+ * quiet. Returns the bytes from end 0 over the second one. */
+static size_t run_streams(struct pair *p, const int side[2], int has_first)
 {
     static unsigned char bytes[1 << 16];
+    size_t second = 0;
     int moved = 1;
 
     while (moved) {
@@ -806,17 +807,20 @@ static void run_streams(struct pair *p, const int side[2], int has_first)
             ssize_t n = recv(side[i], bytes, sizeof bytes, 0);
             REQUIRE(n <= 0 || send(side[1 - i], bytes, (size_t)n, MSG_NOSIGNAL) == n);
             moved |= n > 0 || (i || has_first ? forward(p, i, SIZE_MAX) > 0 : 0);
+            second += !i && n > 0 ? (size_t)n : 0;
         }
     }
+    return second;
 }
 
-/* With two streams a CTS meets an RTS on its way, and the first stream is slow: the RTS is not taken for the next
- * message of that tag, which has another length. */
+/* With two streams, of which the first is slow, a send is posted before its receive: it takes the second one or, as the
+ * next message does, which has another length, the first. */
 static void check_overtaken(struct halay_log *log)
 {
     static const size_t sizes[] = { 70000, 70001 };
     static unsigned char a[70001], b[70001];
     struct pair p;
+    size_t second = 0;
     int side[2], fds[2];
 
     pair_open(&p, log, HALAY_TCP_CLEAR);
@@ -834,11 +838,12 @@ static void check_overtaken(struct halay_log *log)
         halay_tcp_peer_send(&p.ends[0], 1, 1, a, sizes[i], &out);
         halay_tcp_connection_flush(p.ends[0].connection);
         halay_tcp_peer_receive(&p.ends[1], 0, 1, b, sizes[i], &in);
-        run_streams(&p, side, 0);
-        run_streams(&p, side, 1);
+        second += run_streams(&p, side, 0);
+        second += run_streams(&p, side, 1);
         CHECK(pair_is_well(&p) && halay_transfer_is_done(&in) && halay_transfer_is_done(&out), "message %d", i);
         CHECK(b[0] == i + 1 && b[sizes[i] - 1] == i + 1);
     }
+    CHECK(second >= sizes[0] && second < sizes[0] + sizes[1], "%zu bytes over the second stream", second);
     pair_close(&p);
     close(side[0]);
     close(side[1]);
@@ -1488,7 +1493,6 @@ int main(void)
     run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .meets = 1 });
     run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .second_host = 1, .streams = 2, .meets = 1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });
-    run(&(struct job){ .size = 3, .killed = -1, .is_sealed = 1, .is_divided = 1, .is_quiet = 1 });
     run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .is_sealed = 1, .is_mixed = 1, .meets = 1 });
     run(&(struct job){ .run = job_death, .size = 3, .killed = 1, .is_quiet = 1, .is_sealed = 1 });
     run(&(struct job){ .run = job_leave, .size = 3, .killed = -1, .is_quiet = 1, .is_sealed = 1 });

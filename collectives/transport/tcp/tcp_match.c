@@ -182,7 +182,8 @@ static struct halay_tcp_grant **find_grant(struct halay_tcp_peer *peer, const st
     return at;
 }
 
-/* An announced message follows its RTS, which would else be left for a later receive if the parts came before it. */
+/* A short message that has been announced follows its RTS, which would else be left for a later receive if the parts
+ * came before it. */
 static struct halay_tcp_connection *connection_for(const struct halay_tcp_peer *peer, const struct halay_transfer *x,
                                                    uint64_t id)
 {
@@ -209,12 +210,15 @@ static void begin_bulk(struct halay_tcp_peer *peer, struct halay_transfer *x, st
     peer->unused = grant;
 }
 
+/* The receive of a large message sends its CTS unasked, so that its RTS shows only lengths that disagree. With several
+ * streams the RTS would tie the message to the first one. */
 static void announce(struct halay_tcp_peer *peer, struct halay_transfer *x)
 {
     const struct halay_tcp_frame frame = { .kind = HALAY_TCP_RTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = x->tag };
 
-    if (!x->handle)
-        queue_frame(peer, &frame, NULL, x->bytes, NULL);
+    if (x->handle || (peer->streams > 1 && !is_eager(x->tag, x->bytes)))
+        return;
+    queue_frame(peer, &frame, NULL, x->bytes, NULL);
     x->handle = x;
 }
 
