@@ -104,6 +104,24 @@ int halay_network_has(const char *word, size_t length, const char *interface, co
            (!rest || !((prefix.bytes[whole] ^ address->bytes[whole]) >> (8 - rest)));
 }
 
+int halay_network_find(const char *list, int family, struct halay_address *address)
+{
+    struct ifaddrs *all;
+    int found = 0;
+
+    if (getifaddrs(&all) < 0)
+        return -1;
+    for (const char *word = list; *word && !found; word += strspn(word, ",")) {
+        size_t length = strcspn(word, ",");
+        for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next)
+            found = i->ifa_addr && i->ifa_flags & IFF_UP && halay_address_take(i->ifa_addr, 0, address) &&
+                    (!family || address->family == family) && halay_network_has(word, length, i->ifa_name, address);
+        word += length;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 /* own: HALAY_ADDRESSES_ALL of them. route: of the default route, for their kinds; NULL: these are not asked for. */
 static enum halay_status list_own(struct halay_log *log, const char *network, int port, const char *route,
                                   struct halay_own_address *own, int *count)

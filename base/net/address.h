@@ -51,6 +51,9 @@ int halay_addresses_choose(const struct halay_own_address *own, int count, int m
 /* Returns nonzero if the word, an interface's name or a prefix ("10.0.0.0/8"), is of `length` letters and names this
  * address of this interface. */
 int halay_network_has(const char *word, size_t length, const char *interface, const struct halay_address *address);
+/* Sets address to the first of this family (0: either) in the first of these networks, split by commas, that has one.
+ * Returns 1, 0: this host has none, or -1 (errno). */
+int halay_network_find(const char *list, int family, struct halay_address *address);
 /* Converts an address of the system. Returns zero if other hosts cannot use it. */
 int halay_address_take(const struct sockaddr *from, int port, struct halay_address *to);
 int halay_address_is_loopback(const struct halay_address *address); /* it reaches no other host */

@@ -64,25 +64,15 @@ static void list_addresses(char *text, size_t size)
     freeifaddrs(all);
 }
 
-/* The first address of the first network of the list that has one. */
 static enum halay_status find_address(struct halay_log *log, const char *list, struct halay_address *address)
 {
-    struct halay_address found[HALAY_ADDRESSES_ALL];
-    char word[HALAY_ADDRESS_TEXT], text[1024];
-    int count = 0;
+    char text[1024];
+    int found = halay_network_find(list, 0, address);
 
-    for (const char *at = list; *at; at += strspn(at, ",")) {
-        size_t length = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        at += length;
-        enum halay_status status = halay_addresses_list(log, word, found, &count);
-        if (status != HALAY_OK)
-            return status;
-        if (count) {
-            *address = found[0];
-            return HALAY_OK;
-        }
-    }
+    if (found > 0)
+        return HALAY_OK;
+    if (found < 0)
+        return halay_fail(log, HALAY_ERR_SYSTEM, "cannot list this host's addresses: %s", strerror(errno));
     list_addresses(text, sizeof text);
     return halay_fail(log, HALAY_ERR_CONFIG, "this host has no address in network '%.200s'; it has: %s", list, text);
 }

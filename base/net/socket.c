@@ -4,6 +4,7 @@
  */
 #include "base/net/socket.h"
 #include "base/clock.h"
+#include "base/net/address.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -40,14 +41,30 @@ static enum halay_status finish_connect(int fd, int64_t deadline_us)
     return error ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
 
-enum halay_status halay_socket_connect(const struct sockaddr *to, socklen_t length, int64_t deadline_us, int *fd)
+int halay_socket_bind(int fd, const struct sockaddr *to, const char *network)
+{
+    struct halay_address address;
+    struct sockaddr_storage source;
+
+    if (!network || !halay_address_take(to, 0, &address) || halay_address_is_loopback(&address))
+        return 0;
+    int found = halay_network_find(network, address.family, &address);
+    if (found <= 0)
+        return found;
+    return bind(fd, (struct sockaddr *)&source, halay_address_sockaddr(&address, &source));
+}
+
+enum halay_status halay_socket_connect(const struct sockaddr *to, socklen_t length, const char *network,
+                                       int64_t deadline_us, int *fd)
 {
     enum halay_status status = HALAY_OK;
 
     int opened = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (opened < 0)
         return HALAY_ERR_SYSTEM;
-    if (connect(opened, to, length) < 0)
+    if (halay_socket_bind(opened, to, network) < 0)
+        status = HALAY_ERR_SYSTEM;
+    else if (connect(opened, to, length) < 0)
         status = errno == EINPROGRESS || errno == EINTR ? finish_connect(opened, deadline_us) : HALAY_ERR_SYSTEM;
     if (status != HALAY_OK) {
         int error = errno;

@@ -13,9 +13,15 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* A new connection (closed on exec, not blocking, without Nagle's delay) to this address; *fd belongs to the caller.
- * Refused or unreachable is HALAY_ERR_SYSTEM, too. */
-enum halay_status halay_socket_connect(const struct sockaddr *to, socklen_t length, int64_t deadline_us, int *fd);
+/* Binds a socket that will be connected to `to` to this host's address in the first of these networks (address.h) that
+ * has one of its family. Does nothing for a loopback, without such an address, and for NULL. Returns -1 (errno) if the
+ * system refuses. */
+int halay_socket_bind(int fd, const struct sockaddr *to, const char *network);
+
+/* A new connection (closed on exec, not blocking, without Nagle's delay) to this address, from one in that network as
+ * above; *fd belongs to the caller. Refused or unreachable is HALAY_ERR_SYSTEM, too. */
+enum halay_status halay_socket_connect(const struct sockaddr *to, socklen_t length, const char *network,
+                                       int64_t deadline_us, int *fd);
 
 /* Sends all count bytes. After an error the number of bytes sent is unknown. */
 enum halay_status halay_socket_send(int fd, const void *bytes, size_t count, int64_t deadline_us);

@@ -55,10 +55,10 @@ void halay_store_server_destroy(struct halay_store_server *server);
 
 /* Client: one thread at a time. */
 struct halay_store_client;
-/* Connect and authenticate. reconnects: how often this rank has connected to this store before (0 the first time), so
- * that the n-th context of each rank meets the n-th of the others. HALAY_ERR_AUTH, HALAY_ERR_VERSION,
- * HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM. */
-enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
+/* Connect and authenticate. network: as halay_socket_connect has it. reconnects: how often this rank has connected to
+ * this store before (0 the first time), so that the n-th context of each rank meets the n-th of the others.
+ * HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM. */
+enum halay_status halay_store_client_open(struct halay_log *log, const char *address, const char *network,
                                           const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
                                           struct halay_store_client **out, unsigned *reconnects);
 /* Set a key (replaces what was there). */

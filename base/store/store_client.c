@@ -25,6 +25,7 @@ enum { FIRST_PAUSE_MS = 10, PAUSE_MAX_MS = 500 };
 
 struct halay_store_client {
     struct halay_log *log; /* borrowed */
+    const char *network;   /* borrowed for the opening */
     int fd;
     int rank;
     int timeout_ms; /* of a set, and of sending a get */
@@ -221,7 +222,8 @@ static enum halay_status parse_address(struct halay_log *log, const char *addres
 static enum halay_status connect_store(struct halay_store_client *client, const struct addrinfo *to,
                                        int64_t deadline_us)
 {
-    enum halay_status status = halay_socket_connect(to->ai_addr, to->ai_addrlen, deadline_us, &client->fd);
+    enum halay_status status =
+        halay_socket_connect(to->ai_addr, to->ai_addrlen, client->network, deadline_us, &client->fd);
 
     if (status == HALAY_ERR_TIMEOUT)
         report_silence(client);
@@ -337,7 +339,7 @@ static enum halay_status open_client(struct halay_store_client *client, const st
                       client->address);
 }
 
-enum halay_status halay_store_client_open(struct halay_log *log, const char *address,
+enum halay_status halay_store_client_open(struct halay_log *log, const char *address, const char *network,
                                           const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
                                           struct halay_store_client **out, unsigned *reconnects)
 {
@@ -359,11 +361,13 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
     }
     client->log = log;
     client->fd = -1;
+    client->network = network;
     client->rank = rank;
     client->timeout_ms = timeout_ms;
     client->room = STORE_HEAD_BYTES;
     snprintf(client->address, sizeof client->address, "%s", address);
     status = open_client(client, to, secret, halay_deadline_us(timeout_ms), reconnects);
+    client->network = NULL;
     freeaddrinfo(to);
     if (status != HALAY_OK) {
         halay_store_client_close(client);

@@ -67,8 +67,8 @@ static enum halay_status boot_unique(struct halay_world *world, const struct hal
     enum halay_status status = check_bootstrap(world, options->bootstrap, "a unique id", "auto");
     if (status != HALAY_OK)
         return status;
-    return halay_boot_unique_create(world->log, options->unique_id, options->rank, options->size,
-                                    world->config.start_timeout_ms, options->watch, &world->boot);
+    return halay_boot_unique_create(world->log, options->unique_id, world->config.network_interface, options->rank,
+                                    options->size, world->config.start_timeout_ms, options->watch, &world->boot);
 }
 
 /* The program's communicator overrides the environment. */

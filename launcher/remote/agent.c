@@ -440,13 +440,21 @@ static int send_greeting(void)
            fcntl(STDOUT_FILENO, F_SETFL, O_NONBLOCK) == 0;
 }
 
+/* The plan's, once its environment is set. */
+static const char *named_network(void)
+{
+    const char *network = halay_environment_get("HALAY_NETWORK_INTERFACE");
+
+    return network && *network ? network : NULL;
+}
+
 /* Rank 0's host finds it and says so; all others get the port, and the address unless it is the one where they reach
  * the store. */
 static enum halay_status agent_find_master(struct agent *agent)
 {
     const struct host_plan *plan = &agent->plan;
     const char *ports = halay_environment_get("HALAY_PORTS");
-    struct halay_network network = { .interface = halay_environment_get("HALAY_NETWORK_INTERFACE") };
+    struct halay_network network = { .interface = named_network() };
 
     agent->master.port = plan->master_port;
     if (plan->master_port) {
@@ -456,8 +464,6 @@ static enum halay_status agent_find_master(struct agent *agent)
             master_cut_port(plan->addresses[0], agent->master.address);
         return HALAY_OK;
     }
-    if (network.interface && !*network.interface)
-        network.interface = NULL;
     enum halay_status status = ports && *ports ? halay_parse_ports(ports, network.ports) : HALAY_OK;
     if (status == HALAY_OK)
         status = master_find(agent->setting->log, &network, plan->addresses[0], &agent->master);
@@ -501,7 +507,7 @@ static int agent_prepare(struct agent *agent)
         code = binding_plan(agent->setting->log, (enum binding)plan->binding, plan->count, &agent->map);
     if (code)
         return code;
-    int reached = reach_first(agent->setting->log, plan->addresses, REACH_MS, why, sizeof why);
+    int reached = reach_first(agent->setting->log, plan->addresses, named_network(), REACH_MS, why, sizeof why);
     if (reached < 0) {
         say("cannot reach halayrun's store: %s", why);
         return 1;

@@ -177,9 +177,15 @@ static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair, stru
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
 
+static struct tunnel_end end_of(const struct join *join)
+{
+    return (struct tunnel_end){ join->leader, join->interface, join->port, join->secret };
+}
+
 /* "TICKET NODE NODES". 0, or an exit code. */
 static int take_part(const struct join *join, struct talk *talk, const char *text, struct join_result *result)
 {
+    const struct tunnel_end end = end_of(join);
     struct tunnel_pair pair = { { .fd = -1 }, { .fd = -1 } };
     int64_t deadline_us = halay_deadline_us(OPEN_MS);
     unsigned ticket;
@@ -187,10 +193,8 @@ static int take_part(const struct join *join, struct talk *talk, const char *tex
     char why[512] = "node 0 does not say what to begin";
 
     if (sscanf(text, "%u %d %d", &ticket, &node, &nodes) != 3 ||
-        tunnel_open(join->leader, join->port, join->secret, ticket * TUNNEL_TICKET + TUNNEL_AGENT, deadline_us,
-                    &pair.frames, why, sizeof why) ||
-        tunnel_open(join->leader, join->port, join->secret, ticket * TUNNEL_TICKET + TUNNEL_ERRORS, deadline_us,
-                    &pair.errors, why, sizeof why)) {
+        tunnel_open(&end, ticket * TUNNEL_TICKET + TUNNEL_AGENT, deadline_us, &pair.frames, why, sizeof why) ||
+        tunnel_open(&end, ticket * TUNNEL_TICKET + TUNNEL_ERRORS, deadline_us, &pair.errors, why, sizeof why)) {
         snprintf(result->text, sizeof result->text, "%s\n%s\n", join->name, why);
         tunnel_close(&pair);
         return EXIT_FAILURE;
@@ -245,6 +249,7 @@ void join_follow(const struct join *join, struct join_result *result)
     struct talk_hello hello = {
         .nodes = join->nodes, .node = join->node, .ranks = join->ranks, .is_chosen = join->is_chosen
     };
+    const struct tunnel_end end = end_of(join);
     struct talk talk = { .fd = -1 };
     struct tunnel tunnel;
     char why[512];
@@ -253,8 +258,8 @@ void join_follow(const struct join *join, struct join_result *result)
     snprintf(hello.version, sizeof hello.version, "%s", halay_version());
     snprintf(hello.name, sizeof hello.name, "%s", join->name);
     snprintf(hello.command, sizeof hello.command, "%s", join->command);
-    enum halay_status status = tunnel_open(join->leader, join->port, join->secret, TUNNEL_TALK,
-                                           halay_deadline_us(join->start_ms), &tunnel, why, sizeof why);
+    enum halay_status status =
+        tunnel_open(&end, TUNNEL_TALK, halay_deadline_us(join->start_ms), &tunnel, why, sizeof why);
     if (status == HALAY_ERR_AUTH)
         join_secret_explain(join->own_secret);
     if (status != HALAY_OK) {

@@ -20,7 +20,7 @@ enum { TRY_MS = 5000, PAUSE_US = 500000, SAY_FIRST_MS = 5000, SAY_MS = 30000, RE
 
 /* ---- connect ----------------------------------------------------------------------------------------------------- */
 
-static int connect_to(const char *host, int port, int timeout_ms, char *why, size_t size)
+static int connect_to(const struct tunnel_end *end, int timeout_ms, char *why, size_t size)
 {
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
     struct addrinfo *found;
@@ -28,17 +28,17 @@ static int connect_to(const char *host, int port, int timeout_ms, char *why, siz
     int fd = -1;
     enum halay_status status = HALAY_ERR_SYSTEM;
 
-    snprintf(service, sizeof service, "%d", port);
-    int code = getaddrinfo(host, service, &hints, &found);
+    snprintf(service, sizeof service, "%d", end->port);
+    int code = getaddrinfo(end->host, service, &hints, &found);
     if (code) {
-        snprintf(why, size, "the name '%s' is not known: %s", host, gai_strerror(code));
+        snprintf(why, size, "the name '%s' is not known: %s", end->host, gai_strerror(code));
         return -1;
     }
     snprintf(why, size, "it has no address");
     for (const struct addrinfo *at = found; at && status != HALAY_OK; at = at->ai_next) {
-        status = halay_socket_connect(at->ai_addr, at->ai_addrlen, halay_deadline_us(timeout_ms), &fd);
+        status = halay_socket_connect(at->ai_addr, at->ai_addrlen, end->network, halay_deadline_us(timeout_ms), &fd);
         if (status != HALAY_OK)
-            snprintf(why, size, "port %d: %s", port, strerror(status == HALAY_ERR_TIMEOUT ? ETIMEDOUT : errno));
+            snprintf(why, size, "port %d: %s", end->port, strerror(status == HALAY_ERR_TIMEOUT ? ETIMEDOUT : errno));
     }
     freeaddrinfo(found);
     return fd;
@@ -60,40 +60,40 @@ static const char *explain_refusal(enum halay_status status)
 }
 
 /* One attempt. */
-static enum halay_status try_to_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
-                                     uint32_t purpose, struct tunnel *tunnel, char *why, size_t size)
+static enum halay_status try_to_open(const struct tunnel_end *end, uint32_t purpose, struct tunnel *tunnel, char *why,
+                                     size_t size)
 {
-    tunnel->fd = connect_to(host, port, TRY_MS, why, size);
+    tunnel->fd = connect_to(end, TRY_MS, why, size);
     if (tunnel->fd < 0)
         return HALAY_ERR_SYSTEM;
-    enum halay_status status = halay_handshake_call(tunnel->fd, secret, purpose, TRY_MS, &tunnel->session);
+    enum halay_status status = halay_handshake_call(tunnel->fd, end->secret, purpose, TRY_MS, &tunnel->session);
     if (status == HALAY_OK)
         return status;
-    snprintf(why, size, "port %d: %s", port, explain_refusal(status));
+    snprintf(why, size, "port %d: %s", end->port, explain_refusal(status));
     close(tunnel->fd);
     tunnel->fd = -1;
     return status;
 }
 
-enum halay_status tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
-                              uint32_t purpose, int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size)
+enum halay_status tunnel_open(const struct tunnel_end *end, uint32_t purpose, int64_t deadline_us,
+                              struct tunnel *tunnel, char *why, size_t size)
 {
     int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_FIRST_MS);
     char reason[256];
 
     for (int refusals = 0;;) {
-        enum halay_status status = try_to_open(host, port, secret, purpose, tunnel, reason, sizeof reason);
+        enum halay_status status = try_to_open(end, purpose, tunnel, reason, sizeof reason);
         if (status == HALAY_OK)
             return HALAY_OK;
         refusals += status == HALAY_ERR_AUTH || status == HALAY_ERR_VERSION;
         int seconds = (int)((halay_now_us() - began_us) / 1000000);
         if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
-            snprintf(why, size, "host '%s' cannot be reached after %d s: %s", host, seconds, reason);
+            snprintf(why, size, "host '%s' cannot be reached after %d s: %s", end->host, seconds, reason);
             say("%s", why);
             return status;
         }
         if (halay_deadline_passed(say_us)) {
-            say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", host, seconds,
+            say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", end->host, seconds,
                 reason);
             say_us = halay_deadline_us(SAY_MS);
         }

@@ -27,12 +27,20 @@ struct tunnel_pair {
     struct tunnel frames, errors;
 };
 
+/* Where to. */
+struct tunnel_end {
+    const char *host;
+    const char *network; /* it comes from this host's address in that (base/net/socket.h), or NULL */
+    int port;
+    const unsigned char *secret; /* HALAY_SECRET_BYTES */
+};
+
 /* Retries until the host answers and both ends have proved the secret: names may resolve late, and hosts start at
  * different speeds. Gives up after three answers with another secret (HALAY_ERR_AUTH) or version. HALAY_OK: tunnel->fd
  * is the caller's. Else there is no tunnel by the deadline, which one attempt of 10 s and a name lookup may exceed; why
  * has the reason (reported). */
-enum halay_status tunnel_open(const char *host, int port, const unsigned char secret[HALAY_SECRET_BYTES],
-                              uint32_t purpose, int64_t deadline_us, struct tunnel *tunnel, char *why, size_t size);
+enum halay_status tunnel_open(const struct tunnel_end *end, uint32_t purpose, int64_t deadline_us,
+                              struct tunnel *tunnel, char *why, size_t size);
 
 /* Stand in for ssh (ssh.h): carry the streams of the agent at the other end until it ends. Errors go to standard error.
  * Returns the agent's exit code, or 255. */

@@ -36,7 +36,7 @@ static int connect_file(const char *path, int64_t deadline_us, int *fd)
     if (strlen(path) >= sizeof address.sun_path)
         return 0;
     memcpy(address.sun_path, path, strlen(path));
-    if (halay_socket_connect((struct sockaddr *)&address, sizeof address, deadline_us, fd) != HALAY_OK)
+    if (halay_socket_connect((struct sockaddr *)&address, sizeof address, NULL, deadline_us, fd) != HALAY_OK)
         *fd = -1;
     return 1;
 }
@@ -58,7 +58,7 @@ static int connect_port(const char *where, int64_t deadline_us, int *fd)
     if (halay_parse_long(colon ? colon + 1 : where, 1, 65535, &port) != HALAY_OK ||
         getaddrinfo(host, colon ? colon + 1 : where, &hints, &found))
         return 0;
-    if (halay_socket_connect(found->ai_addr, found->ai_addrlen, deadline_us, fd) != HALAY_OK)
+    if (halay_socket_connect(found->ai_addr, found->ai_addrlen, NULL, deadline_us, fd) != HALAY_OK)
         *fd = -1;
     freeaddrinfo(found);
     return 1;

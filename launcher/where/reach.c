@@ -4,6 +4,7 @@
  */
 #include "launcher/where/reach.h"
 #include "base/clock.h"
+#include "base/net/socket.h"
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -21,7 +22,8 @@ struct attempt {
     int is_own;
 };
 
-static struct attempt begin_attempt(const char *text, const struct halay_address *own, int own_count)
+static struct attempt begin_attempt(const char *text, const char *network, const struct halay_address *own,
+                                    int own_count)
 {
     struct attempt attempt = { -1, EINVAL, 0 };
     struct addrinfo *to;
@@ -30,7 +32,11 @@ static struct attempt begin_attempt(const char *text, const struct halay_address
         return attempt;
     attempt.is_own = halay_address_is_among(to->ai_addr, own, own_count);
     attempt.fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    attempt.code = attempt.fd < 0 || connect(attempt.fd, to->ai_addr, to->ai_addrlen) < 0 ? errno : 0;
+    if (attempt.fd < 0 || halay_socket_bind(attempt.fd, to->ai_addr, network) < 0 ||
+        connect(attempt.fd, to->ai_addr, to->ai_addrlen) < 0)
+        attempt.code = errno;
+    else
+        attempt.code = 0;
     freeaddrinfo(to);
     return attempt;
 }
@@ -95,7 +101,8 @@ static const char *outcome(const struct attempt *attempt, int is_chosen)
     return attempt->is_own && !is_chosen ? "reached, but this host has it too" : "reached";
 }
 
-int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, char *why, size_t size)
+int reach_first(struct halay_log *log, char *const *addresses, const char *network, int timeout_ms, char *why,
+                size_t size)
 {
     struct attempt attempts[ATTEMPTS_MAX];
     struct halay_address own[HALAY_ADDRESSES_ALL];
@@ -106,7 +113,7 @@ int reach_first(struct halay_log *log, char *const *addresses, int timeout_ms, c
     if (halay_addresses_list(log, NULL, own, &own_count) != HALAY_OK)
         return -1;
     for (; addresses[count] && count < ATTEMPTS_MAX; count++)
-        attempts[count] = begin_attempt(addresses[count], own, own_count);
+        attempts[count] = begin_attempt(addresses[count], network, own, own_count);
     int reached = await_reached(attempts, count, halay_deadline_us(timeout_ms));
     for (int i = 0; i < count; i++) {
         const char *what = outcome(&attempts[i], i == reached);

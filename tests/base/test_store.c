@@ -91,7 +91,7 @@ static struct halay_store_client *open_client(const char *where, int rank, struc
     struct halay_store_client *client;
     unsigned reconnects;
 
-    REQUIRE(halay_store_client_open(log, where, secret, rank, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
+    REQUIRE(halay_store_client_open(log, where, NULL, secret, rank, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
     return client;
 }
 
@@ -292,16 +292,18 @@ static void check_generations(const struct service *s, struct halay_log *log)
     unsigned reconnects;
 
     for (unsigned i = 0; i < 3; i++) {
-        REQUIRE(halay_store_client_open(log, address(s), secret, 1000, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
+        REQUIRE(halay_store_client_open(log, address(s), NULL, secret, 1000, PATIENCE_MS, &client, &reconnects) ==
+                HALAY_OK);
         CHECK(reconnects == i, "%u", reconnects);
         halay_store_client_close(client);
     }
-    REQUIRE(halay_store_client_open(log, address(s), secret, 1001, PATIENCE_MS, &client, &reconnects) == HALAY_OK);
+    REQUIRE(halay_store_client_open(log, address(s), NULL, secret, 1001, PATIENCE_MS, &client, &reconnects) ==
+            HALAY_OK);
     CHECK(reconnects == 0);
     halay_store_client_close(client);
-    CHECK(halay_store_client_open(log, address(s), secret, -1, 100, &client, &reconnects) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_store_client_open(log, address(s), NULL, secret, -1, 100, &client, &reconnects) == HALAY_ERR_ARGUMENT);
     CHECK(strstr(log->last_error.text, "-1 is not a rank; expected 0 to "), "%s", log->last_error.text);
-    CHECK(halay_store_client_open(log, address(s), secret, STORE_RANK_MAX + 1, 100, &client, &reconnects) ==
+    CHECK(halay_store_client_open(log, address(s), NULL, secret, STORE_RANK_MAX + 1, 100, &client, &reconnects) ==
           HALAY_ERR_ARGUMENT);
 }
 
@@ -310,7 +312,7 @@ static void check_wrong_secret(const struct service *s, struct halay_log *log)
     struct halay_store_client *client;
     unsigned reconnects;
 
-    CHECK(halay_store_client_open(log, address(s), other_secret, 0, PATIENCE_MS, &client, &reconnects) ==
+    CHECK(halay_store_client_open(log, address(s), NULL, other_secret, 0, PATIENCE_MS, &client, &reconnects) ==
           HALAY_ERR_AUTH);
     CHECK(strstr(log->last_error.text, "refuses this process, which does not hold"), "%s", log->last_error.text);
 }
@@ -325,11 +327,12 @@ static void check_addresses(struct halay_log *log)
     unsigned reconnects;
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(halay_store_client_open(log, bad[i], secret, 0, 100, &client, &reconnects) != HALAY_OK, "'%s'", bad[i]);
+        CHECK(halay_store_client_open(log, bad[i], NULL, secret, 0, 100, &client, &reconnects) != HALAY_OK, "'%s'",
+              bad[i]);
         CHECK(strstr(log->last_error.text, "is not an address; expected one like 127.0.0.1:40000"), "%s",
               log->last_error.text);
     }
-    CHECK(halay_store_client_open(log, "127.0.0.1:1", secret, 0, PATIENCE_MS, &client, &reconnects) ==
+    CHECK(halay_store_client_open(log, "127.0.0.1:1", NULL, secret, 0, PATIENCE_MS, &client, &reconnects) ==
           HALAY_ERR_SYSTEM);
     CHECK(strstr(log->last_error.text, "'127.0.0.1:1': Connection refused; does the launcher run"), "%s",
           log->last_error.text);
@@ -382,7 +385,7 @@ static void check_impostor(struct halay_log *log, const unsigned char *its_secre
     snprintf(where, sizeof where, "127.0.0.1:%d", ntohs(bound.sin_port));
     REQUIRE(!pthread_create(&thread, NULL, impersonate, &i));
     enum halay_status status =
-        halay_store_client_open(log, where, secret, 0, is_silent ? 100 : PATIENCE_MS, &client, &reconnects);
+        halay_store_client_open(log, where, NULL, secret, 0, is_silent ? 100 : PATIENCE_MS, &client, &reconnects);
     CHECK(status == expected, "%s", halay_status_string(status));
     CHECK(strstr(log->last_error.text, text), "%s", log->last_error.text);
     REQUIRE(!pthread_join(thread, NULL));
@@ -641,7 +644,7 @@ static void check_busy(struct halay_log *log)
     char where[32];
 
     busy_start(&later, close_some_and_serve, where, sizeof where);
-    enum halay_status status = halay_store_client_open(log, where, secret, 3, PATIENCE_MS, &client, &reconnects);
+    enum halay_status status = halay_store_client_open(log, where, NULL, secret, 3, PATIENCE_MS, &client, &reconnects);
     CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), log->last_error.text);
     if (status == HALAY_OK) {
         CHECK(halay_store_set(client, "key", "x", 1) == HALAY_OK);
@@ -652,7 +655,7 @@ static void check_busy(struct halay_log *log)
     service_stop(&later.service);
 
     busy_start(&never, close_some, where, sizeof where);
-    status = halay_store_client_open(log, where, secret, 3, 1000, &client, &reconnects);
+    status = halay_store_client_open(log, where, NULL, secret, 3, 1000, &client, &reconnects);
     CHECK(status == HALAY_ERR_TIMEOUT && strstr(log->last_error.text, "it is overloaded"), "%s: %s",
           halay_status_string(status), log->last_error.text);
     REQUIRE(!shutdown(never.listener, SHUT_RDWR) && !pthread_join(never.service.thread, NULL));

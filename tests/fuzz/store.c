@@ -332,7 +332,7 @@ static void try_client(struct halay_log *log, const uint8_t *at, const uint8_t *
     require(!pthread_create(&thread, NULL, impersonate, &impostor), "no thread");
     snprintf(where, sizeof where, "%s:%d", inet_ntop(AF_INET, &bound.sin_addr, host, sizeof host),
              ntohs(bound.sin_port));
-    if (halay_store_client_open(log, where, secret, 0, PATIENCE_MS, &client, &reconnects) == HALAY_OK) {
+    if (halay_store_client_open(log, where, NULL, secret, 0, PATIENCE_MS, &client, &reconnects) == HALAY_OK) {
         (void)halay_store_set(client, "key", "value", 5);
         (void)halay_store_get(client, "key", value, 5, PATIENCE_MS);
         (void)halay_store_get(client, "more", value, sizeof value, PATIENCE_MS);

@@ -61,6 +61,23 @@ else
     echo "skipped: PyTorch over --join (no torch in /usr/bin/python3)"
 fi
 
+# Node 0 does not answer host 2's first address: all of its connections, that of --join and its ranks' to the store
+# and to the other ranks, have to come from the second one, which the network names.
+on 2 ip address add 10.77.$lab.102/24 dev eth0 && on 1 ip route add blackhole 10.77.$lab.2/32 ||
+    skip "addresses, which cannot be added here"
+network="--network-interface 10.77.$lab.1/32,10.77.$lab.102/32 --start-timeout 30"
+# shellcheck disable=SC2086 # several words
+for h in 2 1; do
+    start $h $network --nnodes 2 --nproc-per-node 2 "$build/perf/halay-perf" allreduce -b 64K -e 64K -n 1
+done
+for h in 1 2; do
+    eval "wait \$pid_$h"
+    code=$?
+    check "host $h of two addresses ends with $code: $(tail -n 3 "$dir/err.$h")" test $code = 0
+done
+check "they meet by the second address: $(head -n 3 "$dir/out.1")" grep -q '4 ranks.* 2 hosts' "$dir/out.1"
+on 1 ip route del blackhole 10.77.$lab.2/32
+
 gone() {
     ! on $1 pgrep -x "halayrun|halayrun-job|halayrun-relay|halayrun-door" >/dev/null &&
         ! on $1 pgrep -fx "sleep 1000" >/dev/null

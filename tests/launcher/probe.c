@@ -54,7 +54,7 @@ static int meet(void)
     int sum = 0;
 
     load(&log, &config, secret);
-    if (halay_store_client_open(&log, config.store_address, secret, config.rank, 30000, &client, &reconnects) !=
+    if (halay_store_client_open(&log, config.store_address, NULL, secret, config.rank, 30000, &client, &reconnects) !=
         HALAY_OK)
         die("cannot open the store");
     snprintf(key, sizeof key, "rank %d", config.rank);

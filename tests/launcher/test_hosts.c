@@ -404,7 +404,7 @@ static void check_reach(void)
     REQUIRE(!getsockname(fd, (struct sockaddr *)&at, &length));
     for (long port = ntohs(at.sin_port); port < 200000; port += 65536) {
         snprintf(text, sizeof text, "127.0.0.1:%ld", port);
-        CHECK(reach_first(&log, addresses, 60000, why, sizeof why) == (port > 65535 ? -1 : 0), "%s", why);
+        CHECK(reach_first(&log, addresses, NULL, 60000, why, sizeof why) == (port > 65535 ? -1 : 0), "%s", why);
         CHECK(reach_from(text, from) == (port < 65536), "%s", text);
     }
     close(fd);

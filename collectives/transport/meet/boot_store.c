@@ -52,8 +52,8 @@ enum halay_status halay_store_access_open(struct halay_log *log, const struct ha
     if (status == HALAY_OK)
         status = halay_store_read_secret(log, config->store_secret_fd, access->secret);
     if (status == HALAY_OK)
-        status = halay_store_client_open(log, config->store_address, access->secret, config->rank,
-                                         config->start_timeout_ms, &access->client, reconnects);
+        status = halay_store_client_open(log, config->store_address, config->network_interface, access->secret,
+                                         config->rank, config->start_timeout_ms, &access->client, reconnects);
     return status;
 }
 

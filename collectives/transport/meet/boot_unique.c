@@ -55,15 +55,15 @@ int halay_unique_id_read(const struct halay_unique_id *id, struct halay_unique_p
 
 /* ---- the start ---- */
 
-static int answers(const struct halay_address *address, int64_t deadline_us)
+static int answers(const struct halay_address *address, const char *network, int64_t deadline_us)
 {
     struct sockaddr_storage to;
     socklen_t length = halay_address_sockaddr(address, &to);
     int64_t most_us = halay_deadline_us(TRY_MS);
     int fd;
 
-    if (halay_socket_connect((const struct sockaddr *)&to, length, most_us < deadline_us ? most_us : deadline_us,
-                             &fd) != HALAY_OK)
+    if (halay_socket_connect((const struct sockaddr *)&to, length, network,
+                             most_us < deadline_us ? most_us : deadline_us, &fd) != HALAY_OK)
         return 0;
     close(fd);
     return 1;
@@ -71,7 +71,8 @@ static int answers(const struct halay_address *address, int64_t deadline_us)
 
 /* The first address that answers, as text. */
 static enum halay_status find_address(struct halay_log *log, const struct halay_unique_place *place,
-                                      int64_t deadline_us, struct halay_boot_watch *watch, char *text, size_t size)
+                                      const char *network, int64_t deadline_us, struct halay_boot_watch *watch,
+                                      char *text, size_t size)
 {
     do {
         enum halay_status status = halay_boot_look(log, watch, -1);
@@ -79,7 +80,7 @@ static enum halay_status find_address(struct halay_log *log, const struct halay_
             return status;
         for (int i = 0; i < place->count; i++) {
             halay_address_text(&place->addresses[i], text, size);
-            if (answers(&place->addresses[i], deadline_us))
+            if (answers(&place->addresses[i], network, deadline_us))
                 return HALAY_OK;
         }
         nanosleep(&(struct timespec){ .tv_nsec = PAUSE_MS * 1000000L }, NULL);
@@ -91,8 +92,9 @@ static enum halay_status find_address(struct halay_log *log, const struct halay_
         text, place->count);
 }
 
-enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, int rank, int size,
-                                           int timeout_ms, struct halay_boot_watch *watch, struct halay_boot **out)
+enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, const char *network,
+                                           int rank, int size, int timeout_ms, struct halay_boot_watch *watch,
+                                           struct halay_boot **out)
 {
     struct halay_unique_place place;
     struct halay_store_access access = { 0 };
@@ -105,9 +107,10 @@ enum halay_status halay_boot_unique_create(struct halay_log *log, const struct h
                           "a start with a unique id: rank %d of %d is not possible, or the id is not one that "
                           "halay_unique_id_create has made",
                           rank, size);
-    enum halay_status status = find_address(log, &place, deadline_us, watch, address, sizeof address);
+    enum halay_status status = find_address(log, &place, network, deadline_us, watch, address, sizeof address);
     if (status == HALAY_OK)
-        status = halay_store_client_open(log, address, place.secret, rank, timeout_ms, &access.client, &starts);
+        status =
+            halay_store_client_open(log, address, network, place.secret, rank, timeout_ms, &access.client, &starts);
     memcpy(access.secret, place.secret, sizeof access.secret);
     explicit_bzero(&place, sizeof place);
     if (status == HALAY_OK)

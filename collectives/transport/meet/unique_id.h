@@ -33,7 +33,8 @@ int halay_unique_id_read(const struct halay_unique_id *id, struct halay_unique_p
 
 /* One rank's start with an id, which is borrowed for the call. HALAY_ERR_ARGUMENT: it is none, or rank and size are not
  * as they should be; HALAY_ERR_TIMEOUT: nobody answers at its addresses; else what halay_store_client_open returns. */
-enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, int rank, int size,
-                                           int timeout_ms, struct halay_boot_watch *watch, struct halay_boot **out);
+enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, const char *network,
+                                           int rank, int size, int timeout_ms, struct halay_boot_watch *watch,
+                                           struct halay_boot **out);
 
 #endif
