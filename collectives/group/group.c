@@ -356,7 +356,7 @@ static void keep_end(struct halay_group *group)
     group->end->next = world->ends;
     world->ends = group->end;
     group->end = NULL;
-    halay_group_ends_sweep(&world->ends, world->data);
+    halay_group_ends_sweep(&world->ends, &world->route);
 }
 
 enum halay_status halay_group_refuse_child(void)

@@ -36,10 +36,8 @@ enum halay_status halay_group_end_create(int members, struct halay_shared_memory
     return HALAY_OK;
 }
 
-void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *data, int gives_areas)
+static void take_back_farewells(struct halay_group_end *end, struct halay_link *data)
 {
-    if (!end)
-        return;
     for (int i = 0; i < end->farewells; i++) {
         struct halay_farewell *f = &end->farewell[i];
         if (is_posted(&f->saying))
@@ -47,6 +45,13 @@ void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *dat
         if (is_posted(&f->hearing))
             data->ops->cancel(data, &f->hearing);
     }
+}
+
+void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *data, int gives_areas)
+{
+    if (!end)
+        return;
+    take_back_farewells(end, data);
     if (gives_areas && end->mine)
         end->memory->ops->give_areas(end->memory, end->offset);
     free(end->farewell);
@@ -104,19 +109,32 @@ static int is_left(const struct halay_group_end *end)
     return !end->mine || atomic_load_explicit(&end->mine->leavers, memory_order_acquire) == (uint32_t)end->sharers;
 }
 
-void halay_group_ends_sweep(struct halay_group_end **ends, struct halay_link *data)
+/* Of a failed group, once its own farewells are sent. */
+static void forget(struct halay_group_end *end, const struct halay_route *route)
+{
+    if (end->is_forgotten)
+        return;
+    take_back_farewells(end, route->data);
+    halay_route_forget(route, end->number);
+    end->is_forgotten = 1;
+}
+
+void halay_group_ends_sweep(struct halay_group_end **ends, const struct halay_route *route)
 {
     struct halay_group_end *end;
 
     while ((end = *ends)) {
         if (!end->is_spoilt)
-            halay_group_end_receive(end, data);
-        if (!farewells_are_over(end) || !is_left(end)) {
+            halay_group_end_receive(end, route->data);
+        int is_over = farewells_are_over(end);
+        if (end->is_spoilt && is_over)
+            forget(end, route);
+        if (!is_over || !is_left(end)) {
             ends = &end->next;
             continue;
         }
         *ends = end->next;
-        halay_group_end_destroy(end, data, 1);
+        halay_group_end_destroy(end, route->data, 1);
     }
 }
 

@@ -15,7 +15,7 @@
 #ifndef HALAY_GROUP_END_H
 #define HALAY_GROUP_END_H
 
-#include "collectives/transport/shared_memory.h"
+#include "collectives/transport/route.h"
 
 struct halay_area; /* area.h */
 
@@ -38,6 +38,7 @@ struct halay_group_end {
     struct halay_group_end *next;
     uint32_t number;
     int is_spoilt;                      /* it failed: farewells are not waited for */
+    int is_forgotten;                   /* by the links: what arrives of it is dropped */
     int sharers, farewells;             /* other members that share memory with this rank, and that do not */
     struct halay_shared_memory *memory; /* borrowed; NULL: this rank has no areas */
     uint64_t offset;                 /* owned: of its areas; HALAY_PRIVATE: there was no room, and no member uses any */
@@ -56,8 +57,9 @@ void halay_group_end_send(struct halay_group_end *end, struct halay_link *data,
 void halay_group_end_receive(struct halay_group_end *end, struct halay_link *data);
 int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice);
 
-/* Destroys those of the list that are over, and frees their areas. data: the world's. */
-void halay_group_ends_sweep(struct halay_group_end **ends, struct halay_link *data);
+/* Destroys those of the list that are over, and frees their areas. Has the links forget those that failed: messages of
+ * a failed group may still be on their way, while of one that ended well each has met its receive. */
+void halay_group_ends_sweep(struct halay_group_end **ends, const struct halay_route *route);
 /* Destroys all: the world ends. data: NULL if the list is empty. */
 void halay_group_ends_fini(struct halay_group_end **ends, struct halay_link *data);
 
