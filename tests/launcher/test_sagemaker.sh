@@ -264,12 +264,12 @@ refused 1 cut a -1000
 refused 1 flip a 150
 check "it is said" grep -q 'altered on their way' "$dir/err1"
 refused 1 cut a 200
-between flip e 150
+between flip e 125
 wait $pid1
 wait $pid2
 check "complaints that were changed are none" grep -q 'altered on their way' "$dir/err1"
 unmeddle
-between flip t -175
+between flip t -150
 wait $pid1
 wait $pid2
 check "an end that was changed is none" grep -q "'$host1', is lost" "$dir/2/output/failure"
