@@ -140,6 +140,7 @@ void halay_tcp_peer_fini(struct halay_tcp_peer *peer)
     early_free(peer->spare);
     grants_free(peer->grants);
     grants_free(peer->unused);
+    halay_forgotten_fini(&peer->refused);
     for (struct halay_tcp_connection *c = peer->connection, *next; c; c = next) {
         next = c->next;
         halay_tcp_connection_fini(c);
@@ -245,6 +246,10 @@ static int begin(struct halay_tcp_peer *peer, struct halay_transfer **at)
         return 1;
     }
     struct halay_tcp_grant **grant = find_grant(peer, x);
+    if (!*grant && !is_eager(x->tag, x->bytes) && halay_forgotten_has(&peer->refused, x->tag)) {
+        complete(peer, take(&peer->sends, at));
+        return 1;
+    }
     if (!*grant) {
         announce(peer, x);
         return 0;
@@ -525,7 +530,9 @@ static void end_grant(struct halay_tcp_peer *peer, const struct halay_tcp_frame 
 {
     struct halay_tcp_grant *grant = peer->unused;
 
-    if (halay_forgotten_has(peer->forgotten, frame->tag))
+    if (!frame->id)
+        halay_forgotten_add(&peer->refused, (uint32_t)(frame->tag >> 32));
+    if (!frame->id || halay_forgotten_has(peer->forgotten, frame->tag))
         return;
     if (grant)
         peer->unused = grant->next;
@@ -590,8 +597,21 @@ const struct halay_tcp_handler halay_tcp_peer_handler = {
 
 /* ---- connection, cancel ---- */
 
+/* Without this the sends of its large messages, which no RTS announces, would wait without a limit. */
+static void refuse(struct halay_tcp_peer *peer, uint32_t group)
+{
+    const struct halay_tcp_frame frame = { .kind = HALAY_TCP_CTS,
+                                           .bytes = HALAY_TCP_LENGTH_BYTES,
+                                           .tag = (uint64_t)group << 32 };
+
+    if (peer->connection && peer->streams > 1)
+        queue_frame(peer, &frame, NULL, 0, NULL);
+}
+
 void halay_tcp_peer_connected(struct halay_tcp_peer *peer)
 {
+    for (size_t i = 0; i < peer->forgotten->count; i++)
+        refuse(peer, peer->forgotten->groups[i]);
     for (struct halay_transfer *x = peer->receives.first; x; x = x->next)
         if (!is_eager(x->tag, x->bytes))
             volunteer(peer, x);
@@ -659,4 +679,5 @@ void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group)
         if (!*at)
             peer->grants_end = at;
     }
+    refuse(peer, group);
 }

@@ -16,9 +16,10 @@
  * tag belongs to the first receive of that tag, whatever its length, and lengths that disagree are found.
  *
  * Streams: a peer may have several connections, where a network limits each. Messages take the first, and so do the
- * parts of one that was announced, after its RTS; the parts of any other large one take one of them all, by the number
- * of its CTS. They may come before or after a later message of the same tag, which is for the first receive that has
- * sent no CTS then.
+ * parts of a short one that was announced, after its RTS; the parts of a large one, which is not announced then, take
+ * one of them all, by the number of its CTS. They may come before or after a later message of the same tag, which is
+ * for the first receive that has sent no CTS then. A group that the receiver forgets is told by a CTS of number 0: what
+ * is large of it ends unsent.
  *
  * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. What comes then
  * is announced by an RTS and waits for a CTS, as large messages do, so that no tag holds up another one. The receiver
@@ -51,6 +52,7 @@ struct halay_tcp_peer {
     uint64_t lost;                              /* the rank that it left because of, and 1; 0: none */
     int wanted;                                 /* transfers that are posted and not optional */
     const struct halay_forgotten *forgotten;    /* borrowed: the link's */
+    struct halay_forgotten refused;             /* owned: the groups that the other rank has forgotten */
     struct halay_log *log;                      /* borrowed */
     struct halay_tcp_connection *connection;    /* owned, with those after it; NULL: not all are made yet */
     struct halay_tcp_queue sends;               /* that have not begun */
