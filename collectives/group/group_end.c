@@ -103,7 +103,7 @@ static int farewells_are_over(const struct halay_group_end *end)
     return 1;
 }
 
-/* No other member looks at this rank's areas any more. Pairs with the count of halay_group_leave. */
+/* No other member looks at this rank's areas any more. Pairs with count_as_leaver (group.c). */
 static int is_left(const struct halay_group_end *end)
 {
     return !end->mine || atomic_load_explicit(&end->mine->leavers, memory_order_acquire) == (uint32_t)end->sharers;

@@ -85,11 +85,10 @@ static enum halay_status check_versions(const struct halay_world *world, const s
     enum { BYTES = sizeof all->identity.version };
 
     for (int r = 0; r < world->size; r++)
-        if (strncmp(all[r].identity.version, mine, BYTES) != 0) {
-            halay_error(world->log, "rank %d runs halay %.*s, rank %d runs %s: all must run the same", r, BYTES,
-                        all[r].identity.version, world->rank, mine);
-            return HALAY_ERR_VERSION;
-        }
+        if (strncmp(all[r].identity.version, mine, BYTES) != 0)
+            return halay_fail(world->log, HALAY_ERR_VERSION,
+                              "rank %d runs halay %.*s, rank %d runs %s: all must run the same", r, BYTES,
+                              all[r].identity.version, world->rank, mine);
     return HALAY_OK;
 }
 
@@ -98,11 +97,9 @@ static enum halay_status check_statuses(const struct halay_world *world, const s
     if (all[world->rank].status != HALAY_OK)
         return (enum halay_status)all[world->rank].status;
     for (int r = 0; r < world->size; r++)
-        if (all[r].status != HALAY_OK) {
-            halay_error(world->log, "rank %d cannot go on: %s", r,
-                        halay_status_string((enum halay_status)all[r].status));
-            return (enum halay_status)all[r].status;
-        }
+        if (all[r].status != HALAY_OK)
+            return halay_fail(world->log, (enum halay_status)all[r].status, "rank %d cannot go on: %s", r,
+                              halay_status_string((enum halay_status)all[r].status));
     return HALAY_OK;
 }
 
@@ -110,16 +107,14 @@ static enum halay_status check_statuses(const struct halay_world *world, const s
 static enum halay_status check_settings(const struct halay_world *world, const struct record *all)
 {
     for (int r = 1; r < world->size; r++) {
-        if (strncmp(all[r].transport, all[0].transport, TRANSPORT_BYTES) != 0) {
-            halay_error(world->log, "starts that differ: rank %d has HALAY_TRANSPORT '%.*s', rank 0 has '%.*s'", r,
-                        TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
-            return HALAY_ERR_MISMATCH;
-        }
-        if (all[r].encrypt != all[0].encrypt) {
-            halay_error(world->log, "starts that differ: rank %d has HALAY_ENCRYPT=%d, rank 0 has %d", r,
-                        all[r].encrypt, all[0].encrypt);
-            return HALAY_ERR_MISMATCH;
-        }
+        if (strncmp(all[r].transport, all[0].transport, TRANSPORT_BYTES) != 0)
+            return halay_fail(world->log, HALAY_ERR_MISMATCH,
+                              "starts that differ: rank %d has HALAY_TRANSPORT '%.*s', rank 0 has '%.*s'", r,
+                              TRANSPORT_BYTES, all[r].transport, TRANSPORT_BYTES, all[0].transport);
+        if (all[r].encrypt != all[0].encrypt)
+            return halay_fail(world->log, HALAY_ERR_MISMATCH,
+                              "starts that differ: rank %d has HALAY_ENCRYPT=%d, rank 0 has %d", r, all[r].encrypt,
+                              all[0].encrypt);
     }
     return HALAY_OK;
 }
@@ -182,10 +177,9 @@ enum halay_status halay_world_exchange_records(struct halay_world *world, enum h
 {
     struct record record, *all = calloc((size_t)world->size, sizeof *all);
 
-    if (!all) {
-        halay_error(world->log, "no memory for what %d ranks exchange at the start", world->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_fail(world->log, HALAY_ERR_NO_MEMORY, "no memory for what %d ranks exchange at the start",
+                          world->size);
     fill_record(world, mine, &record);
     enum halay_status status =
         halay_boot_allgather(world->boot, &record, sizeof record, all, world->config.start_timeout_ms);

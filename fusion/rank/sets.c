@@ -15,6 +15,7 @@
  * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
  */
 #include "fusion/rank/sets.h"
+#include "base/memory.h"
 #include "collectives/api/group_subset.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/observe/recorder.h"
@@ -82,25 +83,20 @@ static enum halay_status make_coordinator(struct halay_process_set *set)
 /* Makes room for one more number. */
 static enum halay_status reserve_number(struct halay_context *ctx)
 {
-    size_t number = (size_t)ctx->driven.execution.sets_made + 1, room = ctx->set_room ? ctx->set_room : 16;
+    size_t number = (size_t)ctx->driven.execution.sets_made + 1, before = ctx->set_room;
+    enum halay_status status = HALAY_OK;
 
     if (number >= INT_MAX)
         return halay_fail(ctx->log, HALAY_ERR_UNSUPPORTED, "process sets: there have been %d", INT_MAX - 1);
-    if (number < ctx->set_room)
+    if (number < before)
         return HALAY_OK;
-    while (room <= number)
-        room *= 2;
-    struct halay_process_set **grown = calloc(room, sizeof(struct halay_process_set *)), **old = ctx->by_number;
-    if (!grown)
-        return HALAY_ERR_NO_MEMORY;
-    if (old)
-        memcpy(grown, old, ctx->set_room * sizeof(struct halay_process_set *));
     pthread_mutex_lock(&ctx->lock);
-    ctx->by_number = grown;
-    ctx->set_room = room;
+    while (status == HALAY_OK && ctx->set_room <= number)
+        status = halay_list_grow(&ctx->by_number, ctx->set_room, &ctx->set_room, sizeof(struct halay_process_set *));
+    for (size_t i = before; i < ctx->set_room; i++)
+        ctx->by_number[i] = NULL;
     pthread_mutex_unlock(&ctx->lock);
-    free(old);
-    return HALAY_OK;
+    return status;
 }
 
 /* All but the group. */

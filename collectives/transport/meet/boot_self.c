@@ -27,10 +27,8 @@ enum halay_status halay_boot_broadcast(struct halay_boot *boot, void *data, size
         return boot->ops->broadcast(boot, data, bytes, timeout_ms);
     }
     unsigned char *all = halay_mul_overflows(bytes, (size_t)boot->size, &total) ? NULL : malloc(total);
-    if (!all) {
-        halay_error(boot->log, "no memory for what rank 0 sends %d ranks", boot->size);
-        return HALAY_ERR_NO_MEMORY;
-    }
+    if (!all)
+        return halay_fail(boot->log, HALAY_ERR_NO_MEMORY, "no memory for what rank 0 sends %d ranks", boot->size);
     enum halay_status status = halay_boot_allgather(boot, data, bytes, all, timeout_ms);
     if (status == HALAY_OK)
         memcpy(data, all, bytes);
