@@ -62,13 +62,18 @@ static void pending_forget(struct halay_tcp_pending *p)
         listen_again(door);
 }
 
-static void pending_drop(struct halay_tcp_pending *p, const char *why)
+static void pending_end(struct halay_tcp_pending *p)
 {
     int fd = p->watch.fd;
 
-    halay_info(p->door->log, "a pending connection was dropped: %s", why);
     pending_forget(p);
     close(fd);
+}
+
+static void pending_drop(struct halay_tcp_pending *p, const char *why)
+{
+    halay_info(p->door->log, "a pending connection was dropped: %s", why);
+    pending_end(p);
 }
 
 /* Makes room by dropping the oldest that has not sent a right hello. Zero if all have. */
@@ -254,7 +259,7 @@ static void take_passed(struct halay_tcp_pending *p)
         take_listener(door, fd);
     else if (fd >= 0)
         close(fd);
-    pending_drop(p, "what was passed has been taken");
+    pending_end(p);
 }
 
 static void pending_ready(struct halay_tcp_watch *watch, uint32_t events)
