@@ -95,16 +95,22 @@ static const char *suggest_variable(const char *name, char to[HALAY_SUGGESTION_B
     return halay_suggest(name, names, to);
 }
 
+enum halay_status halay_config_set(struct halay_config *config, const char *name, const char *value, char *why,
+                                   size_t size)
+{
+    const struct row *row = find_variable(name);
+
+    if (row)
+        return store_value(row, value, config, why, size);
+    snprintf(why, size, "'%s' is not a known variable", name);
+    return HALAY_ERR_ARGUMENT;
+}
+
 enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size)
 {
     struct halay_config scratch = { 0 };
-    const struct row *row = find_variable(name);
+    enum halay_status status = halay_config_set(&scratch, name, value, why, size);
 
-    if (!row) {
-        snprintf(why, size, "'%s' is not a known variable", name);
-        return HALAY_ERR_ARGUMENT;
-    }
-    enum halay_status status = store_value(row, value, &scratch, why, size);
     halay_config_fini(&scratch);
     return status;
 }

@@ -64,9 +64,11 @@ struct halay_config_variable {
 };
 const struct halay_config_variable *halay_config_variable(size_t index); /* NULL past the last one */
 
-/* Checks a value for a variable. HALAY_ERR_CONFIG: why names the accepted form ("is not a size; write for example
- * 67108864, 64M or 1G"); HALAY_ERR_ARGUMENT: unknown variable. */
+/* Checks a value for a variable; set stores it in a loaded configuration. HALAY_ERR_CONFIG: why names the accepted form
+ * ("is not a size; write for example 67108864, 64M or 1G"); HALAY_ERR_ARGUMENT: unknown variable. */
 enum halay_status halay_config_check(const char *name, const char *value, char *why, size_t size);
+enum halay_status halay_config_set(struct halay_config *config, const char *name, const char *value, char *why,
+                                   size_t size);
 
 /* The environment, for programs that read it themselves or pass it on; NULL if the variable is absent. */
 const char *halay_environment_get(const char *name);

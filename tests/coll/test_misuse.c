@@ -80,9 +80,9 @@ static void opening(void)
     const size_t wrong[] = { 0, 1, sizeof options - 1, 4097, SIZE_MAX };
 
     LOUD(halay_group_open(NULL, NULL), HALAY_ERR_ARGUMENT, "no place for the group");
-    LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "no transport 'tpc', did you mean 'tcp'?");
+    LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "transport: 'tpc' is not one of auto, shm");
     options = (struct halay_group_options){ .struct_size = sizeof options, .bootstrap = "selv" };
-    LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "no bootstrap 'selv', did you mean 'self'?");
+    LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "bootstrap: 'selv' is not one of auto, self");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         options.struct_size = wrong[i];
         LOUD(halay_group_open(&options, &group), HALAY_ERR_ARGUMENT, "struct_size of struct halay_group_options is");
