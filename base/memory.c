@@ -84,21 +84,6 @@ void *halay_aligned_alloc(size_t alignment, size_t bytes)
     return block;
 }
 
-enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item)
-{
-    size_t wanted = *size ? 2 * *size : 16, bytes;
-    void *items;
-
-    if (count < *size)
-        return HALAY_OK;
-    memcpy(&items, list, sizeof items); /* a pointer to any type */
-    if (halay_mul_overflows(wanted, item, &bytes) || !(items = realloc(items, bytes)))
-        return HALAY_ERR_NO_MEMORY;
-    memcpy(list, &items, sizeof items);
-    *size = wanted;
-    return HALAY_OK;
-}
-
 /* Header of the memory that the caller gets. */
 struct halay_region_block {
     struct halay_region_block *next;

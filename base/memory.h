@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "halay_types.h"
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define HALAY_CACHE_LINE 64
@@ -44,8 +45,22 @@ static inline void halay_copy(void *to, const void *from, size_t bytes)
 }
 
 /* Makes room for one more item in a list that doubles: `list` points to the pointer, *size items have room, `count` are
- * used, each has `item` bytes. HALAY_ERR_NO_MEMORY, not logged: the list stays as it is. */
-enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item);
+ * used, each has `item` bytes. HALAY_ERR_NO_MEMORY, not logged: the list stays as it is. Inline: modules, which
+ * do not link this library, have lists, too. */
+static inline enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item)
+{
+    size_t wanted = *size ? 2 * *size : 16, bytes;
+    void *items;
+
+    if (count < *size)
+        return HALAY_OK;
+    memcpy(&items, list, sizeof items); /* a pointer to any type */
+    if (__builtin_mul_overflow(wanted, item, &bytes) || !(items = realloc(items, bytes)))
+        return HALAY_ERR_NO_MEMORY;
+    memcpy(list, &items, sizeof items);
+    *size = wanted;
+    return HALAY_OK;
+}
 
 /* Blocks that are freed together: one error and one fini for all memory of an object. Starts as zeros. */
 struct halay_region {

@@ -3,19 +3,12 @@
  * Forgotten groups: see forgotten.h.
  */
 #include "collectives/transport/forgotten.h"
-#include <stdlib.h>
+#include "base/memory.h"
 
 void halay_forgotten_add(struct halay_forgotten *forgotten, uint32_t group)
 {
-    if (forgotten->count == forgotten->room) {
-        size_t room = forgotten->room ? 2 * forgotten->room : 16;
-        uint32_t *grown = realloc(forgotten->groups, room * sizeof *grown);
-        if (!grown)
-            return;
-        forgotten->groups = grown;
-        forgotten->room = room;
-    }
-    forgotten->groups[forgotten->count++] = group;
+    if (halay_list_grow(&forgotten->groups, forgotten->count, &forgotten->room, sizeof *forgotten->groups) == HALAY_OK)
+        forgotten->groups[forgotten->count++] = group;
 }
 
 void halay_forgotten_fini(struct halay_forgotten *forgotten)

@@ -67,14 +67,8 @@ static size_t place_locked(const struct halay_parts_memory *memory, const void *
 
 static enum halay_status insert_locked(struct halay_parts_memory *memory, struct halay_parts_block *block)
 {
-    if (memory->count == memory->capacity) {
-        size_t capacity = memory->capacity ? 2 * memory->capacity : 16;
-        struct halay_parts_block **grown = realloc(memory->blocks, capacity * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        memory->blocks = grown;
-        memory->capacity = capacity;
-    }
+    if (halay_list_grow(&memory->blocks, memory->count, &memory->capacity, sizeof *memory->blocks) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     size_t i = place_locked(memory, block->base);
     memmove(&memory->blocks[i + 1], &memory->blocks[i], (memory->count - i) * sizeof *memory->blocks);
     memory->blocks[i] = block;
