@@ -65,27 +65,15 @@ static int buffer(const struct halay_place *at, int index)
     return index > last ? 0 : halay_largest_power(at->ranks) >> (index < tree.rounds ? index + 1 : tree.rounds);
 }
 
-/* Returns the buffer of the sum after some rounds. */
-static signed char sum_of(int rounds)
-{
-    return (signed char)(rounds ? rounds - 1 : HALAY_STEP_IN);
-}
-
-static int add(struct halay_step *out, enum halay_step_what what, int peer, int tag, int rounds, struct held h)
-{
-    halay_step_take(out, what, peer, tag, rounds, h.block, h.blocks);
-    out->own = sum_of(rounds);
-    return 1;
-}
-
 static int halve(const struct halay_place *at, const struct halay_subtree *tree, int index, struct halay_step *out)
 {
     int number = at->rank - tree->first, round = index / 2, other = number ^ (1 << round);
     struct held kept = held_by(at, number, round + 1), given = held_by(at, other, round + 1);
 
     if (!(index % 2))
-        return halay_step_give(out, tree->first + other, round, sum_of(round), given.block, given.blocks);
-    add(out, other < number ? HALAY_ADD_LEFT : HALAY_ADD_RIGHT, tree->first + other, round, round, kept);
+        return halay_step_give(out, tree->first + other, round, halay_step_sum(round), given.block, given.blocks);
+    halay_step_add(out, other < number ? HALAY_ADD_LEFT : HALAY_ADD_RIGHT, tree->first + other, round, round,
+                   kept.block, kept.blocks);
     out->is_raw = !round;
     out->is_last = round + 1 == tree->rounds && tree->members == at->ranks;
     return 1;
@@ -95,12 +83,12 @@ static int halve(const struct halay_place *at, const struct halay_subtree *tree,
 static int fold(const struct halay_place *at, const struct halay_subtree *tree, int index, struct halay_step *out)
 {
     int number = at->rank - tree->first, lefts = tree->left_members ? tree->left_members / tree->members : 0;
-    int sum = sum_of(tree->rounds + (tree->right_members > 0));
+    int sum = halay_step_sum(tree->rounds + (tree->right_members > 0));
     int right = tree->right_members ? tree->right_first + number % tree->right_members : -1;
     struct held mine = held_by(at, number, tree->rounds);
 
     if (right >= 0 && !index--) {
-        add(out, HALAY_ADD_RIGHT, right, FOLD, tree->rounds, mine);
+        halay_step_add(out, HALAY_ADD_RIGHT, right, FOLD, tree->rounds, mine.block, mine.blocks);
         out->is_raw = tree->right_members == 1;
         out->is_last = !lefts;
         return 1;

@@ -42,27 +42,15 @@ static int buffer(const struct halay_place *at, int index)
     return index < tree.rounds + (tree.right_members > 0);
 }
 
-/* Returns the buffer of the sum after some rounds. */
-static signed char sum_of(int rounds)
-{
-    return (signed char)(rounds ? rounds - 1 : HALAY_STEP_IN);
-}
-
-static int add(struct halay_step *out, enum halay_step_what what, int peer, int tag, int rounds)
-{
-    halay_step_take(out, what, peer, tag, rounds, 0, 1);
-    out->own = sum_of(rounds);
-    return 1;
-}
-
 static int after_doubling(const struct halay_place *at, const struct halay_subtree *tree, int index,
                           struct halay_step *out)
 {
     int is_first = !tree->left_members, lefts = is_first ? 0 : tree->left_members / tree->members;
-    int number = at->rank - tree->first, sum = sum_of(tree->rounds + (tree->right_members > 0));
+    int number = at->rank - tree->first, sum = halay_step_sum(tree->rounds + (tree->right_members > 0));
 
     if (tree->right_members && !index--) {
-        add(out, HALAY_ADD_RIGHT, tree->right_first + number % tree->right_members, FOLD, tree->rounds);
+        halay_step_add(out, HALAY_ADD_RIGHT, tree->right_first + number % tree->right_members, FOLD, tree->rounds, 0,
+                       1);
         out->is_raw = tree->right_members == 1;
         out->is_last = (unsigned char)is_first;
         return 1;
@@ -85,8 +73,8 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
         return after_doubling(at, &tree, index - 2 * tree.rounds, out);
     int partner = tree.first + ((at->rank - tree.first) ^ (1 << round));
     if (!(index % 2))
-        return halay_step_give(out, partner, round, sum_of(round), 0, 1);
-    add(out, partner < at->rank ? HALAY_ADD_LEFT : HALAY_ADD_RIGHT, partner, round, round);
+        return halay_step_give(out, partner, round, halay_step_sum(round), 0, 1);
+    halay_step_add(out, partner < at->rank ? HALAY_ADD_LEFT : HALAY_ADD_RIGHT, partner, round, round, 0, 1);
     out->is_raw = !round;
     out->is_last = round + 1 == tree.rounds && tree.members == at->ranks;
     return 1;

@@ -94,6 +94,20 @@ static inline int halay_step_take(struct halay_step *out, enum halay_step_what w
     return 1;
 }
 
+/* The buffer of the sum after some rounds, where each round has one. */
+static inline signed char halay_step_sum(int rounds)
+{
+    return (signed char)(rounds ? rounds - 1 : HALAY_STEP_IN);
+}
+
+/* Fills in a step that adds to the sum after some rounds, into the next buffer. */
+static inline void halay_step_add(struct halay_step *out, enum halay_step_what what, int peer, int tag, int rounds,
+                                  int block, int blocks)
+{
+    halay_step_take(out, what, peer, tag, rounds, block, blocks);
+    out->own = halay_step_sum(rounds);
+}
+
 /* Fills in round `round` of tokens to the rank 2^round further on; after the last one all ranks have entered. */
 static inline int halay_step_token(const struct halay_place *at, int round, int takes, struct halay_step *out)
 {
