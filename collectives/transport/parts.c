@@ -289,8 +289,6 @@ void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum ha
 {
     struct halay_message *message = part->message;
 
-    if (!part->is_send && status == HALAY_OK)
-        parts->peers[part->peer].received++;
     if (!message) {
         halay_parts_give(parts, part);
         return;
@@ -353,7 +351,6 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
     message->issued += bytes;
     message->ended = bytes < parts->part_bytes;
     part->is_with_library = 1;
-    parts->peers[x->peer].sent += (uint64_t)part->is_send;
     if (status == HALAY_OK)
         halay_parts_end(parts, part, HALAY_OK, arrived);
     return 1;
@@ -395,7 +392,6 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
     message->is_send = is_send;
     x->handle = message;
     parts->peers[peer].waiting += !x->is_optional;
-    parts->posted++;
     /* Nothing more goes to a lost peer: MPI may take it for an error of this rank. */
     if (parts->t.lost[peer] || (is_send && parts->peers[peer].is_unconnected) || is_blocked(parts, message, NULL) ||
         !message_hand_out(parts, message))

@@ -86,8 +86,6 @@ struct halay_parts_peer {
     const char *why;    /* it was lost; static storage */
     int is_unconnected; /* sends to it wait; the back end's */
     size_t waiting;     /* transfers with it that are posted and not optional */
-    uint64_t sent;      /* parts given to the library, so far */
-    uint64_t received;  /* parts that arrived, dropped ones included */
 };
 
 /* A transport over a message library: the first member of each such transport. */
@@ -101,7 +99,6 @@ struct halay_parts {
     enum halay_status status;       /* the first error but for lost peers */
     struct halay_parts_peer *peers; /* owned: size of them */
     int left, lost;                 /* peers */
-    uint64_t posted;                /* transfers so far */
     unsigned looks;                 /* pumps since the newest of these */
     struct halay_message *waiting;  /* messages with parts to hand out, oldest first */
     struct halay_message *spare;    /* messages in reserve */

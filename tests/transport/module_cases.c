@@ -628,27 +628,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return 0;
 }
 
-/* A wait in vain is described, once, 10 s after anything moved. The last frames of others may still come. */
-static void check_stall(struct rig *rig, struct halay_link *t)
-{
-    struct halay_transfer x = { 0 };
-    unsigned char token = 0;
-
-    CHECK(!*rig->last_line, "'%s'", rig->last_line);
-    t->ops->recv(t, !t->rank, 7, &token, 1, &x);
-    for (int look = 0; look < 1000 && !strstr(rig->last_line, "posted 0x7"); look++) {
-        CHECK(t->ops->progress(t) == HALAY_OK);
-        stopped_clock_ms += 10 * 1000;
-    }
-    CHECK(strstr(rig->last_line, "waiting 1, credit"), "'%s'", rig->last_line);
-    CHECK(strstr(rig->last_line, ", connected; posted 0x7; granted none; early "), "'%s'", rig->last_line);
-    CHECK(strstr(rig->last_line, "; held none; UCX: lane[0]: "), "'%s'", rig->last_line);
-    t->ops->cancel(t, &x);
-    *rig->last_line = 0;
-}
-
-/* All endpoints are open at the start, those to lower ranks, too. The clock does not move, so that no load makes a
- * stall. */
+/* All endpoints are open at the start, those to lower ranks, too. */
 static int run_connect(struct rig *rig, void *arg)
 {
     int each = rig->config.ucx_endpoints;
@@ -656,11 +636,7 @@ static int run_connect(struct rig *rig, void *arg)
 
     (void)arg;
     CHECK(opened_endpoints == each * (t->size - 1), "%d at the start", opened_endpoints);
-    stopped_clock_ms = 1000;
-    meet(t, 1);
-    check_stall(rig, t);
-    stopped_clock_ms = 0;
-    meet(t, 8);
+    meet(t, 9);
     t->ops->close(t);
     CHECK(!*rig->last_line, "'%s'", rig->last_line);
     return test_failed;

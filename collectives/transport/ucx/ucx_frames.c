@@ -206,7 +206,6 @@ void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank)
 
 static void finish(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_status result, size_t arrived)
 {
-    frames->moves++;
     part->request = NULL;
     part->result = result;
     part->arrived = arrived;
@@ -527,7 +526,6 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         halay_parts_fail(&frames->parts, HALAY_ERR_FORMAT);
         return UCS_OK;
     }
-    frames->moves++;
     frames->peers[h.sender].is_reached = 1;
     if (h.kind != HALAY_UCX_HELLO)
         frames->peers[h.sender].credit += h.returned;

@@ -92,7 +92,6 @@ struct halay_ucx_frames {
     int endpoints;    /* a peer */
     int called;       /* peers that are called and not opened yet */
     size_t under_way; /* requests that UCX has: a worker is destroyed when it has none */
-    uint64_t moves;   /* frames that have come and parts that have ended, so far */
     size_t budget;
     struct halay_ucx_peer *peers; /* owned: size of them */
     struct halay_part *finished;  /* parts to be ended */

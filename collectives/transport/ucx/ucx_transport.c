@@ -28,7 +28,6 @@
 #include "collectives/transport/ucx/ucx_transport.h"
 #include "base/clock.h"
 #include "collectives/transport/ucx/ucx_frames.h"
-#include "collectives/transport/ucx/ucx_stall.h"
 #include "collectives/transport/ucx/ucx_worker.h"
 #include <poll.h>
 #include <stdlib.h>
@@ -54,7 +53,6 @@ enum {
 struct ucx_transport {
     struct halay_ucx_frames frames; /* first */
     struct halay_ucx_worker worker;
-    struct halay_ucx_stall stall;
     unsigned char *addresses; /* owned: of each rank, stride bytes */
     size_t stride;
 };
@@ -152,7 +150,6 @@ static enum halay_status ucx_progress(struct halay_link *t)
     if (status != HALAY_OK || t->size == 1)
         return status;
     (void)look(self);
-    halay_ucx_stall_look(&self->stall, &self->frames);
     status = halay_parts_pump(&self->frames.parts);
     /* Parts that were just handed out may have met early ones. */
     for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && self->frames.parts.status == HALAY_OK;

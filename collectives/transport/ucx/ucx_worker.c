@@ -51,7 +51,8 @@ enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t st
     return halay_host_fail(host, HALAY_ERR_SYSTEM, "%s: %s", what, ucs_status_string(status));
 }
 
-char *halay_ucx_text(void (*print)(const void *what, FILE *stream), const void *what)
+/* Returns what one of UCX's print functions prints; owned by the caller. NULL: out of memory. */
+static char *text_of(void (*print)(const void *what, FILE *stream), const void *what)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -90,7 +91,7 @@ static int is_open(const struct halay_host *host, const ucp_config_t *config, co
 {
     if (host->environment_get(setting->variable))
         return 0;
-    char *text = setting->as_default[0] ? halay_ucx_text(print_config, config) : NULL;
+    char *text = setting->as_default[0] ? text_of(print_config, config) : NULL;
     int is_default = !setting->as_default[0];
     for (int i = 0; i < 2 && text && setting->as_default[i]; i++)
         is_default |= has_line(text, setting->as_default[i]);
@@ -205,7 +206,7 @@ static enum halay_status context_open(const struct halay_host *host, int size, u
     setting_apply(host, config, &tls, tls.wanted);
     (void)ucp_config_modify(config, "MAX_EAGER_RAILS", "1"); /* a UCX without it has no rails */
     status = context_init(host, size, config, &first);
-    char *listing = status == HALAY_OK ? halay_ucx_text(print_context, first) : NULL;
+    char *listing = status == HALAY_OK ? text_of(print_context, first) : NULL;
     if (listing)
         halay_ucx_networks(listing, &tcp, &cards);
     if (status == HALAY_OK && !cards && !is_named(host)) {

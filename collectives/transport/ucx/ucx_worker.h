@@ -19,9 +19,6 @@ struct halay_ucx_worker {
 /* HALAY_OK, or HALAY_ERR_SYSTEM, logged ("what: text of UCX"). */
 enum halay_status halay_ucx_check(const struct halay_host *host, ucs_status_t status, const char *what);
 
-/* What one of UCX's print functions says; owned by the caller. NULL: out of memory. */
-char *halay_ucx_text(void (*print)(const void *what, FILE *stream), const void *what);
-
 /* size: how many ranks will be connected. Zero-initialised storage of the caller's; fini accepts any half-built
  * state. */
 enum halay_status halay_ucx_worker_init(const struct halay_host *host, int size, struct halay_ucx_worker *worker);
