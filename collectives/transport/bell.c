@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum { COUNT_ONE = HALAY_BELL_ASLEEP + 1, UNARMED_MOST_US = 1000, SLEEP_MOST_US = 1000000 };
+enum { COUNT_ONE = HALAY_BELL_ASLEEP + 1, SLEEP_MOST_US = 1000000 };
 
 static uint32_t count_of(uint32_t state)
 {
@@ -116,8 +116,8 @@ void halay_bell_sleep(struct halay_bell *bell, uint32_t token, long timeout_us)
 
     if (count_of(seen) != token)
         return;
-    if (!(seen & HALAY_BELL_ASLEEP) && us > UNARMED_MOST_US) /* there was no barrier, or another thread drives */
-        us = UNARMED_MOST_US;
+    if (!(seen & HALAY_BELL_ASLEEP) && us > HALAY_UNRUNG_MAX_US) /* there was no barrier, or another thread drives */
+        us = HALAY_UNRUNG_MAX_US;
     if (bell->link_count)
         sleep_in_poll(bell, token, us);
     else

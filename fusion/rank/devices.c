@@ -3,8 +3,11 @@
  * Devices; devices.h.
  */
 #include "fusion/rank/devices.h"
+#include "base/clock.h"
+#include "collectives/transport/bell.h"
 #include "collectives/transport/module.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 void halay_devices_init(struct halay_devices *devices)
 {
@@ -117,6 +120,17 @@ enum halay_status halay_devices_get(struct halay_context *ctx, int number, struc
     pthread_mutex_unlock(&devices->lock);
     if (status == HALAY_OK)
         *out = device;
+    return status;
+}
+
+enum halay_status halay_devices_await(struct halay_context *ctx, int number, void *event, int64_t deadline_us)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    enum halay_status status;
+
+    while ((status = ops->event_done(&ctx->devices.host, number, event)) == HALAY_IN_PROGRESS &&
+           !halay_deadline_passed(deadline_us))
+        usleep(HALAY_UNRUNG_MIN_US);
     return status;
 }
 

@@ -24,6 +24,10 @@ enum halay_status halay_devices_open(struct halay_context *ctx);
 /* That device, with streams of ours. The module is there. Errors as of device_ops.h. */
 enum halay_status halay_devices_get(struct halay_context *ctx, int number, struct halay_device **out);
 
+/* Wait for an event of that device when the engine has stopped. HALAY_IN_PROGRESS: not until the deadline; else as
+ * event_done. */
+enum halay_status halay_devices_await(struct halay_context *ctx, int number, void *event, int64_t deadline_us);
+
 /* Memory of a device. Opens the module. */
 enum halay_status halay_devices_alloc(struct halay_context *ctx, int number, size_t bytes, void **ptr);
 /* Nonzero if it was such memory, and has been freed. */

@@ -27,9 +27,8 @@
 #include "fusion/rank/staging.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-enum { ALIGN_BYTES = 16, CLOSE_MS = 2000, LOOK_AGAIN_US = 50 };
+enum { ALIGN_BYTES = 16, CLOSE_MS = 2000 };
 
 static struct halay_direct *direct_of(const struct halay_bucket *b)
 {
@@ -146,7 +145,7 @@ static enum halay_status stage_all(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     direct_of(b)->step = HALAY_DIRECT_STAGE;
-
+    b->set->ctx->driven.copied_us = b->set->ctx->driven.now_us;
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
         if (b->requests[i]->staging)
             status = halay_staging_fall_back(b->set->ctx, b->requests[i]);
@@ -377,31 +376,6 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
 
 /* ---- the end ---- */
 
-static enum halay_status wait_for(enum halay_status (*look)(void *arg), void *arg)
-{
-    int64_t deadline_us = halay_deadline_us(CLOSE_MS);
-    enum halay_status status;
-
-    while ((status = look(arg)) == HALAY_IN_PROGRESS && !halay_deadline_passed(deadline_us))
-        usleep(LOOK_AGAIN_US);
-    return status;
-}
-
-static enum halay_status look_at_stream(void *arg)
-{
-    struct halay_context *ctx = arg;
-    struct halay_direct *d = &ctx->devices.direct;
-
-    return halay_devices_ops(ctx)->event_done(&ctx->devices.host, d->device->number, d->done);
-}
-
-static enum halay_status look_at_barrier(void *arg)
-{
-    struct halay_coll *coll = ((struct halay_context *)arg)->devices.direct.coll;
-
-    return coll ? halay_coll_progress(coll) : HALAY_OK;
-}
-
 /* All ranks have let go of the others' slabs. */
 static enum halay_status part(struct halay_context *ctx)
 {
@@ -411,7 +385,7 @@ static enum halay_status part(struct halay_context *ctx)
     if (status == HALAY_OK)
         status = halay_group_barrier_start(ctx->all.group, &d->coll);
     if (status == HALAY_OK)
-        status = wait_for(look_at_barrier, ctx);
+        status = d->coll ? halay_coll_wait(d->coll, CLOSE_MS) : HALAY_OK;
     if (d->coll)
         halay_coll_end(d->coll);
     d->coll = NULL;
@@ -427,7 +401,7 @@ void halay_direct_close(struct halay_context *ctx)
     d->is_shared = 0;
     set_state(d, HALAY_DIRECT_REFUSED);
     if (d->is_launched)
-        wait_for(look_at_stream, ctx);
+        halay_devices_await(ctx, d->device->number, d->done, halay_deadline_us(CLOSE_MS));
     d->is_launched = 0;
     if (!was_shared)
         return;

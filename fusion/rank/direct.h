@@ -32,6 +32,13 @@ static inline int halay_direct_has(const struct halay_bucket *b)
 {
     return b->set->ctx->devices.direct.bucket == b;
 }
+/* Nonzero while a device works for the bucket; otherwise ranks are waited for, whose messages ring. */
+static inline int halay_direct_is_at_work(const struct halay_context *ctx)
+{
+    const struct halay_direct *d = &ctx->devices.direct;
+
+    return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE);
+}
 /* Must what comes next in this set wait? */
 static inline int halay_direct_is_busy(const struct halay_process_set *set)
 {

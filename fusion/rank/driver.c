@@ -38,14 +38,15 @@
  * that it needs a bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every
  * thread that had noted it by then either wakes, or does not fall asleep because its token is old.
  *
- * All transports ring the one bell (halay_world_arm). Devices do not: while one works the driver polls, and naps once
- * nothing has come for POLL_US.
+ * All links ring the one bell, or limit the sleep (halay_world_arm). Work of devices rings none, and limits it in the
+ * same way (device_sleep_us).
  */
 #include "fusion/rank/driver.h"
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "base/sync.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/rank/direct.h"
 #include "fusion/rank/hold.h"
 #include "fusion/rank/messenger.h"
 #include "fusion/rank/points.h"
@@ -58,9 +59,6 @@
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
-#define POLL_US 200             /* how long devices are polled before the first nap */
-#define NAP_US 50
-#define LONG_NAP_US 1000
 #define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
@@ -76,21 +74,12 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Is a device at work? It rings no bell. */
-static int must_poll(const struct halay_context *ctx)
+/* How long to sleep at most for the sake of devices; HALAY_RINGS: none is at work, 0: look again at once. */
+static long device_sleep_us(const struct halay_context *ctx)
 {
-    return ctx->driven.execution.landing || ctx->devices.direct.bucket || !halay_hold_is_empty(ctx);
-}
-
-/* A program gives a device work for a long time ahead: looked at after an eighth of the time that it has taken already,
- * copies are late by little, and cost little. */
-static long nap_us(const struct halay_context *ctx)
-{
-    int64_t eighth = (ctx->driven.now_us - ctx->driven.copied_us) / 8;
-
-    if (eighth < NAP_US)
-        return NAP_US;
-    return eighth < LONG_NAP_US ? (long)eighth : LONG_NAP_US;
+    if (!ctx->driven.execution.landing && halay_hold_is_empty(ctx) && !halay_direct_is_at_work(ctx))
+        return HALAY_RINGS;
+    return halay_unrung_sleep_us(ctx->driven.now_us - ctx->driven.copied_us);
 }
 
 /* The engine has failed, and not all peers have heard why. */
@@ -101,13 +90,13 @@ static int owes_word(const struct halay_context *ctx)
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
-    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx);
+    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx), device_us = device_sleep_us(ctx);
 
-    if (must_poll(ctx))
-        longest = nap_us(ctx);
-    else if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
-                                            atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
+    if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
+                                       atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
+    if (longest > device_us)
+        longest = device_us;
     if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
@@ -165,7 +154,7 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
     int64_t since_ns =
-        sleeps && timeout_us > LONG_NAP_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
+        sleeps && timeout_us > HALAY_UNRUNG_MAX_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
     if (sleeps) {
         halay_bell_sleep(bell, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
@@ -214,19 +203,22 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
         }
         if (is_wanted_elsewhere(ctx, is_thread))
             return 1;
-        long awake_us = must_poll(ctx) && spin_us < POLL_US ? POLL_US : spin_us;
-        if (awake_us > 0 && atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed)) {
+        if (spin_us > 0 && atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed)) {
             if (!idle_since)
                 idle_since = ctx->driven.now_us;
-            if (ctx->driven.now_us - idle_since < awake_us) {
-                must_poll(ctx) ? (void)sched_yield() : halay_relax();
+            if (ctx->driven.now_us - idle_since < spin_us) {
+                halay_relax();
                 continue;
             }
+        }
+        if (!device_sleep_us(ctx)) {
+            sched_yield();
+            continue;
         }
         halay_count(&ctx->observers.meters->tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
-        if (did || !must_poll(ctx)) /* one nap follows the other while nothing comes */
+        if (did || device_sleep_us(ctx) == HALAY_RINGS) /* one look for a device after the other needs no spin */
             idle_since = 0;
     }
 }

@@ -27,9 +27,8 @@
 #include "base/memory.h"
 #include "fusion/state/request.h"
 #include <stdlib.h>
-#include <unistd.h>
 
-enum { LINE = 64, CLOSE_MS = 2000, LOOK_AGAIN_US = 50 };
+enum { LINE = 64, CLOSE_MS = 2000 };
 
 /* ---- the pool ---- */
 
@@ -517,9 +516,9 @@ enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_r
 /* Its memory goes back, unless a device does not come to the end of its copies. */
 static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_t deadline_us)
 {
-    while (halay_staging_leave(ctx, s) && halay_staging_look(ctx, s) == HALAY_IN_PROGRESS &&
-           !halay_deadline_passed(deadline_us))
-        usleep(LOOK_AGAIN_US);
+    if (halay_staging_leave(ctx, s) &&
+        halay_devices_await(ctx, s->device->number, s->moved, deadline_us) != HALAY_IN_PROGRESS)
+        s->state = HALAY_STAGING_STILL;
     if (s->block && (s->is_lost || s->state == HALAY_STAGING_MOVES)) {
         halay_warning(ctx->log, "device %d has not said for %d s that a copy is done: %zu bytes of the host's are lost",
                       s->device->number, CLOSE_MS / 1000, s->capacity);

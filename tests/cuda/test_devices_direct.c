@@ -316,6 +316,83 @@ static void given_up(void)
     users_quiet(2, body_given_up, "", set_slab, NULL);
 }
 
+/* ---- a late rank ---- */
+
+struct gate {
+    _Atomic int is_closed, is_open; /* stored by the rank's callback, and by the other rank */
+};
+
+static void stay(void *arg, enum halay_status status, const char *text)
+{
+    struct gate *gate = arg;
+
+    (void)status;
+    (void)text;
+    atomic_store(&gate->is_closed, 1);
+    while (!atomic_load(&gate->is_open))
+        sched_yield();
+}
+
+/* Returns nonzero once the engine has hardly looked around for a tenth of a second, in which it would nap 100 times. */
+static int has_slept(struct user *u, struct halay_request *request)
+{
+    enum { WINDOW_MS = 100, WINDOWS = 100, STEPS_MAX = 20 };
+    struct halay_counters before = { .struct_size = sizeof before }, after = before;
+
+    for (int i = 0; i < WINDOWS; i++) {
+        CHECK(halay_counters_read(u->ctx, &before) == HALAY_OK);
+        if (!CHECK(halay_wait(request, WINDOW_MS) == HALAY_ERR_TIMEOUT, "the other rank does not take part"))
+            return 0;
+        CHECK(halay_counters_read(u->ctx, &after) == HALAY_OK);
+        if (after.steps - before.steps <= STEPS_MAX)
+            return 1;
+    }
+    return 0;
+}
+
+/* Rank 1 has announced its tensor, and then its engine is held up: what rank 0 waits for rings, and no device works. */
+static void body_late_rank(struct user *u)
+{
+    struct gate *gate = u->arg;
+    struct area a = area_get(u, DEVICE, N * 4);
+    struct halay_request *request = NULL, *host = NULL;
+    float data[N] = { 0 };
+
+    check_sum(u, "x", 0, u->size);
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    struct halay_tensor_info info = describe("late", a.data, 1), other = describe("host", data, 0);
+    info.memory = HALAY_MEMORY_DEVICES;
+    if (u->rank)
+        request = submit(u, &info);
+    REQUIRE(halay_submit_named(u->ctx, &other, u->rank ? stay : NULL, gate, &host) == HALAY_OK);
+    if (!u->rank) {
+        CHECK(halay_wait(host, WAIT_MS) == HALAY_OK);
+        while (!atomic_load(&gate->is_closed))
+            sched_yield();
+        request = submit(u, &info);
+        CHECK(has_slept(u, request), "rank 0 polls while it waits for rank 1");
+        atomic_store(&gate->is_open, 1);
+    }
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK && halay_wait(host, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    compare_sum(u, &a);
+    halay_request_free(request);
+    halay_request_free(host);
+}
+
+static void set_no_spin(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->spin_us = 0;
+}
+
+static void late_rank(void)
+{
+    struct gate gate = { 0 };
+
+    users_run(2, body_late_rank, set_no_spin, &gate);
+}
+
 /* ---- ranks that are processes ---- */
 
 /* Until the others notice. */
@@ -437,6 +514,8 @@ int main(int argc, char **argv)
     apart("switched off", switched_off);
     apart("joined", joined);
     apart("given up", given_up);
+    if (!getenv("EMU_PEERS"))
+        apart("late rank", late_rank);
     if (getenv("EMU_DEVICES") && atoi(getenv("EMU_DEVICES")) == 2)
         apart("differs", differs);
     return test_end();

@@ -9,6 +9,7 @@
  *             states, and they are found.
  *   events    the bell itself, in both modes: each ring and each wake ends the sleep of a thread.
  *   threads   many of them at once, of which one that is lost costs a second.
+ *   unrung    how often what cannot ring is looked at.
  */
 #include "base/clock.h"
 #include "collectives/transport/bell.h"
@@ -550,10 +551,28 @@ static void check_threads(int polls, int has_barrier)
     close_pair(pair, pipes);
 }
 
+/* What cannot ring is looked at in proportion: under 60 times in the first 10 ms, then 1,000 times a second. */
+static void check_unrung(void)
+{
+    int looks = 0;
+
+    CHECK(halay_unrung_sleep_us(0) == 0 && halay_unrung_sleep_us(HALAY_UNRUNG_AWAKE_US - 1) == 0);
+    for (int64_t at = HALAY_UNRUNG_AWAKE_US; at < 10000; looks++) {
+        long us = halay_unrung_sleep_us(at);
+        CHECK(us >= HALAY_UNRUNG_MIN_US && us <= HALAY_UNRUNG_MAX_US, "%ld us", us);
+        CHECK(us <= at / 8 || us == HALAY_UNRUNG_MIN_US, "%ld us after %lld", us, (long long)at);
+        at += us;
+    }
+    CHECK(looks < 60, "%d looks", looks);
+    CHECK(halay_unrung_sleep_us(8 * HALAY_UNRUNG_MAX_US) == HALAY_UNRUNG_MAX_US);
+    CHECK(halay_unrung_sleep_us(INT64_MAX) == HALAY_UNRUNG_MAX_US);
+}
+
 int main(void)
 {
     int can_barrier = halay_bell_register();
 
+    check_unrung();
     if (HAS_MODEL) {
         check_model(HALAY_BELL_FUTEX);
         check_model(HALAY_BELL_POLL);

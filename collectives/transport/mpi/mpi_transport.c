@@ -17,8 +17,8 @@
  * received when its receive is there, straight into the memory of that one; until then it waits at its sender.
  *
  * MPI has no descriptor to sleep on and does not report that a peer is dead. The world watches the peers. A rank with
- * something under way looks again after at most WAIT_MAX_US, and sooner while something has completed lately (mpi_arm);
- * a rank with nothing under way sleeps until the bell rings.
+ * something under way looks again after HALAY_UNRUNG_MAX_US at most, and sooner while something has completed lately
+ * (mpi_arm); a rank with nothing under way sleeps until the bell rings.
  *
  * Closing. A closing rank sends every peer a close notice. Its communicator is freed when it has every notice
  * and has received the parts announced before (mpi_process.c says why not sooner): until then it is kept as remains,
@@ -28,6 +28,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "collectives/transport/bell.h"
 #include "collectives/transport/mpi/mpi_module.h"
 #include "collectives/transport/mpi/mpi_process.h"
 #include "collectives/transport/parts.h"
@@ -49,9 +50,6 @@ enum {
     TAG_UB = 32767, /* the least that MPI grants */
     NOTICE = -1,
     LOOKS_MAX = 8,
-    AWAKE_US = 200, /* how long it is polled without a wait */
-    WAIT_MIN_US = 50,
-    WAIT_MAX_US = 1000,
 };
 
 #define ANY_GROUP UINT64_MAX
@@ -494,15 +492,13 @@ static enum halay_status mpi_progress(struct halay_link *t)
 static long mpi_arm(struct halay_link *t)
 {
     struct mpi_transport *self = self_of(t);
-    int64_t idle_us = halay_now_us() - self->moved_us, wait_us = idle_us / 8;
 
     if (self->parts.status != HALAY_OK || (self->active <= FRAMES && !self->posted && !self->parts.waiting))
         return HALAY_RINGS;
-    if (idle_us < AWAKE_US) {
+    long us = halay_unrung_sleep_us(halay_now_us() - self->moved_us);
+    if (!us)
         sched_yield();
-        return 0;
-    }
-    return wait_us < WAIT_MIN_US ? WAIT_MIN_US : wait_us < WAIT_MAX_US ? (long)wait_us : WAIT_MAX_US;
+    return us;
 }
 
 /* ---- the end ---- */
