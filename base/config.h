@@ -19,7 +19,7 @@ enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HAL
 enum halay_gpus { HALAY_GPUS_NONE, HALAY_GPUS_AUTO };
 enum halay_join_average { HALAY_JOIN_AVERAGE_ALL, HALAY_JOIN_AVERAGE_PRESENT };
 
-enum { HALAY_UCX_ENDPOINTS_MAX = 8, HALAY_TCP_STREAMS_MAX = 8 };
+enum { HALAY_TCP_STREAMS_MAX = 8 };
 
 #define HALAY_MEMBER_SIZE(name) size_t name;
 #define HALAY_MEMBER_LONG(name) long name;

@@ -300,7 +300,6 @@ static const struct halay_option table[] = {
     { "--transport", NULL, NULL, "what moves the data", SETS("HALAY_TRANSPORT") },
     { "--tcp-streams", NULL, "N", "TCP connections to each peer on another host; 0: by the network",
       SETS("HALAY_TCP_STREAMS") },
-    { "--ucx-endpoints", NULL, "N", "connections of UCX to each peer", SETS("HALAY_UCX_ENDPOINTS") },
     { "--module-path", NULL, "DIR", "where transport modules are looked for first", SETS("HALAY_MODULE_PATH") },
     { "--segment-bytes", NULL, "SIZE", "address space of a rank's shared segment", SETS("HALAY_SEGMENT_BYTES") },
     { "--allreduce-algorithm", NULL, "NAME", "algorithm by name, or auto", SETS("HALAY_ALLREDUCE_ALGORITHM") },

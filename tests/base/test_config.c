@@ -243,7 +243,6 @@ static void check_faults(void)
         { "HALAY_FUSION_THRESHOLD=64 MB",
           "HALAY_FUSION_THRESHOLD: '64 MB' is not a size; write for example 67108864, 64M" },
         { "HALAY_FUSION_THRESHOLD=", "HALAY_FUSION_THRESHOLD: '' is not a size" },
-        { "HALAY_UCX_ENDPOINTS=9", "HALAY_UCX_ENDPOINTS: " },
         { "HALAY_TCP_STREAMS=9", "HALAY_TCP_STREAMS: " },
         { "HALAY_RING_SEGMENT=-1", "HALAY_RING_SEGMENT: '-1' is not a size" },
         { "HALAY_TRANSPORT=smh", "HALAY_TRANSPORT: 'smh' is not one of auto, shm, ucx, mpi" },

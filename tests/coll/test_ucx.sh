@@ -9,13 +9,10 @@ HALAY_TRANSPORT=ucx HALAY_RING_SEGMENT=16K HALAY_SPIN_US=20 # the machine may be
 HALAY_MODULE_PATH=$top_builddir/.libs
 export HALAY_TRANSPORT HALAY_RING_SEGMENT HALAY_SPIN_US HALAY_MODULE_PATH
 for n in $([ -n "${TEST_SEEDS-}" ] && echo 1 3 4 8 || echo 1 2 3 4 5 7 8); do
-    endpoints=1
     what=quick
-    case $n in
-    3) [ -n "${TEST_BRIEF-}${TEST_SEEDS-}" ] || what=matrix ;; # elsewhere test_fake's and test_shm.sh's will do
-    4) endpoints=3 ;;
-    esac
-    HALAY_UCX_ENDPOINTS=$endpoints "$job" --spawn $n $what || exit $?
+    # Elsewhere test_fake's and test_shm.sh's will do.
+    [ $n != 3 ] || [ -n "${TEST_BRIEF-}${TEST_SEEDS-}" ] || what=matrix
+    "$job" --spawn $n $what || exit $?
 done
 "$job" --spawn 3 allocations || [ $? = 77 ] || exit 1
 "$job" --spawn 4 0011 allocations || [ $? = 77 ] || exit 1

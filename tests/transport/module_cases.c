@@ -22,7 +22,7 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef UCX_ENDPOINTS
+#ifdef UCX_CASES
 #include "collectives/transport/ucx/ucx_frames.h"
 #endif
 
@@ -540,7 +540,7 @@ static int run_limited(struct rig *rig, void *arg)
 
 #endif
 
-#ifdef UCX_ENDPOINTS
+#ifdef UCX_CASES
 
 /* A usual part goes ahead without being asked for up to this size of a world; what all peers send fits in 256 MiB. */
 static void check_credit(void)
@@ -631,11 +631,10 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 /* All endpoints are open at the start, those to lower ranks, too. */
 static int run_connect(struct rig *rig, void *arg)
 {
-    int each = rig->config.ucx_endpoints;
     struct halay_link *t = opened(rig);
 
     (void)arg;
-    CHECK(opened_endpoints == each * (t->size - 1), "%d at the start", opened_endpoints);
+    CHECK(opened_endpoints == t->size - 1, "%d at the start", opened_endpoints);
     meet(t, 9);
     t->ops->close(t);
     CHECK(!*rig->last_line, "'%s'", rig->last_line);
@@ -752,10 +751,9 @@ int main(void)
     int rounds = 60, failed = 0; /* apart from test_failed, which a rank would inherit */
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-#ifdef UCX_ENDPOINTS
+#ifdef UCX_CASES
     check_credit();
     failed += rig_fork(api, 1, -1, DEADLINE_S, run_settings, NULL);
-    REQUIRE(!setenv("HALAY_UCX_ENDPOINTS", UCX_ENDPOINTS, 1));
     failed += rig_fork(api, 2, -1, DEADLINE_S, run_connect, NULL);
     failed += rig_fork(api, 4, -1, DEADLINE_S, run_connect, NULL);
     for (int leaver = 0; leaver < 2; leaver++)
@@ -773,7 +771,7 @@ int main(void)
     failed += rig_fork(api, 2, 1, DEADLINE_S, run_death, NULL);
     failed += rig_fork(api, 5, 4, DEADLINE_S, run_death, NULL);
     failed += fork_rendezvous(api);
-#ifdef UCX_ENDPOINTS
+#ifdef UCX_CASES
     for (int leaver = 0; leaver < 2; leaver++)
         failed += rig_fork(api, 2, -1, DEADLINE_S, run_gone, &leaver);
 #endif

@@ -31,14 +31,6 @@ static struct halay_ucx_frames *frames_of(struct halay_link *t)
     return (struct halay_ucx_frames *)t;
 }
 
-/* Returns the endpoint for messages of a tag: those of one tag take the same one, lanes follow each other over all. */
-static ucp_ep_h endpoint_of(const struct halay_ucx_frames *frames, int peer, uint64_t tag)
-{
-    uint32_t own = (uint32_t)tag & ((1u << HALAY_TAG_BITS) - 1), channel = (uint32_t)(tag >> HALAY_CHANNEL_SHIFT);
-
-    return frames->peers[peer].eps[(own + channel) % (uint32_t)frames->endpoints];
-}
-
 static struct halay_ucx_header *header_of(struct halay_part *part)
 {
     _Static_assert(sizeof(struct halay_ucx_header) <= sizeof part->header, "room for the header");
@@ -130,7 +122,7 @@ static void on_control_sent(void *request, ucs_status_t status, void *arg)
     ucp_request_free(request);
 }
 
-static void control_send_on(struct halay_ucx_frames *frames, struct halay_part *control, ucp_ep_h ep)
+static void control_submit(struct halay_ucx_frames *frames, struct halay_part *control)
 {
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -138,8 +130,8 @@ static void control_send_on(struct halay_ucx_frames *frames, struct halay_part *
         .user_data = control,
     };
 
-    ucs_status_ptr_t request =
-        ucp_am_send_nbx(ep, FRAME_ID, control->header, sizeof(struct halay_ucx_header), NULL, 0, &param);
+    ucs_status_ptr_t request = ucp_am_send_nbx(frames->peers[control->peer].ep, FRAME_ID, control->header,
+                                               sizeof(struct halay_ucx_header), NULL, 0, &param);
     if (UCS_PTR_IS_ERR(request))
         halay_parts_peer_lost(&frames->parts, control->peer, ucs_status_string(UCS_PTR_STATUS(request)));
     if (!request || UCS_PTR_IS_ERR(request))
@@ -156,12 +148,10 @@ static void control_send(struct halay_ucx_frames *frames, struct halay_part *con
     if (header->kind == HALAY_UCX_CREDIT)
         peer->credit_is_due = 0;
     header->returned = credit_to_return(peer);
-    control_send_on(frames, control, endpoint_of(frames, control->peer, header->tag));
+    control_submit(frames, control);
 }
 
-/* Sends a frame without data on this endpoint at once. */
-static enum halay_status control_send_at_once(struct halay_ucx_frames *frames, int rank, int endpoint,
-                                              struct halay_ucx_header header)
+enum halay_status halay_ucx_frames_send(struct halay_ucx_frames *frames, int rank, enum halay_ucx_kind kind)
 {
     struct halay_part *control = halay_parts_take(&frames->parts, NULL, 0);
     if (!control) {
@@ -169,28 +159,10 @@ static enum halay_status control_send_at_once(struct halay_ucx_frames *frames, i
         return HALAY_ERR_NO_MEMORY;
     }
 
-    header.sender = frames->parts.t.rank;
     control->peer = rank;
-    *header_of(control) = header;
-    control_send_on(frames, control, frames->peers[rank].eps[endpoint]);
+    *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .kind = kind };
+    control_submit(frames, control);
     return HALAY_OK;
-}
-
-enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank)
-{
-    enum halay_status status = HALAY_OK;
-
-    for (int i = 0; i < frames->endpoints && status == HALAY_OK; i++)
-        status = control_send_at_once(frames, rank, i,
-                                      (struct halay_ucx_header){ .tag = (uint64_t)i,
-                                                                 .kind = HALAY_UCX_HELLO,
-                                                                 .returned = (uint32_t)frames->endpoints });
-    return status;
-}
-
-void halay_ucx_frames_send_close(struct halay_ucx_frames *frames, int rank)
-{
-    (void)control_send_at_once(frames, rank, 0, (struct halay_ucx_header){ .kind = HALAY_UCX_CLOSE });
 }
 
 void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank)
@@ -248,8 +220,8 @@ static enum halay_status part_send(struct halay_ucx_frames *frames, struct halay
                                          .kind = kind,
                                          .returned = credit_to_return(&frames->peers[part->peer]) };
     part->index = IN_UCX;
-    ucs_status_ptr_t request = ucp_am_send_nbx(endpoint_of(frames, part->peer, part->tag), FRAME_ID, header,
-                                               sizeof *header, part->memory, part->bytes, &param);
+    ucs_status_ptr_t request = ucp_am_send_nbx(frames->peers[part->peer].ep, FRAME_ID, header, sizeof *header,
+                                               part->memory, part->bytes, &param);
     if (UCS_PTR_IS_ERR(request))
         return part_result(frames, part, UCS_PTR_STATUS(request));
     frames->under_way += !!request;
@@ -486,24 +458,16 @@ static void take_grant(struct halay_ucx_frames *frames, const struct halay_ucx_h
         list_put(&frames->due, part, DUE);
 }
 
-/* Counts the HELLOs of a lower rank. This rank's endpoints are opened when UCX here knows all of that rank's: it pairs
- * them in the order in which each side opens them. */
-static void take_hello(struct halay_ucx_frames *frames, const struct halay_ucx_header *header)
+/* This rank's endpoint is opened when UCX here knows that of the lower rank: it pairs them then. */
+static void take_hello(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer)
 {
-    struct halay_ucx_peer *peer = &frames->peers[header->sender];
-
-    peer->endpoints = (int)header->returned;
-    peer->hellos |= 1u << header->tag;
-    if (peer->is_called || peer->hellos != (1u << peer->endpoints) - 1)
-        return;
+    frames->called += !peer->is_called;
     peer->is_called = 1;
-    frames->called++;
 }
 
 static int is_sound(const struct halay_ucx_frames *frames, const struct halay_ucx_header *h, size_t length)
 {
-    if (h->kind == HALAY_UCX_HELLO && (h->sender >= frames->parts.t.rank || h->tag >= HALAY_UCX_ENDPOINTS_MAX ||
-                                       !h->returned || h->returned > HALAY_UCX_ENDPOINTS_MAX))
+    if (h->kind == HALAY_UCX_HELLO && h->sender >= frames->parts.t.rank)
         return 0;
     return h->sender >= 0 && h->sender < frames->parts.t.size && h->sender != frames->parts.t.rank &&
            h->kind <= HALAY_UCX_HELLO && length <= frames->parts.part_bytes;
@@ -527,8 +491,7 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         return UCS_OK;
     }
     frames->peers[h.sender].is_reached = 1;
-    if (h.kind != HALAY_UCX_HELLO)
-        frames->peers[h.sender].credit += h.returned;
+    frames->peers[h.sender].credit += h.returned;
     switch ((enum halay_ucx_kind)h.kind) {
     case HALAY_UCX_DATA:
     case HALAY_UCX_FREE:
@@ -545,7 +508,7 @@ static ucs_status_t on_frame(void *arg, const void *header, size_t header_length
         halay_parts_peer_left(&frames->parts, h.sender);
         break;
     case HALAY_UCX_HELLO:
-        take_hello(frames, &h);
+        take_hello(frames, &frames->peers[h.sender]);
         break;
     case HALAY_UCX_CREDIT:
         break;
@@ -628,7 +591,6 @@ enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const s
     if (status != HALAY_OK)
         return status;
     frames->parts.places_itself = 1;
-    frames->endpoints = host->config->ucx_endpoints;
     frames->budget = halay_ucx_budget(boot->size);
     frames->peers = calloc((size_t)boot->size, sizeof *frames->peers);
     if (!frames->peers)

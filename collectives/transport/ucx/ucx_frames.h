@@ -11,8 +11,8 @@
  *          16 .. 19  credit that the sender gives back
  *          20 .. 23  0
  *
- * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; they take one endpoint, which
- * keeps their order.
+ * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; the endpoint keeps
+ * their order.
  *
  * What arrives before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer reports
  * as placed (credit; each part costs the memory that keeping it would take, kept or not). Beyond that it asks:
@@ -24,8 +24,7 @@
  *       |<--- GRANT ----------------|                         when that is posted
  *       |---- GRANTED, data ------->|                         placed; dropped if it was taken back meanwhile
  *       |---- FREE ---------------->|  optional messages (transfer.is_optional): cost nothing, are few
- *       |---- HELLO --------------->|  the first on each endpoint of a lower rank; its tag is the endpoint's index,
- *       |                           |  its credit the number of endpoints
+ *       |---- HELLO --------------->|  a lower rank's first frame
  *       |---- CLOSE --------------->|  the close notice: it leaves
  *
  * Nothing is held up by that under other tags: a REQUEST can always be sent.
@@ -69,12 +68,10 @@ struct halay_ucx_header {
 struct halay_ucx_peer {
     struct halay_ucx_frames *frames; /* borrowed */
     int rank;
-    ucp_ep_h eps[HALAY_UCX_ENDPOINTS_MAX]; /* owned by the transport: as many as frames->endpoints; NULL: not open */
+    ucp_ep_h ep; /* owned by the transport; NULL: not open */
     int is_broken;
     int is_reached;              /* a frame has gone to it, or come from it */
-    int endpoints;               /* a lower rank's: how many it has, once a HELLO has come */
-    unsigned hellos;             /* bits: for which of them one has */
-    int is_called;               /* for all: ours are to be opened */
+    int is_called;               /* a lower rank that has sent HELLO */
     struct halay_part *controls; /* frames to be sent once it is connected, oldest first */
     size_t credit;               /* what may still be sent to it ahead */
     size_t owed;                 /* what is to be given back to it */
@@ -89,7 +86,6 @@ struct halay_ucx_frames {
     struct halay_parts parts; /* first */
     ucp_worker_h worker;      /* borrowed from start on */
     int is_stopped;
-    int endpoints;    /* a peer */
     int called;       /* peers that are called and not opened yet */
     size_t under_way; /* requests that UCX has: a worker is destroyed when it has none */
     size_t budget;
@@ -118,9 +114,9 @@ void halay_ucx_frames_forget(struct halay_link *t, uint32_t group);
 enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker);
 void halay_ucx_frames_stop(struct halay_ucx_frames *frames);
 
-/* Sends a HELLO to a higher rank on each of its endpoints, which are open. HALAY_ERR_NO_MEMORY, logged. */
-enum halay_status halay_ucx_frames_greet(struct halay_ucx_frames *frames, int rank);
-/* Notes that the endpoints of a rank that called are open: frames that waited for that are sent from now on. */
+/* Sends a HELLO or a CLOSE to a rank whose endpoint is open. HALAY_ERR_NO_MEMORY, logged. */
+enum halay_status halay_ucx_frames_send(struct halay_ucx_frames *frames, int rank, enum halay_ucx_kind kind);
+/* Notes that the endpoint of a rank that called is open: frames that waited for that are sent from now on. */
 void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank);
 
 /* Returns nonzero if there is something for end or push, or a peer to be opened. */
@@ -129,8 +125,5 @@ int halay_ucx_frames_have_work(const struct halay_ucx_frames *frames);
  * was sent or may be finished. */
 void halay_ucx_frames_end(struct halay_ucx_frames *frames);
 int halay_ucx_frames_push(struct halay_ucx_frames *frames);
-
-/* Sends the close notice. */
-void halay_ucx_frames_send_close(struct halay_ucx_frames *frames, int rank);
 
 #endif

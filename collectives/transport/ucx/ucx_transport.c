@@ -3,12 +3,8 @@
  * The ucx transport: active messages over the networks that UCX finds (TCP, RDMA). ucx_frames.c has the frames; this
  * file opens and closes endpoints, and drives the worker.
  *
- * There are HALAY_UCX_ENDPOINTS endpoints a peer, each with connections of its own. Messages of one tag all take the
- * same one, so their order stays; the lanes of a collective have tags that follow each other, so its fragments take all
- * in turn. Ranks need not agree on the number: the sender chooses.
- *
- * Of two ranks the lower one connects: it opens its endpoints and sends a HELLO on each; the higher one opens its own
- * when these have arrived, and UCX gives it those that it made for them. Its earlier messages wait. If both connected
+ * Of two ranks the lower one connects: it opens its endpoint and sends a HELLO; the higher one opens its own when
+ * that has arrived, and UCX gives it the one that it made for it. Its earlier messages wait. If both connected
  * at the same time, UCX would have to sort that out for each pair of ranks, at every start. Create returns when all are
  * connected: UCX (1.13.1, 1.18.1) may end a process by an assertion if a connection that is half made is closed.
  *
@@ -83,7 +79,7 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     halay_parts_peer_lost(parts, peer->rank, ucs_status_string(status));
 }
 
-static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int index)
+static enum halay_status endpoint_open(struct ucx_transport *self, int rank)
 {
     struct halay_ucx_peer *peer = &self->frames.peers[rank];
     const ucp_ep_params_t params = {
@@ -94,23 +90,12 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank, int
         .err_handler = { .cb = on_endpoint_error, .arg = peer },
     };
 
-    ucs_status_t status = ucp_ep_create(self->worker.worker, &params, &peer->eps[index]);
+    ucs_status_t status = ucp_ep_create(self->worker.worker, &params, &peer->ep);
     if (status == UCS_OK)
         return HALAY_OK;
-    peer->eps[index] = NULL;
+    peer->ep = NULL;
     return halay_host_fail(self->frames.parts.host, HALAY_ERR_SYSTEM,
                            "rank %d can't be reached over UCX: %s; " OTHER_NETWORK, rank, ucs_status_string(status));
-}
-
-/* Opens this rank's endpoints, and one for each of a lower rank's, so that none of UCX's is without an owner. */
-static enum halay_status endpoints_open(struct ucx_transport *self, int rank)
-{
-    int theirs = self->frames.peers[rank].endpoints, ours = self->frames.endpoints;
-    enum halay_status status = HALAY_OK;
-
-    for (int i = 0; i < (theirs > ours ? theirs : ours) && status == HALAY_OK; i++)
-        status = endpoint_open(self, rank, i);
-    return status;
 }
 
 /* Connects back to lower ranks that have called. */
@@ -118,10 +103,10 @@ static void open_called(struct ucx_transport *self)
 {
     for (int r = 0; r < self->frames.parts.t.rank && self->frames.called; r++) {
         struct halay_ucx_peer *peer = &self->frames.peers[r];
-        if (!peer->is_called || peer->eps[0])
+        if (!peer->is_called || peer->ep)
             continue;
         self->frames.called--;
-        if (endpoints_open(self, r) == HALAY_OK)
+        if (endpoint_open(self, r) == HALAY_OK)
             halay_ucx_frames_connected(&self->frames, r);
         else
             halay_parts_peer_lost(&self->frames.parts, r, "no endpoint");
@@ -229,7 +214,7 @@ static int is_whole(const struct ucx_transport *self)
 static int is_awaited(const struct ucx_transport *self)
 {
     for (int r = 0; r < self->frames.parts.t.rank; r++)
-        if (!self->frames.peers[r].eps[0] && self->frames.parts.peers[r].presence == HALAY_PARTS_HERE)
+        if (!self->frames.peers[r].ep && self->frames.parts.peers[r].presence == HALAY_PARTS_HERE)
             return 1;
     return 0;
 }
@@ -254,8 +239,8 @@ static void drain_while(struct ucx_transport *self, int (*holds)(const struct uc
 static void open_rest(struct ucx_transport *self)
 {
     for (int r = 0; r < self->frames.parts.t.rank; r++)
-        if (!self->frames.peers[r].eps[0])
-            (void)endpoints_open(self, r);
+        if (!self->frames.peers[r].ep)
+            (void)endpoint_open(self, r);
 }
 
 static void send_close_notices(struct ucx_transport *self, size_t *pending)
@@ -264,11 +249,10 @@ static void send_close_notices(struct ucx_transport *self, size_t *pending)
 
     for (int r = 0; r < self->frames.parts.t.size; r++) {
         const struct halay_ucx_peer *peer = &self->frames.peers[r];
-        if (!peer->eps[0] || peer->is_broken)
+        if (!peer->ep || peer->is_broken)
             continue;
-        halay_ucx_frames_send_close(&self->frames, r); /* flushed with the rest */
-        for (int i = 0; i < self->frames.endpoints && peer->eps[i]; i++)
-            count(pending, ucp_ep_flush_nbx(peer->eps[i], &param));
+        (void)halay_ucx_frames_send(&self->frames, r, HALAY_UCX_CLOSE); /* flushed with the rest */
+        count(pending, ucp_ep_flush_nbx(peer->ep, &param));
     }
     drive(self, pending, is_whole(self) ? PUSH_MS : PUSH_FAILED_MS);
 }
@@ -280,11 +264,10 @@ static void close_endpoints(struct ucx_transport *self, size_t *pending)
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     for (int r = 0; r < self->frames.parts.t.size; r++)
-        for (int i = 0; i < HALAY_UCX_ENDPOINTS_MAX; i++)
-            if (self->frames.peers[r].eps[i]) {
-                count(pending, ucp_ep_close_nbx(self->frames.peers[r].eps[i], &param));
-                self->frames.peers[r].eps[i] = NULL;
-            }
+        if (self->frames.peers[r].ep) {
+            count(pending, ucp_ep_close_nbx(self->frames.peers[r].ep, &param));
+            self->frames.peers[r].ep = NULL;
+        }
 }
 
 /* Waits for the requests of closed endpoints: UCX 1.18 breaks the heap if a worker is destroyed before they have ended.
@@ -358,9 +341,9 @@ static enum halay_status call_higher(struct ucx_transport *self)
     enum halay_status status = HALAY_OK;
 
     for (int r = self->frames.parts.t.rank + 1; r < self->frames.parts.t.size && status == HALAY_OK; r++) {
-        status = endpoints_open(self, r);
+        status = endpoint_open(self, r);
         if (status == HALAY_OK)
-            status = halay_ucx_frames_greet(&self->frames, r);
+            status = halay_ucx_frames_send(&self->frames, r, HALAY_UCX_HELLO);
     }
     return status;
 }

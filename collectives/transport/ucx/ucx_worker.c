@@ -146,14 +146,14 @@ static enum halay_status apply_devices(const struct halay_host *host, ucp_config
     return halay_host_fail(host, HALAY_ERR_CONFIG, "UCX knows no network '%s' here (HALAY_NETWORK_INTERFACE)", named);
 }
 
-/* A connection with each peer for each endpoint is a descriptor, over TCP alone. */
+/* A connection with each peer is a descriptor, over TCP alone. */
 static enum halay_status allow_connections(const struct halay_host *host, int size)
 {
     enum { OWN = 32 }; /* UCX's own, and what else the start opens */
     char what[64];
 
     snprintf(what, sizeof what, "connections with %d ranks over UCX", size - 1);
-    return host->descriptors_allow(host->log, (size_t)(size - 1) * (size_t)host->config->ucx_endpoints + OWN, what);
+    return host->descriptors_allow(host->log, (size_t)(size - 1) + OWN, what);
 }
 
 /* What depends on the networks that there are. */
