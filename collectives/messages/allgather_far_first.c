@@ -24,7 +24,6 @@
  * Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252
  * (2025), without its aggregation of messages.
  */
-#include "base/memory.h"
 #include "collectives/messages/steps.h"
 
 static int steps(const struct halay_place *at, int index, struct halay_step *out)
@@ -48,4 +47,4 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 }
 
 const struct halay_algorithm_ops halay_allgather_far_first =
-    HALAY_STEPS_OPS(.steps = steps, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_PAGE, .fragments = 1);
+    HALAY_STEPS_OPS(.steps = steps, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_STEP_LEAST, .fragments = 1);

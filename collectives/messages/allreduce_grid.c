@@ -87,5 +87,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 }
 
 const struct halay_algorithm_ops halay_allreduce_grid =
-    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_CHUNKS, .lanes = 4, .least = 64 << 10,
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_CHUNKS, .lanes = 4, .least = HALAY_STEP_LEAST,
                     .fragments = 4);

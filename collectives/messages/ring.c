@@ -25,7 +25,6 @@
  *
  * Source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69 (2009).
  */
-#include "base/memory.h"
 #include "collectives/messages/steps.h"
 
 enum { BUFFERS = 3 };
@@ -62,5 +61,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 }
 
 const struct halay_algorithm_ops halay_ring =
-    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_PAGE,
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_STEP_LEAST,
                     .fragments = 1);

@@ -58,6 +58,7 @@ enum halay_cut {
 };
 
 #define HALAY_STEP_WHOLE_FRAGMENTS SIZE_MAX /* `least`: chunks are as long as they may be */
+#define HALAY_STEP_LEAST ((size_t)64 << 10) /* below this, more messages cost more than their overlap gains */
 
 struct halay_schedule {
     /* Step number `index` of that place. Returns 0 past the end. */

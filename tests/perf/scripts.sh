@@ -37,6 +37,8 @@ table small-reduce-scatter '| bytes | algorithm | µs | bus GB/s | % of roofline
 table engine '| one cached 4 KB tensor | µs, median | 99th percentile | bare threads: µs, median | 99th percentile |'
 expect 2 "$bench/figures" --build "$top_builddir" --part nothing
 says err 'no measurement has a name that begins with nothing'
+script algorithms -np 2 --rounds 1 -n 2 -b 1K -e 4K --only reduce
+table algorithms '| bytes | operation | chosen | fastest | µs | ratio | others, µs |'
 script elastic --kills 1
 table elastic-commits '| state, bytes | a commit, µs |'
 table elastic '|  | median, ms | worst, ms | noticed, ms | engine closed, ms | all have met, ms |'
