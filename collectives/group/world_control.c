@@ -21,17 +21,17 @@ static enum halay_status connect_all(struct halay_world *world, struct halay_lin
         .is_sealed = world->config.encrypt,
         .meets = world->cross_size > 1,
     };
-    struct halay_link *t = NULL;
+    struct halay_link *link = NULL;
     int wanted = 0;
 
-    enum halay_status status = halay_tcp_open(world->log, &how, world->boot, world->peers, &t);
+    enum halay_status status = halay_tcp_open(world->log, &how, world->boot, world->peers, &link);
     if (status == HALAY_OK)
-        halay_tcp_interfaces(t, world->interfaces, sizeof world->interfaces);
+        halay_tcp_interfaces(link, world->interfaces, sizeof world->interfaces);
     status = halay_world_agree(world, status, &wanted);
     if (status == HALAY_OK)
-        *out = t;
-    else if (t)
-        t->ops->close(t);
+        *out = link;
+    else if (link)
+        link->ops->close(link);
     return status;
 }
 

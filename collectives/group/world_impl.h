@@ -56,7 +56,7 @@ enum halay_status halay_world_open_tcp(struct halay_world *world);
 /* world_transports.c */
 
 /* Let what this transport has to do end sleeps, if it has a descriptor for that. */
-enum halay_status halay_world_watch(struct halay_world *world, struct halay_link *t);
+enum halay_status halay_world_watch(struct halay_world *world, struct halay_link *link);
 /* Opens world->data, and world->node or world->control. */
 enum halay_status halay_world_open_transports(struct halay_world *world);
 /* An elastic job's process has its segment whether its first generation shares memory or not: a later one may. Laid out

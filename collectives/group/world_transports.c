@@ -93,7 +93,7 @@ static enum halay_status open_module(struct halay_world *world, enum halay_trans
                                      enum halay_log_level level)
 {
     const struct halay_module_api *api = NULL;
-    struct halay_link *t = NULL;
+    struct halay_link *link = NULL;
 
     enum halay_status status = halay_world_module(world, which, level, &api);
     if (status == HALAY_OK && !api->transport_create)
@@ -101,15 +101,15 @@ static enum halay_status open_module(struct halay_world *world, enum halay_trans
     status = halay_world_agree_on(world, status, level, halay_transport_rows[which].name);
     if (status != HALAY_OK)
         return status;
-    status = api->transport_create(world->host, world->boot, &t);
+    status = api->transport_create(world->host, world->boot, &link);
     if (!halay_world_is_broken_boot(status))
         status = halay_world_agree_on(world, status, level, halay_transport_rows[which].name);
-    if (status != HALAY_OK && t)
-        t->ops->close(t);
+    if (status != HALAY_OK && link)
+        link->ops->close(link);
     if (status != HALAY_OK)
         return status;
-    world->data = t;
-    return halay_world_watch(world, t);
+    world->data = link;
+    return halay_world_watch(world, link);
 }
 
 /* The row of the transport that is forced, HALAY_TRANSPORT_COUNT: none is. */
@@ -190,9 +190,9 @@ enum halay_status halay_world_settle(struct halay_world *world)
     return halay_route_init(&world->route, world->data, world->node, world->memory, world->node_of, world->node_rank);
 }
 
-enum halay_status halay_world_watch(struct halay_world *world, struct halay_link *t)
+enum halay_status halay_world_watch(struct halay_world *world, struct halay_link *link)
 {
-    return t->ops->event_fd ? halay_bell_watch(&world->bell, t->ops->event_fd(t)) : HALAY_OK;
+    return link->ops->event_fd ? halay_bell_watch(&world->bell, link->ops->event_fd(link)) : HALAY_OK;
 }
 
 long halay_world_arm(struct halay_world *world)

@@ -111,15 +111,16 @@ struct halay_link_ops {
 
     /* Start to send bytes (> 0) from buf to peer (!= rank), or to receive them into buf. buf is borrowed until the
      * transfer is done or cancelled. An error of the library below is kept and returned by the next progress. */
-    void (*send)(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes, struct halay_transfer *x);
-    void (*recv)(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x);
+    void (*send)(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
+                 struct halay_transfer *x);
+    void (*recv)(struct halay_link *link, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x);
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any
      * more and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths
      * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost continue. After another
      * error nothing does. */
-    enum halay_status (*progress)(struct halay_link *t);
+    enum halay_status (*progress)(struct halay_link *link);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
      * rank, or written by a peer, unless alloc gave it in_transit. What a peer sends later for a cancelled receive is
@@ -127,34 +128,34 @@ struct halay_link_ops {
      * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
      * contents of a group that is closed.
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
-    void (*cancel)(struct halay_link *t, struct halay_transfer *x);
+    void (*cancel)(struct halay_link *link, struct halay_transfer *x);
 
     /* No transfer of this group is posted, and none will be. What has come for it is dropped, as is what comes later,
      * as if it had been received: its memory is free, and its sender's transfer completes if it was not cancelled. */
-    void (*forget)(struct halay_link *t, uint32_t group);
+    void (*forget)(struct halay_link *link, uint32_t group);
 
     /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: messages also land in it, such as a
      * collective's scratch: after a cancel the link may go on with it, so that nothing has to be copied on the way
      * there. free takes what alloc gave, or NULL, at any time once no transfer with it is posted; the link keeps it for
      * as long as something may still arrive there. Any thread. NULL (all three): any memory is as good.
      * HALAY_ERR_NO_MEMORY. */
-    enum halay_status (*alloc)(struct halay_link *t, size_t bytes, int in_transit, void **out);
-    void (*free)(struct halay_link *t, void *ptr);
+    enum halay_status (*alloc)(struct halay_link *link, size_t bytes, int in_transit, void **out);
+    void (*free)(struct halay_link *link, void *ptr);
     /* What alloc gave stays where it is when the link is closed, as plain memory of this process; kept says how it is
      * given back then, and is borrowed until close. */
-    void (*keep)(struct halay_link *t, void *ptr, struct halay_kept *kept);
+    void (*keep)(struct halay_link *link, void *ptr, struct halay_kept *kept);
 
     /* The last step before a sleep on the bell, after the last progress: how long the rank may sleep, in us, before it
      * progresses this link again. 0: progress first. HALAY_RINGS: until the bell rings, as news of this link
      * will make it do. */
-    long (*arm)(struct halay_link *t);
+    long (*arm)(struct halay_link *link);
     /* The descriptor that news make readable once arm has returned HALAY_RINGS; the same until close. NULL: there is
      * none: either news ring the bell themselves, or arm limits the sleep while something is under way. */
-    int (*event_fd)(struct halay_link *t);
+    int (*event_fd)(struct halay_link *link);
 
     /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").
-     * Never blocks for a peer. What was sent and is done reaches its receiver all the same. t is freed. */
-    void (*close)(struct halay_link *t);
+     * Never blocks for a peer. What was sent and is done reaches its receiver all the same. link is freed. */
+    void (*close)(struct halay_link *link);
 };
 
 #endif

@@ -43,8 +43,8 @@ struct messenger_peer {
 };
 
 struct halay_messenger {
-    struct halay_link *t;  /* borrowed */
-    struct halay_log *log; /* borrowed */
+    struct halay_link *link; /* borrowed */
+    struct halay_log *log;   /* borrowed */
     int rank, size;
     struct messenger_peer *peers; /* owned: count of them; rank 0 speaks to all, the others to rank 0 alone */
     int count;
@@ -68,20 +68,20 @@ static enum halay_status grow_buffer(unsigned char **buffer, size_t *room, size_
     return HALAY_OK;
 }
 
-enum halay_status halay_messenger_create(struct halay_link *t, int rank, int size, struct halay_log *log,
+enum halay_status halay_messenger_create(struct halay_link *link, int rank, int size, struct halay_log *log,
                                          struct halay_messenger **out)
 {
     struct halay_messenger *m = calloc(1, sizeof *m);
 
     if (!m)
         return HALAY_ERR_NO_MEMORY;
-    *m = (struct halay_messenger){ .t = t, .log = log, .rank = rank, .size = size, .count = rank ? 1 : size };
+    *m = (struct halay_messenger){ .link = link, .log = log, .rank = rank, .size = size, .count = rank ? 1 : size };
     m->peers = calloc((size_t)m->count, sizeof *m->peers);
     if (!m->peers)
         goto err_destroy;
     for (int r = 0; r < m->count; r++) {
         struct messenger_peer *peer = &m->peers[r];
-        peer->is_used = t && r != rank;
+        peer->is_used = link && r != rank;
         if (peer->is_used && (grow_buffer(&peer->in, &peer->in_room, HALAY_FRAME_BYTES) != HALAY_OK ||
                               grow_buffer(&peer->out, &peer->out_room, HALAY_FRAME_BYTES) != HALAY_OK))
             goto err_destroy;
@@ -101,11 +101,11 @@ void halay_messenger_destroy(struct halay_messenger *m)
     for (int r = 0; m->peers && r < m->count; r++) {
         struct messenger_peer *peer = &m->peers[r];
         if (peer->in_posted)
-            m->t->ops->cancel(m->t, &peer->in_transfer);
+            m->link->ops->cancel(m->link, &peer->in_transfer);
         if (peer->out_posted && !halay_transfer_is_done(&peer->out_frame))
-            m->t->ops->cancel(m->t, &peer->out_frame);
+            m->link->ops->cancel(m->link, &peer->out_frame);
         if (peer->out_rest_posted && !halay_transfer_is_done(&peer->out_rest))
-            m->t->ops->cancel(m->t, &peer->out_rest);
+            m->link->ops->cancel(m->link, &peer->out_rest);
         free(peer->in);
         free(peer->out);
         halay_items_fini(&peer->queued);
@@ -129,7 +129,7 @@ enum halay_status halay_messenger_append(struct halay_messenger *m, int to, cons
 
 static int is_lost(const struct halay_messenger *m, int r)
 {
-    return m->t->lost[r];
+    return m->link->lost[r];
 }
 
 /* Has everything that was sent to it gone? */
@@ -155,12 +155,12 @@ static void send_next(struct halay_messenger *m, int r)
         memset(peer->out + whole, 0, HALAY_FRAME_BYTES - whole);
     peer->out_posted = 1;
     peer->out_rest_posted = 0;
-    m->t->ops->send(m->t, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->out, HALAY_FRAME_BYTES,
-                    &peer->out_frame);
+    m->link->ops->send(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->out, HALAY_FRAME_BYTES,
+                       &peer->out_frame);
     if (whole > HALAY_FRAME_BYTES) {
         peer->out_rest_posted = 1;
-        m->t->ops->send(m->t, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->out + HALAY_FRAME_BYTES,
-                        whole - HALAY_FRAME_BYTES, &peer->out_rest);
+        m->link->ops->send(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->out + HALAY_FRAME_BYTES,
+                           whole - HALAY_FRAME_BYTES, &peer->out_rest);
     }
     atomic_fetch_add_explicit(&m->sent, 1, memory_order_relaxed);
 }
@@ -179,7 +179,7 @@ void halay_messenger_stop_receiving(struct halay_messenger *m)
     m->is_deaf = 1;
     for (int r = 0; r < m->count; r++)
         if (m->peers[r].in_posted) {
-            m->t->ops->cancel(m->t, &m->peers[r].in_transfer);
+            m->link->ops->cancel(m->link, &m->peers[r].in_transfer);
             m->peers[r].in_posted = 0;
         }
 }
@@ -207,11 +207,11 @@ static void post_next(struct halay_messenger *m, int r)
 
     peer->in_posted = 1;
     if (peer->in_rest)
-        m->t->ops->recv(m->t, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->in + HALAY_FRAME_BYTES,
-                        peer->in_header.bytes - HALAY_FRAME_BYTES, &peer->in_transfer);
+        m->link->ops->recv(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->in + HALAY_FRAME_BYTES,
+                           peer->in_header.bytes - HALAY_FRAME_BYTES, &peer->in_transfer);
     else
-        m->t->ops->recv(m->t, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->in, HALAY_FRAME_BYTES,
-                        &peer->in_transfer);
+        m->link->ops->recv(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->in, HALAY_FRAME_BYTES,
+                           &peer->in_transfer);
 }
 
 static enum halay_status handle_message(struct halay_messenger *m, int r, halay_messenger_handler handler, void *arg)
@@ -273,7 +273,7 @@ static enum halay_status take_from_peer(struct halay_messenger *m, int r, halay_
 static enum halay_status take_from_all(struct halay_messenger *m, halay_messenger_handler handler, void *arg,
                                        int *messages, int *rank)
 {
-    enum halay_status progress = m->status == HALAY_OK ? m->t->ops->progress(m->t) : HALAY_OK;
+    enum halay_status progress = m->status == HALAY_OK ? m->link->ops->progress(m->link) : HALAY_OK;
 
     m->is_behind = 0;
     if (progress != HALAY_ERR_PEER)
@@ -289,7 +289,7 @@ static enum halay_status take_from_all(struct halay_messenger *m, halay_messenge
     }
     if (m->status == HALAY_OK && progress == HALAY_OK)
         return HALAY_OK;
-    *rank = m->t->failed_peer;
+    *rank = m->link->failed_peer;
     return m->status != HALAY_OK ? m->status : progress;
 }
 
@@ -299,7 +299,7 @@ enum halay_status halay_messenger_receive(struct halay_messenger *m, halay_messe
     enum halay_status status;
 
     *messages = 0;
-    if (!m->t)
+    if (!m->link)
         return HALAY_OK;
     for (int r = 0; r < m->count && m->status == HALAY_OK && !m->is_deaf; r++)
         if (m->peers[r].is_used && !m->peers[r].in_posted)

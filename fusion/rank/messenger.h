@@ -13,8 +13,8 @@
 
 struct halay_messenger;
 
-/* t is borrowed until destroy; NULL for a job of one rank. */
-enum halay_status halay_messenger_create(struct halay_link *t, int rank, int size, struct halay_log *log,
+/* link is borrowed until destroy; NULL for a job of one rank. */
+enum halay_status halay_messenger_create(struct halay_link *link, int rank, int size, struct halay_log *log,
                                          struct halay_messenger **out);
 void halay_messenger_destroy(struct halay_messenger *m); /* NULL is allowed */
 

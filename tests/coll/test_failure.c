@@ -605,9 +605,9 @@ struct late_sleeper {
 
 static int sleeps; /* of rank 0 */
 
-static long count_sleep(struct halay_link *t)
+static long count_sleep(struct halay_link *link)
 {
-    (void)t;
+    (void)link;
     sleeps++;
     return 0;
 }

@@ -87,9 +87,9 @@ struct fake_transport {
     enum halay_status status;        /* the first error but for lost peers; used by the driver only */
 };
 
-static struct fake_transport *fake_of(struct halay_link *t)
+static struct fake_transport *fake_of(struct halay_link *link)
 {
-    return (struct fake_transport *)t;
+    return (struct fake_transport *)link;
 }
 
 static struct halay_fake_hub *hub_of(struct halay_shared_memory *m)
@@ -111,16 +111,16 @@ static void cond_init(pthread_cond_t *cond)
 
 static struct timespec time_ahead(long us)
 {
-    struct timespec t;
+    struct timespec ahead;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += us / 1000000;
-    t.tv_nsec += us % 1000000 * 1000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
+    clock_gettime(CLOCK_MONOTONIC, &ahead);
+    ahead.tv_sec += us / 1000000;
+    ahead.tv_nsec += us % 1000000 * 1000;
+    if (ahead.tv_nsec >= 1000000000) {
+        ahead.tv_sec++;
+        ahead.tv_nsec -= 1000000000;
     }
-    return t;
+    return ahead;
 }
 
 static void ring(struct halay_fake_hub *hub, int rank)
@@ -223,13 +223,13 @@ static int transfers_remove(struct halay_transfer **list, const struct halay_tra
     return 0;
 }
 
-static void fake_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+static void fake_send(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
-    struct fake_transport *self = fake_of(t);
+    struct fake_transport *self = fake_of(link);
     struct halay_fake_hub *hub = self->hub;
 
-    struct fake_rank *me = &hub->ranks[t->rank];
+    struct fake_rank *me = &hub->ranks[link->rank];
 
     halay_transfer_post(x, peer, tag, (void *)buf, bytes);
     struct fake_message *m = message_create(buf, x);
@@ -239,21 +239,22 @@ static void fake_send(struct halay_link *t, int peer, uint64_t tag, const void *
     }
     atomic_fetch_add_explicit(&me->sending, 1, memory_order_relaxed);
     pthread_mutex_lock(&hub->lock);
-    if (hub->dropped[t->rank * hub->size + peer] || halay_forgotten_has(&hub->ranks[peer].forgotten, tag)) {
+    if (hub->dropped[link->rank * hub->size + peer] || halay_forgotten_has(&hub->ranks[peer].forgotten, tag)) {
         message_free(m);
         send_done(me, x);
     } else {
         if (hub->random)
             message_delay_locked(hub, me, m);
-        queue_append(queue_of(hub, t->rank, peer), m);
+        queue_append(queue_of(hub, link->rank, peer), m);
     }
     pthread_mutex_unlock(&hub->lock);
     ring(hub, peer);
 }
 
-static void fake_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void fake_recv(struct halay_link *link, int peer, uint64_t tag, void *buf, size_t bytes,
+                      struct halay_transfer *x)
 {
-    struct fake_transport *self = fake_of(t);
+    struct fake_transport *self = fake_of(link);
     struct halay_transfer **end = &self->receives;
 
     halay_transfer_post(x, peer, tag, buf, bytes);
@@ -290,11 +291,11 @@ static void peer_gone(struct fake_transport *self, int peer, const char *how)
     halay_error(self->base.log, "rank %d %s", peer, how);
 }
 
-/* Give `in` the message *link. */
+/* Give `in` the message *place. */
 static enum halay_status receive_locked(struct fake_transport *self, struct halay_transfer *in,
-                                        struct fake_message **link)
+                                        struct fake_message **place)
 {
-    struct fake_message *m = *link;
+    struct fake_message *m = *place;
     struct halay_transfer *out = m->transfer;
 
     if (in->bytes != m->bytes) {
@@ -304,7 +305,7 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
     }
     int from = in->peer;
     memcpy(in->buf, m->buf, m->bytes);
-    *link = m->next;
+    *place = m->next;
     transfers_remove(&self->receives, in);
     complete(in);
     if (out) {
@@ -315,9 +316,9 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
     return HALAY_OK;
 }
 
-static int has_left(struct halay_link *t, int peer)
+static int has_left(struct halay_link *link, int peer)
 {
-    return atomic_load_explicit(&fake_of(t)->hub->ranks[peer].has_left, memory_order_acquire) != HERE;
+    return atomic_load_explicit(&fake_of(link)->hub->ranks[peer].has_left, memory_order_acquire) != HERE;
 }
 
 /* A peer that left because of another one is not the first cause: that one is named, whichever of us saw it first. */
@@ -336,14 +337,14 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
     enum halay_status status;
 
     for (struct halay_transfer *in = self->receives, *next; in; in = next) {
-        struct fake_message **link = queue_find(queue_of(hub, in->peer, self->base.rank), in->tag);
+        struct fake_message **place = queue_find(queue_of(hub, in->peer, self->base.rank), in->tag);
         next = in->next;
         if (hub->stuck[in->peer * hub->size + self->base.rank])
             continue;
-        if (*link && !(*link)->held) {
-            if ((status = receive_locked(self, in, link)) != HALAY_OK)
+        if (*place && !(*place)->held) {
+            if ((status = receive_locked(self, in, place)) != HALAY_OK)
                 return status;
-        } else if (!*link && !in->is_optional && has_left(&self->base, in->peer)) {
+        } else if (!*place && !in->is_optional && has_left(&self->base, in->peer)) {
             peer_left(self, in->peer);
         }
     }
@@ -371,9 +372,9 @@ static enum halay_status status_of(const struct fake_transport *self)
     return self->base.failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
-static enum halay_status fake_progress(struct halay_link *t)
+static enum halay_status fake_progress(struct halay_link *link)
 {
-    struct fake_transport *self = fake_of(t);
+    struct fake_transport *self = fake_of(link);
     struct halay_fake_hub *hub = self->hub;
 
     if (self->status != HALAY_OK)
@@ -381,10 +382,10 @@ static enum halay_status fake_progress(struct halay_link *t)
     int killed = halay_fake_hub_killed(hub);
     if (killed >= 0)
         peer_gone(self, killed, "is dead (killed)");
-    if (!self->receives && !atomic_load_explicit(&hub->ranks[t->rank].sending, memory_order_relaxed))
+    if (!self->receives && !atomic_load_explicit(&hub->ranks[link->rank].sending, memory_order_relaxed))
         return status_of(self);
     pthread_mutex_lock(&hub->lock);
-    look_locked(hub, t->rank);
+    look_locked(hub, link->rank);
     self->status = receive_all_locked(self);
     if (self->status == HALAY_OK)
         check_sends_locked(self);
@@ -392,40 +393,40 @@ static enum halay_status fake_progress(struct halay_link *t)
     return status_of(self);
 }
 
-static void fake_cancel(struct halay_link *t, struct halay_transfer *x)
+static void fake_cancel(struct halay_link *link, struct halay_transfer *x)
 {
-    struct fake_transport *self = fake_of(t);
+    struct fake_transport *self = fake_of(link);
     struct halay_fake_hub *hub = self->hub;
 
     pthread_mutex_lock(&hub->lock);
     if (!transfers_remove(&self->receives, x)) {
-        struct fake_message **link = queue_of(hub, t->rank, x->peer);
-        while (*link && (*link)->transfer != x)
-            link = &(*link)->next;
-        struct fake_message *m = *link;
+        struct fake_message **place = queue_of(hub, link->rank, x->peer);
+        while (*place && (*place)->transfer != x)
+            place = &(*place)->next;
+        struct fake_message *m = *place;
         if (m) {
-            *link = m->next;
+            *place = m->next;
             message_free(m);
-            atomic_fetch_sub_explicit(&hub->ranks[t->rank].sending, 1, memory_order_relaxed);
+            atomic_fetch_sub_explicit(&hub->ranks[link->rank].sending, 1, memory_order_relaxed);
         }
     }
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
     pthread_mutex_unlock(&hub->lock);
 }
 
-static void fake_forget(struct halay_link *t, uint32_t group)
+static void fake_forget(struct halay_link *link, uint32_t group)
 {
-    struct halay_fake_hub *hub = fake_of(t)->hub;
+    struct halay_fake_hub *hub = fake_of(link)->hub;
 
     pthread_mutex_lock(&hub->lock);
-    halay_forgotten_add(&hub->ranks[t->rank].forgotten, group);
-    for (int from = 0; from < t->size; from++)
-        for (struct fake_message **link = queue_of(hub, from, t->rank), *m; (m = *link);) {
+    halay_forgotten_add(&hub->ranks[link->rank].forgotten, group);
+    for (int from = 0; from < link->size; from++)
+        for (struct fake_message **place = queue_of(hub, from, link->rank), *m; (m = *place);) {
             if (m->tag >> 32 != group) {
-                link = &m->next;
+                place = &m->next;
                 continue;
             }
-            *link = m->next;
+            *place = m->next;
             if (m->transfer)
                 send_done(&hub->ranks[from], m->transfer);
             message_free(m);
@@ -504,14 +505,14 @@ static void fake_notify(struct halay_shared_memory *m, int peer)
 }
 
 /* A message that is held back comes closer by being looked at. */
-static long fake_arm(struct halay_link *t)
+static long fake_arm(struct halay_link *link)
 {
-    struct fake_transport *self = fake_of(t);
+    struct fake_transport *self = fake_of(link);
     int held = 0;
 
     if (self->receives) {
         pthread_mutex_lock(&self->hub->lock);
-        held = is_held_locked(self->hub, t->rank);
+        held = is_held_locked(self->hub, link->rank);
         pthread_mutex_unlock(&self->hub->lock);
     }
     if (held)
@@ -519,13 +520,13 @@ static long fake_arm(struct halay_link *t)
     return held ? 0 : HALAY_RINGS;
 }
 
-static void fake_close(struct halay_link *t)
+static void fake_close(struct halay_link *link)
 {
-    struct fake_transport *self = fake_of(t);
+    struct fake_transport *self = fake_of(link);
     struct halay_fake_hub *hub = self->hub;
-    int why = status_of(self) == HALAY_ERR_PEER ? LEFT_FOR + t->failed_peer : LEFT;
+    int why = status_of(self) == HALAY_ERR_PEER ? LEFT_FOR + link->failed_peer : LEFT;
 
-    atomic_store_explicit(&hub->ranks[t->rank].has_left, why, memory_order_release);
+    atomic_store_explicit(&hub->ranks[link->rank].has_left, why, memory_order_release);
     ring_all(hub);
     halay_bell_place(self->bell, NULL, 0);
     free(self->base.lost);

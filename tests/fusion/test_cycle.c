@@ -174,21 +174,21 @@ struct watched {
 
 static struct watched watched[2]; /* [rank] */
 
-static enum halay_status progress_watched(struct halay_link *t)
+static enum halay_status progress_watched(struct halay_link *link)
 {
-    struct watched *w = &watched[t->rank];
+    struct watched *w = &watched[link->rank];
 
     w->looks += w->submitter == pthread_self();
-    return w->true_ops->progress(t);
+    return w->true_ops->progress(link);
 }
 
-static void send_watched(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+static void send_watched(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                          struct halay_transfer *x)
 {
-    struct watched *w = &watched[t->rank];
+    struct watched *w = &watched[link->rank];
 
     w->tells += w->submitter == pthread_self();
-    w->true_ops->send(t, peer, tag, buf, bytes, x);
+    w->true_ops->send(link, peer, tag, buf, bytes, x);
 }
 
 static void watch(struct rank_run *run, struct halay_config *config)

@@ -1166,12 +1166,12 @@ static int is_about_group(uint64_t tag)
     return tag == halay_tag(HALAY_AGREEMENT_GROUP, 0, 0); /* its proposal, which is the first message */
 }
 
-static void send_of_absent(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+static void send_of_absent(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                            struct halay_transfer *x)
 {
     if (is_about_group(tag))
         absence();
-    true_ops->send(t, peer, tag, buf, bytes, x);
+    true_ops->send(link, peer, tag, buf, bytes, x);
 }
 
 static void make_absent(struct rank_run *run, struct halay_config *config)
@@ -1235,7 +1235,7 @@ static void check_absent(int size, void (*how)(void), char *text)
 
 /* The proposal of rank 1, kept back until its own bucket of the new set waits for the group. */
 static struct {
-    struct halay_link *t; /* NULL: none is kept back */
+    struct halay_link *link; /* NULL: none is kept back */
     int peer;
     uint64_t tag;
     const void *data;
@@ -1244,30 +1244,30 @@ static struct {
     int was_early;
 } kept;
 
-static void send_later(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+static void send_later(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                        struct halay_transfer *x)
 {
     if (!is_about_group(tag)) {
-        true_ops->send(t, peer, tag, buf, bytes, x);
+        true_ops->send(link, peer, tag, buf, bytes, x);
         return;
     }
-    kept.t = t;
+    kept.link = link;
     kept.peer = peer;
     kept.tag = tag;
     kept.data = buf;
     kept.bytes = bytes;
 }
 
-static enum halay_status progress_kept(struct halay_link *t)
+static enum halay_status progress_kept(struct halay_link *link)
 {
-    const struct halay_process_set *set = kept.t ? halay_process_set_by_number(absent->ctx, 1) : NULL;
+    const struct halay_process_set *set = kept.link ? halay_process_set_by_number(absent->ctx, 1) : NULL;
 
     if (set && set->waiting) {
         kept.was_early = !set->group;
-        true_ops->send(kept.t, kept.peer, kept.tag, kept.data, kept.bytes, &kept.transfer);
-        kept.t = NULL;
+        true_ops->send(kept.link, kept.peer, kept.tag, kept.data, kept.bytes, &kept.transfer);
+        kept.link = NULL;
     }
-    return true_ops->progress(t);
+    return true_ops->progress(link);
 }
 
 static void keep_proposal(struct rank_run *run, struct halay_config *config)

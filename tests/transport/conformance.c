@@ -88,7 +88,7 @@ static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
     enum halay_status status = HALAY_OK;
 
     for (unsigned i = 0; !halay_transfer_is_done(x); i++) {
-        status = c->t->ops->progress(c->t);
+        status = c->link->ops->progress(c->link);
         if (status != HALAY_OK)
             break;
         if (halay_transfer_is_done(x))
@@ -96,12 +96,12 @@ static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
         if (i % 64 != 63)
             continue;
         uint32_t token = halay_bell_arm(c->bell);
-        status = c->t->ops->progress(c->t);
+        status = c->link->ops->progress(c->link);
         if (status != HALAY_OK || halay_transfer_is_done(x)) {
             halay_bell_disarm(c->bell);
             break;
         }
-        conformance_sleep(c->t, c->bell, token, -1);
+        conformance_sleep(c->link, c->bell, token, -1);
     }
     return status;
 }
@@ -111,22 +111,22 @@ static void finish_ok(struct conformance *c, struct halay_transfer *x)
 {
     enum halay_status status = finish(c, x);
 
-    if (!CHECK(status == HALAY_OK, "rank %d: %s (seed %u)", c->t->rank, halay_status_string(status), c->seed))
-        c->t->ops->cancel(c->t, x);
+    if (!CHECK(status == HALAY_OK, "rank %d: %s (seed %u)", c->link->rank, halay_status_string(status), c->seed))
+        c->link->ops->cancel(c->link, x);
 }
 
 /* All ranks are here: a message each way between all pairs, so that transports without memory are driven too. */
 static void meet(struct conformance *c, uint64_t tag)
 {
-    int n = c->t->size, me = c->t->rank;
+    int n = c->link->size, me = c->link->rank;
     unsigned char out = 1, *in = make((size_t)n, 0);
     struct halay_transfer *x = calloc((size_t)n * 2, sizeof *x);
 
     REQUIRE(x);
     for (int r = 0; r < n; r++)
         if (r != me) {
-            c->t->ops->recv(c->t, r, tag, &in[r], 1, &x[r]);
-            c->t->ops->send(c->t, r, tag, &out, 1, &x[n + r]);
+            c->link->ops->recv(c->link, r, tag, &in[r], 1, &x[r]);
+            c->link->ops->send(c->link, r, tag, &out, 1, &x[n + r]);
         }
     for (int i = 0; i < 2 * n; i++)
         if (i % n != me)
@@ -148,7 +148,7 @@ static void case_sizes(struct conformance *c)
 {
     static const size_t sizes[] = { 1,     2,     31,    32,    33,    63,    64,    65,    255,    4095,   4096,
                                     32767, 32768, 65503, 65504, 65505, 65535, 65536, 65537, 131071, 1000003 };
-    int n = c->t->size, me = c->t->rank;
+    int n = c->link->size, me = c->link->rank;
     struct halay_transfer *x = calloc((size_t)n * 2, sizeof *x);
     unsigned char **buf = calloc((size_t)n * 2, sizeof *buf);
 
@@ -164,10 +164,10 @@ static void case_sizes(struct conformance *c)
             buf[r] = make(bytes, 0);
             buf[n + r] = make(bytes, key_of(me, r, tag, (unsigned)s));
             if ((s + (size_t)me) % 2)
-                c->t->ops->send(c->t, r, tag, buf[n + r], bytes, &x[n + r]);
-            c->t->ops->recv(c->t, r, tag, buf[r], bytes, &x[r]);
+                c->link->ops->send(c->link, r, tag, buf[n + r], bytes, &x[n + r]);
+            c->link->ops->recv(c->link, r, tag, buf[r], bytes, &x[r]);
             if ((s + (size_t)me) % 2 == 0)
-                c->t->ops->send(c->t, r, tag, buf[n + r], bytes, &x[n + r]);
+                c->link->ops->send(c->link, r, tag, buf[n + r], bytes, &x[n + r]);
         }
         for (int r = 0; r < n; r++) {
             if (r == me)
@@ -189,7 +189,7 @@ enum { ROW = 40 };
 /* Many messages of one tag: the n-th sent meets the n-th received, whatever their sizes. */
 static void case_order(struct conformance *c)
 {
-    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    int n = c->link->size, me = c->link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     uint64_t tag = tag_at(TAG_ANY_CASE + 1);
     struct halay_transfer out[ROW] = { 0 }, in[ROW] = { 0 };
     unsigned char *sent[ROW], *got[ROW];
@@ -200,10 +200,10 @@ static void case_order(struct conformance *c)
         size_t bytes = i % 5 == 4 ? 200000 + i : 10 + i;
         sent[i] = make(bytes, key_of(me, to, tag, i));
         got[i] = make(bytes, 0);
-        c->t->ops->send(c->t, to, tag, sent[i], bytes, &out[i]);
+        c->link->ops->send(c->link, to, tag, sent[i], bytes, &out[i]);
     }
     for (unsigned i = 0; i < ROW; i++)
-        c->t->ops->recv(c->t, from, tag, got[i], i % 5 == 4 ? 200000 + i : 10 + i, &in[i]);
+        c->link->ops->recv(c->link, from, tag, got[i], i % 5 == 4 ? 200000 + i : 10 + i, &in[i]);
     for (unsigned i = 0; i < ROW; i++) {
         finish_ok(c, &in[i]);
         CHECK(holds(got[i], in[i].bytes, key_of(from, me, tag, i)), "message %u of the tag", i);
@@ -218,7 +218,7 @@ static void case_order(struct conformance *c)
 /* The last tag is received first, and completely, before the next receive is posted; large ones among them. */
 static void case_overtaking(struct conformance *c)
 {
-    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    int n = c->link->size, me = c->link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     struct halay_transfer out[ROW] = { 0 }, in = { 0 };
     unsigned char *sent[ROW];
 
@@ -227,12 +227,12 @@ static void case_overtaking(struct conformance *c)
     for (unsigned i = 0; i < ROW; i++) {
         size_t bytes = i % 8 == 0 ? large_of(c) : 1000 + i;
         sent[i] = make(bytes, key_of(me, to, tag_at(100 + i), 0));
-        c->t->ops->send(c->t, to, tag_at(100 + i), sent[i], bytes, &out[i]);
+        c->link->ops->send(c->link, to, tag_at(100 + i), sent[i], bytes, &out[i]);
     }
     for (unsigned i = ROW; i-- > 0;) {
         size_t bytes = i % 8 == 0 ? large_of(c) : 1000 + i;
         unsigned char *got = make(bytes, 0);
-        c->t->ops->recv(c->t, from, tag_at(100 + i), got, bytes, &in);
+        c->link->ops->recv(c->link, from, tag_at(100 + i), got, bytes, &in);
         finish_ok(c, &in);
         CHECK(holds(got, bytes, key_of(from, me, tag_at(100 + i), 0)), "tag %u of %d", i, from);
         free(got);
@@ -253,7 +253,7 @@ static unsigned next_random(unsigned *state)
 static void case_many(struct conformance *c)
 {
     enum { MANY = 120, TAGS = 13 };
-    int n = c->t->size, me = c->t->rank;
+    int n = c->link->size, me = c->link->rank;
     unsigned state = c->seed ^ 0x5eed;
     struct plan {
         int from, to;
@@ -277,13 +277,13 @@ static void case_many(struct conformance *c)
     for (int i = 0; i < MANY; i++)
         if (plan[i].from == me) {
             plan[i].buf = make(plan[i].bytes, key_of(me, plan[i].to, plan[i].tag, (unsigned)i));
-            c->t->ops->send(c->t, plan[i].to, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
+            c->link->ops->send(c->link, plan[i].to, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
         }
     for (uint64_t tag = TAGS; tag-- > 0;)
         for (int i = 0; i < MANY; i++)
             if (plan[i].to == me && plan[i].tag == tag_at(200 + tag)) {
                 plan[i].buf = make(plan[i].bytes, 0);
-                c->t->ops->recv(c->t, plan[i].from, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
+                c->link->ops->recv(c->link, plan[i].from, plan[i].tag, plan[i].buf, plan[i].bytes, &plan[i].x);
             }
     for (int i = 0; i < MANY; i++) {
         if (!plan[i].buf)
@@ -300,7 +300,7 @@ static void case_many(struct conformance *c)
 static void case_unexpected(struct conformance *c)
 {
     enum { PILE = 100 };
-    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    int n = c->link->size, me = c->link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c) / 16;
     struct halay_transfer *out = calloc(PILE, sizeof *out), in = { 0 };
     unsigned char **sent = calloc(PILE, sizeof *sent), *got = make(bytes, 0);
@@ -308,12 +308,12 @@ static void case_unexpected(struct conformance *c)
     REQUIRE(out && sent);
     for (unsigned i = 0; n > 1 && i < PILE; i++) {
         sent[i] = make(bytes, key_of(me, to, tag_at(300), i));
-        c->t->ops->send(c->t, to, tag_at(300), sent[i], bytes, &out[i]);
+        c->link->ops->send(c->link, to, tag_at(300), sent[i], bytes, &out[i]);
     }
     meet(c, tag_at(301));
     for (unsigned i = 0; n > 1 && i < PILE; i++) {
         memset(got, 0, bytes);
-        c->t->ops->recv(c->t, from, tag_at(300), got, bytes, &in);
+        c->link->ops->recv(c->link, from, tag_at(300), got, bytes, &in);
         finish_ok(c, &in);
         CHECK(holds(got, bytes, key_of(from, me, tag_at(300), i)), "unexpected message %u", i);
     }
@@ -330,27 +330,27 @@ static void case_unexpected(struct conformance *c)
  * more, and other tags still work. */
 static void case_cancel(struct conformance *c)
 {
-    int n = c->t->size, me = c->t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    int n = c->link->size, me = c->link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c);
     struct halay_transfer never = { 0 }, lonely = { 0 }, out = { 0 }, in = { 0 };
     unsigned char *a = make(bytes, 1), *b = make(bytes, 2), *s = make(bytes, 3), *r = make(bytes, 4);
 
     if (n > 1) {
-        c->t->ops->recv(c->t, from, tag_at(400), a, bytes, &never); /* nobody sends it */
-        c->t->ops->send(c->t, to, tag_at(401), b, bytes, &lonely);  /* nobody receives it */
-        c->t->ops->send(c->t, to, tag_at(402), s, bytes, &out);
-        c->t->ops->recv(c->t, from, tag_at(402), r, bytes, &in);
+        c->link->ops->recv(c->link, from, tag_at(400), a, bytes, &never); /* nobody sends it */
+        c->link->ops->send(c->link, to, tag_at(401), b, bytes, &lonely);  /* nobody receives it */
+        c->link->ops->send(c->link, to, tag_at(402), s, bytes, &out);
+        c->link->ops->recv(c->link, from, tag_at(402), r, bytes, &in);
         for (unsigned i = 0; i < 1 + c->seed % 7; i++)
-            CHECK(c->t->ops->progress(c->t) == HALAY_OK);
-        c->t->ops->cancel(c->t, &never);
-        c->t->ops->cancel(c->t, &lonely);
-        c->t->ops->cancel(c->t, &in); /* in the middle of it, perhaps */
+            CHECK(c->link->ops->progress(c->link) == HALAY_OK);
+        c->link->ops->cancel(c->link, &never);
+        c->link->ops->cancel(c->link, &lonely);
+        c->link->ops->cancel(c->link, &in); /* in the middle of it, perhaps */
         memset(r, 9, bytes);
         memset(b, 8, bytes);
     }
     meet(c, tag_at(403));
     if (n > 1) {
-        c->t->ops->cancel(c->t, &out);
+        c->link->ops->cancel(c->link, &out);
         memset(s, 7, bytes);
         meet(c, tag_at(404));
         size_t touched = 0;
@@ -369,8 +369,8 @@ static void case_cancel(struct conformance *c)
 static void pile_send(struct conformance *c, const unsigned char *bytes, struct halay_transfer *out)
 {
     for (uint32_t i = 0; i < FORGOTTEN; i++)
-        c->t->ops->send(c->t, c->t->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, i % 3), bytes,
-                        large_of(c) / (i % 40 ? 64 : 4), &out[i]);
+        c->link->ops->send(c->link, c->link->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, i % 3), bytes,
+                           large_of(c) / (i % 40 ? 64 : 4), &out[i]);
 }
 
 static void pile_finish(struct conformance *c, struct halay_transfer *out)
@@ -383,25 +383,25 @@ static void pile_finish(struct conformance *c, struct halay_transfer *out)
  * receive was taken back before, and so was a send. */
 static void case_forget(struct conformance *c)
 {
-    struct halay_link *t = c->t;
-    int is_sender = t->rank % 2 == 0 && t->rank + 1 < t->size, is_receiver = t->rank % 2;
+    struct halay_link *link = c->link;
+    int is_sender = link->rank % 2 == 0 && link->rank + 1 < link->size, is_receiver = link->rank % 2;
     struct halay_transfer *out = calloc(FORGOTTEN, sizeof *out), in = { 0 }, taken_back = { 0 };
     unsigned char *bytes = make(large_of(c), 1), *got = make(large_of(c), 0);
 
     REQUIRE(out);
     if (is_receiver)
-        t->ops->recv(t, t->rank - 1, halay_tag(FORGOTTEN_GROUP, 0, 0), got, large_of(c) / 4, &in);
+        link->ops->recv(link, link->rank - 1, halay_tag(FORGOTTEN_GROUP, 0, 0), got, large_of(c) / 4, &in);
     if (is_sender) {
         pile_send(c, bytes, out);
-        t->ops->send(t, t->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, 7), bytes, large_of(c), &taken_back);
+        link->ops->send(link, link->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, 7), bytes, large_of(c), &taken_back);
     }
     meet(c, tag_at(900));
     if (is_receiver) {
-        t->ops->cancel(t, &in);
-        t->ops->forget(t, FORGOTTEN_GROUP);
+        link->ops->cancel(link, &in);
+        link->ops->forget(link, FORGOTTEN_GROUP);
     }
     if (is_sender) {
-        t->ops->cancel(t, &taken_back);
+        link->ops->cancel(link, &taken_back);
         pile_finish(c, out);
         pile_send(c, bytes, out);
     }
@@ -418,9 +418,9 @@ static void case_forget(struct conformance *c)
 static void case_memory(struct conformance *c)
 {
     enum { BLOCKS = 12 };
-    struct halay_shared_memory *m = c->t->memory;
+    struct halay_shared_memory *m = c->link->memory;
     void *block[BLOCKS];
-    int n = c->t->size, me = c->t->rank;
+    int n = c->link->size, me = c->link->rank;
 
     if (!m)
         return;
@@ -470,13 +470,13 @@ static void case_memory(struct conformance *c)
 /* Memory from which messages go without a copy, if there is such. */
 static void *memory_get(struct conformance *c, size_t bytes)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     void *memory = NULL;
 
-    if (t->memory)
-        CHECK(t->memory->ops->alloc(t->memory, bytes, &memory) == HALAY_OK);
-    else if (t->ops->alloc)
-        CHECK(t->ops->alloc(t, bytes, 0, &memory) == HALAY_OK);
+    if (link->memory)
+        CHECK(link->memory->ops->alloc(link->memory, bytes, &memory) == HALAY_OK);
+    else if (link->ops->alloc)
+        CHECK(link->ops->alloc(link, bytes, 0, &memory) == HALAY_OK);
     else
         memory = malloc(bytes);
     return memory;
@@ -484,10 +484,10 @@ static void *memory_get(struct conformance *c, size_t bytes)
 
 static void memory_put(struct conformance *c, void *memory)
 {
-    if (c->t->memory)
-        c->t->memory->ops->free(c->t->memory, memory);
-    else if (c->t->ops->alloc)
-        c->t->ops->free(c->t, memory);
+    if (c->link->memory)
+        c->link->memory->ops->free(c->link->memory, memory);
+    else if (c->link->ops->alloc)
+        c->link->ops->free(c->link, memory);
     else
         free(memory);
 }
@@ -495,8 +495,8 @@ static void memory_put(struct conformance *c, void *memory)
 /* Large messages from and into memory of alloc. */
 static void case_shared_messages(struct conformance *c)
 {
-    struct halay_link *t = c->t;
-    int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    struct halay_link *link = c->link;
+    int n = link->size, me = link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c);
     struct halay_transfer out[4] = { 0 }, in[4] = { 0 };
 
@@ -506,10 +506,10 @@ static void case_shared_messages(struct conformance *c)
     REQUIRE(s && r);
     for (unsigned i = 0; i < 4; i++) {
         fill((unsigned char *)s + i * bytes, bytes, key_of(me, to, 600, i));
-        t->ops->send(t, to, tag_at(600 + i % 2), (unsigned char *)s + i * bytes, bytes, &out[i]);
+        link->ops->send(link, to, tag_at(600 + i % 2), (unsigned char *)s + i * bytes, bytes, &out[i]);
     }
     for (unsigned i = 0; i < 4; i++)
-        t->ops->recv(t, from, tag_at(600 + i % 2), (unsigned char *)r + i * bytes, bytes, &in[i]);
+        link->ops->recv(link, from, tag_at(600 + i % 2), (unsigned char *)r + i * bytes, bytes, &in[i]);
     for (unsigned i = 4; i-- > 0;) {
         finish_ok(c, &in[i]);
         finish_ok(c, &out[i]);
@@ -535,7 +535,7 @@ static void wait_for_flag(struct conformance *c, const uint32_t *flag, uint32_t 
         if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) >= least)
             halay_bell_disarm(c->bell);
         else
-            conformance_sleep(c->t, c->bell, token, -1);
+            conformance_sleep(c->link, c->bell, token, -1);
     }
 }
 
@@ -543,10 +543,10 @@ static void wait_for_flag(struct conformance *c, const uint32_t *flag, uint32_t 
  * with the flag, and they are zero again when their owner has given them back and taken them anew. */
 static void case_areas(struct conformance *c)
 {
-    struct halay_link *t = c->t;
-    struct halay_shared_memory *m = t->memory;
+    struct halay_link *link = c->link;
+    struct halay_shared_memory *m = link->memory;
     const size_t end = HALAY_AREA_BYTES / 4 - 1;
-    int n = t->size, me = t->rank;
+    int n = link->size, me = link->rank;
     uint64_t at[2], again;
 
     if (!m)
@@ -587,10 +587,10 @@ static void case_areas(struct conformance *c)
 /* A ball goes around the ring by a flag and notify, everybody sleeps in between: a wake that is lost costs a second. */
 static void case_sleep_by_notify(struct conformance *c)
 {
-    struct halay_link *t = c->t;
-    int n = t->size, me = t->rank, to = (me + 1) % n, rounds = c->iterations ? c->iterations : 2000;
+    struct halay_link *link = c->link;
+    int n = link->size, me = link->rank, to = (me + 1) % n, rounds = c->iterations ? c->iterations : 2000;
 
-    struct halay_shared_memory *m = t->memory;
+    struct halay_shared_memory *m = link->memory;
     if (n < 2 || !m)
         return;
     uint64_t at;
@@ -610,8 +610,8 @@ static void case_sleep_by_notify(struct conformance *c)
 /* The same by messages of random sizes, the receiver always asleep; both directions at once. */
 static void case_sleep_by_message(struct conformance *c)
 {
-    struct halay_link *t = c->t;
-    int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    struct halay_link *link = c->link;
+    int n = link->size, me = link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     int rounds = (c->iterations ? c->iterations : 2000) / 2;
     unsigned state = c->seed;
     unsigned char *s = make(100000, 0), *r = make(100000, 0);
@@ -620,12 +620,12 @@ static void case_sleep_by_message(struct conformance *c)
         size_t bytes = next_random(&state) % 50 == 0 ? 100000 : 1 + next_random(&state) % 200;
         struct halay_transfer out = { 0 }, in = { 0 };
         s[0] = (unsigned char)i;
-        t->ops->recv(t, from, tag_at(900), r, bytes, &in);
-        t->ops->send(t, to, tag_at(900), s, bytes, &out);
+        link->ops->recv(link, from, tag_at(900), r, bytes, &in);
+        link->ops->send(link, to, tag_at(900), s, bytes, &out);
         if (finish(c, &in) != HALAY_OK || finish(c, &out) != HALAY_OK || r[0] != (unsigned char)i) {
             CHECK(0, "message %d", i);
-            t->ops->cancel(t, &in);
-            t->ops->cancel(t, &out);
+            link->ops->cancel(link, &in);
+            link->ops->cancel(link, &out);
             break;
         }
     }
@@ -653,7 +653,7 @@ static void *disarm_and_wake_it(void *arg)
     struct waker *w = arg;
 
     halay_bell_disarm(w->c->bell);
-    CHECK(w->c->t->ops->progress(w->c->t) == HALAY_OK);
+    CHECK(w->c->link->ops->progress(w->c->link) == HALAY_OK);
     return wake_it(arg);
 }
 
@@ -670,13 +670,13 @@ static void case_wake(struct conformance *c)
                 halay_bell_disarm(c->bell);
                 break;
             }
-            conformance_sleep(c->t, c->bell, token, -1);
+            conformance_sleep(c->link, c->bell, token, -1);
         }
         pthread_join(thread, NULL);
     }
     uint32_t token = halay_bell_arm(c->bell);
-    conformance_sleep(c->t, c->bell, token, 1000); /* nobody wakes it: it ends by itself */
-    CHECK(c->t->ops->progress(c->t) == HALAY_OK);
+    conformance_sleep(c->link, c->bell, token, 1000); /* nobody wakes it: it ends by itself */
+    CHECK(c->link->ops->progress(c->link) == HALAY_OK);
 }
 
 /* The same for one whose role has been taken while it sleeps. A wake that is lost costs a second. */
@@ -686,8 +686,8 @@ static void case_robbed(struct conformance *c)
         struct waker w = { c, 0 };
         pthread_t thread;
         uint32_t token = halay_bell_arm(c->bell);
-        CHECK(c->t->ops->progress(c->t) == HALAY_OK);
-        (void)c->t->ops->arm(c->t);
+        CHECK(c->link->ops->progress(c->link) == HALAY_OK);
+        (void)c->link->ops->arm(c->link);
         REQUIRE(pthread_create(&thread, NULL, disarm_and_wake_it, &w) == 0);
         while (!__atomic_load_n(&w.flag, __ATOMIC_ACQUIRE))
             halay_bell_sleep(c->bell, token, -1);
@@ -697,7 +697,7 @@ static void case_robbed(struct conformance *c)
 
 void conformance_run(struct conformance *c)
 {
-    CHECK(c->t->failed_peer == -1);
+    CHECK(c->link->failed_peer == -1);
     case_sizes(c);
     case_order(c);
     case_overtaking(c);
@@ -719,8 +719,8 @@ void conformance_run(struct conformance *c)
 
 void conformance_death(struct conformance *c, int victim, void (*die)(void *arg), void *arg)
 {
-    struct halay_link *t = c->t;
-    int n = t->size, me = t->rank, to = (me + 1) % n, from = (me + n - 1) % n;
+    struct halay_link *link = c->link;
+    int n = link->size, me = link->rank, to = (me + 1) % n, from = (me + n - 1) % n;
     size_t bytes = large_of(c);
     unsigned char *s = make(bytes, 0), *r = make(bytes, 0);
     struct halay_transfer out = { 0 }, in = { 0 };
@@ -728,10 +728,10 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
 
     meet(c, tag_at(1000));
     for (int i = 0; status == HALAY_OK; i++) {
-        t->ops->recv(t, from, tag_at(1001), r, bytes, &in);
-        t->ops->send(t, to, tag_at(1001), s, bytes, &out);
+        link->ops->recv(link, from, tag_at(1001), r, bytes, &in);
+        link->ops->send(link, to, tag_at(1001), s, bytes, &out);
         if (me == victim && i == 3) {
-            status = t->ops->progress(t);
+            status = link->ops->progress(link);
             die(arg);
             break;
         }
@@ -739,12 +739,12 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
         if (status == HALAY_OK)
             status = finish(c, &out);
     }
-    t->ops->cancel(t, &in);
-    t->ops->cancel(t, &out);
+    link->ops->cancel(link, &in);
+    link->ops->cancel(link, &out);
     if (me != victim) {
         CHECK(status == HALAY_ERR_PEER, "rank %d: %s", me, halay_status_string(status));
-        CHECK(t->failed_peer == victim, "rank %d names rank %d, not %d", me, t->failed_peer, victim);
-        CHECK(t->ops->progress(t) == HALAY_ERR_PEER, "the same error from then on");
+        CHECK(link->failed_peer == victim, "rank %d names rank %d, not %d", me, link->failed_peer, victim);
+        CHECK(link->ops->progress(link) == HALAY_ERR_PEER, "the same error from then on");
     }
     free(r);
     free(s);
@@ -752,8 +752,8 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
 
 void conformance_leave(struct conformance *c)
 {
-    struct halay_link *t = c->t;
-    int n = t->size, me = t->rank, leaver = n - 1;
+    struct halay_link *link = c->link;
+    int n = link->size, me = link->rank, leaver = n - 1;
     unsigned char *buf = make(1000, key_of(leaver, me, tag_at(1100), 0)), *got = make(1000, 0);
     struct halay_transfer x = { 0 };
 
@@ -761,30 +761,30 @@ void conformance_leave(struct conformance *c)
     if (me == leaver) {
         for (int r = 0; r < n - 1; r++) {
             fill(buf, 1000, key_of(me, r, tag_at(1100), 0));
-            t->ops->send(t, r, tag_at(1100), buf, 1000, &x);
+            link->ops->send(link, r, tag_at(1100), buf, 1000, &x);
             finish_ok(c, &x);
         }
-        t->ops->close(t);
-        c->t = NULL;
+        link->ops->close(link);
+        c->link = NULL;
     } else {
-        t->ops->recv(t, leaver, tag_at(1100), got, 1000, &x);
+        link->ops->recv(link, leaver, tag_at(1100), got, 1000, &x);
         finish_ok(c, &x);
         CHECK(holds(got, 1000, key_of(leaver, me, tag_at(1100), 0)), "what was sent before it left");
         /* The others are not disturbed by it. */
         struct halay_transfer out = { 0 }, in = { 0 };
         unsigned char one = 1, back = 0;
         if (n > 2) {
-            t->ops->recv(t, (me + n - 2) % (n - 1), tag_at(1102), &back, 1, &in);
-            t->ops->send(t, (me + 1) % (n - 1), tag_at(1102), &one, 1, &out);
+            link->ops->recv(link, (me + n - 2) % (n - 1), tag_at(1102), &back, 1, &in);
+            link->ops->send(link, (me + 1) % (n - 1), tag_at(1102), &one, 1, &out);
             finish_ok(c, &in);
             finish_ok(c, &out);
             CHECK(back == 1);
         }
-        t->ops->recv(t, leaver, tag_at(1103), got, 1000, &x);
+        link->ops->recv(link, leaver, tag_at(1103), got, 1000, &x);
         enum halay_status status = finish(c, &x);
         CHECK(status == HALAY_ERR_PEER, "rank %d: %s", me, halay_status_string(status));
-        CHECK(t->failed_peer == leaver, "rank %d names rank %d", me, t->failed_peer);
-        t->ops->cancel(t, &x);
+        CHECK(link->failed_peer == leaver, "rank %d names rank %d", me, link->failed_peer);
+        link->ops->cancel(link, &x);
     }
     free(got);
     free(buf);

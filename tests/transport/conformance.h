@@ -11,7 +11,7 @@
 #include "collectives/transport/shared_memory.h"
 
 struct conformance {
-    struct halay_link *t;
+    struct halay_link *link;
     struct halay_bell *bell; /* the rank sleeps on it, and what arrives rings it */
     struct halay_boot *boot;
     unsigned seed;  /* equal on all ranks; printed when something fails */
@@ -27,14 +27,14 @@ void conformance_run(struct conformance *c);
  * does). The others must get HALAY_ERR_PEER and its number. */
 void conformance_death(struct conformance *c, int victim, void (*die)(void *arg), void *arg);
 
-/* The last rank sends, then leaves (its transport is closed and c->t NULL after return); the others still get what it
+/* The last rank sends, then leaves (its link is closed and c->link NULL after return); the others still get what it
  * sent, and then HALAY_ERR_PEER for what it did not. */
 void conformance_leave(struct conformance *c);
 
 /* The end of a sleep that began with halay_bell_arm: unless there is something to do at once. */
-static inline void conformance_sleep(struct halay_link *t, struct halay_bell *bell, uint32_t token, long us)
+static inline void conformance_sleep(struct halay_link *link, struct halay_bell *bell, uint32_t token, long us)
 {
-    long armed_us = t->ops->arm(t);
+    long armed_us = link->ops->arm(link);
 
     if (armed_us)
         halay_bell_sleep(bell, token, us < 0 || us > armed_us ? armed_us : us);

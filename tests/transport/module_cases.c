@@ -73,149 +73,149 @@ static unsigned char *take(size_t bytes)
 
 static struct halay_link *opened(struct rig *rig)
 {
-    struct halay_link *t = NULL;
-    enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &t);
+    struct halay_link *link = NULL;
+    enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &link);
 
     CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig->last_line);
     if (status != HALAY_OK)
         exit(1);
-    CHECK(t->rank == rig->boot->rank && t->size == rig->boot->size && t->failed_peer == -1);
-    return t;
+    CHECK(link->rank == rig->boot->rank && link->size == rig->boot->size && link->failed_peer == -1);
+    return link;
 }
 
 /* Whose memory messages travel in: the program's, copied; or the transport's, used as it is. */
 enum whose { OURS, ITS };
 
-static unsigned char *take_from(struct halay_link *t, enum whose whose, int is_send, size_t bytes)
+static unsigned char *take_from(struct halay_link *link, enum whose whose, int is_send, size_t bytes)
 {
     void *memory = NULL;
 
     if (whose == OURS)
         return take(bytes);
-    REQUIRE(t->ops->alloc(t, bytes, !is_send, &memory) == HALAY_OK && memory);
+    REQUIRE(link->ops->alloc(link, bytes, !is_send, &memory) == HALAY_OK && memory);
     memset(memory, 0, bytes);
     return memory;
 }
 
-static void give_to(struct halay_link *t, enum whose whose, unsigned char *memory)
+static void give_to(struct halay_link *link, enum whose whose, unsigned char *memory)
 {
     if (whose == OURS)
         free(memory);
     else
-        t->ops->free(t, memory);
+        link->ops->free(link, memory);
 }
 
 /* Everyone with everyone, under several tags; receives are posted in another order than sends. */
-static void check_exchange(struct halay_link *t, size_t bytes, enum whose whose)
+static void check_exchange(struct halay_link *link, size_t bytes, enum whose whose)
 {
-    int n = t->size, count = 0;
+    int n = link->size, count = 0;
     size_t slots = (size_t)n * TAGS;
-    unsigned char *out = take_from(t, whose, 1, slots * bytes), *in = take_from(t, whose, 0, slots * bytes);
+    unsigned char *out = take_from(link, whose, 1, slots * bytes), *in = take_from(link, whose, 0, slots * bytes);
     struct halay_transfer *x = calloc(2 * slots, sizeof *x);
 
     REQUIRE(x);
     for (int peer = 0; peer < n; peer++)
-        for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
+        for (uint32_t k = 0; k < TAGS && peer != link->rank; k++) {
             uint64_t tag = halay_tag(k, 7 - (int)k, 3 * k);
             unsigned char *at = out + ((size_t)peer * TAGS + k) * bytes;
-            fill(at, bytes, t->rank, peer, tag);
-            t->ops->send(t, peer, tag, at, bytes, &x[count++]);
+            fill(at, bytes, link->rank, peer, tag);
+            link->ops->send(link, peer, tag, at, bytes, &x[count++]);
         }
     for (int peer = n - 1; peer >= 0; peer--)
-        for (uint32_t k = TAGS; k-- > 0 && peer != t->rank;)
-            t->ops->recv(t, peer, halay_tag(k, 7 - (int)k, 3 * k), in + ((size_t)peer * TAGS + k) * bytes, bytes,
-                         &x[count++]);
-    enum halay_status status = rig_wait(t, x, count);
+        for (uint32_t k = TAGS; k-- > 0 && peer != link->rank;)
+            link->ops->recv(link, peer, halay_tag(k, 7 - (int)k, 3 * k), in + ((size_t)peer * TAGS + k) * bytes, bytes,
+                            &x[count++]);
+    enum halay_status status = rig_wait(link, x, count);
     CHECK(status == HALAY_OK, "%zu bytes: %s", bytes, halay_status_string(status));
     for (int peer = 0; peer < n; peer++)
-        for (uint32_t k = 0; k < TAGS && peer != t->rank; k++) {
+        for (uint32_t k = 0; k < TAGS && peer != link->rank; k++) {
             size_t bad =
-                wrong(in + ((size_t)peer * TAGS + k) * bytes, bytes, peer, t->rank, halay_tag(k, 7 - (int)k, 3 * k));
+                wrong(in + ((size_t)peer * TAGS + k) * bytes, bytes, peer, link->rank, halay_tag(k, 7 - (int)k, 3 * k));
             CHECK(!bad, "%zu of %zu bytes from rank %d", bad, bytes, peer);
         }
     free(x);
-    give_to(t, whose, in);
-    give_to(t, whose, out);
+    give_to(link, whose, in);
+    give_to(link, whose, out);
 }
 
 /* Messages of one stream keep their order, whatever their lengths. */
-static void check_order(struct halay_link *t)
+static void check_order(struct halay_link *link)
 {
     static const size_t lengths[] = { 3, 2 * PART_BYTES + 1, 1, PART_BYTES, 17, 6 * PART_BYTES + 5, 2 };
     enum { COUNT = sizeof lengths / sizeof *lengths };
     struct halay_transfer x[2 * COUNT] = { 0 };
     unsigned char *out[COUNT], *in[COUNT];
-    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    int to = (link->rank + 1) % link->size, from = (link->rank + link->size - 1) % link->size;
 
-    if (t->size == 1)
+    if (link->size == 1)
         return;
     for (size_t i = 0; i < COUNT; i++) {
         out[i] = take(lengths[i]);
         in[i] = take(lengths[i]);
-        fill(out[i], lengths[i], t->rank, to, (uint32_t)i);
-        t->ops->send(t, to, 5, out[i], lengths[i], &x[i]);
+        fill(out[i], lengths[i], link->rank, to, (uint32_t)i);
+        link->ops->send(link, to, 5, out[i], lengths[i], &x[i]);
     }
     for (size_t i = 0; i < COUNT; i++)
-        t->ops->recv(t, from, 5, in[i], lengths[i], &x[COUNT + i]);
-    CHECK(rig_wait(t, x, 2 * COUNT) == HALAY_OK);
+        link->ops->recv(link, from, 5, in[i], lengths[i], &x[COUNT + i]);
+    CHECK(rig_wait(link, x, 2 * COUNT) == HALAY_OK);
     for (size_t i = 0; i < COUNT; i++) {
-        CHECK(!wrong(in[i], lengths[i], from, t->rank, (uint32_t)i), "message %zu", i);
+        CHECK(!wrong(in[i], lengths[i], from, link->rank, (uint32_t)i), "message %zu", i);
         free(out[i]);
         free(in[i]);
     }
 }
 
 /* Everyone hears of everyone that it has come here. */
-static void meet(struct halay_link *t, uint64_t tag)
+static void meet(struct halay_link *link, uint64_t tag)
 {
     struct halay_transfer x[64] = { 0 };
     unsigned char token[64];
 
-    REQUIRE(t->size <= 32);
-    for (int peer = 0, i = 0; peer < t->size; peer++)
-        if (peer != t->rank) {
-            t->ops->recv(t, peer, tag, &token[peer], 1, &x[i++]);
-            t->ops->send(t, peer, tag, &token[32], 1, &x[i++]);
+    REQUIRE(link->size <= 32);
+    for (int peer = 0, i = 0; peer < link->size; peer++)
+        if (peer != link->rank) {
+            link->ops->recv(link, peer, tag, &token[peer], 1, &x[i++]);
+            link->ops->send(link, peer, tag, &token[32], 1, &x[i++]);
         }
-    CHECK(rig_wait(t, x, 2 * (t->size - 1)) == HALAY_OK);
+    CHECK(rig_wait(link, x, 2 * (link->size - 1)) == HALAY_OK);
 }
 
 /* So that a loop of looks doesn't fail a thousand times. */
-static void progress_times(struct halay_link *t, int times)
+static void progress_times(struct halay_link *link, int times)
 {
     enum halay_status status = HALAY_OK;
 
     for (int i = 0; i < times && status == HALAY_OK; i++)
-        status = t->ops->progress(t);
+        status = link->ops->progress(link);
     CHECK(status == HALAY_OK, "%s", halay_status_string(status));
 }
 
 /* A long send nobody receives and a receive nobody sends for are taken back; what is sent for it later goes nowhere.
  * The last message, under another tag, shows that the transport lives and that the late one has been there. */
-static void check_cancel(struct halay_link *t, enum whose whose)
+static void check_cancel(struct halay_link *link, enum whose whose)
 {
     struct halay_transfer lost = { 0 }, wanted = { 0 }, x[4] = { 0 };
-    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    int to = (link->rank + 1) % link->size, from = (link->rank + link->size - 1) % link->size;
     uint64_t tag = 100 + 20 * whose;
     size_t bytes = 3 * PART_BYTES + 11;
-    unsigned char *out = take_from(t, whose, 1, bytes), *in = take_from(t, whose, 0, bytes), token = 0;
+    unsigned char *out = take_from(link, whose, 1, bytes), *in = take_from(link, whose, 0, bytes), token = 0;
 
-    if (t->size == 1)
+    if (link->size == 1)
         goto out_free;
-    t->ops->send(t, to, tag, out, bytes, &lost);
-    t->ops->recv(t, from, tag + 1, in, bytes, &wanted);
-    progress_times(t, 100);
-    t->ops->cancel(t, &lost);
-    t->ops->cancel(t, &wanted);
+    link->ops->send(link, to, tag, out, bytes, &lost);
+    link->ops->recv(link, from, tag + 1, in, bytes, &wanted);
+    progress_times(link, 100);
+    link->ops->cancel(link, &lost);
+    link->ops->cancel(link, &wanted);
     memset(out, 0xee, bytes); /* may be touched: it is ours again */
 
-    meet(t, tag + 2); /* all have cancelled */
-    t->ops->send(t, to, tag + 1, out, 64, &x[2]);
-    t->ops->send(t, to, tag + 3, "b", 1, &x[3]);
-    t->ops->recv(t, from, tag + 3, &token, 1, &x[0]);
-    CHECK(rig_wait(t, x, 1) == HALAY_OK && token == 'b');
-    CHECK(rig_wait(t, &x[3], 1) == HALAY_OK);
-    t->ops->cancel(t, &x[2]);
+    meet(link, tag + 2); /* all have cancelled */
+    link->ops->send(link, to, tag + 1, out, 64, &x[2]);
+    link->ops->send(link, to, tag + 3, "b", 1, &x[3]);
+    link->ops->recv(link, from, tag + 3, &token, 1, &x[0]);
+    CHECK(rig_wait(link, x, 1) == HALAY_OK && token == 'b');
+    CHECK(rig_wait(link, &x[3], 1) == HALAY_OK);
+    link->ops->cancel(link, &x[2]);
     for (size_t i = 0; i < bytes && whose == OURS; i++)
         if (in[i]) {
             CHECK(0, "byte %zu of a receive that was taken back", i);
@@ -223,79 +223,79 @@ static void check_cancel(struct halay_link *t, enum whose whose)
         }
 
 out_free:
-    give_to(t, whose, in);
-    give_to(t, whose, out);
+    give_to(link, whose, in);
+    give_to(link, whose, out);
 }
 
 /* A receive that is taken back while its message is coming in: from then on its buffer stays as it is, unless it is
  * held memory. That, and what is being sent, may be given back at once: it is kept for what is still on its way. */
-static void check_cancel_matched(struct halay_link *t, enum whose whose)
+static void check_cancel_matched(struct halay_link *link, enum whose whose)
 {
     struct halay_transfer big = { 0 }, x[2] = { 0 };
     size_t bytes = 9 * PART_BYTES;
-    int peer = t->rank ^ 1, is_receiver = t->rank & 1;
+    int peer = link->rank ^ 1, is_receiver = link->rank & 1;
     uint64_t tag = 110 + 20 * whose;
-    unsigned char *buf = take_from(t, whose, !is_receiver, bytes), *copy = take(bytes), token = 0;
+    unsigned char *buf = take_from(link, whose, !is_receiver, bytes), *copy = take(bytes), token = 0;
 
-    if (peer >= t->size)
+    if (peer >= link->size)
         goto out_free;
     memset(buf, is_receiver ? 0 : 0x55, bytes);
     if (is_receiver)
-        t->ops->recv(t, peer, tag, buf, bytes, &big);
+        link->ops->recv(link, peer, tag, buf, bytes, &big);
     else
-        t->ops->send(t, peer, tag, buf, bytes, &big);
-    for (int i = 0; i < 20000 && is_receiver && !big.moved && t->ops->progress(t) == HALAY_OK; i++)
+        link->ops->send(link, peer, tag, buf, bytes, &big);
+    for (int i = 0; i < 20000 && is_receiver && !big.moved && link->ops->progress(link) == HALAY_OK; i++)
         sched_yield();
-    progress_times(t, is_receiver ? 0 : 200);
-    t->ops->cancel(t, &big);
+    progress_times(link, is_receiver ? 0 : 200);
+    link->ops->cancel(link, &big);
     if (whose == ITS) {
-        give_to(t, whose, buf);
+        give_to(link, whose, buf);
         buf = NULL;
     } else {
         memcpy(copy, buf, bytes);
     }
-    t->ops->recv(t, peer, tag + 1, &token, 1, &x[0]);
-    t->ops->send(t, peer, tag + 1, "c", 1, &x[1]);
-    CHECK(rig_wait(t, x, 2) == HALAY_OK && token == 'c');
-    progress_times(t, 200);
+    link->ops->recv(link, peer, tag + 1, &token, 1, &x[0]);
+    link->ops->send(link, peer, tag + 1, "c", 1, &x[1]);
+    CHECK(rig_wait(link, x, 2) == HALAY_OK && token == 'c');
+    progress_times(link, 200);
     CHECK(!buf || !memcmp(copy, buf, bytes), "a receive that was taken back was written to");
 
 out_free:
     free(copy);
-    give_to(t, whose, buf);
+    give_to(link, whose, buf);
 }
 
 /* A rank sends far ahead of its neighbour's receives. Only so much goes (over UCX: 4 MiB a peer, of which each message
  * here takes a sixteenth or a little less), and messages under other tags still do. Then either the receives come, or
  * all is given up: what went ahead is never received, and from then on the neighbour has to be asked. */
-static void check_ahead(struct halay_link *t, int is_given_up)
+static void check_ahead(struct halay_link *link, int is_given_up)
 {
     enum { COUNT = 24, MOST = 16 };
     const size_t bytes = PART_BYTES > 4096 ? PART_BYTES - 64 : 60 * PART_BYTES;
     struct halay_transfer x[2 * COUNT] = { 0 };
     unsigned char *out = take(COUNT * bytes), *in = take(COUNT * bytes);
-    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size, done = 0;
+    int to = (link->rank + 1) % link->size, from = (link->rank + link->size - 1) % link->size, done = 0;
     uint64_t tag = 300 + (uint32_t)is_given_up;
 
-    for (int i = 0; i < COUNT && t->size > 1; i++) {
-        fill(out + (size_t)i * bytes, bytes, t->rank, to, (uint32_t)i);
-        t->ops->send(t, to, tag, out + (size_t)i * bytes, bytes, &x[COUNT + i]);
+    for (int i = 0; i < COUNT && link->size > 1; i++) {
+        fill(out + (size_t)i * bytes, bytes, link->rank, to, (uint32_t)i);
+        link->ops->send(link, to, tag, out + (size_t)i * bytes, bytes, &x[COUNT + i]);
     }
-    meet(t, 302);
-    progress_times(t, 100);
+    meet(link, 302);
+    progress_times(link, 100);
     for (int i = 0; i < COUNT; i++)
         done += halay_transfer_is_done(&x[COUNT + i]);
-    meet(t, 303); /* all have counted */
+    meet(link, 303); /* all have counted */
     CHECK(done <= MOST || strcmp(MODULE, "ucx") != 0, "%d messages went ahead", done);
-    for (int i = 0; i < COUNT && t->size > 1 && !is_given_up; i++)
-        t->ops->recv(t, from, tag, in + (size_t)i * bytes, bytes, &x[i]);
-    if (t->size > 1 && !is_given_up)
-        CHECK(rig_wait(t, x, 2 * COUNT) == HALAY_OK);
-    for (int i = 0; i < COUNT && t->size > 1 && !is_given_up; i++)
-        CHECK(!wrong(in + (size_t)i * bytes, bytes, from, t->rank, (uint32_t)i), "message %d", i);
+    for (int i = 0; i < COUNT && link->size > 1 && !is_given_up; i++)
+        link->ops->recv(link, from, tag, in + (size_t)i * bytes, bytes, &x[i]);
+    if (link->size > 1 && !is_given_up)
+        CHECK(rig_wait(link, x, 2 * COUNT) == HALAY_OK);
+    for (int i = 0; i < COUNT && link->size > 1 && !is_given_up; i++)
+        CHECK(!wrong(in + (size_t)i * bytes, bytes, from, link->rank, (uint32_t)i), "message %d", i);
     for (int i = 0; i < 2 * COUNT; i++)
-        t->ops->cancel(t, &x[i]);
-    meet(t, 304);
+        link->ops->cancel(link, &x[i]);
+    meet(link, 304);
     free(in);
     free(out);
 }
@@ -303,55 +303,56 @@ static void check_ahead(struct halay_link *t, int is_given_up)
 /* Rank 0 leaves while the others go on among themselves; then they wait for it, in vain. */
 static void check_leave(struct rig *rig)
 {
-    struct halay_link *t = opened(rig);
+    struct halay_link *link = opened(rig);
     struct halay_transfer x[2] = { 0 };
     unsigned char last = 0, ring = 0;
 
-    if (t->size == 1 || t->rank == 0) {
-        for (int peer = 1; peer < t->size; peer++) {
-            t->ops->send(t, peer, 1, "z", 1, &x[0]);
-            CHECK(rig_wait(t, x, 1) == HALAY_OK);
+    if (link->size == 1 || link->rank == 0) {
+        for (int peer = 1; peer < link->size; peer++) {
+            link->ops->send(link, peer, 1, "z", 1, &x[0]);
+            CHECK(rig_wait(link, x, 1) == HALAY_OK);
         }
-        t->ops->close(t); /* what is done arrives all the same */
+        link->ops->close(link); /* what is done arrives all the same */
         return;
     }
-    for (int i = 0; i < 50 && t->size > 2; i++) {
-        t->ops->send(t, t->rank % (t->size - 1) + 1, 2, &ring, 1, &x[0]);
-        t->ops->recv(t, (t->rank + t->size - 3) % (t->size - 1) + 1, 2, &ring, 1, &x[1]);
-        enum halay_status status = rig_wait(t, x, 2);
+    for (int i = 0; i < 50 && link->size > 2; i++) {
+        link->ops->send(link, link->rank % (link->size - 1) + 1, 2, &ring, 1, &x[0]);
+        link->ops->recv(link, (link->rank + link->size - 3) % (link->size - 1) + 1, 2, &ring, 1, &x[1]);
+        enum halay_status status = rig_wait(link, x, 2);
         CHECK(status == HALAY_OK, "round %d: %s: %s", i, halay_status_string(status), rig->last_line);
     }
-    t->ops->recv(t, 0, 1, &last, 1, &x[0]);
-    CHECK(rig_wait(t, x, 1) == HALAY_OK && last == 'z', "%s", rig->last_line);
-    t->ops->recv(t, 0, 3, &last, 1, &x[0]);
-    enum halay_status status = rig_wait(t, x, 1);
-    CHECK(status == HALAY_ERR_PEER && t->failed_peer == 0, "%s, peer %d", halay_status_string(status), t->failed_peer);
-    CHECK(t->ops->progress(t) == status, "the first error stays");
-    t->ops->cancel(t, &x[0]);
-    t->ops->close(t);
+    link->ops->recv(link, 0, 1, &last, 1, &x[0]);
+    CHECK(rig_wait(link, x, 1) == HALAY_OK && last == 'z', "%s", rig->last_line);
+    link->ops->recv(link, 0, 3, &last, 1, &x[0]);
+    enum halay_status status = rig_wait(link, x, 1);
+    CHECK(status == HALAY_ERR_PEER && link->failed_peer == 0, "%s, peer %d", halay_status_string(status),
+          link->failed_peer);
+    CHECK(link->ops->progress(link) == status, "the first error stays");
+    link->ops->cancel(link, &x[0]);
+    link->ops->close(link);
 }
 
 /* Lengths that disagree, by a little or by whole parts, on either side. */
 static void check_lengths(struct rig *rig, size_t sent, size_t expected, enum whose whose)
 {
-    struct halay_link *t = opened(rig);
+    struct halay_link *link = opened(rig);
     struct halay_transfer x = { 0 };
-    int peer = t->rank ^ 1, is_send = !(t->rank & 1);
-    unsigned char *buf = take_from(t, whose, is_send, is_send ? sent : expected);
+    int peer = link->rank ^ 1, is_send = !(link->rank & 1);
+    unsigned char *buf = take_from(link, whose, is_send, is_send ? sent : expected);
 
-    meet(t, 2); /* so that none connects at its end with one that is gone: UCX may end that by an assertion */
-    if (peer < t->size && t->rank & 1) {
-        t->ops->recv(t, peer, 1, buf, expected, &x);
-        enum halay_status status = rig_wait(t, &x, 1);
+    meet(link, 2); /* so that none connects at its end with one that is gone: UCX may end that by an assertion */
+    if (peer < link->size && link->rank & 1) {
+        link->ops->recv(link, peer, 1, buf, expected, &x);
+        enum halay_status status = rig_wait(link, &x, 1);
         CHECK(status == HALAY_ERR_FORMAT, "%zu sent, %zu expected: %s", sent, expected, halay_status_string(status));
-    } else if (peer < t->size) {
-        t->ops->send(t, peer, 1, buf, sent, &x);
-        enum halay_status status = rig_wait(t, &x, 1);
+    } else if (peer < link->size) {
+        link->ops->send(link, peer, 1, buf, sent, &x);
+        enum halay_status status = rig_wait(link, &x, 1);
         CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
     }
-    t->ops->cancel(t, &x);
-    give_to(t, whose, buf);
-    t->ops->close(t);
+    link->ops->cancel(link, &x);
+    give_to(link, whose, buf);
+    link->ops->close(link);
 }
 
 static void *wake_when_told(void *arg)
@@ -363,16 +364,16 @@ static void *wake_when_told(void *arg)
     return NULL;
 }
 
-static void bell_open(struct halay_bell *bell, struct halay_link *t)
+static void bell_open(struct halay_bell *bell, struct halay_link *link)
 {
     halay_bell_init(bell, NULL);
-    if (t->ops->event_fd)
-        CHECK(halay_bell_watch(bell, t->ops->event_fd(t)) == HALAY_OK);
+    if (link->ops->event_fd)
+        CHECK(halay_bell_watch(bell, link->ops->event_fd(link)) == HALAY_OK);
 }
 
-static void sleep_in(struct halay_bell *bell, struct halay_link *t, uint32_t token)
+static void sleep_in(struct halay_bell *bell, struct halay_link *link, uint32_t token)
 {
-    long armed_us = t->ops->arm(t);
+    long armed_us = link->ops->arm(link);
 
     if (armed_us)
         halay_bell_sleep(bell, token, armed_us);
@@ -380,42 +381,42 @@ static void sleep_in(struct halay_bell *bell, struct halay_link *t, uint32_t tok
 }
 
 /* A message ends a sleep, and so does a wake. (One that is lost costs a second.) */
-static void check_sleep(struct halay_link *t)
+static void check_sleep(struct halay_link *link)
 {
     struct halay_transfer x[2] = { 0 };
     unsigned char token = 0;
-    int to = (t->rank + 1) % t->size, from = (t->rank + t->size - 1) % t->size;
+    int to = (link->rank + 1) % link->size, from = (link->rank + link->size - 1) % link->size;
     struct halay_bell bell;
     pthread_t thread;
 
-    bell_open(&bell, t);
-    for (int round = 0; round < 20 && t->size > 1; round++) {
-        if (t->rank || round) /* one token goes around */
-            t->ops->recv(t, from, 7, &token, 1, &x[0]);
+    bell_open(&bell, link);
+    for (int round = 0; round < 20 && link->size > 1; round++) {
+        if (link->rank || round) /* one token goes around */
+            link->ops->recv(link, from, 7, &token, 1, &x[0]);
         else
             x[0].state = HALAY_TRANSFER_DONE;
         while (!halay_transfer_is_done(&x[0])) {
             uint32_t armed = halay_bell_arm(&bell);
-            if (!CHECK(t->ops->progress(t) == HALAY_OK))
+            if (!CHECK(link->ops->progress(link) == HALAY_OK))
                 return;
             if (halay_transfer_is_done(&x[0]))
                 halay_bell_disarm(&bell);
             else
-                sleep_in(&bell, t, armed);
+                sleep_in(&bell, link, armed);
         }
-        t->ops->send(t, to, 7, &token, 1, &x[1]);
-        CHECK(rig_wait(t, &x[1], 1) == HALAY_OK);
+        link->ops->send(link, to, 7, &token, 1, &x[1]);
+        CHECK(rig_wait(link, &x[1], 1) == HALAY_OK);
     }
-    if (t->size > 1 && t->rank == 0) {
-        t->ops->recv(t, from, 7, &token, 1, &x[0]);
-        CHECK(rig_wait(t, x, 1) == HALAY_OK);
+    if (link->size > 1 && link->rank == 0) {
+        link->ops->recv(link, from, 7, &token, 1, &x[0]);
+        CHECK(rig_wait(link, x, 1) == HALAY_OK);
     }
     uint32_t armed = halay_bell_arm(&bell);
     halay_bell_wake(&bell);
-    sleep_in(&bell, t, armed); /* woken before it sleeps: returns at once */
+    sleep_in(&bell, link, armed); /* woken before it sleeps: returns at once */
     armed = halay_bell_arm(&bell);
     REQUIRE(!pthread_create(&thread, NULL, wake_when_told, &bell));
-    sleep_in(&bell, t, armed);
+    sleep_in(&bell, link, armed);
     pthread_join(thread, NULL);
     halay_bell_fini(&bell);
 }
@@ -426,29 +427,29 @@ static int run_cases(struct rig *rig, void *arg)
 
     (void)arg;
     for (int round = 0; round < 2; round++) { /* opens again */
-        struct halay_link *t = opened(rig);
+        struct halay_link *link = opened(rig);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            if (sizes[i] <= 4 * PART_BYTES || t->size <= 3)
-                check_exchange(t, sizes[i], round ? ITS : OURS);
-        check_order(t);
+            if (sizes[i] <= 4 * PART_BYTES || link->size <= 3)
+                check_exchange(link, sizes[i], round ? ITS : OURS);
+        check_order(link);
         if (round)
-            check_sleep(t);
-        t->ops->close(t);
+            check_sleep(link);
+        link->ops->close(link);
     }
-    struct halay_link *t = opened(rig);
+    struct halay_link *link = opened(rig);
     for (enum whose whose = OURS; whose <= ITS; whose++) {
-        check_cancel(t, whose);
-        meet(t, 200);
-        check_cancel_matched(t, whose);
-        meet(t, 201);
+        check_cancel(link, whose);
+        meet(link, 200);
+        check_cancel_matched(link, whose);
+        meet(link, 201);
     }
-    t->ops->close(t);
-    t = opened(rig);
-    check_ahead(t, 0);
-    check_ahead(t, 1);
-    check_exchange(t, PART_BYTES + 1, OURS);
-    check_order(t);
-    t->ops->close(t);
+    link->ops->close(link);
+    link = opened(rig);
+    check_ahead(link, 0);
+    check_ahead(link, 1);
+    check_exchange(link, PART_BYTES + 1, OURS);
+    check_order(link);
+    link->ops->close(link);
     check_leave(rig);
     check_lengths(rig, 100, 200, OURS);
     check_lengths(rig, 200, 100, OURS);
@@ -470,17 +471,17 @@ static int run_conformance(struct rig *rig, void *arg)
 
     (void)arg;
     rig_watch(rig);
-    c.t = opened(rig);
-    bell_open(&bell, c.t);
+    c.link = opened(rig);
+    bell_open(&bell, c.link);
     conformance_run(&c);
-    c.t->ops->close(c.t);
+    c.link->ops->close(c.link);
     halay_bell_fini(&bell);
     if (rig->boot->size > 1) {
-        c.t = opened(rig);
-        bell_open(&bell, c.t);
+        c.link = opened(rig);
+        bell_open(&bell, c.link);
         conformance_leave(&c);
-        if (c.t)
-            c.t->ops->close(c.t);
+        if (c.link)
+            c.link->ops->close(c.link);
         halay_bell_fini(&bell);
     }
     return conformance_failed() || test_failed;
@@ -496,19 +497,19 @@ static int run_pairs(struct rig *rig, void *arg)
     unsigned state = 1;
 
     for (int round = 0; round < *rounds && !test_failed; round++) {
-        struct halay_link *t = opened(rig);
+        struct halay_link *link = opened(rig);
         unsigned char out[256] = { 0 }, in[256];
         struct halay_transfer x[2] = { 0 };
-        int peer = !t->rank;
+        int peer = !link->rank;
         state = state * 1103515245 + 12345;
-        t->ops->recv(t, peer, 1, in, sizeof in, &x[0]);
-        t->ops->send(t, peer, 1, out, sizeof out, &x[1]);
-        CHECK(rig_wait(t, x, 2) == HALAY_OK, "round %d: %s", round, rig->last_line);
+        link->ops->recv(link, peer, 1, in, sizeof in, &x[0]);
+        link->ops->send(link, peer, 1, out, sizeof out, &x[1]);
+        CHECK(rig_wait(link, x, 2) == HALAY_OK, "round %d: %s", round, rig->last_line);
         int64_t until = halay_now_us() + (state >> 16) % 2000;
-        while ((unsigned)t->rank == (state >> 8 & 1) && halay_now_us() < until)
+        while ((unsigned)link->rank == (state >> 8 & 1) && halay_now_us() < until)
             sched_yield();
-        meet(t, 2);
-        t->ops->close(t);
+        meet(link, 2);
+        link->ops->close(link);
     }
     return test_failed;
 }
@@ -520,17 +521,17 @@ static int run_limited(struct rig *rig, void *arg)
     const int *most = arg;
     int is_last = rig->boot->rank == rig->boot->size - 1, next = dup(STDERR_FILENO);
     struct rlimit limit = { .rlim_cur = (rlim_t)(next + 25), .rlim_max = (rlim_t)(next + *most) };
-    struct halay_link *t = NULL;
+    struct halay_link *link = NULL;
 
     REQUIRE(next >= 0 && !close(next) && (!is_last || !setrlimit(RLIMIT_NOFILE, &limit)));
-    enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &t);
+    enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &link);
     if (*most > 100) {
         REQUIRE(CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig->last_line));
-        meet(t, 1);
-        t->ops->close(t);
+        meet(link, 1);
+        link->ops->close(link);
         return test_failed;
     }
-    CHECK(status == HALAY_ERR_UNSUPPORTED && !t, "%s", halay_status_string(status));
+    CHECK(status == HALAY_ERR_UNSUPPORTED && !link, "%s", halay_status_string(status));
     if (is_last)
         CHECK(strstr(rig->last_line, "are needed for connections with 2 ranks over UCX"), "'%s'", rig->last_line);
     else
@@ -601,15 +602,15 @@ static int run_settings(struct rig *rig, void *arg)
             REQUIRE(
                 !(i == users ? setenv(settings[i].variable, settings[i].value, 1) : unsetenv(settings[i].variable)));
         *modified = 0;
-        struct halay_link *t = opened(rig);
-        t->ops->close(t);
+        struct halay_link *link = opened(rig);
+        link->ops->close(link);
         for (int i = 0; i < COUNT; i++)
             CHECK(!strstr(modified, settings[i].line) == (i == users), "%s: '%s'", settings[i].variable, modified);
         CHECK(!strstr(modified, "TLS="), "'%s'", modified);
     }
     REQUIRE(!unsetenv("UCX_TLS"));
-    struct halay_link *t = opened(rig);
-    t->ops->close(t);
+    struct halay_link *link = opened(rig);
+    link->ops->close(link);
     CHECK(strstr(modified, "TLS=^posix,sysv,cma\n"), "'%s'", modified);
     return test_failed;
 }
@@ -631,12 +632,12 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 /* All endpoints are open at the start, those to lower ranks, too. */
 static int run_connect(struct rig *rig, void *arg)
 {
-    struct halay_link *t = opened(rig);
+    struct halay_link *link = opened(rig);
 
     (void)arg;
-    CHECK(opened_endpoints == t->size - 1, "%d at the start", opened_endpoints);
-    meet(t, 9);
-    t->ops->close(t);
+    CHECK(opened_endpoints == link->size - 1, "%d at the start", opened_endpoints);
+    meet(link, 9);
+    link->ops->close(link);
     CHECK(!*rig->last_line, "'%s'", rig->last_line);
     return test_failed;
 }
@@ -651,11 +652,11 @@ static void line_up(struct rig *rig)
 }
 
 /* Closes by a clock that moves with each look, so that a wait is a number of looks. */
-static void close_by_looks(struct halay_link *t)
+static void close_by_looks(struct halay_link *link)
 {
     stopped_clock_ms = 1000;
     clock_step_ms = 10;
-    t->ops->close(t);
+    link->ops->close(link);
     stopped_clock_ms = clock_step_ms = 0;
 }
 
@@ -666,23 +667,23 @@ static int run_gone(struct rig *rig, void *arg)
     const int *leaver = arg;
 
     for (int round = 0; round < ALL; round++) {
-        struct halay_link *t = opened(rig);
+        struct halay_link *link = opened(rig);
         struct halay_transfer x = { 0 };
         unsigned char out[400] = { 0 };
-        int looks = round & LOOKS ? 100 : 0, is_leaver = t->rank == *leaver;
+        int looks = round & LOOKS ? 100 : 0, is_leaver = link->rank == *leaver;
 
         if (round & SENDS)
-            t->ops->send(t, !t->rank, 1, out, sizeof out, &x);
+            link->ops->send(link, !link->rank, 1, out, sizeof out, &x);
         for (int turn = 0; turn < 3; turn++) {
-            progress_times(t, is_leaver == !(turn & 1) ? looks : 0);
+            progress_times(link, is_leaver == !(turn & 1) ? looks : 0);
             line_up(rig);
         }
-        t->ops->cancel(t, &x);
+        link->ops->cancel(link, &x);
         if (is_leaver)
-            close_by_looks(t);
+            close_by_looks(link);
         line_up(rig);
         if (!is_leaver)
-            close_by_looks(t);
+            close_by_looks(link);
         line_up(rig);
         CHECK(!*rig->last_line, "round %d: '%s'", round, rig->last_line);
         *rig->last_line = 0;
@@ -693,17 +694,17 @@ static int run_gone(struct rig *rig, void *arg)
 /* A rank hears that another one leaves which has not looked since they opened. */
 static int run_unmet(struct rig *rig, void *arg)
 {
-    struct halay_link *t = opened(rig);
+    struct halay_link *link = opened(rig);
     struct halay_transfer x = { 0 };
     unsigned char token = 0;
 
     (void)arg;
-    if (t->rank == 0) {
-        t->ops->recv(t, 1, 1, &token, 1, &x);
-        CHECK(rig_wait(t, &x, 1) == HALAY_ERR_PEER);
+    if (link->rank == 0) {
+        link->ops->recv(link, 1, 1, &token, 1, &x);
+        CHECK(rig_wait(link, &x, 1) == HALAY_ERR_PEER);
         CHECK(strstr(rig->last_line, "rank 1 has left"), "'%s'", rig->last_line);
     }
-    t->ops->close(t);
+    link->ops->close(link);
     CHECK(rig->boot->rank == 0 || !*rig->last_line, "'%s'", rig->last_line);
     return test_failed;
 }
@@ -724,11 +725,11 @@ static int run_death(struct rig *rig, void *arg)
 
     (void)arg;
     rig_watch(rig);
-    c.t = opened(rig);
-    bell_open(&bell, c.t);
+    c.link = opened(rig);
+    bell_open(&bell, c.link);
     conformance_death(&c, rig->boot->size - 1, kill_self, NULL);
     int64_t start = halay_now_us();
-    c.t->ops->close(c.t);
+    c.link->ops->close(c.link);
     CHECK(c.boot, "closed after %lld ms", (long long)(halay_now_us() - start) / 1000);
     halay_bell_fini(&bell);
     return conformance_failed() || test_failed;

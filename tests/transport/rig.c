@@ -197,13 +197,13 @@ int rig_fork(const struct halay_module_api *api, int size, int victim, unsigned 
     return failed;
 }
 
-enum halay_status rig_wait(struct halay_link *t, struct halay_transfer *transfers, int count)
+enum halay_status rig_wait(struct halay_link *link, struct halay_transfer *transfers, int count)
 {
     int64_t deadline = halay_deadline_us(WAIT_MS);
     enum halay_status status;
     int done = 0;
 
-    while ((status = t->ops->progress(t)) == HALAY_OK) {
+    while ((status = link->ops->progress(link)) == HALAY_OK) {
         while (done < count && halay_transfer_is_done(&transfers[done]))
             done++;
         if (done == count)
@@ -215,6 +215,6 @@ enum halay_status rig_wait(struct halay_link *t, struct halay_transfer *transfer
         sched_yield();
     }
     for (int i = 0; i < count; i++)
-        t->ops->cancel(t, &transfers[i]);
+        link->ops->cancel(link, &transfers[i]);
     return status;
 }

@@ -38,6 +38,6 @@ void rig_watch(struct rig *rig);
 
 /* Look until all of these transfers are done, or an error, or HALAY_ERR_TIMEOUT after a minute: all of them are taken
  * back then. */
-enum halay_status rig_wait(struct halay_link *t, struct halay_transfer *transfers, int count);
+enum halay_status rig_wait(struct halay_link *link, struct halay_transfer *transfers, int count);
 
 #endif

@@ -47,7 +47,7 @@ static void *run_rank(void *arg)
     if (r->what != RUN)
         log.write = drop_line; /* errors are what is wanted */
     halay_bell_init(&bell, &log);
-    REQUIRE(halay_fake_open(r->hub, r->rank, &log, &bell, &c.t) == HALAY_OK);
+    REQUIRE(halay_fake_open(r->hub, r->rank, &log, &bell, &c.link) == HALAY_OK);
     REQUIRE(halay_fake_boot_create(r->hub, r->rank, &log, &c.boot) == HALAY_OK);
     if (r->what == RUN)
         conformance_run(&c);
@@ -55,8 +55,8 @@ static void *run_rank(void *arg)
         conformance_death(&c, halay_fake_hub_size(r->hub) - 1, kill_it, r);
     else
         conformance_leave(&c);
-    if (c.t)
-        c.t->ops->close(c.t);
+    if (c.link)
+        c.link->ops->close(c.link);
     c.boot->ops->destroy(c.boot);
     halay_bell_fini(&bell);
     halay_log_fini(&log);
@@ -85,7 +85,7 @@ static void run(int size, int is_shared, unsigned seed, enum what what)
 static void check_drop(void)
 {
     struct halay_fake_hub *hub;
-    struct halay_link *t[2];
+    struct halay_link *link[2];
     struct halay_bell bells[2];
     struct halay_transfer out[2] = { 0 }, in[2] = { 0 };
     unsigned char a = 1, b = 2, from0 = 0, from1 = 0;
@@ -93,21 +93,21 @@ static void check_drop(void)
     REQUIRE(halay_fake_hub_create(2, &hub) == HALAY_OK);
     for (int r = 0; r < 2; r++) {
         halay_bell_init(&bells[r], NULL);
-        REQUIRE(halay_fake_open(hub, r, NULL, &bells[r], &t[r]) == HALAY_OK);
+        REQUIRE(halay_fake_open(hub, r, NULL, &bells[r], &link[r]) == HALAY_OK);
     }
     halay_fake_hub_drop(hub, 0, 1);
-    t[0]->ops->send(t[0], 1, 5, &a, 1, &out[0]);
-    t[1]->ops->send(t[1], 0, 5, &b, 1, &out[1]);
-    t[1]->ops->recv(t[1], 0, 5, &from0, 1, &in[1]);
-    t[0]->ops->recv(t[0], 1, 5, &from1, 1, &in[0]);
+    link[0]->ops->send(link[0], 1, 5, &a, 1, &out[0]);
+    link[1]->ops->send(link[1], 0, 5, &b, 1, &out[1]);
+    link[1]->ops->recv(link[1], 0, 5, &from0, 1, &in[1]);
+    link[0]->ops->recv(link[0], 1, 5, &from1, 1, &in[0]);
     for (int i = 0; i < 100; i++)
         for (int r = 0; r < 2; r++)
-            CHECK(t[r]->ops->progress(t[r]) == HALAY_OK);
+            CHECK(link[r]->ops->progress(link[r]) == HALAY_OK);
     CHECK(halay_transfer_is_done(&in[0]) && from1 == 2);
     CHECK(halay_transfer_is_done(&out[0]) && !halay_transfer_is_done(&in[1]) && from0 == 0);
-    t[1]->ops->cancel(t[1], &in[1]);
+    link[1]->ops->cancel(link[1], &in[1]);
     for (int r = 0; r < 2; r++) {
-        t[r]->ops->close(t[r]);
+        link[r]->ops->close(link[r]);
         halay_bell_fini(&bells[r]);
     }
     halay_fake_hub_destroy(hub);

@@ -60,7 +60,7 @@ static uint64_t nothing_shared(struct halay_shared_memory *m, const void *ptr, s
 }
 
 struct pair {
-    struct halay_link t;
+    struct halay_link link;
     struct halay_shm_entry entry; /* of the peer */
     struct halay_bell_word word;  /* of its bell: it is awake */
     struct halay_bell_far bell;
@@ -87,9 +87,9 @@ static void fill(struct pair *p)
     static struct halay_shared_memory memory = { .ops = &ops };
 
     memset(p, 0, sizeof *p);
-    p->t.memory = &memory;
+    p->link.memory = &memory;
     p->bell = (struct halay_bell_far){ .word = &p->word, .event_fd = -1 };
-    p->context = (struct halay_shm_context){ .t = &p->t, .record_max = FRAGMENT };
+    p->context = (struct halay_shm_context){ .link = &p->link, .record_max = FRAGMENT };
     p->peer = (struct halay_shm_peer){
         .rank = 1, .entry = &p->entry, .bell = &p->bell, .in = end_create(), .out = end_create()
     };

@@ -116,7 +116,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         return 1;
     halay_bell_init(&bell, &log);
     callocs_left = rank == 1 ? job->short_at : 0;
-    enum halay_status status = halay_shm_open(&log, &options, c.boot, peers, &c.t);
+    enum halay_status status = halay_shm_open(&log, &options, c.boot, peers, &c.link);
     callocs_left = 0;
     if (job->short_at) {
         check_in_step(&c, status);
@@ -124,8 +124,8 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
         if (job->polls)
             watch_silence(&bell);
         job->run(&c, &log);
-        if (c.t)
-            c.t->ops->close(c.t);
+        if (c.link)
+            c.link->ops->close(c.link);
     }
     halay_bell_fini(&bell);
     halay_peers_destroy(peers);
@@ -189,7 +189,7 @@ static void job_death(struct conformance *c, struct halay_log *log)
     char text[256];
 
     c->large = 20 << 20; /* more than a ring holds: it dies in the middle of it */
-    conformance_death(c, c->t->size - 1, kill_self, NULL);
+    conformance_death(c, c->link->size - 1, kill_self, NULL);
     halay_log_last_error(log, text, sizeof text);
     CHECK(strstr(text, "is dead"), "the log says how: '%s'", text);
 }
@@ -198,93 +198,93 @@ static void job_death(struct conformance *c, struct halay_log *log)
 /* Rank 2 dies; rank 1 finds out, and has left when rank 0 first looks: rank 0 still names rank 2. */
 static void job_death_then_leave(struct conformance *c, struct halay_log *log)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     struct halay_transfer in = { 0 };
     int64_t deadline_us = halay_deadline_us(60000);
     enum halay_status status = HALAY_OK;
     char byte;
 
     (void)log;
-    if (t->rank == 2)
+    if (link->rank == 2)
         raise(SIGKILL);
-    t->ops->recv(t, t->rank == 0 ? 1 : 2, halay_tag(0, 0, 1), &byte, 1, &in);
-    while (t->rank == 0 && !halay_shm_has_left(t, 1) && halay_now_us() < deadline_us)
+    link->ops->recv(link, link->rank == 0 ? 1 : 2, halay_tag(0, 0, 1), &byte, 1, &in);
+    while (link->rank == 0 && !halay_shm_has_left(link, 1) && halay_now_us() < deadline_us)
         sched_yield();
     while (status == HALAY_OK && halay_now_us() < deadline_us)
-        status = t->ops->progress(t);
-    t->ops->cancel(t, &in);
-    CHECK(status == HALAY_ERR_PEER && t->failed_peer == 2, "rank %d: %s, names rank %d", t->rank,
-          halay_status_string(status), t->failed_peer);
+        status = link->ops->progress(link);
+    link->ops->cancel(link, &in);
+    CHECK(status == HALAY_ERR_PEER && link->failed_peer == 2, "rank %d: %s, names rank %d", link->rank,
+          halay_status_string(status), link->failed_peer);
 }
 
 static void job_death_asleep(struct conformance *c, struct halay_log *log)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     enum halay_status status = HALAY_OK;
     int all[8], one = 1;
 
     (void)log;
     CHECK(c->boot->ops->allgather(c->boot, &one, sizeof one, all, 60000) == HALAY_OK);
-    if (t->rank == t->size - 1)
+    if (link->rank == link->size - 1)
         raise(SIGKILL);
     while (status == HALAY_OK) {
         uint32_t token = halay_bell_arm(c->bell);
-        status = t->ops->progress(t);
+        status = link->ops->progress(link);
         if (status == HALAY_OK)
-            conformance_sleep(t, c->bell, token, -1);
+            conformance_sleep(link, c->bell, token, -1);
         else
             halay_bell_disarm(c->bell);
     }
-    CHECK(status == HALAY_ERR_PEER && t->failed_peer == t->size - 1);
+    CHECK(status == HALAY_ERR_PEER && link->failed_peer == link->size - 1);
 }
 
 /* A peer that left and then ended is no failure for those who do not wait for it. */
 static void job_leave_quietly(struct conformance *c, struct halay_log *log)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
 
     (void)log;
-    if (t->rank == t->size - 1)
+    if (link->rank == link->size - 1)
         return;
-    while (!halay_shm_has_left(t, t->size - 1)) {
+    while (!halay_shm_has_left(link, link->size - 1)) {
         uint32_t token = halay_bell_arm(c->bell);
-        if (halay_shm_has_left(t, t->size - 1)) {
+        if (halay_shm_has_left(link, link->size - 1)) {
             halay_bell_disarm(c->bell);
             break;
         }
-        conformance_sleep(t, c->bell, token, -1);
+        conformance_sleep(link, c->bell, token, -1);
     }
     for (int64_t until = halay_now_us() + 50000; halay_now_us() < until;)
-        if (!CHECK(t->ops->progress(t) == HALAY_OK))
+        if (!CHECK(link->ops->progress(link) == HALAY_OK))
             return;
     /* But sending to it is one. */
     struct halay_transfer x = { 0 };
     char byte = 0;
-    t->ops->send(t, t->size - 1, 1, &byte, 1, &x);
+    link->ops->send(link, link->size - 1, 1, &byte, 1, &x);
     enum halay_status status = HALAY_OK;
     while (status == HALAY_OK && !halay_transfer_is_done(&x))
-        status = t->ops->progress(t);
-    CHECK(status == HALAY_ERR_PEER && t->failed_peer == t->size - 1);
-    t->ops->cancel(t, &x);
+        status = link->ops->progress(link);
+    CHECK(status == HALAY_ERR_PEER && link->failed_peer == link->size - 1);
+    link->ops->cancel(link, &x);
 }
 
 /* Memory that cannot be is an error, and a segment that is full; afterwards all is as before. */
 static void job_memory(struct conformance *c, struct halay_log *log)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     void *ptr;
 
     (void)log;
-    CHECK(t->memory->ops->alloc(t->memory, SIZE_MAX, &ptr) == HALAY_ERR_NO_MEMORY);
-    CHECK(t->memory->ops->alloc(t->memory, (size_t)1 << 50, &ptr) == HALAY_ERR_NO_MEMORY);
-    CHECK(t->memory->ops->alloc(t->memory, (size_t)300 << 30, &ptr) == HALAY_ERR_NO_MEMORY);
-    CHECK(t->memory->ops->alloc(t->memory, 1 << 20, &ptr) == HALAY_OK);
+    CHECK(link->memory->ops->alloc(link->memory, SIZE_MAX, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(link->memory->ops->alloc(link->memory, (size_t)1 << 50, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(link->memory->ops->alloc(link->memory, (size_t)300 << 30, &ptr) == HALAY_ERR_NO_MEMORY);
+    CHECK(link->memory->ops->alloc(link->memory, 1 << 20, &ptr) == HALAY_OK);
     memset(ptr, 1, 1 << 20);
-    t->memory->ops->free(t->memory, (char *)ptr + 4096); /* not what alloc gave: said, and nothing done */
-    t->memory->ops->free(t->memory, ptr);
-    CHECK(t->memory->ops->alloc(t->memory, 1 << 20, &ptr) == HALAY_OK);
+    link->memory->ops->free(link->memory, (char *)ptr + 4096); /* not what alloc gave: said, and nothing done */
+    link->memory->ops->free(link->memory, ptr);
+    CHECK(link->memory->ops->alloc(link->memory, 1 << 20, &ptr) == HALAY_OK);
     CHECK(*(char *)ptr == 0, "what was given back has been given to the system");
-    t->memory->ops->free(t->memory, ptr);
+    link->memory->ops->free(link->memory, ptr);
 }
 
 /* ---- strangers ---- */
@@ -323,14 +323,14 @@ static void strangers(const _Atomic int *stop)
 static void job_open_only(struct conformance *c, struct halay_log *log)
 {
     struct halay_transfer out = { 0 }, in = { 0 };
-    int n = c->t->size;
+    int n = c->link->size;
     unsigned char a = 1, b = 0;
 
     (void)log;
-    c->t->ops->recv(c->t, (c->t->rank + n - 1) % n, 1, &b, 1, &in);
-    c->t->ops->send(c->t, (c->t->rank + 1) % n, 1, &a, 1, &out);
+    c->link->ops->recv(c->link, (c->link->rank + n - 1) % n, 1, &b, 1, &in);
+    c->link->ops->send(c->link, (c->link->rank + 1) % n, 1, &a, 1, &out);
     while (!halay_transfer_is_done(&in))
-        if (!CHECK(c->t->ops->progress(c->t) == HALAY_OK))
+        if (!CHECK(c->link->ops->progress(c->link) == HALAY_OK))
             return;
     CHECK(b == 1);
 }

@@ -300,24 +300,24 @@ static void check_too_few(enum halay_status status, int rank)
 
 static enum halay_status finish(struct conformance *c, struct halay_transfer *x)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     enum halay_status status = HALAY_OK;
 
     while (status == HALAY_OK && !halay_transfer_is_done(x)) {
         uint32_t token = halay_bell_arm(c->bell);
-        status = t->ops->progress(t);
+        status = link->ops->progress(link);
         if (status == HALAY_OK && !halay_transfer_is_done(x))
-            conformance_sleep(t, c->bell, token, -1);
+            conformance_sleep(link, c->bell, token, -1);
         else
             halay_bell_disarm(c->bell);
     }
     return status;
 }
 
-static void bell_open(struct halay_bell *bell, struct halay_link *t)
+static void bell_open(struct halay_bell *bell, struct halay_link *link)
 {
     halay_bell_init(bell, NULL);
-    CHECK(halay_bell_watch(bell, t->ops->event_fd(t)) == HALAY_OK);
+    CHECK(halay_bell_watch(bell, link->ops->event_fd(link)) == HALAY_OK);
 }
 
 /* Each sends to the next at once, and so connects with it. */
@@ -330,14 +330,14 @@ static void open_often(const struct job *job, const struct halay_tcp_how *how, s
     for (int i = 0; i < job->opens && !test_failed; i++) {
         struct halay_transfer in = { 0 }, out = { 0 };
         int word = 0, mine = boot->rank * 100000 + i, from = (boot->rank + job->size - 1) % job->size;
-        if (!CHECK(halay_tcp_open(boot->log, how, boot, peers, &c->t) == HALAY_OK, "open %d", i))
+        if (!CHECK(halay_tcp_open(boot->log, how, boot, peers, &c->link) == HALAY_OK, "open %d", i))
             return;
-        struct halay_link *t = c->t;
-        bell_open(&bell, t);
-        t->ops->send(t, (boot->rank + 1) % job->size, 1, &mine, sizeof mine, &out);
-        t->ops->recv(t, from, 1, &word, sizeof word, &in);
+        struct halay_link *link = c->link;
+        bell_open(&bell, link);
+        link->ops->send(link, (boot->rank + 1) % job->size, 1, &mine, sizeof mine, &out);
+        link->ops->recv(link, from, 1, &word, sizeof word, &in);
         CHECK(finish(c, &in) == HALAY_OK && finish(c, &out) == HALAY_OK && word == from * 100000 + i, "open %d", i);
-        t->ops->close(t);
+        link->ops->close(link);
         halay_bell_fini(&bell);
     }
 }
@@ -361,7 +361,7 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
     struct conformance c = { .bell = &bell, .seed = 1, .large = 1 << 20, .iterations = 500, .boot = &boot->base };
     int rank = boot->base.rank;
 
-    enum halay_status status = halay_tcp_open(boot->base.log, how, &boot->base, peers, &c.t);
+    enum halay_status status = halay_tcp_open(boot->base.log, how, &boot->base, peers, &c.link);
     if (job->is_refused) {
         check_too_few(status, rank);
     } else if (job->other_secret) {
@@ -373,10 +373,10 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
         CHECK(rank || is_open(&boot->port), "the port stays open");
         CHECK(job->second_host || has_no_other_port(boot->port.port), "rank %d has a port of its own", rank);
         *shown = boot->port;
-        bell_open(&bell, c.t);
+        bell_open(&bell, c.link);
         job->run(&c);
-        if (c.t)
-            c.t->ops->close(c.t);
+        if (c.link)
+            c.link->ops->close(c.link);
         halay_bell_fini(&bell);
     }
 }
@@ -453,22 +453,22 @@ static void run(const struct job *job)
 /* Everybody to rank 0, and back. */
 static void job_star(struct conformance *c)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     struct halay_transfer x = { 0 };
 
     for (int round = 0; round < 50; round++)
-        for (int r = 1; r < t->size; r++) {
-            int32_t word = t->rank ? 100 * t->rank + round : -1;
-            if (t->rank == 0) {
-                t->ops->recv(t, r, CONTROL + 1, &word, sizeof word, &x);
+        for (int r = 1; r < link->size; r++) {
+            int32_t word = link->rank ? 100 * link->rank + round : -1;
+            if (link->rank == 0) {
+                link->ops->recv(link, r, CONTROL + 1, &word, sizeof word, &x);
                 CHECK(finish(c, &x) == HALAY_OK && word == 100 * r + round);
-                t->ops->send(t, r, CONTROL + 2, &word, sizeof word, &x);
+                link->ops->send(link, r, CONTROL + 2, &word, sizeof word, &x);
                 CHECK(finish(c, &x) == HALAY_OK);
-            } else if (r == t->rank) {
-                t->ops->send(t, 0, CONTROL + 1, &word, sizeof word, &x);
+            } else if (r == link->rank) {
+                link->ops->send(link, 0, CONTROL + 1, &word, sizeof word, &x);
                 CHECK(finish(c, &x) == HALAY_OK);
                 word = 0;
-                t->ops->recv(t, 0, CONTROL + 2, &word, sizeof word, &x);
+                link->ops->recv(link, 0, CONTROL + 2, &word, sizeof word, &x);
                 CHECK(finish(c, &x) == HALAY_OK && word == 100 * r + round);
             }
         }
@@ -488,28 +488,28 @@ static void job_death(struct conformance *c)
 /* Rank 0 sleeps with a receive from each; the last rank dies, the others leave when rank 0 says so. */
 static void job_death_asleep(struct conformance *c)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     struct halay_transfer x[8] = { { 0 } };
-    int last = t->size - 1;
+    int last = link->size - 1;
     char byte = 0, bytes[8];
 
-    if (t->rank == last)
+    if (link->rank == last)
         raise(SIGKILL);
-    if (t->rank) {
-        t->ops->recv(t, 0, 3, &byte, 1, &x[0]);
+    if (link->rank) {
+        link->ops->recv(link, 0, 3, &byte, 1, &x[0]);
         while (!halay_transfer_is_done(&x[0])) /* processes of this host are watched: it may have heard of the death */
             if (finish(c, &x[0]) != HALAY_OK)
-                CHECK(t->failed_peer == last && !t->lost[0]);
+                CHECK(link->failed_peer == last && !link->lost[0]);
         return;
     }
-    for (int r = 1; r < t->size; r++)
-        t->ops->recv(t, r, 4, &bytes[r], 1, &x[r]);
-    CHECK(finish(c, &x[last]) == HALAY_ERR_PEER && t->failed_peer == last && t->lost[last]);
-    for (int r = 1; r < t->size; r++)
-        t->ops->cancel(t, &x[r]);
+    for (int r = 1; r < link->size; r++)
+        link->ops->recv(link, r, 4, &bytes[r], 1, &x[r]);
+    CHECK(finish(c, &x[last]) == HALAY_ERR_PEER && link->failed_peer == last && link->lost[last]);
+    for (int r = 1; r < link->size; r++)
+        link->ops->cancel(link, &x[r]);
     for (int r = 1; r < last; r++) {
-        t->ops->send(t, r, 3, &byte, 1, &x[r]);
-        while (!halay_transfer_is_done(&x[r]) && t->ops->progress(t) == HALAY_ERR_PEER)
+        link->ops->send(link, r, 3, &byte, 1, &x[r]);
+        while (!halay_transfer_is_done(&x[r]) && link->ops->progress(link) == HALAY_ERR_PEER)
             ;
         CHECK(halay_transfer_is_done(&x[r]), "who is not lost is still reached");
     }
@@ -519,20 +519,20 @@ static void job_death_asleep(struct conformance *c)
 static void job_absent(struct conformance *c)
 {
     enum { BYTES = 32 << 20 };
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
     struct halay_transfer x = { 0 };
     char *buf = malloc(BYTES);
 
     REQUIRE(buf);
-    memset(buf, t->rank ? 0 : 5, BYTES);
-    if (t->rank == 0) {
-        t->ops->send(t, 1, 5, buf, BYTES, &x);
+    memset(buf, link->rank ? 0 : 5, BYTES);
+    if (link->rank == 0) {
+        link->ops->send(link, 1, 5, buf, BYTES, &x);
     } else {
-        t->ops->recv(t, 0, 5, buf, BYTES, &x);
-        CHECK(t->ops->progress(t) == HALAY_OK); /* the CTS goes out */
+        link->ops->recv(link, 0, 5, buf, BYTES, &x);
+        CHECK(link->ops->progress(link) == HALAY_OK); /* the CTS goes out */
         (void)poll(NULL, 0, 3 * ABSENT_SILENCE_MS);
     }
-    CHECK(finish(c, &x) == HALAY_OK, "rank %d", t->rank);
+    CHECK(finish(c, &x) == HALAY_OK, "rank %d", link->rank);
     CHECK(buf[0] == 5 && buf[BYTES - 1] == 5);
     free(buf);
 }
@@ -548,12 +548,12 @@ static enum halay_status give(struct conformance *c, int from, int to)
     struct halay_transfer x = { 0 };
     char byte = 'x';
 
-    if (c->t->rank == from)
-        c->t->ops->send(c->t, to, 7, &byte, 1, &x);
+    if (c->link->rank == from)
+        c->link->ops->send(c->link, to, 7, &byte, 1, &x);
     else
-        c->t->ops->recv(c->t, from, 7, &byte, 1, &x);
+        c->link->ops->recv(c->link, from, 7, &byte, 1, &x);
     enum halay_status status = finish(c, &x);
-    c->t->ops->cancel(c->t, &x);
+    c->link->ops->cancel(c->link, &x);
     return status;
 }
 
@@ -562,15 +562,15 @@ static void lose_stream(struct conformance *c, int fd)
     struct halay_transfer x = { 0 };
     char byte;
 
-    if (c->t->rank == 0) {
+    if (c->link->rank == 0) {
         CHECK(shutdown(fd, SHUT_RDWR) == 0);
         return;
     }
-    c->t->ops->recv(c->t, 0, 8, &byte, 1, &x);
+    c->link->ops->recv(c->link, 0, 8, &byte, 1, &x);
     while (finish(c, &x) == HALAY_OK)
         ;
-    CHECK(c->t->failed_peer == 0 && c->t->lost[0], "the rank of the lost stream");
-    c->t->ops->cancel(c->t, &x);
+    CHECK(c->link->failed_peer == 0 && c->link->lost[0], "the rank of the lost stream");
+    c->link->ops->cancel(c->link, &x);
 }
 
 /* Messages of one tag between two ranks with several streams: short ones between large ones, all in order; then one
@@ -580,16 +580,16 @@ static void job_streams(struct conformance *c)
     enum { COUNT = 40, LARGE = 300000 };
     static unsigned char bytes[COUNT][LARGE];
     static struct halay_transfer x[COUNT];
-    int other = 1 - c->t->rank, last = -1, has = 0;
+    int other = 1 - c->link->rank, last = -1, has = 0;
 
     for (int i = 0; i < COUNT; i++) {
         size_t size = i % 3 ? LARGE - (size_t)i : 100 + (size_t)i;
-        if (c->t->rank == 0)
+        if (c->link->rank == 0)
             memset(bytes[i], i + 1, size);
-        if (c->t->rank == 0)
-            c->t->ops->send(c->t, other, 5, bytes[i], size, &x[i]);
+        if (c->link->rank == 0)
+            c->link->ops->send(c->link, other, 5, bytes[i], size, &x[i]);
         else
-            c->t->ops->recv(c->t, other, 5, bytes[i], size, &x[i]);
+            c->link->ops->recv(c->link, other, 5, bytes[i], size, &x[i]);
     }
     for (int i = 0; i < COUNT; i++) {
         size_t size = i % 3 ? LARGE - (size_t)i : 100 + (size_t)i;
@@ -613,38 +613,38 @@ static void job_idle_first(struct conformance *c)
 {
     char mine = 0, all[3];
 
-    if (c->t->rank != 1)
+    if (c->link->rank != 1)
         CHECK(give(c, 0, 2) == HALAY_OK && give(c, 2, 0) == HALAY_OK);
     CHECK(c->boot->ops->allgather(c->boot, &mine, 1, all, TIMEOUT_MS) == HALAY_OK);
-    if (c->t->rank != 2)
+    if (c->link->rank != 2)
         CHECK(give(c, 0, 1) == HALAY_OK);
 }
 
 /* Rank 2 dies before rank 0 connects with it. Its host's port is open, and rank 1 answers. */
 static void job_ended(struct conformance *c)
 {
-    struct halay_link *t = c->t;
+    struct halay_link *link = c->link;
 
-    if (t->rank == 2)
+    if (link->rank == 2)
         raise(SIGKILL);
-    if (t->rank == 0) {
+    if (link->rank == 0) {
         CHECK(give(c, 1, 0) == HALAY_OK);
-        CHECK(give(c, 0, 2) == HALAY_ERR_PEER && t->lost[2], "rank 2 has ended");
-        while (give(c, 0, 1) == HALAY_ERR_PEER && !t->lost[1])
+        CHECK(give(c, 0, 2) == HALAY_ERR_PEER && link->lost[2], "rank 2 has ended");
+        while (give(c, 0, 1) == HALAY_ERR_PEER && !link->lost[1])
             ;
         return;
     }
-    while (!t->lost[2])
-        (void)t->ops->progress(t);
+    while (!link->lost[2])
+        (void)link->ops->progress(link);
     struct halay_transfer x = { 0 }, end = { 0 };
     char byte = 0;
-    t->ops->send(t, 0, 7, &byte, 1, &x);
-    t->ops->recv(t, 0, 7, &byte, 1, &end);
-    while (!halay_transfer_is_done(&end) && !t->lost[0])
-        (void)t->ops->progress(t);
-    CHECK(halay_transfer_is_done(&x) && !t->lost[0]);
-    t->ops->cancel(t, &x);
-    t->ops->cancel(t, &end);
+    link->ops->send(link, 0, 7, &byte, 1, &x);
+    link->ops->recv(link, 0, 7, &byte, 1, &end);
+    while (!halay_transfer_is_done(&end) && !link->lost[0])
+        (void)link->ops->progress(link);
+    CHECK(halay_transfer_is_done(&x) && !link->lost[0]);
+    link->ops->cancel(link, &x);
+    link->ops->cancel(link, &end);
 }
 
 /* ---- one pair, over a wire that this test holds in its hands ---- */
@@ -1423,13 +1423,13 @@ static void open_many(int soft, int hard)
     struct rlimit limit = { .rlim_cur = (rlim_t)soft, .rlim_max = (rlim_t)hard };
     struct halay_transfer x = { 0 };
     struct halay_peers *peers;
-    struct halay_link *t;
+    struct halay_link *link;
     char expected[64];
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     log.write = drop_line;
     REQUIRE(peers_of_boot(&log, &boot, NULL, 1000, &peers) == HALAY_OK && !setrlimit(RLIMIT_NOFILE, &limit));
-    enum halay_status status = halay_tcp_open(&log, &how, &boot, peers, &t);
+    enum halay_status status = halay_tcp_open(&log, &how, &boot, peers, &link);
     snprintf(expected, sizeof expected, "and the limit is %d", hard);
     if (hard == FEW) {
         CHECK(status == HALAY_ERR_SYSTEM && strstr(last_line, expected), "'%s'", last_line);
@@ -1439,8 +1439,8 @@ static void open_many(int soft, int hard)
     CHECK(limit.rlim_cur == (rlim_t)hard, "%d", (int)limit.rlim_cur);
     use_all_descriptors();
     lines = 0;
-    t->ops->send(t, 50, 1, "x", 1, &x);
-    while ((status = t->ops->progress(t)) == HALAY_OK)
+    link->ops->send(link, 50, 1, "x", 1, &x);
+    while ((status = link->ops->progress(link)) == HALAY_OK)
         ;
     CHECK(status == HALAY_ERR_SYSTEM && lines == 2 && strstr(last_line, "rank 50: there is no descriptor"), "'%s'",
           last_line);

@@ -171,15 +171,15 @@ static void keep_line(void *arg, enum halay_log_level level, const char *text)
         snprintf(line, sizeof line, "%s", text);
 }
 
-static enum halay_status finish(struct halay_link *t, struct halay_bell *bell, struct halay_transfer *x)
+static enum halay_status finish(struct halay_link *link, struct halay_bell *bell, struct halay_transfer *x)
 {
     enum halay_status status = HALAY_OK;
 
     while (status == HALAY_OK && !halay_transfer_is_done(x)) {
         uint32_t token = halay_bell_arm(bell);
-        status = t->ops->progress(t);
+        status = link->ops->progress(link);
         if (status == HALAY_OK && !halay_transfer_is_done(x))
-            conformance_sleep(t, bell, token, -1);
+            conformance_sleep(link, bell, token, -1);
         else
             halay_bell_disarm(bell);
     }
@@ -187,7 +187,7 @@ static enum halay_status finish(struct halay_link *t, struct halay_bell *bell, s
 }
 
 /* Messages of all kinds both ways at once; wrong bytes are counted. */
-static enum halay_status exchange(struct halay_link *t, struct halay_bell *bell)
+static enum halay_status exchange(struct halay_link *link, struct halay_bell *bell)
 {
     static const size_t sizes[] = { 10, 5000, 65536, LARGE };
     static unsigned char sent[LARGE], got[LARGE];
@@ -196,18 +196,18 @@ static enum halay_status exchange(struct halay_link *t, struct halay_bell *bell)
     for (unsigned i = 0; i < ROUNDS * 4 && status == HALAY_OK; i++) {
         struct halay_transfer in = { 0 }, out = { 0 };
         size_t bytes = sizes[i % 4];
-        memset(sent, (int)i + t->rank, bytes);
+        memset(sent, (int)i + link->rank, bytes);
         memset(got, 255, bytes);
-        t->ops->recv(t, 1 - t->rank, i, got, bytes, &in);
-        t->ops->send(t, 1 - t->rank, i, sent, bytes, &out);
-        status = finish(t, bell, &in);
+        link->ops->recv(link, 1 - link->rank, i, got, bytes, &in);
+        link->ops->send(link, 1 - link->rank, i, sent, bytes, &out);
+        status = finish(link, bell, &in);
         if (status == HALAY_OK)
-            status = finish(t, bell, &out);
-        memset(sent, (int)i + 1 - t->rank, bytes);
+            status = finish(link, bell, &out);
+        memset(sent, (int)i + 1 - link->rank, bytes);
         if (status == HALAY_OK)
-            CHECK(!memcmp(sent, got, bytes), "rank %d, message %u", t->rank, i);
-        t->ops->cancel(t, &in);
-        t->ops->cancel(t, &out);
+            CHECK(!memcmp(sent, got, bytes), "rank %d, message %u", link->rank, i);
+        link->ops->cancel(link, &in);
+        link->ops->cancel(link, &out);
     }
     return status;
 }
@@ -236,7 +236,7 @@ static int run_rank(const struct trouble *trouble, struct shared_board *board, s
 {
     struct proxy_boot boot = { .place = place };
     struct halay_peers *peers;
-    struct halay_link *t;
+    struct halay_link *link;
     struct halay_bell bell;
     struct halay_log log;
     char byte = 0, bytes[2];
@@ -253,13 +253,13 @@ static int run_rank(const struct trouble *trouble, struct shared_board *board, s
                                        .silence_ms = SILENCE_MS,
                                        .is_sealed = trouble->is_sealed,
                                        .meets = 1 };
-    REQUIRE(halay_tcp_open(&log, &how, &boot.base, peers, &t) == HALAY_OK);
+    REQUIRE(halay_tcp_open(&log, &how, &boot.base, peers, &link) == HALAY_OK);
     halay_bell_init(&bell, NULL);
-    REQUIRE(halay_bell_watch(&bell, t->ops->event_fd(t)) == HALAY_OK);
-    check_end(trouble, exchange(t, &bell), rank);
+    REQUIRE(halay_bell_watch(&bell, link->ops->event_fd(link)) == HALAY_OK);
+    check_end(trouble, exchange(link, &bell), rank);
     /* Neither ends before both have seen it: the end of a process would be seen, too. */
     CHECK(boot.under->ops->allgather(boot.under, &byte, 1, bytes, TIMEOUT_MS) == HALAY_OK);
-    t->ops->close(t);
+    link->ops->close(link);
     halay_bell_fini(&bell);
     halay_peers_destroy(peers);
     boot.under->ops->destroy(boot.under);

@@ -37,9 +37,9 @@ struct shm_transport {
     unsigned unchecked;                   /* progress calls since the last check of the peers; driver only */
 };
 
-static struct shm_transport *shm_of(struct halay_link *t)
+static struct shm_transport *shm_of(struct halay_link *link)
 {
-    return (struct shm_transport *)t;
+    return (struct shm_transport *)link;
 }
 
 static struct shm_transport *sharer_of(struct halay_shared_memory *m)
@@ -74,10 +74,10 @@ static int rank_here(const struct shm_transport *self, int world)
 
 /* ---- messages ---- */
 
-static void shm_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+static void shm_send(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
     struct halay_shm_peer *p = peer_of(self, peer);
 
     halay_transfer_post(x, peer, tag, (void *)buf, bytes);
@@ -89,9 +89,9 @@ static void shm_send(struct halay_link *t, int peer, uint64_t tag, const void *b
     halay_shm_send(&self->context, p, x);
 }
 
-static void shm_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void shm_recv(struct halay_link *link, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
 
     halay_transfer_post(x, peer, tag, buf, bytes);
     enum halay_status status = halay_shm_recv(&self->context, peer_of(self, peer), x);
@@ -152,20 +152,20 @@ static void check_peers(struct shm_transport *self)
             set_lost(self, r);
 }
 
-static enum halay_status shm_progress(struct halay_link *t)
+static enum halay_status shm_progress(struct halay_link *link)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
 
     if (self->status != HALAY_OK)
         return self->status;
-    for (int i = 0; i < t->size - 1; i++) {
-        if (t->lost[self->peer[i].rank])
+    for (int i = 0; i < link->size - 1; i++) {
+        if (link->lost[self->peer[i].rank])
             continue;
         self->status = halay_shm_pump(&self->context, &self->peer[i]);
         if (self->status == HALAY_OK)
             continue;
         if (self->status == HALAY_ERR_FORMAT)
-            t->failed_peer = self->peer[i].rank;
+            link->failed_peer = self->peer[i].rank;
         return self->status;
     }
     if (++self->unchecked >= CHECK_EVERY)
@@ -173,22 +173,22 @@ static enum halay_status shm_progress(struct halay_link *t)
     return status_of(self);
 }
 
-static void shm_cancel(struct halay_link *t, struct halay_transfer *x)
+static void shm_cancel(struct halay_link *link, struct halay_transfer *x)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
 
     if (atomic_load_explicit(&x->state, memory_order_relaxed) == HALAY_TRANSFER_POSTED)
         halay_shm_cancel(&self->context, peer_of(self, x->peer), x);
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
 
-static void shm_forget(struct halay_link *t, uint32_t group)
+static void shm_forget(struct halay_link *link, uint32_t group)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
 
-    halay_forgotten_add(&t->forgotten, group);
-    for (int r = 0; r < t->size; r++)
-        if (r != t->rank)
+    halay_forgotten_add(&link->forgotten, group);
+    for (int r = 0; r < link->size; r++)
+        if (r != link->rank)
             halay_shm_forget(&self->context, peer_of(self, r), group);
 }
 
@@ -276,9 +276,9 @@ static int is_busy(struct shm_transport *self)
     return has_room_again(self);
 }
 
-static long shm_arm(struct halay_link *t)
+static long shm_arm(struct halay_link *link)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
 
     self->unchecked = CHECK_EVERY; /* time passes: the next progress checks the peers */
     return self->status == HALAY_OK && is_busy(self) ? 0 : HALAY_RINGS;
@@ -299,9 +299,9 @@ static void announce_leave(struct shm_transport *self)
             halay_bell_ring(&self->bells[r]);
 }
 
-int halay_shm_has_left(struct halay_link *t, int peer)
+int halay_shm_has_left(struct halay_link *link, int peer)
 {
-    return atomic_load_explicit(&entry_of(shm_of(t), peer)->has_left, memory_order_acquire) != 0;
+    return atomic_load_explicit(&entry_of(shm_of(link), peer)->has_left, memory_order_acquire) != 0;
 }
 
 /* Copies has_left to the watch over processes, which outlives the segments. */
@@ -328,9 +328,9 @@ static void shm_destroy(struct shm_transport *self)
     free(self);
 }
 
-static void shm_close(struct halay_link *t)
+static void shm_close(struct halay_link *link)
 {
-    struct shm_transport *self = shm_of(t);
+    struct shm_transport *self = shm_of(link);
 
     announce_leave(self);
     copy_left(self);
@@ -404,7 +404,7 @@ static void shm_init(struct shm_transport *self, int numa_node)
 
     halay_segment_wish_numa_node(self->base.log, self->map.base[self->base.rank], layout->bytes, numa_node);
     self->context = (struct halay_shm_context){
-        .t = &self->base,
+        .link = &self->base,
         .layout = layout,
         .segment = self->map.base[self->base.rank],
         .has_barrier = all_have_barrier(self),

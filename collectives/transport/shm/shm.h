@@ -32,6 +32,6 @@ enum halay_status halay_shm_open(struct halay_log *log, const struct halay_shm_o
                                  struct halay_boot *boot, struct halay_peers *peers, struct halay_link **out);
 
 /* Returns nonzero if that rank has closed its link: all that it will ever store has been stored. Any thread. */
-int halay_shm_has_left(struct halay_link *t, int peer);
+int halay_shm_has_left(struct halay_link *link, int peer);
 
 #endif

@@ -119,7 +119,7 @@ static int answer_put(struct halay_shm_context *c, struct halay_shm_peer *p, enu
 /* Returns the offset of memory that the receiver may copy from. */
 static uint64_t look_offset(const struct halay_shm_context *c, const struct halay_transfer *x)
 {
-    return x->bytes < LOOK_MIN ? HALAY_PRIVATE : c->t->memory->ops->locate(c->t->memory, x->buf, x->bytes);
+    return x->bytes < LOOK_MIN ? HALAY_PRIVATE : c->link->memory->ops->locate(c->link->memory, x->buf, x->bytes);
 }
 
 static size_t first_bytes(const struct halay_shm_context *c, const struct halay_shm_peer *p, size_t bytes)
@@ -297,7 +297,7 @@ static void count_delivered(struct halay_shm_peer *p, size_t bytes)
 
 static int is_forgotten(const struct halay_shm_context *c, uint64_t tag)
 {
-    return halay_forgotten_has(&c->t->forgotten, tag);
+    return halay_forgotten_has(&c->link->forgotten, tag);
 }
 
 /* Answers for a message of a forgotten group that no receive will be posted for. The rest of it is dropped unseen. */
@@ -333,7 +333,7 @@ static enum halay_status check_length(struct halay_shm_context *c, const struct 
 {
     if (x->bytes == bytes)
         return HALAY_OK;
-    return halay_fail(c->t->log, HALAY_ERR_FORMAT,
+    return halay_fail(c->link->log, HALAY_ERR_FORMAT,
                       "message of %zu bytes from rank %d under tag %#" PRIx64 ", %zu were expected", bytes, x->peer,
                       x->tag, x->bytes);
 }
@@ -402,7 +402,7 @@ static enum halay_status message_stash(struct halay_shm_incoming *m, const struc
 
 static enum halay_status fail_malformed(struct halay_shm_context *c, const struct halay_shm_peer *p)
 {
-    return halay_fail(c->t->log, HALAY_ERR_FORMAT, "malformed record in shared memory from rank %d", p->rank);
+    return halay_fail(c->link->log, HALAY_ERR_FORMAT, "malformed record in shared memory from rank %d", p->rank);
 }
 
 /* Handles FIRST or LOOK, a new message. */
@@ -412,7 +412,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
 
     if (r->bytes > r->total || r->bytes > c->record_max)
         return fail_malformed(c, p);
-    if (r->kind == HALAY_SHM_LOOK && !(source = c->t->memory->ops->reach(c->t->memory, p->rank, r->at, r->total)))
+    if (r->kind == HALAY_SHM_LOOK && !(source = c->link->memory->ops->reach(c->link->memory, p->rank, r->at, r->total)))
         return fail_malformed(c, p);
     struct halay_transfer *x = take_posted(p, r->tag);
     if (x) {

@@ -45,7 +45,7 @@ struct halay_shm_peer {
 
 /* Fields that all peers of a transport share. */
 struct halay_shm_context {
-    struct halay_link *t;
+    struct halay_link *link;
     const struct halay_shm_layout *layout;
     unsigned char *segment; /* borrowed: this rank's */
     int has_barrier;

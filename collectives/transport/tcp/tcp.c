@@ -20,65 +20,65 @@ struct tcp_transport {
     struct halay_tcp_mesh mesh; /* driver only */
 };
 
-static struct tcp_transport *self_of(struct halay_link *t)
+static struct tcp_transport *self_of(struct halay_link *link)
 {
-    return (struct tcp_transport *)t;
+    return (struct tcp_transport *)link;
 }
 
-static struct halay_tcp_peer *peer_of(struct halay_link *t, int rank)
+static struct halay_tcp_peer *peer_of(struct halay_link *link, int rank)
 {
-    return &self_of(t)->mesh.members[rank].peer;
+    return &self_of(link)->mesh.members[rank].peer;
 }
 
 /* What is short goes out at once, with what is queued: its receiver may be waiting for it. */
-static void tcp_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+static void tcp_send(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
-    struct halay_tcp_peer *p = peer_of(t, peer);
+    struct halay_tcp_peer *p = peer_of(link, peer);
 
     halay_tcp_peer_send(p, peer, tag, buf, bytes, x);
-    halay_tcp_mesh_touch(&self_of(t)->mesh, peer, x, 0);
+    halay_tcp_mesh_touch(&self_of(link)->mesh, peer, x, 0);
     if (p->connection && bytes <= HALAY_TCP_EAGER_BYTES && halay_tcp_connection_is_writing(p->connection))
         halay_tcp_connection_flush(p->connection);
 }
 
-static void tcp_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+static void tcp_recv(struct halay_link *link, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
 {
-    halay_tcp_peer_receive(peer_of(t, peer), peer, tag, buf, bytes, x);
+    halay_tcp_peer_receive(peer_of(link, peer), peer, tag, buf, bytes, x);
     if (!halay_transfer_is_done(x))
-        halay_tcp_mesh_touch(&self_of(t)->mesh, peer, x, 1);
+        halay_tcp_mesh_touch(&self_of(link)->mesh, peer, x, 1);
 }
 
-static enum halay_status tcp_progress(struct halay_link *t)
+static enum halay_status tcp_progress(struct halay_link *link)
 {
-    return halay_tcp_mesh_turn(&self_of(t)->mesh);
+    return halay_tcp_mesh_turn(&self_of(link)->mesh);
 }
 
-static void tcp_cancel(struct halay_link *t, struct halay_transfer *x)
+static void tcp_cancel(struct halay_link *link, struct halay_transfer *x)
 {
-    halay_tcp_peer_cancel(peer_of(t, x->peer), x);
+    halay_tcp_peer_cancel(peer_of(link, x->peer), x);
 }
 
-static void tcp_forget(struct halay_link *t, uint32_t group)
+static void tcp_forget(struct halay_link *link, uint32_t group)
 {
-    halay_forgotten_add(&t->forgotten, group);
-    halay_tcp_mesh_forget(&self_of(t)->mesh, group);
+    halay_forgotten_add(&link->forgotten, group);
+    halay_tcp_mesh_forget(&self_of(link)->mesh, group);
 }
 
 /* ---- sleep ---- */
 
-static long tcp_arm(struct halay_link *t)
+static long tcp_arm(struct halay_link *link)
 {
-    struct tcp_transport *self = self_of(t);
+    struct tcp_transport *self = self_of(link);
 
     halay_tcp_mesh_settle(&self->mesh);
     self->mesh.looks = UINT32_MAX - 1; /* time passes: the next progress looks at the processes */
     return HALAY_RINGS;
 }
 
-static int tcp_event_fd(struct halay_link *t)
+static int tcp_event_fd(struct halay_link *link)
 {
-    return self_of(t)->mesh.set.epoll;
+    return self_of(link)->mesh.set.epoll;
 }
 
 /* ---- start and end ---- */
@@ -91,10 +91,10 @@ static void tcp_destroy(struct tcp_transport *self)
     free(self);
 }
 
-static void tcp_close(struct halay_link *t)
+static void tcp_close(struct halay_link *link)
 {
-    halay_tcp_mesh_leave(&self_of(t)->mesh);
-    tcp_destroy(self_of(t));
+    halay_tcp_mesh_leave(&self_of(link)->mesh);
+    tcp_destroy(self_of(link));
 }
 
 static const struct halay_link_ops tcp_ops = {
@@ -123,13 +123,13 @@ static int has_name(const char *names, const char *name)
     return 0;
 }
 
-void halay_tcp_interfaces(struct halay_link *t, char *names, size_t size)
+void halay_tcp_interfaces(struct halay_link *link, char *names, size_t size)
 {
-    const struct tcp_transport *self = self_of(t);
+    const struct tcp_transport *self = self_of(link);
     char name[IF_NAMESIZE];
 
     *names = 0;
-    for (int r = 0; r < t->size; r++) {
+    for (int r = 0; r < link->size; r++) {
         const struct halay_tcp_connection *c = self->mesh.members[r].peer.connection;
         if (!c || halay_peers_is_local(self->mesh.watch, r))
             continue;

@@ -37,6 +37,6 @@ enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_h
 
 /* The networks of this host that the connections made so far with ranks of other hosts take, as "eth0,eth1"; "" if
  * there is no such connection, or nothing is known. */
-void halay_tcp_interfaces(struct halay_link *t, char *names, size_t size);
+void halay_tcp_interfaces(struct halay_link *link, char *names, size_t size);
 
 #endif

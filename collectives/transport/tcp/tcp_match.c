@@ -106,11 +106,11 @@ static void fail_lengths(struct halay_tcp_peer *peer, uint64_t sent, size_t expe
     fail(peer, HALAY_ERR_FORMAT, "lengths disagree");
 }
 
-void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *t, int rank)
+void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *link, int rank)
 {
     peer->rank = rank;
-    peer->forgotten = &t->forgotten;
-    peer->log = t->log;
+    peer->forgotten = &link->forgotten;
+    peer->log = link->log;
     peer->sends.end = &peer->sends.first;
     peer->receives.end = &peer->receives.first;
     peer->arriving.end = &peer->arriving.first;

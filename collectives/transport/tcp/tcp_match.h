@@ -73,7 +73,7 @@ struct halay_tcp_peer {
 };
 
 /* Zero-initialised before. fini: connection is closed, too. */
-void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *t, int rank);
+void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *link, int rank);
 void halay_tcp_peer_fini(struct halay_tcp_peer *peer);
 
 /* Post, and cancel, as link.h's slots of these names. What can go out is queued, not written. */

@@ -32,11 +32,11 @@ static void fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank
 {
     if (mesh->status != HALAY_OK)
         return;
-    halay_error_at(mesh->t->log, &HALAY_ERROR_OF_RANK(rank), "rank %d: %s", rank, why);
+    halay_error_at(mesh->link->log, &HALAY_ERROR_OF_RANK(rank), "rank %d: %s", rank, why);
     mesh->status = status;
-    if (mesh->t->failed_peer < 0)
-        mesh->t->failed_peer = rank;
-    for (int r = 0; r < mesh->t->size; r++) { /* these are not read any more: they must not keep a sleeper awake */
+    if (mesh->link->failed_peer < 0)
+        mesh->link->failed_peer = rank;
+    for (int r = 0; r < mesh->link->size; r++) { /* these are not read any more: they must not keep a sleeper awake */
         for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next)
             (void)halay_tcp_set_watch(&mesh->set, &c->watch, 0);
     }
@@ -44,9 +44,9 @@ static void fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank
 
 static void lose(struct halay_tcp_mesh *mesh, int rank)
 {
-    mesh->t->lost[rank] = 1;
-    if (mesh->t->failed_peer < 0)
-        mesh->t->failed_peer = rank;
+    mesh->link->lost[rank] = 1;
+    if (mesh->link->failed_peer < 0)
+        mesh->link->failed_peer = rank;
 }
 
 /* The connection has ended, and all that came over it was taken. */
@@ -55,7 +55,7 @@ static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *p
 {
     int error = c->error, is_closed = !error || error == ECONNRESET || error == EPIPE;
 
-    if (c->has_left || mesh->t->lost[peer->rank])
+    if (c->has_left || mesh->link->lost[peer->rank])
         return;
     halay_peers_set_dead(mesh->watch, peer->rank, !is_closed,
                          error ? strerror(error) : "it was closed without a close notice");
@@ -75,7 +75,7 @@ static void look_at_full_at(struct halay_tcp_mesh *mesh, int64_t now_us)
 static void look_at_full(struct halay_tcp_mesh *mesh, int64_t now_us)
 {
     mesh->full_us = 0;
-    for (int r = 0; r < mesh->t->size; r++)
+    for (int r = 0; r < mesh->link->size; r++)
         for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next) {
             int is_full = c->is_full && halay_tcp_connection_is_writing(c);
             int is_held = is_full && halay_tcp_is_held(c->watch.fd);
@@ -107,10 +107,10 @@ static void watch_all(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
 /* A rank left because it has lost another one, with which this rank may have no connection of its own. */
 static void note_reason(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer)
 {
-    int lost = peer->lost > 0 && peer->lost <= (uint64_t)mesh->t->size ? (int)peer->lost - 1 : mesh->t->rank;
+    int lost = peer->lost > 0 && peer->lost <= (uint64_t)mesh->link->size ? (int)peer->lost - 1 : mesh->link->rank;
     char why[64];
 
-    if (lost == mesh->t->rank || mesh->t->lost[lost] || member_of(mesh, lost)->peer.has_left)
+    if (lost == mesh->link->rank || mesh->link->lost[lost] || member_of(mesh, lost)->peer.has_left)
         return;
     snprintf(why, sizeof why, "reported by rank %d", peer->rank);
     halay_peers_set_dead(mesh->watch, lost, 0, why);
@@ -230,7 +230,7 @@ static void all_connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *
     m->peer.streams = m->made_count;
     m->made = NULL;
     watch_all(mesh, m);
-    halay_debug(mesh->t->log, "connected with rank %d on '%s'", m->peer.rank,
+    halay_debug(mesh->link->log, "connected with rank %d on '%s'", m->peer.rank,
                 halay_peers_host(mesh->watch, m->peer.rank));
     halay_tcp_peer_connected(&m->peer);
     touch(m);
@@ -269,7 +269,7 @@ static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, i
     append_made(m, c);
     if (mesh->route.sealing && halay_tcp_connection_seal(c, mesh->route.sealing == HALAY_TCP_AES) != HALAY_OK)
         fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for encryption");
-    if (halay_tcp_set_up(mesh->t->log, fd, mesh->silence_ms) != HALAY_OK)
+    if (halay_tcp_set_up(mesh->link->log, fd, mesh->silence_ms) != HALAY_OK)
         fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
     if (m->made_count == streams_with(mesh, m->peer.rank))
         all_connected(mesh, m);
@@ -280,9 +280,9 @@ static enum halay_tcp_claim claim(void *arg, int rank, int stream)
     struct halay_tcp_mesh *mesh = arg;
     const struct halay_tcp_member *m = member_of(mesh, rank);
 
-    if (m->peer.connection || stream != m->made_count || mesh->t->lost[rank] || mesh->status != HALAY_OK)
+    if (m->peer.connection || stream != m->made_count || mesh->link->lost[rank] || mesh->status != HALAY_OK)
         return HALAY_TCP_CLAIM_DROP; /* tried again, if it is the stream that is early */
-    if (m->dial && halay_tcp_dial_is_bound(m->dial) && mesh->t->rank < rank)
+    if (m->dial && halay_tcp_dial_is_bound(m->dial) && mesh->link->rank < rank)
         return HALAY_TCP_CLAIM_REFUSE;
     return HALAY_TCP_CLAIM_TAKE;
 }
@@ -314,10 +314,10 @@ static enum halay_status pass(void *arg, int to, int fd, const unsigned char *he
 
 void halay_tcp_mesh_share(struct halay_tcp_mesh *mesh)
 {
-    for (int r = 0; r < mesh->t->size && mesh->door.port.watch.fd >= 0; r++)
-        if (r != mesh->t->rank && halay_peers_is_local(mesh->watch, r) &&
+    for (int r = 0; r < mesh->link->size && mesh->door.port.watch.fd >= 0; r++)
+        if (r != mesh->link->rank && halay_peers_is_local(mesh->watch, r) &&
             !halay_tcp_hand_over(mesh->records[r].name, mesh->door.port.watch.fd, "", 1))
-            halay_info(mesh->t->log, "rank %d does not share the port: %s", r, strerror(errno));
+            halay_info(mesh->link->log, "rank %d does not share the port: %s", r, strerror(errno));
 }
 
 /* ---- making connections ---- */
@@ -327,7 +327,7 @@ static void dial_at(struct halay_tcp_member *m, int64_t at_us)
 {
     struct halay_tcp_mesh *mesh = m->mesh;
 
-    if (m->peer.connection || mesh->t->lost[m->peer.rank])
+    if (m->peer.connection || mesh->link->lost[m->peer.rank])
         return;
     if (!m->is_dialing) {
         m->is_dialing = 1;
@@ -356,7 +356,7 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
     const struct store_handshake *handshake;
     int fd;
 
-    if (m->peer.connection || mesh->t->lost[m->peer.rank] || mesh->status != HALAY_OK)
+    if (m->peer.connection || mesh->link->lost[m->peer.rank] || mesh->status != HALAY_OK)
         return 0;
     *next_us = m->dial_us;
     if (!m->dial && now_us < m->dial_us)
@@ -438,7 +438,7 @@ void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct ha
 
 void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, uint32_t group)
 {
-    for (int r = 0; r < mesh->t->size; r++) {
+    for (int r = 0; r < mesh->link->size; r++) {
         halay_tcp_peer_forget(&mesh->members[r].peer, group);
         touch(&mesh->members[r]);
     }
@@ -481,14 +481,14 @@ static int is_stuck(const struct halay_tcp_mesh *mesh, int rank)
 {
     const struct halay_tcp_peer *peer = &mesh->members[rank].peer;
 
-    return peer->has_left && !mesh->t->lost[rank] && peer->wanted;
+    return peer->has_left && !mesh->link->lost[rank] && peer->wanted;
 }
 
 static void look_at_left(struct halay_tcp_mesh *mesh)
 {
     int stuck = -1;
 
-    for (int r = 0; r < mesh->t->size && stuck < 0; r++)
+    for (int r = 0; r < mesh->link->size && stuck < 0; r++)
         if (is_stuck(mesh, r))
             stuck = r;
     if (stuck < 0 || !mesh->left_us) {
@@ -499,9 +499,9 @@ static void look_at_left(struct halay_tcp_mesh *mesh)
     }
     if (halay_now_us() < mesh->left_us)
         return;
-    for (int r = stuck; r < mesh->t->size; r++)
+    for (int r = stuck; r < mesh->link->size; r++)
         if (is_stuck(mesh, r)) {
-            halay_error_at(mesh->t->log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
+            halay_error_at(mesh->link->log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
             lose(mesh, r);
         }
     mesh->left_us = 0;
@@ -515,9 +515,9 @@ static void look_at_dead(struct halay_tcp_mesh *mesh)
     mesh->looks = 0;
     if (halay_peers_check(mesh->watch, &dead) == HALAY_OK)
         return;
-    for (int r = 0; r < mesh->t->size; r++) {
+    for (int r = 0; r < mesh->link->size; r++) {
         struct halay_tcp_member *m = member_of(mesh, r);
-        if (mesh->t->lost[r] || m->peer.has_left || !halay_peers_is_dead(mesh->watch, r))
+        if (mesh->link->lost[r] || m->peer.has_left || !halay_peers_is_dead(mesh->watch, r))
             continue;
         while (m->peer.connection && !m->peer.connection->has_ended && serve(mesh, m))
             ;
@@ -530,7 +530,7 @@ static enum halay_status status_of(const struct halay_tcp_mesh *mesh)
 {
     if (mesh->status != HALAY_OK)
         return mesh->status;
-    return mesh->t->failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
+    return mesh->link->failed_peer >= 0 ? HALAY_ERR_PEER : HALAY_OK;
 }
 
 enum halay_status halay_tcp_mesh_turn(struct halay_tcp_mesh *mesh)
@@ -564,34 +564,35 @@ void halay_tcp_mesh_settle(struct halay_tcp_mesh *mesh)
 
 static enum halay_status members_allocate(struct halay_tcp_mesh *mesh)
 {
-    mesh->members = calloc((size_t)mesh->t->size, sizeof *mesh->members);
+    mesh->members = calloc((size_t)mesh->link->size, sizeof *mesh->members);
     if (!mesh->members)
-        return halay_fail(mesh->t->log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks", mesh->t->size);
-    for (int r = 0; r < mesh->t->size; r++) {
-        halay_tcp_peer_init(&mesh->members[r].peer, mesh->t, r);
+        return halay_fail(mesh->link->log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks",
+                          mesh->link->size);
+    for (int r = 0; r < mesh->link->size; r++) {
+        halay_tcp_peer_init(&mesh->members[r].peer, mesh->link, r);
         mesh->members[r].mesh = mesh;
     }
     return HALAY_OK;
 }
 
-enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_link *t,
+enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_link *link,
                                       const struct halay_tcp_how *how, struct halay_boot *boot,
                                       struct halay_peers *peers)
 {
     struct halay_tcp_listeners listeners;
 
     *mesh = (struct halay_tcp_mesh){
-        .t = t,
+        .link = link,
         .watch = peers,
         .timeout_ms = how->timeout_ms,
         .silence_ms = how->silence_ms,
         .set = { .epoll = -1, .timer = -1 },
-        .route = { .set = &mesh->set, .rank = t->rank },
+        .route = { .set = &mesh->set, .rank = link->rank },
         .door = { .port.watch.fd = -1,
                   .local.watch.fd = -1,
-                  .log = t->log,
+                  .log = link->log,
                   .route = &mesh->route,
-                  .size = t->size,
+                  .size = link->size,
                   .proof_ms = how->timeout_ms,
                   .claim = claim,
                   .taken = taken,
@@ -600,9 +601,9 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
     };
     enum halay_status status = members_allocate(mesh);
     if (status == HALAY_OK)
-        status = halay_tcp_set_init(t->log, &mesh->set);
+        status = halay_tcp_set_init(link->log, &mesh->set);
     /* The others wait for this rank's record whether it can go on or not. */
-    enum halay_status started = halay_tcp_start(t->log, how, boot, peers, &mesh->route, &listeners, &mesh->records);
+    enum halay_status started = halay_tcp_start(link->log, how, boot, peers, &mesh->route, &listeners, &mesh->records);
     if (status == HALAY_OK)
         status = started;
     if (status == HALAY_OK)
@@ -619,18 +620,18 @@ static int count_missing(const struct halay_tcp_mesh *mesh)
 {
     int missing = 0;
 
-    if (mesh->t->rank)
+    if (mesh->link->rank)
         return !mesh->members[0].peer.connection;
-    for (int r = 1; r < mesh->t->size; r++)
+    for (int r = 1; r < mesh->link->size; r++)
         missing += !mesh->members[r].peer.connection;
     return missing;
 }
 
 static enum halay_status report_missing(const struct halay_tcp_mesh *mesh)
 {
-    for (int r = 1; r < mesh->t->size && !mesh->t->rank; r++)
+    for (int r = 1; r < mesh->link->size && !mesh->link->rank; r++)
         if (!mesh->members[r].peer.connection)
-            halay_error(mesh->t->log, "rank %d has not connected with rank 0 (HALAY_START_TIMEOUT)", r);
+            halay_error(mesh->link->log, "rank %d has not connected with rank 0 (HALAY_START_TIMEOUT)", r);
     return HALAY_ERR_TIMEOUT;
 }
 
@@ -673,8 +674,8 @@ static enum halay_status meet_rank_0(struct halay_tcp_mesh *mesh, int64_t deadli
         if (status == HALAY_ERR_CLOSED)
             wait_a_while(mesh, MEET_POLL_MS);
         else if (status != HALAY_OK)
-            return halay_fail(mesh->t->log, status, "cannot reach rank 0 on '%s': %s", halay_peers_host(mesh->watch, 0),
-                              why);
+            return halay_fail(mesh->link->log, status, "cannot reach rank 0 on '%s': %s",
+                              halay_peers_host(mesh->watch, 0), why);
     }
     return mesh->status;
 }
@@ -684,7 +685,7 @@ enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
     struct pollfd ready = { .fd = mesh->set.epoll, .events = POLLIN };
     int64_t deadline_us = halay_deadline_us(mesh->timeout_ms);
 
-    if (mesh->t->rank)
+    if (mesh->link->rank)
         return meet_rank_0(mesh, deadline_us);
     while (count_missing(mesh) && mesh->status == HALAY_OK) {
         if (halay_deadline_passed(deadline_us))
@@ -702,7 +703,7 @@ enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
  * is read first. */
 static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
 {
-    int lost = mesh->t->failed_peer;
+    int lost = mesh->link->failed_peer;
     const struct halay_tcp_frame bye = { .kind = HALAY_TCP_BYE,
                                          .flags = HALAY_TCP_SIGNED,
                                          .id = lost >= 0 && halay_peers_is_dead(mesh->watch, lost) ? (uint64_t)lost + 1
@@ -724,7 +725,7 @@ static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection 
 
 void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh)
 {
-    for (int r = 0; r < mesh->t->size; r++)
+    for (int r = 0; r < mesh->link->size; r++)
         for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next)
             if (!c->has_ended)
                 leave_peer(mesh, c);
@@ -732,7 +733,7 @@ void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh)
 
 void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh)
 {
-    for (int r = 0; mesh->members && r < mesh->t->size; r++) {
+    for (int r = 0; mesh->members && r < mesh->link->size; r++) {
         struct halay_tcp_member *m = &mesh->members[r];
         dial_stop(m);
         for (struct halay_tcp_connection *c = m->peer.connection; c; c = c->next)

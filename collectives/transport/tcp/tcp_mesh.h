@@ -38,7 +38,7 @@ struct halay_tcp_member {
 };
 
 struct halay_tcp_mesh {
-    struct halay_link *t;      /* borrowed: failed_peer and lost are set here */
+    struct halay_link *link;   /* borrowed: failed_peer and lost are set here */
     struct halay_peers *watch; /* borrowed */
     int timeout_ms, silence_ms;
     struct halay_tcp_set set;
@@ -56,8 +56,8 @@ struct halay_tcp_mesh {
     enum halay_status status; /* the first error but for lost peers */
 };
 
-/* t: rank, size, log and lost are set. Zero-initialised before; fini accepts any state. The start's statuses. */
-enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_link *t,
+/* link: rank, size, log and lost are set. Zero-initialised before; fini accepts any state. The start's statuses. */
+enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_link *link,
                                       const struct halay_tcp_how *how, struct halay_boot *boot,
                                       struct halay_peers *peers);
 /* All other ranks connect with rank 0; blocks until they have. HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM, HALAY_ERR_VERSION,
