@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SPAWN_RANKS_MAX = 64 };
+enum { SPAWN_RANKS_MAX = 512 };
 
 struct spawn {
     int size, left;
