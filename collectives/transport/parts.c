@@ -35,15 +35,15 @@ enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
                                    const struct halay_boot *boot, size_t part_bytes)
 {
-    parts->t = (struct halay_link){
+    parts->link = (struct halay_link){
         .ops = slots, .rank = boot->rank, .size = boot->size, .failed_peer = -1, .log = host->log
     };
     parts->ops = ops;
     parts->host = host;
     parts->part_bytes = part_bytes;
     parts->peers = calloc((size_t)boot->size, sizeof *parts->peers);
-    parts->t.lost = calloc((size_t)boot->size, sizeof *parts->t.lost);
-    if (parts->peers && parts->t.lost && halay_parts_memory_init(&parts->memory, host) == HALAY_OK)
+    parts->link.lost = calloc((size_t)boot->size, sizeof *parts->link.lost);
+    if (parts->peers && parts->link.lost && halay_parts_memory_init(&parts->memory, host) == HALAY_OK)
         return HALAY_OK;
     return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport '%s' of %d ranks", slots->name,
                            boot->size);
@@ -66,9 +66,9 @@ void halay_parts_fini(struct halay_parts *parts, int library_goes_on)
         parts->spare = message->next;
         free(message);
     }
-    halay_forgotten_fini(&parts->t.forgotten);
-    free(parts->t.lost);
-    parts->t.lost = NULL;
+    halay_forgotten_fini(&parts->link.forgotten);
+    free(parts->link.lost);
+    parts->link.lost = NULL;
     free(parts->peers);
     parts->peers = NULL;
 }
@@ -82,9 +82,9 @@ enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status 
 
 static void peer_gone(struct halay_parts *parts, int peer)
 {
-    parts->t.lost[peer] = 1;
-    if (parts->t.failed_peer < 0)
-        parts->t.failed_peer = peer;
+    parts->link.lost[peer] = 1;
+    if (parts->link.failed_peer < 0)
+        parts->link.failed_peer = peer;
 }
 
 /* Whose processes are known to be dead. The first one is the one to name. */
@@ -95,15 +95,15 @@ static void find_dead(struct halay_parts *parts)
     if (parts->host->check_peers(parts->host, &dead) == HALAY_OK)
         return;
     peer_gone(parts, dead);
-    for (int r = 0; r < parts->t.size; r++)
-        if (!parts->t.lost[r] && parts->host->is_dead(parts->host, r))
+    for (int r = 0; r < parts->link.size; r++)
+        if (!parts->link.lost[r] && parts->host->is_dead(parts->host, r))
             peer_gone(parts, r);
 }
 
 static enum halay_status fail_no_memory(struct halay_parts *parts, size_t bytes)
 {
     halay_host_error(parts->host, "out of memory: %zu bytes for a message of transport '%s'", bytes,
-                     parts->t.ops->name);
+                     parts->link.ops->name);
     return halay_parts_fail(parts, HALAY_ERR_NO_MEMORY);
 }
 
@@ -121,7 +121,7 @@ static struct halay_part *part_take(struct halay_parts *parts, int size_class)
     part = calloc(1, sizeof *part);
     if (!part)
         return NULL;
-    part->t = &parts->t;
+    part->link = &parts->link;
     part->size_class = size_class;
     if (size_class < HALAY_PARTS_CLASSES)
         part->memory = parts->host->aligned_alloc(HALAY_PAGE, (size_t)HALAY_PAGE << size_class);
@@ -335,7 +335,7 @@ static int message_issue(struct halay_parts *parts, struct halay_message *messag
         memcpy(part->memory, x->buf + part->offset, bytes);
 
     size_t arrived = 0;
-    enum halay_status status = parts->ops->post(&parts->t, part, &arrived);
+    enum halay_status status = parts->ops->post(&parts->link, part, &arrived);
     if (status != HALAY_OK && status != HALAY_IN_PROGRESS) {
         if (status != HALAY_ERR_PEER)
             halay_parts_fail(parts, status);
@@ -371,9 +371,9 @@ static int message_hand_out(struct halay_parts *parts, struct halay_message *mes
 
 /* --- slots */
 
-static struct halay_parts *parts_of(struct halay_link *t)
+static struct halay_parts *parts_of(struct halay_link *link)
 {
-    return (struct halay_parts *)t;
+    return (struct halay_parts *)link;
 }
 
 static void transfer_start(struct halay_parts *parts, int is_send, int peer, uint64_t tag, void *buf, size_t bytes,
@@ -393,25 +393,26 @@ static void transfer_start(struct halay_parts *parts, int is_send, int peer, uin
     x->handle = message;
     parts->peers[peer].waiting += !x->is_optional;
     /* Nothing more goes to a lost peer: MPI may take it for an error of this rank. */
-    if (parts->t.lost[peer] || (is_send && parts->peers[peer].is_unconnected) || is_blocked(parts, message, NULL) ||
+    if (parts->link.lost[peer] || (is_send && parts->peers[peer].is_unconnected) || is_blocked(parts, message, NULL) ||
         !message_hand_out(parts, message))
         waiting_append(parts, message);
 }
 
-void halay_parts_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+void halay_parts_send(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x)
 {
-    transfer_start(parts_of(t), 1, peer, tag, (void *)buf, bytes, x);
+    transfer_start(parts_of(link), 1, peer, tag, (void *)buf, bytes, x);
 }
 
-void halay_parts_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x)
+void halay_parts_recv(struct halay_link *link, int peer, uint64_t tag, void *buf, size_t bytes,
+                      struct halay_transfer *x)
 {
-    transfer_start(parts_of(t), 0, peer, tag, buf, bytes, x);
+    transfer_start(parts_of(link), 0, peer, tag, buf, bytes, x);
 }
 
-void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x)
+void halay_parts_cancel(struct halay_link *link, struct halay_transfer *x)
 {
-    struct halay_parts *parts = parts_of(t);
+    struct halay_parts *parts = parts_of(link);
 
     if (atomic_load_explicit(&x->state, memory_order_relaxed) != HALAY_TRANSFER_POSTED)
         return;
@@ -423,7 +424,7 @@ void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x)
             if (!part)
                 continue;
             part->message = NULL;
-            parts->ops->set_aside(t, part);
+            parts->ops->set_aside(link, part);
         }
         parts->peers[x->peer].waiting -= !x->is_optional;
         message_give(parts, message);
@@ -432,19 +433,19 @@ void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x)
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
 
-enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, int in_transit, void **out)
+enum halay_status halay_parts_alloc(struct halay_link *link, size_t bytes, int in_transit, void **out)
 {
-    return halay_parts_memory_alloc(&parts_of(t)->memory, bytes, in_transit, out);
+    return halay_parts_memory_alloc(&parts_of(link)->memory, bytes, in_transit, out);
 }
 
-void halay_parts_free(struct halay_link *t, void *ptr)
+void halay_parts_free(struct halay_link *link, void *ptr)
 {
-    halay_parts_memory_free(&parts_of(t)->memory, ptr);
+    halay_parts_memory_free(&parts_of(link)->memory, ptr);
 }
 
-void halay_parts_keep(struct halay_link *t, void *ptr, struct halay_kept *kept)
+void halay_parts_keep(struct halay_link *link, void *ptr, struct halay_kept *kept)
 {
-    halay_parts_memory_keep(&parts_of(t)->memory, ptr, kept);
+    halay_parts_memory_keep(&parts_of(link)->memory, ptr, kept);
 }
 
 /* --- peers */
@@ -481,16 +482,16 @@ static void judge_absent(struct halay_parts *parts)
 {
     if (++parts->looks < GRACE_LOOKS)
         return;
-    for (int peer = 0; peer < parts->t.size && parts->status == HALAY_OK; peer++) {
+    for (int peer = 0; peer < parts->link.size && parts->status == HALAY_OK; peer++) {
         const struct halay_parts_peer *p = &parts->peers[peer];
-        if (parts->t.lost[peer] || p->presence == HALAY_PARTS_HERE ||
+        if (parts->link.lost[peer] || p->presence == HALAY_PARTS_HERE ||
             (p->presence == HALAY_PARTS_LEFT && !p->waiting) || halay_now_us() - p->absent_us < GRACE_US)
             continue;
         if (p->presence == HALAY_PARTS_LOST)
             halay_host_error(parts->host, "connection with rank %d lost: %s", peer, p->why);
         else
             halay_host_error(parts->host, "rank %d has left: %zu transfers with it can't end (transport '%s')", peer,
-                             p->waiting, parts->t.ops->name);
+                             p->waiting, parts->link.ops->name);
         find_dead(parts); /* a rank that left because another died is not the one to name */
         peer_gone(parts, peer);
     }
@@ -498,7 +499,7 @@ static void judge_absent(struct halay_parts *parts)
 
 enum halay_status halay_parts_check(struct halay_parts *parts)
 {
-    if (parts->status == HALAY_OK && parts->t.size > 1)
+    if (parts->status == HALAY_OK && parts->link.size > 1)
         find_dead(parts);
     return parts->status;
 }
@@ -510,7 +511,7 @@ enum halay_status halay_parts_pump(struct halay_parts *parts)
     while (*at && parts->status == HALAY_OK) {
         struct halay_message *message = *at, *next = message->next;
         int peer = message->x->peer;
-        int is_open = !parts->t.lost[peer] && !(message->is_send && parts->peers[peer].is_unconnected) &&
+        int is_open = !parts->link.lost[peer] && !(message->is_send && parts->peers[peer].is_unconnected) &&
                       message->in_flight < HALAY_PARTS_WINDOW && !is_blocked(parts, message, message);
         if (is_open && message_hand_out(parts, message))
             *at = next; /* the message may be in reserve by now */
@@ -519,5 +520,5 @@ enum halay_status halay_parts_pump(struct halay_parts *parts)
     }
     if ((parts->left || parts->lost) && parts->status == HALAY_OK)
         judge_absent(parts);
-    return parts->status == HALAY_OK && parts->t.failed_peer >= 0 ? HALAY_ERR_PEER : parts->status;
+    return parts->status == HALAY_OK && parts->link.failed_peer >= 0 ? HALAY_ERR_PEER : parts->status;
 }

@@ -48,7 +48,7 @@ struct halay_message;
 /* A part with the library, or in reserve. */
 struct halay_part {
     struct halay_message *message; /* borrowed until complete; NULL: set aside, whatever arrives is dropped */
-    struct halay_link *t;          /* borrowed: whose it is */
+    struct halay_link *link;       /* borrowed: whose it is */
     int peer;
     uint64_t tag;
     int is_send;
@@ -72,9 +72,9 @@ struct halay_parts_ops {
     /* Give a part to the library. HALAY_IN_PROGRESS: the back end reports its end with halay_parts_end, later, never
      * from within; HALAY_OK: it is complete already, with *arrived bytes (receives); HALAY_ERR_PEER: the peer is lost,
      * and that has been said; else an error, logged. On error the part is not with the library. */
-    enum halay_status (*post)(struct halay_link *t, struct halay_part *part, size_t *arrived);
+    enum halay_status (*post)(struct halay_link *link, struct halay_part *part, size_t *arrived);
     /* A part was set aside: end its request if possible without waiting. Its end is reported later, as usual. */
-    void (*set_aside)(struct halay_link *t, struct halay_part *part);
+    void (*set_aside)(struct halay_link *link, struct halay_part *part);
 };
 
 /* LOST: the library can't reach it any more, and no goodbye has come, or not yet. */
@@ -90,7 +90,7 @@ struct halay_parts_peer {
 
 /* A transport over a message library: the first member of each such transport. */
 struct halay_parts {
-    struct halay_link t;
+    struct halay_link link;
     const struct halay_parts_ops *ops;
     const struct halay_host *host; /* borrowed until close */
     size_t part_bytes;
@@ -106,7 +106,7 @@ struct halay_parts {
     struct halay_part *all; /* owned */
 };
 
-/* Everything of parts->t is filled in, for boot's ranks. Zero-initialised storage of the caller's; fini accepts any
+/* Everything of parts->link is filled in, for boot's ranks. Zero-initialised storage of the caller's; fini accepts any
  * half-built state. HALAY_ERR_NO_MEMORY, logged. */
 enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay_link_ops *slots,
                                    const struct halay_parts_ops *ops, const struct halay_host *host,
@@ -115,13 +115,14 @@ enum halay_status halay_parts_init(struct halay_parts *parts, const struct halay
 void halay_parts_fini(struct halay_parts *parts, int library_goes_on);
 
 /* Slots of a transport whose first member is its parts. */
-void halay_parts_send(struct halay_link *t, int peer, uint64_t tag, const void *buf, size_t bytes,
+void halay_parts_send(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                       struct halay_transfer *x);
-void halay_parts_recv(struct halay_link *t, int peer, uint64_t tag, void *buf, size_t bytes, struct halay_transfer *x);
-void halay_parts_cancel(struct halay_link *t, struct halay_transfer *x);
-enum halay_status halay_parts_alloc(struct halay_link *t, size_t bytes, int in_transit, void **out);
-void halay_parts_free(struct halay_link *t, void *ptr);
-void halay_parts_keep(struct halay_link *t, void *ptr, struct halay_kept *kept);
+void halay_parts_recv(struct halay_link *link, int peer, uint64_t tag, void *buf, size_t bytes,
+                      struct halay_transfer *x);
+void halay_parts_cancel(struct halay_link *link, struct halay_transfer *x);
+enum halay_status halay_parts_alloc(struct halay_link *link, size_t bytes, int in_transit, void **out);
+void halay_parts_free(struct halay_link *link, void *ptr);
+void halay_parts_keep(struct halay_link *link, void *ptr, struct halay_kept *kept);
 
 /* The first step of progress: is a peer known to be dead? The first error from then on, but for lost peers. */
 enum halay_status halay_parts_check(struct halay_parts *parts);

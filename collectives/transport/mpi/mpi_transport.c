@@ -98,9 +98,9 @@ struct mpi_transport {
     int is_closed;      /* what arrives is dropped */
 };
 
-static struct mpi_transport *self_of(struct halay_link *t)
+static struct mpi_transport *self_of(struct halay_link *link)
 {
-    return (struct mpi_transport *)t;
+    return (struct mpi_transport *)link;
 }
 
 /* ---- requests ---- */
@@ -289,9 +289,9 @@ static void drop_message(struct mpi_transport *self, int source, size_t bytes, i
         halay_parts_give(&self->parts, part);
 }
 
-static enum halay_status part_post(struct halay_link *t, struct halay_part *part, size_t *arrived)
+static enum halay_status part_post(struct halay_link *link, struct halay_part *part, size_t *arrived)
 {
-    struct mpi_transport *self = self_of(t);
+    struct mpi_transport *self = self_of(link);
 
     if (requests_reserve(self, 2) != HALAY_OK)
         return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
@@ -312,9 +312,9 @@ static enum halay_status part_post(struct halay_link *t, struct halay_part *part
 }
 
 /* A receive that MPI has ends in memory of ours. */
-static void part_set_aside(struct halay_link *t, struct halay_part *part)
+static void part_set_aside(struct halay_link *link, struct halay_part *part)
 {
-    struct mpi_transport *self = self_of(t);
+    struct mpi_transport *self = self_of(link);
 
     if (!part->is_send && posted_take(self, part->peer, 0, part))
         halay_parts_end(&self->parts, part, HALAY_ERR_CANCELED, 0);
@@ -334,11 +334,11 @@ static void drop_early(struct mpi_transport *self, int source, uint64_t group)
     }
 }
 
-static void mpi_forget(struct halay_link *t, uint32_t group)
+static void mpi_forget(struct halay_link *link, uint32_t group)
 {
-    halay_forgotten_add(&t->forgotten, group);
-    for (int r = 0; r < t->size; r++)
-        drop_early(self_of(t), r, group);
+    halay_forgotten_add(&link->forgotten, group);
+    for (int r = 0; r < link->size; r++)
+        drop_early(self_of(link), r, group);
 }
 
 static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
@@ -395,7 +395,7 @@ static void frame_take(struct mpi_transport *self, int source, const struct fram
         return;
     }
     struct halay_part *part = posted_take(self, source, head->tag, NULL);
-    if (!part && (self->is_closed || halay_forgotten_has(&self->parts.t.forgotten, head->tag))) {
+    if (!part && (self->is_closed || halay_forgotten_has(&self->parts.link.forgotten, head->tag))) {
         drop_message(self, source, head->bytes, head->number);
         return;
     }
@@ -478,20 +478,20 @@ static void look(struct mpi_transport *self)
         ;
 }
 
-static enum halay_status mpi_progress(struct halay_link *t)
+static enum halay_status mpi_progress(struct halay_link *link)
 {
-    struct mpi_transport *self = self_of(t);
+    struct mpi_transport *self = self_of(link);
 
     enum halay_status status = halay_parts_check(&self->parts);
-    if (status != HALAY_OK || t->size == 1)
+    if (status != HALAY_OK || link->size == 1)
         return status;
     look(self);
     return halay_parts_pump(&self->parts);
 }
 
-static long mpi_arm(struct halay_link *t)
+static long mpi_arm(struct halay_link *link)
 {
-    struct mpi_transport *self = self_of(t);
+    struct mpi_transport *self = self_of(link);
 
     if (self->parts.status != HALAY_OK || (self->active <= FRAMES && !self->posted && !self->parts.waiting))
         return HALAY_RINGS;
@@ -505,9 +505,9 @@ static long mpi_arm(struct halay_link *t)
 
 static void notices_send(struct mpi_transport *self)
 {
-    for (int r = 0; r < self->parts.t.size; r++) {
+    for (int r = 0; r < self->parts.link.size; r++) {
         struct peer *peer = &self->peers[r];
-        if (r == self->parts.t.rank || requests_reserve(self, 1) != HALAY_OK)
+        if (r == self->parts.link.rank || requests_reserve(self, 1) != HALAY_OK)
             continue;
         peer->notice = (struct head){ .number = NOTICE };
         (void)send_bytes(self, &peer->notice, sizeof peer->notice, r, FRAME_TAG, NULL);
@@ -565,14 +565,14 @@ static const struct halay_host nobody = { .log_write = log_nothing,
 /* Returns nonzero if nothing is on its way in our communicator, in either direction: a notice is its sender's last. */
 static int is_quiet(const struct mpi_transport *self)
 {
-    return self->notices >= self->parts.t.size - 1 && self->active <= FRAMES;
+    return self->notices >= self->parts.link.size - 1 && self->active <= FRAMES;
 }
 
 static int remains_sweep(struct halay_mpi_remains *remains, int last)
 {
     struct mpi_transport *self = (struct mpi_transport *)((char *)remains - offsetof(struct mpi_transport, remains));
 
-    if (!is_quiet(self) && self->parts.t.size > 1)
+    if (!is_quiet(self) && self->parts.link.size > 1)
         look(self);
     if (is_quiet(self)) {
         transport_fini(self);
@@ -587,26 +587,26 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
  * another transport closes this one without having used it since. */
 static int has_lost_a_peer(const struct mpi_transport *self)
 {
-    for (int r = 0; r < self->parts.t.size; r++)
+    for (int r = 0; r < self->parts.link.size; r++)
         if (self->parts.peers[r].presence != HALAY_PARTS_LEFT &&
-            (self->parts.t.lost[r] || self->parts.host->has_died(self->parts.host, r)))
+            (self->parts.link.lost[r] || self->parts.host->has_died(self->parts.host, r)))
             return 1;
     return 0;
 }
 
 /* Whatever can't be freed yet stays behind; nothing is waited for. */
-static void mpi_close(struct halay_link *t)
+static void mpi_close(struct halay_link *link)
 {
-    struct mpi_transport *self = self_of(t);
+    struct mpi_transport *self = self_of(link);
 
     if (has_lost_a_peer(self))
         halay_mpi_count_failure();
     halay_mpi_count_open(-1);
     self->is_closed = 1;
-    for (int r = 0; r < t->size; r++)
+    for (int r = 0; r < link->size; r++)
         drop_early(self, r, ANY_GROUP);
     notices_send(self);
-    t->log = NULL; /* the owner's, gone soon, as is its table */
+    link->log = NULL; /* the owner's, gone soon, as is its table */
     self->parts.host = &nobody;
     halay_parts_memory_hand_over(&self->parts.memory);
     halay_mpi_leave_remains(&self->remains);
@@ -697,8 +697,8 @@ static enum halay_status comm_open(struct mpi_transport *self, const struct hala
     if (status != HALAY_OK)
         return status;
     self->tag_ub = is_set && *granted > TAG_UB ? *granted : TAG_UB;
-    status = halay_mpi_split(host, of, self->parts.t.rank, &self->comm);
-    for (int i = 0; i < FRAMES && status == HALAY_OK && self->parts.t.size > 1; i++)
+    status = halay_mpi_split(host, of, self->parts.link.rank, &self->comm);
+    for (int i = 0; i < FRAMES && status == HALAY_OK && self->parts.link.size > 1; i++)
         status = halay_mpi_check(host, frame_expect(self, i), "MPI_Irecv");
     return status;
 }
@@ -738,6 +738,6 @@ enum halay_status halay_mpi_transport_create(const struct halay_host *host, stru
         return status;
     }
     halay_mpi_count_open(1);
-    *out = &self->parts.t;
+    *out = &self->parts.link;
     return HALAY_OK;
 }

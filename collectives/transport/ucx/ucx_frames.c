@@ -26,9 +26,9 @@ enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, 
 #define PEER_BYTES ((size_t)4 << 20)
 #define ALL_BYTES ((size_t)256 << 20)
 
-static struct halay_ucx_frames *frames_of(struct halay_link *t)
+static struct halay_ucx_frames *frames_of(struct halay_link *link)
 {
-    return (struct halay_ucx_frames *)t;
+    return (struct halay_ucx_frames *)link;
 }
 
 static struct halay_ucx_header *header_of(struct halay_part *part)
@@ -105,7 +105,7 @@ static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_uc
     }
 
     control->peer = peer;
-    *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .tag = tag, .kind = kind };
+    *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.link.rank, .tag = tag, .kind = kind };
     list_put(frames->parts.peers[peer].is_unconnected ? &frames->peers[peer].controls : &frames->controls, control,
              CONTROL);
 }
@@ -113,7 +113,7 @@ static void control_put(struct halay_ucx_frames *frames, int peer, enum halay_uc
 static void on_control_sent(void *request, ucs_status_t status, void *arg)
 {
     struct halay_part *control = arg;
-    struct halay_ucx_frames *frames = frames_of(control->t);
+    struct halay_ucx_frames *frames = frames_of(control->link);
 
     if (status == UCS_OK) /* a peer that is lost is reported by its endpoint */
         frames->peers[control->peer].is_reached = 1;
@@ -160,7 +160,7 @@ enum halay_status halay_ucx_frames_send(struct halay_ucx_frames *frames, int ran
     }
 
     control->peer = rank;
-    *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.t.rank, .kind = kind };
+    *header_of(control) = (struct halay_ucx_header){ .sender = frames->parts.link.rank, .kind = kind };
     control_submit(frames, control);
     return HALAY_OK;
 }
@@ -199,7 +199,7 @@ static enum halay_status part_result(struct halay_ucx_frames *frames, const stru
 static void on_sent(void *request, ucs_status_t status, void *arg)
 {
     struct halay_part *part = arg;
-    struct halay_ucx_frames *frames = frames_of(part->t);
+    struct halay_ucx_frames *frames = frames_of(part->link);
 
     frames->under_way--;
     finish(frames, part, part_result(frames, part, status), 0);
@@ -215,7 +215,7 @@ static enum halay_status part_send(struct halay_ucx_frames *frames, struct halay
     };
     struct halay_ucx_header *header = header_of(part);
 
-    *header = (struct halay_ucx_header){ .sender = frames->parts.t.rank,
+    *header = (struct halay_ucx_header){ .sender = frames->parts.link.rank,
                                          .tag = part->tag,
                                          .kind = kind,
                                          .returned = credit_to_return(&frames->peers[part->peer]) };
@@ -267,7 +267,7 @@ static void owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer, si
 static void on_fetched(void *request, ucs_status_t status, size_t length, void *arg)
 {
     struct halay_part *landing = arg, *part = landing->request;
-    struct halay_ucx_frames *frames = frames_of(landing->t);
+    struct halay_ucx_frames *frames = frames_of(landing->link);
 
     frames->under_way--;
     if (part) {
@@ -338,9 +338,9 @@ static enum halay_status post_receive(struct halay_ucx_frames *frames, struct ha
     return status;
 }
 
-static enum halay_status part_post(struct halay_link *t, struct halay_part *part, size_t *arrived)
+static enum halay_status part_post(struct halay_link *link, struct halay_part *part, size_t *arrived)
 {
-    return part->is_send ? post_send(frames_of(t), part) : post_receive(frames_of(t), part, arrived);
+    return part->is_send ? post_send(frames_of(link), part) : post_receive(frames_of(link), part, arrived);
 }
 
 static struct halay_part **list_of(struct halay_ucx_frames *frames, const struct halay_part *part)
@@ -363,9 +363,9 @@ static struct halay_part **list_of(struct halay_ucx_frames *frames, const struct
     }
 }
 
-static void part_set_aside(struct halay_link *t, struct halay_part *part)
+static void part_set_aside(struct halay_link *link, struct halay_part *part)
 {
-    struct halay_ucx_frames *frames = frames_of(t);
+    struct halay_ucx_frames *frames = frames_of(link);
     struct halay_part **list = list_of(frames, part);
 
     if (part->index == IN_UCX || part->index == FINISHED)
@@ -416,7 +416,7 @@ static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_hea
 
     if (!part && was_granted)
         return 0; /* its receive was taken back, or its group is forgotten */
-    if (!part && halay_forgotten_has(&frames->parts.t.forgotten, header->tag)) {
+    if (!part && halay_forgotten_has(&frames->parts.link.forgotten, header->tag)) {
         if (header->kind == HALAY_UCX_DATA)
             owe(frames, peer, length);
         return 0;
@@ -441,7 +441,7 @@ static void take_request(struct halay_ucx_frames *frames, const struct halay_ucx
     struct halay_ucx_peer *peer = &frames->peers[header->sender];
     struct halay_part *part = list_take(&peer->posted, header->tag);
 
-    if (!part && !halay_forgotten_has(&frames->parts.t.forgotten, header->tag)) {
+    if (!part && !halay_forgotten_has(&frames->parts.link.forgotten, header->tag)) {
         keep_early(frames, header, NULL, 0, 0);
         return;
     }
@@ -467,9 +467,9 @@ static void take_hello(struct halay_ucx_frames *frames, struct halay_ucx_peer *p
 
 static int is_sound(const struct halay_ucx_frames *frames, const struct halay_ucx_header *h, size_t length)
 {
-    if (h->kind == HALAY_UCX_HELLO && h->sender >= frames->parts.t.rank)
+    if (h->kind == HALAY_UCX_HELLO && h->sender >= frames->parts.link.rank)
         return 0;
-    return h->sender >= 0 && h->sender < frames->parts.t.size && h->sender != frames->parts.t.rank &&
+    return h->sender >= 0 && h->sender < frames->parts.link.size && h->sender != frames->parts.link.rank &&
            h->kind <= HALAY_UCX_HELLO && length <= frames->parts.part_bytes;
 }
 
@@ -529,12 +529,12 @@ static void early_drop(struct halay_ucx_frames *frames, struct halay_part *early
     halay_parts_give(&frames->parts, early);
 }
 
-void halay_ucx_frames_forget(struct halay_link *t, uint32_t group)
+void halay_ucx_frames_forget(struct halay_link *link, uint32_t group)
 {
-    struct halay_ucx_frames *frames = frames_of(t);
+    struct halay_ucx_frames *frames = frames_of(link);
 
-    halay_forgotten_add(&t->forgotten, group);
-    for (int r = 0; r < t->size; r++)
+    halay_forgotten_add(&link->forgotten, group);
+    for (int r = 0; r < link->size; r++)
         for (struct halay_part **at = &frames->peers[r].early, *early; (early = *at);) {
             if (early->tag >> 32 != group) {
                 at = &early->next;
@@ -624,7 +624,7 @@ void halay_ucx_frames_stop(struct halay_ucx_frames *frames)
     struct halay_part *part;
 
     frames->is_stopped = 1;
-    for (int r = 0; frames->peers && r < frames->parts.t.size; r++)
+    for (int r = 0; frames->peers && r < frames->parts.link.size; r++)
         while ((part = list_pop(&frames->peers[r].early)))
             if (part->request)
                 ucp_am_data_release(frames->worker, part->request);

@@ -53,9 +53,9 @@ struct ucx_transport {
     size_t stride;
 };
 
-static struct ucx_transport *self_of(struct halay_link *t)
+static struct ucx_transport *self_of(struct halay_link *link)
 {
-    return (struct ucx_transport *)t;
+    return (struct ucx_transport *)link;
 }
 
 /* --- endpoints */
@@ -101,7 +101,7 @@ static enum halay_status endpoint_open(struct ucx_transport *self, int rank)
 /* Connects back to lower ranks that have called. */
 static void open_called(struct ucx_transport *self)
 {
-    for (int r = 0; r < self->frames.parts.t.rank && self->frames.called; r++) {
+    for (int r = 0; r < self->frames.parts.link.rank && self->frames.called; r++) {
         struct halay_ucx_peer *peer = &self->frames.peers[r];
         if (!peer->is_called || peer->ep)
             continue;
@@ -127,12 +127,12 @@ static int look(struct ucx_transport *self)
     return i;
 }
 
-static enum halay_status ucx_progress(struct halay_link *t)
+static enum halay_status ucx_progress(struct halay_link *link)
 {
-    struct ucx_transport *self = self_of(t);
+    struct ucx_transport *self = self_of(link);
 
     enum halay_status status = halay_parts_check(&self->frames.parts);
-    if (status != HALAY_OK || t->size == 1)
+    if (status != HALAY_OK || link->size == 1)
         return status;
     (void)look(self);
     status = halay_parts_pump(&self->frames.parts);
@@ -145,16 +145,16 @@ static enum halay_status ucx_progress(struct halay_link *t)
     return status;
 }
 
-static int ucx_event_fd(struct halay_link *t)
+static int ucx_event_fd(struct halay_link *link)
 {
-    return self_of(t)->worker.event_fd;
+    return self_of(link)->worker.event_fd;
 }
 
-static long ucx_arm(struct halay_link *t)
+static long ucx_arm(struct halay_link *link)
 {
-    struct ucx_transport *self = self_of(t);
+    struct ucx_transport *self = self_of(link);
 
-    if (self->frames.parts.status != HALAY_OK || t->size == 1)
+    if (self->frames.parts.status != HALAY_OK || link->size == 1)
         return HALAY_RINGS;
     /* Anything but UCS_OK: there are events already ("busy"), or progress will return what is wrong. */
     return !halay_ucx_frames_have_work(&self->frames) && ucp_worker_arm(self->worker.worker) == UCS_OK ? HALAY_RINGS
@@ -207,13 +207,13 @@ static void drive(struct ucx_transport *self, const size_t *pending, int timeout
 /* Returns nonzero while there is neither an error nor a lost peer. */
 static int is_whole(const struct ucx_transport *self)
 {
-    return self->frames.parts.status == HALAY_OK && self->frames.parts.t.failed_peer < 0;
+    return self->frames.parts.status == HALAY_OK && self->frames.parts.link.failed_peer < 0;
 }
 
 /* Returns nonzero while a lower rank may still call: without its HELLO nothing can be sent to it. */
 static int is_awaited(const struct ucx_transport *self)
 {
-    for (int r = 0; r < self->frames.parts.t.rank; r++)
+    for (int r = 0; r < self->frames.parts.link.rank; r++)
         if (!self->frames.peers[r].ep && self->frames.parts.peers[r].presence == HALAY_PARTS_HERE)
             return 1;
     return 0;
@@ -221,7 +221,7 @@ static int is_awaited(const struct ucx_transport *self)
 
 static int is_any_connected(const struct ucx_transport *self)
 {
-    return self->frames.parts.left + self->frames.parts.lost < self->frames.parts.t.size - 1;
+    return self->frames.parts.left + self->frames.parts.lost < self->frames.parts.link.size - 1;
 }
 
 /* Progresses while this holds, for this time, until a process of this host dies. */
@@ -238,7 +238,7 @@ static void drain_while(struct ucx_transport *self, int (*holds)(const struct uc
 /* Opens the endpoints that are left: UCX cannot destroy a worker with a half-open connection of no endpoint. */
 static void open_rest(struct ucx_transport *self)
 {
-    for (int r = 0; r < self->frames.parts.t.rank; r++)
+    for (int r = 0; r < self->frames.parts.link.rank; r++)
         if (!self->frames.peers[r].ep)
             (void)endpoint_open(self, r);
 }
@@ -247,7 +247,7 @@ static void send_close_notices(struct ucx_transport *self, size_t *pending)
 {
     ucp_request_param_t param = counted(pending);
 
-    for (int r = 0; r < self->frames.parts.t.size; r++) {
+    for (int r = 0; r < self->frames.parts.link.size; r++) {
         const struct halay_ucx_peer *peer = &self->frames.peers[r];
         if (!peer->ep || peer->is_broken)
             continue;
@@ -263,7 +263,7 @@ static void close_endpoints(struct ucx_transport *self, size_t *pending)
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    for (int r = 0; r < self->frames.parts.t.size; r++)
+    for (int r = 0; r < self->frames.parts.link.size; r++)
         if (self->frames.peers[r].ep) {
             count(pending, ucp_ep_close_nbx(self->frames.peers[r].ep, &param));
             self->frames.peers[r].ep = NULL;
@@ -304,9 +304,9 @@ static void transport_fini(struct ucx_transport *self)
     free(self);
 }
 
-static void ucx_close(struct halay_link *t)
+static void ucx_close(struct halay_link *link)
 {
-    transport_fini(self_of(t));
+    transport_fini(self_of(link));
 }
 
 static const struct halay_link_ops ucx_ops = {
@@ -340,7 +340,7 @@ static enum halay_status call_higher(struct ucx_transport *self)
 {
     enum halay_status status = HALAY_OK;
 
-    for (int r = self->frames.parts.t.rank + 1; r < self->frames.parts.t.size && status == HALAY_OK; r++) {
+    for (int r = self->frames.parts.link.rank + 1; r < self->frames.parts.link.size && status == HALAY_OK; r++) {
         status = endpoint_open(self, r);
         if (status == HALAY_OK)
             status = halay_ucx_frames_send(&self->frames, r, HALAY_UCX_HELLO);
@@ -352,7 +352,7 @@ static void meet_sleep(struct ucx_transport *self)
 {
     struct pollfd news = { .fd = self->worker.event_fd, .events = POLLIN };
 
-    if (ucx_arm(&self->frames.parts.t) == HALAY_RINGS)
+    if (ucx_arm(&self->frames.parts.link) == HALAY_RINGS)
         (void)poll(&news, 1, MEET_SLEEP_MS); /* whatever ends it: the caller looks */
 }
 
@@ -389,6 +389,6 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
     }
     if (boot->size > 1)
         meet_all(self);
-    *out = &self->frames.parts.t;
+    *out = &self->frames.parts.link;
     return HALAY_OK;
 }
