@@ -6,6 +6,7 @@
 #include "../test.h"
 #include "base/clock.h"
 #include "collectives/transport/shm/shm.h"
+#include "collectives/transport/shm/shm_segment.h"
 #include "conformance.h"
 #include "peers_of_boot.h"
 #include "shared_boot.h"
@@ -511,8 +512,22 @@ static void check_jobs(void)
 #endif
 }
 
+/* A place of all ranks' segments has addresses that differ in low bits, too. */
+static void check_distances(void)
+{
+    static const size_t wanted[] = { 0, (size_t)4 << 20, (size_t)1 << 30, (size_t)64 << 30 };
+    struct halay_log log = { .level = HALAY_LOG_ERROR };
+
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        size_t bytes = 0;
+        CHECK(halay_shm_fit(&log, 2, wanted[i], &bytes) == HALAY_OK);
+        CHECK(bytes >= wanted[i] && bytes / HALAY_HUGE_PAGE % 2 == 1 && bytes % HALAY_HUGE_PAGE == 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    check_distances();
     if (argc < 2 || strcmp(argv[1], "--strangers") != 0)
         check_jobs();
     check_strangers();

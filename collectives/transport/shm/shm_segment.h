@@ -48,8 +48,8 @@ struct halay_shm_layout {
 size_t halay_shm_least_bytes(int size);
 void halay_shm_layout(int size, size_t bytes, struct halay_shm_layout *layout);
 
-/* Halves `wanted` until the address space holds `size` segments of that size. HALAY_ERR_NO_MEMORY, logged: not even the
- * smallest ones fit. */
+/* Halves `wanted` until the address space holds `size` segments of that size; *bytes is a little more, never a multiple
+ * of a large power of two. HALAY_ERR_NO_MEMORY, logged: not even the smallest ones fit. */
 enum halay_status halay_shm_fit(struct halay_log *log, int size, size_t wanted, size_t *bytes);
 
 /* Returns one end of the fifo that a segment has for this sender. */
