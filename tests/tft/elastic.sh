@@ -8,7 +8,7 @@ needs_halayrun
 data=$scratch/piece.htd
 check "prepare" "$tft" prepare --schema "$top_srcdir/data/pjm.yaml" "$top_srcdir/data/pjm" -o "$data"
 
-samples=$([ -n "${TEST_BRIEF-}" ] && echo 500 || echo 1000)
+samples=$([ -n "${TEST_BRIEF-}" ] && echo 250 || echo 1000)
 train="train --data $data --hidden-size 8 --heads 2 --batch-size 32 --learning-rate 0.01 --clip 1 \
     --train-samples $samples --valid-samples 50 --epochs 2 --checkpoint-every 10 --deterministic ranks --threads 1 \
     --ema 0.9"
