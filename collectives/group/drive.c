@@ -2,7 +2,7 @@
  *
  * Collectives under way: start, progress, wait, end; and how a group ends.
  *
- * An algorithm is a resumable schedule behind a table of operations (coll.h). This file gives it a channel with
+ * An algorithm is a resumable schedule with a table of operations (coll.h). This file gives it a channel with
  * storage, drives it, and decides what a waiter does meanwhile:
  *
  *     progress everything under way -> got further? again
@@ -18,8 +18,8 @@
  * tells them when the world is closed), everything under way is taken back, and then we wait for peers that are writing
  * into our memory at this moment: they finish one bounded piece and see the flag before the next (shared.h). A peer
  * that only reads there is not waited for: it looks at the flag after its copy, and drops what may have changed
- * meanwhile (shared_copy.c). So a buffer is its owner's again when end returns. With the cause stands of which
- * collectives this rank has done its part: peers that are still in one of those go on, and have its result.
+ * meanwhile (shared_copy.c). So a buffer is its owner's again when end returns. The cause is stored with
+ * the number of collectives this rank has done its part of: peers that are still in one of those complete it.
  */
 #include "base/clock.h"
 #include "base/error_text.h"
@@ -271,12 +271,6 @@ static struct halay_area *flags_area(const struct halay_group *group, int rank)
     return group->channels[0].areas[rank];
 }
 
-/* For messages to people: the job's rank number. */
-static int number_of(const struct halay_group *group, int rank)
-{
-    return halay_group_world_rank(group, rank);
-}
-
 static int is_dead(const struct halay_group *group, int rank)
 {
     return halay_world_is_dead(group->world, halay_group_world_rank(group, rank));
@@ -285,7 +279,7 @@ static int is_dead(const struct halay_group *group, int rank)
 /* A rank that was waited for in vain gets only RESTLESS_US in other groups: they are given up for the same reason. */
 static void wait_for_writer(struct halay_group *group, int rank, int64_t deadline_us)
 {
-    unsigned char *restless = &group->world->restless[number_of(group, rank)];
+    unsigned char *restless = &group->world->restless[halay_group_world_rank(group, rank)];
     int64_t until_us = *restless ? halay_now_us() + RESTLESS_US : deadline_us;
     int first; /* of the dead */
 
@@ -298,7 +292,7 @@ static void wait_for_writer(struct halay_group *group, int rank, int64_t deadlin
                 if (!*restless)
                     halay_warning(group->world->log,
                                   "rank %d may still write into buffers of a collective that was given up",
-                                  number_of(group, rank));
+                                  halay_group_world_rank(group, rank));
                 *restless = 1;
                 return;
             }
@@ -352,7 +346,7 @@ static void publish_end(struct halay_group *group, enum halay_status status, int
         halay_group_end_send(group->end, group->world->data, &notice);
 }
 
-static void close_group(struct halay_group *group, enum halay_status status, int failed_rank)
+void halay_group_fail(struct halay_group *group, enum halay_status status, int failed_rank)
 {
     int was_shared = 0;
 
@@ -376,15 +370,10 @@ static void close_group(struct halay_group *group, enum halay_status status, int
         wait_until_quiet(group);
 }
 
-void halay_group_fail(struct halay_group *group, enum halay_status status, int failed_rank)
-{
-    close_group(group, status, failed_rank);
-}
-
 void halay_group_leave(struct halay_group *group)
 {
     if (group->under_way)
-        close_group(group, HALAY_ERR_CANCELED, -1);
+        halay_group_fail(group, HALAY_ERR_CANCELED, -1);
     if (group->status == HALAY_OK)
         publish_end(group, HALAY_ERR_CLOSED, -1);
 }
@@ -417,7 +406,7 @@ static int has_ended(const struct halay_group *group, int rank, struct halay_clo
 static void report_end(const struct halay_group *group, int rank, const struct halay_close_notice *notice)
 {
     struct halay_log *log = group->world->log;
-    int who = number_of(group, rank), failed_rank = number_of(group, notice->failed_rank);
+    int who = halay_group_world_rank(group, rank), failed_rank = halay_group_world_rank(group, notice->failed_rank);
 
     if (notice->status == HALAY_ERR_CLOSED)
         halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has left after %llu collectives", who,
@@ -443,7 +432,7 @@ static void check_ends(struct halay_group *group, int given_up_counts)
             !(is_missed(group, &notice) || (given_up_counts && notice.status != HALAY_ERR_CLOSED)))
             continue;
         report_end(group, r, &notice);
-        close_group(group, HALAY_ERR_PEER, notice.status == HALAY_ERR_CLOSED ? r : notice.failed_rank);
+        halay_group_fail(group, HALAY_ERR_PEER, notice.status == HALAY_ERR_CLOSED ? r : notice.failed_rank);
     }
 }
 
@@ -451,10 +440,10 @@ void halay_group_lost(struct halay_group *group, int rank)
 {
     if (group->status == HALAY_OK)
         check_ends(group, 1);
-    close_group(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
+    halay_group_fail(group, HALAY_ERR_PEER, rank); /* unless it is closed now */
 }
 
-/* Progresses the links. The peer that an error names may have left because of another one: its flag says which. */
+/* Progresses the links. The peer that an error names may have left because of another one: its flag names that. */
 static enum halay_status progress_links(struct halay_group *group)
 {
     int failed;
@@ -463,7 +452,7 @@ static enum halay_status progress_links(struct halay_group *group)
     if (status == HALAY_ERR_PEER)
         check_ends(group, 1);
     if (status != HALAY_OK)
-        close_group(group, status, failed); /* unless it is closed now */
+        halay_group_fail(group, status, failed); /* unless it is closed now */
     return status;
 }
 
@@ -504,7 +493,7 @@ static void look_at_peers(struct halay_group *group, int given_up_counts)
         return;
     rank = find_dead_member(group);
     if (rank >= 0 || halay_group_has_stalled(group, &rank))
-        close_group(group, HALAY_ERR_PEER, rank);
+        halay_group_fail(group, HALAY_ERR_PEER, rank);
 }
 
 void halay_group_check(struct halay_group *group)
@@ -528,7 +517,7 @@ static void step(struct halay_group *group, struct halay_coll *c)
         return;
     group->work++;
     if (status != HALAY_OK && status != HALAY_ERR_MISMATCH) {
-        close_group(group, status, -1);
+        halay_group_fail(group, status, -1);
         return;
     }
     c->status = status;
@@ -661,7 +650,7 @@ void halay_coll_end(struct halay_coll *c)
         return;
     }
     if (c->status == HALAY_IN_PROGRESS)
-        close_group(c->group, HALAY_ERR_CANCELED, -1);
+        halay_group_fail(c->group, HALAY_ERR_CANCELED, -1);
     c->channel->is_taken = 0;
 }
 

@@ -154,7 +154,7 @@ static enum halay_status map_areas(struct halay_group *group, const uint64_t *of
             continue;
         unsigned char *base = memory->ops->reach(memory, group->shared[r], offsets[r], HALAY_GROUP_BYTES);
         if (!base)
-            return halay_fail(group->world->log, HALAY_ERR_FORMAT, "rank %d has no areas where it says",
+            return halay_fail(group->world->log, HALAY_ERR_FORMAT, "rank %d has no areas at the offset it sent",
                               halay_group_world_rank(group, r));
         for (int k = 0; k < HALAY_CHANNELS; k++)
             group->channels[k].areas[r] = (struct halay_area *)(base + (size_t)k * HALAY_AREA_BYTES);
@@ -367,18 +367,13 @@ enum halay_status halay_group_refuse_child(void)
 }
 
 /* In a forked child the memory stays: the resources that it describes belong to the parent. */
-void halay_group_destroy(struct halay_group *group)
+void halay_group_close(struct halay_group *group)
 {
     if (!group || halay_is_forked(group->is_parent))
         return;
     halay_group_leave(group);
     keep_end(group);
     halay_group_free_all(group);
-}
-
-void halay_group_close(struct halay_group *group)
-{
-    halay_group_destroy(group);
 }
 
 /* ---- queries ---- */

@@ -12,9 +12,9 @@
 #include "collectives/group/world.h"
 #include "halay_coll.h"
 
-/* Creates a group of all ranks of the world; borrows the world. A world has one, the first of its groups. */
+/* Creates a group of all ranks of the world; borrows the world. A world has one, the first of its
+ * groups. halay_group_close ends it. */
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
-void halay_group_destroy(struct halay_group *group);
 
 /* Sets whether this group chooses only algorithms that sum along the tree over ranks (HALAY_DETERMINISTIC=ranks).
  * Called before the first collective, with the same mode on all ranks. */

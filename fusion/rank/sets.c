@@ -144,7 +144,7 @@ static void forget_all_locked(struct halay_process_set *set)
 /* What only a set that lives has. */
 static void end_life(struct halay_process_set *set)
 {
-    halay_group_destroy(set->group);
+    halay_group_close(set->group);
     halay_coordinator_destroy(set->coordinator);
     free(set->by_id);
     set->group = NULL;

@@ -366,7 +366,7 @@ static enum halay_status run(struct job *job, int *wrong)
     MPI_Barrier(MPI_COMM_WORLD);
     /* After a measurement a million goodbyes among a thousand ranks would only cost time. */
     if (job->options.is_check) {
-        halay_group_destroy(job->group);
+        halay_group_close(job->group);
         MPI_Barrier(MPI_COMM_WORLD);
         halay_world_close(job->world);
         simulated_node_close();

@@ -124,7 +124,7 @@ static int be_rank(const char *what, const struct halay_algorithm *algorithm)
     int failed = run_what(group, what, algorithm);
     if (!failed)
         printf("rank %d of %d over %s: passed\n", world->rank, world->size, world->data->ops->name);
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return failed != 0;
 }

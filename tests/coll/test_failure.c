@@ -151,7 +151,7 @@ static void *run_rank(void *arg)
         r->later = halay_group_barrier(group);
         halay_group_status(group, &r->named);
     }
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }
@@ -262,7 +262,7 @@ static void *wait_in_vain(void *arg)
     }
     while (__atomic_load_n(r->given_up, __ATOMIC_ACQUIRE) < RANKS - 1)
         sched_yield();
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }
@@ -310,7 +310,7 @@ static void *late_rank(void *arg)
         CHECK(halay_group_barrier(group) == HALAY_OK);
     }
     CHECK(halay_group_barrier(group) == HALAY_OK);
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }
@@ -353,7 +353,7 @@ static void *disagreeing_rank(void *arg)
         in_counts[0] = 5;
     r->status = halay_group_alltoallv(group, in, in_counts, out, counts, HALAY_F32);
     r->later = halay_group_barrier(group);
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }
@@ -468,7 +468,7 @@ static void *stalling_rank(void *arg)
         halay_group_status(group, &s->named);
         __atomic_store_n(&s->over, 1, __ATOMIC_RELEASE);
     }
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }
@@ -572,7 +572,7 @@ static void *run_writer(void *arg)
     }
     for (int g = 0; g < GROUPS; g++)
         halay_group_close(groups[g]);
-    halay_group_destroy(all);
+    halay_group_close(all);
     halay_world_close(world);
     return NULL;
 }
@@ -636,7 +636,7 @@ static void *sleep_late(void *arg)
         CHECK(halay_group_allreduce(group, data, data, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
         CHECK(sleeps == 0, "rank 1 had given up already");
     }
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }

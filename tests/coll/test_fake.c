@@ -42,7 +42,7 @@ static void *run_rank(void *arg)
     r->failed = r->checks ? checking_run(group) : 0;
     r->failed += r->only_subsets ? 0 : matrix_run(group, r->quick);
     r->failed += subsets_run(group, r->brief);
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }

@@ -80,7 +80,7 @@ static void *close_rank(void *arg)
 {
     struct rank *r = arg;
 
-    halay_group_destroy(r->group);
+    halay_group_close(r->group);
     halay_world_close(r->world);
     free(r->in);
     free(r->out);

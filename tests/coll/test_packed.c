@@ -66,7 +66,7 @@ static void *run_rank(void *arg)
     sum_list(group);
     for (size_t i = 0; i < all; i++)
         r->untouched += state[i] == PATTERN;
-    halay_group_destroy(group);
+    halay_group_close(group);
     halay_world_close(world);
     return NULL;
 }
