@@ -10,7 +10,7 @@
  *
  * A rank that could not prepare sends its status instead, and every rank gets the first such status. The messages go
  * under a group number of their own: they meet in the order of the calls, the same at the two ends of each pair if
- * members make their groups in the same order. A group is made step by step, so that the engine goes on with all else;
+ * members make their groups in the same order. A group is made step by step, so that the engine continues all else;
  * halay_group_subset waits, and drives all groups meanwhile, since a member that is late may need a collective that is
  * under way here.
  *
@@ -219,7 +219,7 @@ static enum halay_status take_decision(struct halay_group_making *a)
     else if (status == HALAY_ERR_UNSUPPORTED)
         halay_error(a->world->log, "no more groups: this job has used all 2^32 numbers");
     else if (a->mine == HALAY_OK)
-        halay_error(a->world->log, "no new group: %s, says another member", halay_status_string(status));
+        halay_error(a->world->log, "no new group: another member reports: %s", halay_status_string(status));
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
 }
 

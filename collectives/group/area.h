@@ -7,7 +7,7 @@
  *     128      filled: chunks that this rank has put into its slots
  *     256      done: chunks that this rank has reduced, or copied
  *     384      barrier: how many this rank has come to
- *     512      closed (channel 0's area): this rank has given up, with what status and because of whom, or has left;
+ *     512      closed (channel 0's area): this rank has given up, with what status, for which rank, or has left;
  *              and of how many collectives it has done its part
  *     640      busy: this rank is touching memory of others
  *     768      leavers (channel 0's area): how many other members look at this rank's areas no more (group_end.h);
@@ -16,9 +16,9 @@
  *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number directly followed by its data
  *     36 K     express: pairs of slots, as those of one-shot (express_slots.h)
- *     72 K     where the pieces of a list lie, and which element of the list is the first behind each, TABLE_MAX / 2 of
+ *     72 K     where the pieces of a list are, and which element of the list is the first after each, TABLE_MAX / 2 of
  *              them; all-to-all: offset and length of each rank's part
- *     256 K    slots: what goes through here because it lies in private memory; others read it and write results back
+ *     256 K    slots: what goes through here because it is in private memory; others read it and write results back
  *
  * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
  * ranks, so every rank computes the same numbers. A store of a number (release) publishes all that its rank wrote
@@ -71,6 +71,6 @@ struct halay_area {
     _Alignas(4096) struct halay_express_slot express[SHARED_EXPRESS][2];
     _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
 };
-_Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin behind it");
+_Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin after it");
 
 #endif

@@ -185,7 +185,7 @@ static int find_count(const struct halay_coll *c, struct verdict *v)
             *v = (struct verdict){
                 .what = COUNTS_DIFFER, .index = i, .rank = { (uint64_t)r, FIRST }, .value = { theirs[i], first[i] }
             };
-            for (int k = 0; k < 2 && is_row; k++) /* ends differ first behind the part that differs */
+            for (int k = 0; k < 2 && is_row; k++) /* ends differ first after the part that differs */
                 v->value[k] -= first[i - 1];
             v->index -= (uint64_t)is_row;
             return 1;

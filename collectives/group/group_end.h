@@ -4,8 +4,8 @@
  *
  * Members that share memory look at each other's areas. Each counts in the areas of the others when it looks at them no
  * more (area.h: leavers); a rank gives its own back when all have. Members that share none say farewell in a message,
- * the last one of the group between these two. It also tells who still waits there that the peer has given up. Receives
- * are posted when somebody has reason to look.
+ * the last one of the group between these two. It also reports to a waiting peer that this one has given up. Receives
+ * are posted at the first check for it.
  *
  * A group's number names its tags and is never used again, so a group that failed is forgotten at once: what still
  * comes for it meets no receive. Its areas stay until all members have left it, or until the world ends.
@@ -46,7 +46,7 @@ struct halay_group_end {
     struct halay_farewell *farewell; /* owned: [farewells] */
 };
 
-/* For a group of at most so many members, without any yet. Takes areas from memory, if that isn't NULL. */
+/* For a group of at most this number of members, without any yet. Takes areas from memory, if that isn't NULL. */
 enum halay_status halay_group_end_create(int members, struct halay_shared_memory *memory, struct halay_group_end **out);
 /* Takes back what is posted over data. gives_areas: no other rank looks at its areas, now or later. NULL is allowed. */
 void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *data, int gives_areas);

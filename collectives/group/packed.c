@@ -96,7 +96,7 @@ static void start(struct halay_coll *c)
     s->chunks = halay_span_cuts(c->out.count, s->chunk);
 }
 
-/* Nonzero if the chunk lies in one piece on both sides: then the inner collective works on it directly. */
+/* Nonzero if the chunk is in one piece on both sides: then the inner collective works on it directly. */
 static int run_in_place(const struct halay_coll *c, struct half *h)
 {
     struct state *s = c->state;

@@ -100,7 +100,7 @@ static int stopped_member(const struct halay_group *group)
 }
 
 /* The rank that has been stopped for long enough, -1: none. The first look is at half the time, so that the second one
- * comes in time. */
+ * is in time. */
 static int find_stopped(struct halay_group *group)
 {
     struct halay_stall *stall = &group->stall;

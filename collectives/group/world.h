@@ -77,11 +77,10 @@ struct halay_world_options {
     /* An MPI_Comm whose ranks these are, instead of a bootstrap's; NULL: none. Borrowed for the call. */
     const void *comm;
     enum halay_mpi_abi comm_abi;
-    const struct halay_rendezvous
-        *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed likewise. */
-    const struct halay_unique_id *unique_id; /* likewise; NULL: none */
-    int rank, size;                          /* with a unique id */
-    struct halay_boot_watch *watch;          /* borrowed until halay_world_finish_start; NULL: none */
+    const struct halay_rendezvous *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed, too. */
+    const struct halay_unique_id *unique_id;   /* borrowed, too; NULL: none */
+    int rank, size;                            /* with a unique id */
+    struct halay_boot_watch *watch;            /* borrowed until halay_world_finish_start; NULL: none */
     const char *transport;
     const char *const *settings; /* halay_config_load_rest's; NULL: none */
     const char *join_average;    /* "all", "present"; NULL: the configuration's */
@@ -117,7 +116,7 @@ enum halay_status halay_world_open_control(struct halay_world *world);
 enum halay_status halay_world_reach_hosts(struct halay_world *world);
 void halay_world_forget_hosts(struct halay_world *world);
 
-/* Every rank sends its status (mine) and whether it wants something; *wanted then says whether any does.
+/* Every rank sends its status (mine) and whether it wants something; *wanted: whether any does.
  * Returns mine if it is an error, else the first error of another rank, whose number is logged. Over the bootstrap: may
  * block until all have come, at most HALAY_START_TIMEOUT. */
 enum halay_status halay_world_agree(struct halay_world *world, enum halay_status mine, int *wanted);

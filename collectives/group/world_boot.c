@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * World, bootstrap: how the ranks meet. What the program gives (a communicator, a rendezvous, a unique id) goes before
- * what the launcher says, and an elastic job has one way only.
+ * what the launcher set, and an elastic job has one way only.
  */
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/participant.h"
@@ -38,7 +38,7 @@ static enum halay_status boot_mpi(struct halay_world *world)
     enum halay_status status = halay_world_module(world, HALAY_TRANSPORT_INDEX_mpi, HALAY_LOG_ERROR, &api);
     if (status != HALAY_OK)
         return halay_fail(world->log, status,
-                          "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher says %d ranks); halayrun "
+                          "cannot start over MPI (HALAY_BOOTSTRAP=%s, the MPI launcher started %d ranks); halayrun "
                           "needs no MPI",
                           world->config.bootstrap ? world->config.bootstrap : "auto", world->config.launchers.mpi_size);
     return api->boot_create(world->host, &world->boot);

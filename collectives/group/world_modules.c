@@ -58,7 +58,7 @@ enum halay_status halay_world_host_create(struct halay_world *world)
     return HALAY_OK;
 }
 
-/* A communicator from the program tells which MPI this is. */
+/* A communicator from the program is of one MPI. */
 static const char *variant(const struct halay_world *world, enum halay_transport_index which)
 {
     if (which != HALAY_TRANSPORT_INDEX_mpi)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * World, peers: how a step of the start went on all ranks, where each rank is, and which are still alive.
+ * World, peers: how a step of the start ended on all ranks, where each rank is, and which are still alive.
  */
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/meet/peers.h"
@@ -32,7 +32,7 @@ static enum halay_status agree_at(struct halay_world *world, enum halay_status m
             continue;
         result = (enum halay_status)all[r].status;
         halay_log_write(world->log, result == HALAY_ERR_UNSUPPORTED ? level : HALAY_LOG_ERROR,
-                        "rank %d cannot go on%s%s: %s", r, what ? " over " : "", what ? what : "",
+                        "rank %d cannot continue%s%s: %s", r, what ? " over " : "", what ? what : "",
                         halay_status_string(result));
     }
     /* Those of rank 0's host know no other host by themselves. */

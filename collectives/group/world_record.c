@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * World, record: the first exchange of a start. Each rank sends all that it knows by itself in one record, so that one
- * round tells all of them on which host each is, what they can use, whether their settings fit, and rank 0's tuning
+ * round gives all of them on which host each is, what they can use, whether their settings fit, and rank 0's tuning
  * table.
  *
  * A rank that cannot continue sends its status. Steps after this one that can fail on some ranks only end with an
@@ -98,7 +98,7 @@ static enum halay_status check_statuses(const struct halay_world *world, const s
         return (enum halay_status)all[world->rank].status;
     for (int r = 0; r < world->size; r++)
         if (all[r].status != HALAY_OK)
-            return halay_fail(world->log, (enum halay_status)all[r].status, "rank %d cannot go on: %s", r,
+            return halay_fail(world->log, (enum halay_status)all[r].status, "rank %d cannot continue: %s", r,
                               halay_status_string((enum halay_status)all[r].status));
     return HALAY_OK;
 }

@@ -168,7 +168,7 @@ enum halay_status halay_world_open_transports(struct halay_world *world)
         return status;
     if (halay_world_is_set_to(which, "shm") && !world->control) {
         if (world->cross_size == 1)
-            halay_error(world->log, "transport 'shm': the ranks cannot share memory (HALAY_LOG=info says why)");
+            halay_error(world->log, "transport 'shm': the ranks cannot share memory (HALAY_LOG=info shows why)");
         else
             halay_error(world->log, "transport 'shm' takes all ranks on one host: %d of %d are on this one",
                         world->local_size, world->size);

@@ -14,7 +14,7 @@
  *
  * Before the step of distance d a rank has the parts at distance 0, 2d, 4d, ... from its own, modulo N; from the rank d
  * places further on it gets those at d, 3d, 5d, ... Each part is a message of its own, sent from and received into its
- * place. Where the ranks of a host follow each other, a part comes to a host once for each of the host's ranks that
+ * place. Where the ranks of a host follow each other, a part arrives at a host once for each of the host's ranks that
  * hands it on there, not, as with Bruck's order, once for each rank.
  *
  * Cost: ceil(log2 N) steps of together N - 1 messages, S (N - 1) / N bytes sent and received by each rank, and between

@@ -305,7 +305,7 @@ static void widen_some(struct halay_coll *c)
         begin_level(c, 1);
 }
 
-/* Returns the elements of the next run of the block that lies within one tensor, which becomes s->tensor. Not at the
+/* Returns the elements of the next run of the block that is within one tensor, which becomes s->tensor. Not at the
  * end of the block. */
 static size_t next_run(const struct halay_coll *c)
 {
@@ -340,7 +340,7 @@ static void handle_run(struct halay_coll *c, size_t count)
         c->reducer->join[s->wide](a, b, count, factor_of(three[0], three[1]), factor_of(three[0], three[2]));
 }
 
-/* Handles some runs of some pairs. Returns nonzero when there are no more on this level. */
+/* Handles some runs of some pairs. Returns nonzero when none is left on this level. */
 static int walk_pairs(struct halay_coll *c)
 {
     struct state *s = c->state;

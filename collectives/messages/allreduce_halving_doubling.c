@@ -12,10 +12,10 @@
  *     D    0123         23                3           |    23           0123
  *              halving, adding: send the other half        doubling: send all that is complete
  *
- * The nearest partner comes first, so what is added in step k are the sums of two neighbouring aligned blocks of 2^k
+ * The nearest partner is first, so what is added in step k are the sums of two neighbouring aligned blocks of 2^k
  * ranks: the binary tree over ranks. Any other number of ranks is cut into subtrees of falling powers of two (tree.h),
  * each of which halves by itself. Then every block of a subtree is handed once to the subtree on its left, smallest
- * first, and comes back summed; what a rank of a subtree holds is held by the ranks of the larger subtree whose numbers
+ * first, and returns summed; what a rank of a subtree holds is held by the ranks of the larger subtree whose numbers
  * in it have the same low bits, in parts:
  *
  *     seven ranks      halved             fold to the left            and back

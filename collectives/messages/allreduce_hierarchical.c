@@ -11,8 +11,8 @@
  *     C       0 = 0C+0D      /  \  0 = 0AB + 0CD           0 1
  *     D       1 = 1C+1D     /    \ 1 = 1AB + 1CD           0 1
  *
- * Nodes may have different numbers of ranks: nodes.h says who owns what then. Between the owners of a strip runs an
- * all-reduce by messages, the one that the table would choose for so many nodes and bytes.
+ * Nodes may have different numbers of ranks: nodes.h defines who owns what then. Between the owners of a strip runs an
+ * all-reduce by messages, the one that the table would choose for this number of nodes and bytes.
  *
  * The data go in chunks, and the three stages overlap: while one chunk is on the wire, the next is summed and the one
  * before is spread. DEPTH chunks are under way.
@@ -22,7 +22,7 @@
  *     across    t1        t2        t3        ..
  *     spread    t2 or later, in order
  *
- *   arrive   where this rank's input lies: shared memory, where others read it, or private
+ *   arrive   where this rank's input is: shared memory, where others read it, or private
  *   fill     a private input goes into this rank's slot, but for its own slice
  *   reduce   own slice of every rank's input, into this rank's result slot; the messages go from there and arrive there
  *   done     the result is complete; chunks in order
@@ -72,7 +72,7 @@ struct state {
     struct local *local;
 };
 
-/* An all-reduce of one strip of a chunk between its owners: in scratch, state and scratch of its own behind it. */
+/* An all-reduce of one strip of a chunk between its owners: in scratch, state and scratch of its own after it. */
 struct inner {
     struct halay_coll coll;
     int is_busy;
@@ -406,7 +406,7 @@ static void reduce_slice(struct halay_coll *c)
     }
 }
 
-/* Not done if an input was withdrawn meanwhile: the next check of the peers finds out by whom. */
+/* Not done if an input was withdrawn meanwhile: the next check of the peers finds out by which rank. */
 static void reduce_chunk(struct halay_coll *c)
 {
     struct state *s = c->state;

@@ -6,7 +6,7 @@
  *
  *     A <-- B    ab                          A <-- B    ab
  *     C <-- D    cd                          C <-- D    cd
- *     A <-- C    ab + cd                     C <-- A    ab + cd: what comes from the left is the first operand
+ *     A <-- C    ab + cd                     C <-- A    ab + cd: what arrives from the left is the first operand
  *     A <-- E    (ab + cd) + e               C <-- E    (ab + cd) + e
  *
  * So the sums are those of the binary tree over ranks (cut at the largest power of two below N), for any root:

@@ -10,7 +10,7 @@
  *          head                                         ahead
  *
  * A buffer holds elements as they are added: f32 for f16 and bf16 where the algorithm is wide. f16 and bf16 that arrive
- * as they are lie in the upper half of their buffer, and are widened from there to its beginning.
+ * as they are go to the upper half of their buffer, and are widened from there to its beginning.
  */
 #include "collectives/messages/steps.h"
 #include "base/memory.h"
@@ -128,7 +128,7 @@ static struct halay_span span_of(const struct halay_coll *c, const struct halay_
     return by->cut == HALAY_CUT_WHOLE ? parts : halay_span_cut(parts, s->length, chunk);
 }
 
-/* ---- where data lie ---- */
+/* ---- where data are ---- */
 
 static int is_wide(const struct halay_coll *c)
 {
@@ -215,7 +215,7 @@ static unsigned char *raw_at(const struct halay_coll *c, unsigned char *buffer, 
     return buffer + count * (s->wide - c->element);
 }
 
-/* An operand: as it came from its rank, or f32. */
+/* An operand: as its rank sent it, or f32. */
 struct operand {
     const unsigned char *data;
     int is_raw;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Collective, inside view: what an algorithm is given and what it must provide. The list of algorithms is
- * algorithms.def; drive.c drives them; CONTRIBUTING.md says how to add one.
+ * algorithms.def; drive.c drives them; CONTRIBUTING.md has how to add one.
  */
 #ifndef HALAY_COLLECTIVE_H
 #define HALAY_COLLECTIVE_H
@@ -83,14 +83,14 @@ struct halay_coll {
     enum halay_dtype dtype;
     enum halay_reduction op;
     int divisor;     /* average: the number of ranks; else 1 */
-    int chunk_shift; /* of slot and chunk: 2^n times what the table says; as the group had it when this was taken */
+    int chunk_shift; /* of slot and chunk: 2^n times what the table has; as the group had it when this was taken */
     int root;
     size_t element; /* bytes, of what is reduced; in memory it may be of another type: vector.h */
     /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
      * empty but on the root. Broadcast: both are buf. */
     struct halay_vector in, out;
     /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in
-     * in; all-to-all: in out (starts: from whom) and in in (in_starts: for whom). The channel's. */
+     * in; all-to-all: in out (starts: from which) and in in (in_starts: for which). The channel's. */
     const size_t *starts, *in_starts;
     /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */
     const size_t *counts;

@@ -13,7 +13,7 @@
  * Partial sums stay in buffers. Only a total (is_last), or what a peer sent as one, goes to the output. So in place the
  * input is unchanged until every rank has entered the collective.
  *
- * A step starts as soon as no earlier step in a window of HALAY_STEP_WINDOW stands against it: receives are posted
+ * A step starts as soon as no earlier step in a window of HALAY_STEP_WINDOW holds it: receives are posted
  * ahead, and sends do not wait for each other. Messages between two ranks with one tag match in the order of the steps.
  */
 #ifndef HALAY_STEP_H

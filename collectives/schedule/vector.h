@@ -39,13 +39,13 @@ struct halay_vector {
 /* Where converted elements are worked on: they stay in the first-level cache. */
 enum { HALAY_BLOCK_BYTES = 8192 };
 
-/* A place in a vector, remembered so that going on from it is cheap. Zero-initialised: the start. */
+/* A place in a vector, remembered so that continuing from it is cheap. Zero-initialised: the start. */
 struct halay_cursor {
     size_t piece; /* which piece */
     size_t first; /* the element of the vector at which it begins */
 };
 
-/* Returns the longest run of elements from `at` on that lies in one piece, at most `most`: its address; *length its
+/* Returns the longest run of elements from `at` on that is in one piece, at most `most`: its address; *length its
  * elements; cursor->piece is its piece and at - cursor->first its place there. at < count. */
 void *halay_vector_run(const struct halay_vector *v, struct halay_cursor *cursor, size_t at, size_t most,
                        size_t *length);

@@ -24,7 +24,7 @@ static int barrier(int command)
 
 int halay_bell_register(void)
 {
-    /* The second call tells whether registering was of any use. */
+    /* The second call shows whether registering was of any use. */
     return barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) && barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 

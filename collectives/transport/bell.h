@@ -37,8 +37,8 @@
  *             P3  poll the eventfd and the links
  *             P4  sleepers - 1; the last one that finds the eventfd readable empties it (lock)
  *
- * A sleeper whose P2 comes before R4 has passed P1 before R5, so no thread empties the eventfd between R5 and its P3:
- * P3 ends. A sleeper whose P2 comes after R4 does not poll. What R5 writes after its sleeper has gone makes the next
+ * A sleeper whose P2 is before R4 has passed P1 before R5, so no thread empties the eventfd between R5 and its P3:
+ * P3 ends. A sleeper whose P2 is after R4 does not poll. What R5 writes after its sleeper has gone makes the next
  * sleep return at once, once.
  *
  * Several threads of a process may sleep at once: one that drives, and others that lost that role in their sleep.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heap: which ranges of a segment are taken. It keeps its books outside of the segment, so that nobody who can write to
+ * Heap: which ranges of a segment are taken. It keeps its books outside of the segment: no process that can write to
  * the segment can confuse it. Any thread.
  */
 #ifndef HALAY_HEAP_H
@@ -27,7 +27,7 @@ void halay_heap_fini(struct halay_heap *heap);
 enum halay_status halay_heap_take(struct halay_heap *heap, size_t bytes, size_t *offset);
 /* The bytes (whole pages) of what take gave at this offset; 0 if nothing is taken there. */
 size_t halay_heap_size(struct halay_heap *heap, size_t offset);
-/* What is taken there goes on beyond the heap: for next_kept. */
+/* What is taken there continues to be taken after the heap: for next_kept. */
 void halay_heap_keep(struct halay_heap *heap, size_t offset);
 /* The first range from `from` on that was kept; 0: there is none. */
 int halay_heap_next_kept(struct halay_heap *heap, size_t from, size_t *offset, size_t *bytes);

@@ -263,7 +263,7 @@ static void message_finish_if_done(struct halay_parts *parts, struct halay_messa
     parts->peers[x->peer].waiting -= !x->is_optional;
     x->handle = NULL;
     message_give(parts, message);
-    /* Pairs with halay_transfer_is_done: the bytes are in the buffer before the state says so. */
+    /* Pairs with halay_transfer_is_done: the bytes are in the buffer before the state is set. */
     atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
 }
 

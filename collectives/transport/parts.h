@@ -17,7 +17,7 @@
  *     parts             whole                whole              shorter than P, perhaps empty: the end
  *
  * The back end compares a part's length with what is expected before the library may write it anywhere (Open MPI 4.1
- * writes on behind a receive that is too short). A part shorter than P ends a message, so two ends that disagree about
+ * writes on after a receive that is too short). A part shorter than P ends a message, so two ends that disagree about
  * the length always notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of
  * two worth sending, so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library.
  * Messages of one (direction, peer, tag) hand out their parts one message after the other; the library keeps the order
@@ -25,9 +25,9 @@
  *
  * Memory of parts is kept for reuse, by power of two: nothing is allocated once the peak has been seen.
  *
- * A peer that leaves in order says goodbye; what still waits for it a grace later (what it sent before has arrived by
- * then) fails with HALAY_ERR_PEER. A peer that the library lost is given the same grace: for a goodbye to come, and for
- * the watch over processes to say who died; peers that gave up because of that one must not be blamed.
+ * A peer that leaves in order sends a close notice; what still waits for it a grace later (what it sent before has
+ * arrived by then) fails with HALAY_ERR_PEER. A peer that the library lost is given the same grace: for its notice, and
+ * for the watch over processes to find who died; peers that gave up because of that one must not be blamed.
  *
  * Errors: the first one is kept; from then on nothing is handed out and halay_parts_pump returns it. A peer that is
  * lost concerns what is for it alone, though halay_parts_pump returns HALAY_ERR_PEER then.
@@ -71,13 +71,13 @@ struct halay_part {
 struct halay_parts_ops {
     /* Give a part to the library. HALAY_IN_PROGRESS: the back end reports its end with halay_parts_end, later, never
      * from within; HALAY_OK: it is complete already, with *arrived bytes (receives); HALAY_ERR_PEER: the peer is lost,
-     * and that has been said; else an error, logged. On error the part is not with the library. */
+     * and that has been logged; else an error, logged. On error the part is not with the library. */
     enum halay_status (*post)(struct halay_link *link, struct halay_part *part, size_t *arrived);
     /* A part was set aside: end its request if possible without waiting. Its end is reported later, as usual. */
     void (*set_aside)(struct halay_link *link, struct halay_part *part);
 };
 
-/* LOST: the library can't reach it any more, and no goodbye has come, or not yet. */
+/* LOST: the library can't reach it any more, and no close notice has arrived, or not yet. */
 enum halay_parts_presence { HALAY_PARTS_HERE, HALAY_PARTS_LOST, HALAY_PARTS_LEFT };
 
 struct halay_parts_peer {
@@ -130,7 +130,7 @@ enum halay_status halay_parts_check(struct halay_parts *parts);
 /* Hand out what there is room for, after the library has been looked at. The first error from then on. */
 enum halay_status halay_parts_pump(struct halay_parts *parts);
 
-/* The library is done with a part: `arrived` bytes are in its memory (receives), or status says what went wrong
+/* The library is done with a part: `arrived` bytes are in its memory (receives), or status is what went wrong
  * (logged, unless it is HALAY_ERR_PEER: the peer is lost then). The part goes back into reserve. */
 void halay_parts_end(struct halay_parts *parts, struct halay_part *part, enum halay_status status, size_t arrived);
 
@@ -147,9 +147,9 @@ struct halay_part *halay_parts_list_take(struct halay_part **list, uint64_t tag,
 /* Keep the first error. Returns the kept one. */
 enum halay_status halay_parts_fail(struct halay_parts *parts, enum halay_status status);
 
-/* A peer's goodbye has come. */
+/* A peer's close notice has arrived. */
 void halay_parts_peer_left(struct halay_parts *parts, int peer);
-/* The library says that it can't reach a peer any more; why: static storage. */
+/* The library can't reach a peer any more; why: static storage. */
 void halay_parts_peer_lost(struct halay_parts *parts, int peer, const char *why);
 
 #endif

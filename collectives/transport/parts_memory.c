@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that parts travel in without a copy. parts_memory.h says which.
+ * Memory that parts travel in without a copy. parts_memory.h defines which.
  *
- * Blocks lie in one array sorted by address: a part finds its block by bisection.
+ * Blocks are in one array sorted by address: a part finds its block by bisection.
  *
  * Invariant: a block is freed when it has been given back and no part in it is with the library.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory that parts travel in without a copy: what a transport over a message library gave out itself (its slot
- * alloc). Such a library may go on with a buffer after its transfer was taken back; a block that is given back
+ * alloc). Such a library may still use a buffer after its transfer was taken back; a block that is given back
  * meanwhile is kept until the library has done with it.
  *
  *     block         sent from directly   received into directly
@@ -20,10 +20,10 @@
 struct halay_parts_block {
     unsigned char *base; /* owned */
     size_t bytes;
-    int may_land;      /* may be received into after a cancel */
-    int is_given_back; /* by whom it was given to: to be freed with its last use. These two: guarded by memory.lock */
-    size_t uses;       /* parts in it that are with the library */
-    int is_kept;       /* the base is somebody else's when the transport is closed */
+    int may_land;            /* may be received into after a cancel */
+    int is_given_back;       /* by its caller: to be freed with its last use. These two: guarded by memory.lock */
+    size_t uses;             /* parts in it that are with the library */
+    int is_kept;             /* the base is the caller's when the transport is closed */
     struct halay_kept *kept; /* borrowed until hand_over; NULL: it is not kept, or has been handed over */
 };
 
@@ -34,7 +34,7 @@ struct halay_parts_memory {
     size_t count, capacity;
 };
 
-/* Storage of the caller's. fini takes what init made, or zeroed storage; blocks that nobody has given back are freed,
+/* Storage of the caller's. fini takes what init made, or zeroed storage; blocks that were not given back are freed,
  * those in use only if the library has ended. */
 enum halay_status halay_parts_memory_init(struct halay_parts_memory *memory, const struct halay_host *host);
 void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes_on);
@@ -48,7 +48,7 @@ void halay_parts_memory_hand_over(struct halay_parts_memory *memory);
 /* What alloc gave, or NULL. */
 void halay_parts_memory_free(struct halay_parts_memory *memory, const void *ptr);
 
-/* The block in which all of [buf, buf + bytes) lies, if it may travel from (is_send) or to there without a copy: it
+/* The block which has all of [buf, buf + bytes), if it may travel from (is_send) or to there without a copy: it
  * counts a use more, until unuse. NULL: copy. */
 struct halay_parts_block *halay_parts_memory_use(struct halay_parts_memory *memory, int is_send, const void *buf,
                                                  size_t bytes);

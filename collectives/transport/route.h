@@ -8,7 +8,7 @@
  *     link, number        tcp 0 tcp 1 shm 0 shm 1
  *     number in memory    -     -     0     1
  *
- * Ranks are the job's. Lists of ranks (members): NULL stands for all ranks in order.
+ * Ranks are the job's. Lists of ranks (members): NULL is all ranks in order.
  */
 #ifndef HALAY_ROUTE_H
 #define HALAY_ROUTE_H

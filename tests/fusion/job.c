@@ -248,7 +248,7 @@ static void start_unlike(int rank, const struct unlike *u)
 /* Nobody waits until HALAY_START_TIMEOUT: all hear at once what is wrong, and who. */
 static void run_unlike(void)
 {
-    static const char sets[] = "HALAY_PROCESS_SETS", says_config[] = "rank 1 cannot go on: ";
+    static const char sets[] = "HALAY_PROCESS_SETS", says_config[] = "rank 1 cannot continue: ";
     static const struct unlike cases[] = {
         { sets, { "0,1", NULL, NULL }, HALAY_ERR_MISMATCH, "rank 1 makes none, rank 0 makes [0,1]", -1 },
         { sets, { NULL, NULL, "0-2" }, HALAY_ERR_MISMATCH, "rank 2 makes [0,1,2], rank 0 makes none", -1 },

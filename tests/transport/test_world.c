@@ -286,7 +286,7 @@ static int job_one_lacks(int rank)
     setenv("HALAY_MODULE_PATH", folder, 1);
     CHECK(halay_world_open(&options, &world) == HALAY_ERR_UNSUPPORTED);
     /* Where UCX was not there to be built with, no rank has it. */
-    CHECK(strstr(text, "rank 1 cannot go on over ucx") || strstr(text, "module 'ucx' not found"), "%s", text);
+    CHECK(strstr(text, "rank 1 cannot continue over ucx") || strstr(text, "module 'ucx' not found"), "%s", text);
     return 0;
 }
 

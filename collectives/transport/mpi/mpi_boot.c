@@ -60,8 +60,8 @@ static void log_missing(const struct mpi_boot *self, const struct exchange *ex, 
             used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", used ? ", " : "", r);
     if (used >= sizeof ranks - 16)
         snprintf(ranks + used, sizeof ranks - used, ", ...");
-    halay_host_error(self->host, "timeout: nothing heard for %d ms from rank %s", timeout_ms,
-                     used ? ranks : "(all heard, but not all have taken ours)");
+    halay_host_error(self->host, "timeout: nothing received for %d ms from rank %s", timeout_ms,
+                     used ? ranks : "(all have sent, but not all have received ours)");
 }
 
 static enum halay_status exchange_wait(const struct mpi_boot *self, const struct exchange *ex, int timeout_ms)

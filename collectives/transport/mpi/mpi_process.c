@@ -6,7 +6,7 @@
  * The end. If we initialised MPI it is finalised at exit, by the thread that initialised it (MPI demands that), when
  * all of ours was closed in order. A thread that may have ended by then, as each but the program's first one, has MPI
  * initialised by a keeper: a thread that waits for the exit. MPI_Finalize waits for all processes: after a failure, or
- * while peers may still wait for this process, it is left out, and the launcher is told by the missing call. If the
+ * while peers may still wait for this process, it is left out, and the launcher learns it from the missing call. If the
  * program finalises MPI, an attribute of MPI_COMM_SELF gives us the last word, as MPI promises to delete it first.
  *
  * A communicator is freed only when nothing can be on its way in it any more: a library may give its number to the next
@@ -113,7 +113,7 @@ static void *keep(void *unused)
         pthread_cond_wait(&keeper.changed, &keeper.lock);
     pthread_mutex_unlock(&keeper.lock);
     if (!error)
-        (void)MPI_Finalize(); /* the process is leaving: no one is left to be told */
+        (void)MPI_Finalize(); /* the process is leaving: an error has no reader */
     return NULL;
 }
 
@@ -164,7 +164,7 @@ static void at_exit(void)
     if (is_clean && has_keeper)
         keeper_finalise();
     else if (is_clean)
-        (void)MPI_Finalize(); /* no one is left to be told */
+        (void)MPI_Finalize(); /* an error has no reader */
 }
 
 /* Initialises MPI, on this thread if it is the program's first one, which is there at exit. */

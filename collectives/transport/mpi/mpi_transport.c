@@ -21,8 +21,8 @@
  * (mpi_arm); a rank with nothing under way sleeps until the bell rings.
  *
  * Closing. A closing rank sends every peer a close notice. Its communicator is freed when it has every notice
- * and has received the parts announced before (mpi_process.c says why not sooner): until then it is kept as remains,
- * which each later call of the module looks at. The notice also tells a peer that still waits.
+ * and has received the parts announced before (mpi_process.c has why not sooner): until then it is kept as remains,
+ * which each later call of the module looks at. The notice also ends the wait of a peer.
  *
  * Lengths fit MPI's int because a part is small. Cleanup: zero-init and fini.
  */
@@ -557,7 +557,7 @@ static void note_nobody(const struct halay_host *host, int rank)
     (void)host, (void)rank;
 }
 
-/* The function that is told what befalls the remains. */
+/* The host of remains: what befalls them concerns no one. */
 static const struct halay_host nobody = { .log_write = log_nothing,
                                           .check_peers = check_nobody,
                                           .peer_left = note_nobody };
@@ -583,7 +583,7 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
     return 0;
 }
 
-/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: a rank that heard of a death over
+/* Lost a peer that MPI_Finalize would wait for? It may be known to others only: a rank that learned of a death over
  * another transport closes this one without having used it since. */
 static int has_lost_a_peer(const struct mpi_transport *self)
 {
@@ -594,7 +594,7 @@ static int has_lost_a_peer(const struct mpi_transport *self)
     return 0;
 }
 
-/* Whatever can't be freed yet stays behind; nothing is waited for. */
+/* Whatever can't be freed yet is kept as remains; nothing is waited for. */
 static void mpi_close(struct halay_link *link)
 {
     struct mpi_transport *self = self_of(link);
@@ -628,7 +628,7 @@ static const struct halay_link_ops mpi_ops = {
 
 /* --- the start */
 
-/* What each rank tells the others before anything collective of MPI is called: one that can't must not hang the
+/* What each rank sends the others before anything collective of MPI is called: one that can't must not hang the
  * others. */
 struct readiness {
     int32_t can;

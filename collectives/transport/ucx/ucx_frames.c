@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts as active messages of UCX: ucx_frames.h says how they are matched and what bounds them.
+ * Parts as active messages of UCX: ucx_frames.h has how they are matched and what bounds them.
  *
  * A part that is with "the library" is in exactly one of these states (part->index):
  *
@@ -374,7 +374,7 @@ static void part_set_aside(struct halay_link *link, struct halay_part *part)
         (void)halay_parts_list_take(list, 0, part);
     if (part->index == FETCHABLE)
         ucp_am_data_release(frames->worker, part->request);
-    if (part->index == FETCHING) /* UCX goes on, into memory of ours */
+    if (part->index == FETCHING) /* UCX continues, into memory of ours */
         ((struct halay_part *)part->request)->request = NULL;
     finish(frames, part, HALAY_ERR_CANCELED, 0);
 }

@@ -31,7 +31,7 @@
  *
  * Where the network can write into place (not over TCP) UCX delivers only the header of a large frame. The data are
  * then fetched when the receive is posted, into held memory, or into memory of ours and copied from there (UCX can't be
- * told to stop).
+ * stopped).
  *
  * A frame names its sender, and UCX authenticates no process: any that reaches a worker can send as any rank. Sender,
  * kind and length are checked, no more.
@@ -76,9 +76,9 @@ struct halay_ucx_peer {
     size_t credit;               /* what may still be sent to it ahead */
     size_t owed;                 /* what is to be given back to it */
     int credit_is_due;           /* a CREDIT for it waits to be sent */
-    struct halay_part *posted;   /* receives that nothing has come for */
+    struct halay_part *posted;   /* receives that nothing has arrived for */
     struct halay_part *granted;  /* receives whose data were asked for */
-    struct halay_part *early;    /* what came before its receive */
+    struct halay_part *early;    /* what arrived before its receive */
     struct halay_part *held;     /* sends that wait for a GRANT */
 };
 

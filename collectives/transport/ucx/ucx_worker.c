@@ -13,14 +13,14 @@
  *     ZCOPY_THRESH  there, too, parts are sent from where they are: UCX 1.18 would copy one message at a time in pieces
  *                   of 8 KiB, which it takes for faster
  *     NET_DEVICES   of TCP: the network that the user names, or by which other hosts were reached (ucx_network.h)
- *     PORT_RANGE    of TCP: where HALAY_PORTS says which ports may be used
+ *     PORT_RANGE    of TCP: where HALAY_PORTS has the ports that may be used
  *
  * What devices there are only a context that is open knows: it is opened again for what depends on that.
  *
  * And always MAX_EAGER_RAILS = 1: over several rails a short message overtakes a long one.
  *
  * A UCX_TLS of the user's that asks for shared memory is obeyed, but for endpoints in PEER mode UCX leaves out what
- * can't tell of deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING says so.
+ * can't report deaths: posix and sysv carry nothing unless UCX_MM_ERROR_HANDLING is set.
  *
  * Cleanup: zero-init and fini.
  */

@@ -25,7 +25,7 @@ enum halay_status halay_ucx_worker_init(const struct halay_host *host, int size,
 void halay_ucx_worker_fini(struct halay_ucx_worker *worker);
 
 /* Give our address, get all ranks': out has boot->size slots of *stride bytes, to be freed by free(). Every rank calls
- * it, one without a worker as well (NULL): then nobody gets any, HALAY_ERR_UNSUPPORTED. */
+ * it, one without a worker as well (NULL): then no rank gets any, HALAY_ERR_UNSUPPORTED. */
 enum halay_status halay_ucx_exchange(const struct halay_host *host, struct halay_boot *boot,
                                      struct halay_ucx_worker *worker, size_t *stride, unsigned char **out);
 
