@@ -51,6 +51,11 @@ void halay_store_server_watch(struct halay_store_server *server, const char *pre
                               void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg);
 /* Returns the number of connected clients that hold the secret. */
 size_t halay_store_server_members(const struct halay_store_server *server);
+/* Connections of clients that hold the secret and their requests, both so far, and the keys that are set now. */
+struct halay_store_counts {
+    size_t connections, requests, keys;
+};
+void halay_store_server_count(const struct halay_store_server *server, struct halay_store_counts *counts);
 void halay_store_server_destroy(struct halay_store_server *server);
 
 /* Client: one thread at a time. */
@@ -71,6 +76,9 @@ enum halay_status halay_store_get(struct halay_store_client *client, const char 
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key);
 enum halay_status halay_store_answer(struct halay_store_client *client, const char *key, void *value, size_t bytes,
                                      int timeout_ms);
+/* Leaves the keys that begin with prefix: they are removed once all clients have left them whose newest request was for
+ * one of them. A client that closes without this leaves its keys to those that ask later. */
+enum halay_status halay_store_leave(struct halay_store_client *client, const char *prefix);
 /* A descriptor that is readable when answer may have something. */
 int halay_store_client_fd(const struct halay_store_client *client);
 void halay_store_client_close(struct halay_store_client *client);

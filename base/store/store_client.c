@@ -153,11 +153,13 @@ static enum halay_status receive_answer(struct halay_store_client *client, int t
     }
 }
 
-enum halay_status halay_store_set(struct halay_store_client *client, const char *key, const void *value, size_t bytes)
+/* A request that is answered at once. */
+static enum halay_status request_done(struct halay_store_client *client, enum halay_store_kind kind, const char *key,
+                                      const void *value, size_t bytes)
 {
     struct store_message answer;
 
-    enum halay_status status = send_request(client, STORE_SET, key, value, bytes);
+    enum halay_status status = send_request(client, kind, key, value, bytes);
     if (status != HALAY_OK)
         return status;
     status = receive_answer(client, client->timeout_ms, &answer);
@@ -173,6 +175,16 @@ enum halay_status halay_store_set(struct halay_store_client *client, const char 
     return answer.kind == STORE_DONE
                ? HALAY_OK
                : client_break(client, HALAY_ERR_FORMAT, "sent an answer that does not match the request");
+}
+
+enum halay_status halay_store_set(struct halay_store_client *client, const char *key, const void *value, size_t bytes)
+{
+    return request_done(client, STORE_SET, key, value, bytes);
+}
+
+enum halay_status halay_store_leave(struct halay_store_client *client, const char *prefix)
+{
+    return request_done(client, STORE_LEAVE, prefix, NULL, 0);
 }
 
 enum halay_status halay_store_ask(struct halay_store_client *client, const char *key)

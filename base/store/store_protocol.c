@@ -226,8 +226,8 @@ enum halay_status store_unseal(struct store_direction *direction, const unsigned
 
     size_t key_bytes = (size_t)wire[KEY_BYTES_AT] | (size_t)wire[KEY_BYTES_AT + 1] << 8;
     unsigned kind = wire[KIND_AT];
-    int is_request = kind == STORE_SET || kind == STORE_GET;
-    if (kind < STORE_SET || kind > STORE_FULL || key_bytes > body - STORE_BODY_MIN ||
+    int is_request = kind == STORE_SET || kind == STORE_GET || kind == STORE_LEAVE;
+    if (kind < STORE_SET || kind > STORE_LEAVE || key_bytes > body - STORE_BODY_MIN ||
         key_bytes >= HALAY_STORE_KEY_MAX || is_request != (key_bytes > 0) ||
         body - STORE_BODY_MIN - key_bytes > HALAY_STORE_VALUE_MAX)
         return HALAY_ERR_FORMAT;

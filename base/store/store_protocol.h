@@ -30,8 +30,9 @@
  *   kind        from     key  value
  *   set         client   yes  up to HALAY_STORE_VALUE_MAX bytes
  *   get         client   yes  none; answered when the key is there
+ *   leave       client   yes  none; the key is a prefix (store.h)
  *   welcome     server   no   reconnects, 4 bytes
- *   done        server   no   none: the key is set
+ *   done        server   no   none: the key is set, or left
  *   value       server   no   the key's value
  *   full        server   no   none: the key is not set, the store holds too much already
  *
@@ -46,7 +47,7 @@
 #include <stdint.h>
 
 enum {
-    STORE_VERSION = 1,
+    STORE_VERSION = 2,
     STORE_NONCE_BYTES = 32,
     STORE_MAC_BYTES = 32,
     STORE_HELLO_BYTES = 80, /* of a challenge too */
@@ -58,7 +59,7 @@ enum {
 #define STORE_BODY_MAX (STORE_BODY_MIN + (size_t)HALAY_STORE_KEY_MAX - 1 + HALAY_STORE_VALUE_MAX)
 #define STORE_MESSAGE_MAX (STORE_HEAD_BYTES + STORE_BODY_MAX + STORE_MAC_BYTES)
 
-enum halay_store_kind { STORE_SET = 1, STORE_GET, STORE_WELCOME, STORE_DONE, STORE_VALUE, STORE_FULL };
+enum halay_store_kind { STORE_SET = 1, STORE_GET, STORE_WELCOME, STORE_DONE, STORE_VALUE, STORE_FULL, STORE_LEAVE };
 
 /* Both sides of one handshake, in order. */
 struct store_handshake {

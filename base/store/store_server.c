@@ -53,11 +53,11 @@ struct connection {
     unsigned char *body; /* owned: the request under way, head and mac included; NULL before the first */
     size_t body_room;    /* allocated */
     size_t have;         /* bytes of this phase read so far */
-    int is_parked;       /* a get waits for its key to be set: */
+    unsigned char key[HALAY_STORE_KEY_MAX];           /* of the newest request */
+    size_t key_bytes;                                 /* 0: none yet, or the client has left */
+    int is_parked;                                    /* a get waits for its key to be set: */
     struct connection *next_parked, *previous_parked; /* in its list of server->parked */
     uint32_t parked_number;
-    size_t parked_bytes;
-    unsigned char parked_key[HALAY_STORE_KEY_MAX];
     unsigned char *reply; /* owned: what is to be sent, NULL if nothing */
     size_t reply_bytes, reply_sent;
 };
@@ -84,6 +84,7 @@ struct halay_store_server {
     void *was_set_arg;
     unsigned *connections; /* owned: how often each rank has connected */
     size_t connections_room;
+    size_t accepted, requests; /* members and their requests so far */
 };
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
@@ -130,8 +131,6 @@ static void connection_park(struct halay_store_server *server, struct connection
 
     c->is_parked = 1;
     c->parked_number = get->number;
-    c->parked_bytes = get->key_bytes;
-    memcpy(c->parked_key, get->key, get->key_bytes);
     c->previous_parked = NULL;
     c->next_parked = *list;
     if (*list)
@@ -147,7 +146,7 @@ static void connection_unpark(struct halay_store_server *server, struct connecti
     if (c->previous_parked)
         c->previous_parked->next_parked = c->next_parked;
     else
-        *parking_of(server, c->parked_key, c->parked_bytes) = c->next_parked;
+        *parking_of(server, c->key, c->key_bytes) = c->next_parked;
     if (c->next_parked)
         c->next_parked->previous_parked = c->previous_parked;
 }
@@ -270,7 +269,7 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
 
     for (struct connection *c = *parking_of(server, key, key_bytes), *next; c; c = next) {
         next = c->next_parked;
-        if (c->parked_bytes == key_bytes && !memcmp(c->parked_key, key, key_bytes)) {
+        if (c->key_bytes == key_bytes && !memcmp(c->key, key, key_bytes)) {
             connection_unpark(server, c);
             send_answer(server, c, STORE_VALUE, c->parked_number, entry->value, entry->value_bytes);
         }
@@ -311,10 +310,44 @@ static void do_get(struct halay_store_server *server, struct connection *c, cons
     connection_park(server, c, m);
 }
 
+/* Returns nonzero if a client that has not left uses keys with this prefix. Clients that have left are last. */
+static int is_prefix_used(const struct halay_store_server *server, const struct store_message *m)
+{
+    for (const struct connection *c = server->members.first; c; c = c->next)
+        if (c->key_bytes >= m->key_bytes && !memcmp(c->key, m->key, m->key_bytes))
+            return 1;
+    return 0;
+}
+
+static void do_leave(struct halay_store_server *server, struct connection *c, const struct store_message *m)
+{
+    c->key_bytes = 0;
+    list_remove(&server->members, c);
+    list_add(&server->members, c);
+    if (!is_prefix_used(server, m))
+        store_table_remove(&server->table, m->key, m->key_bytes);
+    send_answer(server, c, STORE_DONE, m->number, NULL, 0);
+}
+
 static void connection_misbehaves(struct halay_store_server *server, struct connection *c, const char *what)
 {
     halay_warning(server->log, "store: rank %d sent %s; its connection is dropped", c->rank, what);
     drop_connection(server, c);
+}
+
+static void take_message(struct halay_store_server *server, struct connection *c, const struct store_message *m)
+{
+    c->phase = HEAD;
+    connection_unpark(server, c); /* a newer request takes the place of a parked one */
+    server->requests++;
+    memcpy(c->key, m->key, m->key_bytes);
+    c->key_bytes = m->key_bytes;
+    if (m->kind == STORE_SET)
+        do_set(server, c, m);
+    else if (m->kind == STORE_GET)
+        do_get(server, c, m);
+    else
+        do_leave(server, c, m);
 }
 
 static void take_body(struct halay_store_server *server, struct connection *c)
@@ -324,15 +357,10 @@ static void take_body(struct halay_store_server *server, struct connection *c)
 
     if (status == HALAY_ERR_AUTH) {
         connection_misbehaves(server, c, "a message that was changed on its way");
-    } else if (status != HALAY_OK || (m.kind != STORE_SET && m.kind != STORE_GET)) {
+    } else if (status != HALAY_OK || (m.kind != STORE_SET && m.kind != STORE_GET && m.kind != STORE_LEAVE)) {
         connection_misbehaves(server, c, "a malformed message");
     } else {
-        c->phase = HEAD;
-        connection_unpark(server, c); /* a newer request takes the place of a parked one */
-        if (m.kind == STORE_SET)
-            do_set(server, c, &m);
-        else
-            do_get(server, c, &m);
+        take_message(server, c, &m);
     }
 }
 
@@ -433,6 +461,7 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
     store_open_directions(&c->handshake, server->secret, &c->in, &c->out);
     list_remove(&server->strangers, c);
     list_add(&server->members, c);
+    server->accepted++;
     c->phase = HEAD;
     store_write_u32(value, reconnects);
     send_answer(server, c, STORE_WELCOME, 0, value, sizeof value);
@@ -754,6 +783,13 @@ int halay_store_server_fd(const struct halay_store_server *server)
 size_t halay_store_server_members(const struct halay_store_server *server)
 {
     return server->members.count;
+}
+
+void halay_store_server_count(const struct halay_store_server *server, struct halay_store_counts *counts)
+{
+    *counts = (struct halay_store_counts){ .connections = server->accepted,
+                                           .requests = server->requests,
+                                           .keys = server->table.count };
 }
 
 void halay_store_server_destroy(struct halay_store_server *server)

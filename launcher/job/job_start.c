@@ -83,6 +83,23 @@ static int local_size_of(const struct job *job, int r)
     return size > rank->local ? size : rank->local + 1;
 }
 
+/* Number of ranks of rank 0's host, where each host's ranks follow each other and stay the same; 0: they do not. */
+static int ordered_block(const struct job *job)
+{
+    const struct layout *layout = job->setting->layout;
+    int first = -1, end = 0;
+
+    if (job->elastic)
+        return 0;
+    for (size_t i = 0; i < layout->count; i++) {
+        if (!layout->at[i].is_here)
+            continue;
+        first = first < 0 ? layout->at[i].first : first;
+        end = layout->at[i].first + layout->at[i].count;
+    }
+    return first < 0 || end - first == layout->ranks_here ? local_size_of(job, 0) : 0;
+}
+
 static int start_local_rank(struct job *job, int r)
 {
     const struct job_setting *s = job->setting;
@@ -98,6 +115,7 @@ static int start_local_rank(struct job *job, int r)
                            .map = binding_of(job, r),
                            .store_address = job->store_address,
                            .secret_fd = job->secret_fd,
+                           .host_ranks_fd = job->host_ranks_fd,
                            .stdin_fd = r == 0 && !job->ranks[r].was_used ? s->rank0_stdin : -1,
                            .signals = s->rank_signals };
     struct rank *rank = &job->ranks[r];
@@ -173,6 +191,7 @@ int job_send_plan(struct job *job, struct host_link *link)
                               .count = link->count,
                               .local = job->ranks[link->first].local,
                               .local_size = local_size_of(job, link->first),
+                              .block = ordered_block(job),
                               .size = job->size,
                               .world = job->ranks[link->first].start ? 0 : options->ranks,
                               .master_port = job->master.port,
@@ -464,11 +483,24 @@ static int tell_hosts(struct job *job)
     return 0;
 }
 
+/* The file that the ranks of this host share. */
+static int open_host_ranks(struct job *job)
+{
+    int first = 0, block = ordered_block(job);
+
+    if (!block || !job->setting->layout->ranks_here)
+        return 0;
+    while (!layout_place(job->setting->layout, first)->is_here)
+        first++;
+    return halay_host_ranks_create(job->setting->log, first, job->setting->layout->ranks_here, block,
+                                   &job->host_ranks_fd) != HALAY_OK;
+}
+
 int job_open_store(struct job *job)
 {
     struct halay_log *log = job->setting->log;
 
-    if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK)
+    if (halay_store_create_secret(log, job->secret, &job->secret_fd) != HALAY_OK || open_host_ranks(job))
         return 1;
     if (job->link_room && open_store_for_all(job))
         return 1;

@@ -3,8 +3,8 @@
  * Start: fork, prepare, execute.
  *
  * The child leads a process group of its own, so that a signal also reaches what it starts. It dies with its parent
- * (PDEATHSIG) and inherits its standard streams and the secret's descriptor, nothing else. Errors between fork and exec
- * come back through a pipe that a successful exec closes.
+ * (PDEATHSIG) and inherits its standard streams and the descriptors of the secret and of the host's ranks, nothing
+ * else. Errors between fork and exec come back through a pipe that a successful exec closes.
  */
 #include "launcher/local/start.h"
 #include "base/config.h"
@@ -50,6 +50,7 @@ static int set_variables(const struct start *s)
            set_number("HALAY_LOCAL_RANK", s->local_rank) || set_number("HALAY_LOCAL_SIZE", s->local_size) ||
            setenv("HALAY_STORE_ADDRESS", s->store_address, 1) ||
            (s->elastic >= 0 && set_number("HALAY_ELASTIC", s->elastic)) ||
+           (s->host_ranks_fd >= 0 && set_number("HALAY_HOST_RANKS_FD", s->host_ranks_fd)) ||
            set_number("HALAY_STORE_SECRET_FD", s->secret_fd);
 }
 
@@ -89,6 +90,8 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
         report_and_exit(report_fd, "connect its streams");
     if (fcntl(s->secret_fd, F_SETFD, 0) < 0)
         report_and_exit(report_fd, "pass the secret on");
+    if (s->host_ranks_fd >= 0 && fcntl(s->host_ranks_fd, F_SETFD, 0) < 0)
+        report_and_exit(report_fd, "pass the host's ranks on");
     if (!binding_apply(s->map, s->local_rank))
         report_and_exit(report_fd, "bind it to its cores");
     if (set_variables(s) || set_torch_variables(s))

@@ -21,6 +21,7 @@ struct start {
     const struct binding_map *map;
     const char *store_address;
     int secret_fd;
+    int host_ranks_fd;       /* -1: none */
     int stdin_fd;            /* -1: nothing to read */
     const sigset_t *signals; /* the signal mask it starts with */
 };

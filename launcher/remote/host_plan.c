@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 13 };
+enum { NUMBERS = 14 };
 
 struct plan_reader {
     const char *at;
@@ -42,9 +42,9 @@ static int write_plan_list(struct buffer *to, char *const *list)
 
 int host_plan_write(const struct host_plan *plan, struct buffer *to)
 {
-    const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,      plan->world,    plan->node,
-                                   plan->nodes, plan->master_port, plan->binding,   plan->grace_ms, plan->keeps_record,
-                                   plan->local, plan->local_size,  plan->silence_ms };
+    const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,       plan->world,    plan->node,
+                                   plan->nodes, plan->master_port, plan->binding,    plan->grace_ms, plan->keeps_record,
+                                   plan->local, plan->local_size,  plan->silence_ms, plan->block };
     char *folder[] = { plan->folder, NULL }, *master[] = { plan->master, NULL }, *record[] = { plan->record, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
@@ -133,7 +133,8 @@ static int is_sound_plan(const struct host_plan *plan)
            plan->local >= 0 && plan->local < plan->size && plan->local_size > 0 && plan->local_size <= plan->size &&
            plan->count <= plan->local_size && plan->local <= plan->local_size - plan->count && plan->grace_ms >= 0 &&
            plan->silence_ms >= SILENCE_LEAST_MS && plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 &&
-           plan->master_port >= 0 && (plan->master_port || plan->first == 0);
+           plan->block >= 0 && plan->block <= plan->size && plan->master_port >= 0 &&
+           (plan->master_port || plan->first == 0);
 }
 
 int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
@@ -160,6 +161,7 @@ int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
     plan->local = (int)numbers[10];
     plan->local_size = (int)numbers[11];
     plan->silence_ms = (int)numbers[12];
+    plan->block = (int)numbers[13];
     plan->folder = read_one(&from);
     plan->master = read_one(&from);
     plan->record = read_one(&from);

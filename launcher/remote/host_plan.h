@@ -19,6 +19,7 @@ struct host_plan {
     int master_port;  /* master.h; 0: this is rank 0's host, which finds it */
     int binding;      /* enum binding */
     int grace_ms;     /* for what the ranks leave behind */
+    int block;        /* number of ranks of rank 0's host; 0: hosts' ranks may change, or don't follow each other */
     int silence_ms;   /* without a frame, until halayrun and agent give each other up; SILENCE_LEAST_MS or more */
     int keeps_record; /* 0: the ranks' records are removed at the end */
     unsigned char secret[HALAY_SECRET_BYTES];

@@ -937,7 +937,7 @@ int main(void)
     check_wrong_secret(&s, &log);
     check_impostor(&log, other_secret, STORE_VERSION, 0, HALAY_ERR_AUTH, "it is not the store of this job");
     check_impostor(&log, secret, 9, 0, HALAY_ERR_VERSION,
-                   "speaks version 9 of the store's protocol, this is version 1");
+                   "speaks version 9 of the store's protocol, this is version 2");
     check_impostor(&log, secret, STORE_VERSION, 1, HALAY_ERR_TIMEOUT, "has not answered within 100 ms; check");
     check_other_version(&s, &log);
     check_garbage(&s, &log);

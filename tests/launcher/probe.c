@@ -165,10 +165,12 @@ static int look_for_secret(void)
 static int list_descriptors(void)
 {
     const char *secret = halay_environment_get("HALAY_STORE_SECRET_FD");
+    const char *ranks = halay_environment_get("HALAY_HOST_RANKS_FD");
     DIR *folder = opendir("/proc/self/fd");
 
     for (struct dirent *entry; folder && (entry = readdir(folder));)
-        if (atoi(entry->d_name) > 2 && atoi(entry->d_name) != dirfd(folder) && secret && strcmp(entry->d_name, secret))
+        if (atoi(entry->d_name) > 2 && atoi(entry->d_name) != dirfd(folder) && secret &&
+            strcmp(entry->d_name, secret) && !(ranks && !strcmp(entry->d_name, ranks)))
             printf("descriptor %s\n", entry->d_name);
     if (folder)
         closedir(folder);

@@ -2,7 +2,7 @@
  *
  * Cost of a start by its structure, where more ranks are wanted than there are processors for: the rounds of a start
  * times one round of the tree (collectives/transport/meet/tree.h), with a constant time for each message, one at a time
- * on each rank. Starting the programs, and the store's work for each rank's connection, are not in it.
+ * on each rank. Starting the programs, and the store's work for each host's connection, are not in it.
  */
 #ifndef HALAY_TEST_START_MODEL_H
 #define HALAY_TEST_START_MODEL_H
@@ -68,6 +68,15 @@ static inline struct start_cost start_model_round(int size, int block)
 static inline int start_model_rounds(int size, int block)
 {
     return size > block ? START_ROUNDS_HOSTS : START_ROUNDS_ONE_HOST;
+}
+
+/* Requests of the store in a start over hosts that the launcher has described: those of the rounds, and each host
+ * leaves. */
+static inline int start_model_requests(int size, int block)
+{
+    int hosts = size > block ? (size + block - 1) / block : 0;
+
+    return hosts + start_model_rounds(size, block) * start_model_round(size, block).requests;
 }
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -74,7 +75,7 @@ static void check_costs(void)
         int rounds = start_model_rounds(sizes[i], 64);
         double ms = rounds * cost.round_us * 1e-3;
         printf("%5d ranks: %d rounds, %.1f ms; %d requests of the store, %d messages of a rank at most\n", sizes[i],
-               rounds, ms, rounds * cost.requests, rounds * cost.messages_max);
+               rounds, ms, start_model_requests(sizes[i], 64), rounds * cost.messages_max);
         CHECK(ms <= 100 && cost.messages_max <= 100 && cost.requests <= 3 * sizes[i] / 64);
     }
 }
@@ -143,13 +144,15 @@ static enum halay_status store_get(void *arg, const char *key, void *value, size
 struct start {
     struct store store;
     int size, block, timeout_ms;
-    int far_every; /* ranks r with r % far_every == 1 cannot connect; 0: none */
-    int missing;   /* this rank does not take part; -1: none */
-    int ends;      /* this one ends after the first round; -1: none */
-    int has_names; /* the hosts' names are known */
-    int differs;   /* this one exchanges a byte more; -1: none */
-    int cancels;   /* the start of this one is canceled before it begins; -1: none */
-    int is_slow;   /* no child sends before its parent has accepted all of them one at a time */
+    int far_every;        /* ranks r with r % far_every == 1 cannot connect; 0: none */
+    int missing;          /* this rank does not take part; -1: none */
+    int ends;             /* this one ends after the first round; -1: none */
+    int has_names;        /* the hosts' names are known */
+    int differs;          /* this one exchanges a byte more; -1: none */
+    int cancels;          /* the start of this one is canceled before it begins; -1: none */
+    int is_described;     /* the launcher has described the ranks of each host, which are those of a block */
+    int is_slow;          /* no child sends before its parent has accepted all of them one at a time */
+    int files[RANKS_MAX]; /* of the ranks of each host, if they are described */
     pthread_barrier_t begun;
 };
 
@@ -166,7 +169,8 @@ struct rank {
 
 /* Of the calling thread's rank. */
 static _Thread_local int is_far, is_slow_parent;
-static _Thread_local int turn; /* of a slow start: the parent's first child, or its second, ... ; 0: none */
+static _Thread_local uint64_t network; /* its own network namespace; 0: that of all */
+static _Thread_local int turn;         /* of a slow start: the parent's first child, or its second, ... ; 0: none */
 
 /* A slow start. Child k connects once child k - 1 has been accepted, and sends once it has been accepted itself. Both
  * have happened when the parent looks again. */
@@ -180,7 +184,33 @@ static void wait_for(const atomic_int *count, int least)
     }
 }
 
-/* A rank of another host finds no socket. */
+/* A rank of another host, or in a network namespace of its own, finds no socket, and its own is not found. */
+int __real_bind(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
+
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+    struct sockaddr_un local;
+
+    if (!network || address->sa_family != AF_UNIX)
+        return __real_bind(fd, address, length);
+    memcpy(&local, address, length);
+    local.sun_path[1] = 'x';
+    return __real_bind(fd, (struct sockaddr *)&local, length);
+}
+
+int __real_stat(const char *path, struct stat *about);
+int __wrap_stat(const char *path, struct stat *about);
+
+int __wrap_stat(const char *path, struct stat *about)
+{
+    int failed = __real_stat(path, about);
+
+    if (network && !strcmp(path, "/proc/self/ns/net"))
+        about->st_ino = network;
+    return failed;
+}
+
 int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
 
@@ -280,7 +310,13 @@ static void *rank_main(void *arg)
     is_far = start->far_every && rank->boot.rank % start->far_every == 1;
     turn = start->is_slow ? rank->boot.rank : 0;
     is_slow_parent = start->is_slow && !turn;
+    network = is_far && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
     pthread_barrier_wait(&start->begun);
+    if (start->is_described) {
+        REQUIRE(halay_host_ranks_open(&rank->log, start->files[rank->boot.rank / start->block], rank->boot.rank,
+                                      start->size, &tree.host) == HALAY_OK);
+        halay_host_ranks_begin(&tree.host);
+    }
     snprintf(tree.name, sizeof tree.name, "test %d %p", (int)getpid(), (void *)start);
     tree.block = start->block;
     if (start->has_names)
@@ -292,11 +328,29 @@ static void *rank_main(void *arg)
     return NULL;
 }
 
+/* What the launcher has, and what it sees: that one of the ranks has ended. */
+static void describe(struct start *start)
+{
+    struct halay_log log;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    for (int h = 0; h * start->block < start->size; h++) {
+        int first = h * start->block, left = start->size - first;
+        REQUIRE(halay_host_ranks_create(&log, first, left < start->block ? left : start->block, start->block,
+                                        &start->files[h]) == HALAY_OK);
+        if (start->missing >= 0)
+            halay_host_ranks_ended(start->files[h], start->missing);
+    }
+    halay_log_fini(&log);
+}
+
 static struct rank *begin(struct start *start)
 {
     struct rank *ranks = calloc((size_t)start->size, sizeof *ranks);
 
     REQUIRE(ranks && start->size <= RANKS_MAX);
+    if (start->is_described)
+        describe(start);
     pthread_mutex_init(&start->store.lock, NULL);
     pthread_cond_init(&start->store.change, NULL);
     pthread_barrier_init(&start->begun, NULL, (unsigned)(start->size - (start->missing >= 0)));
@@ -321,6 +375,8 @@ static void join(struct start *start, struct rank *ranks)
             pthread_join(ranks[r].thread, NULL);
     for (int i = 0; i < start->store.count; i++)
         free(start->store.all[i].value);
+    for (int h = 0; start->is_described && h * start->block < start->size; h++)
+        close(start->files[h]);
 }
 
 static struct rank *run(struct start *start)
@@ -357,6 +413,36 @@ static void check_all_ranks(int size, int block, int far_every)
     for (int r = 0; r < size; r++)
         CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, block %d, far %d: rank %d: %s", size, block,
               far_every, r, ranks[r].text);
+    end(start, ranks);
+}
+
+static struct start *described(int size, int block, int far_every)
+{
+    struct start *start = start_of(size, block, far_every);
+
+    start->is_described = 1;
+    return start;
+}
+
+/* Each rank knows from its launcher which ones are on its host, and whether sockets reach them: none waits. */
+static void check_described(int size, int block, int far_every)
+{
+    struct start *start = described(size, block, far_every);
+    struct rank *ranks = run(start);
+    int edges = 0, keys = 0;
+
+    for (int r = 0; r < size; r++)
+        CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, hosts of %d, %d: rank %d: %s", size, block,
+              far_every, r, ranks[r].text);
+    for (int i = 0; i < start->store.count; i++)
+        keys += start->store.all[i].key[0] == 'u';
+    for (int r = 1; r < size; r++) {
+        int parent = halay_tree_parent(&(struct halay_tree){ .size = size, .block = block }, r);
+        edges += parent / block != r / block ||
+                 (far_every && (parent % far_every == 1 || r % far_every == 1)); /* not by a socket */
+    }
+    CHECK(keys == 2 * ROUNDS * edges, "%d ranks, hosts of %d, %d: %d messages up by the store", size, block, far_every,
+          keys);
     end(start, ranks);
 }
 
@@ -425,6 +511,17 @@ static void check_ended(int size, int ends)
     check_told(start, begin(start), HALAY_ERR_PEER, text);
 }
 
+/* The launcher has seen a rank end that has not begun: none waits for the time-out. */
+static void check_gone(int size, int block, int far_every, int gone)
+{
+    struct start *start = described(size, block, far_every);
+    char text[64];
+
+    start->missing = gone;
+    snprintf(text, sizeof text, "rank %d has ended during the start", gone);
+    check_told(start, begin(start), HALAY_ERR_PEER, text);
+}
+
 static void check_differs(int size, int differs, int far_every)
 {
     struct start *start = start_of(size, 16, far_every);
@@ -458,8 +555,16 @@ int main(int argc, char **argv)
             check_all_ranks(size, 8, far_every);
     check_all_ranks(90, 40, 0);
     check_all_ranks(HAS_THREAD_SANITIZER ? 100 : 300, 0, 0);
+    for (int size = 1; size <= 40; size += size < 6 ? 1 : 11)
+        for (int far_every = 0; far_every <= 3; far_every++)
+            check_described(size, 8, far_every);
+    check_described(90, 40, 7);
     check_slow();
     check_missing();
+    for (int gone = 0; gone < 40; gone += gone < 3 ? 1 : 9)
+        check_gone(40, 20, gone % 2 ? 3 : 0, gone);
+    check_gone(40, 20, 0, 20);
+    check_gone(40, 20, 0, 36);
     check_ended(2, 1);
     check_ended(40, 0);
     check_ended(40, 33);

@@ -6,6 +6,7 @@
  */
 #include "../test.h"
 #include "base/clock.h"
+#include "base/store/host_ranks.h"
 #include "base/store/store.h"
 #include "collectives/group/world.h"
 #include "start_model.h"
@@ -134,25 +135,56 @@ struct job {
     int (*run)(int rank); /* in each rank; nonzero: failed */
     int size;
     int killed; /* or -1 */
+    /* The host of each rank, a digit, ascending; the launcher has described them. NULL: it has not. */
+    const char *hosts;
+    int connections; /* with the store, at most; -1: not counted */
+    int is_silent;   /* the launcher does not see that a rank has ended */
 };
 
-static int rank_main(const struct job *job, int rank, const char *address, int secret_fd)
-{
-    char text[32];
+enum { HOSTS_MAX = 3 };
 
+/* The launcher's files of the ranks of each host. */
+static void open_files(const struct job *job, struct halay_log *log, int files[HOSTS_MAX])
+{
+    int block = job->hosts ? (int)strspn(job->hosts, "0") : 0;
+
+    for (int h = 0; h < HOSTS_MAX; h++) {
+        const char digit[] = { (char)('0' + h), 0 };
+        int first = job->hosts ? (int)strcspn(job->hosts, digit) : job->size;
+        files[h] = -1;
+        if (first < job->size)
+            REQUIRE(halay_host_ranks_create(log, first, (int)strspn(job->hosts + first, digit), block, &files[h]) ==
+                    HALAY_OK);
+    }
+}
+
+static void set_number(const char *name, int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", value);
+    setenv(name, text, 1);
+}
+
+static int rank_main(const struct job *job, int rank, const char *address, int secret_fd, const int files[HOSTS_MAX])
+{
     alarm(100);
-    snprintf(text, sizeof text, "%d", rank);
-    setenv("HALAY_RANK", text, 1);
-    snprintf(text, sizeof text, "%d", job->size);
-    setenv("HALAY_SIZE", text, 1);
-    snprintf(text, sizeof text, "%d", secret_fd);
-    setenv("HALAY_STORE_SECRET_FD", text, 1);
+    set_number("HALAY_RANK", rank);
+    set_number("HALAY_SIZE", job->size);
+    set_number("HALAY_STORE_SECRET_FD", secret_fd);
     setenv("HALAY_STORE_ADDRESS", address, 1);
+    if (job->hosts) {
+        const char digit[] = { job->hosts[rank], 0 };
+        setenv("HALAY_NODE", digit, 1);
+        set_number("HALAY_HOST_RANKS_FD", files[*digit - '0']);
+        set_number("HALAY_LOCAL_SIZE", (int)strspn(strchr(job->hosts, *digit), digit));
+    }
     return job->run(rank);
 }
 
 /* Serve the store until all ranks have ended. */
-static void serve(struct halay_store_server *server, const struct job *job, const pid_t *pid)
+static void serve(struct halay_store_server *server, const struct job *job, const pid_t *pid,
+                  const int files[HOSTS_MAX])
 {
     for (int left = job->size; left;) {
         struct pollfd fd = { .fd = halay_store_server_fd(server), .events = POLLIN };
@@ -164,6 +196,8 @@ static void serve(struct halay_store_server *server, const struct job *job, cons
             if (pid[r] != ended)
                 continue;
             left--;
+            for (int h = 0; h < HOSTS_MAX && !job->is_silent; h++)
+                halay_host_ranks_ended(files[h], r);
             if (r == job->killed)
                 CHECK(WIFSIGNALED(status), "rank %d", r);
             else
@@ -176,23 +210,33 @@ static void run(const struct job *job)
 {
     struct halay_log log;
     struct halay_store_server *server;
+    struct halay_store_counts counts;
     unsigned char secret[HALAY_SECRET_BYTES] = "a secret for this test only.....";
-    int fd = memfd_create("secret", 0);
+    int fd = memfd_create("secret", 0), files[HOSTS_MAX];
     pid_t *pid = calloc((size_t)job->size, sizeof *pid);
 
     REQUIRE(pid && fd >= 0 && write(fd, secret, sizeof secret) == (ssize_t)sizeof secret);
     halay_log_init(&log, HALAY_LOG_ERROR);
     REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
+    open_files(job, &log, files);
     fflush(stdout);
     for (int r = 0; r < job->size; r++) {
         REQUIRE((pid[r] = fork()) >= 0);
         if (!pid[r]) {
-            int failed = rank_main(job, r, halay_store_server_address(server), fd);
+            int failed = rank_main(job, r, halay_store_server_address(server), fd, files);
             fflush(stdout);
             _exit(failed || test_failed);
         }
     }
-    serve(server, job, pid);
+    serve(server, job, pid, files);
+    halay_store_server_count(server, &counts);
+    if (job->connections >= 0)
+        CHECK(counts.connections <= (size_t)job->connections && !counts.keys,
+              "%d ranks on hosts %s: the store has seen %zu connections and %zu requests, and keeps %zu keys",
+              job->size, job->hosts, counts.connections, counts.requests, counts.keys);
+    for (int h = 0; h < HOSTS_MAX; h++)
+        if (files[h] >= 0)
+            close(files[h]);
     halay_store_server_destroy(server);
     halay_log_fini(&log);
     close(fd);
@@ -228,6 +272,91 @@ static int job_twice(int rank)
         halay_world_close(world);
     }
     return 0;
+}
+
+/* The launcher has described the ranks of each host: a rank asks the store only for one of another host. */
+static int job_described(int rank)
+{
+    struct halay_world_options options = { .transport = "tcp" };
+
+    for (int i = 0; i < 3; i++) {
+        struct halay_world *world;
+        if (!CHECK(halay_world_open(&options, &world) == HALAY_OK, "rank %d", rank))
+            return 1;
+        halay_world_finish_start(world);
+        CHECK(exchange_once(world));
+        halay_world_close(world);
+    }
+    return 0;
+}
+
+static int job_described_once(int rank)
+{
+    struct halay_world_options options = { .transport = "tcp" };
+    struct halay_world *world;
+
+    if (!CHECK(halay_world_open(&options, &world) == HALAY_OK, "rank %d", rank))
+        return 1;
+    halay_world_finish_start(world);
+    CHECK(exchange_once(world));
+    halay_world_close(world);
+    return 0;
+}
+
+static int fails_with(enum halay_status status, const char *text)
+{
+    char said[1000] = "";
+    struct halay_world_options options = { .log_write = keep_error, .log_arg = said };
+    struct halay_world *world = NULL;
+
+    CHECK(halay_world_open(&options, &world) == status && strstr(said, text), "said '%s' instead of '%s'", said, text);
+    halay_world_close(world);
+    return 0;
+}
+
+/* Rank 6 ends before its start: the others are told at once, not after the time-out. */
+static int job_one_ends(int rank)
+{
+    return rank == 6 ? 0 : fails_with(HALAY_ERR_PEER, "rank 6 has ended during the start");
+}
+
+/* The same with the first rank of a host, which is killed. */
+static int job_first_is_killed(int rank)
+{
+    if (rank == 4)
+        raise(SIGKILL);
+    return fails_with(HALAY_ERR_PEER, "rank 4 has ended during the start");
+}
+
+/* And after its children have been told that it accepts them. */
+static int job_parent_is_killed(int rank)
+{
+    struct halay_host_ranks host;
+    struct halay_log log;
+
+    if (rank == 4) {
+        halay_log_init(&log, HALAY_LOG_ERROR);
+        REQUIRE(halay_host_ranks_open(&log, atoi(getenv("HALAY_HOST_RANKS_FD")), 4, 8, &host) == HALAY_OK);
+        halay_host_ranks_begin(&host);
+        halay_host_ranks_accept(&host);
+        raise(SIGKILL);
+    }
+    return fails_with(HALAY_ERR_PEER, "rank 4 has ended during the start");
+}
+
+/* Where even the launcher does not know, the time-out names the first rank of a host. */
+static int job_first_is_missing(int rank)
+{
+    setenv("HALAY_START_TIMEOUT", "2", 1);
+    return rank == 4 ? 0 : fails_with(HALAY_ERR_TIMEOUT, "rank 4 has not come");
+}
+
+/* The descriptor is another file's. */
+static int job_wrong_file(int rank)
+{
+    (void)rank;
+    set_number("HALAY_HOST_RANKS_FD", atoi(getenv("HALAY_STORE_SECRET_FD")));
+    return fails_with(HALAY_ERR_SYSTEM, "was it closed on the way from halayrun?");
 }
 
 /* Two hosts of two ranks each. */
@@ -327,13 +456,23 @@ int main(void)
     check_wrong_settings();
     check_other_launchers();
     check_broken_module();
-    run(&(struct job){ job_twice, 1, -1 });
-    run(&(struct job){ job_twice, 3, -1 });
-    run(&(struct job){ job_two_hosts, 4, -1 });
+    run(&(struct job){ job_described_once, 4, -1, "0000", 0, 0 });
+    run(&(struct job){ job_described_once, 8, -1, "00001111", 2, 0 });
+    run(&(struct job){ job_described, 8, -1, "00001111", -1, 0 });
+    run(&(struct job){ job_described, 8, -1, "00011111", -1, 0 });
+    run(&(struct job){ job_described, 9, -1, "000000112", -1, 0 });
+    run(&(struct job){ job_one_ends, 8, -1, "00001111", -1, 0 });
+    run(&(struct job){ job_first_is_killed, 8, 4, "00001111", -1, 0 });
+    run(&(struct job){ job_parent_is_killed, 8, 4, "00001111", -1, 1 });
+    run(&(struct job){ job_first_is_missing, 8, -1, "00001111", -1, 1 });
+    run(&(struct job){ job_wrong_file, 1, -1, "0", -1, 0 });
+    run(&(struct job){ job_twice, 1, -1, NULL, -1, 0 });
+    run(&(struct job){ job_twice, 3, -1, NULL, -1, 0 });
+    run(&(struct job){ job_two_hosts, 4, -1, NULL, -1, 0 });
     if (!IS_SANITIZED) /* a sanitizer needs its address space */
-        run(&(struct job){ job_one_cannot, 3, -1 });
-    run(&(struct job){ job_one_lacks, 2, -1 });
-    run(&(struct job){ job_one_is_missing, 3, -1 });
-    run(&(struct job){ job_death, 3, 2 });
+        run(&(struct job){ job_one_cannot, 3, -1, NULL, -1, 0 });
+    run(&(struct job){ job_one_lacks, 2, -1, NULL, -1, 0 });
+    run(&(struct job){ job_one_is_missing, 3, -1, NULL, -1, 0 });
+    run(&(struct job){ job_death, 3, 2, NULL, -1, 0 });
     return test_end();
 }

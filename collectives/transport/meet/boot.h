@@ -57,7 +57,7 @@ static inline enum halay_status halay_boot_allgather(struct halay_boot *boot, co
     return boot->ops->allgather(boot, mine, bytes, all, timeout_ms);
 }
 
-/* log is borrowed until destroy, config for the call. */
+/* log is borrowed until destroy, config for the call, by the store until destroy. */
 enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boot **out);
 /* HALAY_ERR_CONFIG: the launcher's variables are not all there; else what halay_store_client_open returns. */
 enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,

@@ -6,6 +6,10 @@
  *     generation/GENERATION/KEY      in an elastic job (participant.c)
  *     host/RANK                      the launcher's: asked for only if a rank is missing
  *
+ * Where the launcher has described the ranks of each host (base/store/host_ranks.h), these count the starts, and a rank
+ * connects only if it needs a key: to a parent or a child on another host, or to see why a rank is gone. The keys of a
+ * start are removed at its end.
+ *
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
  */
@@ -20,7 +24,8 @@ enum { HOST_MS = 100 }; /* where the launcher has set none, nothing answers */
 struct boot_store {
     struct halay_boot base;
     struct halay_meeting meeting;
-    struct halay_store_access access; /* owned: what the meeting borrows, unless it is somebody else's */
+    struct halay_store_access access;  /* owned: what the meeting borrows, unless it is somebody else's */
+    const struct halay_config *config; /* borrowed; NULL: another one's connection, which is open */
     struct halay_boot_tree tree;
     char asked[HALAY_STORE_KEY_MAX]; /* the key that the store has been asked for last; "": none */
 };
@@ -45,16 +50,28 @@ static enum halay_status check_config(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
+/* What is needed to connect. */
+static enum halay_status read_access(struct halay_log *log, const struct halay_config *config,
+                                     struct halay_store_access *access)
+{
+    enum halay_status status = check_config(log, config);
+
+    return status == HALAY_OK ? halay_store_read_secret(log, config->store_secret_fd, access->secret) : status;
+}
+
+static enum halay_status connect_access(struct halay_log *log, const struct halay_config *config,
+                                        struct halay_store_access *access, unsigned *reconnects)
+{
+    return halay_store_client_open(log, config->store_address, config->network_interface, access->secret, config->rank,
+                                   config->start_timeout_ms, &access->client, reconnects);
+}
+
 enum halay_status halay_store_access_open(struct halay_log *log, const struct halay_config *config,
                                           struct halay_store_access *access, unsigned *reconnects)
 {
-    enum halay_status status = check_config(log, config);
-    if (status == HALAY_OK)
-        status = halay_store_read_secret(log, config->store_secret_fd, access->secret);
-    if (status == HALAY_OK)
-        status = halay_store_client_open(log, config->store_address, config->network_interface, access->secret,
-                                         config->rank, config->start_timeout_ms, &access->client, reconnects);
-    return status;
+    enum halay_status status = read_access(log, config, access);
+
+    return status == HALAY_OK ? connect_access(log, config, access, reconnects) : status;
 }
 
 void halay_store_access_close(struct halay_store_access *access)
@@ -71,6 +88,16 @@ static void full_key(char full[HALAY_STORE_KEY_MAX], const struct boot_store *se
     snprintf(full, HALAY_STORE_KEY_MAX, "%s%u/%s", self->meeting.prefix, self->meeting.number, key);
 }
 
+/* A rank that the launcher has told its host's ranks connects with its first key. */
+static enum halay_status need_connection(struct boot_store *self)
+{
+    unsigned reconnects; /* of this rank: no number of a start */
+
+    if (self->meeting.access->client || !self->config)
+        return HALAY_OK;
+    return connect_access(self->base.log, self->config, &self->access, &reconnects);
+}
+
 static enum halay_status key_set(void *arg, const char *key, const void *value, size_t bytes)
 {
     struct boot_store *self = arg;
@@ -78,18 +105,22 @@ static enum halay_status key_set(void *arg, const char *key, const void *value, 
 
     self->asked[0] = 0;
     full_key(full, self, key);
-    return halay_store_set(self->meeting.access->client, full, value, bytes);
+    enum halay_status status = need_connection(self);
+    return status == HALAY_OK ? halay_store_set(self->meeting.access->client, full, value, bytes) : status;
 }
 
 /* The store answers once the key is there: it is asked again only if anything else has been asked meanwhile. */
 static enum halay_status key_get(void *arg, const char *key, void *value, size_t bytes, int timeout_ms)
 {
     struct boot_store *self = arg;
-    struct halay_store_client *client = self->meeting.access->client;
     char full[HALAY_STORE_KEY_MAX];
+    enum halay_status status = need_connection(self);
 
+    if (status != HALAY_OK)
+        return status;
+    struct halay_store_client *client = self->meeting.access->client;
     full_key(full, self, key);
-    enum halay_status status = strcmp(full, self->asked) ? halay_store_ask(client, full) : HALAY_OK;
+    status = strcmp(full, self->asked) ? halay_store_ask(client, full) : HALAY_OK;
     if (status == HALAY_OK) {
         memcpy(self->asked, full, sizeof full);
         status = halay_store_answer(client, full, value, bytes, timeout_ms);
@@ -101,7 +132,9 @@ static enum halay_status key_get(void *arg, const char *key, void *value, size_t
 
 static int key_fd(void *arg)
 {
-    return halay_store_client_fd(((struct boot_store *)arg)->meeting.access->client);
+    const struct halay_store_client *client = ((struct boot_store *)arg)->meeting.access->client;
+
+    return client ? halay_store_client_fd(client) : -1;
 }
 
 static int is_over(void *arg)
@@ -121,8 +154,9 @@ static int known_host(void *arg, int rank, struct halay_store_host *host)
 
     snprintf(key, sizeof key, "host/%d", rank);
     self->asked[0] = 0;
-    int is_known =
-        halay_store_get(self->meeting.access->client, key, host, sizeof *host, HOST_MS) == HALAY_OK && host->count > 0;
+    int is_known = need_connection(self) == HALAY_OK &&
+                   halay_store_get(self->meeting.access->client, key, host, sizeof *host, HOST_MS) == HALAY_OK &&
+                   host->count > 0;
     host->name[sizeof host->name - 1] = 0;
     return is_known;
 }
@@ -154,6 +188,21 @@ static void store_finish(struct halay_boot *boot)
     halay_boot_tree_fini(&((struct boot_store *)boot)->tree);
 }
 
+/* The connection has served its purpose. */
+static void launched_finish(struct halay_boot *boot)
+{
+    struct boot_store *self = (struct boot_store *)boot;
+    char prefix[HALAY_STORE_KEY_MAX];
+
+    store_finish(boot);
+    if (!self->access.client)
+        return;
+    full_key(prefix, self, "");
+    (void)halay_store_leave(self->access.client, prefix); /* has logged why; only keys are left over */
+    halay_store_client_close(self->access.client);
+    self->access.client = NULL;
+}
+
 static void unique_finish(struct halay_boot *boot)
 {
     store_finish(boot);
@@ -172,6 +221,15 @@ static const struct halay_boot_ops store_ops = {
     .broadcast = store_broadcast,
     .secret = store_secret,
     .finish = store_finish,
+    .destroy = store_destroy,
+};
+
+static const struct halay_boot_ops launched_ops = {
+    .name = "store",
+    .allgather = store_allgather,
+    .broadcast = store_broadcast,
+    .secret = store_secret,
+    .finish = launched_finish,
     .destroy = store_destroy,
 };
 
@@ -232,6 +290,22 @@ enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int
     return HALAY_OK;
 }
 
+/* The start's number. */
+static enum halay_status find_number(struct boot_store *self, const struct halay_config *config)
+{
+    struct halay_host_ranks *host = &self->tree.host;
+
+    if (config->host_ranks_fd < 0)
+        return connect_access(self->base.log, config, &self->access, &self->meeting.number);
+    enum halay_status status =
+        halay_host_ranks_open(self->base.log, config->host_ranks_fd, config->rank, config->size, host);
+    if (status != HALAY_OK)
+        return status;
+    halay_host_ranks_begin(host);
+    self->meeting.number = host->number;
+    return HALAY_OK;
+}
+
 enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,
                                           struct halay_boot **out)
 {
@@ -242,15 +316,19 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
                           config->rank, config->size);
     if (!(self = create(log, config->rank, config->size)))
         return HALAY_ERR_NO_MEMORY;
+    self->base.ops = &launched_ops;
+    self->config = config;
     self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };
     self->tree.block = config->local_size;
     self->tree.keys.host = known_host;
-    enum halay_status status = halay_store_access_open(log, config, &self->access, &self->meeting.number);
+    enum halay_status status = read_access(log, config, &self->access);
+    if (status == HALAY_OK)
+        status = find_number(self, config);
+    name_tree(self);
     if (status != HALAY_OK) {
         store_destroy(&self->base);
         return status;
     }
-    name_tree(self);
     *out = &self->base;
     return HALAY_OK;
 }

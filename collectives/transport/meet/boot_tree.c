@@ -6,12 +6,16 @@
  *     up       this rank's and theirs to the parent
  *     down     the whole table from the parent, and to each child
  *
- * A child reaches its parent by an abstract Unix socket if both are in one network namespace, otherwise by the store:
+ * A child reaches its parent by an abstract Unix socket if it can, otherwise by the store:
  *
- *     b                 the block's ranks, by rank 0
- *     l/RANK            this parent listens. Until then a child cannot know whether the socket is going to be there
+ *     b                 the block's ranks, by rank 0, which listens then
+ *     l/RANK            this parent, another one, listens. Until then a child cannot know whether the socket is going
+ *                       to be there
  *     u/ROUND/RANK      a message up, of that rank
  *     d/ROUND/RANK      the message down to all children of that rank that the store reaches
+ *
+ * Where the launcher has described the ranks of each host (base/store/host_ranks.h), blocks are hosts, b and l are not
+ * needed, and a rank asks the store only if its parent or a child is on another host, or in another network namespace.
  *
  * The socket's name follows from the secret. A child binds its end to a name that follows from the secret too and ends
  * with its rank, so that accept identifies it: a parent never waits for a first message. Both ends belong to one user
@@ -22,28 +26,25 @@
  * for its children HALAY_START_TIMEOUT and a little more for each level under it, so that the rank next to a missing
  * one is the first to give up, and all report that one.
  *
+ * The file is long because a failure at any place has to reach all sides of it.
+ *
  * Cleanup: zero-initialised, fini accepts any state. References: unix(7).
  */
 #include "collectives/transport/meet/boot_tree.h"
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
 #include "base/memory.h"
-#include "base/net/local_socket.h"
 #include "base/net/socket.h"
 #include "base/number_text.h"
-#include "base/store/store_protocol.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000, QUEUE = 4096 };
-enum { NAME_DIGITS = 32, NAME_BYTES = offsetof(struct sockaddr_un, sun_path) + 1 + NAME_DIGITS };
+enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000 };
 static const uint32_t magic = 0x34796168;
 
 #define A_GUESS (UINT32_C(1) << 31) /* in the key of the block: it is no host's number of ranks */
@@ -76,6 +77,30 @@ static int self_of(const struct halay_boot_tree *tree)
 static int parent_of(const struct halay_boot_tree *tree)
 {
     return halay_tree_parent(&tree->shape, self_of(tree));
+}
+
+/* Levels of a subtree, or one more. */
+static int levels_of(int span)
+{
+    int levels = 0;
+
+    for (; span > 1; span = (span + HALAY_TREE_DEGREE - 1) / HALAY_TREE_DEGREE)
+        levels++;
+    return levels;
+}
+
+/* What the launcher's file of this host's ranks has about one; ABSENT and others: of this start. */
+static enum halay_host_rank_state state_of(const struct halay_boot_tree *tree, int rank)
+{
+    uint32_t seen;
+
+    return halay_host_ranks_look(&tree->host, rank, &seen);
+}
+
+/* Returns nonzero if this child that is not connected may come by the store. */
+static int is_far(const struct halay_boot_tree *tree, int child)
+{
+    return !halay_host_ranks_has(&tree->host, child) || state_of(tree, child) >= HALAY_HOST_RANK_ELSEWHERE;
 }
 
 /* What a message says that it is about, so that ranks notice if they do different things. */
@@ -244,7 +269,7 @@ static enum halay_status send_by_store(struct halay_boot_tree *tree, const char 
     return status;
 }
 
-/* HALAY_IN_PROGRESS: it only names the rank that is waited for. */
+/* HALAY_IN_PROGRESS: it only names the rank that is waited for. x NULL: it is of no round. */
 static enum halay_status take_head(struct halay_boot_tree *tree, const struct halay_boot_head *head, int from,
                                    const struct round *x)
 {
@@ -257,7 +282,7 @@ static enum halay_status take_head(struct halay_boot_tree *tree, const struct ha
         return HALAY_IN_PROGRESS;
     if (head->status != HALAY_OK)
         return fail_with(tree, head);
-    if (head->bytes == size_said(x))
+    if (!x || head->bytes == size_said(x))
         return HALAY_OK;
     return fail(tree, HALAY_ERR_FORMAT, from,
                 "rank %d exchanges %u bytes at the start where rank %d exchanges %zu; do "
@@ -299,6 +324,24 @@ static enum halay_status look_in_store(struct halay_boot_tree *tree, const struc
     return (enum halay_status)tree->failure.status;
 }
 
+/* A parent is gone, and may have put into the store why; if it has not, this rank does so in its place, for those that
+ * the store reaches. */
+static enum halay_status fail_orphaned(struct halay_boot_tree *tree, const struct round *x)
+{
+    int parent = parent_of(tree);
+    char key[HALAY_STORE_KEY_MAX];
+
+    if (look_in_store(tree, x, SLICE_MS) != HALAY_OK)
+        return (enum halay_status)tree->failure.status;
+    enum halay_status status = fail_ended(tree, parent);
+    key_of(key, 'u', tree, parent);
+    if (parent > 0)
+        (void)send_by_store(tree, key, x, parent, (size_t)halay_tree_span(&tree->shape, parent) * x->bytes);
+    key_of(key, 'd', tree, parent);
+    (void)send_by_store(tree, key, x, 0, x->table_bytes);
+    return status;
+}
+
 /* What a connection that is readable has; *waits_for with HALAY_IN_PROGRESS. */
 static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd, int from, const struct round *x,
                                            int first, size_t bytes, int *waits_for)
@@ -319,45 +362,23 @@ static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd,
     if (status == HALAY_ERR_TIMEOUT)
         return fail_late(tree, from, x->timeout_ms);
     /* A parent that failed before it had accepted this connection has said so in the store only. */
-    if (from == parent_of(tree) && look_in_store(tree, x, SLICE_MS) != HALAY_OK)
-        return (enum halay_status)tree->failure.status;
-    return fail_ended(tree, from);
+    return from == parent_of(tree) ? fail_orphaned(tree, x) : fail_ended(tree, from);
 }
 
 /* ---- connections ---- */
 
-/* An abstract name: NAME_DIGITS digits. Returns the end of the name. */
-static char *name_socket(struct sockaddr_un *address, const unsigned char key[NAME_DIGITS / 2])
+/* What names the sockets of this parent. */
+static void name_parent(const struct halay_boot_tree *tree, int parent, char *name, size_t size)
 {
-    *address = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    char *at = address->sun_path + 1;
-    for (int i = 0; i < NAME_DIGITS / 2; i++)
-        at += sprintf(at, "%02x", key[i]);
-    return at;
-}
-
-/* The name of this parent's listener, and what the names of its children begin with. */
-static void name_sockets(const struct halay_boot_tree *tree, const unsigned char *secret, int parent,
-                         struct sockaddr_un *listener, struct sockaddr_un *child)
-{
-    unsigned char key[HALAY_SECRET_BYTES];
-    char salt[HALAY_STORE_KEY_MAX + 16];
-
-    snprintf(salt, sizeof salt, "%s %d", tree->name, parent);
-    store_derive(secret, "meeting-", (const unsigned char *)salt, strlen(salt), key);
-    name_socket(listener, key);
-    name_socket(child, key + NAME_DIGITS / 2);
-    explicit_bzero(key, sizeof key);
+    snprintf(name, size, "%s %d", tree->name, parent);
 }
 
 static enum halay_status open_listener(struct halay_boot_tree *tree, const unsigned char *secret)
 {
-    struct sockaddr_un address;
+    char name[HALAY_STORE_KEY_MAX + 16];
 
-    name_sockets(tree, secret, self_of(tree), &address, &tree->child_name);
-    tree->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (tree->listener >= 0 && bind(tree->listener, (struct sockaddr *)&address, NAME_BYTES) == 0 &&
-        listen(tree->listener, QUEUE) == 0)
+    name_parent(tree, self_of(tree), name, sizeof name);
+    if (halay_boot_socket_listen(&tree->listener, secret, name))
         return HALAY_OK;
     return fail(tree, HALAY_ERR_SYSTEM, self_of(tree), "rank %d cannot open a local socket for the start: %s",
                 self_of(tree), strerror(errno));
@@ -386,33 +407,50 @@ static enum halay_status list_children(struct halay_boot_tree *tree)
 /* Returns nonzero if connected; errno has the reason if not. */
 static int try_parent(struct halay_boot_tree *tree, const unsigned char *secret)
 {
-    struct sockaddr_un parent, mine;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    char name[HALAY_STORE_KEY_MAX + 16];
 
-    if (fd < 0)
-        return 0;
-    name_sockets(tree, secret, parent_of(tree), &parent, &mine);
-    int digits = sprintf(mine.sun_path + 1 + NAME_DIGITS, "%d", self_of(tree));
-    if (bind(fd, (struct sockaddr *)&mine, NAME_BYTES + (socklen_t)digits) == 0 &&
-        connect(fd, (struct sockaddr *)&parent, NAME_BYTES) == 0 && halay_local_is_own_user(fd, NULL)) {
-        tree->parent = fd;
-        return 1;
+    name_parent(tree, parent_of(tree), name, sizeof name);
+    tree->parent = halay_boot_socket_connect(secret, name, self_of(tree));
+    return tree->parent >= 0;
+}
+
+/* A parent of this host: it accepts sooner or later, or is gone. */
+static enum halay_status find_local_parent(struct halay_boot_tree *tree, const unsigned char *secret,
+                                           const struct round *x)
+{
+    int parent = parent_of(tree);
+    enum halay_status status = HALAY_OK;
+    uint32_t seen;
+
+    tree->missing = parent;
+    while (status == HALAY_OK) {
+        enum halay_host_rank_state state = halay_host_ranks_look(&tree->host, parent, &seen);
+        if (state == HALAY_HOST_RANK_ELSEWHERE || (state == HALAY_HOST_RANK_ACCEPTS && try_parent(tree, secret)))
+            return HALAY_OK;
+        if (state == HALAY_HOST_RANK_GONE || (state == HALAY_HOST_RANK_ACCEPTS && errno != EAGAIN))
+            return fail_orphaned(tree, x);
+        if (halay_deadline_passed(x->deadline_us))
+            return fail_late(tree, parent, x->timeout_ms);
+        /* Nothing reports room in a listener's queue. */
+        halay_host_ranks_wait(&tree->host, parent, seen, state == HALAY_HOST_RANK_ACCEPTS ? 1 : SLICE_MS);
+        status = look(tree);
     }
-    int error = errno;
-    close(fd);
-    errno = error;
-    return 0;
+    return status;
 }
 
 static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
 {
     int parent = parent_of(tree);
     char key[HALAY_STORE_KEY_MAX], listens;
+    enum halay_status status = HALAY_OK;
 
-    if (parent < 0 || try_parent(tree, secret))
+    if (halay_host_ranks_has(&tree->host, parent))
+        return find_local_parent(tree, secret, x);
+    if (parent < 0 || tree->host.shared || try_parent(tree, secret))
         return HALAY_OK;
     snprintf(key, sizeof key, "l/%d", parent);
-    enum halay_status status = halay_boot_tree_get(tree, parent, key, &listens, 1, x->deadline_us);
+    if (parent > 0)
+        status = halay_boot_tree_get(tree, parent, key, &listens, 1, x->deadline_us);
     if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK)
         return fail_late(tree, parent, x->timeout_ms);
     /* Nothing reports room in a listener's queue. */
@@ -423,69 +461,72 @@ static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigne
     return status;
 }
 
-/* The first time: the shape, this rank's listener, its parent. */
-static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
-{
-    enum halay_status status = HALAY_OK;
-    uint32_t block = tree->block > 0 ? (uint32_t)tree->block : HALAY_TREE_DEGREE | A_GUESS;
-    char key[HALAY_STORE_KEY_MAX];
+/* ---- meeting ---- */
 
-    tree->has_met = 1;
-    tree->listener = tree->parent = -1;
-    if (self_of(tree) == 0)
-        status = tree_set(tree, "b", &block, sizeof block);
-    else if ((status = halay_boot_tree_get(tree, 0, "b", &block, sizeof block, x->deadline_us)) == HALAY_ERR_TIMEOUT)
-        return fail_late(tree, 0, x->timeout_ms);
-    if (status != HALAY_OK)
-        return status;
+/* The block's ranks, which rank 0 sets later unless the launcher has told all. */
+static enum halay_status find_block(struct halay_boot_tree *tree, const struct round *x)
+{
+    uint32_t block = tree->block > 0 ? (uint32_t)tree->block : HALAY_TREE_DEGREE | A_GUESS;
+
+    if (tree->host.shared) {
+        block = (uint32_t)tree->host.block;
+    } else if (self_of(tree) != 0) {
+        enum halay_status status = halay_boot_tree_get(tree, 0, "b", &block, sizeof block, x->deadline_us);
+        if (status != HALAY_OK)
+            return tree->failure.status == HALAY_OK ? fail_late(tree, 0, x->timeout_ms) : status;
+    }
     tree->has_hosts = !(block & A_GUESS);
     block &= ~A_GUESS;
     tree->shape =
         (struct halay_tree){ .size = tree->boot->size, .block = block > 0 && block < INT32_MAX ? (int)block : 1 };
-    tree->parent_waits_for = parent_of(tree);
-    status = list_children(tree);
-    if (status == HALAY_OK && tree->children_count) {
-        status = open_listener(tree, secret);
-        snprintf(key, sizeof key, "l/%d", self_of(tree));
-        if (status == HALAY_OK)
-            status = tree_set(tree, key, "", 1);
-    }
-    return status == HALAY_OK ? find_parent(tree, secret, x) : status;
+    return HALAY_OK;
 }
 
-/* The child whose end of a connection has this name; NULL: none. */
-static struct halay_boot_child *child_named(struct halay_boot_tree *tree, const struct sockaddr_un *name,
-                                            socklen_t bytes)
+/* That this parent listens, to the children that look there. Rank 0 says so with the block. */
+static enum halay_status announce(struct halay_boot_tree *tree)
 {
-    char digits[sizeof name->sun_path] = "";
+    uint32_t block = (uint32_t)tree->shape.block | (tree->has_hosts ? 0 : A_GUESS);
+    char key[HALAY_STORE_KEY_MAX];
 
-    if (bytes <= NAME_BYTES || bytes > sizeof *name || memcmp(name, &tree->child_name, NAME_BYTES) != 0)
-        return NULL;
-    memcpy(digits, name->sun_path + 1 + NAME_DIGITS, bytes - NAME_BYTES);
-    long rank = strtol(digits, NULL, 10);
-    for (int i = 0; i < tree->children_count; i++)
-        if (tree->children[i].rank == rank)
-            return &tree->children[i];
-    return NULL;
+    if (tree->host.shared) {
+        halay_host_ranks_accept(&tree->host);
+        return HALAY_OK;
+    }
+    if (self_of(tree) == 0)
+        return tree_set(tree, "b", &block, sizeof block);
+    snprintf(key, sizeof key, "l/%d", self_of(tree));
+    return tree_set(tree, key, "", 1);
+}
+
+/* The first time: the shape, this rank's listener, its parent. */
+static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
+{
+    tree->has_met = 1;
+    tree->listener.fd = tree->parent = -1;
+    enum halay_status status = find_block(tree, x);
+    if (status != HALAY_OK)
+        return status;
+    tree->parent_waits_for = parent_of(tree);
+    status = list_children(tree);
+    if (status == HALAY_OK && tree->children_count)
+        status = open_listener(tree, secret);
+    if (status == HALAY_OK && tree->children_count)
+        status = announce(tree);
+    return status == HALAY_OK ? find_parent(tree, secret, x) : status;
 }
 
 static void accept_children(struct halay_boot_tree *tree)
 {
-    for (int turn = 0; turn < QUEUE; turn++) {
-        struct sockaddr_un name = { 0 };
-        socklen_t bytes = sizeof name;
-        int fd = accept4(tree->listener, (struct sockaddr *)&name, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
-            continue;
-        if (fd < 0)
-            return;
-        struct halay_boot_child *child = halay_local_is_own_user(fd, NULL) ? child_named(tree, &name, bytes) : NULL;
-        if (child && child->fd < 0 && !child->by_store) {
+    int rank, fd;
+
+    while ((fd = halay_boot_socket_accept(&tree->listener, tree->boot->log, &rank)) >= 0) {
+        struct halay_boot_child *child = NULL;
+        for (int i = 0; i < tree->children_count && !child; i++)
+            child = tree->children[i].rank == rank ? &tree->children[i] : NULL;
+        if (child && child->fd < 0 && !child->by_store)
             child->fd = fd;
-        } else {
-            halay_debug(tree->boot->log, "a connection during the start that is not a rank's was closed");
+        else
             close(fd);
-        }
     }
 }
 
@@ -495,7 +536,7 @@ static void accept_children(struct halay_boot_tree *tree)
 static struct halay_boot_child *next_by_store(struct halay_boot_tree *tree)
 {
     for (int i = 0; i < tree->children_count; i++)
-        if (!tree->children[i].has_come && tree->children[i].fd < 0)
+        if (!tree->children[i].has_come && tree->children[i].fd < 0 && is_far(tree, tree->children[i].rank))
             return &tree->children[i];
     return NULL;
 }
@@ -577,14 +618,22 @@ static int watch(struct pollfd *at, int fd)
     return 1;
 }
 
+static int has_unconnected(const struct halay_boot_tree *tree)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        if (tree->children[i].fd < 0 && !tree->children[i].has_come)
+            return 1;
+    return 0;
+}
+
 /* What is waited for. */
-static int watch_all(struct halay_boot_tree *tree, const struct round *x, int needs_store)
+static int watch_all(struct halay_boot_tree *tree, int needs_store)
 {
     struct pollfd *fds = tree->fds;
     int n = 0;
 
     n += watch(&fds[n], tree->parent);
-    n += watch(&fds[n], !x->wants_table && needs_store ? tree->listener : -1);
+    n += watch(&fds[n], has_unconnected(tree) ? tree->listener.fd : -1);
     n += watch(&fds[n], needs_store && tree->keys.fd ? tree->keys.fd(tree->keys.arg) : -1);
     for (int i = 0; i < tree->children_count; i++)
         n += watch(&fds[n], tree->children[i].fd);
@@ -595,7 +644,7 @@ static int watch_all(struct halay_boot_tree *tree, const struct round *x, int ne
 static enum halay_status wait_once(struct halay_boot_tree *tree, struct round *x)
 {
     int needs_store = x->wants_table ? tree->parent < 0 : next_by_store(tree) != NULL;
-    int n = watch_all(tree, x, needs_store), ms = needs_store && !tree->keys.fd ? POLL_MS : SLICE_MS;
+    int n = watch_all(tree, needs_store), ms = needs_store && !tree->keys.fd ? POLL_MS : SLICE_MS;
     const struct pollfd *fds = tree->fds;
     enum halay_status status = HALAY_OK;
 
@@ -611,8 +660,29 @@ static enum halay_status wait_once(struct halay_boot_tree *tree, struct round *x
     return status;
 }
 
+/* A child that has ended before it came has put into the store why, or nothing. */
+static enum halay_status look_for_gone(struct halay_boot_tree *tree, struct round *x)
+{
+    enum halay_status status = HALAY_OK;
+    char key[HALAY_STORE_KEY_MAX];
+
+    for (int i = 0; i < tree->children_count && status == HALAY_OK; i++) {
+        struct halay_boot_child *child = &tree->children[i];
+        if (child->has_come || child->fd >= 0 || !halay_host_ranks_has(&tree->host, child->rank) ||
+            state_of(tree, child->rank) != HALAY_HOST_RANK_GONE)
+            continue;
+        key_of(key, 'u', tree, child->rank);
+        x->store_ms = SLICE_MS;
+        status = receive_by_store(tree, key, child->rank, x, child->rank, (size_t)child->span * x->bytes);
+        child->by_store |= child->has_come |= status == HALAY_OK;
+        if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK)
+            return fail_ended(tree, child->rank);
+    }
+    return status;
+}
+
 /* Every slice. */
-static enum halay_status look_around(struct halay_boot_tree *tree, const struct round *x, int64_t deadline_us)
+static enum halay_status look_around(struct halay_boot_tree *tree, struct round *x, int64_t deadline_us)
 {
     const struct halay_boot_child *child = x->wants_table ? NULL : next_missing(tree);
     int missing = child ? child->waits_for : tree->parent_waits_for;
@@ -623,6 +693,8 @@ static enum halay_status look_around(struct halay_boot_tree *tree, const struct 
         return fail_late(tree, missing, x->timeout_ms);
     tell_missing(tree, missing);
     enum halay_status status = look(tree);
+    if (status == HALAY_OK && !x->wants_table)
+        status = look_for_gone(tree, x);
     /* A parent that the store reaches may have failed. */
     if (status == HALAY_OK && !x->wants_table && parent_of(tree) >= 0 && tree->parent < 0)
         status = look_in_store(tree, x, POLL_MS);
@@ -647,16 +719,6 @@ static enum halay_status wait_all(struct halay_boot_tree *tree, struct round *x,
         status = look_around(tree, x, deadline_us);
     }
     return status;
-}
-
-/* Levels of a subtree, or one more. */
-static int levels_of(int span)
-{
-    int levels = 0;
-
-    for (; span > 1; span = (span + HALAY_TREE_DEGREE - 1) / HALAY_TREE_DEGREE)
-        levels++;
-    return levels;
 }
 
 static enum halay_status gather(struct halay_boot_tree *tree, struct round *x)
@@ -714,12 +776,13 @@ static enum halay_status send_down(struct halay_boot_tree *tree, const struct ro
 /* So that no rank waits for this one. What does not reach them is no new failure. */
 static void spread_failure(struct halay_boot_tree *tree, const struct round *x)
 {
-    if (!tree->shape.size)
-        return;
-    if (tree->listener >= 0)
-        accept_children(tree);
-    (void)send_up(tree, x);
-    (void)send_down(tree, x);
+    if (tree->shape.size) {
+        if (tree->listener.fd >= 0)
+            accept_children(tree);
+        (void)send_up(tree, x);
+        (void)send_down(tree, x);
+    }
+    halay_host_ranks_leave(&tree->host);
 }
 
 static enum halay_status exchange(struct halay_boot_tree *tree, const unsigned char *secret, struct round *x)
@@ -783,8 +846,8 @@ void halay_boot_tree_fini(struct halay_boot_tree *tree)
     for (int i = 0; i < tree->children_count; i++)
         if (tree->children[i].fd >= 0)
             close(tree->children[i].fd);
-    if (tree->has_met && tree->listener >= 0)
-        close(tree->listener);
+    if (tree->has_met)
+        halay_boot_socket_close(&tree->listener);
     if (tree->has_met && tree->parent >= 0)
         close(tree->parent);
     free(tree->children);
@@ -792,5 +855,5 @@ void halay_boot_tree_fini(struct halay_boot_tree *tree)
     tree->children = NULL;
     tree->fds = NULL;
     tree->children_count = tree->has_met = 0;
-    explicit_bzero(&tree->child_name, sizeof tree->child_name);
+    halay_host_ranks_close(&tree->host);
 }

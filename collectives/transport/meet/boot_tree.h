@@ -6,12 +6,12 @@
 #ifndef HALAY_BOOT_TREE_H
 #define HALAY_BOOT_TREE_H
 
+#include "base/store/host_ranks.h"
 #include "base/store/store.h"
 #include "collectives/transport/meet/boot.h"
+#include "collectives/transport/meet/boot_socket.h"
 #include "collectives/transport/meet/tree.h"
 #include <stdint.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 /* The store. Keys begin with a letter and are the start's own; none is set twice. */
 struct halay_boot_keys {
@@ -44,16 +44,16 @@ struct halay_boot_tree {
     struct halay_boot_keys keys;    /* what arg points to is borrowed */
     char name[HALAY_STORE_KEY_MAX]; /* of this start, different from that of any other with the same secret */
     struct halay_tree shape;
-    int block;     /* rank 0's is what counts; 0: unknown */
-    int has_hosts; /* a block is a host, on all ranks alike */
-    int has_met;   /* connected with the parent, and ready for children */
-    int listener;  /* owned if has_met; -1: no children */
-    int parent;    /* owned if has_met: the connection; -1: none, or the parent is reached by the store */
+    int block;                         /* rank 0's is what counts; 0: unknown */
+    struct halay_host_ranks host;      /* owned: closed by fini; not open: the launcher has not told */
+    int has_hosts;                     /* a block is a host, on all ranks alike */
+    int has_met;                       /* connected with the parent, and ready for children */
+    struct halay_boot_socket listener; /* owned if has_met; not open: no children */
+    int parent; /* owned if has_met: the connection; -1: none, or the parent is reached by the store */
     int children_count;
     struct halay_boot_child *children; /* owned: [children_count] */
     struct pollfd *fds;                /* owned: what a wait looks at */
     int parent_waits_for;              /* the rank that it reported last, or it itself */
-    struct sockaddr_un child_name;     /* what the names of children's sockets begin with */
     unsigned round;
     int missing;                    /* the rank that is waited for */
     struct halay_boot_head failure; /* the first; status HALAY_OK: none */
