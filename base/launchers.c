@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/launchers.h"
+#include "base/number_text.h"
 #include "base/parse.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -137,17 +138,16 @@ static void find_other_job(struct halay_launchers *found)
     for (size_t i = 0; i < sizeof other_launchers / sizeof *other_launchers; i++) {
         const char *const names[] = { other_launchers[i].size, other_launchers[i].rank, other_launchers[i].more };
         char *text = found->other_job.variables;
-        size_t room = sizeof found->other_job.variables;
         long size = other_size(i);
         if (size < 2 || (found->mpi_size == 1 && !strcmp(other_launchers[i].launcher, "srun")))
             continue;
         found->other_job.size = (int)size;
         found->other_job.launcher = other_launchers[i].launcher;
         *text = 0;
-        for (size_t n = 0, used = 0; n < sizeof names / sizeof *names; n++)
-            if (names[n] && used < room)
-                used += (size_t)snprintf(text + used, room - used, "%s%s=%.40s", used ? ", " : "", names[n],
-                                         getenv(names[n]));
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+            if (names[n])
+                halay_append(text, sizeof found->other_job.variables, "%s%s=%.40s", *text ? ", " : "", names[n],
+                             getenv(names[n]));
         return;
     }
     find_listing_job(found);

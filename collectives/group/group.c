@@ -7,6 +7,7 @@
 #include "collectives/group/group.h"
 #include "base/error_text.h"
 #include "base/memory.h"
+#include "base/number_text.h"
 #include "collectives/choose/algorithms.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/area.h"
@@ -533,22 +534,17 @@ void halay_group_set_deterministic(struct halay_group *group, enum halay_determi
 
 static void list_algorithms(enum halay_coll_kind operation, char *text, size_t size)
 {
-    size_t used = 0;
-
-    text[0] = 0;
-    for (size_t i = 0; i < halay_algorithm_count && used < size; i++)
+    *text = 0;
+    for (size_t i = 0; i < halay_algorithm_count; i++)
         if (halay_algorithms[i].operation == operation)
-            used += (size_t)snprintf(text + used, size - used, ", %s", halay_algorithms[i].name);
+            halay_append(text, size, ", %s", halay_algorithms[i].name);
 }
 
 static void list_operations(char *text, size_t size)
 {
-    size_t used = 0;
-
-    text[0] = 0;
-    for (int i = 0; i < HALAY_COLL_COUNT && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "",
-                                 halay_coll_kind_name((enum halay_coll_kind)i));
+    *text = 0;
+    for (int i = 0; i < HALAY_COLL_COUNT; i++)
+        halay_append(text, size, "%s%s", i ? ", " : "", halay_coll_kind_name((enum halay_coll_kind)i));
 }
 
 enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation, const char *algorithm)
