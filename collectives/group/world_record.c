@@ -129,13 +129,11 @@ static void take_modules(struct halay_world *world, const struct record *all)
     }
 }
 
-static enum halay_status find_peers(struct halay_world *world, const struct record *all)
+static enum halay_status make_peers(struct halay_world *world, const struct record *all)
 {
     enum halay_status status =
         halay_peers_create(world->log, world->rank, world->size, &all->identity, sizeof *all, &world->peers);
 
-    if (status != HALAY_OK && !halay_world_is_broken_boot(status)) /* the others are about to share memory */
-        halay_shm_exchange_refuse(world->boot, status, world->config.start_timeout_ms);
     if (status != HALAY_OK)
         return status;
     world->node_of = calloc((size_t)world->size, sizeof *world->node_of);
@@ -143,6 +141,15 @@ static enum halay_status find_peers(struct halay_world *world, const struct reco
         return HALAY_ERR_NO_MEMORY;
     halay_peers_nodes(world->peers, world->node_of);
     return halay_world_lay_out(world);
+}
+
+static enum halay_status find_peers(struct halay_world *world, const struct record *all)
+{
+    enum halay_status status = make_peers(world, all);
+
+    if (status != HALAY_OK && !halay_world_is_broken_boot(status)) /* the others are about to share memory */
+        halay_shm_exchange_refuse(world->boot, status, world->config.start_timeout_ms);
+    return status;
 }
 
 /* Ranks that are bound to cores of their own see only those. Count the cores of all ranks of this host, so that none

@@ -131,6 +131,20 @@ static void check_broken_module(void)
 
 /* ---- several ---- */
 
+/* That allocation of an int for each rank fails in rank 1; 0: none. */
+static size_t failing, seen;
+static int is_failing_rank;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    if (is_failing_rank && count == 3 && bytes == sizeof(int) && ++seen == failing)
+        return NULL;
+    return __real_calloc(count, bytes);
+}
+
 struct job {
     int (*run)(int rank); /* in each rank; nonzero: failed */
     int size;
@@ -359,6 +373,22 @@ static int job_wrong_file(int rank)
     return fails_with(HALAY_ERR_SYSTEM, "was it closed on the way from halayrun?");
 }
 
+/* The host of each rank, or the ranks' places, find no memory: the others are told. */
+static int job_no_memory(int rank)
+{
+    char said[1000] = "";
+    struct halay_world_options options = { .log_write = keep_error, .log_arg = said };
+    struct halay_world *world = NULL;
+
+    is_failing_rank = rank == 1;
+    enum halay_status status = halay_world_open(&options, &world);
+    CHECK(status == HALAY_ERR_NO_MEMORY, "allocation %zu, rank %d: %s: %s", failing, rank, halay_status_string(status),
+          said);
+    CHECK(rank != 1 || seen >= failing);
+    halay_world_close(world);
+    return 0;
+}
+
 /* Two hosts of two ranks each. */
 static int job_two_hosts(int rank)
 {
@@ -471,6 +501,8 @@ int main(void)
     run(&(struct job){ job_two_hosts, 4, -1, NULL, -1, 0 });
     if (!IS_SANITIZED) /* a sanitizer needs its address space */
         run(&(struct job){ job_one_cannot, 3, -1, NULL, -1, 0 });
+    for (failing = 1; failing <= 3; failing++)
+        run(&(struct job){ job_no_memory, 3, -1, NULL, -1, 0 });
     run(&(struct job){ job_one_lacks, 2, -1, NULL, -1, 0 });
     run(&(struct job){ job_one_is_missing, 3, -1, NULL, -1, 0 });
     run(&(struct job){ job_death, 3, 2, NULL, -1, 0 });
