@@ -501,7 +501,7 @@ int main(void)
     run(&(struct job){ job_two_hosts, 4, -1, NULL, -1, 0 });
     if (!IS_SANITIZED) /* a sanitizer needs its address space */
         run(&(struct job){ job_one_cannot, 3, -1, NULL, -1, 0 });
-    for (failing = 1; failing <= 3; failing++)
+    for (failing = 1; failing <= 6; failing++)
         run(&(struct job){ job_no_memory, 3, -1, NULL, -1, 0 });
     run(&(struct job){ job_one_lacks, 2, -1, NULL, -1, 0 });
     run(&(struct job){ job_one_is_missing, 3, -1, NULL, -1, 0 });
