@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -225,10 +226,11 @@ static void run(const struct job *job)
     struct halay_log log;
     struct halay_store_server *server;
     struct halay_store_counts counts;
-    unsigned char secret[HALAY_SECRET_BYTES] = "a secret for this test only.....";
+    unsigned char secret[HALAY_SECRET_BYTES]; /* names the ranks' sockets: two of this test may run at once */
     int fd = memfd_create("secret", 0), files[HOSTS_MAX];
     pid_t *pid = calloc((size_t)job->size, sizeof *pid);
 
+    REQUIRE(getrandom(secret, sizeof secret, 0) == (ssize_t)sizeof secret);
     REQUIRE(pid && fd >= 0 && write(fd, secret, sizeof secret) == (ssize_t)sizeof secret);
     halay_log_init(&log, HALAY_LOG_ERROR);
     REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
