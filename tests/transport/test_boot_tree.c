@@ -5,6 +5,7 @@
  */
 #include "../test.h"
 #include "base/clock.h"
+#include "collectives/transport/meet/boot_socket.h"
 #include "collectives/transport/meet/boot_tree.h"
 #include "start_model.h"
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if defined(__SANITIZE_THREAD__)
@@ -146,6 +148,7 @@ struct start {
     int size, block, timeout_ms;
     int far_every;        /* ranks r with r % far_every == 1 cannot connect; 0: none */
     int missing;          /* this rank does not take part; -1: none */
+    int hurried_ms;       /* the time-out of rank 0; 0: that of all */
     int ends;             /* this one ends after the first round; -1: none */
     int has_names;        /* the hosts' names are known */
     int differs;          /* this one exchanges a byte more; -1: none */
@@ -280,6 +283,7 @@ static void one_round(struct rank *rank, struct halay_boot_tree *tree, int round
     unsigned char secret[HALAY_SECRET_BYTES] = { 7 };
     struct start *start = rank->start;
     int me = rank->boot.rank;
+    int timeout_ms = start->hurried_ms && !me ? start->hurried_ms : start->timeout_ms;
     size_t bytes = (size_t)(8 + 100 * round + (me == start->differs));
     unsigned char *all = malloc((size_t)start->size * bytes), *mine = calloc(1, bytes);
 
@@ -287,13 +291,13 @@ static void one_round(struct rank *rank, struct halay_boot_tree *tree, int round
     memcpy(secret + 1, &(pid_t){ getpid() }, sizeof(pid_t)); /* local sockets are named by it */
     mine[0] = (unsigned char)me;
     mine[bytes - 1] = (unsigned char)(me + round);
-    rank->status = halay_boot_tree_allgather(tree, secret, mine, bytes, all, start->timeout_ms);
+    rank->status = halay_boot_tree_allgather(tree, secret, mine, bytes, all, timeout_ms);
     for (int r = 0; r < start->size && rank->status == HALAY_OK; r++)
         rank->wrong += all[(size_t)r * bytes] != (unsigned char)r ||
                        all[(size_t)(r + 1) * bytes - 1] != (unsigned char)(r + round);
     mine[0] = (unsigned char)(me ? 0 : 200 + round);
     if (rank->status == HALAY_OK)
-        rank->status = halay_boot_tree_broadcast(tree, secret, mine, bytes, start->timeout_ms);
+        rank->status = halay_boot_tree_broadcast(tree, secret, mine, bytes, timeout_ms);
     rank->wrong += rank->status == HALAY_OK &&
                    (mine[0] != (unsigned char)(200 + round) || (me && mine[bytes - 1] != (unsigned char)round));
     free(mine);
@@ -501,6 +505,67 @@ static void check_missing(void)
     }
 }
 
+/* Rank 0, which gives up long before the others, names the missing one that its child waits for, not its child. */
+static void check_hurried(void)
+{
+    struct start *start = start_of(40, 16, 0);
+
+    start->hurried_ms = 2000;
+    start->missing = 35; /* a child of 32, which is one of 0 */
+    check_told(start, begin(start), HALAY_ERR_TIMEOUT, "rank 35 has not come within 2 s");
+}
+
+/* Connects with a listener from an end of this name, none if it is empty. Returns the descriptor. */
+static int connect_from(const struct halay_boot_socket *listener, const char *name)
+{
+    struct sockaddr_un to, from = { .sun_family = AF_UNIX };
+    socklen_t bytes = sizeof to;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(from.sun_path + 1, name, strlen(name));
+    REQUIRE(fd >= 0 && getsockname(listener->fd, (struct sockaddr *)&to, &bytes) == 0);
+    REQUIRE(!*name || bind(fd, (struct sockaddr *)&from, (socklen_t)(sizeof from.sun_family + 1 + strlen(name))) == 0);
+    REQUIRE(connect(fd, (struct sockaddr *)&to, bytes) == 0);
+    return fd;
+}
+
+/* A parent takes the connections of its children, and closes others: without a name or with a wrong one, and those of
+ * another user, also if he knows the secret. */
+static void check_listener(void)
+{
+    struct halay_boot_socket listener;
+    struct halay_log log;
+    unsigned char secret[HALAY_SECRET_BYTES] = { 9 };
+    char name[48], byte;
+    int rank = -1;
+
+    memcpy(secret + 1, &(pid_t){ getpid() }, sizeof(pid_t));
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(halay_boot_socket_listen(&listener, secret, "a listener"));
+    snprintf(name, sizeof name, "%032d7", (int)getpid()); /* as long as a child's */
+    int unnamed = connect_from(&listener, ""), misnamed = connect_from(&listener, name);
+    pid_t other = fork();
+    REQUIRE(other >= 0);
+    if (!other) {
+        int has_user = geteuid() == 0 && setgid(65534) == 0 && setuid(65534) == 0;
+        _exit(has_user && halay_boot_socket_connect(secret, "a listener", 8) >= 0);
+    }
+    int status = -1;
+    REQUIRE(waitpid(other, &status, 0) == other);
+    CHECK(status == 0, "another user has a connection");
+    CHECK(halay_boot_socket_accept(&listener, &log, &rank) < 0, "rank %d", rank);
+    CHECK(recv(unnamed, &byte, 1, MSG_DONTWAIT) == 0 && recv(misnamed, &byte, 1, MSG_DONTWAIT) == 0);
+    int child = halay_boot_socket_connect(secret, "a listener", 7);
+    int accepted_fd = halay_boot_socket_accept(&listener, &log, &rank);
+    CHECK(child >= 0 && accepted_fd >= 0 && rank == 7, "rank %d", rank);
+    close(child);
+    close(accepted_fd);
+    close(unnamed);
+    close(misnamed);
+    halay_boot_socket_close(&listener);
+    halay_log_fini(&log);
+}
+
 static void check_ended(int size, int ends)
 {
     struct start *start = start_of(size, 16, 0);
@@ -560,7 +625,9 @@ int main(int argc, char **argv)
             check_described(size, 8, far_every);
     check_described(90, 40, 7);
     check_slow();
+    check_listener();
     check_missing();
+    check_hurried();
     for (int gone = 0; gone < 40; gone += gone < 3 ? 1 : 9)
         check_gone(40, 20, gone % 2 ? 3 : 0, gone);
     check_gone(40, 20, 0, 20);
