@@ -3,7 +3,7 @@
  * Limits of a system.
  *
  *   many          more ranks than processors start, reduce, and lose one, whose number each of the others reports.
- *                 Descriptors and memory are no more than is said here.
+ *                 Descriptors and memory stay within the limits below.
  *                 TEST_LONG=1 (tools/check -l long): 512 ranks.
  *   descriptors   ranks with 64 each work, or say how many they need, where there are too many ranks for that.
  *   memory        what ranks in a control group ask for beyond its limit is refused, and they are not killed for it.

@@ -336,8 +336,8 @@ static void case_cancel(struct conformance *c)
     unsigned char *a = make(bytes, 1), *b = make(bytes, 2), *s = make(bytes, 3), *r = make(bytes, 4);
 
     if (n > 1) {
-        c->link->ops->recv(c->link, from, tag_at(400), a, bytes, &never); /* nobody sends it */
-        c->link->ops->send(c->link, to, tag_at(401), b, bytes, &lonely);  /* nobody receives it */
+        c->link->ops->recv(c->link, from, tag_at(400), a, bytes, &never); /* has no sender */
+        c->link->ops->send(c->link, to, tag_at(401), b, bytes, &lonely);  /* has no receiver */
         c->link->ops->send(c->link, to, tag_at(402), s, bytes, &out);
         c->link->ops->recv(c->link, from, tag_at(402), r, bytes, &in);
         for (unsigned i = 0; i < 1 + c->seed % 7; i++)
@@ -675,7 +675,7 @@ static void case_wake(struct conformance *c)
         pthread_join(thread, NULL);
     }
     uint32_t token = halay_bell_arm(c->bell);
-    conformance_sleep(c->link, c->bell, token, 1000); /* nobody wakes it: it ends by itself */
+    conformance_sleep(c->link, c->bell, token, 1000); /* no wake: it ends by its time-out */
     CHECK(c->link->ops->progress(c->link) == HALAY_OK);
 }
 

@@ -24,7 +24,7 @@ enum { HOST_MS = 100 }; /* where the launcher has set none, nothing answers */
 struct boot_store {
     struct halay_boot base;
     struct halay_meeting meeting;
-    struct halay_store_access access;  /* owned: what the meeting borrows, unless it is somebody else's */
+    struct halay_store_access access;  /* owned, unless the caller lent another one */
     const struct halay_config *config; /* borrowed; NULL: another one's connection, which is open */
     struct halay_boot_tree tree;
     char asked[HALAY_STORE_KEY_MAX]; /* the key that the store has been asked for last; "": none */
