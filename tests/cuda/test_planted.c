@@ -55,6 +55,7 @@ static void check_found(const char *self, const struct planted *p, int order, in
 
     set("EMU_ORDER", order);
     set("EMU_SEED", seed);
+    set("EMU_KEYS", seed % 2);
     set("EMU_PATIENCE_MS", strcmp(p->kind, "hang") ? 60000 : 100); /* on a busy machine more than one thing is slow */
     snprintf(want, sizeof want, "emu: %s: ", p->kind);
     run_apart(self, p->name, said, sizeof said);

@@ -39,6 +39,7 @@ struct settings {
     unsigned patience_ms; // until what makes no progress is said to hang
     bool rounds;          // whether products round their factors where they may
     unsigned alignment;   // of products' matrices whose rows have it, in bytes
+    bool keys;            // whether the processor's protection keys guard device memory
 };
 const settings &setting();
 bool is_off(const char *kind); // a kind of finding that EMU_OFF names
@@ -189,7 +190,7 @@ struct call {
 void context_fails(cudaError_t code); // for good
 cudaError_t context_state();
 void count(const char *what, size_t n); // adds to what emu_calls answers
-cudaError_t planned(const char *name); // what emu_fail said of this call of it
+cudaError_t planned(const char *name);  // what emu_fail said of this call of it
 bool in_host_function();
 } // namespace emu
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory. A device's is a part of an arena that the process cannot touch but while the device thread runs (a host that
- * does is found by the fault). Each piece begins at a page, is followed by a page of no piece, and its address is never
- * given out again, so that a use after it was freed is found. Its first FILLED bytes are NaN, no more, since each page
- * that is there costs time whenever the arena is opened or shut. The arena is a file in memory: another process maps a
+ * Memory. A device's is a part of an arena that only the device thread can touch (a host that does is found by the
+ * fault): the processor's protection keys are a thread's. Where there are none, the pages are protected whenever the
+ * device thread does not run, which takes half of a test's time. Each piece begins at a page, is followed by a page of
+ * no piece, and its address is never given out again, so that a use after it was freed is found. Its first FILLED bytes
+ * are NaN, no more, since each page that is there costs time. The arena is a file in memory: another process maps a
  * piece of it.
  */
 #include "emu.hh"
@@ -23,7 +24,8 @@ static char *arena;
 static int arena_file = -1;
 static size_t arena_used;
 static std::vector<size_t> &in_use = *new std::vector<size_t>(64); // of each device
-static bool is_open;
+static int key = -1;                                               // of device memory; -1: the processor has none
+static bool is_open; // without a key: whether all threads may touch device memory
 
 static size_t pages(size_t bytes)
 {
@@ -96,6 +98,8 @@ int arena_fd()
 {
     if (arena)
         return arena_file;
+    if (setting().keys)
+        key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
     arena_file = memfd_create("emu", MFD_CLOEXEC);
     if (arena_file < 0 || ftruncate(arena_file, ARENA))
         broken("no file in memory of %zu bytes", (size_t)ARENA);
@@ -118,19 +122,34 @@ static void protect(int how)
             mprotect(base, r.span, how);
 }
 
+/* Leaves device memory to the device thread. */
+static void guard(char *base, size_t span)
+{
+    if (is_off("host-touch"))
+        return;
+    if (key >= 0 ? pkey_mprotect(base, span, PROT_READ | PROT_WRITE, key)
+                 : mprotect(base, span, is_open ? PROT_READ | PROT_WRITE : PROT_NONE))
+        broken("device memory cannot be protected");
+}
+
 void memory_open()
 {
-    if (!is_open)
+    if (key >= 0)
+        pkey_set(key, 0);
+    else if (!is_open)
         protect(PROT_READ | PROT_WRITE);
     is_open = true;
 }
 
 void memory_shut()
 {
-    if (is_open && !is_off("host-touch")) {
+    if (is_off("host-touch"))
+        return;
+    if (key >= 0)
+        pkey_set(key, PKEY_DISABLE_ACCESS);
+    else if (is_open)
         protect(PROT_NONE);
-        is_open = false;
-    }
+    is_open = false;
 }
 
 /* Of so many bytes: all 0, and memory only where they are used. */
@@ -172,18 +191,17 @@ region *new_region(size_t bytes, int device)
     if (mprotect(r.base, span, PROT_READ | PROT_WRITE))
         broken("mprotect");
     memset(r.base, 0xff, std::min(span, (size_t)FILLED));
-    if (!is_open && !is_off("host-touch"))
-        mprotect(r.base, span, PROT_NONE);
+    guard(r.base, span);
     return add_region(std::move(r));
 }
 
 region *import_region(int fd, size_t offset, size_t span, size_t bytes, int device)
 {
-    bool off = is_off("host-touch");
-    void *p = mmap(nullptr, span, off ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED, fd, (off_t)offset);
-
+    arena_fd();
+    void *p = mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
     if (p == MAP_FAILED)
         return nullptr;
+    guard((char *)p, span);
     region r = {};
     r.base = (char *)p, r.bytes = bytes, r.span = span, r.kind = region::DEVICE, r.device = device;
     r.live = r.foreign = true;

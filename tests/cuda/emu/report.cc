@@ -25,11 +25,17 @@ static long number(const char *name, long otherwise)
 const settings &setting()
 {
     static const settings all = {
-        (unsigned)number("EMU_SEED", 1),       (order)number("EMU_ORDER", RANDOM),
-        (unsigned)number("EMU_QUEUES", 0),     (int)number("EMU_DEVICES", 1),
-        number("EMU_PEERS", 1) != 0,           (size_t)number("EMU_MEMORY", 1l << 30),
-        (int)number("EMU_MULTIPROCESSORS", 4), (unsigned)number("EMU_PATIENCE_MS", 10000),
-        number("EMU_ROUNDS", 1) != 0,          (unsigned)number("EMU_ALIGNMENT", 4),
+        (unsigned)number("EMU_SEED", 1),
+        (order)number("EMU_ORDER", RANDOM),
+        (unsigned)number("EMU_QUEUES", 0),
+        (int)number("EMU_DEVICES", 1),
+        number("EMU_PEERS", 1) != 0,
+        (size_t)number("EMU_MEMORY", 1l << 30),
+        (int)number("EMU_MULTIPROCESSORS", 4),
+        (unsigned)number("EMU_PATIENCE_MS", 10000),
+        number("EMU_ROUNDS", 1) != 0,
+        (unsigned)number("EMU_ALIGNMENT", 4),
+        number("EMU_KEYS", 1) != 0,
     };
     return all;
 }
