@@ -96,7 +96,7 @@ fi
 library=$build/.libs/libhalay.so.1
 if ldd "$library" | grep -q libasan; then
     echo "skipped: an interpreter cannot load a sanitizer's library"
-elif ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+elif ! /usr/bin/python3 -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("torch"))'; then
     echo "skipped: no /usr/bin/python3 has torch"
 else
     on_1 env HALAY_LIBRARY="$library" PYTHONPATH="$(realpath "$top_srcdir")/python" srun -N 2 -n 2 /usr/bin/python3 \

@@ -102,7 +102,7 @@ print("sum", sum.tolist())
 END
 python=
 for python in python3 /usr/bin/python3; do
-    "$python" -c 'import torch.distributed' 2>/dev/null && break
+    "$python" -c 'import importlib.util, sys; sys.exit(not importlib.util.find_spec("torch"))' && break
     python=
 done
 if test -n "$python"; then
