@@ -52,7 +52,7 @@ static inline void spawn_begin(struct spawn *s, int size)
     s->secret_fd = memfd_create("secret", 0);
     REQUIRE(s->secret_fd >= 0 && write(s->secret_fd, secret, sizeof secret) == (ssize_t)sizeof secret);
     halay_log_init(&s->log, HALAY_LOG_WARNING);
-    REQUIRE(halay_store_server_create(&s->log, NULL, secret, &s->server) == HALAY_OK);
+    REQUIRE(halay_store_server_create(&s->log, secret, &s->server) == HALAY_OK);
     fflush(stdout);
 }
 

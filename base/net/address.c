@@ -217,16 +217,26 @@ void halay_address_interface(const struct halay_address *address, char name[IF_N
     freeifaddrs(all);
 }
 
-void halay_socket_interface(int fd, char name[IF_NAMESIZE])
+int halay_socket_address(int fd, struct halay_address *address)
 {
     struct sockaddr_storage bound;
     socklen_t length = sizeof bound;
+
+    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
+        return -1;
+    (void)halay_address_take((const struct sockaddr *)&bound, 0, address);
+    address->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                      : ((struct sockaddr_in *)&bound)->sin_port);
+    return 0;
+}
+
+void halay_socket_interface(int fd, char name[IF_NAMESIZE])
+{
     struct halay_address address;
 
     *name = 0;
-    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
+    if (halay_socket_address(fd, &address) < 0)
         return;
-    (void)halay_address_take((const struct sockaddr *)&bound, 0, &address);
     address_unmap(&address);
     halay_address_interface(&address, name);
 }

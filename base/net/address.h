@@ -59,6 +59,8 @@ int halay_address_take(const struct sockaddr *from, int port, struct halay_addre
 int halay_address_is_loopback(const struct halay_address *address); /* it reaches no other host */
 /* Returns nonzero if the list has this address, with any port. */
 int halay_address_is_among(const struct sockaddr *address, const struct halay_address *list, int count);
+/* Sets address, with its port, to the one that this socket is bound to. Returns 0, or -1 (errno). */
+int halay_socket_address(int fd, struct halay_address *address);
 /* Sets name to the interface with the address that this socket is bound to, "eth0"; "" if unknown. */
 void halay_socket_interface(int fd, char name[IF_NAMESIZE]);
 /* The same for the interface with this address. */

@@ -90,8 +90,7 @@ enum halay_status halay_listen(struct halay_log *log, const struct halay_network
 {
     static const struct halay_network anywhere = { 0 };
     struct halay_address at = { .family = AF_INET6 };
-    struct sockaddr_storage bound;
-    socklen_t length = sizeof bound;
+    struct halay_address bound;
     enum halay_status status = HALAY_OK;
 
     network = network ? network : &anywhere;
@@ -106,10 +105,10 @@ enum halay_status halay_listen(struct halay_log *log, const struct halay_network
     }
     if (fd < 0)
         return fail_listen(log, network);
-    if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
+    if (halay_socket_address(fd, &bound) < 0)
         status = fail_listen(log, network);
-    at.port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                : ((struct sockaddr_in *)&bound)->sin_port);
+    else
+        at.port = bound.port;
     if (status == HALAY_OK && max && !network->interface)
         status = halay_own_addresses(log, NULL, at.port, max, addresses, count);
     if (status != HALAY_OK) {

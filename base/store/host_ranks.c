@@ -34,23 +34,6 @@ static size_t bytes_of(int count)
     return sizeof(struct halay_host_ranks_shared) + (size_t)count * sizeof(struct slot);
 }
 
-enum halay_status halay_host_ranks_create(struct halay_log *log, int first, int count, int block, int *fd)
-{
-    const struct halay_host_ranks_shared head = { .magic = magic, .first = first, .count = count, .block = block };
-    int file = memfd_create("halay-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-    if (file >= 0 && ftruncate(file, (off_t)bytes_of(count)) == 0 &&
-        pwrite(file, &head, sizeof head, 0) == (ssize_t)sizeof head &&
-        fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
-        *fd = file;
-        return HALAY_OK;
-    }
-    halay_error(log, "cannot create the file of the host's ranks: %s", strerror(errno));
-    if (file >= 0)
-        close(file);
-    return HALAY_ERR_SYSTEM;
-}
-
 /* Maps a file of ranks. Returns nonzero, or 0 with errno; EINVAL: the file is not one. */
 static int map_file(int fd, struct halay_host_ranks *self)
 {
@@ -71,10 +54,31 @@ static int map_file(int fd, struct halay_host_ranks *self)
         errno = EINVAL;
         return 0;
     }
-    *self = (struct halay_host_ranks){
-        .shared = shared, .bytes = bytes, .first = shared->first, .count = shared->count, .block = shared->block
-    };
+    *self = (struct halay_host_ranks){ .shared = shared,
+                                       .bytes = bytes,
+                                       .fd = -1,
+                                       .first = shared->first,
+                                       .count = shared->count,
+                                       .block = shared->block };
     return 1;
+}
+
+enum halay_status halay_host_ranks_create(struct halay_log *log, int first, int count, int block,
+                                          struct halay_host_ranks *self)
+{
+    const struct halay_host_ranks_shared head = { .magic = magic, .first = first, .count = count, .block = block };
+    int fd = memfd_create("halay-ranks", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes_of(count)) == 0 &&
+        pwrite(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 && map_file(fd, self)) {
+        self->fd = fd;
+        return HALAY_OK;
+    }
+    halay_error(log, "cannot create the file of the host's ranks: %s", strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return HALAY_ERR_SYSTEM;
 }
 
 static struct slot *slot_of(const struct halay_host_ranks *self, int rank)
@@ -93,15 +97,10 @@ static uint32_t state_in(const struct halay_host_ranks *self, uint32_t phase)
     return PHASES * (self->number + 1) + phase;
 }
 
-void halay_host_ranks_ended(int fd, int rank)
+void halay_host_ranks_ended(const struct halay_host_ranks *self, int rank)
 {
-    struct halay_host_ranks self;
-
-    if (!map_file(fd, &self))
-        return;
-    if (halay_host_ranks_has(&self, rank))
-        set_state(slot_of(&self, rank), ENDED);
-    halay_host_ranks_close(&self);
+    if (halay_host_ranks_has(self, rank))
+        set_state(slot_of(self, rank), ENDED);
 }
 
 enum halay_status halay_host_ranks_open(struct halay_log *log, int fd, int rank, int size,
@@ -175,7 +174,10 @@ void halay_host_ranks_wait(const struct halay_host_ranks *self, int rank, uint32
 
 void halay_host_ranks_close(struct halay_host_ranks *self)
 {
-    if (self->shared)
+    if (self->shared) {
         munmap(self->shared, self->bytes);
-    *self = (struct halay_host_ranks){ 0 };
+        if (self->fd >= 0)
+            close(self->fd);
+    }
+    *self = (struct halay_host_ranks){ .fd = -1 };
 }

@@ -4,7 +4,7 @@
  * start, whether it accepts connections of others in it, where it can be reached, and whether it has ended. So the
  * ranks of a host find each other without the store, in whatever namespaces they are.
  *
- * Launcher: create, ended. Rank: open, begin, the rest, close; one thread, but a rank reads what others write.
+ * Launcher: create, ended, close. Rank: open, begin, the rest, close; one thread, but a rank reads what others write.
  */
 #ifndef HALAY_HOST_RANKS_H
 #define HALAY_HOST_RANKS_H
@@ -18,6 +18,7 @@ struct halay_host_ranks_shared;
 struct halay_host_ranks {
     struct halay_host_ranks_shared *shared; /* owned: mapped; NULL: not open */
     size_t bytes;
+    int fd;           /* the launcher's: the file, owned, closed on exec; -1: none */
     int first, count; /* the host's ranks */
     int block;        /* number of ranks of rank 0's host */
     int rank;         /* this one */
@@ -32,10 +33,12 @@ enum halay_host_rank_state {
     HALAY_HOST_RANK_GONE,      /* has left this start, or ended */
 };
 
-/* *fd is the caller's, closed on exec. HALAY_ERR_SYSTEM, logged. */
-enum halay_status halay_host_ranks_create(struct halay_log *log, int first, int count, int block, int *fd);
-/* This rank has ended, or its program did not start. */
-void halay_host_ranks_ended(int fd, int rank);
+/* Creates the file; ranks inherit self->fd. HALAY_ERR_SYSTEM, logged. */
+enum halay_status halay_host_ranks_create(struct halay_log *log, int first, int count, int block,
+                                          struct halay_host_ranks *self);
+/* Marks a rank as ended, or as one whose program did not start. Does nothing without a file, or for another host's
+ * rank. */
+void halay_host_ranks_ended(const struct halay_host_ranks *self, int rank);
 
 /* fd stays the caller's. Errors are logged. */
 enum halay_status halay_host_ranks_open(struct halay_log *log, int fd, int rank, int size,

@@ -3,9 +3,9 @@
  * Store: the small authenticated key-value server by which ranks that the launcher started find each other.
  *
  * TCP. The client proves that it holds the job's secret and the server proves the same (a challenge each way, keyed
- * hash of libsodium), both with the protocol's version and the client's rank in the hash; a stranger learns nothing and
- * can store nothing. The secret reaches the ranks by an inherited descriptor, never by a command line or the
- * environment. The wire format is drawn in store_protocol.h.
+ * hash of libsodium), both with the protocol's version and the client's rank in the hash; a client without the secret
+ * learns nothing and can store nothing. The secret reaches the ranks by an inherited descriptor, never by a command
+ * line or the environment. The wire format is drawn in store_protocol.h.
  */
 #ifndef HALAY_BASE_STORE_H
 #define HALAY_BASE_STORE_H
@@ -27,9 +27,8 @@ struct halay_store_host {
 
 /* Server: one thread drives it; halayrun does so from its own poll loop. */
 struct halay_store_server;
-/* Listen on host (NULL: loopback; "*": all addresses of both families) and a free port. secret is copied. */
-enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
-                                            const unsigned char secret[HALAY_SECRET_BYTES],
+/* Listens on IPv4's loopback, at a free port. secret is copied. */
+enum halay_status halay_store_server_create(struct halay_log *log, const unsigned char secret[HALAY_SECRET_BYTES],
                                             struct halay_store_server **out);
 /* The same on a port that listens already (listen.h), which is the server's to close then, also after an error. */
 enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,

@@ -7,23 +7,23 @@
  *
  *     HELLO (80) -> challenge -> PROOF (32) -> welcome -> HEAD (4) -> BODY (announced, bounded) -> answer -> HEAD ...
  *
- * Strangers: until the proof is right a connection owns no memory but its own struct, has PROOF_MS to get there (the
- * timer is set for the oldest, since all have the same time), and there are at most STRANGERS of them: for one more the
- * oldest goes that has not sent a right hello. If all have, they are ranks that wait for a processor, and no other
+ * Pending: until its proof is right a connection owns no memory but its own struct, has PROOF_MS for it (the timer is
+ * set for the oldest, since all have the same time), and there are at most PENDING_MAX of them: one more drops the
+ * oldest that has not sent a right hello. If all have, they are ranks that wait for a processor, and no other
  * connection is accepted until one of them is a member or its time is up. Without descriptors and without one to drop,
  * the listener rests for RETRY_MS: any part of the process may close some. Members: nothing is read of a request while
  * an answer is unsent, so that what a connection can make the server hold is one message each way. A get whose key is
- * absent parks the connection: it hangs on its key, and costs nothing until a set names that.
+ * absent parks the connection: it waits in a list of its key, and costs nothing until that is set.
  *
  * Freeing is put off to the end of progress (a later event of the same batch may still point to the connection).
  * Cleanup: destroy accepts any half-built state.
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/net/listen.h"
 #include "base/store/store_protocol.h"
 #include "base/store/store_table.h"
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sodium.h>
@@ -35,13 +35,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { STRANGERS = 256, PROOF_MS = 5000, RETRY_MS = 100, EVENTS = 64, ACCEPTS = 64, TURNS = 64, PARKINGS = 4096 };
+enum { PENDING_MAX = 256, PROOF_MS = 5000, RETRY_MS = 100, EVENTS = 64, ACCEPTS = 64, TURNS = 64, PARKINGS = 4096 };
 static const size_t table_bytes = (size_t)256 << 20;
 
 enum phase { HELLO, PROOF, HEAD, BODY, DEAD };
 
 struct connection {
-    struct connection *next, *previous; /* in server->strangers (oldest first), ->members or ->dead */
+    struct connection *next, *previous; /* in server->pending (oldest first), ->members or ->dead */
     int fd;
     uint32_t watched; /* events that the epoll set watches */
     enum phase phase;
@@ -72,11 +72,11 @@ struct halay_store_server {
     unsigned char secret[HALAY_SECRET_BYTES];
     int listener, timer, epoll;
     int is_listening; /* the listener is in the epoll set (not while descriptors have run out) */
-    int is_crowded;   /* nor while there are STRANGERS that have sent a right hello */
+    int is_crowded;   /* nor while there are PENDING_MAX that have sent a right hello */
     int is_warned;    /* that descriptors had run out */
     int64_t retry_us; /* when it listens again after that; else HALAY_NEVER */
-    char address[96];
-    struct list strangers, members, dead;
+    char address[HALAY_ADDRESS_TEXT];
+    struct list pending, members, dead;
     struct connection *parked[PARKINGS]; /* lists of those that wait for a key, by its hash */
     struct store_table table;
     const char *watched_prefix; /* borrowed; NULL: no watch */
@@ -157,7 +157,7 @@ static void drop_connection(struct halay_store_server *server, struct connection
     if (c->phase == DEAD)
         return;
     connection_unpark(server, c);
-    list_remove(is_member(c) ? &server->members : &server->strangers, c);
+    list_remove(is_member(c) ? &server->members : &server->pending, c);
     /* Closing alone would leave it in the set while a process that was just forked still holds the descriptor. */
     epoll_ctl(server->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
@@ -172,7 +172,7 @@ static int epoll_add(struct halay_store_server *server, int *fd)
     return epoll_ctl(server->epoll, EPOLL_CTL_ADD, *fd, &event) == 0;
 }
 
-/* Out of descriptors, or of places, with no connection to drop: bury watches the port again. */
+/* Descriptors have run out, or too many connections are pending: bury watches the port again. */
 static void stop_listening(struct halay_store_server *server)
 {
     if (epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->listener, NULL) == 0)
@@ -193,7 +193,7 @@ static void run_out(struct halay_store_server *server, int code)
 static void connection_bury(struct halay_store_server *server)
 {
     int has_room = server->dead.first || halay_deadline_passed(server->retry_us) ||
-                   (server->is_crowded && server->strangers.count < STRANGERS);
+                   (server->is_crowded && server->pending.count < PENDING_MAX);
 
     if (has_room && !server->is_listening) {
         server->is_crowded = 0;
@@ -396,9 +396,9 @@ static void take_head(struct halay_store_server *server, struct connection *c)
 
 /* ---- handshake --------------------------------------------------------------------------------------------------- */
 
-static void drop_stranger(struct halay_store_server *server, struct connection *c, const char *why)
+static void drop_pending(struct halay_store_server *server, struct connection *c, const char *why)
 {
-    halay_info(server->log, "store: a stranger was dropped: %s", why);
+    halay_info(server->log, "store: an unauthenticated connection was dropped: %s", why);
     drop_connection(server, c);
 }
 
@@ -408,8 +408,8 @@ static void take_hello(struct halay_store_server *server, struct connection *c)
         /* A program of another job is answered, so that it does not mistake this for an overloaded server. */
         if (store_make_refusal(&c->handshake, STORE_VERSION) &&
             send(c->fd, c->handshake.challenge, STORE_HELLO_BYTES, MSG_NOSIGNAL) < 0)
-            halay_debug(server->log, "store: cannot answer a stranger: %s", strerror(errno));
-        drop_stranger(server, c, "no hello that is signed with this job's secret");
+            halay_debug(server->log, "store: cannot answer a connection of another job: %s", strerror(errno));
+        drop_pending(server, c, "no hello that is signed with this job's secret");
         return;
     }
     unsigned char *wire = malloc(STORE_HELLO_BYTES);
@@ -449,7 +449,7 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
     uint32_t rank = store_rank(c->handshake.hello);
 
     if (!store_is_proof(&c->handshake, server->secret)) {
-        drop_stranger(server, c, "a wrong proof");
+        drop_pending(server, c, "a wrong proof");
         return;
     }
     if (store_version(c->handshake.hello) != STORE_VERSION || rank > STORE_RANK_MAX ||
@@ -459,7 +459,7 @@ static void take_proof(struct halay_store_server *server, struct connection *c)
     }
     c->rank = (int)rank;
     store_open_directions(&c->handshake, server->secret, &c->in, &c->out);
-    list_remove(&server->strangers, c);
+    list_remove(&server->pending, c);
     list_add(&server->members, c);
     server->accepted++;
     c->phase = HEAD;
@@ -532,14 +532,14 @@ static void read_piece(struct halay_store_server *server, struct connection *c)
 
 /* ---- accepting --------------------------------------------------------------------------------------------------- */
 
-/* The timer goes off when the oldest stranger's time is up, or the listener has rested. */
+/* The timer goes off when the time of the oldest pending connection is up, or the listener has rested. */
 static void set_timer(struct halay_store_server *server)
 {
     struct itimerspec when = { 0 };
     int64_t us = server->retry_us;
 
-    if (server->strangers.first && server->strangers.first->deadline_us < us)
-        us = server->strangers.first->deadline_us;
+    if (server->pending.first && server->pending.first->deadline_us < us)
+        us = server->pending.first->deadline_us;
     if (us != HALAY_NEVER) {
         when.it_value.tv_sec = (time_t)(us / 1000000);
         when.it_value.tv_nsec = (long)(us % 1000000) * 1000;
@@ -547,35 +547,35 @@ static void set_timer(struct halay_store_server *server)
     timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static void drop_late_strangers(struct halay_store_server *server)
+static void drop_late(struct halay_store_server *server)
 {
     uint64_t expired;
 
     if (read(server->timer, &expired, sizeof expired) < 0 && errno != EAGAIN)
         halay_warning(server->log, "store: cannot read its timer: %s", strerror(errno));
-    while (server->strangers.first && halay_deadline_passed(server->strangers.first->deadline_us))
-        drop_stranger(server, server->strangers.first, "silent for too long");
+    while (server->pending.first && halay_deadline_passed(server->pending.first->deadline_us))
+        drop_pending(server, server->pending.first, "silent for too long");
 }
 
 /* Drops the oldest connection without a correct hello, to make room for a newer one. Returns zero if every connection
  * has sent one, and is about to send its proof. */
 static int make_room(struct halay_store_server *server, const char *why)
 {
-    size_t before = server->strangers.count;
+    size_t before = server->pending.count;
 
-    for (struct connection *c = server->strangers.first, *next; c; c = next) {
+    for (struct connection *c = server->pending.first, *next; c; c = next) {
         next = c->next;
         if (c->phase == HELLO)
             read_piece(server, c); /* it may have come meanwhile */
         if (c->phase == HELLO)
-            drop_stranger(server, c, why);
-        if (server->strangers.count < before)
+            drop_pending(server, c, why);
+        if (server->pending.count < before)
             return 1;
     }
     return 0;
 }
 
-static void welcome_stranger(struct halay_store_server *server, int fd)
+static void add_pending(struct halay_store_server *server, int fd)
 {
     struct connection *c = calloc(1, sizeof *c);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = c };
@@ -589,7 +589,7 @@ static void welcome_stranger(struct halay_store_server *server, int fd)
     c->fd = fd;
     c->watched = EPOLLIN;
     c->deadline_us = halay_deadline_us(PROOF_MS);
-    list_add(&server->strangers, c);
+    list_add(&server->pending, c);
     read_piece(server, c); /* most often its hello has come already */
 }
 
@@ -597,14 +597,14 @@ static void welcome_stranger(struct halay_store_server *server, int fd)
 static void accept_clients(struct halay_store_server *server)
 {
     for (int i = 0; i < ACCEPTS; i++) {
-        if (server->strangers.count >= STRANGERS && !make_room(server, "too many at once")) {
+        if (server->pending.count >= PENDING_MAX && !make_room(server, "too many at once")) {
             server->is_crowded = 1;
             stop_listening(server);
             return;
         }
         int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            welcome_stranger(server, fd);
+            add_pending(server, fd);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             int code = errno;
             if (!make_room(server, "out of descriptors")) {
@@ -629,7 +629,7 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
         if (events[i].data.ptr == &server->listener) {
             accept_clients(server);
         } else if (events[i].data.ptr == &server->timer) {
-            drop_late_strangers(server);
+            drop_late(server);
         } else if (c->phase != DEAD) {
             if (c->reply)
                 connection_flush(server, c);
@@ -644,62 +644,16 @@ enum halay_status halay_store_server_progress(struct halay_store_server *server)
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-/* The socket, or -1 (errno): bound to the address and listening. */
-static int listen_on(const struct addrinfo *at)
-{
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0 && (bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)) {
-        int code = errno;
-        close(fd);
-        errno = code;
-        return -1;
-    }
-    return fd;
-}
-
-static enum halay_status open_listener(struct halay_log *log, const char *host, int *listener)
-{
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV };
-    struct addrinfo *found;
-
-    int is_any = !strcmp(host, "*");
-    int failure = getaddrinfo(is_any ? "::" : host, "0", &hints, &found);
-    if (failure)
-        return halay_fail(log, HALAY_ERR_ARGUMENT, "store: '%s' is not an address to listen on: %s", host,
-                          gai_strerror(failure));
-    *listener = listen_on(found);
-    freeaddrinfo(found);
-    if (is_any && *listener < 0) /* a system without IPv6 */
-        return open_listener(log, "0.0.0.0", listener);
-    if (*listener >= 0)
-        return HALAY_OK;
-    return halay_fail(log, HALAY_ERR_SYSTEM, "store: cannot listen on '%s': %s", host, strerror(errno));
-}
-
-static enum halay_status name_address(struct halay_store_server *server)
-{
-    struct sockaddr_storage bound;
-    socklen_t length = sizeof bound;
-    char name[64], port[16];
-
-    if (getsockname(server->listener, (struct sockaddr *)&bound, &length) < 0)
-        return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot name its port: %s", strerror(errno));
-    int failure = getnameinfo((struct sockaddr *)&bound, length, name, sizeof name, port, sizeof port,
-                              NI_NUMERICHOST | NI_NUMERICSERV);
-    if (failure)
-        return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot name its address: %s", gai_strerror(failure));
-    snprintf(server->address, sizeof server->address, strchr(name, ':') ? "[%s]:%s" : "%s:%s", name, port);
-    return HALAY_OK;
-}
-
 static enum halay_status open_epoll(struct halay_store_server *server)
 {
+    struct halay_address address;
+
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     server->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (server->epoll < 0 || server->timer < 0 || !epoll_add(server, &server->listener) ||
-        !epoll_add(server, &server->timer))
+        !epoll_add(server, &server->timer) || halay_socket_address(server->listener, &address) < 0)
         return halay_fail(server->log, HALAY_ERR_SYSTEM, "store: cannot watch its port: %s", strerror(errno));
+    halay_address_text(&address, server->address, sizeof server->address);
     server->is_listening = 1;
     return HALAY_OK;
 }
@@ -721,9 +675,7 @@ enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
     memcpy(server->secret, secret, HALAY_SECRET_BYTES);
     store_table_init(&server->table, table_bytes);
 
-    enum halay_status status = name_address(server);
-    if (status == HALAY_OK)
-        status = open_epoll(server);
+    enum halay_status status = open_epoll(server);
     if (status != HALAY_OK) {
         halay_store_server_destroy(server);
         return status;
@@ -732,13 +684,13 @@ enum halay_status halay_store_server_adopt(struct halay_log *log, int listener,
     return HALAY_OK;
 }
 
-enum halay_status halay_store_server_create(struct halay_log *log, const char *host,
-                                            const unsigned char secret[HALAY_SECRET_BYTES],
+enum halay_status halay_store_server_create(struct halay_log *log, const unsigned char secret[HALAY_SECRET_BYTES],
                                             struct halay_store_server **out)
 {
+    const struct halay_address loopback = { .family = AF_INET, .bytes = { 127, 0, 0, 1 } };
     int listener;
 
-    enum halay_status status = open_listener(log, host ? host : "127.0.0.1", &listener);
+    enum halay_status status = halay_listen_at(log, &loopback, &listener);
     return status == HALAY_OK ? halay_store_server_adopt(log, listener, secret, out) : status;
 }
 
@@ -796,8 +748,8 @@ void halay_store_server_destroy(struct halay_store_server *server)
 {
     if (!server)
         return;
-    while (server->strangers.first)
-        drop_connection(server, server->strangers.first);
+    while (server->pending.first)
+        drop_connection(server, server->pending.first);
     while (server->members.first)
         drop_connection(server, server->members.first);
     connection_bury(server);

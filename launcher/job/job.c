@@ -491,7 +491,7 @@ static void job_reap(struct job *job)
             continue;
         }
         rank_ended(job, r, status);
-        halay_host_ranks_ended(job->host_ranks_fd, r);
+        halay_host_ranks_ended(&job->host_ranks, r);
         if (job->elastic)
             judge_end(job, r);
         else if (has_failed(&job->ranks[r]) &&
@@ -717,7 +717,7 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
                          .size = elastic_is_wanted(setting->options) ? setting->options->most_ranks
                                                                      : setting->options->ranks,
                          .secret_fd = -1,
-                         .host_ranks_fd = -1,
+                         .host_ranks.fd = -1,
                          .signal_fd = -1,
                          .input_fd = -1,
                          .suspect = -1,
@@ -763,8 +763,7 @@ static void job_fini(struct job *job)
     halay_store_server_destroy(job->store);
     if (job->secret_fd >= 0)
         close(job->secret_fd);
-    if (job->host_ranks_fd >= 0)
-        close(job->host_ranks_fd);
+    halay_host_ranks_close(&job->host_ranks);
     if (job->signal_fd >= 0)
         close(job->signal_fd);
     local_ranks_fini(&job->local_ranks);

@@ -57,8 +57,8 @@ struct job {
     struct master master; /* without a port until rank 0's host has found one */
     unsigned char secret[HALAY_SECRET_BYTES];
     int secret_fd, signal_fd;
-    int host_ranks_fd; /* of this host's ranks; -1: none here, or the job is elastic */
-    int input_fd;      /* what rank 0 on another host reads; -1: no more */
+    struct halay_host_ranks host_ranks; /* empty: none here, or the job is elastic */
+    int input_fd;                       /* what rank 0 on another host reads; -1: no more */
     enum job_stage stage;
     int64_t deadline_us; /* HALAY_NEVER while JOB_RUNNING */
     int stop_signal;     /* the signal that told halayrun to stop; 0: none */

@@ -115,7 +115,7 @@ static int start_local_rank(struct job *job, int r)
                            .map = binding_of(job, r),
                            .store_address = job->store_address,
                            .secret_fd = job->secret_fd,
-                           .host_ranks_fd = job->host_ranks_fd,
+                           .host_ranks_fd = job->host_ranks.fd,
                            .stdin_fd = r == 0 && !job->ranks[r].was_used ? s->rank0_stdin : -1,
                            .signals = s->rank_signals };
     struct rank *rank = &job->ranks[r];
@@ -493,7 +493,7 @@ static int open_host_ranks(struct job *job)
     while (!layout_place(job->setting->layout, first)->is_here)
         first++;
     return halay_host_ranks_create(job->setting->log, first, job->setting->layout->ranks_here, block,
-                                   &job->host_ranks_fd) != HALAY_OK;
+                                   &job->host_ranks) != HALAY_OK;
 }
 
 int job_open_store(struct job *job)
@@ -506,7 +506,7 @@ int job_open_store(struct job *job)
         return 1;
     if (job->link_room)
         return elastic_is_wanted(job->setting->options) ? 0 : tell_hosts(job);
-    if (halay_store_server_create(log, NULL, job->secret, &job->store) != HALAY_OK)
+    if (halay_store_server_create(log, job->secret, &job->store) != HALAY_OK)
         return 1;
     snprintf(job->store_address, sizeof job->store_address, "%s", halay_store_server_address(job->store));
     return 0;

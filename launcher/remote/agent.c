@@ -59,7 +59,8 @@ struct agent {
     struct buffer in, out, typed;
     pid_t *pids; /* owned: (plan.count); 0: not started */
     int started, running;
-    int signal_fd, secret_fd, host_ranks_fd;
+    int signal_fd, secret_fd;
+    struct halay_host_ranks host_ranks;
     int input; /* write end of rank 0's standard input; -1: rank 0 is not here, or reads no more */
     int input_ended;
     int64_t leave_us; /* when leftovers of the ranks, which have ended, are killed; 0: not yet */
@@ -193,7 +194,7 @@ static void agent_reap(struct agent *agent)
         if (i < 0)
             continue;
         agent->running--;
-        halay_host_ranks_ended(agent->host_ranks_fd, agent->plan.first + i);
+        halay_host_ranks_ended(&agent->host_ranks, agent->plan.first + i);
         for (int which = 0; which < 2; which++) /* its output comes before its end, if there is room for it */
             pass_stream(agent, i, which);
         if (status && !agent->was_told)
@@ -528,7 +529,7 @@ static int agent_prepare(struct agent *agent)
     enum halay_status status = halay_store_keep_secret(agent->setting->log, plan->secret, &agent->secret_fd);
     if (status == HALAY_OK && plan->block)
         status =
-            halay_host_ranks_create(agent->setting->log, plan->first, plan->count, plan->block, &agent->host_ranks_fd);
+            halay_host_ranks_create(agent->setting->log, plan->first, plan->count, plan->block, &agent->host_ranks);
     return status == HALAY_OK ? 0 : 1;
 }
 
@@ -549,7 +550,7 @@ static int agent_start_rank(struct agent *agent, int i, int stdin_fd)
                            .map = &agent->map,
                            .store_address = plan->addresses[0],
                            .secret_fd = agent->secret_fd,
-                           .host_ranks_fd = agent->host_ranks_fd,
+                           .host_ranks_fd = agent->host_ranks.fd,
                            .stdin_fd = stdin_fd,
                            .signals = agent->setting->rank_signals };
     char cores[256], text[300];
@@ -595,7 +596,7 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
     *agent = (struct agent){ .setting = setting,
                              .signal_fd = -1,
                              .secret_fd = -1,
-                             .host_ranks_fd = -1,
+                             .host_ranks.fd = -1,
                              .input = -1,
                              .heard_us = halay_now_us() };
     agent->signal_fd = local_ranks_open_signals();
@@ -625,10 +626,11 @@ static void agent_fini(struct agent *agent)
         for (int which = 0; which < 2; which++)
             if (agent->ranks[i].fds[which] >= 0)
                 close(agent->ranks[i].fds[which]);
-    const int fds[] = { agent->signal_fd, agent->secret_fd, agent->host_ranks_fd, agent->input };
+    const int fds[] = { agent->signal_fd, agent->secret_fd, agent->input };
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    halay_host_ranks_close(&agent->host_ranks);
     end_samples(agent);
     buffer_fini(&agent->in);
     buffer_fini(&agent->out);

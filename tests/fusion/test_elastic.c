@@ -369,7 +369,7 @@ static void begin(struct launcher *l)
     l->kill_when_ready = -1;
     halay_log_init(&l->log, HALAY_LOG_WARNING);
     CHECK(halay_store_create_secret(&l->log, l->secret, &l->secret_fd) == HALAY_OK);
-    CHECK(halay_store_server_create(&l->log, NULL, l->secret, &l->store) == HALAY_OK);
+    CHECK(halay_store_server_create(&l->log, l->secret, &l->store) == HALAY_OK);
     halay_store_server_watch(l->store, HALAY_ELASTIC_READY, was_set, l);
     CHECK(pipe(l->heard) == 0);
 }

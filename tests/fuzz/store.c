@@ -270,7 +270,7 @@ static void try_server(struct halay_log *log, int reader, const uint8_t *at, con
     static struct member honest, other;
     struct halay_store_server *server;
 
-    require(halay_store_server_create(log, NULL, secret, &server) == HALAY_OK, "no server");
+    require(halay_store_server_create(log, secret, &server) == HALAY_OK, "no server");
     connect_member(server, &honest);
     require(join(&honest, STORE_VERSION, 0), "the honest member is refused");
     connect_member(server, &other);

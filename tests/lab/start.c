@@ -7,6 +7,7 @@
  * Output goes where this program's goes. The status is that of the first rank that failed; ranks that ended by SIGKILL
  * count as lost, not as failed. $top_srcdir/tests/lab/lab enters the hosts.
  */
+#include "base/net/listen.h"
 #include "base/store/store.h"
 #include <poll.h>
 #include <signal.h>
@@ -69,18 +70,18 @@ int main(int argc, char **argv)
     static struct halay_log log;
     unsigned char secret[HALAY_SECRET_BYTES];
     struct halay_store_server *server;
-    int hosts[RANKS_MAX], fd, result = 0, status;
-    char address[32];
+    int hosts[RANKS_MAX], fd, listener, result = 0, status;
 
     if (argc < 4) {
         fprintf(stderr, "usage: start LAB HOST,HOST,... COMMAND...\n");
         return BROKEN;
     }
     int size = parse_hosts(argv[2], hosts), left = size;
-    snprintf(address, sizeof address, "10.77.%d.254", atoi(argv[1]));
+    const struct halay_address address = { .family = AF_INET, .bytes = { 10, 77, (unsigned char)atoi(argv[1]), 254 } };
     halay_log_init(&log, HALAY_LOG_WARNING);
     if (halay_store_create_secret(&log, secret, &fd) != HALAY_OK ||
-        halay_store_server_create(&log, address, secret, &server) != HALAY_OK)
+        halay_listen_at(&log, &address, &listener) != HALAY_OK ||
+        halay_store_server_adopt(&log, listener, secret, &server) != HALAY_OK)
         return BROKEN;
     set_number("HALAY_SIZE", size);
     if (setenv("HALAY_STORE_ADDRESS", halay_store_server_address(server), 1))

@@ -146,16 +146,16 @@ static enum halay_status store_get(void *arg, const char *key, void *value, size
 struct start {
     struct store store;
     int size, block, timeout_ms;
-    int far_every;        /* ranks r with r % far_every == 1 cannot connect; 0: none */
-    int missing;          /* this rank does not take part; -1: none */
-    int hurried_ms;       /* the time-out of rank 0; 0: that of all */
-    int ends;             /* this one ends after the first round; -1: none */
-    int has_names;        /* the hosts' names are known */
-    int differs;          /* this one exchanges a byte more; -1: none */
-    int cancels;          /* the start of this one is canceled before it begins; -1: none */
-    int is_described;     /* the launcher has described the ranks of each host, which are those of a block */
-    int is_slow;          /* no child sends before its parent has accepted all of them one at a time */
-    int files[RANKS_MAX]; /* of the ranks of each host, if they are described */
+    int far_every;    /* ranks r with r % far_every == 1 cannot connect; 0: none */
+    int missing;      /* this rank does not take part; -1: none */
+    int hurried_ms;   /* the time-out of rank 0; 0: that of all */
+    int ends;         /* this one ends after the first round; -1: none */
+    int has_names;    /* the hosts' names are known */
+    int differs;      /* this one exchanges a byte more; -1: none */
+    int cancels;      /* the start of this one is canceled before it begins; -1: none */
+    int is_described; /* the launcher has described the ranks of each host, which are those of a block */
+    int is_slow;      /* no child sends before its parent has accepted all of them one at a time */
+    struct halay_host_ranks hosts[RANKS_MAX]; /* of each host, if they are described */
     pthread_barrier_t begun;
 };
 
@@ -317,7 +317,7 @@ static void *rank_main(void *arg)
     network = is_far && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
     pthread_barrier_wait(&start->begun);
     if (start->is_described) {
-        REQUIRE(halay_host_ranks_open(&rank->log, start->files[rank->boot.rank / start->block], rank->boot.rank,
+        REQUIRE(halay_host_ranks_open(&rank->log, start->hosts[rank->boot.rank / start->block].fd, rank->boot.rank,
                                       start->size, &tree.host) == HALAY_OK);
         halay_host_ranks_begin(&tree.host);
     }
@@ -341,9 +341,9 @@ static void describe(struct start *start)
     for (int h = 0; h * start->block < start->size; h++) {
         int first = h * start->block, left = start->size - first;
         REQUIRE(halay_host_ranks_create(&log, first, left < start->block ? left : start->block, start->block,
-                                        &start->files[h]) == HALAY_OK);
+                                        &start->hosts[h]) == HALAY_OK);
         if (start->missing >= 0)
-            halay_host_ranks_ended(start->files[h], start->missing);
+            halay_host_ranks_ended(&start->hosts[h], start->missing);
     }
     halay_log_fini(&log);
 }
@@ -380,7 +380,7 @@ static void join(struct start *start, struct rank *ranks)
     for (int i = 0; i < start->store.count; i++)
         free(start->store.all[i].value);
     for (int h = 0; start->is_described && h * start->block < start->size; h++)
-        close(start->files[h]);
+        halay_host_ranks_close(&start->hosts[h]);
 }
 
 static struct rank *run(struct start *start)

@@ -159,16 +159,16 @@ struct job {
 enum { HOSTS_MAX = 3 };
 
 /* The launcher's files of the ranks of each host. */
-static void open_files(const struct job *job, struct halay_log *log, int files[HOSTS_MAX])
+static void open_files(const struct job *job, struct halay_log *log, struct halay_host_ranks hosts[HOSTS_MAX])
 {
     int block = job->hosts ? (int)strspn(job->hosts, "0") : 0;
 
     for (int h = 0; h < HOSTS_MAX; h++) {
         const char digit[] = { (char)('0' + h), 0 };
         int first = job->hosts ? (int)strcspn(job->hosts, digit) : job->size;
-        files[h] = -1;
+        hosts[h] = (struct halay_host_ranks){ .fd = -1 };
         if (first < job->size)
-            REQUIRE(halay_host_ranks_create(log, first, (int)strspn(job->hosts + first, digit), block, &files[h]) ==
+            REQUIRE(halay_host_ranks_create(log, first, (int)strspn(job->hosts + first, digit), block, &hosts[h]) ==
                     HALAY_OK);
     }
 }
@@ -181,7 +181,8 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-static int rank_main(const struct job *job, int rank, const char *address, int secret_fd, const int files[HOSTS_MAX])
+static int rank_main(const struct job *job, int rank, const char *address, int secret_fd,
+                     const struct halay_host_ranks hosts[HOSTS_MAX])
 {
     alarm(100);
     set_number("HALAY_RANK", rank);
@@ -191,7 +192,7 @@ static int rank_main(const struct job *job, int rank, const char *address, int s
     if (job->hosts) {
         const char digit[] = { job->hosts[rank], 0 };
         setenv("HALAY_NODE", digit, 1);
-        set_number("HALAY_HOST_RANKS_FD", files[*digit - '0']);
+        set_number("HALAY_HOST_RANKS_FD", hosts[*digit - '0'].fd);
         set_number("HALAY_LOCAL_SIZE", (int)strspn(strchr(job->hosts, *digit), digit));
     }
     return job->run(rank);
@@ -199,7 +200,7 @@ static int rank_main(const struct job *job, int rank, const char *address, int s
 
 /* Serve the store until all ranks have ended. */
 static void serve(struct halay_store_server *server, const struct job *job, const pid_t *pid,
-                  const int files[HOSTS_MAX])
+                  const struct halay_host_ranks hosts[HOSTS_MAX])
 {
     for (int left = job->size; left;) {
         struct pollfd fd = { .fd = halay_store_server_fd(server), .events = POLLIN };
@@ -212,7 +213,7 @@ static void serve(struct halay_store_server *server, const struct job *job, cons
                 continue;
             left--;
             for (int h = 0; h < HOSTS_MAX && !job->is_silent; h++)
-                halay_host_ranks_ended(files[h], r);
+                halay_host_ranks_ended(&hosts[h], r);
             if (r == job->killed)
                 CHECK(WIFSIGNALED(status), "rank %d", r);
             else
@@ -227,32 +228,32 @@ static void run(const struct job *job)
     struct halay_store_server *server;
     struct halay_store_counts counts;
     unsigned char secret[HALAY_SECRET_BYTES]; /* names the ranks' sockets: two of this test may run at once */
-    int fd = memfd_create("secret", 0), files[HOSTS_MAX];
+    int fd = memfd_create("secret", 0);
+    struct halay_host_ranks hosts[HOSTS_MAX];
     pid_t *pid = calloc((size_t)job->size, sizeof *pid);
 
     REQUIRE(getrandom(secret, sizeof secret, 0) == (ssize_t)sizeof secret);
     REQUIRE(pid && fd >= 0 && write(fd, secret, sizeof secret) == (ssize_t)sizeof secret);
     halay_log_init(&log, HALAY_LOG_ERROR);
-    REQUIRE(halay_store_server_create(&log, NULL, secret, &server) == HALAY_OK);
-    open_files(job, &log, files);
+    REQUIRE(halay_store_server_create(&log, secret, &server) == HALAY_OK);
+    open_files(job, &log, hosts);
     fflush(stdout);
     for (int r = 0; r < job->size; r++) {
         REQUIRE((pid[r] = fork()) >= 0);
         if (!pid[r]) {
-            int failed = rank_main(job, r, halay_store_server_address(server), fd, files);
+            int failed = rank_main(job, r, halay_store_server_address(server), fd, hosts);
             fflush(stdout);
             _exit(failed || test_failed);
         }
     }
-    serve(server, job, pid, files);
+    serve(server, job, pid, hosts);
     halay_store_server_count(server, &counts);
     if (job->connections >= 0)
         CHECK(counts.connections <= (size_t)job->connections && !counts.keys,
               "%d ranks on hosts %s: the store has seen %zu connections and %zu requests, and keeps %zu keys",
               job->size, job->hosts, counts.connections, counts.requests, counts.keys);
     for (int h = 0; h < HOSTS_MAX; h++)
-        if (files[h] >= 0)
-            close(files[h]);
+        halay_host_ranks_close(&hosts[h]);
     halay_store_server_destroy(server);
     halay_log_fini(&log);
     close(fd);
