@@ -56,7 +56,7 @@ struct halay_group_making {
     struct halay_group *group;  /* owned until it is handed over; not yet entered. NULL unless `mine` is HALAY_OK */
     struct proposal *proposals; /* owned: the leader has all, others their own at [rank] */
     struct decision decision;
-    int is_refused;                   /* all members know that there is no such group */
+    int is_refused;                   /* by the decision, which all members have */
     uint64_t *offsets;                /* owned: of each member's areas; HALAY_PRIVATE, all of them: some has none */
     struct halay_transfer *transfers; /* owned: one a member */
     struct halay_stall stall;
@@ -132,8 +132,8 @@ static void receive_from(struct halay_group_making *a, int peer, uint32_t what, 
                      &a->transfers[peer]);
 }
 
-/* What the leader makes of all proposals. */
-static void decide(struct halay_group_making *a)
+/* Makes the decision from all proposals; the leader only. */
+static void making_decide(struct halay_group_making *a)
 {
     const struct proposal *p = a->proposals;
     enum halay_status status = HALAY_OK;
@@ -165,7 +165,7 @@ static uint64_t hash_of(const int *members, int count)
     return (hash ^ (uint64_t)(unsigned)count) * 1099511628211u;
 }
 
-static void propose(struct halay_group_making *a)
+static void making_propose(struct halay_group_making *a)
 {
     struct proposal *p = &a->proposals[a->rank];
 
@@ -183,7 +183,7 @@ static void propose(struct halay_group_making *a)
 }
 
 /* From the leader to all. */
-static void spread(struct halay_group_making *a, enum step what, void *data, size_t bytes)
+static void making_spread(struct halay_group_making *a, enum step what, void *data, size_t bytes)
 {
     if (a->rank == a->leader)
         send_to_all(a, what, data, bytes);
@@ -196,13 +196,13 @@ static void begin_step(struct halay_group_making *a, enum step step)
     a->step = step;
     a->steps++;
     if (step == PROPOSAL) {
-        propose(a);
+        making_propose(a);
     } else if (step == DECISION) {
         if (a->rank == a->leader)
-            decide(a);
-        spread(a, DECISION, &a->decision, sizeof a->decision);
+            making_decide(a);
+        making_spread(a, DECISION, &a->decision, sizeof a->decision);
     } else {
-        spread(a, AREAS, a->offsets, (size_t)a->size * sizeof *a->offsets);
+        making_spread(a, AREAS, a->offsets, (size_t)a->size * sizeof *a->offsets);
     }
 }
 
@@ -224,7 +224,7 @@ static enum halay_status take_decision(struct halay_group_making *a)
 }
 
 /* The group has its number from now on; all other members will have to close it before its areas are free. */
-static void settle(struct halay_group *group, const struct halay_group_making *a)
+static void making_settle(struct halay_group *group, const struct halay_group_making *a)
 {
     struct halay_group_end *end = group->end;
 
@@ -239,8 +239,8 @@ static void settle(struct halay_group *group, const struct halay_group_making *a
             end->sharers++;
             continue;
         }
-        end->farewell[end->farewells].rank = r;
-        end->farewell[end->farewells++].peer = halay_group_world_rank(group, r);
+        end->apart[end->apart_count].rank = r;
+        end->apart[end->apart_count++].peer = halay_group_world_rank(group, r);
     }
 }
 
@@ -258,7 +258,7 @@ static enum halay_status prepare_mine(struct halay_group_making *a)
 
 static enum halay_status finish_making(struct halay_group_making *a)
 {
-    settle(a->group, a);
+    making_settle(a->group, a);
     halay_group_set_deterministic(a->group, a->parent->deterministic);
     return halay_group_enter(a->group, a->offsets);
 }

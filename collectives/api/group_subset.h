@@ -10,10 +10,10 @@
 /*
  * A group of some ranks of parent as halay_group_subset makes it, in steps that never block.
  *
- * start     *making is NULL if this rank is no member. ranks is borrowed for the call, parent until the end. Members
+ * start     *making is NULL if this rank is not a member. ranks is borrowed for the call, parent until the end. Members
  *           start what they make in the same order, one at a time for each pair of ranks. Errors as of
  *           halay_group_subset.
- * progress  HALAY_IN_PROGRESS; HALAY_OK once, with the group; else why there is none, from then on. That a member is
+ * progress  HALAY_IN_PROGRESS; HALAY_OK once, with the group; else the error, from then on. That a member is
  *           lost closes the parent, which knows the rank. Whoever drives looks at the peers (halay_group_check) from
  *           time to time. No bell rings when a message of this was taken: poll.
  * end       in any state; NULL is allowed

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choice of an algorithm. Nothing is decided here: tables say what to use or what things cost, algorithms.def says what
- * an algorithm costs then, and this file looks it up:
+ * Choice of an algorithm, by tables: they name an algorithm, or give costs that the formulas of algorithms.def turn
+ * into the time of each. The order is
  *
  *     what was asked for by name
  *     for each table, the file's before the built-in one:
  *         its first rule ("use") that fits and whose algorithm this group may use
  *         else, if it has costs for the transport and locality: the least by the formulas
  *
- * and for shared memory: how large a slot is. A table with fragments says the same of messages (tuning.h).
+ * and for shared memory: how large a slot is. A table with fragments gives the same of messages (tuning.h).
  *
- * What goes in must be known to all ranks alike: never where a buffer of this rank lies.
+ * What goes in must be known to all ranks alike: never the address of a buffer.
  */
 #include "collectives/choose/select.h"
 #include "base/number_text.h"
@@ -200,7 +200,7 @@ const struct halay_algorithm *halay_select(const struct halay_select_query *quer
         const struct halay_tuning_row *rule = find_rule(query, table), *cost = find_cost(query, table);
         if (rule) {
             if (why)
-                snprintf(why, size, "%s, line %d, says so", table->name, rule->line);
+                snprintf(why, size, "%s, line %d, names it", table->name, rule->line);
             return &halay_algorithms[rule->algorithm];
         }
         if (!cost)
@@ -226,7 +226,7 @@ size_t halay_select_slot(const struct halay_select_query *q)
     return bytes < LEAST ? LEAST : bytes / LEAST * LEAST;
 }
 
-static int adds(enum halay_coll_kind operation)
+static int adds_data(enum halay_coll_kind operation)
 {
     return operation == HALAY_COLL_ALLREDUCE || operation == HALAY_COLL_REDUCE ||
            operation == HALAY_COLL_REDUCE_SCATTER;
@@ -244,10 +244,10 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, i
         return HALAY_ERR_UNSUPPORTED;
     }
     if (algorithm->ops->ranks_max && size > algorithm->ops->ranks_max && deterministic != HALAY_DETERMINISTIC_RANKS) {
-        *why = "every rank talks to all others at once, which so many ranks cannot";
+        *why = "every rank talks to all others at once, which this number of ranks cannot";
         return HALAY_ERR_UNSUPPORTED;
     }
-    if (adds(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&
+    if (adds_data(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&
         !(algorithm->flags & HALAY_ALGORITHM_TREE)) {
         *why = "it does not sum along the tree over ranks, which HALAY_DETERMINISTIC=ranks asks for";
         return HALAY_ERR_UNSUPPORTED;

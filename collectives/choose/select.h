@@ -17,7 +17,7 @@ enum {
     HALAY_CHUNK_MAX = 512 << 10,
 };
 
-/* Of a row of that many bytes; a chunk may be longer than the row. */
+/* Returns the chunk of a row of `bytes` bytes; it may be longer than the row. */
 static inline size_t halay_nodes_chunk(size_t bytes)
 {
     size_t chunk = halay_round_up(bytes / HALAY_NODES_DEPTH + 1, HALAY_PAGE);

@@ -89,9 +89,9 @@ struct reader {
     int count;
 };
 
-static enum halay_status complain(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static enum halay_status reader_fail(struct reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static enum halay_status complain(struct reader *r, const char *format, ...)
+static enum halay_status reader_fail(struct reader *r, const char *format, ...)
 {
     va_list args;
     int used = snprintf(r->why, r->why_size, "%s:%d: ", r->name, r->line);
@@ -111,7 +111,7 @@ static enum halay_status read_scope(struct reader *r, struct halay_tuning_row *r
     const char *transport = r->words[1], *locality = r->words[2];
 
     if (strlen(transport) >= sizeof row->transport)
-        return complain(r, "'%s' is not a transport, and not *", transport);
+        return reader_fail(r, "'%s' is not a transport, and not *", transport);
     if (strcmp(transport, "*"))
         memcpy(row->transport, transport, strlen(transport));
     if (!strcmp(locality, "local"))
@@ -121,7 +121,7 @@ static enum halay_status read_scope(struct reader *r, struct halay_tuning_row *r
     else if (!strcmp(locality, "*"))
         row->localities = HALAY_TUNING_LOCAL | HALAY_TUNING_REMOTE;
     else
-        return complain(r, "'%s' is not a locality: use local, remote or *", locality);
+        return reader_fail(r, "'%s' is not a locality: use local, remote or *", locality);
     return HALAY_OK;
 }
 
@@ -146,7 +146,7 @@ static enum halay_status read_time(struct reader *r, const char *text, double *s
         *seconds = value * units[i].seconds;
         return HALAY_OK;
     }
-    return complain(r, "'%s' is not a time; write for example 9.5us or 0.2ns", text);
+    return reader_fail(r, "'%s' is not a time; write for example 9.5us or 0.2ns", text);
 }
 
 static enum halay_status read_ranks(struct reader *r, const char *text, struct halay_tuning_row *row)
@@ -168,7 +168,7 @@ static enum halay_status read_ranks(struct reader *r, const char *text, struct h
         else if (dash[1])
             is_wrong |= halay_parse_long(dash + 1, least, INT_MAX, &most) != HALAY_OK;
         if (is_wrong)
-            return complain(r, "'%s' is not a number of ranks: use 4, 3-8, 9- or *", text);
+            return reader_fail(r, "'%s' is not a number of ranks: use 4, 3-8, 9- or *", text);
     }
     row->ranks_min = (int)least;
     row->ranks_max = (int)most;
@@ -192,20 +192,20 @@ static enum halay_status read_costs(struct reader *r, struct halay_tuning_cost *
         char *equals = strchr(r->words[i], '=');
         size_t k = 0;
         if (!equals)
-            return complain(r, "'%s' is not a cost; write for example latency=9us", r->words[i]);
+            return reader_fail(r, "'%s' is not a cost; write for example latency=9us", r->words[i]);
         *equals = 0;
         while (k < TERMS && strcmp(r->words[i], terms[k].name))
             k++;
         if (k == TERMS)
-            return complain(r, "unknown cost '%s': there are latency, message, byte, add, exchange, memory",
-                            r->words[i]);
+            return reader_fail(r, "unknown cost '%s': there are latency, message, byte, add, exchange, memory",
+                               r->words[i]);
         if (seen >> k & 1)
-            return complain(r, "cost '%s' is given twice", r->words[i]);
+            return reader_fail(r, "cost '%s' is given twice", r->words[i]);
         seen |= 1u << k;
         status = read_time(r, equals + 1, terms[k].seconds);
     }
     if (status == HALAY_OK && (seen & NEEDED) != NEEDED)
-        return complain(r, "a row of costs gives the latency and the byte at least");
+        return reader_fail(r, "a row of costs gives the latency and the byte at least");
     return status;
 }
 
@@ -216,16 +216,16 @@ static enum halay_status read_limits(struct reader *r, struct halay_tuning_row *
 
     if (row->kind == HALAY_TUNING_USE || strcmp(r->words[3], "*")) {
         if (halay_coll_kind_parse(r->words[3], &operation) != HALAY_OK)
-            return complain(r, "unknown operation '%s'", r->words[3]);
+            return reader_fail(r, "unknown operation '%s'", r->words[3]);
         row->operation = (int)operation;
     }
     enum halay_status status = read_ranks(r, r->words[4], row);
     if (status == HALAY_OK && strcmp(r->words[5], "*") && halay_parse_size(r->words[5], &row->bytes_max) != HALAY_OK)
-        return complain(r, "'%s' is not a size; write for example 65536, 64K or *", r->words[5]);
+        return reader_fail(r, "'%s' is not a size; write for example 65536, 64K or *", r->words[5]);
     return status;
 }
 
-/* Reads what the row says, after what it is about. */
+/* Reads the second half of a row: the costs, the algorithm or the size. */
 static enum halay_status read_answer(struct reader *r, struct halay_tuning_row *row)
 {
     const char *last = r->words[r->count - 1];
@@ -235,12 +235,12 @@ static enum halay_status read_answer(struct reader *r, struct halay_tuning_row *
     if (row->kind == HALAY_TUNING_USE) {
         const struct halay_algorithm *algorithm = halay_algorithm_find((enum halay_coll_kind)row->operation, last);
         if (!algorithm)
-            return complain(r, "unknown algorithm '%s' for %s", last, r->words[3]);
+            return reader_fail(r, "unknown algorithm '%s' for %s", last, r->words[3]);
         row->algorithm = (unsigned)(algorithm - halay_algorithms);
         return HALAY_OK;
     }
     if (halay_parse_size(last, &row->bytes) != HALAY_OK || !row->bytes)
-        return complain(r, "'%s' is not a size of at least 1; write for example 64K", last);
+        return reader_fail(r, "'%s' is not a size of at least 1; write for example 64K", last);
     return HALAY_OK;
 }
 
@@ -263,12 +263,12 @@ static enum halay_status read_row(struct reader *r)
     while (kind < KINDS && strcmp(r->words[0], kinds[kind].name))
         kind++;
     if (kind == KINDS || (!kinds[kind].words && r->count < SCOPE))
-        return complain(r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a locality",
-                        r->words[0]);
+        return reader_fail(
+            r, "no row begins with '%s': use cost, use, segment or slot, then a transport and a locality", r->words[0]);
     if (kinds[kind].words && r->count != kinds[kind].words)
-        return complain(r, "%d words: '%s' has %d", r->count, kinds[kind].form, kinds[kind].words);
+        return reader_fail(r, "%d words: '%s' has %d", r->count, kinds[kind].form, kinds[kind].words);
     if (t->count == HALAY_TUNING_ROWS)
-        return complain(r, "more than %d rows", HALAY_TUNING_ROWS);
+        return reader_fail(r, "more than %d rows", HALAY_TUNING_ROWS);
     struct halay_tuning_row *row = &t->rows[t->count];
     *row = (struct halay_tuning_row){ .kind = (enum halay_tuning_kind)kind,
                                       .line = r->line,
@@ -289,16 +289,16 @@ static enum halay_status read_row(struct reader *r)
 static enum halay_status read_version(struct reader *r)
 {
     if (strcmp(r->words[0], "halay-tuning"))
-        return complain(r, "not a tuning table: the first line is 'halay-tuning 1'");
+        return reader_fail(r, "not a tuning table: the first line is 'halay-tuning 1'");
     if (r->count != 2 || strcmp(r->words[1], "1"))
-        return complain(r, "a tuning table of version '%s': this halay reads version 1",
-                        r->count > 1 ? r->words[1] : "");
+        return reader_fail(r, "a tuning table of version '%s': this halay reads version 1",
+                           r->count > 1 ? r->words[1] : "");
     return HALAY_OK;
 }
 
 /* ---- the text ---- */
 
-static enum halay_status split(struct reader *r, char *line)
+static enum halay_status line_split(struct reader *r, char *line)
 {
     char *save = NULL;
 
@@ -306,7 +306,7 @@ static enum halay_status split(struct reader *r, char *line)
     r->count = 0;
     for (char *word = strtok_r(line, " \t\r", &save); word; word = strtok_r(NULL, " \t\r", &save)) {
         if (r->count == WORDS_MAX)
-            return complain(r, "more than %d words", WORDS_MAX);
+            return reader_fail(r, "more than %d words", WORDS_MAX);
         r->words[r->count++] = word;
     }
     return HALAY_OK;
@@ -326,18 +326,18 @@ enum halay_status halay_tuning_parse(const char *text, const char *name, struct 
         size_t length = strcspn(text, "\n");
         r.line++;
         if (length >= sizeof line)
-            return complain(&r, "a line of more than %d bytes", LINE_MAX_BYTES - 1);
+            return reader_fail(&r, "a line of more than %d bytes", LINE_MAX_BYTES - 1);
         memcpy(line, text, length);
         line[length] = 0;
         text += length + (text[length] != 0);
-        status = split(&r, line);
+        status = line_split(&r, line);
         if (status != HALAY_OK || !r.count)
             continue;
         status = has_version ? read_row(&r) : read_version(&r);
         has_version = 1;
     }
     if (status == HALAY_OK && !has_version)
-        return complain(&r, "an empty tuning table: the first line is 'halay-tuning 1'");
+        return reader_fail(&r, "an empty tuning table: the first line is 'halay-tuning 1'");
     return status;
 }
 
@@ -357,7 +357,7 @@ enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table
         else if (length > FILE_MAX_BYTES)
             snprintf(why, size, "%s: more than %d bytes", path, FILE_MAX_BYTES);
         else if (strlen(text) != length)
-            snprintf(why, size, "%s: a zero byte: this is no text", path);
+            snprintf(why, size, "%s has a zero byte: it is not a text file", path);
         else
             status = halay_tuning_parse(text, path, table, why, size);
     }

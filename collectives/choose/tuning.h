@@ -19,11 +19,11 @@ enum {
     HALAY_TUNING_TRANSPORT = 16, /* bytes of a transport's name */
 };
 
-/* Where the ranks of a group are. */
+/* Bits: the ranks of a group are on one host, on several. */
 enum halay_tuning_locality { HALAY_TUNING_LOCAL = 1, HALAY_TUNING_REMOTE = 2 };
 
-/* What a row says: what things cost, which algorithm to use, bytes of a fragment, and, for operations over shared
- * memory, how much of private data passes through it at a time. */
+/* A row gives costs, an algorithm to use, the bytes of a fragment, or, for operations over shared memory, the bytes of
+ * private data that pass through it at a time. */
 enum halay_tuning_kind { HALAY_TUNING_COST, HALAY_TUNING_USE, HALAY_TUNING_SEGMENT, HALAY_TUNING_SLOT };
 
 /* Seconds: see algorithms.def. */
@@ -34,9 +34,9 @@ struct halay_tuning_cost {
 struct halay_tuning_row {
     enum halay_tuning_kind kind;
     int line; /* in the text */
-    /* What it is about: a transport by name ("": any) and ranks of one host or of several (bits of
-     * halay_tuning_locality). A use or slot also of one operation (enum halay_coll_kind; -1: any), of some numbers of
-     * ranks and of some bytes. */
+    /* The row applies to a transport by name ("": any) and ranks of one host or of several (bits of
+     * halay_tuning_locality). A use or slot also to one operation (enum halay_coll_kind; -1: any), some numbers of
+     * ranks and some bytes. */
     char transport[HALAY_TUNING_TRANSPORT];
     unsigned localities;
     int operation;
@@ -56,7 +56,7 @@ struct halay_tuning {
     struct halay_tuning_row rows[HALAY_TUNING_ROWS];
 };
 
-/* What rows are looked up by. */
+/* The key by which rows are found. */
 struct halay_tuning_key {
     enum halay_tuning_kind kind;
     const char *transport;
@@ -75,7 +75,7 @@ enum halay_status halay_tuning_read(const char *path, struct halay_tuning *table
 /* The built-in table, as text; it parses. Static storage. */
 extern const char halay_tuning_builtin[];
 
-/* Returns the first row of this table after that one (NULL: of all) that fits, NULL if there is none. */
+/* Returns the first row of this table after that one (NULL: of all) that fits, or NULL. */
 const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *table, const struct halay_tuning_key *key,
                                                  const struct halay_tuning_row *after);
 /* Returns the bytes of a fragment there, by the first row that fits. */
@@ -83,7 +83,7 @@ size_t halay_tuning_fragment(const struct halay_tuning *table, const char *trans
 
 /* tuning_share.c: the tables of a job, the same on all ranks. */
 
-/* What rank 0 tells the others about its table, and settings that are rank 0's on every rank. */
+/* Rank 0's message about its table, and settings that are rank 0's on every rank. */
 struct halay_tuning_head {
     int64_t status;                      /* HALAY_OK, or why it cannot use its table */
     uint64_t count;                      /* of rows */

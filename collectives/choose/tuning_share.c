@@ -5,9 +5,8 @@
  *     rank 0 looks for a file, parses it -> every rank learns how it went and how much there is, from the first
  *     record of the start (group/world_record.c) -> and gets the rows, if there are any
  *
- * So no two ranks can choose differently, whatever lies on their disks or in their environments; and a table that is
- * wrong ends the start of all of them. What rank 0's environment says about fragments, slots and checking holds for
- * all ranks too.
+ * So no two ranks can choose differently, whatever files and environment each has; and a wrong table ends the start of
+ * all of them. Rank 0's settings of fragments, slots and checking hold for all ranks, too.
  */
 #include "collectives/choose/tuning.h"
 #include "collectives/transport/meet/boot.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Group and channels: the structs behind group.h, for group.c, drive.c and the algorithms over shared memory.
+ * Group and channels: the structs of group.h, for group.c, drive.c and the algorithms over shared memory.
  */
 #ifndef HALAY_CHANNEL_H
 #define HALAY_CHANNEL_H
@@ -141,9 +141,9 @@ static inline enum halay_status halay_group_check_process(const struct halay_gro
 
 /* stalled.c */
 
-/* Called while nothing advances; cheap. Logs a line when the collectives under way have made no progress for
+/* Called while nothing advances; cheap. Logs a line when the collectives under way have not advanced for
  * HALAY_STALL_CHECK_TIME, and again after each such time. Returns nonzero, after a line, if the group must be closed: a
- * rank is stopped and nothing arrived for HALAY_PEER_TIMEOUT, or there was no progress for HALAY_STALL_SHUTDOWN_TIME.
+ * rank is stopped and nothing arrived for HALAY_PEER_TIMEOUT, or nothing advanced for HALAY_STALL_SHUTDOWN_TIME.
  * *rank: the rank to name, -1: none is known. */
 int halay_group_has_stalled(struct halay_group *group, int *rank);
 /* Returns the shortest of those times, or HALAY_NEVER. */

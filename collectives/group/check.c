@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The channel's last tags, except the very last one, the farewell's (group_end.c): no algorithm uses that many. */
+/* The channel's last tags, except the very last one, the close notice's (group_end.c): no algorithm uses that many. */
 enum { SIGNATURE_TAG = (1 << HALAY_TAG_BITS) - 4, VERDICT_TAG, COUNTS_TAG };
 
 enum { FIRST = 0 }; /* the rank that compares */
@@ -110,7 +110,7 @@ static uint64_t list_length(const struct halay_coll *c)
     return c->operation == HALAY_COLL_ALLREDUCE_ADASUM ? c->tensors : 0;
 }
 
-static struct signature sign(const struct halay_coll *c)
+static struct signature signature_of(const struct halay_coll *c)
 {
     const struct halay_choice *chosen = halay_coll_choose(c);
     struct signature s = { .field = {
@@ -128,7 +128,7 @@ static struct signature sign(const struct halay_coll *c)
     return s;
 }
 
-/* How many counts this rank has to show. Those of a row are shown as the ends of its parts. */
+/* Returns the number of counts that this rank sends. Those of a row are sent as the ends of its blocks. */
 static size_t counts_length(const struct halay_coll *c)
 {
     size_t size = (size_t)c->size;
@@ -166,8 +166,8 @@ static int find_difference(const struct halay_coll *c, const struct state *s, in
     return 0;
 }
 
-/* Returns the signature of rank r. */
-static size_t *shown(const struct halay_coll *c, int r)
+/* Returns the counts of rank r. */
+static size_t *counts_from(const struct halay_coll *c, int r)
 {
     return (size_t *)(void *)c->scratch + (size_t)r * counts_length(c);
 }
@@ -175,11 +175,11 @@ static size_t *shown(const struct halay_coll *c, int r)
 static int find_count(const struct halay_coll *c, struct verdict *v)
 {
     const int is_row = c->operation != HALAY_COLL_ALLREDUCE_ADASUM;
-    const size_t *first = shown(c, FIRST);
+    const size_t *first = counts_from(c, FIRST);
 
     for (size_t i = 0; i < counts_length(c); i++)
         for (int r = 0; r < c->size; r++) {
-            const size_t *theirs = shown(c, r);
+            const size_t *theirs = counts_from(c, r);
             if (theirs[i] == first[i])
                 continue;
             *v = (struct verdict){
@@ -199,7 +199,7 @@ static int find_split(const struct halay_coll *c, struct verdict *v)
 
     for (int from = 0; from < n; from++)
         for (int to = 0; to < n; to++) {
-            const size_t *in = shown(c, from) + n + 1 + to, *out = shown(c, to) + from;
+            const size_t *in = counts_from(c, from) + n + 1 + to, *out = counts_from(c, to) + from;
             if (in[1] - in[0] == out[1] - out[0] || from == to) /* what a rank keeps is its own affair */
                 continue;
             *v = (struct verdict){ .what = SPLITS_DIFFER,
@@ -302,7 +302,7 @@ static void receive_from_all(struct halay_coll *c, uint32_t tag, void *rows, siz
             coll_recv(c, r, tag, (unsigned char *)rows + (size_t)r * row_bytes, row_bytes, &s->transfers[r]);
 }
 
-static void tell_all(struct halay_coll *c)
+static void send_verdict(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -311,8 +311,8 @@ static void tell_all(struct halay_coll *c)
             coll_send(c, r, VERDICT_TAG, &s->verdict, sizeof s->verdict, &s->transfers[r]);
 }
 
-/* Send rank 0 something and receive its answer. */
-static void ask(struct halay_coll *c, uint32_t tag, const void *data, size_t bytes)
+/* Sends rank 0 something and receives its answer. */
+static void ask_first(struct halay_coll *c, uint32_t tag, const void *data, size_t bytes)
 {
     struct state *s = c->state;
 
@@ -320,18 +320,18 @@ static void ask(struct halay_coll *c, uint32_t tag, const void *data, size_t byt
     coll_send(c, FIRST, tag, data, bytes, &s->transfers[0]);
 }
 
-static void start(struct halay_coll *c)
+static void check_start(struct halay_coll *c)
 {
     struct state *s = c->state;
     unsigned char *rest = (unsigned char *)c->state + header_bytes();
 
     s->transfers = (struct halay_transfer *)(void *)rest;
     s->signatures = (struct signature *)(void *)(rest + (size_t)c->size * sizeof *s->transfers);
-    s->signatures[0] = sign(c);
+    s->signatures[0] = signature_of(c);
     if (c->rank == FIRST)
         receive_from_all(c, SIGNATURE_TAG, s->signatures, sizeof *s->signatures);
     else
-        ask(c, SIGNATURE_TAG, s->signatures, sizeof *s->signatures);
+        ask_first(c, SIGNATURE_TAG, s->signatures, sizeof *s->signatures);
 }
 
 static int is_settled(const struct halay_coll *c)
@@ -363,19 +363,19 @@ static enum halay_status lead_check(struct halay_coll *c)
     if (!s->is_sent) {
         s->verdict = judge_calls(c, s);
         s->is_sent = 1;
-        tell_all(c);
+        send_verdict(c);
         return HALAY_IN_PROGRESS;
     }
     if (s->verdict.what != WANTS_COUNTS)
         return finish_check(c);
     s->has_counts = 1;
     s->is_sent = 0;
-    memcpy(shown(c, FIRST), counts_of(c), bytes);
+    memcpy(counts_from(c, FIRST), counts_of(c), bytes);
     receive_from_all(c, COUNTS_TAG, c->scratch, bytes);
     return HALAY_IN_PROGRESS;
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status check_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -386,11 +386,11 @@ static enum halay_status progress(struct halay_coll *c)
         return lead_check(c);
     if (s->verdict.what != WANTS_COUNTS)
         return finish_check(c);
-    ask(c, COUNTS_TAG, counts_of(c), counts_length(c) * sizeof(size_t));
+    ask_first(c, COUNTS_TAG, counts_of(c), counts_length(c) * sizeof(size_t));
     return HALAY_IN_PROGRESS;
 }
 
-static void cancel(struct halay_coll *c)
+static void check_cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -402,9 +402,9 @@ static const struct halay_algorithm_ops check_ops = {
     .tags = 1 << HALAY_TAG_BITS, /* packed.c's too: it runs by itself */
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
-    .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .start = check_start,
+    .progress = check_progress,
+    .cancel = check_cancel,
 };
 
 const struct halay_algorithm halay_check = { .name = "check", .file = "check", .ops = &check_ops };

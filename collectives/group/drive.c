@@ -14,12 +14,12 @@
  * first (three ranks that each wait for another one of the groups {0,1}, {1,2}, {2,0}).
  *
  * The end of a group. The first cause closes it: the cause is stored where peers look (a flag in shared memory; a close
- * notice by message to those who share none, in a group of some ranks: of all ranks, the transport's own "has left"
- * tells them when the world is closed), everything under way is taken back, and then we wait for peers that are writing
+ * notice by message to those that share none, in a group of some ranks: in that of all ranks the transport's own "has
+ * left", when the world is closed), everything under way is taken back, and then we wait for peers that are writing
  * into our memory at this moment: they finish one bounded piece and see the flag before the next (shared.h). A peer
  * that only reads there is not waited for: it looks at the flag after its copy, and drops what may have changed
- * meanwhile (shared_copy.c). So a buffer is its owner's again when end returns. The cause is stored with
- * the number of collectives this rank has done its part of: peers that are still in one of those complete it.
+ * meanwhile (shared_copy.c). So a buffer is its owner's again when end returns. The cause is stored with the number of
+ * collectives this rank has done its part of: peers that are still in one of those complete it.
  */
 #include "base/clock.h"
 #include "base/error_text.h"
@@ -62,8 +62,8 @@ int halay_group_can_start(const struct halay_group *group)
 /* Field by field: a call of a few bytes over shared memory takes as long as some hundred instructions, and a structure
  * that is assigned as a whole is cleared by a string instruction that takes dozens of cycles to begin. in_piece and
  * out_piece are what in and out may point to. */
-static void reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
-                  enum halay_coll_kind operation)
+static void coll_reset(struct halay_coll *c, struct halay_group *group, struct halay_channel *channel,
+                       enum halay_coll_kind operation)
 {
     c->group = group;
     c->channel = channel;
@@ -118,7 +118,7 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
                     HALAY_CHANNELS);
         return halay_returns(HALAY_ERR_UNSUPPORTED);
     }
-    reset(&channel->coll, group, channel, operation);
+    coll_reset(&channel->coll, group, channel, operation);
     *out = &channel->coll;
     return HALAY_OK;
 }
@@ -165,8 +165,8 @@ void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link 
     channel->scratch_bytes = 0;
 }
 
-/* Of any algorithm and of the check. */
-static size_t most_state(int size, enum halay_sharing sharing)
+/* Returns the largest state of any algorithm and of the check. */
+static size_t max_state(int size, enum halay_sharing sharing)
 {
     size_t packed = halay_packed_state(size, sharing), check = halay_check.ops->state_bytes(size);
 
@@ -179,7 +179,7 @@ static enum halay_status grow_storage(struct halay_coll *c)
     size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
 
     if (!channel->state) {
-        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, most_state(c->size, c->group->sharing));
+        channel->state = halay_aligned_alloc(HALAY_CACHE_LINE, max_state(c->size, c->group->sharing));
         if (!channel->state)
             return HALAY_ERR_NO_MEMORY;
     }
@@ -219,7 +219,7 @@ static enum halay_status set_going(struct halay_coll *c, const struct halay_algo
     return HALAY_IN_PROGRESS;
 }
 
-static size_t shifted(size_t bytes, int shift)
+static size_t bytes_shifted(size_t bytes, int shift)
 {
     bytes = shift < 0 ? bytes >> -shift : bytes << shift;
     return bytes < HALAY_PAGE ? HALAY_PAGE : bytes;
@@ -234,8 +234,8 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
         return HALAY_OK;
     }
     const struct halay_algorithm *algorithm = choice->algorithm;
-    c->slot = shifted(choice->slot, c->chunk_shift);
-    c->chunk = shifted(HALAY_PACKED_BYTES, c->chunk_shift);
+    c->slot = bytes_shifted(choice->slot, c->chunk_shift);
+    c->chunk = bytes_shifted(HALAY_PACKED_BYTES, c->chunk_shift);
     int is_packed = !(algorithm->flags & HALAY_ALGORITHM_PIECES) && c->is_list;
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }
@@ -428,7 +428,8 @@ static void report_end(const struct halay_group *group, int rank, const struct h
                        who);
 }
 
-/* Has a rank ended its group while something under way here still needs it? What it has done its part of completes.
+/* Closes the group if a rank has ended its own while something under way here needs it: all but what it has done its
+ * part of, which completes.
  * given_up_counts: a rank that has given up counts in any case. */
 static void check_ends(struct halay_group *group, int given_up_counts)
 {
@@ -518,7 +519,7 @@ void halay_group_check_all(struct halay_group *group)
 /* ---- progress ---- */
 
 /* The transport has been driven already. */
-static void step(struct halay_group *group, struct halay_coll *c)
+static void coll_step(struct halay_group *group, struct halay_coll *c)
 {
     enum halay_status status = c->ops->progress(c);
 
@@ -543,7 +544,7 @@ static void drive_group(struct halay_group *group, unsigned channels)
     if (messages)
         (void)progress_links(group);
     for (unsigned left = channels & group->under_way; left && group->under_way; left &= left - 1)
-        step(group, &group->channels[__builtin_ctz(left)].coll);
+        coll_step(group, &group->channels[__builtin_ctz(left)].coll);
     if (group->work != before)
         group->idle_polls = 0;
     else if (++group->idle_polls % CHECK_EVERY == 0)
@@ -595,8 +596,8 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
 
 /* ---- wait ---- */
 
-/* Nothing happens: yield the processor until something does, at most for `left_us`. */
-static void rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
+/* Yields the processor until something does, at most for `left_us`. */
+static void wait_rest(struct halay_group *group, const struct halay_coll *c, int64_t left_us)
 {
     struct halay_bell *bell = &group->world->bell;
     int64_t stall_us = halay_stall_limit_us(&group->world->config) / 2; /* those that take part are counted in time */
@@ -645,7 +646,7 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
         if (!since)
             since = now;
         else if (now - since >= group->spin_us)
-            rest(group, c, deadline == HALAY_NEVER ? SLEEP_US : deadline - now);
+            wait_rest(group, c, deadline == HALAY_NEVER ? SLEEP_US : deadline - now);
     }
     return say_why(group, c->status);
 }
@@ -671,7 +672,7 @@ static void look_first(struct halay_coll *c)
     if (!c->algorithm || !(c->algorithm->flags & HALAY_ALGORITHM_SHARED) || c->bytes > LOOKED_BYTES || !group->may_hog)
         return;
     for (int looks = 0; looks < LOOKS && c->status == HALAY_IN_PROGRESS; looks++) {
-        step(group, c);
+        coll_step(group, c);
         if (looks >= LOOKS_AT_ONCE)
             halay_relax();
     }

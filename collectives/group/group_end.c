@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* The last of channel 0's tags: no algorithm uses that many. */
-static uint64_t farewell_tag(const struct halay_group_end *end)
+static uint64_t notice_tag(const struct halay_group_end *end)
 {
     return halay_tag(end->number, 0, (1u << HALAY_TAG_BITS) - 1);
 }
@@ -23,8 +23,8 @@ enum halay_status halay_group_end_create(int members, struct halay_shared_memory
 
     if (!end)
         return HALAY_ERR_NO_MEMORY;
-    end->farewell = calloc((size_t)members, sizeof *end->farewell);
-    if (!end->farewell) {
+    end->apart = calloc((size_t)members, sizeof *end->apart);
+    if (!end->apart) {
         free(end);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -36,14 +36,14 @@ enum halay_status halay_group_end_create(int members, struct halay_shared_memory
     return HALAY_OK;
 }
 
-static void take_back_farewells(struct halay_group_end *end, struct halay_link *data)
+static void take_back_notices(struct halay_group_end *end, struct halay_link *data)
 {
-    for (int i = 0; i < end->farewells; i++) {
-        struct halay_farewell *f = &end->farewell[i];
-        if (is_posted(&f->saying))
-            data->ops->cancel(data, &f->saying);
-        if (is_posted(&f->hearing))
-            data->ops->cancel(data, &f->hearing);
+    for (int i = 0; i < end->apart_count; i++) {
+        struct halay_member_end *f = &end->apart[i];
+        if (is_posted(&f->sending))
+            data->ops->cancel(data, &f->sending);
+        if (is_posted(&f->receiving))
+            data->ops->cancel(data, &f->receiving);
     }
 }
 
@@ -51,41 +51,41 @@ void halay_group_end_destroy(struct halay_group_end *end, struct halay_link *dat
 {
     if (!end)
         return;
-    take_back_farewells(end, data);
+    take_back_notices(end, data);
     if (gives_areas && end->mine)
         end->memory->ops->give_areas(end->memory, end->offset);
-    free(end->farewell);
+    free(end->apart);
     free(end);
 }
 
 void halay_group_end_send(struct halay_group_end *end, struct halay_link *data, const struct halay_close_notice *notice)
 {
-    for (int i = 0; i < end->farewells; i++) {
-        struct halay_farewell *f = &end->farewell[i];
-        f->said = *notice;
-        f->saying.is_optional = 1;
-        data->ops->send(data, f->peer, farewell_tag(end), &f->said, sizeof f->said, &f->saying);
+    for (int i = 0; i < end->apart_count; i++) {
+        struct halay_member_end *f = &end->apart[i];
+        f->sent = *notice;
+        f->sending.is_optional = 1;
+        data->ops->send(data, f->peer, notice_tag(end), &f->sent, sizeof f->sent, &f->sending);
     }
 }
 
 void halay_group_end_receive(struct halay_group_end *end, struct halay_link *data)
 {
-    for (int i = 0; i < end->farewells; i++) {
-        struct halay_farewell *f = &end->farewell[i];
-        if (f->is_listening++)
+    for (int i = 0; i < end->apart_count; i++) {
+        struct halay_member_end *f = &end->apart[i];
+        if (f->is_receiving++)
             continue;
-        f->hearing.is_optional = 1;
-        data->ops->recv(data, f->peer, farewell_tag(end), &f->heard, sizeof f->heard, &f->hearing);
+        f->receiving.is_optional = 1;
+        data->ops->recv(data, f->peer, notice_tag(end), &f->received, sizeof f->received, &f->receiving);
     }
 }
 
 int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice)
 {
-    for (int i = 0; i < end->farewells; i++) {
-        struct halay_farewell *f = &end->farewell[i];
-        if (f->rank != rank || !halay_transfer_is_done(&f->hearing))
+    for (int i = 0; i < end->apart_count; i++) {
+        struct halay_member_end *f = &end->apart[i];
+        if (f->rank != rank || !halay_transfer_is_done(&f->receiving))
             continue;
-        *notice = f->heard;
+        *notice = f->received;
         return 1;
     }
     return 0;
@@ -94,11 +94,10 @@ int halay_group_end_received(struct halay_group_end *end, int rank, struct halay
 /* ---- all of them ---- */
 
 /* Nothing more is to be sent or, unless the group failed, to be received. */
-static int farewells_are_over(const struct halay_group_end *end)
+static int notices_are_over(const struct halay_group_end *end)
 {
-    for (int i = 0; i < end->farewells; i++)
-        if (is_posted(&end->farewell[i].saying) ||
-            (!end->is_spoilt && !halay_transfer_is_done(&end->farewell[i].hearing)))
+    for (int i = 0; i < end->apart_count; i++)
+        if (is_posted(&end->apart[i].sending) || (!end->is_spoilt && !halay_transfer_is_done(&end->apart[i].receiving)))
             return 0;
     return 1;
 }
@@ -109,12 +108,12 @@ static int is_left(const struct halay_group_end *end)
     return !end->mine || atomic_load_explicit(&end->mine->leavers, memory_order_acquire) == (uint32_t)end->sharers;
 }
 
-/* Of a failed group, once its own farewells are sent. */
-static void forget(struct halay_group_end *end, const struct halay_route *route)
+/* Has the links forget a failed group, once its own notices are sent. */
+static void end_forget(struct halay_group_end *end, const struct halay_route *route)
 {
     if (end->is_forgotten)
         return;
-    take_back_farewells(end, route->data);
+    take_back_notices(end, route->data);
     halay_route_forget(route, end->number);
     end->is_forgotten = 1;
 }
@@ -126,9 +125,9 @@ void halay_group_ends_sweep(struct halay_group_end **ends, const struct halay_ro
     while ((end = *ends)) {
         if (!end->is_spoilt)
             halay_group_end_receive(end, route->data);
-        int is_over = farewells_are_over(end);
+        int is_over = notices_are_over(end);
         if (end->is_spoilt && is_over)
-            forget(end, route);
+            end_forget(end, route);
         if (!is_over || !is_left(end)) {
             ends = &end->next;
             continue;

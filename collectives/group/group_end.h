@@ -3,12 +3,12 @@
  * The end of a group: what one member keeps of it until all others have closed it too.
  *
  * Members that share memory look at each other's areas. Each counts in the areas of the others when it looks at them no
- * more (area.h: leavers); a rank gives its own back when all have. Members that share none say farewell in a message,
- * the last one of the group between these two. It also reports to a waiting peer that this one has given up. Receives
- * are posted at the first check for it.
+ * more (area.h: leavers); a rank gives its own back when all have. Members that share none send each other a close
+ * notice, the last message of the group between these two. It also reports to a waiting peer that this one has given
+ * up. Receives are posted at the first check for it.
  *
  * A group's number names its tags and is never used again, so a group that failed is forgotten at once: what still
- * comes for it meets no receive. Its areas stay until all members have left it, or until the world ends.
+ * arrives for it meets no receive. Its areas stay until all members have left it, or until the world ends.
  *
  * Driver only.
  */
@@ -27,23 +27,23 @@ struct halay_close_notice {
 };
 
 /* One that shares no memory with this rank. */
-struct halay_farewell {
+struct halay_member_end {
     int rank, peer; /* its number in the group, and in the world */
-    struct halay_close_notice said, heard;
-    struct halay_transfer saying, hearing; /* over world->data */
-    int is_listening;
+    struct halay_close_notice sent, received;
+    struct halay_transfer sending, receiving; /* over world->data */
+    int is_receiving;
 };
 
 struct halay_group_end {
     struct halay_group_end *next;
     uint32_t number;
-    int is_spoilt;                      /* it failed: farewells are not waited for */
+    int is_spoilt;                      /* it failed: notices are not waited for */
     int is_forgotten;                   /* by the links: what arrives of it is dropped */
-    int sharers, farewells;             /* other members that share memory with this rank, and that do not */
+    int sharers, apart_count;           /* other members that share memory with this rank, and that do not */
     struct halay_shared_memory *memory; /* borrowed; NULL: this rank has no areas */
-    uint64_t offset;                 /* owned: of its areas; HALAY_PRIVATE: there was no room, and no member uses any */
-    struct halay_area *mine;         /* borrowed: channel 0's */
-    struct halay_farewell *farewell; /* owned: [farewells] */
+    uint64_t offset;                    /* owned: of its areas; HALAY_PRIVATE: without room no member uses any */
+    struct halay_area *mine;            /* borrowed: channel 0's */
+    struct halay_member_end *apart;     /* owned: [apart_count] */
 };
 
 /* For a group of at most this number of members, without any yet. Takes areas from memory, if that isn't NULL. */

@@ -20,7 +20,7 @@
 
 enum { HALAY_STRIPS_MAX = 256 };
 
-/* Where a row is cut: at num / den of it. */
+/* The place of a cut of a row: num / den of its length. */
 struct halay_cut {
     int num, den;
 };

@@ -88,7 +88,7 @@ static size_t scratch_bytes(const struct halay_coll *c)
     return HALVES * (buffer_bytes(c) + inner_scratch(c));
 }
 
-static void start(struct halay_coll *c)
+static void packed_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -151,7 +151,7 @@ static enum halay_status drive_half(struct halay_coll *c, struct half *h)
     return HALAY_OK;
 }
 
-static enum halay_status progress(struct halay_coll *c)
+static enum halay_status packed_progress(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -165,7 +165,7 @@ static enum halay_status progress(struct halay_coll *c)
     return s->done == s->chunks ? HALAY_OK : HALAY_IN_PROGRESS;
 }
 
-static void cancel(struct halay_coll *c)
+static void packed_cancel(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -177,7 +177,7 @@ static void cancel(struct halay_coll *c)
 const struct halay_algorithm_ops halay_packed = {
     .state_bytes = state_bytes,
     .scratch_bytes = scratch_bytes,
-    .start = start,
-    .progress = progress,
-    .cancel = cancel,
+    .start = packed_start,
+    .progress = packed_progress,
+    .cancel = packed_cancel,
 };

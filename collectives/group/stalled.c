@@ -193,7 +193,7 @@ void halay_stall_print(const struct halay_stall *stall, const char *subject, con
 }
 
 /* The rank to name, -1: none is known. */
-static int report(struct halay_group *group, enum halay_log_level level)
+static int report_stall(struct halay_group *group, enum halay_log_level level)
 {
     const struct halay_coll *c = find_oldest(group);
     unsigned char *is_awaited = calloc((size_t)group->size, 1);
@@ -233,9 +233,9 @@ int halay_group_has_stalled(struct halay_group *group, int *rank)
     if ((*rank = find_stopped(group)) >= 0)
         return 1;
     if (event == HALAY_STALL_REPORT)
-        report(group, HALAY_LOG_WARNING);
+        report_stall(group, HALAY_LOG_WARNING);
     if (event != HALAY_STALL_END)
         return 0;
-    *rank = report(group, HALAY_LOG_ERROR);
+    *rank = report_stall(group, HALAY_LOG_ERROR);
     return 1;
 }

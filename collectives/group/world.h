@@ -95,8 +95,8 @@ struct halay_world_options {
     enum halay_status status;
 };
 
-/* Blocks until all ranks have come; in an elastic job first until halayrun gives this process a place, for as long as
- * that takes (HALAY_ERR_CLOSED: there is none for it), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth
+/* Blocks until all ranks have started; in an elastic job first until halayrun gives this process a place, without a
+ * time limit (HALAY_ERR_CLOSED: it gets none), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth
  * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out);
 
@@ -107,7 +107,7 @@ void halay_world_finish_start(struct halay_world *world);
  * HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_settle(struct halay_world *world);
 
-/* Opens a control transport among all ranks, if there is none. Every rank calls it; it may block until all have. With
+/* Opens a control transport among all ranks, unless one is open. Every rank calls it; it may block until all have. With
  * one rank it does nothing. */
 enum halay_status halay_world_open_control(struct halay_world *world);
 

@@ -109,7 +109,7 @@ static enum halay_status refuse_to_be_alone(const struct halay_world *world)
 {
     return halay_fail(
         world->log, HALAY_ERR_UNSUPPORTED,
-        "%s has started this process as one of %d (%s), and there is no way to meet the others: each would compute "
+        "%s has started this process as one of %d (%s), without a way to find the others: each would compute "
         "alone, and its sums would be wrong without a word; start the program by halayrun, or by mpirun with "
         "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or let the program bring its ranks together "
         "(rendezvous "

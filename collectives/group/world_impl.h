@@ -26,7 +26,7 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
 
 /* world_modules.c */
 
-/* The module of that name, loaded if necessary. level: of the line if there is none. */
+/* Finds the module of that name, loads it if necessary. level: of the line if it cannot be loaded. */
 enum halay_status halay_world_module(struct halay_world *world, enum halay_transport_index which,
                                      enum halay_log_level level, const struct halay_module_api **api);
 
@@ -47,7 +47,7 @@ enum halay_status halay_world_exchange_records(struct halay_world *world, enum h
  * next. */
 enum halay_status halay_world_agree_on(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
                                        const char *name);
-/* There is no way to tell the others that a rank is missing: they find out by themselves. */
+/* Returns nonzero if the bootstrap cannot report a missing rank to the others: they find out by themselves. */
 int halay_world_is_broken_boot(enum halay_status status);
 
 /* world_control.c: data go over the tcp transport, too. Every rank calls it. */

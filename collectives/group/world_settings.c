@@ -18,7 +18,7 @@ static enum halay_status override(struct halay_world *world, const char *option,
     return status;
 }
 
-/* What is to be encrypted goes over tcp. */
+/* Refuses HALAY_ENCRYPT with another transport than tcp. */
 static enum halay_status check_encryption(struct halay_log *log, const struct halay_config *config)
 {
     for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)

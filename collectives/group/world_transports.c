@@ -21,7 +21,7 @@ enum { GOODBYE_GRACE_US = 200000 };
 
 #define SEGMENT_BYTES_DEFAULT ((size_t)4 << 30) /* where the machine's memory is not known */
 
-/* Where there are several NUMA nodes: the one for this rank's segment. */
+/* Returns the NUMA node for this rank's segment; -1 on a host with one. */
 static int choose_numa_node(struct halay_world *world)
 {
     struct halay_thread *threads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adasum all-reduce: pairs of vectors are joined along the tree over ranks, each by as much as it does not repeat the
- * other.
+ * Adasum all-reduce: pairs of vectors are joined along the tree over ranks; of each, the part that repeats the other is
+ * left out.
  *
  *     a (+) b = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b       for each tensor of the vector by itself
  *

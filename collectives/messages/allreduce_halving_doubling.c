@@ -41,7 +41,8 @@
 
 enum { FOLD = HALAY_STEP_TAGS - 2, TOTAL };
 
-/* What a number in a subtree holds after some rounds: of each half the first one if its bit of that round is clear. */
+/* The blocks that a number in a subtree holds after some rounds: of each half the first one if its bit of that round is
+ * clear. */
 struct held {
     int block, blocks;
 };

@@ -52,7 +52,7 @@ _Static_assert((int)OWN_TAGS <= (int)HALAY_COLL_OWN_TAGS, "room for all tags");
 /* Inputs and results; a rank that is alone on its node needs no slots for inputs. */
 _Static_assert(DEPTH *(CHUNK_MAX + CHUNK_MAX / 2 + HALAY_CACHE_LINE) <= HALAY_SLOTS_BYTES, "room for all slots");
 
-/* What a rank of this node announced when it arrived. */
+/* A rank of this node, as it announced itself on arrival. */
 struct local {
     const unsigned char *in; /* its input here; NULL: in its slots */
 };

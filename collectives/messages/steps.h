@@ -22,7 +22,7 @@ void halay_steps_cancel(struct halay_coll *c);
         .cancel = halay_steps_cancel,                                                                             \
     }
 
-/* Of a schedule for a vector as one block, in chunks of the configured length that follow each other. */
+/* Fields of a schedule for a vector as one block, in chunks of the configured length that follow each other. */
 #define HALAY_STEPS_PIPELINED(lanes_)                                                                           \
     .blocks = halay_one_block, .cut = HALAY_CUT_CHUNKS, .lanes = (lanes_), .least = HALAY_STEP_WHOLE_FRAGMENTS, \
     .fragments = 1

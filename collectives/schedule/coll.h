@@ -33,14 +33,14 @@ enum halay_algorithm_flags {
     HALAY_ALGORITHM_NODES = 16, /* needs several nodes that share memory inside: by messages between them */
 };
 
-/* Which memory the ranks of a group share. */
+/* The memory that the ranks of a group share. */
 enum halay_sharing {
     HALAY_SHARES_NONE,
     HALAY_SHARES_NODES, /* there are several nodes, and those of one node share it (group/nodes.h) */
     HALAY_SHARES_ALL,   /* all of them, and messages between them go through it too */
 };
 
-/* What the formulas of algorithms.def are of; the letters are explained there. From a on: seconds. */
+/* Terms of the formulas of algorithms.def; the letters are explained there. From a on: seconds. */
 #define HALAY_COST_TERMS(X) \
     X(N) X(S) X(H) X(K) X(P) X(W) X(L) X(Q) X(T) X(D) X(F) X(J) X(a) X(o) X(b) X(g) X(x) X(m) X(I)
 struct halay_cost_terms {
@@ -89,7 +89,7 @@ struct halay_coll {
     /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
      * empty but on the root. Broadcast: both are buf. */
     struct halay_vector in, out;
-    /* Where each rank's part begins in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in
+    /* The start of each rank's block in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in
      * in; all-to-all: in out (starts: from which) and in in (in_starts: for which). The channel's. */
     const size_t *starts, *in_starts;
     /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */

@@ -24,7 +24,7 @@
 
 enum halay_step_what { HALAY_GIVE, HALAY_PLACE, HALAY_ADD_LEFT, HALAY_ADD_RIGHT };
 
-/* Where data lie: the user's arrays; from 0 on a receive buffer. */
+/* Places of data: the user's arrays; from 0 on a receive buffer. */
 enum { HALAY_STEP_IN = -1, HALAY_STEP_OUT = -2, HALAY_STEP_BUFFERS = 40, HALAY_STEP_TOKEN = -1 };
 
 enum { HALAY_STEP_TAGS = 32, HALAY_STEP_LANES = 4, HALAY_STEP_WINDOW = 16 };
@@ -41,7 +41,7 @@ struct halay_step {
     int block, blocks;     /* the span; no blocks: nothing is moved; block HALAY_STEP_TOKEN: one byte without meaning */
 };
 
-/* Which program of an algorithm. */
+/* Identifies one program of an algorithm. */
 struct halay_place {
     int ranks, rank, root;
     enum halay_coll_kind operation;
@@ -63,7 +63,7 @@ enum halay_cut {
 struct halay_schedule {
     /* Step number `index` of that place. Returns 0 past the end. */
     int (*steps)(const struct halay_place *place, int index, struct halay_step *out);
-    /* The blocks that buffer number `index` holds; 0: there are no more. NULL: none. */
+    /* Returns the number of blocks that buffer number `index` holds; 0 past the last one. NULL: no buffers. */
     int (*buffer)(const struct halay_place *place, int index);
     int (*blocks)(int ranks); /* of the vector or a chunk; NULL: one for each rank */
     enum halay_cut cut;

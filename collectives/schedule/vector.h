@@ -17,9 +17,8 @@ struct halay_piece {
     double factor; /* of halay_lists; otherwise, and there 0: 1 */
 };
 
-/* What an all-reduce reads and what it writes, as lists of their own: where they lie apart, are multiplied on the way,
- * or are of another type than what is reduced. All of that happens where the data are packed and unpacked anyway, so it
- * costs no pass over memory. */
+/* Input and output of an all-reduce as two lists: where they are apart, are multiplied on the way, or have another type
+ * than what is reduced. Packing and unpacking do all of that, so it costs no pass over memory. */
 struct halay_lists {
     /* Borrowed until the end; the same: in place. Not overlapping otherwise, but for pieces that are in place. */
     const struct halay_piece *in, *out;
@@ -36,7 +35,7 @@ struct halay_vector {
     enum halay_dtype dtype, packed; /* of the elements here, and in a packed array */
 };
 
-/* Where converted elements are worked on: they stay in the first-level cache. */
+/* Bytes of a block of converted elements: it stays in the first-level cache. */
 enum { HALAY_BLOCK_BYTES = 8192 };
 
 /* A place in a vector, remembered so that continuing from it is cheap. Zero-initialised: the start. */

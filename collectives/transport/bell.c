@@ -17,7 +17,7 @@ static uint32_t count_of(uint32_t state)
     return state & ~(uint32_t)HALAY_BELL_ASLEEP;
 }
 
-static int barrier(int command)
+static int memory_barrier(int command)
 {
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
@@ -25,13 +25,13 @@ static int barrier(int command)
 int halay_bell_register(void)
 {
     /* The second call shows whether registering was of any use. */
-    return barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) && barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+    return memory_barrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) && memory_barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
 }
 
 int halay_bell_heavy_barrier(int has_barrier)
 {
     if (has_barrier) /* once registered it fails only for want of memory */
-        return barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+        return memory_barrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
     halay_full_fence();
     return 1;
 }
@@ -116,7 +116,7 @@ void halay_bell_sleep(struct halay_bell *bell, uint32_t token, long timeout_us)
 
     if (count_of(seen) != token)
         return;
-    if (!(seen & HALAY_BELL_ASLEEP) && us > HALAY_UNRUNG_MAX_US) /* there was no barrier, or another thread drives */
+    if (!(seen & HALAY_BELL_ASLEEP) && us > HALAY_UNRUNG_MAX_US) /* without a barrier, or another thread drives */
         us = HALAY_UNRUNG_MAX_US;
     if (bell->link_count)
         sleep_in_poll(bell, token, us);

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "collectives/transport/device_work.h"
 
-/* What the library lends to the module; lives as long as anything that was made with it. */
+/* Functions of the library for the module; lives as long as anything that was made with it. */
 struct halay_device_host {
     struct halay_log *log;
     void (*log_write)(struct halay_log *log, enum halay_log_level level, const char *format, ...)
@@ -35,7 +35,7 @@ struct halay_device_ops {
     /* The calling thread's current device. */
     int (*current)(const struct halay_device_host *host);
 
-    /* HALAY_ERR_NO_MEMORY, with how much there is; HALAY_ERR_ARGUMENT: there is no such device. */
+    /* HALAY_ERR_NO_MEMORY, with how much is free; HALAY_ERR_ARGUMENT: unknown device. */
     enum halay_status (*alloc)(const struct halay_device_host *host, int device, size_t bytes, void **ptr);
     /* May wait until the device has nothing to do. */
     void (*free)(const struct halay_device_host *host, int device, void *ptr);
@@ -46,7 +46,7 @@ struct halay_device_ops {
 
     /* A stream that waits for no other but by events. */
     enum halay_status (*stream_create)(const struct halay_device_host *host, int device, void **stream);
-    /* What it has is still done. */
+    /* Work that it has is still done. */
     void (*stream_destroy)(const struct halay_device_host *host, int device, void *stream);
 
     enum halay_status (*event_create)(const struct halay_device_host *host, int device, void **event);
@@ -56,16 +56,15 @@ struct halay_device_ops {
     /* HALAY_IN_PROGRESS while it has not come; HALAY_OK: what was done before it can be seen by this thread. */
     enum halay_status (*event_done)(const struct halay_device_host *host, int device, void *event);
 
-    /* What the stream, of any device, is given from now on comes after the event, of this one, as it was recorded
-     * last. */
+    /* Later work of the stream, of any device, waits for the event, of this one, as it was recorded last. */
     enum halay_status (*stream_wait)(const struct halay_device_host *host, int device, void *stream, void *event);
     /* Copy between a device and pinned memory, either way, in a stream of that device. */
     enum halay_status (*copy_start)(const struct halay_device_host *host, int device, void *to, const void *from,
                                     size_t bytes, void *stream);
 
-    /* Memory of alloc as others may reach it; then somebody else's as this device does, which needs its device to be
-     * reached and, of another process, permission: HALAY_ERR_UNSUPPORTED, logged for those who look for it (debug).
-     * Until unreach it must not be freed. */
+    /* share describes memory of alloc for other devices and processes; reach maps such memory for this device. That
+     * needs access between the devices and, from another process, permission: HALAY_ERR_UNSUPPORTED, logged at level
+     * debug. The memory must not be freed until unreach. */
     enum halay_status (*share)(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
                                struct halay_device_share *share);
     enum halay_status (*reach)(const struct halay_device_host *host, int device, const struct halay_device_share *share,

@@ -8,7 +8,7 @@
 #include "halay_types.h"
 #include <stdint.h>
 
-enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a slab: at most so many ranks; bytes */
+enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a slab: ranks at most; bytes */
 
 /* How the ranks of a host reach a slab: device memory of one of them through which they reduce. Plain bytes that travel
  * between ranks. */

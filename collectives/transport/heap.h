@@ -27,9 +27,9 @@ void halay_heap_fini(struct halay_heap *heap);
 enum halay_status halay_heap_take(struct halay_heap *heap, size_t bytes, size_t *offset);
 /* The bytes (whole pages) of what take gave at this offset; 0 if nothing is taken there. */
 size_t halay_heap_size(struct halay_heap *heap, size_t offset);
-/* What is taken there continues to be taken after the heap: for next_kept. */
+/* Keeps the range at this offset when the heap ends: for next_kept. */
 void halay_heap_keep(struct halay_heap *heap, size_t offset);
-/* The first range from `from` on that was kept; 0: there is none. */
+/* Finds the first kept range from `from` on. Returns 0 past the last one. */
 int halay_heap_next_kept(struct halay_heap *heap, size_t from, size_t *offset, size_t *bytes);
 /* Give it back. HALAY_ERR_ARGUMENT if nothing is taken there. */
 enum halay_status halay_heap_give(struct halay_heap *heap, size_t offset);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Link: moves messages between the ranks of one job. What a transport gives to the world; the memory that the ranks of
- * a host share is apart from it (shared_memory.h), and so is sleeping (bell.h).
+ * Link: moves messages between the ranks of one job. Each transport gives the world one; the memory that the ranks of a
+ * host share is apart from it (shared_memory.h), and so is sleeping (bell.h).
  *
  * It has no thread, no policy and no idea of collectives: the holder of the driver's lock calls it (one thread at a
- * time, except where a slot says "any thread"). Starting a transfer never blocks and never completes it inside the call
+ * time, but for slots with "any thread"). Starting a transfer never blocks and never completes it inside the call
  * that another rank depends on; progress does what can be done without waiting.
  *
  * A message goes from one rank to another under a tag. Of the messages with the same sender, receiver and tag the n-th
@@ -63,7 +63,7 @@ struct halay_transfer {
     unsigned char *buf; /* borrowed until DONE or cancelled */
     size_t bytes;
     struct halay_link *link;     /* borrowed: set by halay_route_send and its like (route.h) */
-    int is_optional;             /* set by the owner before it is posted: that the peer leaves first is no error */
+    int is_optional;             /* set by the owner before it is posted: the peer may leave first without an error */
     size_t moved;                /* the transport's own: bytes moved so far */
     void *handle;                /* the transport's own: request of the library below */
     struct halay_transfer *next; /* the transport's own: queue of what is posted */
@@ -117,9 +117,8 @@ struct halay_link_ops {
 
     /* Do what can be done without waiting. HALAY_OK, or an error, the same one from then on: HALAY_ERR_PEER from the
      * moment a peer is known to be dead, or to have left while a transfer with it is posted that cannot complete any
-     * more and is not optional (failed_peer says which was the first, lost which they are), HALAY_ERR_FORMAT if lengths
-     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost continue. After another
-     * error nothing does. */
+     * more and is not optional (failed_peer is the first of them, lost has all), HALAY_ERR_FORMAT if lengths
+     * disagree. After HALAY_ERR_PEER transfers with ranks that are not lost continue; after another error none does. */
     enum halay_status (*progress)(struct halay_link *link);
 
     /* Take a transfer back, posted or not, done or not: after return neither x nor its buffer is touched again by this
@@ -130,27 +129,28 @@ struct halay_link_ops {
      * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
     void (*cancel)(struct halay_link *link, struct halay_transfer *x);
 
-    /* No transfer of this group is posted, and none will be. What has come for it is dropped, as is what comes later,
-     * as if it had been received: its memory is free, and its sender's transfer completes if it was not cancelled. */
+    /* No transfer of this group is posted, and none will be. What has arrived for it is dropped, as is what arrives
+     * later, as if it had been received: its memory is free, and its sender's transfer completes if it was not
+     * cancelled. */
     void (*forget)(struct halay_link *link, uint32_t group);
 
     /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: messages also land in it, such as a
-     * collective's scratch: after a cancel the link may go on with it, so that nothing has to be copied on the way
+     * collective's scratch: after a cancel the link may still use it, so that nothing has to be copied on the way
      * there. free takes what alloc gave, or NULL, at any time once no transfer with it is posted; the link keeps it for
      * as long as something may still arrive there. Any thread. NULL (all three): any memory is as good.
      * HALAY_ERR_NO_MEMORY. */
     enum halay_status (*alloc)(struct halay_link *link, size_t bytes, int in_transit, void **out);
     void (*free)(struct halay_link *link, void *ptr);
-    /* What alloc gave stays where it is when the link is closed, as plain memory of this process; kept says how it is
-     * given back then, and is borrowed until close. */
+    /* Keeps memory of alloc when the link is closed, as plain memory of this process; kept, borrowed until close, has
+     * how to free it then. */
     void (*keep)(struct halay_link *link, void *ptr, struct halay_kept *kept);
 
     /* The last step before a sleep on the bell, after the last progress: how long the rank may sleep, in us, before it
      * progresses this link again. 0: progress first. HALAY_RINGS: until the bell rings, as news of this link
      * will make it do. */
     long (*arm)(struct halay_link *link);
-    /* The descriptor that news make readable once arm has returned HALAY_RINGS; the same until close. NULL: there is
-     * none: either news ring the bell themselves, or arm limits the sleep while something is under way. */
+    /* The descriptor that news make readable once arm has returned HALAY_RINGS; the same until close. NULL: without
+     * one, either news ring the bell themselves, or arm limits the sleep while something is under way. */
     int (*event_fd)(struct halay_link *link);
 
     /* Release everything. No transfer is posted. Peers that still wait for this rank get HALAY_ERR_PEER ("has left").

@@ -87,7 +87,7 @@ static void peer_gone(struct halay_parts *parts, int peer)
         parts->link.failed_peer = peer;
 }
 
-/* Whose processes are known to be dead. The first one is the one to name. */
+/* Marks peers whose processes are known to be dead as lost. The first one is the one to name. */
 static void find_dead(struct halay_parts *parts)
 {
     int dead;
@@ -241,7 +241,8 @@ static void waiting_remove(struct halay_parts *parts, const struct halay_message
         }
 }
 
-/* Does an older message of the same stream still have parts to hand out? end: where to stop looking, NULL: nowhere. */
+/* Returns nonzero if an older message of the same stream still has parts to hand out. end: the first message that is
+ * not looked at; NULL: all are. */
 static int is_blocked(const struct halay_parts *parts, const struct halay_message *message,
                       const struct halay_message *end)
 {
@@ -477,7 +478,7 @@ void halay_parts_peer_lost(struct halay_parts *parts, int peer, const char *why)
     parts->peers[peer].why = why;
 }
 
-/* Is a peer lost for good, or does any transfer wait for one that has left? */
+/* Gives up peers that are lost for good, and those that have left while a transfer waits for them. */
 static void judge_absent(struct halay_parts *parts)
 {
     if (++parts->looks < GRACE_LOOKS)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts: what the transports over a message library (mpi, ucx) share: messages cut into parts that travel in memory of
- * ours, so that a transfer can be taken back at any moment.
+ * Parts: messages of the transports over a message library (mpi, ucx), cut into parts that travel in memory of ours, so
+ * that a transfer can be taken back at any moment.
  *
  * A back end that itself puts what arrives in its place, and can stop doing so at once (ucx: places_itself), is given
- * the place instead; what is said of receives below is then about the other one only.
+ * the place instead; the text about receives below is then about the other one only.
  *
  * A library like MPI holds a buffer until its request is complete, and a request whose peer has died may never be. So
  * it is given only memory that the transport gave out itself and can keep (parts_memory.h): what a collective lands in,
@@ -18,8 +18,8 @@
  *
  * The back end compares a part's length with what is expected before the library may write it anywhere (Open MPI 4.1
  * writes on after a receive that is too short). A part shorter than P ends a message, so two ends that disagree about
- * the length always notice: some part is longer or shorter than its receiver expects. P is no multiple of a power of
- * two worth sending, so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library.
+ * the length always notice: some part is longer or shorter than its receiver expects. P is not a multiple of a large
+ * power of two, so that the empty end is rare. At most HALAY_PARTS_WINDOW parts of a message are with the library.
  * Messages of one (direction, peer, tag) hand out their parts one message after the other; the library keeps the order
  * of parts of one (sender, receiver, tag).
  *
@@ -140,7 +140,7 @@ struct halay_part *halay_parts_take(struct halay_parts *parts, void *place, size
 void halay_parts_give(struct halay_parts *parts, struct halay_part *part);
 
 /* The back end's lists of parts, by `next`, oldest first: appends; takes out the oldest with this tag, or `it` if that
- * is not NULL. NULL: there is none. */
+ * is not NULL. Returns NULL if the list has none. */
 void halay_parts_list_put(struct halay_part **list, struct halay_part *part);
 struct halay_part *halay_parts_list_take(struct halay_part **list, uint64_t tag, const struct halay_part *it);
 

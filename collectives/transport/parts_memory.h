@@ -41,11 +41,11 @@ void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes
 
 /* Makes a block of that many bytes, 4096-aligned. HALAY_ERR_NO_MEMORY, logged. */
 enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_land, void **out);
-/* What alloc gave is not freed by fini. kept is borrowed until hand_over, if that is called. */
+/* Memory of alloc that fini does not free. kept is borrowed until hand_over, if that is called. */
 void halay_parts_memory_keep(struct halay_parts_memory *memory, const void *ptr, struct halay_kept *kept);
 /* The transport is closed, and fini follows later: what the library below still uses of what is kept is lost. */
 void halay_parts_memory_hand_over(struct halay_parts_memory *memory);
-/* What alloc gave, or NULL. */
+/* ptr: of alloc, or NULL. */
 void halay_parts_memory_free(struct halay_parts_memory *memory, const void *ptr);
 
 /* The block which has all of [buf, buf + bytes), if it may travel from (is_send) or to there without a copy: it

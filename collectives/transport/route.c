@@ -33,7 +33,7 @@ void halay_route_fini(struct halay_route *route)
     route->to = NULL;
 }
 
-/* Returns the member that the error names, else one that is lost too, -1 if there is none. */
+/* Returns the member that the error names, else one that is lost too, else -1. */
 static int find_lost(const struct halay_route *route, const int *members, int count)
 {
     int lost = -1;

@@ -23,7 +23,7 @@ struct halay_hop {
 
 struct halay_route {
     struct halay_link *data;            /* borrowed: it has all ranks */
-    struct halay_link *near;            /* borrowed: the ranks of this host; `data` if there is no other */
+    struct halay_link *near;            /* borrowed: the ranks of this host; `data` without another */
     struct halay_shared_memory *memory; /* borrowed: the ranks of this host; NULL: they share none */
     int size;
     struct halay_hop *to; /* owned, [rank] */
@@ -56,13 +56,13 @@ static inline void halay_route_recv(const struct halay_route *route, int rank, u
     to->link->ops->recv(to->link, to->number, tag, buf, bytes, x);
 }
 
-/* Of a transfer that was posted by these. */
+/* Cancels a transfer that was posted by these. */
 static inline void halay_route_cancel(struct halay_transfer *x)
 {
     x->link->ops->cancel(x->link, x);
 }
 
-/* Of a group on any ranks: see link.h. */
+/* Has both links forget a group: see link.h. */
 static inline void halay_route_forget(const struct halay_route *route, uint32_t group)
 {
     route->data->ops->forget(route->data, group);

@@ -30,15 +30,15 @@ struct halay_shared_memory_ops {
      * HALAY_ERR_NO_MEMORY, logged. */
     enum halay_status (*alloc)(struct halay_shared_memory *m, size_t bytes, void **out);
     void (*free)(struct halay_shared_memory *m, void *ptr);
-    /* What alloc gave stays where it is when this ends, as in link.h. NULL: not possible. */
+    /* Keeps memory of alloc when this ends, as in link.h. NULL: not possible. */
     void (*keep)(struct halay_shared_memory *m, void *ptr, struct halay_kept *kept);
 
-    /* HALAY_GROUP_BYTES of this rank's segment for the areas of a group, all zero. The first that a rank takes lie at
-     * the same offset as those of the others. HALAY_ERR_NO_MEMORY, silently: there is no room. */
+    /* HALAY_GROUP_BYTES of this rank's segment for the areas of a group, all zero. The first that a rank takes have
+     * the same offset as those of the others. HALAY_ERR_NO_MEMORY, not logged: the segment is full. */
     enum halay_status (*take_areas)(struct halay_shared_memory *m, uint64_t *offset);
     /* Gives them and their memory back. No rank looks at them any more. */
     void (*give_areas)(struct halay_shared_memory *m, uint64_t offset);
-    /* Where [ptr, ptr + bytes) is in this rank's segment, HALAY_PRIVATE if any byte is outside. */
+    /* Returns the offset of [ptr, ptr + bytes) in this rank's segment, HALAY_PRIVATE if any byte is outside. */
     uint64_t (*locate)(struct halay_shared_memory *m, const void *ptr, size_t bytes);
     /* The address here of peer's offset (peer may be this rank); NULL if [offset, offset + bytes) is not inside its
      * segment. */

@@ -147,11 +147,11 @@ static void check_order(void)
                                "cost mpi local latency=1us byte=1us\n",
                                "t", &table, why, sizeof why) == HALAY_OK);
     table.next = &builtin;
-    IS(q, "ring", "t, line 3, says so");
+    IS(q, "ring", "t, line 3, names it");
     q.deterministic = HALAY_DETERMINISTIC_RANKS;
-    IS(q, "direct", "t, line 4, says so");
+    IS(q, "direct", "t, line 4, names it");
     q.bytes = 4;
-    IS(q, "direct", "t, line 4, says so");
+    IS(q, "direct", "t, line 4, names it");
     q.bytes = 65537;
     IS(q, choose(&q, "the built-in table"), "the built-in table");
     q.bytes = 65536;
@@ -162,7 +162,7 @@ static void check_order(void)
     IS(q, choose(&q, "the built-in table"), "the built-in table");
     q.is_local = 1;
     q.sharing = HALAY_SHARES_ALL;
-    IS(q, "one-shot", "t, line 2, says so");
+    IS(q, "one-shot", "t, line 2, names it");
     q.forced = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "two-shot");
     IS(q, "two-shot", "it was asked for");
     q.forced = NULL;

@@ -48,7 +48,7 @@ row() { # NAME FATE LIBRARY VARIABLE...
     code=$?
     case $library in
     alone) check "$name: a program alone" eval 'test $code = 0 && out_has "rank 0 of 1"' ;;
-    refuses) check "$name: a program" eval 'test $code = 1 && err_has "and there is no way to meet the others"' ;;
+    refuses) check "$name: a program" eval 'test $code = 1 && err_has "without a way to find the others"' ;;
     mpi) check "$name: a program asks the MPI" eval 'test $code != 0 && ! out_has "rank 0 of 1"' ;;
     esac
 }

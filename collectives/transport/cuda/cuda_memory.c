@@ -20,7 +20,7 @@
 
 enum { DRIVER_VERSION = 12000 }; /* of the functions below, as cuda.h has them */
 
-/* Of the driver interface, which nothing links. */
+/* Functions of the driver interface, which nothing links. */
 struct driver {
     CUresult (*retain)(CUcontext *context, CUdevice device);
     CUresult (*release)(CUdevice device);
@@ -61,7 +61,7 @@ static enum halay_status driver_status_of(const struct halay_device_host *host, 
         call, cudaGetErrorString((cudaError_t)result), cudaGetErrorName((cudaError_t)result));
 }
 
-static enum halay_status check(const struct halay_device_host *host, int *count)
+static enum halay_status check_driver(const struct halay_device_host *host, int *count)
 {
     int driver = 0, runtime = 0;
 
@@ -69,7 +69,7 @@ static enum halay_status check(const struct halay_device_host *host, int *count)
     cudaError_t error = cudaGetDeviceCount(count);
     if (error == cudaSuccess && *count > 0)
         return HALAY_OK;
-    cudaDriverGetVersion(&driver); /* 0: there is none */
+    cudaDriverGetVersion(&driver); /* 0: no driver */
     cudaRuntimeGetVersion(&runtime);
     cudaGetLastError();
     error = error == cudaSuccess ? cudaErrorNoDevice : error;
@@ -79,7 +79,7 @@ static enum halay_status check(const struct halay_device_host *host, int *count)
                            runtime / 1000, runtime % 1000 / 10);
 }
 
-static cudaError_t find(const char *name, void **function)
+static cudaError_t find_function(const char *name, void **function)
 {
     enum cudaDriverEntryPointQueryResult found;
 
@@ -105,7 +105,7 @@ static enum halay_status find_driver(const struct halay_device_host *host, struc
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        if (find(functions[i].name, functions[i].at) == cudaSuccess && *functions[i].at)
+        if (find_function(functions[i].name, functions[i].at) == cudaSuccess && *functions[i].at)
             continue;
         cudaGetLastError();
         return halay_host_fail(host, HALAY_ERR_UNSUPPORTED, "the CUDA driver lacks %s: it is too old for this halay",
@@ -118,7 +118,7 @@ static enum halay_status cuda_open(struct halay_device_host *host)
 {
     int count;
 
-    enum halay_status status = check(host, &count);
+    enum halay_status status = check_driver(host, &count);
     if (status != HALAY_OK)
         return status;
     struct cuda_state *state = calloc(1, sizeof *state + (size_t)count * sizeof *state->contexts);
@@ -171,7 +171,7 @@ struct context {
     enum cudaStreamCaptureMode mode; /* to go back to */
 };
 
-static struct context enter(const struct halay_device_host *host, int device)
+static struct context context_enter(const struct halay_device_host *host, int device)
 {
     const struct cuda_state *state = state_of(host);
     struct context c = { .host = host, .mode = cudaStreamCaptureModeRelaxed };
@@ -195,7 +195,7 @@ static struct context enter(const struct halay_device_host *host, int device)
 #define CALL(context, call) ((context)->status == HALAY_OK ? (call) : cudaSuccess)
 
 /* Returns the status of entering it, or of a call there. */
-static enum halay_status leave(struct context *c, cudaError_t error, const char *call)
+static enum halay_status context_leave(struct context *c, cudaError_t error, const char *call)
 {
     CUcontext primary;
 
@@ -218,11 +218,12 @@ static void check_stream(struct context *c, void *stream)
     if (c->status != HALAY_OK || is == cudaStreamCaptureStatusNone)
         return;
     halay_host_error(
-        c->host, "the stream records a graph: submit before or after that, behind the stream or an event of the graph");
+        c->host,
+        "the stream records a graph: submit before or after that, or after the stream or an event of the graph");
     c->status = HALAY_ERR_UNSUPPORTED;
 }
 
-static int owner(const struct halay_device_host *host, const void *ptr)
+static int memory_owner(const struct halay_device_host *host, const void *ptr)
 {
     CUpointer_attribute asked[] = { CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                                     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL };
@@ -235,7 +236,7 @@ static int owner(const struct halay_device_host *host, const void *ptr)
     return type == CU_MEMORYTYPE_DEVICE || is_managed ? device : -1;
 }
 
-static int current(const struct halay_device_host *host)
+static int current_device(const struct halay_device_host *host)
 {
     int device = 0;
 
@@ -245,7 +246,7 @@ static int current(const struct halay_device_host *host)
 static enum halay_status device_alloc(const struct halay_device_host *host, int device, size_t bytes, void **ptr)
 {
     size_t free = 0, total = 0;
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
 
     cudaError_t error = CALL(&c, cudaMalloc(ptr, bytes));
     if (error == cudaErrorMemoryAllocation) {
@@ -254,24 +255,24 @@ static enum halay_status device_alloc(const struct halay_device_host *host, int 
         halay_host_error(host, "device %d has no %zu bytes: %zu of %zu are free", device, bytes, free, total);
         c.status = HALAY_ERR_NO_MEMORY;
     }
-    return leave(&c, error, "cudaMalloc");
+    return context_leave(&c, error, "cudaMalloc");
 }
 
 /* NAME(host, device, parameters): a call of the runtime in the device's context. */
 #define DEFINE_CALL(name, call, arguments, ...)                                                  \
     static enum halay_status name(const struct halay_device_host *host, int device, __VA_ARGS__) \
     {                                                                                            \
-        struct context c = enter(host, device);                                                  \
+        struct context c = context_enter(host, device);                                          \
                                                                                                  \
-        return leave(&c, CALL(&c, call arguments), #call);                                       \
+        return context_leave(&c, CALL(&c, call arguments), #call);                               \
     }
 /* The same of what gives something back: a failure is logged, and that is all. */
 #define DEFINE_RELEASE(name, call)                                                 \
     static void name(const struct halay_device_host *host, int device, void *what) \
     {                                                                              \
-        struct context c = enter(host, device);                                    \
+        struct context c = context_enter(host, device);                            \
                                                                                    \
-        (void)leave(&c, CALL(&c, call(what)), #call);                              \
+        (void)context_leave(&c, CALL(&c, call(what)), #call);                      \
     }
 
 DEFINE_RELEASE(device_free, cudaFree)
@@ -289,17 +290,17 @@ DEFINE_CALL(unpack_start, halay_cuda_unpack, (work, stream), const struct halay_
 
 static enum halay_status event_record(const struct halay_device_host *host, int device, void *event, void *stream)
 {
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
 
     check_stream(&c, stream);
-    return leave(&c, CALL(&c, cudaEventRecord(event, stream)), "cudaEventRecord");
+    return context_leave(&c, CALL(&c, cudaEventRecord(event, stream)), "cudaEventRecord");
 }
 
 static enum halay_status event_done(const struct halay_device_host *host, int device, void *event)
 {
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
     CUresult result = c.status == HALAY_OK ? state_of(host)->driver.event_query(event) : CUDA_SUCCESS;
-    enum halay_status status = leave(&c, cudaSuccess, "cuEventQuery");
+    enum halay_status status = context_leave(&c, cudaSuccess, "cuEventQuery");
 
     if (result == CUDA_ERROR_NOT_READY)
         return HALAY_IN_PROGRESS;
@@ -308,21 +309,21 @@ static enum halay_status event_done(const struct halay_device_host *host, int de
 
 static enum halay_status stream_wait(const struct halay_device_host *host, int device, void *stream, void *event)
 {
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
 
     check_stream(&c, stream);
-    return leave(&c, CALL(&c, cudaStreamWaitEvent(stream, event, 0)), "cudaStreamWaitEvent");
+    return context_leave(&c, CALL(&c, cudaStreamWaitEvent(stream, event, 0)), "cudaStreamWaitEvent");
 }
 
 /* ---- slabs ---- */
 
-static enum halay_status share(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
-                               struct halay_device_share *share)
+static enum halay_status memory_share(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
+                                      struct halay_device_share *share)
 {
     cudaIpcMemHandle_t handle;
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
 
-    enum halay_status status = leave(&c, CALL(&c, cudaIpcGetMemHandle(&handle, ptr)), "cudaIpcGetMemHandle");
+    enum halay_status status = context_leave(&c, CALL(&c, cudaIpcGetMemHandle(&handle, ptr)), "cudaIpcGetMemHandle");
     if (status != HALAY_OK)
         return status;
     *share = (struct halay_device_share){
@@ -351,17 +352,17 @@ static cudaError_t reach_here(int device, const struct halay_device_share *share
     return cudaSuccess;
 }
 
-static enum halay_status reach(const struct halay_device_host *host, int device, const struct halay_device_share *share,
-                               void **ptr)
+static enum halay_status memory_reach(const struct halay_device_host *host, int device,
+                                      const struct halay_device_share *share, void **ptr)
 {
     cudaIpcMemHandle_t handle;
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
 
     memcpy(&handle, share->handle, sizeof handle);
     cudaError_t error =
         CALL(&c, share->process == getpid() ? reach_here(device, share, ptr)
                                             : cudaIpcOpenMemHandle(ptr, handle, cudaIpcMemLazyEnablePeerAccess));
-    enum halay_status status = leave(&c, cudaSuccess, "cudaIpcOpenMemHandle");
+    enum halay_status status = context_leave(&c, cudaSuccess, "cudaIpcOpenMemHandle");
     if (status != HALAY_OK || error == cudaSuccess)
         return status;
     cudaGetLastError();
@@ -370,13 +371,14 @@ static enum halay_status reach(const struct halay_device_host *host, int device,
     return HALAY_ERR_UNSUPPORTED;
 }
 
-static void unreach(const struct halay_device_host *host, int device, const struct halay_device_share *share, void *ptr)
+static void memory_unreach(const struct halay_device_host *host, int device, const struct halay_device_share *share,
+                           void *ptr)
 {
     if (share->process == getpid())
         return;
-    struct context c = enter(host, device);
+    struct context c = context_enter(host, device);
 
-    (void)leave(&c, CALL(&c, cudaIpcCloseMemHandle(ptr)), "cudaIpcCloseMemHandle");
+    (void)context_leave(&c, CALL(&c, cudaIpcCloseMemHandle(ptr)), "cudaIpcCloseMemHandle");
 }
 
 const struct halay_device_ops halay_cuda_ops = {
@@ -384,8 +386,8 @@ const struct halay_device_ops halay_cuda_ops = {
     .name = "cuda",
     .open = cuda_open,
     .close = cuda_close,
-    .owner = owner,
-    .current = current,
+    .owner = memory_owner,
+    .current = current_device,
     .alloc = device_alloc,
     .free = device_free,
     .pin = pin,
@@ -398,9 +400,9 @@ const struct halay_device_ops halay_cuda_ops = {
     .event_done = event_done,
     .stream_wait = stream_wait,
     .copy_start = copy_start,
-    .share = share,
-    .reach = reach,
-    .unreach = unreach,
+    .share = memory_share,
+    .reach = memory_reach,
+    .unreach = memory_unreach,
     .pack = pack_start,
     .reduce = reduce_start,
     .unpack = unpack_start,

@@ -5,7 +5,7 @@
  *
  * A row of blocks works on each piece; pieces begin at multiples of 16 bytes in the slab, so that 16 bytes are taken at
  * a time where the program's memory is aligned, too. Sums are made in f32 in the order of the ranks and rounded once:
- * whoever computes an element gets the same bits. No kernel waits for another one.
+ * an element has the same bits, whichever rank computes it. No kernel waits for another one.
  */
 #include "collectives/transport/cuda/cuda_reduce.h"
 #include <cuda_fp16.h>
@@ -29,7 +29,7 @@ template <class T> struct alignas(WORD) word {
     T v[WORD / sizeof(T)];
 };
 
-/* Types are told apart by these, as two of them are 16 bits. */
+/* Types of their own, as two of them are 16 bits. */
 struct f32 {
     using type = float;
     static __device__ float load(float x)
@@ -113,8 +113,8 @@ template <class K, int V> __device__ void sum_at(const slabs &s, size_t at, floa
     }
 }
 
-/* Of the elements first to last of the slabs those of the pieces: where the program wants them or, where each rank has
- * a share, in place in this rank's slab. */
+/* Sums the elements first to last of the slabs that belong to the pieces: into the program's memory or, if each rank
+ * sums a share, in place in this rank's slab. */
 template <class K> __global__ void __launch_bounds__(THREADS) reduce_slabs(pieces list, slabs s)
 {
     using T = typename K::type;
@@ -159,7 +159,7 @@ template <class T> __global__ void __launch_bounds__(THREADS) unpack_slabs(piece
         [&](size_t i) { to[i] = static_cast<const T *>(s.at[(p.at + i) / s.share])[p.at + i]; });
 }
 
-/* A launch for each so many pieces, with blocks for the largest of them. */
+/* Launches the kernel for as many pieces at a time as one launch takes, with blocks for the largest of them. */
 template <class L> static cudaError_t launch(const halay_device_work *work, size_t per_block, L with)
 {
     for (size_t done = 0; done < work->piece_count; done += PIECES) {

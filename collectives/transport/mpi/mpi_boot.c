@@ -146,7 +146,7 @@ static const struct halay_boot_ops boot_ops = {
     .destroy = boot_destroy,
 };
 
-/* Of this module. */
+/* The ABI of the MPI that this module is built for. */
 #ifdef OPEN_MPI
 static const enum halay_mpi_abi own_abi = HALAY_MPI_OPEN;
 #else
@@ -180,7 +180,7 @@ static enum halay_status refuse_launcher(const struct halay_host *host)
 }
 
 /* The bootstrap of a communicator's ranks, with a copy of it. */
-static enum halay_status create(const struct halay_host *host, MPI_Comm of, struct mpi_boot **out)
+static enum halay_status boot_create(const struct halay_host *host, MPI_Comm of, struct mpi_boot **out)
 {
     int rank = 0, size = 0;
     enum halay_status status;
@@ -228,7 +228,7 @@ enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct ha
         return status;
     if (size == 1 && host->config->launchers.mpi_size > 1) /* each of them is alone in its MPI_COMM_WORLD */
         return refuse_launcher(host);
-    if ((status = create(host, MPI_COMM_WORLD, &self)) != HALAY_OK)
+    if ((status = boot_create(host, MPI_COMM_WORLD, &self)) != HALAY_OK)
         return status;
     *out = &self->base;
     return HALAY_OK;
@@ -271,7 +271,7 @@ enum halay_status halay_mpi_boot_create_from(const struct halay_host *host, cons
     if (status != HALAY_OK)
         return status;
     halay_mpi_sweep();
-    status = create(host, *(const MPI_Comm *)comm, &self);
+    status = boot_create(host, *(const MPI_Comm *)comm, &self);
     if (status == HALAY_OK)
         *out = &self->base;
     return status;

@@ -21,7 +21,7 @@ enum halay_status halay_mpi_boot_create(const struct halay_host *host, struct ha
  * joins two groups, or is of another MPI; HALAY_ERR_UNSUPPORTED: MPI is not up, or this thread may not call it. */
 enum halay_status halay_mpi_boot_create_from(const struct halay_host *host, const void *comm, enum halay_mpi_abi abi,
                                              struct halay_boot **out);
-/* What the ranks of boot talk over: its communicator, borrowed, or MPI_COMM_WORLD if it is not this module's. */
+/* Returns the communicator of boot's ranks: boot's own, borrowed, or MPI_COMM_WORLD if boot is not this module's. */
 MPI_Comm halay_mpi_boot_comm(const struct halay_boot *boot);
 
 #endif

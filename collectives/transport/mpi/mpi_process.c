@@ -94,17 +94,17 @@ static int before_finalize(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-static int initialise(void)
+static int initialise_mpi(void)
 {
     int level;
 
     return MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
 }
 
-static void *keep(void *unused)
+static void *keep_thread(void *unused)
 {
     (void)unused;
-    int error = initialise();
+    int error = initialise_mpi();
     pthread_mutex_lock(&keeper.lock);
     keeper.error = error;
     keeper.has_initialised = 1;
@@ -125,7 +125,7 @@ static enum halay_status keeper_start(const struct halay_host *host, int *error)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&process.thread, NULL, keep, NULL);
+    int failure = pthread_create(&process.thread, NULL, keep_thread, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failure)
         return halay_host_fail(host, HALAY_ERR_SYSTEM, "no thread for MPI: %s", strerror(failure));
@@ -175,7 +175,7 @@ static enum halay_status initialise_locked(const struct halay_host *host)
 
     process.thread = pthread_self();
     if (syscall(SYS_gettid) == getpid())
-        error = initialise();
+        error = initialise_mpi();
     else
         status = keeper_start(host, &error);
     if (status == HALAY_OK)

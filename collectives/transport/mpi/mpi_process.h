@@ -32,8 +32,8 @@ void halay_mpi_count_open(int change);
 /* A peer failed: exit doesn't finalise, which would wait for it. */
 void halay_mpi_count_failure(void);
 
-/* What is still with MPI after a close. sweep looks again and returns nonzero when all is gone and freed; last: MPI is
- * about to be finalised, end what can be ended. */
+/* A closed transport with requests that MPI still has. sweep looks again and returns nonzero when all have ended and
+ * all is freed; last: MPI is about to be finalised, end those that can be ended. */
 struct halay_mpi_remains {
     int (*sweep)(struct halay_mpi_remains *remains, int last);
     struct halay_mpi_remains *next;

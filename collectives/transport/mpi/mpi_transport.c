@@ -320,7 +320,7 @@ static void part_set_aside(struct halay_link *link, struct halay_part *part)
         halay_parts_end(&self->parts, part, HALAY_ERR_CANCELED, 0);
 }
 
-/* What was announced and is not wanted any more is received, so that nothing of it is left in MPI. */
+/* Receives announced parts that no receive will be posted for, so that nothing of them is left in MPI. */
 static void drop_early(struct mpi_transport *self, int source, uint64_t group)
 {
     for (struct halay_part **at = &self->peers[source].early, *early; (early = *at);) {
@@ -472,7 +472,7 @@ static int look_once(struct mpi_transport *self)
 
 /* Looks until there is nothing new, within bounds: a frame is often followed by its part at once, and Open MPI makes no
  * progress in a look that finds something. */
-static void look(struct mpi_transport *self)
+static void look_all(struct mpi_transport *self)
 {
     for (int i = 0; i < LOOKS_MAX && look_once(self); i++)
         ;
@@ -485,7 +485,7 @@ static enum halay_status mpi_progress(struct halay_link *link)
     enum halay_status status = halay_parts_check(&self->parts);
     if (status != HALAY_OK || link->size == 1)
         return status;
-    look(self);
+    look_all(self);
     return halay_parts_pump(&self->parts);
 }
 
@@ -573,7 +573,7 @@ static int remains_sweep(struct halay_mpi_remains *remains, int last)
     struct mpi_transport *self = (struct mpi_transport *)((char *)remains - offsetof(struct mpi_transport, remains));
 
     if (!is_quiet(self) && self->parts.link.size > 1)
-        look(self);
+        look_all(self);
     if (is_quiet(self)) {
         transport_fini(self);
         return 1;
@@ -628,8 +628,7 @@ static const struct halay_link_ops mpi_ops = {
 
 /* --- the start */
 
-/* What each rank sends the others before anything collective of MPI is called: one that can't must not hang the
- * others. */
+/* Sent to all ranks before anything collective of MPI is called: a rank that can't use MPI must not hang the others. */
 struct readiness {
     int32_t can;
     int32_t mpi_rank;

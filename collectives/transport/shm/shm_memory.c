@@ -38,14 +38,14 @@ enum halay_status halay_shm_memory_create(struct halay_shm_memory *memory, int r
 }
 
 /* Gives the memory of a range back to the system: it is zero from then on. Nonzero if it has. */
-static int punch(const struct halay_shm_memory *self, size_t offset, size_t bytes)
+static int memory_punch(const struct halay_shm_memory *self, size_t offset, size_t bytes)
 {
     return fallocate(self->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes) == 0;
 }
 
 enum halay_status halay_shm_memory_renew(struct halay_shm_memory *memory)
 {
-    if (!punch(memory, 0, memory->layout.heap))
+    if (!memory_punch(memory, 0, memory->layout.heap))
         return halay_fail(memory->log, HALAY_ERR_SYSTEM, "cannot empty a shared segment: %s", strerror(errno));
     halay_heap_fini(&memory->areas);
     return init_areas(memory);
@@ -78,7 +78,7 @@ void halay_shm_memory_fini(struct halay_shm_memory *memory)
 }
 
 /* Takes a range's memory from the system. */
-static int populate(struct halay_shm_memory *self, size_t offset, size_t bytes)
+static int memory_populate(struct halay_shm_memory *self, size_t offset, size_t bytes)
 {
     int error = ENOMEM;
 
@@ -89,7 +89,7 @@ static int populate(struct halay_shm_memory *self, size_t offset, size_t bytes)
     while (error == EINTR);
     if (!error)
         return 1;
-    punch(self, offset, bytes); /* a part may have been taken */
+    memory_punch(self, offset, bytes); /* a part may have been taken */
 
 err_no_memory:
     halay_error(self->log, "cannot allocate %zu bytes of shared memory: %s", bytes, strerror(error));
@@ -104,7 +104,7 @@ enum halay_status halay_shm_memory_alloc(struct halay_shm_memory *self, size_t b
         return halay_fail(self->log, HALAY_ERR_NO_MEMORY,
                           "cannot allocate %zu bytes of a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
                           self->layout.bytes);
-    if (!populate(self, self->layout.heap + offset, halay_heap_size(&self->heap, offset))) {
+    if (!memory_populate(self, self->layout.heap + offset, halay_heap_size(&self->heap, offset))) {
         halay_heap_give(&self->heap, offset);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -140,7 +140,7 @@ void halay_shm_memory_free(struct halay_shm_memory *self, void *ptr)
         halay_error(self->log, "free of %p, which is not an allocation of shared memory", ptr);
         return;
     }
-    if (!punch(self, self->layout.heap + offset, bytes))
+    if (!memory_punch(self, self->layout.heap + offset, bytes))
         halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno));
     halay_heap_give(&self->heap, offset);
 }
@@ -157,7 +157,7 @@ enum halay_status halay_shm_memory_take_areas(struct halay_shm_memory *self, uin
 
 void halay_shm_memory_give_areas(struct halay_shm_memory *self, uint64_t offset)
 {
-    if (punch(self, offset, HALAY_GROUP_BYTES))
+    if (memory_punch(self, offset, HALAY_GROUP_BYTES))
         halay_heap_give(&self->areas, offset - self->layout.areas);
     else
         halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno)); /* and never used again */

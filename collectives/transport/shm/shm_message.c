@@ -22,8 +22,8 @@
  * messages of one tag meet receives in order, while the rest of several messages may be interleaved.
  *
  * A message whose receive is cancelled, or whose group is forgotten, is acknowledged and dropped, so that the sender is
- * not held up. What arrives of it later is no longer known where its group is forgotten. A cancelled send
- * just stops; its serial number is never used again. A direct one is the exception: the receiver does not learn of it,
+ * not held up. What arrives of it later is unknown if its group is forgotten. A cancelled send just
+ * stops; its serial number is never used again. A direct one is the exception: the receiver does not learn of it,
  * may continue to copy from memory that its owner uses again by then, and completes the receive with those bytes.
  *
  * Memory: entries are kept for reuse together with their stash; nothing is allocated after the peak.

@@ -176,7 +176,8 @@ void halay_ucx_frames_connected(struct halay_ucx_frames *frames, int rank)
 
 /* --- sends */
 
-static void finish(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_status result, size_t arrived)
+static void part_finish(struct halay_ucx_frames *frames, struct halay_part *part, enum halay_status result,
+                        size_t arrived)
 {
     part->request = NULL;
     part->result = result;
@@ -202,7 +203,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg)
     struct halay_ucx_frames *frames = frames_of(part->link);
 
     frames->under_way--;
-    finish(frames, part, part_result(frames, part, status), 0);
+    part_finish(frames, part, part_result(frames, part, status), 0);
     ucp_request_free(request);
 }
 
@@ -246,7 +247,7 @@ static enum halay_status post_send(struct halay_ucx_frames *frames, struct halay
 
 /* --- receives */
 
-static void place(struct halay_part *part, const void *data, size_t length)
+static void part_place(struct halay_part *part, const void *data, size_t length)
 {
     size_t bytes = length < part->bytes ? length : part->bytes;
 
@@ -254,7 +255,7 @@ static void place(struct halay_part *part, const void *data, size_t length)
         memcpy(part->memory, data, bytes);
 }
 
-static void owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer, size_t length)
+static void credit_owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *peer, size_t length)
 {
     peer->owed += halay_ucx_cost(length);
     if (peer->owed < frames->budget / 2 || peer->credit_is_due)
@@ -272,15 +273,15 @@ static void on_fetched(void *request, ucs_status_t status, size_t length, void *
     frames->under_way--;
     if (part) {
         if (status == UCS_OK && !landing->block)
-            place(part, landing->memory, length);
-        finish(frames, part, part_result(frames, part, status), length);
+            part_place(part, landing->memory, length);
+        part_finish(frames, part, part_result(frames, part, status), length);
     }
     halay_parts_give(&frames->parts, landing);
     ucp_request_free(request);
 }
 
 /* Starts to fetch data of `length` bytes that UCX holds. */
-static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void *data, size_t length)
+static void part_fetch(struct halay_ucx_frames *frames, struct halay_part *part, void *data, size_t length)
 {
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
@@ -291,7 +292,7 @@ static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void
     if (!landing) {
         ucp_am_data_release(frames->worker, data);
         fail_no_memory(frames, length);
-        finish(frames, part, HALAY_ERR_NO_MEMORY, 0);
+        part_finish(frames, part, HALAY_ERR_NO_MEMORY, 0);
         return;
     }
 
@@ -302,7 +303,7 @@ static void fetch(struct halay_ucx_frames *frames, struct halay_part *part, void
     part->request = landing;
     ucs_status_ptr_t request = ucp_am_recv_data_nbx(frames->worker, data, landing->memory, length, &param);
     if (UCS_PTR_IS_ERR(request)) {
-        finish(frames, part, part_result(frames, part, UCS_PTR_STATUS(request)), 0);
+        part_finish(frames, part, part_result(frames, part, UCS_PTR_STATUS(request)), 0);
         halay_parts_give(&frames->parts, landing);
         return;
     }
@@ -328,12 +329,12 @@ static enum halay_status post_receive(struct halay_ucx_frames *frames, struct ha
         part->arrived = early->bytes;
         list_put(&frames->to_fetch, part, FETCHABLE);
     } else {
-        place(part, early->memory, early->bytes);
+        part_place(part, early->memory, early->bytes);
         *arrived = early->bytes;
         status = HALAY_OK;
     }
     if (early->costs)
-        owe(frames, peer, early->bytes);
+        credit_owe(frames, peer, early->bytes);
     halay_parts_give(&frames->parts, early);
     return status;
 }
@@ -376,7 +377,7 @@ static void part_set_aside(struct halay_link *link, struct halay_part *part)
         ucp_am_data_release(frames->worker, part->request);
     if (part->index == FETCHING) /* UCX continues, into memory of ours */
         ((struct halay_part *)part->request)->request = NULL;
-    finish(frames, part, HALAY_ERR_CANCELED, 0);
+    part_finish(frames, part, HALAY_ERR_CANCELED, 0);
 }
 
 static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
@@ -418,21 +419,21 @@ static int take_data(struct halay_ucx_frames *frames, const struct halay_ucx_hea
         return 0; /* its receive was taken back, or its group is forgotten */
     if (!part && halay_forgotten_has(&frames->parts.link.forgotten, header->tag)) {
         if (header->kind == HALAY_UCX_DATA)
-            owe(frames, peer, length);
+            credit_owe(frames, peer, length);
         return 0;
     }
     if (!part)
         return keep_early(frames, header, data, length, is_descriptor);
     if (header->kind == HALAY_UCX_DATA)
-        owe(frames, peer, length);
+        credit_owe(frames, peer, length);
     if (is_descriptor) {
         part->request = data;
         part->arrived = length;
         list_put(&frames->to_fetch, part, FETCHABLE);
         return 1;
     }
-    place(part, data, length);
-    finish(frames, part, HALAY_OK, length);
+    part_place(part, data, length);
+    part_finish(frames, part, HALAY_OK, length);
     return 0;
 }
 
@@ -525,7 +526,7 @@ static void early_drop(struct halay_ucx_frames *frames, struct halay_part *early
     else if (early->request)
         ucp_am_data_release(frames->worker, early->request);
     if (early->costs)
-        owe(frames, &frames->peers[early->peer], early->bytes);
+        credit_owe(frames, &frames->peers[early->peer], early->bytes);
     halay_parts_give(&frames->parts, early);
 }
 
@@ -572,11 +573,11 @@ int halay_ucx_frames_push(struct halay_ucx_frames *frames)
     while ((part = list_pop(&frames->due))) {
         enum halay_status status = part_send(frames, part, HALAY_UCX_GRANTED);
         if (status != HALAY_IN_PROGRESS)
-            finish(frames, part, status, 0);
+            part_finish(frames, part, status, 0);
         pushed = 1;
     }
     while ((part = list_pop(&frames->to_fetch))) {
-        fetch(frames, part, part->request, part->arrived);
+        part_fetch(frames, part, part->request, part->arrived);
         pushed = 1;
     }
     return pushed || frames->finished;

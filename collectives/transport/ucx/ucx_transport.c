@@ -116,7 +116,7 @@ static void open_called(struct ucx_transport *self)
 /* --- slots */
 
 /* Returns the number of events. */
-static int look(struct ucx_transport *self)
+static int progress_worker(struct ucx_transport *self)
 {
     int i = 0;
 
@@ -134,7 +134,7 @@ static enum halay_status ucx_progress(struct halay_link *link)
     enum halay_status status = halay_parts_check(&self->frames.parts);
     if (status != HALAY_OK || link->size == 1)
         return status;
-    (void)look(self);
+    (void)progress_worker(self);
     status = halay_parts_pump(&self->frames.parts);
     /* Parts that were just handed out may have met early ones. */
     for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && self->frames.parts.status == HALAY_OK;
@@ -173,7 +173,7 @@ static void on_counted(void *request, ucs_status_t status, void *arg)
     ucp_request_free(request);
 }
 
-static ucp_request_param_t counted(size_t *pending)
+static ucp_request_param_t counted_param(size_t *pending)
 {
     return (ucp_request_param_t){
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
@@ -182,26 +182,26 @@ static ucp_request_param_t counted(size_t *pending)
     };
 }
 
-static void count(size_t *pending, ucs_status_ptr_t request)
+static void count_request(size_t *pending, ucs_status_ptr_t request)
 {
     if (request && !UCS_PTR_IS_ERR(request))
         ++*pending;
 }
 
 /* Progresses without handing out parts: what the peers were promised is sent. */
-static void drain(struct ucx_transport *self)
+static void drain_worker(struct ucx_transport *self)
 {
-    (void)look(self);
+    (void)progress_worker(self);
     (void)halay_ucx_frames_push(&self->frames);
 }
 
 /* Progresses until nothing is pending, or for this time. */
-static void drive(struct ucx_transport *self, const size_t *pending, int timeout_ms)
+static void drive_until_done(struct ucx_transport *self, const size_t *pending, int timeout_ms)
 {
     int64_t deadline = halay_deadline_us(timeout_ms);
 
     while (*pending && !halay_deadline_passed(deadline))
-        drain(self);
+        drain_worker(self);
 }
 
 /* Returns nonzero while there is neither an error nor a lost peer. */
@@ -232,7 +232,7 @@ static void drain_while(struct ucx_transport *self, int (*holds)(const struct uc
 
     while (holds(self) && !halay_deadline_passed(deadline) &&
            self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK)
-        drain(self);
+        drain_worker(self);
 }
 
 /* Opens the endpoints that are left: UCX cannot destroy a worker with a half-open connection of no endpoint. */
@@ -245,33 +245,33 @@ static void open_rest(struct ucx_transport *self)
 
 static void send_close_notices(struct ucx_transport *self, size_t *pending)
 {
-    ucp_request_param_t param = counted(pending);
+    ucp_request_param_t param = counted_param(pending);
 
     for (int r = 0; r < self->frames.parts.link.size; r++) {
         const struct halay_ucx_peer *peer = &self->frames.peers[r];
         if (!peer->ep || peer->is_broken)
             continue;
         (void)halay_ucx_frames_send(&self->frames, r, HALAY_UCX_CLOSE); /* flushed with the rest */
-        count(pending, ucp_ep_flush_nbx(peer->ep, &param));
+        count_request(pending, ucp_ep_flush_nbx(peer->ep, &param));
     }
-    drive(self, pending, is_whole(self) ? PUSH_MS : PUSH_FAILED_MS);
+    drive_until_done(self, pending, is_whole(self) ? PUSH_MS : PUSH_FAILED_MS);
 }
 
 static void close_endpoints(struct ucx_transport *self, size_t *pending)
 {
-    ucp_request_param_t param = counted(pending);
+    ucp_request_param_t param = counted_param(pending);
 
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     for (int r = 0; r < self->frames.parts.link.size; r++)
         if (self->frames.peers[r].ep) {
-            count(pending, ucp_ep_close_nbx(self->frames.peers[r].ep, &param));
+            count_request(pending, ucp_ep_close_nbx(self->frames.peers[r].ep, &param));
             self->frames.peers[r].ep = NULL;
         }
 }
 
 /* Waits for the requests of closed endpoints: UCX 1.18 breaks the heap if a worker is destroyed before they have ended.
- * Nothing is pushed: there is no endpoint any more. */
+ * Nothing is pushed: all endpoints are closed. */
 static void await_requests(struct ucx_transport *self, const size_t *pending)
 {
     int64_t deadline = halay_deadline_us(CLOSE_MS);
@@ -362,11 +362,11 @@ static void meet_all(struct ucx_transport *self)
     int64_t deadline = halay_deadline_us(MEET_MS);
     int rank = -1;
 
-    drain(self);
+    drain_worker(self);
     while (is_whole(self) && (is_awaited(self) || self->frames.under_way) && !halay_deadline_passed(deadline) &&
            self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK) {
         meet_sleep(self);
-        drain(self);
+        drain_worker(self);
     }
 }
 
@@ -377,7 +377,7 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
     if (!self)
         return halay_host_fail(host, HALAY_ERR_NO_MEMORY, "out of memory: transport 'ucx'");
 
-    /* What this rank lacks is logged; the exchange has the same outcome for all. */
+    /* A failure of this rank is logged; the exchange has the same outcome for all. */
     int is_able = transport_init(self, host, boot) == HALAY_OK;
     enum halay_status status =
         halay_ucx_exchange(host, boot, is_able ? &self->worker : NULL, &self->stride, &self->addresses);

@@ -78,7 +78,7 @@ static void print_context(const void *context, FILE *stream)
     ucp_context_print_info((ucp_context_h)context, stream);
 }
 
-/* Is there a line that is just that? */
+/* Returns nonzero if a line of the text is equal to this one. */
 static int has_line(const char *text, const char *line)
 {
     const char *at = strstr(text, line);
@@ -156,7 +156,7 @@ static enum halay_status allow_connections(const struct halay_host *host, int si
     return host->descriptors_allow(host->log, (size_t)(size - 1) + OWN, what);
 }
 
-/* What depends on the networks that there are. */
+/* Sets the options that depend on the networks of this host. */
 static enum halay_status apply_network(const struct halay_host *host, int size, ucp_config_t *config,
                                        const char *listing, int has_cards)
 {
