@@ -195,9 +195,9 @@ static int find_folder(struct options *options, char *folder, size_t size)
 }
 
 /* How many processes share this host's cores. */
-static int local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts)
+static int local_workers(const struct options *options, const struct layout *layout, const struct host_list *hosts)
 {
-    return elastic_is_wanted(options) ? elastic_local_seats(options, layout, hosts) : layout->ranks_here;
+    return elastic_is_wanted(options) ? elastic_local_workers(options, layout, hosts) : layout->ranks_here;
 }
 
 /* Of --show-ranks. 0, or an exit code (reported). */
@@ -263,7 +263,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
     if (!code && layout.ranks_here)
         code = start_check_program(options->folder, options->command[0]);
     if (!code && layout.ranks_here)
-        code = binding_plan(log, options->binding, local_seats(options, &layout, chosen.hosts), &map);
+        code = binding_plan(log, options->binding, local_workers(options, &layout, chosen.hosts), &map);
     if (!code && options->dry_run) {
         print_dry_run(options, &layout, &map);
     } else if (!code) {
@@ -272,7 +272,7 @@ static int run(struct halay_log *log, struct options *options, int cause_fd)
         take_config(&config, &setting);
         setting.interface = chosen.allocation.interface;
         setting.hosts = chosen.hosts;
-        setting.local_seats = local_seats(options, &layout, chosen.hosts);
+        setting.local_workers = local_workers(options, &layout, chosen.hosts);
         code = run_job(&setting);
     }
     layout_fini(&layout);

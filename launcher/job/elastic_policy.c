@@ -22,8 +22,8 @@
 int elastic_init(struct elastic *e, const struct elastic_setting *setting)
 {
     *e = (struct elastic){ .setting = *setting };
-    e->seats = calloc((size_t)setting->most, sizeof *e->seats);
-    return e->seats != NULL;
+    e->workers = calloc((size_t)setting->most, sizeof *e->workers);
+    return e->workers != NULL;
 }
 
 void elastic_fini(struct elastic *e)
@@ -31,7 +31,7 @@ void elastic_fini(struct elastic *e)
     for (size_t i = 0; i < e->host_count; i++)
         free(e->hosts[i].name);
     free(e->hosts);
-    free(e->seats);
+    free(e->workers);
     *e = (struct elastic){ 0 };
 }
 
@@ -60,9 +60,9 @@ static int add_host(struct elastic *e, const char *name)
     return (int)e->host_count++;
 }
 
-static int uses_slot(const struct elastic_seat *seat)
+static int uses_slot(const struct elastic_worker *worker)
 {
-    return seat->state != SEAT_FREE;
+    return worker->state != WORKER_FREE;
 }
 
 static int used_slots(const struct elastic *e, int host)
@@ -70,7 +70,7 @@ static int used_slots(const struct elastic *e, int host)
     int n = 0;
 
     for (int s = 0; s < e->setting.most; s++)
-        n += uses_slot(&e->seats[s]) && e->seats[s].host == host;
+        n += uses_slot(&e->workers[s]) && e->workers[s].host == host;
     return n;
 }
 
@@ -80,20 +80,21 @@ static int pick_surplus(const struct elastic *e, int host)
     int pick = -1;
 
     for (int s = 0; s < e->setting.most; s++) {
-        const struct elastic_seat *seat = &e->seats[s];
-        if (seat->host != host || (seat->state != SEAT_MEMBER && seat->state != SEAT_STARTING))
+        const struct elastic_worker *worker = &e->workers[s];
+        if (worker->host != host || (worker->state != WORKER_MEMBER && worker->state != WORKER_STARTING))
             continue;
-        if (pick < 0 || (seat->state == SEAT_STARTING && e->seats[pick].state == SEAT_MEMBER) ||
-            (seat->state == e->seats[pick].state && seat->rank > e->seats[pick].rank))
+        if (pick < 0 || (worker->state == WORKER_STARTING && e->workers[pick].state == WORKER_MEMBER) ||
+            (worker->state == e->workers[pick].state && worker->rank > e->workers[pick].rank))
             pick = s;
     }
     return pick;
 }
 
 /* Is it part of the newest generation? */
-static int is_inside(const struct elastic_seat *seat)
+static int is_inside(const struct elastic_worker *worker)
 {
-    return seat->state == SEAT_MEMBER || (seat->state == SEAT_LEAVING && !seat->is_outside && !seat->is_dismissed);
+    return worker->state == WORKER_MEMBER ||
+           (worker->state == WORKER_LEAVING && !worker->is_outside && !worker->is_dismissed);
 }
 
 static void shed_surplus(struct elastic *e, int host, int64_t now_us)
@@ -101,29 +102,30 @@ static void shed_surplus(struct elastic *e, int host, int64_t now_us)
     int staying = 0;
 
     for (int s = 0; s < e->setting.most; s++)
-        staying += e->seats[s].host == host && (e->seats[s].state == SEAT_MEMBER || e->seats[s].state == SEAT_STARTING);
+        staying += e->workers[s].host == host &&
+                   (e->workers[s].state == WORKER_MEMBER || e->workers[s].state == WORKER_STARTING);
     for (; staying > e->hosts[host].slots; staying--) {
-        struct elastic_seat *seat = &e->seats[pick_surplus(e, host)];
-        seat->is_outside = seat->state == SEAT_STARTING;
-        seat->since_us = now_us;
-        seat->state = SEAT_LEAVING;
+        struct elastic_worker *worker = &e->workers[pick_surplus(e, host)];
+        worker->is_outside = worker->state == WORKER_STARTING;
+        worker->since_us = now_us;
+        worker->state = WORKER_LEAVING;
     }
 }
 
 /* If all members are to go, the first one stays until others have the state. */
 static void keep_one_member(struct elastic *e)
 {
-    struct elastic_seat *first = NULL;
+    struct elastic_worker *first = NULL;
 
     for (int s = 0; s < e->setting.most; s++) {
-        struct elastic_seat *seat = &e->seats[s];
-        if (seat->state == SEAT_MEMBER)
+        struct elastic_worker *worker = &e->workers[s];
+        if (worker->state == WORKER_MEMBER)
             return;
-        if (is_inside(seat) && !seat->is_killed && (!first || seat->rank < first->rank))
-            first = seat;
+        if (is_inside(worker) && !worker->is_killed && (!first || worker->rank < first->rank))
+            first = worker;
     }
     if (first)
-        first->state = SEAT_MEMBER;
+        first->state = WORKER_MEMBER;
 }
 
 int elastic_list(struct elastic *e, const struct host_list *hosts, int64_t now_us)
@@ -165,53 +167,54 @@ static void host_failed(struct elastic *e, int host, int is_lost, int64_t now_us
 
 /* ---- what happens ------------------------------------------------------------------------------------------------ */
 
-void elastic_seat_taken(struct elastic *e, int seat, int host, int64_t now_us)
+void elastic_worker_taken(struct elastic *e, int worker, int host, int64_t now_us)
 {
-    e->seats[seat] = (struct elastic_seat){ .state = SEAT_STARTING, .host = host, .accuses = -1, .since_us = now_us };
+    e->workers[worker] =
+        (struct elastic_worker){ .state = WORKER_STARTING, .host = host, .accuses = -1, .since_us = now_us };
 }
 
-static int seat_of_rank(const struct elastic *e, int rank)
+static int worker_of_rank(const struct elastic *e, int rank)
 {
     for (int s = 0; s < e->setting.most; s++)
-        if (is_inside(&e->seats[s]) && e->seats[s].rank == rank)
+        if (is_inside(&e->workers[s]) && e->workers[s].rank == rank)
             return s;
     return -1;
 }
 
-void elastic_ready(struct elastic *e, int seat, const struct halay_ready *ready, int64_t now_us)
+void elastic_ready(struct elastic *e, int worker, const struct halay_ready *ready, int64_t now_us)
 {
-    struct elastic_seat *s = &e->seats[seat];
+    struct elastic_worker *s = &e->workers[worker];
 
-    if (s->state == SEAT_FREE)
+    if (s->state == WORKER_FREE)
         return;
     int was_inside = is_inside(s);
     s->is_ready = 1;
     s->has_state = ready->has_state;
     e->has_state |= ready->has_state;
-    s->accuses = ready->generation == e->generation ? seat_of_rank(e, ready->lost) : -1;
+    s->accuses = ready->generation == e->generation ? worker_of_rank(e, ready->lost) : -1;
     if (!was_inside)
         return;
     /* It came without being called: a member is lost, or the generation was never complete. */
     if (!e->has_called || s->accuses >= 0)
         e->is_broken = 1;
-    if (s->accuses < 0 || e->seats[s->accuses].is_accused)
+    if (s->accuses < 0 || e->workers[s->accuses].is_accused)
         return;
-    e->seats[s->accuses].is_accused = 1;
-    e->seats[s->accuses].since_us = now_us;
+    e->workers[s->accuses].is_accused = 1;
+    e->workers[s->accuses].since_us = now_us;
 }
 
-int elastic_ended(struct elastic *e, int seat, enum elastic_end how, int64_t now_us)
+int elastic_ended(struct elastic *e, int worker, enum elastic_end how, int64_t now_us)
 {
-    struct elastic_seat *s = &e->seats[seat];
-    enum seat_state was = s->state;
+    struct elastic_worker *s = &e->workers[worker];
+    enum worker_state was = s->state;
     int host = s->host;
 
-    if (was == SEAT_LEAVING && is_inside(s)) /* before it was told to leave */
+    if (was == WORKER_LEAVING && is_inside(s)) /* before it was told to leave */
         e->is_broken = 1;
-    *s = (struct elastic_seat){ .state = SEAT_FREE };
-    if (was == SEAT_FREE || was == SEAT_LEAVING)
+    *s = (struct elastic_worker){ .state = WORKER_FREE };
+    if (was == WORKER_FREE || was == WORKER_LEAVING)
         return 1;
-    if (how == ELASTIC_ENDED_WELL && (was == SEAT_MEMBER || !e->generation)) {
+    if (how == ELASTIC_ENDED_WELL && (was == WORKER_MEMBER || !e->generation)) {
         e->is_ending = 1;
         return 0;
     }
@@ -219,37 +222,37 @@ int elastic_ended(struct elastic *e, int seat, enum elastic_end how, int64_t now
         e->is_ending = 1;
         return 0;
     }
-    if (was == SEAT_MEMBER)
+    if (was == WORKER_MEMBER)
         e->is_broken = 1;
     /* What ends one process of a host usually ends them all. */
-    if (was == SEAT_STARTING || e->hosts[host].failed_generation != (int)e->generation)
+    if (was == WORKER_STARTING || e->hosts[host].failed_generation != (int)e->generation)
         host_failed(e, host, how == ELASTIC_HOST_LOST, now_us);
-    if (was == SEAT_MEMBER)
+    if (was == WORKER_MEMBER)
         e->hosts[host].failed_generation = (int)e->generation;
     return 1;
 }
 
 /* ---- what follows ------------------------------------------------------------------------------------------------ */
 
-static struct elastic_next act_on(enum elastic_act what, int seat)
+static struct elastic_next act_on(enum elastic_act what, int worker)
 {
-    return (struct elastic_next){ .act = what, .seat = seat };
+    return (struct elastic_next){ .act = what, .worker = worker };
 }
 
-static int count_seats(const struct elastic *e, enum seat_state state, int only_ready)
+static int count_workers(const struct elastic *e, enum worker_state state, int only_ready)
 {
     int n = 0;
 
     for (int s = 0; s < e->setting.most; s++)
-        n += e->seats[s].state == state && (!only_ready || e->seats[s].is_ready);
+        n += e->workers[s].state == state && (!only_ready || e->workers[s].is_ready);
     return n;
 }
 
-/* The first seat in that state that is ready, or is not; -1: none. */
-static int find_seat(const struct elastic *e, enum seat_state state, int is_ready)
+/* The first worker in that state that is ready, or is not; -1: none. */
+static int find_worker(const struct elastic *e, enum worker_state state, int is_ready)
 {
     for (int s = 0; s < e->setting.most; s++)
-        if (e->seats[s].state == state && e->seats[s].is_ready == is_ready)
+        if (e->workers[s].state == state && e->workers[s].is_ready == is_ready)
             return s;
     return -1;
 }
@@ -258,7 +261,7 @@ static int find_seat(const struct elastic *e, enum seat_state state, int is_read
 static int is_anybody_to_leave(const struct elastic *e)
 {
     for (int s = 0; s < e->setting.most; s++)
-        if (e->seats[s].state == SEAT_LEAVING && !e->seats[s].is_outside)
+        if (e->workers[s].state == WORKER_LEAVING && !e->workers[s].is_outside)
             return 1;
     return 0;
 }
@@ -272,44 +275,44 @@ static void wake_earlier(int64_t at_us, int64_t *wake_us)
 static struct elastic_next refuse_all(struct elastic *e)
 {
     for (int s = 0; s < e->setting.most; s++)
-        if (e->seats[s].state != SEAT_FREE && e->seats[s].is_ready) {
-            e->seats[s].is_ready = 0;
+        if (e->workers[s].state != WORKER_FREE && e->workers[s].is_ready) {
+            e->workers[s].is_ready = 0;
             return act_on(ELASTIC_REFUSE, s);
         }
     return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = INT64_MAX };
 }
 
-static struct elastic_next plan_kill(struct elastic *e, int seat, const char *why)
+static struct elastic_next plan_kill(struct elastic *e, int worker, const char *why)
 {
-    e->seats[seat].is_killed = 1;
+    e->workers[worker].is_killed = 1;
     snprintf(e->why, sizeof e->why, "%s", why);
-    return act_on(ELASTIC_KILL, seat);
+    return act_on(ELASTIC_KILL, worker);
 }
 
 /* How long one that has to go may take. */
-static int64_t patience_us(const struct elastic *e, const struct elastic_seat *seat)
+static int64_t patience_us(const struct elastic *e, const struct elastic_worker *worker)
 {
-    if (seat->is_dismissed)
+    if (worker->is_dismissed)
         return LEAVE_US;
-    return seat->is_accused ? ACCUSED_US : e->setting.timeout_us;
+    return worker->is_accused ? ACCUSED_US : e->setting.timeout_us;
 }
 
-/* Seats that have to be vacated. */
+/* Workers that have to leave. */
 static int let_leaving_go(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
     for (int s = 0; s < e->setting.most; s++) {
-        struct elastic_seat *seat = &e->seats[s];
-        if (seat->state != SEAT_LEAVING || seat->is_killed)
+        struct elastic_worker *worker = &e->workers[s];
+        if (worker->state != WORKER_LEAVING || worker->is_killed)
             continue;
-        if (seat->is_ready) {
-            seat->is_ready = 0;
-            seat->since_us = now_us;
-            seat->is_dismissed = 1;
+        if (worker->is_ready) {
+            worker->is_ready = 0;
+            worker->since_us = now_us;
+            worker->is_dismissed = 1;
             *next = act_on(ELASTIC_DISMISS, s);
             return 1;
         }
-        int64_t until_us = seat->since_us + patience_us(e, seat);
-        if (seat->is_outside || now_us >= until_us) {
+        int64_t until_us = worker->since_us + patience_us(e, worker);
+        if (worker->is_outside || now_us >= until_us) {
             *next = plan_kill(e, s, "its host is no longer part of the job");
             return 1;
         }
@@ -321,9 +324,9 @@ static int let_leaving_go(struct elastic *e, int64_t now_us, int64_t *wake_us, s
 /* Use a free slot whose host is not left out. */
 static int start_on_free_slot(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
-    int seat = find_seat(e, SEAT_FREE, 0);
+    int worker = find_worker(e, WORKER_FREE, 0);
 
-    for (size_t h = 0; seat >= 0 && h < e->host_count; h++) {
+    for (size_t h = 0; worker >= 0 && h < e->host_count; h++) {
         const struct elastic_host *host = &e->hosts[h];
         if (used_slots(e, (int)h) >= host->slots)
             continue;
@@ -331,8 +334,8 @@ static int start_on_free_slot(struct elastic *e, int64_t now_us, int64_t *wake_u
             wake_earlier(host->until_us, wake_us);
             continue;
         }
-        elastic_seat_taken(e, seat, (int)h, now_us);
-        *next = (struct elastic_next){ .act = ELASTIC_START, .seat = seat, .host = (int)h };
+        elastic_worker_taken(e, worker, (int)h, now_us);
+        *next = (struct elastic_next){ .act = ELASTIC_START, .worker = worker, .host = (int)h };
         return 1;
     }
     return 0;
@@ -342,11 +345,11 @@ static int start_on_free_slot(struct elastic *e, int64_t now_us, int64_t *wake_u
 static int kill_missing(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
     for (int s = 0; s < e->setting.most; s++) {
-        struct elastic_seat *seat = &e->seats[s];
-        if (seat->state != SEAT_MEMBER || seat->is_ready || seat->is_killed)
+        struct elastic_worker *worker = &e->workers[s];
+        if (worker->state != WORKER_MEMBER || worker->is_ready || worker->is_killed)
             continue;
         int64_t late_us = e->gathering_us + e->setting.timeout_us;
-        int64_t accused_us = seat->is_accused ? seat->since_us + ACCUSED_US : INT64_MAX;
+        int64_t accused_us = worker->is_accused ? worker->since_us + ACCUSED_US : INT64_MAX;
         if (now_us >= accused_us)
             *next = plan_kill(e, s, "the other ranks have lost it");
         else if (now_us >= late_us)
@@ -365,12 +368,12 @@ static int order_by_rank(const struct elastic *e, int *order)
     int n = 0;
 
     for (int rank = 0; rank < e->members; rank++) {
-        int s = seat_of_rank(e, rank);
+        int s = worker_of_rank(e, rank);
         if (s >= 0)
             order[n++] = s;
     }
     for (int s = 0; s < e->setting.most; s++)
-        if (e->seats[s].state == SEAT_STARTING && e->seats[s].is_ready)
+        if (e->workers[s].state == WORKER_STARTING && e->workers[s].is_ready)
             order[n++] = s;
     return n;
 }
@@ -391,8 +394,8 @@ static struct elastic_next form_generation(struct elastic *e)
     }
     int n = order_by_rank(e, order);
     for (int rank = 0; rank < n; rank++) {
-        struct elastic_seat *seat = &e->seats[order[rank]];
-        *seat = (struct elastic_seat){ .state = SEAT_MEMBER, .host = seat->host, .rank = rank, .accuses = -1 };
+        struct elastic_worker *worker = &e->workers[order[rank]];
+        *worker = (struct elastic_worker){ .state = WORKER_MEMBER, .host = worker->host, .rank = rank, .accuses = -1 };
     }
     free(order);
     e->members = n;
@@ -405,8 +408,8 @@ static struct elastic_next form_generation(struct elastic *e)
 /* All members are ready: form the generation now, or wait for more? */
 static struct elastic_next form_if_possible(struct elastic *e, int64_t now_us, int64_t wake_us)
 {
-    int new = count_seats(e, SEAT_STARTING, 1), starting = count_seats(e, SEAT_STARTING, 0) - new;
-    int ready = count_seats(e, SEAT_MEMBER, 1) + new;
+    int new = count_workers(e, WORKER_STARTING, 1), starting = count_workers(e, WORKER_STARTING, 0) - new;
+    int ready = count_workers(e, WORKER_MEMBER, 1) + new;
     int64_t join_us = e->settled_us + (e->generation ? JOIN_US : e->setting.start_us);
 
     if (e->setting.reset_limit && e->generation > (unsigned)e->setting.reset_limit) {
@@ -434,10 +437,10 @@ static int is_state_lost(const struct elastic *e)
     int inside = 0;
 
     for (int s = 0; s < e->setting.most; s++) {
-        const struct elastic_seat *seat = &e->seats[s];
-        if (!is_inside(seat))
+        const struct elastic_worker *worker = &e->workers[s];
+        if (!is_inside(worker))
             continue;
-        if (!seat->is_ready || seat->has_state)
+        if (!worker->is_ready || worker->has_state)
             return 0;
         inside++;
     }
@@ -462,17 +465,17 @@ struct elastic_next elastic_next(struct elastic *e, int64_t now_us)
     if (let_leaving_go(e, now_us, &wake_us, &next) || start_on_free_slot(e, now_us, &wake_us, &next))
         return next;
     int is_wanted = !e->generation || e->is_broken || e->has_called;
-    if (!is_wanted && (find_seat(e, SEAT_STARTING, 1) >= 0 || is_anybody_to_leave(e))) {
+    if (!is_wanted && (find_worker(e, WORKER_STARTING, 1) >= 0 || is_anybody_to_leave(e))) {
         e->has_called = 1;
         return act_on(ELASTIC_CALL, -1);
     }
     if (!is_wanted)
         return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
-    if (!e->gathering_us && (e->is_broken || count_seats(e, SEAT_MEMBER, 1)))
+    if (!e->gathering_us && (e->is_broken || count_workers(e, WORKER_MEMBER, 1)))
         e->gathering_us = now_us;
     if (e->gathering_us && kill_missing(e, now_us, &wake_us, &next))
         return next;
-    if (find_seat(e, SEAT_MEMBER, 0) >= 0 || is_anybody_to_leave(e)) {
+    if (find_worker(e, WORKER_MEMBER, 0) >= 0 || is_anybody_to_leave(e)) {
         e->settled_us = 0;
         return (struct elastic_next){ .act = ELASTIC_WAIT, .wake_us = wake_us };
     }

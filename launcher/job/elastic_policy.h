@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic policy: what to do next in an elastic job. Pure: it is told what happens and when, and returns what follows;
- * job_elastic.c carries it out. base/store/elastic_words.h defines what halayrun and the processes tell each other.
+ * job_elastic.c carries it out. base/store/elastic_keys.h defines the messages between halayrun and the processes.
  *
- * A host has slots. A process that runs, or starts, sits on a seat and takes a slot. The ranks of the newest generation
+ * A host has slots. A worker takes a slot while its process starts or runs. The ranks of the newest generation
  * are its *members*.
  *
- *     seat    FREE -- START --> STARTING -- FORM, once it is ready --> MEMBER
+ *     worker    FREE -- START --> STARTING -- FORM, once it is ready --> MEMBER
  *             its process has ended: FREE     its host is no longer listed: LEAVING, until the process has ended
  *
- * A generation ends when a member is lost, or when all are called (CHANGE) because others are ready to join or seats
- * have to go. The next one is formed once all live members are ready; it waits up to JOIN_US more for those that are
+ * A generation ends when a member is lost, or when all are called (CHANGE) because others are ready to join or some
+ * have to leave. The next one is formed once all live members are ready; it waits up to JOIN_US more for those that are
  * starting, and needs at least `least` ranks. Members come first, in their old order, then the new ones. If none of
  * them has the job's state, though there was one, the job ends: it would start over and overwrite its own results.
  * Therefore one member stays, even if its host is no longer listed, until others have the state.
@@ -22,19 +22,19 @@
 #ifndef HALAY_LAUNCHER_ELASTIC_POLICY_H
 #define HALAY_LAUNCHER_ELASTIC_POLICY_H
 
-#include "base/store/elastic_words.h"
+#include "base/store/elastic_keys.h"
 #include "launcher/where/hosts.h"
 #include <stdint.h>
 
-enum seat_state { SEAT_FREE, SEAT_STARTING, SEAT_MEMBER, SEAT_LEAVING };
+enum worker_state { WORKER_FREE, WORKER_STARTING, WORKER_MEMBER, WORKER_LEAVING };
 
-struct elastic_seat {
-    enum seat_state state;
+struct elastic_worker {
+    enum worker_state state;
     int host;      /* index */
     int rank;      /* of a member, in the newest generation */
     int is_ready;  /* it waits for a place */
     int has_state; /* valid if ready: it can give the job's state to others */
-    int accuses;   /* valid if ready: the seat it blames for the end of the generation, -1: none */
+    int accuses;   /* valid if ready: the worker it blames for the end of the generation, -1: none */
     int is_killed; /* ELASTIC_KILL was returned for it */
     int is_accused;
     int is_dismissed; /* it was told to leave */
@@ -59,8 +59,8 @@ struct elastic_setting {
 
 struct elastic {
     struct elastic_setting setting;
-    struct elastic_seat *seats; /* owned: setting.most */
-    struct elastic_host *hosts; /* owned */
+    struct elastic_worker *workers; /* owned: setting.most */
+    struct elastic_host *hosts;     /* owned */
     size_t host_count;
     int members;                       /* when the newest generation was formed */
     unsigned generation;               /* 0: none yet */
@@ -75,19 +75,19 @@ struct elastic {
 
 enum elastic_act {
     ELASTIC_WAIT,    /* nothing, until something happens or wake_us */
-    ELASTIC_START,   /* start a process on `seat` on `host` */
+    ELASTIC_START,   /* start a process as `worker` on `host` */
     ELASTIC_OVER,    /* announce that the generation is over */
     ELASTIC_CALL,    /* call for a change of the generation */
-    ELASTIC_KILL,    /* end the process on `seat`, for the reason in why; its end is reported later */
-    ELASTIC_DISMISS, /* tell the process on `seat`, which is ready, to leave */
-    ELASTIC_REFUSE,  /* tell the process on `seat` that there are no more places */
-    ELASTIC_FORM,    /* tell all members their place: seats[].rank of `members` in `generation` */
+    ELASTIC_KILL,    /* end the process of `worker`, for the reason in why; its end is reported later */
+    ELASTIC_DISMISS, /* tell `worker`, which is ready, to leave */
+    ELASTIC_REFUSE,  /* tell `worker` that there are no more places */
+    ELASTIC_FORM,    /* tell all members their place: workers[].rank of `members` in `generation` */
     ELASTIC_END,     /* end the job, for the reason in why */
 };
 
 struct elastic_next {
     enum elastic_act act;
-    int seat, host;
+    int worker, host;
     int64_t wake_us; /* with WAIT; INT64_MAX: no time limit */
 };
 
@@ -100,12 +100,12 @@ int elastic_list(struct elastic *elastic, const struct host_list *hosts, int64_t
 int elastic_find_host(const struct elastic *elastic, const char *name); /* -1: it was never listed */
 
 /* A process was started at the beginning of the job, before the first call of elastic_next. */
-void elastic_seat_taken(struct elastic *elastic, int seat, int host, int64_t now_us);
+void elastic_worker_taken(struct elastic *elastic, int worker, int host, int64_t now_us);
 /* The process waits for a place. */
-void elastic_ready(struct elastic *elastic, int seat, const struct halay_ready *ready, int64_t now_us);
+void elastic_ready(struct elastic *elastic, int worker, const struct halay_ready *ready, int64_t now_us);
 /* The process has ended. Nonzero: the job goes on. Zero: it ends, or need not go on. */
 enum elastic_end { ELASTIC_ENDED_WELL, ELASTIC_FAILED, ELASTIC_HOST_LOST };
-int elastic_ended(struct elastic *elastic, int seat, enum elastic_end how, int64_t now_us);
+int elastic_ended(struct elastic *elastic, int worker, enum elastic_end how, int64_t now_us);
 
 /* What to do now; call it again after doing it, until it returns ELASTIC_WAIT. */
 struct elastic_next elastic_next(struct elastic *elastic, int64_t now_us);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Job's elastic side: carries out what elastic_policy.h decides, and tells it what happens. A rank of struct job is a
- * seat here, and keeps its number while processes come and go on it.
+ * worker here, and keeps its number while one process replaces another.
  */
 #include "base/clock.h"
-#include "base/store/elastic_words.h"
+#include "base/store/elastic_keys.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/where/discover.h"
@@ -15,10 +15,10 @@
 struct job_elastic {
     struct elastic logic;
     struct discover discover;
-    struct halay_seat *waits; /* owned: [seat] its newest request for a place */
-    int starts;               /* batches of processes started so far */
-    int exit_code;            /* of the newest failure */
-    int64_t due_us;           /* when something is due; 0: now */
+    struct halay_worker *waits; /* owned: [worker] its newest request for a place */
+    int starts;                 /* batches of processes started so far */
+    int exit_code;              /* of the newest failure */
+    int64_t due_us;             /* when something is due; 0: now */
 };
 
 /* ---- words of the store ------------------------------------------------------------------------------------------ */
@@ -27,16 +27,16 @@ static void take_ready(void *arg, const char *key, const void *value, size_t byt
 {
     struct job *job = arg;
     struct job_elastic *e = job->elastic;
-    struct halay_seat who;
+    struct halay_worker who;
     struct halay_ready ready;
 
-    if (!halay_elastic_read_key(key, &who) || !halay_ready_read(value, bytes, &ready) || who.seat >= job->size ||
-        job->ranks[who.seat].start != who.start || !job->ranks[who.seat].is_running)
+    if (!halay_elastic_read_key(key, &who) || !halay_ready_read(value, bytes, &ready) || who.worker >= job->size ||
+        job->ranks[who.worker].start != who.start || !job->ranks[who.worker].is_running)
         return; /* of a process that has ended in the meantime */
-    e->waits[who.seat] = who;
-    elastic_ready(&e->logic, who.seat, &ready, halay_now_us());
-    int accused = e->logic.seats[who.seat].accuses;
-    if (accused >= 0 && job->ranks[accused].link && job->ranks[accused].link != job->ranks[who.seat].link)
+    e->waits[who.worker] = who;
+    elastic_ready(&e->logic, who.worker, &ready, halay_now_us());
+    int accused = e->logic.workers[who.worker].accuses;
+    if (accused >= 0 && job->ranks[accused].link && job->ranks[accused].link != job->ranks[who.worker].link)
         link_doubt(job->ranks[accused].link);
 }
 
@@ -46,15 +46,15 @@ static void set_key(struct job *job, const char *key, const void *value, size_t 
         job->has_given_up = 1; /* reported */
 }
 
-static void answer_seat(struct job *job, int seat, enum halay_verdict verdict)
+static void answer_worker(struct job *job, int worker, enum halay_verdict verdict)
 {
     const struct elastic *logic = &job->elastic->logic;
-    const struct halay_place place = { verdict, logic->generation, logic->seats[seat].rank, logic->members };
+    const struct halay_place place = { verdict, logic->generation, logic->workers[worker].rank, logic->members };
     unsigned char bytes[HALAY_PLACE_BYTES];
     char key[HALAY_STORE_KEY_MAX];
 
     halay_place_write(&place, bytes);
-    halay_elastic_place_key(&job->elastic->waits[seat], key);
+    halay_elastic_place_key(&job->elastic->waits[worker], key);
     set_key(job, key, bytes, sizeof bytes);
 }
 
@@ -79,7 +79,7 @@ static void forget_generation(struct job *job)
         halay_store_server_remove(job->store, prefixes[i]);
     for (int s = 0; s < job->size; s++) {
         halay_elastic_places_prefix(s, places);
-        if (job->elastic->logic.seats[s].state == SEAT_MEMBER)
+        if (job->elastic->logic.workers[s].state == WORKER_MEMBER)
             halay_store_server_remove(job->store, places);
     }
 }
@@ -92,15 +92,15 @@ static void do_form(struct job *job)
 
     for (int rank = 0; rank < logic->members && used < sizeof map; rank++)
         for (int s = 0; s < job->size && used < sizeof map; s++)
-            if (logic->seats[s].state == SEAT_MEMBER && logic->seats[s].rank == rank)
+            if (logic->workers[s].state == WORKER_MEMBER && logic->workers[s].rank == rank)
                 used += (size_t)snprintf(map + used, sizeof map - used, "%s%d", rank ? "," : "", s);
     if (logic->generation > 1)
-        output_say(&job->output, "re-formed, generation %u: %d rank%s, on seats %s", logic->generation, logic->members,
+        output_say(&job->output, "re-formed, generation %u: %d rank%s, workers %s", logic->generation, logic->members,
                    logic->members == 1 ? "" : "s", map);
     forget_generation(job);
     for (int s = 0; s < job->size; s++)
-        if (logic->seats[s].state == SEAT_MEMBER)
-            answer_seat(job, s, HALAY_VERDICT_PLACE);
+        if (logic->workers[s].state == WORKER_MEMBER)
+            answer_worker(job, s, HALAY_VERDICT_PLACE);
 }
 
 static void do_start(struct job *job, const struct elastic_next *next)
@@ -108,25 +108,25 @@ static void do_start(struct job *job, const struct elastic_next *next)
     struct job_elastic *e = job->elastic;
     const char *host = e->logic.hosts[next->host].name;
 
-    job->ranks[next->seat].start = e->starts++;
-    output_say(&job->output, "starting a process on host '%s', seat %d", host, next->seat);
-    if (job_start_seat(job, next->seat, host) && !job->ranks[next->seat].is_running)
-        job_elastic_takes_end(job, next->seat, ELASTIC_FAILED, 1);
+    job->ranks[next->worker].start = e->starts++;
+    output_say(&job->output, "starting a process on host '%s' as worker %d", host, next->worker);
+    if (job_start_worker(job, next->worker, host) && !job->ranks[next->worker].is_running)
+        job_elastic_takes_end(job, next->worker, ELASTIC_FAILED, 1);
 }
 
-static void do_kill(struct job *job, int seat)
+static void do_kill(struct job *job, int worker)
 {
     const struct elastic *logic = &job->elastic->logic;
 
-    output_say(&job->output, "seat %d: SIGKILL: %s", seat, logic->why);
-    job_signal_rank(job, seat, SIGKILL);
+    output_say(&job->output, "worker %d: SIGKILL: %s", worker, logic->why);
+    job_signal_rank(job, worker, SIGKILL);
 }
 
-static void do_dismiss(struct job *job, int seat)
+static void do_dismiss(struct job *job, int worker)
 {
-    output_say(&job->output, "seat %d leaves: host '%s' is no longer part of the job, or has fewer slots", seat,
-               job->elastic->logic.hosts[job->elastic->logic.seats[seat].host].name);
-    answer_seat(job, seat, HALAY_VERDICT_LEAVE);
+    output_say(&job->output, "worker %d leaves: host '%s' is no longer part of the job, or has fewer slots", worker,
+               job->elastic->logic.hosts[job->elastic->logic.workers[worker].host].name);
+    answer_worker(job, worker, HALAY_VERDICT_LEAVE);
 }
 
 static void do_end(struct job *job)
@@ -151,13 +151,13 @@ static void do_act(struct job *job, const struct elastic_next *next)
         say_of_generation(job, halay_elastic_change_key);
         break;
     case ELASTIC_KILL:
-        do_kill(job, next->seat);
+        do_kill(job, next->worker);
         break;
     case ELASTIC_DISMISS:
-        do_dismiss(job, next->seat);
+        do_dismiss(job, next->worker);
         break;
     case ELASTIC_REFUSE:
-        answer_seat(job, next->seat, HALAY_VERDICT_OVER);
+        answer_worker(job, next->worker, HALAY_VERDICT_OVER);
         break;
     case ELASTIC_FORM:
         do_form(job);
@@ -214,21 +214,21 @@ void job_elastic_stop(struct job *job)
 
 /* ---- what happens ------------------------------------------------------------------------------------------------ */
 
-int job_elastic_is_leaving(const struct job *job, int seat)
+int job_elastic_is_leaving(const struct job *job, int worker)
 {
-    return job->elastic && job->elastic->logic.seats[seat].state == SEAT_LEAVING;
+    return job->elastic && job->elastic->logic.workers[worker].state == WORKER_LEAVING;
 }
 
-int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int code)
+int job_elastic_takes_end(struct job *job, int worker, enum elastic_end how, int code)
 {
     struct job_elastic *e = job->elastic;
 
     if (!e || job->stage != JOB_RUNNING)
         return 0;
     int64_t now_us = halay_now_us();
-    const struct elastic_host *host = &e->logic.hosts[e->logic.seats[seat].host];
+    const struct elastic_host *host = &e->logic.hosts[e->logic.workers[worker].host];
     int64_t until_us = host->until_us;
-    int goes_on = elastic_ended(&e->logic, seat, how, now_us);
+    int goes_on = elastic_ended(&e->logic, worker, how, now_us);
     if (goes_on && how != ELASTIC_ENDED_WELL)
         e->exit_code = code;
     if (goes_on && host->until_us > now_us && host->until_us != until_us)
@@ -257,11 +257,11 @@ int job_elastic_reaped(struct job *job, pid_t pid, int status)
     return end != DISCOVER_NOT_IT;
 }
 
-int job_elastic_slots(const struct job *job, int seat)
+int job_elastic_slots(const struct job *job, int worker)
 {
     const struct elastic *logic = &job->elastic->logic;
 
-    return logic->hosts[logic->seats[seat].host].slots;
+    return logic->hosts[logic->workers[worker].host].slots;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
@@ -275,13 +275,13 @@ static int list_elastic_hosts(struct job *job)
     return elastic_list(&job->elastic->logic, hosts && hosts->count ? hosts : &alone, halay_now_us());
 }
 
-static void take_seats(struct job *job)
+static void take_workers(struct job *job)
 {
     const struct layout *layout = job->setting->layout;
 
     for (int r = 0; r < job->setting->options->ranks; r++)
-        elastic_seat_taken(&job->elastic->logic, r,
-                           elastic_find_host(&job->elastic->logic, layout_place(layout, r)->host), halay_now_us());
+        elastic_worker_taken(&job->elastic->logic, r,
+                             elastic_find_host(&job->elastic->logic, layout_place(layout, r)->host), halay_now_us());
 }
 
 int job_elastic_init(struct job *job)
@@ -304,7 +304,7 @@ int job_elastic_init(struct job *job)
     e->waits = calloc((size_t)job->size, sizeof *e->waits);
     if (!e->waits || !elastic_init(&e->logic, &setting) || !list_elastic_hosts(job))
         return say_no_memory();
-    take_seats(job);
+    take_workers(job);
     e->starts = 1;
     halay_store_server_watch(job->store, HALAY_ELASTIC_READY, take_ready, job);
     return 0;

@@ -23,7 +23,7 @@ enum job_stage { JOB_RUNNING, JOB_STOPPING, JOB_KILLING, JOB_LEAVING };
 struct job_elastic; /* job_elastic.c */
 struct job_watch;   /* job_watch.c */
 
-/* A rank; in an elastic job, a seat. */
+/* A rank; in an elastic job, a worker. */
 struct rank {
     struct host_link *link; /* borrowed from job; NULL: it runs here */
     pid_t pid;              /* on its host; 0: not known yet */
@@ -39,7 +39,7 @@ struct rank {
 struct job {
     const struct job_setting *setting; /* borrowed */
     int restarts;                      /* how often the ranks were started before */
-    int size, running;                 /* size: ranks, or seats */
+    int size, running;                 /* size: ranks, or workers */
     struct rank *ranks;                /* owned */
     struct local_ranks local_ranks;    /* the ranks that run here */
     struct host_link *links;           /* owned */
@@ -81,10 +81,10 @@ int job_start_all(struct job *job);
 /* Rank 0's host has found the master: the others may start. 0, or an exit code (reported). */
 int job_take_master(struct job *job, const char *address, int port);
 
-/* Elastic jobs: start a process for a free seat on that host, borrowed. 0 or an exit code (reported). A process
+/* Elastic jobs: start a process as a free worker on that host, borrowed. 0 or an exit code (reported). A process
  * elsewhere is only requested here, and counts as running. */
-int job_start_seat(struct job *job, int r, const char *host);
-/* The host of a seat has answered: send it what to start. 0 or an exit code (reported). */
+int job_start_worker(struct job *job, int r, const char *host);
+/* The host of a worker has answered: send it what to start. 0 or an exit code (reported). */
 int job_send_plan(struct job *job, struct host_link *link);
 
 /* job.c, for job_restart.c: start the ranks once, and run them to their end. Returns the exit code. *may_restart: one
@@ -98,17 +98,17 @@ void job_end_others(struct job *job); /* all that run: SIGTERM now, SIGKILL afte
 /* job_elastic.c: carries out what elastic_policy.h decides, and tells it what happens. job->elastic is NULL if the job
  * is not elastic; functions that need it are marked. */
 
-/* Hosts and seats, before the first processes start. 0 or an exit code (reported). */
+/* Hosts and workers, before the first processes start. 0 or an exit code (reported). */
 int job_elastic_init(struct job *job);
 void job_elastic_fini(struct job *job);
 
-/* The process on that seat has ended. Nonzero: the job goes on. code: halayrun's exit code if the job cannot go on
+/* The process of that worker has ended. Nonzero: the job goes on. code: halayrun's exit code if the job cannot go on
  * later. */
-int job_elastic_takes_end(struct job *job, int seat, enum elastic_end how, int code);
+int job_elastic_takes_end(struct job *job, int worker, enum elastic_end how, int code);
 /* Was it told to go? Then its end is not a failure, however it ends. */
-int job_elastic_is_leaving(const struct job *job, int seat);
-/* How many processes the host of that seat has slots for. Elastic only. */
-int job_elastic_slots(const struct job *job, int seat);
+int job_elastic_is_leaving(const struct job *job, int worker);
+/* Returns the number of slots of the host of that worker. Elastic only. */
+int job_elastic_slots(const struct job *job, int worker);
 /* A child has ended; nonzero if it is the discovery script. */
 int job_elastic_reaped(struct job *job, pid_t pid, int status);
 /* Do what is due. Elastic only. */

@@ -64,7 +64,7 @@ static int open_streams(struct job *job, int r, const int fds[2])
 /* More of them may be started than cores were planned for. */
 static const struct binding_map *binding_of(struct job *job, int r)
 {
-    if (!job->elastic || job->ranks[r].local < job->setting->local_seats)
+    if (!job->elastic || job->ranks[r].local < job->setting->local_workers)
         return job->setting->map;
     job->unbound = (struct binding_map){ .why_not = "it was started later", .gpus = job->setting->map->gpus };
     return &job->unbound;
@@ -74,7 +74,7 @@ static const struct binding_map *binding_of(struct job *job, int r)
 static int local_size_of(const struct job *job, int r)
 {
     const struct rank *rank = &job->ranks[r];
-    int size = rank->link ? rank->link->count : job->setting->local_seats;
+    int size = rank->link ? rank->link->count : job->setting->local_workers;
 
     if (job->elastic && size < job_elastic_slots(job, r))
         size = job_elastic_slots(job, r);
@@ -251,7 +251,7 @@ static int start_remote(struct job *job)
 /* ---- later, in an elastic job ------------------------------------------------------------------------------------ */
 
 /* Pass on what the previous process left in its streams. */
-static void clear_seat(struct job *job, int r)
+static void clear_worker(struct job *job, int r)
 {
     struct rank *rank = &job->ranks[r];
 
@@ -307,7 +307,7 @@ static struct host_link *find_free_link(struct job *job)
     return job->link_count < job->link_room ? &job->links[job->link_count++] : NULL;
 }
 
-static int call_host_of_seat(struct job *job, int r, const char *host)
+static int call_host_of_worker(struct job *job, int r, const char *host)
 {
     const int none[2] = { -1, -1 };
     struct host_link *link = find_free_link(job);
@@ -333,11 +333,11 @@ static int call_host_of_seat(struct job *job, int r, const char *host)
     return open_streams(job, r, none) ? 0 : 1;
 }
 
-int job_start_seat(struct job *job, int r, const char *host)
+int job_start_worker(struct job *job, int r, const char *host)
 {
-    clear_seat(job, r);
+    clear_worker(job, r);
     if (!layout_is_here(job->setting->log, host))
-        return call_host_of_seat(job, r, host);
+        return call_host_of_worker(job, r, host);
     job->ranks[r].local = find_free_local(job, NULL);
     return start_local_rank(job, r);
 }

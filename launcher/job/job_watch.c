@@ -55,19 +55,19 @@ static int exit_code_of(const struct rank *rank)
     return WIFSIGNALED(rank->status) ? EXIT_SIGNAL + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
 }
 
-/* In an elastic job ranks are numbered anew, and a process's record says who it is; else a rank is its seat. */
+/* In an elastic job ranks are numbered anew, and a process's record names it; else rank and worker are the same. */
 static void view_rank(struct job_watch *w, int r)
 {
-    const struct rank *seat = w->job ? &w->job->ranks[r] : NULL;
+    const struct rank *worker = w->job ? &w->job->ranks[r] : NULL;
     struct rank_view *view = &w->ranks[r];
     int64_t now = halay_now_us();
 
-    if ((!seat || !seat->link) && now - w->taken_us[r] > FRESH_US) {
-        rank_sample_take(w->pattern, r, seat && seat->is_running ? seat->pid : view->sample.pid, &view->sample);
+    if ((!worker || !worker->link) && now - w->taken_us[r] > FRESH_US) {
+        rank_sample_take(w->pattern, r, worker && worker->is_running ? worker->pid : view->sample.pid, &view->sample);
         w->taken_us[r] = now;
         view->host = this_host;
-    } else if (seat && seat->link && !w->taken_us[r]) {
-        view->host = seat->link->host;
+    } else if (worker && worker->link && !w->taken_us[r]) {
+        view->host = worker->link->host;
     }
     view->sample.rank = r;
     view->age_s = w->taken_us[r] ? (double)(now - w->taken_us[r]) / 1e6 : 0;
@@ -75,12 +75,12 @@ static void view_rank(struct job_watch *w, int r)
         view->end = view->sample.state == SAMPLE_NONE ? RANK_IS_NOT_STARTED
                     : view->sample.cpu_s < 0          ? RANK_HAS_ENDED
                                                       : RANK_RUNS;
-    else if (seat)
-        view->end = seat->is_running ? RANK_RUNS
-                    : seat->is_lost  ? RANK_IS_LOST
-                    : seat->pid      ? RANK_HAS_ENDED
-                                     : RANK_IS_NOT_STARTED;
-    view->exit_code = seat && !seat->is_running ? exit_code_of(seat) : 0;
+    else if (worker)
+        view->end = worker->is_running ? RANK_RUNS
+                    : worker->is_lost  ? RANK_IS_LOST
+                    : worker->pid      ? RANK_HAS_ENDED
+                                       : RANK_IS_NOT_STARTED;
+    view->exit_code = worker && !worker->is_running ? exit_code_of(worker) : 0;
 }
 
 /* hosts: host_count + 1 of them. */

@@ -17,7 +17,7 @@ struct job_setting {
     const struct layout *layout;   /* borrowed */
     const struct host_list *hosts; /* borrowed: where ranks may run; empty or NULL: here only */
     const struct binding_map *map; /* borrowed: of this host's ranks */
-    int local_seats;               /* how many ranks the map is for */
+    int local_workers;             /* how many ranks the map is for */
     struct halay_network network;  /* where to listen for other hosts, as the user chose */
     const char *interface; /* borrowed: other hosts get the store's addresses on this interface; NULL: all of them */
     int peer_start_ms;     /* how long other hosts may take to answer */

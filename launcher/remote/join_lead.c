@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Join, node 0: whoever calls has to prove the secret (strangers.h), then says hello, and is refused with a reason or
+ * Join, node 0: a caller has to prove the secret (pending.h), then sends a hello, and is refused with a reason or
  * one of the nodes. When all are there they are told to begin, and open the tunnels of their agents. All of that comes
  * before the job's processes are forked, so that these only inherit what is open.
  *
@@ -15,7 +15,7 @@
 #include "launcher/common/say.h"
 #include "launcher/remote/join.h"
 #include "launcher/remote/join_secret.h"
-#include "launcher/remote/strangers.h"
+#include "launcher/remote/pending.h"
 #include "launcher/where/hosts.h"
 #include "launcher/where/layout.h"
 #include <errno.h>
@@ -47,7 +47,7 @@ struct lead {
     struct node *at;         /* owned; this one first, the others in order of arrival, and then of their numbers */
     int count;
     uint32_t tickets;
-    struct strangers *strangers; /* owned */
+    struct pending *pending; /* owned */
     int listener;
     char refused_from[HALAY_ADDRESS_TEXT]; /* the last caller that was said to be refused */
     int64_t say_us, say_least_us;          /* when the user hears how many are here: in any case, if that has changed */
@@ -185,7 +185,7 @@ static void say_how_many(struct lead *lead)
 /* Of somebody who was sent away before it could say who it is; once, however often it comes. */
 static void say_refused(struct lead *lead)
 {
-    struct strangers *s = lead->strangers;
+    struct pending *s = lead->pending;
 
     if (s->refused && strcmp(lead->refused_from, s->refused_from)) {
         say("a caller from %s is refused: it has another %s", s->refused_from,
@@ -207,7 +207,7 @@ static int await_nodes(struct lead *lead)
         uint32_t purpose = 0;
         say_how_many(lead);
         int ms = halay_deadline_left_ms(deadline_us);
-        if (strangers_next(lead->strangers, ms < TURN_MS ? ms : TURN_MS, &tunnel, &purpose)) {
+        if (pending_next(lead->pending, ms < TURN_MS ? ms : TURN_MS, &tunnel, &purpose)) {
             if (purpose == TUNNEL_TALK)
                 admit(lead, &tunnel);
             else
@@ -361,7 +361,7 @@ static int begin_nodes(struct lead *lead)
                 if (lead->pairs[i].frames.fd < 0 || lead->pairs[i].errors.fd < 0)
                     return fail(lead, "node '%s' is lost: it was told to begin, and %s", lead->at[i].name,
                                 halay_deadline_passed(deadline_us) ? "does not" : "has ended");
-        if (!strangers_next(lead->strangers, TURN_MS, &tunnel, &purpose))
+        if (!pending_next(lead->pending, TURN_MS, &tunnel, &purpose))
             continue;
         if (purpose == TUNNEL_TALK)
             refuse_late(lead, &tunnel);
@@ -375,14 +375,14 @@ static int begin_nodes(struct lead *lead)
 
 __attribute__((noreturn)) static void be_doorkeeper(const struct lead *lead, int lifeline)
 {
-    struct strangers *s = lead->strangers;
+    struct pending *s = lead->pending;
 
     prctl(PR_SET_NAME, "halayrun-door");
     for (;;) {
         struct tunnel tunnel;
         uint32_t purpose = 0;
-        strangers_watch(s, lifeline);
-        if (strangers_next(s, TURN_MS, &tunnel, &purpose)) {
+        pending_watch(s, lifeline);
+        if (pending_next(s, TURN_MS, &tunnel, &purpose)) {
             if (purpose == TUNNEL_TALK)
                 refuse_late(lead, &tunnel);
             else
@@ -441,8 +441,8 @@ static int lead_init(struct lead *lead)
     descriptors_allow(0, nodes);
     lead->at = calloc(nodes, sizeof *lead->at);
     lead->pairs = calloc(nodes, sizeof *lead->pairs);
-    lead->strangers = calloc(1, sizeof *lead->strangers);
-    if (!lead->at || !lead->pairs || !lead->strangers)
+    lead->pending = calloc(1, sizeof *lead->pending);
+    if (!lead->at || !lead->pairs || !lead->pending)
         return say_no_memory();
     for (size_t i = 0; i < nodes; i++)
         lead->pairs[i].frames.fd = lead->pairs[i].errors.fd = -1;
@@ -468,7 +468,7 @@ static int open_port(struct lead *lead)
     }
     if (status != HALAY_OK)
         return fail(lead, "cannot listen on port %d", join->port);
-    strangers_init(lead->strangers, lead->listener, join->secret);
+    pending_init(lead->pending, lead->listener, join->secret);
     return 0;
 }
 
@@ -477,7 +477,7 @@ static void close_port(struct lead *lead)
 {
     if (lead->listener < 0)
         return;
-    strangers_fini(lead->strangers);
+    pending_fini(lead->pending);
     close(lead->listener);
     lead->listener = -1;
 }
@@ -521,7 +521,7 @@ static void lead_fini(struct lead *lead)
     free(lead->hosts.at);
     free(lead->at);
     free(lead->pairs);
-    free(lead->strangers);
+    free(lead->pending);
 }
 
 void join_lead(const struct join *join, struct options *options,

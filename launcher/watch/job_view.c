@@ -88,7 +88,7 @@ static void print_of_job(FILE *f, const char *name, const char *type, const char
 static void print_job(FILE *f, const struct job_view *job)
 {
     print_of_job(f, "halay_job_seconds", "gauge", "Time since the job's start.", job->seconds);
-    print_of_job(f, "halay_job_ranks", "gauge", "Ranks, or seats of an elastic job.", (double)job->rank_count);
+    print_of_job(f, "halay_job_ranks", "gauge", "Ranks, or workers of an elastic job.", (double)job->rank_count);
     print_of_job(f, "halay_job_ranks_alive", "gauge", "Ranks whose process runs.", alive(job));
     print_of_job(f, "halay_job_restarts_total", "counter", "Times that all ranks were started again.", job->restarts);
 }

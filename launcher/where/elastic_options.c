@@ -117,13 +117,13 @@ int elastic_size(struct options *options, const struct host_list *hosts)
     return 0;
 }
 
-int elastic_local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts)
+int elastic_local_workers(const struct options *options, const struct layout *layout, const struct host_list *hosts)
 {
-    int seats = hosts->count ? 0 : options->most_ranks;
+    int workers = hosts->count ? 0 : options->most_ranks;
 
     for (size_t p = 0; p < layout->count; p++)
         for (size_t h = 0; h < hosts->count; h++)
             if (layout->at[p].is_here && !strcmp(layout->at[p].host, hosts->at[h].name))
-                seats += hosts->at[h].slots;
-    return seats < options->most_ranks ? seats : options->most_ranks;
+                workers += hosts->at[h].slots;
+    return workers < options->most_ranks ? workers : options->most_ranks;
 }

@@ -25,6 +25,6 @@ int elastic_discover(const struct options *options, struct host_list *hosts);
 /* How many ranks start on these hosts (none: on this one): options->ranks. 0 or an exit code (reported). */
 int elastic_size(struct options *options, const struct host_list *hosts);
 /* How many processes this host may have at a time, when the job starts. */
-int elastic_local_seats(const struct options *options, const struct layout *layout, const struct host_list *hosts);
+int elastic_local_workers(const struct options *options, const struct layout *layout, const struct host_list *hosts);
 
 #endif

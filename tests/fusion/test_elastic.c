@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the
- * launcher: it forks processes that train, serves their store, kills, and gives places as base/store/elastic_words.h
+ * launcher: it forks processes that train, serves their store, kills, and gives places as base/store/elastic_keys.h
  * says; it judges by what they report.
  */
 #include "base/clock.h"
-#include "base/store/elastic_words.h"
+#include "base/store/elastic_keys.h"
 #include "halay_elastic.h"
 #include "tests/test.h"
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SEATS = 4, COUNT = 5000, MINUTE_US = 60000000 };
+enum { WORKERS = 4, COUNT = 5000, MINUTE_US = 60000000 };
 enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, NONE = -1 }; /* of test_torn */
 
 /* ---- a process that trains --------------------------------------------------------------------------------------- */
@@ -38,12 +38,12 @@ struct training {
     struct halay_tensor *points[2]; /* a send and a receive, of these ranks too; NULL: there is one */
     float point[2];
     volatile int *ends; /* shared with the launcher: it has seen enough */
-    float part[SEATS];
+    float part[WORKERS];
     int is_over; /* all ranks have agreed on that in the newest step */
     int told;    /* write end of a pipe to the launcher */
 };
 
-/* The launcher hears of each step: "s" and the seat. */
+/* The launcher hears of each step: "s" and the worker. */
 static void tell(struct training *t, char what)
 {
     char word[2] = { what, (char)atoi(getenv("HALAY_RANK")) };
@@ -84,7 +84,7 @@ static int weights_are_right(const struct training *t)
     return 1;
 }
 
-enum { ROWS_MOST = SEATS * (SEATS + 1) / 2 };
+enum { ROWS_MOST = WORKERS * (WORKERS + 1) / 2 };
 static const float ones[ROWS_MOST] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
 /* To the next rank, from any. */
@@ -127,7 +127,7 @@ static enum halay_status pass_on(struct training *t)
 static int register_uneven(struct training *t)
 {
     int size = halay_size(t->ctx), rank = halay_rank(t->ctx);
-    size_t parts[SEATS], pieces[SEATS], rows = 0;
+    size_t parts[WORKERS], pieces[WORKERS], rows = 0;
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "parts",
                                       .collective = HALAY_REDUCE_SCATTER,
@@ -210,7 +210,7 @@ static enum halay_status commit(struct training *t, struct halay_elastic_change 
 {
     for (size_t i = 0; t->large && i < LARGE; i++)
         t->large[i] = t->step;
-    if (t->large && t->step == UNEVEN_STEP && halay_size(t->ctx) == SEATS && halay_rank(t->ctx) > 0)
+    if (t->large && t->step == UNEVEN_STEP && halay_size(t->ctx) == WORKERS && halay_rank(t->ctx) > 0)
         return wait_for_loss(t);
     return halay_elastic_commit(t->ctx, change);
 }
@@ -311,13 +311,13 @@ static int run(struct training *t)
 
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
 
-struct seat {
+struct worker {
     pid_t pid; /* 0: free */
     int start;
     int is_ready, is_member; /* of the newest generation */
     int is_dismissed;
     int code; /* of its end, -1: killed by a signal */
-    struct halay_seat waits;
+    struct halay_worker waits;
     struct halay_ready said;
 };
 
@@ -326,13 +326,13 @@ struct launcher {
     struct halay_store_server *store;
     unsigned char secret[HALAY_SECRET_BYTES];
     int secret_fd, heard[2];
-    struct seat seats[SEATS];
-    int starts, order[SEATS], members; /* of the newest generation: [rank], its seat */
+    struct worker workers[WORKERS];
+    int starts, order[WORKERS], members; /* of the newest generation: [rank], its worker */
     unsigned generation;
     int steps, begun, waiting; /* heard in all */
     volatile int64_t
-        *large;          /* [SEATS][LARGE], shared with the processes, which have it as state; NULL: they have not */
-    int kill_when_ready; /* a seat that is killed as soon as it is ready; -1: none */
+        *large;          /* [WORKERS][LARGE], shared with the processes, which have it as state; NULL: they have not */
+    int kill_when_ready; /* a worker that is killed as soon as it is ready; -1: none */
     volatile int *ends;  /* tells the processes that it is enough */
     int holds;           /* no places are given for now */
     int is_keen;         /* turns do not wait for something to happen */
@@ -341,17 +341,17 @@ struct launcher {
 static void was_set(void *arg, const char *key, const void *value, size_t bytes)
 {
     struct launcher *l = arg;
-    struct halay_seat who;
+    struct halay_worker who;
     struct halay_ready ready;
 
     CHECK(halay_elastic_read_key(key, &who) && halay_ready_read(value, bytes, &ready));
-    CHECK(who.seat < SEATS);
-    struct seat *seat = &l->seats[who.seat];
-    if (seat->start != who.start)
+    CHECK(who.worker < WORKERS);
+    struct worker *worker = &l->workers[who.worker];
+    if (worker->start != who.start)
         return;
-    seat->is_ready = 1;
-    seat->waits = who;
-    seat->said = ready;
+    worker->is_ready = 1;
+    worker->waits = who;
+    worker->said = ready;
 }
 
 static void *share(size_t bytes)
@@ -382,24 +382,24 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-static void start(struct launcher *l, int seat)
+static void start(struct launcher *l, int worker)
 {
-    l->seats[seat] = (struct seat){ .start = l->starts++ };
+    l->workers[worker] = (struct worker){ .start = l->starts++ };
     pid_t pid = fork();
     CHECK(pid >= 0);
     if (!pid) {
         struct training training = { .told = l->heard[1],
                                      .ends = l->ends,
-                                     .large = l->large ? (int64_t *)l->large + (size_t)seat * LARGE : NULL };
+                                     .large = l->large ? (int64_t *)l->large + (size_t)worker * LARGE : NULL };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        set_number("HALAY_RANK", seat);
-        set_number("HALAY_SIZE", SEATS);
-        set_number("HALAY_ELASTIC", l->seats[seat].start);
+        set_number("HALAY_RANK", worker);
+        set_number("HALAY_SIZE", WORKERS);
+        set_number("HALAY_ELASTIC", l->workers[worker].start);
         set_number("HALAY_STORE_SECRET_FD", l->secret_fd);
         setenv("HALAY_STORE_ADDRESS", halay_store_server_address(l->store), 1);
         _exit(run(&training));
     }
-    l->seats[seat].pid = pid;
+    l->workers[worker].pid = pid;
 }
 
 static void say_over(struct launcher *l)
@@ -418,50 +418,50 @@ static void want_change(struct launcher *l)
     CHECK(halay_store_server_set(l->store, key, NULL, 0) == HALAY_OK);
 }
 
-static void answer(struct launcher *l, struct seat *seat, enum halay_verdict verdict, int rank, int size)
+static void answer(struct launcher *l, struct worker *worker, enum halay_verdict verdict, int rank, int size)
 {
     struct halay_place place = { verdict, l->generation, rank, size };
     unsigned char bytes[HALAY_PLACE_BYTES];
     char key[HALAY_STORE_KEY_MAX];
 
     halay_place_write(&place, bytes);
-    halay_elastic_place_key(&seat->waits, key);
+    halay_elastic_place_key(&worker->waits, key);
     CHECK(halay_store_server_set(l->store, key, bytes, sizeof bytes) == HALAY_OK);
-    seat->is_ready = 0;
+    worker->is_ready = 0;
 }
 
 /* All that live are ready: those that had ranks keep their order, the others follow. */
 static void form(struct launcher *l)
 {
-    int order[SEATS], n = 0;
+    int order[WORKERS], n = 0;
 
     l->generation++;
     for (int r = 0; r < l->members; r++) {
-        struct seat *seat = &l->seats[l->order[r]];
-        if (seat->pid && seat->is_member && !seat->is_dismissed)
+        struct worker *worker = &l->workers[l->order[r]];
+        if (worker->pid && worker->is_member && !worker->is_dismissed)
             order[n++] = l->order[r];
-        else if (seat->pid && seat->is_dismissed)
-            answer(l, seat, HALAY_VERDICT_LEAVE, 0, 0);
+        else if (worker->pid && worker->is_dismissed)
+            answer(l, worker, HALAY_VERDICT_LEAVE, 0, 0);
     }
-    for (int i = 0; i < SEATS; i++)
-        if (l->seats[i].pid && !l->seats[i].is_member) {
-            l->seats[i].is_member = 1;
+    for (int i = 0; i < WORKERS; i++)
+        if (l->workers[i].pid && !l->workers[i].is_member) {
+            l->workers[i].is_member = 1;
             order[n++] = i;
         }
     memcpy(l->order, order, sizeof order);
     l->members = n;
     for (int r = 0; r < n; r++)
-        answer(l, &l->seats[order[r]], HALAY_VERDICT_PLACE, r, n);
+        answer(l, &l->workers[order[r]], HALAY_VERDICT_PLACE, r, n);
 }
 
 static int all_are_ready(const struct launcher *l)
 {
     int n = 0;
 
-    for (int i = 0; i < SEATS; i++) {
-        if (l->seats[i].pid && !l->seats[i].is_ready)
+    for (int i = 0; i < WORKERS; i++) {
+        if (l->workers[i].pid && !l->workers[i].is_ready)
             return 0;
-        n += l->seats[i].pid != 0;
+        n += l->workers[i].pid != 0;
     }
     return n > 0;
 }
@@ -472,15 +472,16 @@ static void reap(struct launcher *l)
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-        for (int i = 0; i < SEATS; i++) {
-            struct seat *seat = &l->seats[i];
-            if (seat->pid != pid)
+        for (int i = 0; i < WORKERS; i++) {
+            struct worker *worker = &l->workers[i];
+            if (worker->pid != pid)
                 continue;
-            seat->pid = 0;
-            seat->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-            if (seat->is_member && seat->code)
+            worker->pid = 0;
+            worker->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+            if (worker->is_member && worker->code)
                 say_over(l);
-            CHECK(!seat->code || seat->code == 20 || seat->code == -1, "seat %d ended with %d", i, seat->code);
+            CHECK(!worker->code || worker->code == 20 || worker->code == -1, "worker %d ended with %d", i,
+                  worker->code);
         }
 }
 
@@ -500,8 +501,8 @@ static void turn(struct launcher *l)
             l->waiting += words[i] == 'w';
         }
     }
-    if (l->kill_when_ready >= 0 && l->seats[l->kill_when_ready].is_ready) {
-        kill(l->seats[l->kill_when_ready].pid, SIGKILL);
+    if (l->kill_when_ready >= 0 && l->workers[l->kill_when_ready].is_ready) {
+        kill(l->workers[l->kill_when_ready].pid, SIGKILL);
         l->kill_when_ready = -1;
     }
     reap(l);
@@ -522,8 +523,8 @@ static int living(const struct launcher *l)
 {
     int n = 0;
 
-    for (int i = 0; i < SEATS; i++)
-        n += l->seats[i].pid != 0;
+    for (int i = 0; i < WORKERS; i++)
+        n += l->workers[i].pid != 0;
     return n;
 }
 
@@ -548,10 +549,10 @@ static void run_some_steps(struct launcher *l)
     UNTIL(l, l->steps > steps + 10);
 }
 
-static void kill_seat(struct launcher *l, int seat)
+static void kill_worker(struct launcher *l, int worker)
 {
-    kill(l->seats[seat].pid, SIGKILL);
-    UNTIL(l, !l->seats[seat].pid);
+    kill(l->workers[worker].pid, SIGKILL);
+    UNTIL(l, !l->workers[worker].pid);
 }
 
 static void start_all(struct launcher *l, int n)
@@ -571,16 +572,16 @@ static void test_lost(void)
     begin(&l);
     start_all(&l, 4);
     run_some_steps(&l);
-    kill_seat(&l, 2);
+    kill_worker(&l, 2);
     UNTIL(&l, l.members == 3);
     run_some_steps(&l);
-    kill_seat(&l, 0);
+    kill_worker(&l, 0);
     UNTIL(&l, l.members == 2);
     run_some_steps(&l);
-    kill_seat(&l, 1);
+    kill_worker(&l, 1);
     UNTIL(&l, l.members == 1);
     end(&l);
-    CHECK(l.seats[3].code == 0);
+    CHECK(l.workers[3].code == 0);
 }
 
 static void test_two_at_once(void)
@@ -590,11 +591,11 @@ static void test_two_at_once(void)
     begin(&l);
     start_all(&l, 4);
     run_some_steps(&l);
-    kill(l.seats[0].pid, SIGKILL);
-    kill(l.seats[3].pid, SIGKILL);
+    kill(l.workers[0].pid, SIGKILL);
+    kill(l.workers[3].pid, SIGKILL);
     UNTIL(&l, l.members == 2);
     end(&l);
-    CHECK(l.seats[1].code == 0 && l.seats[2].code == 0);
+    CHECK(l.workers[1].code == 0 && l.workers[2].code == 0);
 }
 
 /* A lost process is replaced at once, another joins at a commit; then one is told to leave. */
@@ -606,7 +607,7 @@ static void test_join_and_leave(void)
     start_all(&l, 2);
     run_some_steps(&l);
     l.holds = 1;
-    kill_seat(&l, 0);
+    kill_worker(&l, 0);
     start(&l, 0);
     l.holds = 0;
     UNTIL(&l, l.members == 2 && l.generation == 2);
@@ -614,16 +615,16 @@ static void test_join_and_leave(void)
     run_some_steps(&l);
     l.holds = 1;
     start(&l, 2);
-    UNTIL(&l, l.seats[2].is_ready);
+    UNTIL(&l, l.workers[2].is_ready);
     want_change(&l);
     l.holds = 0;
     UNTIL(&l, l.members == 3);
     run_some_steps(&l);
-    l.seats[1].is_dismissed = 1;
+    l.workers[1].is_dismissed = 1;
     want_change(&l);
-    UNTIL(&l, l.members == 2 && !l.seats[1].pid);
+    UNTIL(&l, l.members == 2 && !l.workers[1].pid);
     end(&l);
-    CHECK(l.seats[0].code == 0 && l.seats[1].code == 20 && l.seats[2].code == 0);
+    CHECK(l.workers[0].code == 0 && l.workers[1].code == 20 && l.workers[2].code == 0);
 }
 
 /* One is lost, and while the others wait for places another one; then one that has a place and is on its way. */
@@ -636,22 +637,22 @@ static void test_lost_again(void)
     run_some_steps(&l);
     l.kill_when_ready = 1;
     l.holds = 1;
-    kill_seat(&l, 3);
-    UNTIL(&l, !l.seats[1].pid && l.seats[0].is_ready && l.seats[2].is_ready);
-    kill(l.seats[2].pid, SIGSTOP); /* gets a place and does not come */
+    kill_worker(&l, 3);
+    UNTIL(&l, !l.workers[1].pid && l.workers[0].is_ready && l.workers[2].is_ready);
+    kill(l.workers[2].pid, SIGSTOP); /* gets a place and does not come */
     l.holds = 0;
     UNTIL(&l, l.members == 2);
-    kill_seat(&l, 2);
+    kill_worker(&l, 2);
     UNTIL(&l, l.members == 1);
     end(&l);
-    CHECK(l.seats[0].code == 0);
+    CHECK(l.workers[0].code == 0);
 }
 
 /* One rank has made one more commit than the others, and is lost while it gives it to them: what they have got of it is
  * nothing. */
 static void test_torn(void)
 {
-    const size_t bytes = SEATS * (size_t)LARGE * sizeof(int64_t);
+    const size_t bytes = WORKERS * (size_t)LARGE * sizeof(int64_t);
     struct launcher l;
 
     begin(&l);
@@ -659,13 +660,13 @@ static void test_torn(void)
     start_all(&l, 4);
     UNTIL(&l, l.waiting == 3);
     (void)poll(NULL, 0, 100); /* rank 0 copies its state; if it takes longer this is a test of less */
-    kill_seat(&l, 3);
+    kill_worker(&l, 3);
     UNTIL(&l, l.members == 3);
     l.is_keen = 1;
     UNTIL(&l, l.large[LARGE] != NONE); /* rank 1 has got the first piece, and not all of the others */
-    kill_seat(&l, 0);
+    kill_worker(&l, 0);
     end(&l);
-    CHECK(l.seats[1].code == 0 && l.seats[2].code == 0);
+    CHECK(l.workers[1].code == 0 && l.workers[2].code == 0);
     munmap((void *)l.large, bytes);
 }
 

@@ -19,5 +19,5 @@ check "exit code" test $? = 0
 check "the host is named" err_has "host '$name-2' (ranks 2 to 3) is lost"
 check "why" grep -qE 'it has been silent for (5 s|3 s, and ranks elsewhere have lost it)$' "$dir/err"
 check "and left out" err_has "host '$name-2' is left out for 60 s"
-check "two go on" err_has 're-formed, generation 2: 2 ranks, on seats 0,1'
+check "two go on" err_has 're-formed, generation 2: 2 ranks, workers 0,1'
 check "the answer is right" test "$(grep -c 'of 2: 1000 steps, as if nobody had been lost' "$dir/out")" = 2

@@ -7,14 +7,14 @@
  *   leave FILE      the same, but end with 0
  *   secret          ends with 1 if the job's secret is in any process's command line or environment
  *   descriptors     prints the open descriptors above 2 except the secret's
- *   strangers       ends with 1 if a port is watched although there are no descriptors for its callers, or not later
+ *   pending       ends with 1 if a port is watched although there are no descriptors for its callers, or not later
  *   port            prints a port that no other process is given until the reader of its standard output is gone
  *   squat ADDRESS PORT COUNT FILE   accepts connections on COUNT ports of that address, from PORT on, and stays silent;
  *                                   FILE is created when it is ready
  */
 #include "base/config.h"
 #include "base/store/store.h"
-#include "launcher/remote/strangers.h"
+#include "launcher/remote/pending.h"
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -228,7 +228,7 @@ static int call_own(int listener)
 static int starve(void)
 {
     static const unsigned char secret[HALAY_SECRET_BYTES];
-    static struct strangers strangers;
+    static struct pending pending;
     const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct rlimit before, none;
     struct tunnel tunnel;
@@ -238,16 +238,16 @@ static int starve(void)
     if (listener < 0 || bind(listener, (const struct sockaddr *)&at, sizeof at) < 0 || listen(listener, 4) < 0 ||
         getrlimit(RLIMIT_NOFILE, &before) < 0)
         die("cannot listen");
-    strangers_init(&strangers, listener, secret);
+    pending_init(&pending, listener, secret);
     int caller = call_own(listener), next = dup(caller);
     none = (struct rlimit){ (rlim_t)next, before.rlim_max };
     close(next);
-    int ok = setrlimit(RLIMIT_NOFILE, &none) == 0 && !strangers_next(&strangers, 10000, &tunnel, &purpose);
-    ok &= strangers.count == STRANGERS_FIRST && strangers.is_paused;
-    ok &= !strangers_next(&strangers, 10, &tunnel, &purpose) && !strangers.fds[0].revents; /* a pause */
-    ok &= setrlimit(RLIMIT_NOFILE, &before) == 0 && !strangers_next(&strangers, 10000, &tunnel, &purpose);
-    ok &= strangers.count == STRANGERS_FIRST + 1;
-    strangers_fini(&strangers);
+    int ok = setrlimit(RLIMIT_NOFILE, &none) == 0 && !pending_next(&pending, 10000, &tunnel, &purpose);
+    ok &= pending.count == PENDING_FIRST && pending.is_paused;
+    ok &= !pending_next(&pending, 10, &tunnel, &purpose) && !pending.fds[0].revents; /* a pause */
+    ok &= setrlimit(RLIMIT_NOFILE, &before) == 0 && !pending_next(&pending, 10000, &tunnel, &purpose);
+    ok &= pending.count == PENDING_FIRST + 1;
+    pending_fini(&pending);
     close(caller);
     close(listener);
     return !ok;
@@ -267,7 +267,7 @@ int main(int argc, char **argv)
         return look_for_secret();
     if (!strcmp(what, "descriptors"))
         return list_descriptors();
-    if (!strcmp(what, "strangers"))
+    if (!strcmp(what, "pending"))
         return starve();
     if (!strcmp(what, "port"))
         return hold_port();

@@ -4,7 +4,7 @@
  * after '>' the acts that elastic_next returns until it waits.
  *
  *     @N      it is second N                        hosts=a:2,b:1   these are listed
- *     rN      the process on seat N is ready         rN!M           it left the generation because of rank M
+ *     rN      the process on worker N is ready         rN!M           it left the generation because of rank M
  *     rN-     it is ready and has no state; otherwise one has it once there has been a generation
  *     xN      it has failed                          oN  it has ended with 0         lN  its host is lost
  */
@@ -91,9 +91,9 @@ static char letter(enum elastic_act act)
 static void print(const struct elastic *e, const struct elastic_next *next, char *text, size_t size)
 {
     if (next->act == ELASTIC_START)
-        snprintf(text, size, "S%d%s", next->seat, e->hosts[next->host].name);
+        snprintf(text, size, "S%d%s", next->worker, e->hosts[next->host].name);
     else if (next->act == ELASTIC_KILL || next->act == ELASTIC_DISMISS || next->act == ELASTIC_REFUSE)
-        snprintf(text, size, "%c%d", letter(next->act), next->seat);
+        snprintf(text, size, "%c%d", letter(next->act), next->worker);
     else if (next->act == ELASTIC_FORM)
         snprintf(text, size, "F%d", e->members);
     else
@@ -104,7 +104,7 @@ static void happen(struct elastic *e, const char *word, int64_t *now_us)
 {
     struct host_list hosts;
     char why[256];
-    int seat = word[1] - '0';
+    int worker = word[1] - '0';
 
     if (word[0] == '@') {
         *now_us = (int64_t)atoi(word + 1) * 1000000;
@@ -114,10 +114,10 @@ static void happen(struct elastic *e, const char *word, int64_t *now_us)
     } else if (word[0] == 'r') {
         const struct halay_ready ready = { .generation = e->generation,
                                            .lost = word[2] == '!' ? word[3] - '0' : -1,
-                                           .has_state = word[2] != '-' && e->seats[seat].state != SEAT_STARTING };
-        elastic_ready(e, seat, &ready, *now_us);
+                                           .has_state = word[2] != '-' && e->workers[worker].state != WORKER_STARTING };
+        elastic_ready(e, worker, &ready, *now_us);
     } else {
-        elastic_ended(e, seat,
+        elastic_ended(e, worker,
                       word[0] == 'x'   ? ELASTIC_FAILED
                       : word[0] == 'o' ? ELASTIC_ENDED_WELL
                                        : ELASTIC_HOST_LOST,

@@ -16,7 +16,7 @@ begin() {
     job=$!
     echo $job >>"$dir/pids"
 }
-# pid SEAT: of the newest process there.
+# pid WORKER: of the newest process there.
 pid() { sed -n "s/^halayrun: rank $1: pid \([0-9]*\),*.*/\1/p" "$dir/err" | tail -1; }
 remember() { sed -n 's/^halayrun: rank [0-9]*: pid \([0-9]*\).*/\1/p' "$dir/err" >>"$dir/pids"; }
 ranks_begun() { test "$(grep -c 'begins at step' "$dir/out")" -ge "$1"; }
@@ -123,7 +123,7 @@ begin -np 3 --min-np 2 --peer-timeout 2 "$elastic" 1500 2
 check "it runs" wait_for ranks_begun 3
 kill -STOP "$(pid 1)"
 check "without it" wait_for reformed 1
-check "it was killed" err_has 'seat 1: SIGKILL: the other ranks have lost it'
+check "it was killed" err_has 'worker 1: SIGKILL: the other ranks have lost it'
 ends 0
 check "the answer is right" right 3
 
@@ -135,7 +135,7 @@ check "it begins" wait_for ranks_begun 2
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "the last one goes" wait_for err_has "seat 0 leaves: host 'localhost' is no longer part of the job"
+check "the last one goes" wait_for err_has "worker 0 leaves: host 'localhost' is no longer part of the job"
 ends 0
 check "the answer is right" right 2
 
@@ -214,8 +214,8 @@ check "a script that fails is named" wait_for err_has 'it ended with exit code 5
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "the first one goes" wait_for err_has "seat 0 leaves: host 'localhost' is no longer part of the job"
+check "the first one goes" wait_for err_has "worker 0 leaves: host 'localhost' is no longer part of the job"
 check "the other goes on" wait_for members 2
 kill -TERM $job
 ends 143
-check "files of a seat go on" test "$(grep -c 'begins at step' "$dir/files/rank.2/stdout")" = 2
+check "files of a worker continue" test "$(grep -c 'begins at step' "$dir/files/rank.2/stdout")" = 2

@@ -66,7 +66,7 @@ check "node 0 has all output" test ! -s "$dir/out.b" -a ! -s "$dir/out.c"
 says b "this is node 1 of 3: '127.0.0.1', node 0, has the output of its ranks"
 check "they are told how many are here" grep -q 'still waiting for 1' "$dir/err.b"
 
-check "callers for whom there are no descriptors do not keep it busy" "$probe" strangers
+check "callers for whom there are no descriptors do not keep it busy" "$probe" pending
 
 node b --node-rank 2
 node c --node-rank 1

@@ -4,7 +4,7 @@
  * connection; while a rank is missing it asks whether the generation is over.
  */
 #include "collectives/transport/meet/participant.h"
-#include "base/store/elastic_words.h"
+#include "base/store/elastic_keys.h"
 #include "collectives/transport/meet/boot_impl.h"
 #include <stdlib.h>
 
@@ -13,7 +13,7 @@ enum { OVER_MS = 200 };
 struct halay_participant {
     struct halay_log *log;            /* borrowed */
     struct halay_store_access access; /* owned */
-    struct halay_seat seat;
+    struct halay_worker worker;
     struct halay_place place;  /* the newest */
     unsigned place_generation; /* the last generation in which this process had a place; 0: none */
     int has_asked;             /* the change of this generation has been asked about */
@@ -31,14 +31,14 @@ enum halay_status halay_participant_open(struct halay_log *log, const struct hal
     if (!participant)
         return HALAY_ERR_NO_MEMORY;
     participant->log = log;
-    participant->seat = (struct halay_seat){ .seat = config->rank, .start = config->elastic };
+    participant->worker = (struct halay_worker){ .worker = config->rank, .start = config->elastic };
     enum halay_status status = halay_store_access_open(log, config, &participant->access, &reconnects);
     if (status != HALAY_OK) {
         halay_participant_close(participant);
         return status;
     }
     /* A process may have several contexts, one after the other; none reuses another's keys. */
-    participant->seat.times = reconnects << 16;
+    participant->worker.times = reconnects << 16;
     *out = participant;
     return HALAY_OK;
 }
@@ -80,10 +80,10 @@ enum halay_status halay_participant_enrol(struct halay_participant *participant,
     halay_info(participant->log, "this process asks for a place among the ranks");
     participant->has_asked = participant->is_called = 0;
     halay_ready_write(&ready, said);
-    halay_elastic_ready_key(&participant->seat, key);
+    halay_elastic_ready_key(&participant->worker, key);
     enum halay_status status = halay_store_set(participant->access.client, key, said, sizeof said);
-    halay_elastic_place_key(&participant->seat, key);
-    participant->seat.times++;
+    halay_elastic_place_key(&participant->worker, key);
+    participant->worker.times++;
     if (status == HALAY_OK)
         status = halay_store_get(participant->access.client, key, heard, sizeof heard, -1);
     return status == HALAY_OK ? take_place(participant, heard) : status;

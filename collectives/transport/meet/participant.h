@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Participant: this process in an elastic job (base/store/elastic_words.h): its connection with halayrun's store, which
+ * Participant: this process in an elastic job (base/store/elastic_keys.h): its connection with halayrun's store, which
  * lasts from one generation to the next, and the bootstrap of each.
  */
 #ifndef HALAY_PARTICIPANT_H
@@ -10,7 +10,7 @@
 
 struct halay_participant;
 
-/* Connect. config says seat, start and store; log is borrowed until close, config for the call. HALAY_ERR_CONFIG: the
+/* Connect. config says worker, start and store; log is borrowed until close, config for the call. HALAY_ERR_CONFIG: the
  * launcher's variables are not all there; else what halay_store_client_open returns. */
 enum halay_status halay_participant_open(struct halay_log *log, const struct halay_config *config,
                                          struct halay_participant **out);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strangers: one poll. A stranger is read as soon as it is accepted, since its hello has usually arrived with it; only
+ * Pending: one poll. A connection is read as soon as it is accepted, since its hello has usually arrived with it; only
  * then is one evicted if there are too many.
  *
  * A right hello that was never heard before comes from a holder of the secret. There are few of those, and they are
  * evicted last. A repeated hello was recorded on the network: its sender is dropped at once.
  */
-#include "launcher/remote/strangers.h"
+#include "launcher/remote/pending.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <netdb.h>
@@ -17,27 +17,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 2000, PAUSE_MS = 100, FIRST = STRANGERS_FIRST, ACCEPTS = 64 };
+enum { PATIENCE_MS = 2000, PAUSE_MS = 100, FIRST = PENDING_FIRST, ACCEPTS = 64 };
 enum { FD_LISTENER, FD_WATCHED }; /* the first two of fds */
 
 enum heard { UNPROVEN, PROVEN, REFUSED };
 
-void strangers_init(struct strangers *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
+void pending_init(struct pending *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
 {
     memset(s, 0, sizeof *s);
     s->count = FIRST;
     s->secret = secret;
     s->fds[FD_LISTENER] = (struct pollfd){ .fd = listener, .events = POLLIN };
-    strangers_watch(s, -1);
+    pending_watch(s, -1);
 }
 
-void strangers_watch(struct strangers *s, int fd)
+void pending_watch(struct pending *s, int fd)
 {
     s->fds[FD_WATCHED] = (struct pollfd){ .fd = fd, .events = POLLIN };
 }
 
 /* Returns its descriptor, now the caller's; those behind it move up. */
-static int remove_stranger(struct strangers *s, size_t i)
+static int pending_remove(struct pending *s, size_t i)
 {
     int fd = s->fds[i].fd;
 
@@ -48,29 +48,29 @@ static int remove_stranger(struct strangers *s, size_t i)
     return fd;
 }
 
-void strangers_fini(struct strangers *s)
+void pending_fini(struct pending *s)
 {
     while (s->count > FIRST)
-        close(remove_stranger(s, s->count - 1));
+        close(pending_remove(s, s->count - 1));
 }
 
 static const unsigned char *mark_of(const struct halay_answer *answer)
 {
-    return answer->handshake.hello + STORE_HELLO_BYTES - STRANGERS_MARK;
+    return answer->handshake.hello + STORE_HELLO_BYTES - PENDING_MARK;
 }
 
-static int is_repeated(const struct strangers *s, const struct halay_answer *answer)
+static int is_repeated(const struct pending *s, const struct halay_answer *answer)
 {
-    size_t known = s->heard < STRANGERS_HELLOS ? s->heard : STRANGERS_HELLOS;
+    size_t known = s->heard < PENDING_HELLOS ? s->heard : PENDING_HELLOS;
 
     for (size_t i = 0; i < known; i++)
-        if (!memcmp(s->hellos[i], mark_of(answer), STRANGERS_MARK))
+        if (!memcmp(s->hellos[i], mark_of(answer), PENDING_MARK))
             return 1;
     return 0;
 }
 
 /* For the user of a caller with a mistake; scanners make noise enough in logs. */
-static void note_refused(struct strangers *s, size_t i, enum halay_status status)
+static void note_refused(struct pending *s, size_t i, enum halay_status status)
 {
     static const char mapped[] = "::ffff:"; /* an address of IPv4, on a port of IPv6 */
     struct sockaddr_storage from;
@@ -86,8 +86,8 @@ static void note_refused(struct strangers *s, size_t i, enum halay_status status
              strncmp(text, mapped, sizeof mapped - 1) ? text : text + sizeof mapped - 1);
 }
 
-/* Read what has arrived from this stranger. */
-static enum heard hear_stranger(struct strangers *s, size_t i)
+/* Reads what has arrived on this connection. */
+static enum heard pending_read(struct pending *s, size_t i)
 {
     struct halay_answer *answer = &s->at[i].answer;
     int was_known = answer->is_known;
@@ -102,41 +102,41 @@ static enum heard hear_stranger(struct strangers *s, size_t i)
     if (answer->is_known && !was_known) {
         if (is_repeated(s, answer))
             return REFUSED;
-        memcpy(s->hellos[s->heard++ % STRANGERS_HELLOS], mark_of(answer), STRANGERS_MARK);
+        memcpy(s->hellos[s->heard++ % PENDING_HELLOS], mark_of(answer), PENDING_MARK);
     }
     return answer->is_done ? PROVEN : UNPROVEN;
 }
 
 /* The oldest whose hello is not right yet; if there is none, the oldest. */
-static void evict_one(struct strangers *s)
+static void evict_one(struct pending *s)
 {
     size_t i = FIRST;
 
     while (i < s->count && s->at[i].answer.is_known)
         i++;
-    close(remove_stranger(s, i < s->count ? i : FIRST));
+    close(pending_remove(s, i < s->count ? i : FIRST));
 }
 
-static void add_stranger(struct strangers *s, int fd)
+static void pending_add(struct pending *s, int fd)
 {
     int one = 1;
     size_t i = s->count++;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     s->fds[i] = (struct pollfd){ .fd = fd, .events = POLLIN };
-    s->at[i] = (struct stranger){ .deadline_us = halay_deadline_us(PATIENCE_MS) };
-    if (hear_stranger(s, i) == REFUSED)
-        close(remove_stranger(s, i));
-    else if (s->count == STRANGERS_ROOM)
+    s->at[i] = (struct pending_one){ .deadline_us = halay_deadline_us(PATIENCE_MS) };
+    if (pending_read(s, i) == REFUSED)
+        close(pending_remove(s, i));
+    else if (s->count == PENDING_ROOM)
         evict_one(s);
 }
 
-static void accept_strangers(struct strangers *s)
+static void pending_accept(struct pending *s)
 {
     for (int i = 0; i < ACCEPTS; i++) {
         int fd = accept4(s->fds[FD_LISTENER].fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
-            add_stranger(s, fd);
+            pending_add(s, fd);
         else if ((errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) && s->count > FIRST)
             evict_one(s);
         else if (errno != ECONNABORTED && errno != EINTR) {
@@ -147,27 +147,27 @@ static void accept_strangers(struct strangers *s)
 }
 
 /* 0 if nobody has proved the secret. */
-static int take_proven(struct strangers *s, struct tunnel *tunnel, uint32_t *purpose)
+static int take_proven(struct pending *s, struct tunnel *tunnel, uint32_t *purpose)
 {
     for (size_t i = FIRST; i < s->count;) {
         enum heard heard = UNPROVEN;
         if (s->at[i].answer.is_done || s->fds[i].revents)
-            heard = hear_stranger(s, i);
+            heard = pending_read(s, i);
         if (heard == PROVEN) {
             tunnel->session = s->at[i].answer.session;
             *purpose = halay_answer_purpose(&s->at[i].answer);
-            tunnel->fd = remove_stranger(s, i);
+            tunnel->fd = pending_remove(s, i);
             return 1;
         }
         if (heard == REFUSED)
-            close(remove_stranger(s, i));
+            close(pending_remove(s, i));
         else
             i++;
     }
     return 0;
 }
 
-int strangers_next(struct strangers *s, int timeout_ms, struct tunnel *tunnel, uint32_t *purpose)
+int pending_next(struct pending *s, int timeout_ms, struct tunnel *tunnel, uint32_t *purpose)
 {
     int left_ms = s->count > FIRST ? halay_deadline_left_ms(s->at[FIRST].deadline_us) : timeout_ms;
 
@@ -181,8 +181,8 @@ int strangers_next(struct strangers *s, int timeout_ms, struct tunnel *tunnel, u
     if (take_proven(s, tunnel, purpose))
         return 1;
     while (s->count > FIRST && halay_deadline_passed(s->at[FIRST].deadline_us))
-        close(remove_stranger(s, FIRST));
+        close(pending_remove(s, FIRST));
     if (has_callers)
-        accept_strangers(s);
+        pending_accept(s);
     return has_callers && take_proven(s, tunnel, purpose);
 }

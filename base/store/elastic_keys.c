@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: keys and values of the words in elastic_words.h. Pure.
+ * Elastic: keys and values of the words in elastic_keys.h. Pure.
  */
-#include "base/store/elastic_words.h"
+#include "base/store/elastic_keys.h"
 #include "base/store/store_protocol.h"
 #include <limits.h>
 #include <stdio.h>
@@ -10,24 +10,24 @@
 
 #define PLACE "elastic/place/"
 
-static void seat_key(const char *prefix, const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
+static void worker_key(const char *prefix, const struct halay_worker *worker, char key[HALAY_STORE_KEY_MAX])
 {
-    snprintf(key, HALAY_STORE_KEY_MAX, "%s%d.%d.%u", prefix, seat->seat, seat->start, seat->times);
+    snprintf(key, HALAY_STORE_KEY_MAX, "%s%d.%d.%u", prefix, worker->worker, worker->start, worker->times);
 }
 
-void halay_elastic_ready_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
+void halay_elastic_ready_key(const struct halay_worker *worker, char key[HALAY_STORE_KEY_MAX])
 {
-    seat_key(HALAY_ELASTIC_READY, seat, key);
+    worker_key(HALAY_ELASTIC_READY, worker, key);
 }
 
-void halay_elastic_place_key(const struct halay_seat *seat, char key[HALAY_STORE_KEY_MAX])
+void halay_elastic_place_key(const struct halay_worker *worker, char key[HALAY_STORE_KEY_MAX])
 {
-    seat_key(PLACE, seat, key);
+    worker_key(PLACE, worker, key);
 }
 
-void halay_elastic_places_prefix(int seat, char prefix[HALAY_STORE_KEY_MAX])
+void halay_elastic_places_prefix(int worker, char prefix[HALAY_STORE_KEY_MAX])
 {
-    snprintf(prefix, HALAY_STORE_KEY_MAX, PLACE "%d.", seat);
+    snprintf(prefix, HALAY_STORE_KEY_MAX, PLACE "%d.", worker);
 }
 
 void halay_elastic_change_key(unsigned generation, char key[HALAY_STORE_KEY_MAX])
@@ -40,15 +40,15 @@ void halay_elastic_over_key(unsigned generation, char key[HALAY_STORE_KEY_MAX])
     snprintf(key, HALAY_STORE_KEY_MAX, HALAY_ELASTIC_OVER "%u", generation);
 }
 
-int halay_elastic_read_key(const char *key, struct halay_seat *seat)
+int halay_elastic_read_key(const char *key, struct halay_worker *worker)
 {
-    struct halay_seat read;
+    struct halay_worker read;
     char end;
 
-    if (sscanf(key, HALAY_ELASTIC_READY "%9d.%9d.%9u%c", &read.seat, &read.start, &read.times, &end) != 3 ||
-        read.seat < 0 || read.start < 0)
+    if (sscanf(key, HALAY_ELASTIC_READY "%9d.%9d.%9u%c", &read.worker, &read.start, &read.times, &end) != 3 ||
+        read.worker < 0 || read.start < 0)
         return 0;
-    *seat = read;
+    *worker = read;
     return 1;
 }
 
