@@ -1442,7 +1442,7 @@ static void open_many(int soft, int hard)
     link->ops->send(link, 50, 1, "x", 1, &x);
     while ((status = link->ops->progress(link)) == HALAY_OK)
         ;
-    CHECK(status == HALAY_ERR_SYSTEM && lines == 2 && strstr(last_line, "rank 50: there is no descriptor"), "'%s'",
+    CHECK(status == HALAY_ERR_SYSTEM && lines == 2 && strstr(last_line, "rank 50: no descriptor is free"), "'%s'",
           last_line);
 }
 

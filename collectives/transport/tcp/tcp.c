@@ -30,7 +30,7 @@ static struct halay_tcp_peer *peer_of(struct halay_link *link, int rank)
     return &self_of(link)->mesh.members[rank].peer;
 }
 
-/* What is short goes out at once, with what is queued: its receiver may be waiting for it. */
+/* Sends a short message at once, with all that is queued: its receiver may be waiting for it. */
 static void tcp_send(struct halay_link *link, int peer, uint64_t tag, const void *buf, size_t bytes,
                      struct halay_transfer *x)
 {
@@ -146,7 +146,7 @@ static enum halay_status tcp_init(struct tcp_transport *self, const struct halay
     struct halay_log *log = self->base.log;
 
     self->base.lost = calloc((size_t)self->base.size, sizeof *self->base.lost);
-    /* In any case: the others wait for what this rank tells them. */
+    /* In any case: the others wait for this rank's record. */
     enum halay_status status = halay_tcp_mesh_init(&self->mesh, &self->base, how, boot, peers);
     if (!self->base.lost)
         return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks", self->base.size);

@@ -35,8 +35,8 @@
 enum halay_status halay_tcp_open(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
                                  struct halay_peers *peers, struct halay_link **out);
 
-/* The networks of this host that the connections made so far with ranks of other hosts take, as "eth0,eth1"; "" if
- * there is no such connection, or nothing is known. */
+/* The networks of this host that the connections made so far with ranks of other hosts take, as "eth0,eth1"; ""
+ * without such a connection, or if they are unknown. */
 void halay_tcp_interfaces(struct halay_link *link, char *names, size_t size);
 
 #endif

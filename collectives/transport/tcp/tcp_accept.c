@@ -17,8 +17,8 @@ struct halay_tcp_pending {
     struct halay_tcp_watch watch; /* first: found by its watch; its fd is owned */
     struct halay_tcp_door *door;
     struct halay_tcp_pending *next;
-    int is_local;        /* what comes is a connection that another rank of this host has accepted */
-    int was_passed;      /* it came from there */
+    int is_local;        /* it passes connections that another rank of this host has accepted */
+    int was_passed;      /* such a rank has passed it */
     int has_greeted;     /* its hello was right: the proof is next */
     int is_too_late;     /* the rank of this host that it wants has ended */
     int64_t deadline_us; /* of its hello, then of its proof */
@@ -121,7 +121,7 @@ static int pending_read(struct halay_tcp_pending *p, unsigned char *to, size_t n
     return p->have == need;
 }
 
-static void challenge(struct halay_tcp_pending *p)
+static void pending_challenge(struct halay_tcp_pending *p)
 {
     const struct halay_tcp_door *door = p->door;
 
@@ -154,7 +154,7 @@ static void pass_on(struct halay_tcp_pending *p, uint32_t to)
         break;
     case HALAY_ERR_PEER:
         p->is_too_late = 1;
-        challenge(p);
+        pending_challenge(p);
         break;
     default:
         pending_drop(p, "the rank that it wants is not of this host, or cannot take it now");
@@ -171,10 +171,10 @@ static void take_hello(struct halay_tcp_pending *p)
     else if (store_version(p->handshake.hello) == HALAY_TCP_VERSION && to != (uint32_t)route->rank)
         pass_on(p, to);
     else
-        challenge(p);
+        pending_challenge(p);
 }
 
-/* What its proof is answered with; -1: nothing. */
+/* Returns the byte that answers its proof; -1: none. */
 static int answer_to(const struct halay_tcp_pending *p, uint32_t rank)
 {
     const struct halay_tcp_door *door = p->door;
@@ -234,7 +234,7 @@ static void take_listener(struct halay_tcp_door *door, int fd)
         (void)watch_ports(door, EPOLLIN);
 }
 
-/* What another rank of this host passes: a connection with its hello, or the listener. */
+/* Receives what another rank of this host passes: a connection with its hello, or the listener. */
 static void take_passed(struct halay_tcp_pending *p)
 {
     struct halay_tcp_door *door = p->door;
@@ -277,8 +277,8 @@ static void pending_ready(struct halay_tcp_watch *watch, uint32_t events)
     }
 }
 
-/* What is there already is taken at once: this rank may make no other turn for a long time, and the connection may be
- * another one's. */
+/* Reads what has arrived at once: this rank may make no other turn for a long time, and the connection may be another
+ * one's. */
 static void pending_add(struct halay_tcp_door *door, int fd, int is_local)
 {
     struct halay_tcp_pending *p = calloc(1, sizeof *p);

@@ -31,7 +31,7 @@ struct halay_tcp_door {
     int size, proof_ms;
     /* A rank has proved itself over a connection: TAKE; REFUSE: the one that this rank is making counts; DROP. */
     enum halay_tcp_claim (*claim)(void *arg, int rank, int stream);
-    /* It was told that its connection is taken: fd is the callee's, the handshake is borrowed for the call. */
+    /* TAKE was sent over the connection: fd is the callee's, the handshake is borrowed for the call. */
     void (*taken)(void *arg, int rank, int fd, const struct store_handshake *handshake);
     /* A connection with this hello is for another rank: passes it on; fd stays the caller's. HALAY_ERR_PEER: that rank
      * has ended; another status: it is not of this host, or cannot take it now. NULL: this rank is alone here. */
@@ -48,7 +48,7 @@ struct halay_tcp_door {
 enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int port, int local);
 void halay_tcp_door_close(struct halay_tcp_door *door); /* zero-initialised but for the ports' fds, -1, is allowed */
 
-/* What is late goes. Returns when to look again, HALAY_NEVER: not before a connection comes. */
+/* Drops connections that are late. Returns when to look again; HALAY_NEVER: not before one arrives. */
 int64_t halay_tcp_door_look(struct halay_tcp_door *door, int64_t now_us);
 
 #endif

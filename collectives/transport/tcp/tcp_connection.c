@@ -216,8 +216,9 @@ static void cut_fragments(struct halay_tcp_connection *c)
     }
 }
 
-/* What is written next, in this order: the frame of which a part was written, frames, fragments. Returns how many. */
-static int gather(struct halay_tcp_connection *c, struct halay_tcp_out *outs[GATHER])
+/* Lists what is written next, in this order: the frame of which a part was written, frames, fragments. Returns their
+ * number. */
+static int gather_outs(struct halay_tcp_connection *c, struct halay_tcp_out *outs[GATHER])
 {
     int n = 0;
 
@@ -252,7 +253,7 @@ static size_t add_parts(const struct halay_tcp_out *out, struct iovec *v, size_t
     return total;
 }
 
-static void sent(struct halay_tcp_connection *c, struct halay_tcp_out *out)
+static void out_sent(struct halay_tcp_connection *c, struct halay_tcp_out *out)
 {
     if (out->ends && out->x)
         c->handler->sent(c->arg, out->x);
@@ -260,7 +261,7 @@ static void sent(struct halay_tcp_connection *c, struct halay_tcp_out *out)
 }
 
 /* All of it is written, or sealed: it is the first of its list. */
-static void finish(struct halay_tcp_connection *c, struct halay_tcp_out *out)
+static void out_finish(struct halay_tcp_connection *c, struct halay_tcp_out *out)
 {
     struct halay_tcp_outs *outs = out->is_fragment ? &c->fragments : &c->frames;
 
@@ -270,14 +271,14 @@ static void finish(struct halay_tcp_connection *c, struct halay_tcp_out *out)
     if (c->seal)
         outs_append(&c->sealed, out);
     else
-        sent(c, out);
+        out_sent(c, out);
 }
 
 /* The system has taken all records. */
 static void finish_sealed(struct halay_tcp_connection *c)
 {
     while (c->sealed.first)
-        sent(c, outs_take(&c->sealed, &c->sealed.first));
+        out_sent(c, outs_take(&c->sealed, &c->sealed.first));
 }
 
 static void note_error(struct halay_tcp_connection *c)
@@ -292,7 +293,7 @@ static int write_some(struct halay_tcp_connection *c)
     struct halay_tcp_out *outs[GATHER];
     struct iovec v[3 * GATHER];
     size_t wanted = 0, parts = 0;
-    int count = gather(c, outs);
+    int count = gather_outs(c, outs);
 
     for (int i = 0; i < count; i++)
         wanted += add_parts(outs[i], v, &parts);
@@ -312,7 +313,7 @@ static int write_some(struct halay_tcp_connection *c)
         left -= taken;
         c->current = outs[i];
         if (taken == rest)
-            finish(c, outs[i]);
+            out_finish(c, outs[i]);
     }
     if (c->seal && !c->is_full)
         finish_sealed(c);
@@ -328,8 +329,8 @@ int halay_tcp_connection_flush(struct halay_tcp_connection *c)
     return calls;
 }
 
-/* Of a frame that was begun the rest follows from a copy. */
-static enum halay_status disown(struct halay_tcp_out *out)
+/* Copies the unsent rest of a frame that was begun, so that its buffer is free. */
+static enum halay_status out_copy_payload(struct halay_tcp_out *out)
 {
     out->x = NULL;
     if (out->copy)
@@ -352,7 +353,7 @@ static enum halay_status cancel_among(struct halay_tcp_connection *c, struct hal
         if (out->x != x) {
             at = &out->next;
         } else if (out->sent || out->mac_bytes) {
-            if (disown(out) != HALAY_OK)
+            if (out_copy_payload(out) != HALAY_OK)
                 status = HALAY_ERR_NO_MEMORY;
             at = &out->next;
         } else {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Connection: frames out of and into one socket, after its handshake. Never blocks, and copies as little as it can: a
- * payload is written from where it lies, and what its reader has a place for is read into that place.
+ * payload is written from its own buffer, and read into its place if the reader has one.
  *
  *     out   frames, in the order of halay_tcp_connection_send; then parts of large messages, at most FRAGMENT bytes
  *           each: a frame that is queued meanwhile overtakes those that have not begun
- *     in    head into staging -> handler.begin says where the payload belongs -> handler.end
+ *     in    head into staging -> handler.begin gives the payload's place -> handler.end
  *
  * A signed frame is followed by a mac, keyed with the session's key of its direction, over a count of signed frames and
  * all of the frame (store_sign).
@@ -24,7 +24,7 @@
 
 struct halay_tcp_out; /* a frame that is to be written */
 
-/* What the connection asks its owner. Called inside read and flush; may queue frames, but neither reads nor ends the
+/* Calls of the connection to its owner. Called inside read and flush; may queue frames, but neither reads nor ends the
  * connection. */
 struct halay_tcp_handler {
     /* The head of a DATA or BULK has come: *to is where its payload belongs, NULL: it is dropped. It stays borrowed
@@ -52,8 +52,8 @@ struct halay_tcp_connection {
     struct halay_tcp_connection *next; /* of the same peer, whose it is */
     int is_full;                       /* the system takes nothing more at the moment */
     int is_held;                       /* the other end has no room, which may last: set by the owner */
-    enum halay_status status;          /* of what came; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
-    struct halay_tcp_seal *seal;       /* owned; NULL: all is in clear */
+    enum halay_status status;    /* of what was read; an error of the handler's, HALAY_ERR_FORMAT, HALAY_ERR_AUTH */
+    struct halay_tcp_seal *seal; /* owned; NULL: all is in clear */
     /* out */
     struct store_direction signs, checks;
     struct halay_tcp_outs frames, fragments;
@@ -85,8 +85,8 @@ enum halay_status halay_tcp_connection_send(struct halay_tcp_connection *c, cons
                                             const void *payload, uint64_t length, struct halay_transfer *x);
 /* Queue a message that is sent in parts with this id. */
 void halay_tcp_connection_send_bulk(struct halay_tcp_connection *c, struct halay_transfer *x, uint64_t id);
-/* Does the first byte of a message that is sent in parts, with this tag, still wait here? What is queued now would
- * overtake it. */
+/* Returns nonzero if the first byte of a message that is sent in parts, with this tag, still waits here: a frame that
+ * is queued now would overtake it. */
 int halay_tcp_connection_holds(const struct halay_tcp_connection *c, uint64_t tag);
 /* Nothing of x or its buffer is touched any more; a part of a frame that was begun is sent from a copy.
  * HALAY_ERR_NO_MEMORY: the rest of the frame cannot be sent, and the connection is of no use any more. */
@@ -94,18 +94,18 @@ enum halay_status halay_tcp_connection_cancel(struct halay_tcp_connection *c, co
 
 /* Give the system what it takes. Nonzero if it took something. */
 int halay_tcp_connection_flush(struct halay_tcp_connection *c);
-/* Is there anything to write? */
+/* Returns nonzero if anything is left to write. */
 static inline int halay_tcp_connection_is_writing(const struct halay_tcp_connection *c)
 {
     return (c->frames.first || c->fragments.first || c->bulks || (c->seal && halay_tcp_seal_is_writing(c->seal))) &&
            !c->error;
 }
-/* Take what has come, a bounded piece. Nonzero if something came. */
+/* Reads what has arrived, a bounded piece. Returns nonzero if anything was read. */
 int halay_tcp_connection_read(struct halay_tcp_connection *c);
-/* The payload that comes into `from` belongs at `to` from now on, where the caller has copied what was there; NULL: it
- * is dropped. */
+/* Reads the rest of the payload that arrives in `from` into `to`, where the caller has copied what was there; NULL:
+ * drops it. */
 void halay_tcp_connection_redirect(struct halay_tcp_connection *c, const unsigned char *from, unsigned char *to);
-/* How much of the payload that comes into `place` is there; SIZE_MAX: none comes into it. */
+/* Returns the bytes read so far of the payload that arrives in `place`; SIZE_MAX: none does. */
 size_t halay_tcp_connection_has(const struct halay_tcp_connection *c, const unsigned char *place);
 
 #endif

@@ -17,7 +17,7 @@ struct attempt {
     struct halay_tcp_watch watch; /* first: found by its watch. fd owned; -1: over, or not begun */
     struct halay_tcp_dial *dial;
     int is_connected;
-    int has_proved; /* what comes next is the byte that answers the proof */
+    int has_proved; /* the next byte answers the proof */
     size_t have;    /* of the challenge */
     struct store_handshake handshake;
 };
@@ -73,7 +73,7 @@ static void send_hello(struct attempt *a)
 }
 
 /* It is the right rank: the other attempts are over. */
-static void prove(struct attempt *a)
+static void attempt_prove(struct attempt *a)
 {
     struct halay_tcp_dial *dial = a->dial;
 
@@ -96,7 +96,7 @@ static void take_challenge(struct attempt *a)
         a->dial->version = store_version(a->handshake.challenge);
         give_up(a, EPROTO);
     } else {
-        prove(a);
+        attempt_prove(a);
     }
 }
 
@@ -270,11 +270,11 @@ void halay_tcp_dial_explain(const struct halay_tcp_dial *dial, char *text, size_
         return;
     }
     if (dial->status == HALAY_ERR_NO_MEMORY) {
-        snprintf(text, size, "there is no descriptor for a connection with it (ulimit -n)");
+        snprintf(text, size, "no descriptor is free for a connection with it (ulimit -n)");
         return;
     }
     if (dial->status == HALAY_ERR_PEER) {
-        snprintf(text, size, "it has ended, another rank of its host says");
+        snprintf(text, size, "it has ended, according to another rank of its host");
         return;
     }
     for (int i = 0; i < dial->count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Match: queues of transfers and of what came before them. Lists are searched from the front: they hold what is posted
+ * Match: queues of transfers and of early messages. Lists are searched from the front: they hold what is posted
  * between two ranks at one time, some dozens.
  */
 #include "collectives/transport/tcp/tcp_match.h"
@@ -21,14 +21,14 @@ struct halay_tcp_early {
     struct halay_tcp_early *next;
     uint64_t tag;
     size_t bytes;
-    int is_announced; /* by an RTS: there is no payload */
+    int is_announced; /* by an RTS, without a payload */
     int is_whole;     /* all of the payload is there */
     uint32_t owed;    /* units of credit that are given back when it is received */
     size_t room;      /* of the payload */
     unsigned char payload[];
 };
 
-/* Is it the engine's own? */
+/* Returns nonzero if the tag is one of the engine's own messages. */
 static int is_control(uint64_t tag)
 {
     return tag >= halay_tag(HALAY_CONTROL_GROUP, 0, 0) && tag < halay_tag(HALAY_CONTROL_GROUP + 1, 0, 0);
@@ -39,7 +39,7 @@ static int is_eager(uint64_t tag, size_t bytes)
     return bytes <= HALAY_TCP_EAGER_BYTES || is_control(tag);
 }
 
-/* Of the window. */
+/* Returns the units of the window that a message takes. */
 static uint32_t cost_of(uint64_t tag, size_t bytes)
 {
     return is_control(tag) ? 0 : (uint32_t)((bytes + HALAY_TCP_HEAD_BYTES + UNIT_BYTES - 1) / UNIT_BYTES);
@@ -47,14 +47,14 @@ static uint32_t cost_of(uint64_t tag, size_t bytes)
 
 /* ---- queues ---- */
 
-static void append(struct halay_tcp_queue *queue, struct halay_transfer *x)
+static void queue_append(struct halay_tcp_queue *queue, struct halay_transfer *x)
 {
     x->next = NULL;
     *queue->end = x;
     queue->end = &x->next;
 }
 
-static struct halay_transfer *take(struct halay_tcp_queue *queue, struct halay_transfer **at)
+static struct halay_transfer *queue_take(struct halay_tcp_queue *queue, struct halay_transfer **at)
 {
     struct halay_transfer *x = *at;
 
@@ -68,7 +68,7 @@ static int take_out(struct halay_tcp_queue *queue, const struct halay_transfer *
 {
     for (struct halay_transfer **at = &queue->first; *at; at = &(*at)->next)
         if (*at == x) {
-            take(queue, at);
+            queue_take(queue, at);
             return 1;
         }
     return 0;
@@ -83,14 +83,14 @@ static struct halay_transfer **find_id(struct halay_tcp_queue *queue, uint64_t i
     return at;
 }
 
-static void complete(struct halay_tcp_peer *peer, struct halay_transfer *x)
+static void transfer_complete(struct halay_tcp_peer *peer, struct halay_transfer *x)
 {
     peer->wanted -= !x->is_optional;
     peer->completed++;
     atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
 }
 
-static void fail(struct halay_tcp_peer *peer, enum halay_status status, const char *why)
+static void peer_fail(struct halay_tcp_peer *peer, enum halay_status status, const char *why)
 {
     if (peer->status != HALAY_OK)
         return;
@@ -103,7 +103,7 @@ static void fail_lengths(struct halay_tcp_peer *peer, uint64_t sent, size_t expe
     if (peer->status == HALAY_OK)
         halay_error(peer->log, "rank %d sent %llu bytes where %zu were expected", peer->rank, (unsigned long long)sent,
                     expected);
-    fail(peer, HALAY_ERR_FORMAT, "lengths disagree");
+    peer_fail(peer, HALAY_ERR_FORMAT, "lengths disagree");
 }
 
 void halay_tcp_peer_init(struct halay_tcp_peer *peer, const struct halay_link *link, int rank)
@@ -157,7 +157,7 @@ static void queue_frame(struct halay_tcp_peer *peer, const struct halay_tcp_fram
                         uint64_t length, struct halay_transfer *x)
 {
     if (halay_tcp_connection_send(peer->connection, frame, payload, length, x) != HALAY_OK)
-        fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
+        peer_fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
 }
 
 static void begin_data(struct halay_tcp_peer *peer, struct halay_transfer *x)
@@ -184,7 +184,7 @@ static struct halay_tcp_grant **find_grant(struct halay_tcp_peer *peer, const st
 }
 
 /* A short message that has been announced follows its RTS, which would else be left for a later receive if the parts
- * came before it. */
+ * arrived before it. */
 static struct halay_tcp_connection *connection_for(const struct halay_tcp_peer *peer, const struct halay_transfer *x,
                                                    uint64_t id)
 {
@@ -213,7 +213,7 @@ static void begin_bulk(struct halay_tcp_peer *peer, struct halay_transfer *x, st
 
 /* The receive of a large message sends its CTS unasked, so that its RTS shows only lengths that disagree. With several
  * streams the RTS would tie the message to the first one. */
-static void announce(struct halay_tcp_peer *peer, struct halay_transfer *x)
+static void announce_send(struct halay_tcp_peer *peer, struct halay_transfer *x)
 {
     const struct halay_tcp_frame frame = { .kind = HALAY_TCP_RTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = x->tag };
 
@@ -223,7 +223,7 @@ static void announce(struct halay_tcp_peer *peer, struct halay_transfer *x)
     x->handle = x;
 }
 
-/* Does an earlier send of that tag still wait? */
+/* Returns nonzero if an earlier send of that tag still waits. */
 static int is_overtaking(const struct halay_tcp_peer *peer, const struct halay_transfer *x)
 {
     for (const struct halay_transfer *at = peer->sends.first; at != x; at = at->next)
@@ -236,25 +236,25 @@ static int is_overtaking(const struct halay_tcp_peer *peer, const struct halay_t
 }
 
 /* Nonzero if the send has begun: `at` is the next one then. */
-static int begin(struct halay_tcp_peer *peer, struct halay_transfer **at)
+static int begin_send(struct halay_tcp_peer *peer, struct halay_transfer **at)
 {
     struct halay_transfer *x = *at;
     uint32_t cost = cost_of(x->tag, x->bytes);
 
     if (is_eager(x->tag, x->bytes) && !x->handle && (!cost || peer->in_flight + cost <= WINDOW_UNITS)) {
-        begin_data(peer, take(&peer->sends, at));
+        begin_data(peer, queue_take(&peer->sends, at));
         return 1;
     }
     struct halay_tcp_grant **grant = find_grant(peer, x);
     if (!*grant && !is_eager(x->tag, x->bytes) && halay_forgotten_has(&peer->refused, x->tag)) {
-        complete(peer, take(&peer->sends, at));
+        transfer_complete(peer, queue_take(&peer->sends, at));
         return 1;
     }
     if (!*grant) {
-        announce(peer, x);
+        announce_send(peer, x);
         return 0;
     }
-    begin_bulk(peer, take(&peer->sends, at), grant);
+    begin_bulk(peer, queue_take(&peer->sends, at), grant);
     return 1;
 }
 
@@ -263,7 +263,7 @@ void halay_tcp_peer_push(struct halay_tcp_peer *peer)
     if (!peer->connection)
         return;
     for (struct halay_transfer **at = &peer->sends.first, *x; (x = *at) && peer->status == HALAY_OK;)
-        if (is_overtaking(peer, x) || !begin(peer, at))
+        if (is_overtaking(peer, x) || !begin_send(peer, at))
             at = &x->next;
 }
 
@@ -273,15 +273,15 @@ void halay_tcp_peer_send(struct halay_tcp_peer *peer, int to, uint64_t tag, cons
     halay_transfer_post(x, to, tag, (void *)buf, bytes);
     peer->wanted += !x->is_optional;
     if (bytes > HALAY_TCP_MESSAGE_MAX && is_control(tag))
-        fail(peer, HALAY_ERR_UNSUPPORTED, "a message is too long for the tcp transport");
-    append(&peer->sends, x);
+        peer_fail(peer, HALAY_ERR_UNSUPPORTED, "a message is too long for the tcp transport");
+    queue_append(&peer->sends, x);
     halay_tcp_peer_push(peer);
 }
 
 /* ---- receiving ---- */
 
 /* Returns the CTS's id. */
-static uint64_t allow(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes)
+static uint64_t grant_send(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes)
 {
     const struct halay_tcp_frame frame = {
         .kind = HALAY_TCP_CTS, .bytes = HALAY_TCP_LENGTH_BYTES, .tag = tag, .id = ++peer->last_id
@@ -291,9 +291,9 @@ static uint64_t allow(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes)
     return frame.id;
 }
 
-static void volunteer(struct halay_tcp_peer *peer, struct halay_transfer *x)
+static void volunteer_grant(struct halay_tcp_peer *peer, struct halay_transfer *x)
 {
-    x->handle = (void *)(uintptr_t)allow(peer, x->tag, x->bytes);
+    x->handle = (void *)(uintptr_t)grant_send(peer, x->tag, x->bytes);
 }
 
 static void give_back(struct halay_tcp_peer *peer, uint32_t units)
@@ -325,7 +325,7 @@ static void meet_kept(struct halay_tcp_peer *peer, struct halay_tcp_early *early
 {
     if (early->is_whole) {
         memcpy(x->buf, early->payload, x->bytes);
-        complete(peer, x);
+        transfer_complete(peer, x);
     } else { /* the rest of it goes straight into the buffer */
         memcpy(x->buf, early->payload, halay_tcp_connection_has(peer->connection, early->payload));
         halay_tcp_connection_redirect(peer->connection, early->payload, x->buf);
@@ -336,7 +336,7 @@ static void meet_kept(struct halay_tcp_peer *peer, struct halay_tcp_early *early
         give_back(peer, early->owed);
 }
 
-/* What came, or was announced, before the receive. Nonzero if it came. */
+/* Gives a receive the message that arrived, or was announced, before it. Returns nonzero if it has arrived. */
 static int meet_early(struct halay_tcp_peer *peer, struct halay_tcp_early **at, struct halay_transfer *x)
 {
     struct halay_tcp_early *early = *at;
@@ -364,9 +364,9 @@ void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint64_t tag,
     int is_announced = *at != NULL;
     if (*at && meet_early(peer, at, x))
         return;
-    append(&peer->receives, x);
+    queue_append(&peer->receives, x);
     if (peer->connection && (is_announced || !is_eager(tag, bytes)))
-        volunteer(peer, x);
+        volunteer_grant(peer, x);
 }
 
 /* ---- receiving ---- */
@@ -392,13 +392,13 @@ static struct halay_tcp_early *early_get(struct halay_tcp_peer *peer, size_t byt
     return early;
 }
 
-static struct halay_tcp_early *keep(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame, uint64_t length,
-                                    int is_announced)
+static struct halay_tcp_early *early_keep(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame,
+                                          uint64_t length, int is_announced)
 {
     struct halay_tcp_early *early = early_get(peer, is_announced ? 0 : (size_t)length);
 
     if (!early) {
-        fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
+        peer_fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
         return NULL;
     }
     *early = (struct halay_tcp_early){
@@ -436,7 +436,7 @@ static enum halay_status begin_arriving_data(struct halay_tcp_peer *peer, const 
             return HALAY_OK; /* into nothing */
         if (!is_control(frame->tag) && peer->early_bytes > EARLY_BYTES + WINDOW_UNITS * (size_t)UNIT_BYTES)
             return HALAY_ERR_FORMAT; /* it keeps no window */
-        peer->into_early = keep(peer, frame, frame->bytes, 0);
+        peer->into_early = early_keep(peer, frame, frame->bytes, 0);
         *to = peer->into_early ? peer->into_early->payload : NULL;
         return peer->status;
     }
@@ -444,7 +444,7 @@ static enum halay_status begin_arriving_data(struct halay_tcp_peer *peer, const 
         fail_lengths(peer, frame->bytes, x->bytes);
         return peer->status;
     }
-    peer->into = take(&peer->receives, at);
+    peer->into = queue_take(&peer->receives, at);
     *to = x->buf;
     return HALAY_OK;
 }
@@ -459,7 +459,7 @@ static enum halay_status begin_arriving_bulk(struct halay_tcp_peer *peer, const 
     if (!frame->id || frame->id > peer->last_id)
         return HALAY_ERR_FORMAT;
     if (x)
-        append(&peer->arriving, take(&peer->receives, at));
+        queue_append(&peer->arriving, queue_take(&peer->receives, at));
     else
         x = *find_id(&peer->arriving, frame->id);
     if (!x)
@@ -484,7 +484,7 @@ static void end_data(struct halay_tcp_peer *peer, const struct halay_tcp_frame *
     uint32_t units = cost_of(frame->tag, frame->bytes);
 
     if (peer->into)
-        complete(peer, peer->into);
+        transfer_complete(peer, peer->into);
     if (peer->into_early) {
         peer->into_early->is_whole = 1;
         if (peer->early_bytes > EARLY_BYTES) {
@@ -507,21 +507,21 @@ static void end_bulk(struct halay_tcp_peer *peer, const struct halay_tcp_frame *
     x->moved += frame->bytes;
     peer->completed++;
     if (x->moved == x->bytes)
-        complete(peer, take(&peer->arriving, at));
+        transfer_complete(peer, queue_take(&peer->arriving, at));
 }
 
-/* A message waits for its CTS: it has been sent, or the receive is none that volunteers. */
+/* A message waits for its CTS: it has been sent, or its receive does not volunteer. */
 static void end_announcement(struct halay_tcp_peer *peer, uint64_t tag, uint64_t bytes,
                              const struct halay_tcp_frame *frame)
 {
     struct halay_transfer *x = *find_receive(peer, tag, (size_t)bytes);
 
     if (!x && halay_forgotten_has(peer->forgotten, tag))
-        allow(peer, tag, bytes);
+        grant_send(peer, tag, bytes);
     else if (!x)
-        keep(peer, frame, bytes, 1);
+        early_keep(peer, frame, bytes, 1);
     else if (x->bytes == bytes && !x->handle)
-        volunteer(peer, x);
+        volunteer_grant(peer, x);
     else if (x->bytes != bytes && is_eager(x->tag, x->bytes))
         fail_lengths(peer, bytes, x->bytes);
 }
@@ -539,7 +539,7 @@ static void end_grant(struct halay_tcp_peer *peer, const struct halay_tcp_frame 
     else
         grant = malloc(sizeof *grant);
     if (!grant) {
-        fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
+        peer_fail(peer, HALAY_ERR_NO_MEMORY, "no memory for a message");
         return;
     }
     *grant = (struct halay_tcp_grant){ .tag = frame->tag, .id = frame->id, .bytes = bytes };
@@ -588,7 +588,7 @@ static uint32_t peer_credit(void *arg)
 
 static void peer_sent(void *arg, struct halay_transfer *x)
 {
-    complete(arg, x);
+    transfer_complete(arg, x);
 }
 
 const struct halay_tcp_handler halay_tcp_peer_handler = {
@@ -598,7 +598,7 @@ const struct halay_tcp_handler halay_tcp_peer_handler = {
 /* ---- connection, cancel ---- */
 
 /* Without this the sends of its large messages, which no RTS announces, would wait without a limit. */
-static void refuse(struct halay_tcp_peer *peer, uint32_t group)
+static void refuse_group(struct halay_tcp_peer *peer, uint32_t group)
 {
     const struct halay_tcp_frame frame = { .kind = HALAY_TCP_CTS,
                                            .bytes = HALAY_TCP_LENGTH_BYTES,
@@ -611,10 +611,10 @@ static void refuse(struct halay_tcp_peer *peer, uint32_t group)
 void halay_tcp_peer_connected(struct halay_tcp_peer *peer)
 {
     for (size_t i = 0; i < peer->forgotten->count; i++)
-        refuse(peer, peer->forgotten->groups[i]);
+        refuse_group(peer, peer->forgotten->groups[i]);
     for (struct halay_transfer *x = peer->receives.first; x; x = x->next)
         if (!is_eager(x->tag, x->bytes))
-            volunteer(peer, x);
+            volunteer_grant(peer, x);
     halay_tcp_peer_push(peer);
 }
 
@@ -622,7 +622,7 @@ static void cancel_sending(struct halay_tcp_peer *peer, const struct halay_trans
 {
     for (struct halay_tcp_connection *c = peer->connection; c; c = c->next)
         if (halay_tcp_connection_cancel(c, x) != HALAY_OK)
-            fail(peer, HALAY_ERR_NO_MEMORY, "no memory for the rest of a message");
+            peer_fail(peer, HALAY_ERR_NO_MEMORY, "no memory for the rest of a message");
 }
 
 void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x)
@@ -655,7 +655,7 @@ static void early_drop(struct halay_tcp_peer *peer, struct halay_tcp_early **at)
         peer->into_early = NULL;
     }
     if (early->is_announced)
-        allow(peer, early->tag, early->bytes);
+        grant_send(peer, early->tag, early->bytes);
     if (early->owed)
         give_back(peer, early->owed);
     early_remove(peer, at);
@@ -679,5 +679,5 @@ void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group)
         if (!*at)
             peer->grants_end = at;
     }
-    refuse(peer, group);
+    refuse_group(peer, group);
 }

@@ -17,15 +17,15 @@
  *
  * Streams: a peer may have several connections, where a network limits each. Messages take the first, and so do the
  * parts of a short one that was announced, after its RTS; the parts of a large one, which is not announced then, take
- * one of them all, by the number of its CTS. They may come before or after a later message of the same tag, which is
- * for the first receive that has sent no CTS then. A group that the receiver forgets is told by a CTS of number 0: what
- * is large of it ends unsent.
+ * one of them all, by the number of its CTS. They may arrive before or after a later message of the same tag, which is
+ * for the first receive that has sent no CTS then. A group that the receiver forgets is answered by a CTS of number 0:
+ * its large messages end unsent.
  *
- * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. What comes then
- * is announced by an RTS and waits for a CTS, as large messages do, so that no tag holds up another one. The receiver
- * gives credit back with what it sends, or by a frame of its own once it owes a quarter. It keeps EARLY_BYTES of early
- * messages beyond that, since those of a group that was given up are dropped only when it is forgotten. Messages of the
- * engine are signed, not limited, and always DATA.
+ * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. Messages beyond
+ * that are announced by an RTS and wait for a CTS, as large messages do, so that no tag holds up another one. The
+ * receiver gives credit back with what it sends, or by a frame of its own once it owes a quarter. It keeps EARLY_BYTES
+ * of early messages beyond that, since those of a group that was given up are dropped only when it is forgotten.
+ * Messages of the engine are signed, not limited, and always DATA.
  */
 #ifndef HALAY_TCP_MATCH_H
 #define HALAY_TCP_MATCH_H
@@ -34,7 +34,7 @@
 
 enum { HALAY_TCP_EAGER_BYTES = 64 << 10 };
 
-struct halay_tcp_early; /* a message that came, or was announced, before its receive was posted */
+struct halay_tcp_early; /* a message that arrived, or was announced, before its receive was posted */
 
 struct halay_tcp_queue {
     struct halay_transfer *first, **end; /* by next */
@@ -58,17 +58,17 @@ struct halay_tcp_peer {
     struct halay_tcp_queue sends;               /* that have not begun */
     struct halay_tcp_queue receives;            /* that nothing has come for */
     struct halay_tcp_queue arriving;            /* large receives of which a part has come */
-    struct halay_transfer *into;                /* the receive that a DATA comes into at the moment, */
+    struct halay_transfer *into;                /* the receive that a DATA arrives in at the moment, */
     struct halay_tcp_early *into_early;         /* or what it is kept in; NULL: none, or it was cancelled */
     struct halay_tcp_early *early, **early_end; /* owned */
     struct halay_tcp_early *spare;              /* owned: for the next ones */
     size_t early_bytes, spare_bytes;
-    struct halay_tcp_grant *grants, **grants_end; /* owned, in the order in which they came */
+    struct halay_tcp_grant *grants, **grants_end; /* owned, in order of arrival */
     struct halay_tcp_grant *unused;               /* owned */
     uint64_t last_id;                             /* of this rank's own CTS */
     uint32_t in_flight, owed;                     /* units of DATA: sent and not credited; taken and not credited */
     unsigned long completed;                      /* transfers so far: whether anything has happened */
-    const char *why;                              /* of the first error; NULL: there is none */
+    const char *why;                              /* of the first error; NULL: none */
     enum halay_status status;
 };
 
@@ -92,7 +92,7 @@ void halay_tcp_peer_connected(struct halay_tcp_peer *peer);
 /* Begin what can begin: something was written, and sends wait. */
 void halay_tcp_peer_push(struct halay_tcp_peer *peer);
 
-/* What connections of peers ask; their arg is the peer. */
+/* Handles the calls of peers' connections; their arg is the peer. */
 extern const struct halay_tcp_handler halay_tcp_peer_handler;
 
 #endif

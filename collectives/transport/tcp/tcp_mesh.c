@@ -14,7 +14,7 @@ enum {
     LOOK_EVERY = 64,
     SET_EVERY = 16,
     RECEIVE_PATIENCE_US = 50000,   /* a sender connects within that time, or is asked */
-    REFUSED_PATIENCE_US = 1000000, /* the same for a rank that said that it would */
+    REFUSED_PATIENCE_US = 1000000, /* the same for a rank that has announced one */
     MEET_POLL_MS = 100,
     DRAIN_TURNS = 1000,
     LEFT_PATIENCE_US = 300000, /* a rank that left because of a death is missed after that is known */
@@ -28,7 +28,7 @@ static struct halay_tcp_member *member_of(struct halay_tcp_mesh *mesh, int rank)
 
 /* ---- failure ---- */
 
-static void fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank, const char *why)
+static void mesh_fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank, const char *why)
 {
     if (mesh->status != HALAY_OK)
         return;
@@ -42,14 +42,14 @@ static void fail(struct halay_tcp_mesh *mesh, enum halay_status status, int rank
     }
 }
 
-static void lose(struct halay_tcp_mesh *mesh, int rank)
+static void lose_rank(struct halay_tcp_mesh *mesh, int rank)
 {
     mesh->link->lost[rank] = 1;
     if (mesh->link->failed_peer < 0)
         mesh->link->failed_peer = rank;
 }
 
-/* The connection has ended, and all that came over it was taken. */
+/* The connection has ended, and all that arrived over it was taken. */
 static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *peer,
                      const struct halay_tcp_connection *c)
 {
@@ -59,7 +59,7 @@ static void note_end(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer *p
         return;
     halay_peers_set_dead(mesh->watch, peer->rank, !is_closed,
                          error ? strerror(error) : "it was closed without a close notice");
-    lose(mesh, peer->rank);
+    lose_rank(mesh, peer->rank);
 }
 
 /* ---- connections ---- */
@@ -88,12 +88,12 @@ static void look_at_full(struct halay_tcp_mesh *mesh, int64_t now_us)
 }
 
 /* Writable or not, only while there is something to write. */
-static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
+static void watch_connection(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
 {
     uint32_t wanted = (c->has_ended ? 0u : EPOLLIN) | (halay_tcp_connection_is_writing(c) ? EPOLLOUT : 0u);
 
     if (mesh->status == HALAY_OK && halay_tcp_set_watch(&mesh->set, &c->watch, wanted) != HALAY_OK)
-        fail(mesh, HALAY_ERR_SYSTEM, ((struct halay_tcp_peer *)c->arg)->rank, "it cannot be waited for");
+        mesh_fail(mesh, HALAY_ERR_SYSTEM, ((struct halay_tcp_peer *)c->arg)->rank, "it cannot be waited for");
     if (wanted & EPOLLOUT && c->is_full && !mesh->full_us)
         look_at_full_at(mesh, halay_now_us());
 }
@@ -101,7 +101,7 @@ static void watch(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
 static void watch_all(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
 {
     for (struct halay_tcp_connection *c = m->peer.connection; c; c = c->next)
-        watch(mesh, c);
+        watch_connection(mesh, c);
 }
 
 /* A rank left because it has lost another one, with which this rank may have no connection of its own. */
@@ -114,7 +114,7 @@ static void note_reason(struct halay_tcp_mesh *mesh, const struct halay_tcp_peer
         return;
     snprintf(why, sizeof why, "reported by rank %d", peer->rank);
     halay_peers_set_dead(mesh->watch, lost, 0, why);
-    lose(mesh, lost);
+    lose_rank(mesh, lost);
 }
 
 static int serve_connection(struct halay_tcp_peer *peer, struct halay_tcp_connection *c)
@@ -132,8 +132,8 @@ static int serve_connection(struct halay_tcp_peer *peer, struct halay_tcp_connec
     return came;
 }
 
-/* One of several has ended: what came over the others is read before the rank counts as lost. */
-static void drain(struct halay_tcp_peer *peer)
+/* One of several has ended: reads what has arrived over the others before the rank counts as lost. */
+static void peer_drain(struct halay_tcp_peer *peer)
 {
     int has_ended = 0, came = 1;
 
@@ -146,8 +146,8 @@ static void drain(struct halay_tcp_peer *peer)
     }
 }
 
-/* What a turn does with one peer. Nonzero if something came. */
-static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
+/* Makes one peer's part of a turn. Returns nonzero if anything arrived. */
+static int member_serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
 {
     struct halay_tcp_peer *peer = &m->peer;
     int had_left = peer->has_left, came = 0;
@@ -157,19 +157,19 @@ static int serve(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m)
     for (struct halay_tcp_connection *c = peer->connection; c; c = c->next)
         came |= serve_connection(peer, c);
     if (peer->streams > 1)
-        drain(peer);
+        peer_drain(peer);
     if (peer->has_left && !had_left) {
         mesh->left++;
         halay_peers_set_left(mesh->watch, peer->rank);
         note_reason(mesh, peer);
     }
     if (peer->status != HALAY_OK)
-        fail(mesh, peer->status, peer->rank, peer->why ? peer->why : "what it sent is malformed");
+        mesh_fail(mesh, peer->status, peer->rank, peer->why ? peer->why : "what it sent is malformed");
     for (struct halay_tcp_connection *c = peer->connection; c; c = c->next) {
         if (c->status != HALAY_OK)
-            fail(mesh, c->status, peer->rank, "what it sent is malformed, or was changed on its way");
+            mesh_fail(mesh, c->status, peer->rank, "what it sent is malformed, or was changed on its way");
         if (c->has_ended || c->error == ENOMEM) {
-            watch(mesh, c);
+            watch_connection(mesh, c);
             note_end(mesh, peer, c);
         }
     }
@@ -181,14 +181,14 @@ static void connection_ready(struct halay_tcp_watch *w, uint32_t events)
     struct halay_tcp_connection *c = (struct halay_tcp_connection *)w;
     struct halay_tcp_member *m = c->arg;
 
-    serve(m->mesh, m);
+    member_serve(m->mesh, m);
     if (events & EPOLLOUT || !m->is_busy)
-        watch(m->mesh, c);
+        watch_connection(m->mesh, c);
     for (struct halay_tcp_connection *other = m->peer.connection->next; other; other = other->next)
-        watch(m->mesh, other);
+        watch_connection(m->mesh, other);
 }
 
-/* How many connections it has with a rank: several where a network limits each. */
+/* Returns the number of connections with a rank: several where a network limits each. */
 static int streams_with(const struct halay_tcp_mesh *mesh, int rank)
 {
     return halay_peers_is_local(mesh->watch, rank) ? 1 : mesh->route.streams;
@@ -200,7 +200,7 @@ static void dial_stop(struct halay_tcp_member *m)
     m->dial = NULL;
 }
 
-static void touch(struct halay_tcp_member *m)
+static void member_touch(struct halay_tcp_member *m)
 {
     if (m->is_touched || !m->peer.connection)
         return;
@@ -233,7 +233,7 @@ static void all_connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *
     halay_debug(mesh->link->log, "connected with rank %d on '%s'", m->peer.rank,
                 halay_peers_host(mesh->watch, m->peer.rank));
     halay_tcp_peer_connected(&m->peer);
-    touch(m);
+    member_touch(m);
     if (m->peer.wanted)
         make_busy(m);
 }
@@ -249,8 +249,8 @@ static void append_made(struct halay_tcp_member *m, struct halay_tcp_connection 
 }
 
 /* Over fd, which is owned. */
-static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int fd,
-                      const struct store_handshake *handshake, int has_dialed)
+static void member_connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int fd,
+                             const struct store_handshake *handshake, int has_dialed)
 {
     struct halay_tcp_connection *c = malloc(sizeof *c);
 
@@ -260,7 +260,7 @@ static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, i
         else
             close(fd);
         free(c);
-        fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
+        mesh_fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
         return;
     }
     c->watch.ready = connection_ready;
@@ -268,14 +268,14 @@ static void connected(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, i
                           has_dialed ? &c->checks : &c->signs);
     append_made(m, c);
     if (mesh->route.sealing && halay_tcp_connection_seal(c, mesh->route.sealing == HALAY_TCP_AES) != HALAY_OK)
-        fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for encryption");
+        mesh_fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for encryption");
     if (halay_tcp_set_up(mesh->link->log, fd, mesh->silence_ms) != HALAY_OK)
-        fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
+        mesh_fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
     if (m->made_count == streams_with(mesh, m->peer.rank))
         all_connected(mesh, m);
 }
 
-static enum halay_tcp_claim claim(void *arg, int rank, int stream)
+static enum halay_tcp_claim member_claim(void *arg, int rank, int stream)
 {
     struct halay_tcp_mesh *mesh = arg;
     const struct halay_tcp_member *m = member_of(mesh, rank);
@@ -290,18 +290,18 @@ static enum halay_tcp_claim claim(void *arg, int rank, int stream)
 static void dial_at(struct halay_tcp_member *m, int64_t at_us);
 
 /* The other rank makes the next stream, too, as a rule. */
-static void taken(void *arg, int rank, int fd, const struct store_handshake *handshake)
+static void member_taken(void *arg, int rank, int fd, const struct store_handshake *handshake)
 {
     struct halay_tcp_mesh *mesh = arg;
     struct halay_tcp_member *m = member_of(mesh, rank);
 
     dial_stop(m);
-    connected(mesh, m, fd, handshake, 0);
+    member_connected(mesh, m, fd, handshake, 0);
     m->dial_us = halay_now_us() + RECEIVE_PATIENCE_US;
     dial_at(m, m->dial_us);
 }
 
-static enum halay_status pass(void *arg, int to, int fd, const unsigned char *hello)
+static enum halay_status member_pass(void *arg, int to, int fd, const unsigned char *hello)
 {
     const struct halay_tcp_mesh *mesh = arg;
 
@@ -346,7 +346,7 @@ static void give_up(struct halay_tcp_member *m)
 
     halay_tcp_dial_explain(m->dial, why, sizeof why);
     halay_peers_set_dead(m->mesh->watch, m->peer.rank, 1, why);
-    lose(m->mesh, m->peer.rank);
+    lose_rank(m->mesh, m->peer.rank);
 }
 
 /* Nonzero if there is more to do, at *next_us. */
@@ -365,7 +365,7 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
         m->dial = halay_tcp_dial_begin(&mesh->route, mesh->records[m->peer.rank].addresses, m->peer.rank, m->made_count,
                                        now_us + (int64_t)mesh->timeout_ms * 1000);
     if (!m->dial) {
-        fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
+        mesh_fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for a connection");
         return 0;
     }
     switch (halay_tcp_dial_look(m->dial, now_us, next_us)) {
@@ -373,7 +373,7 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
         return 1;
     case HALAY_OK:
         fd = halay_tcp_dial_take(m->dial, &handshake);
-        connected(mesh, m, fd, handshake, 1);
+        member_connected(mesh, m, fd, handshake, 1);
         dial_stop(m);
         *next_us = m->dial_us = now_us;
         return !m->peer.connection && mesh->status == HALAY_OK;
@@ -382,7 +382,7 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
         *next_us = m->dial_us = now_us + REFUSED_PATIENCE_US;
         return 1;
     case HALAY_ERR_NO_MEMORY:
-        fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "there is no descriptor for a connection with it (ulimit -n)");
+        mesh_fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "no descriptor is free for a connection with it (ulimit -n)");
         return 0;
     default:
         give_up(m);
@@ -431,7 +431,7 @@ void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct ha
         dial_at(m, is_receive ? halay_now_us() + RECEIVE_PATIENCE_US : 0);
     if (!c)
         return;
-    touch(m);
+    member_touch(m);
     if (!x->is_optional)
         make_busy(m);
 }
@@ -440,7 +440,7 @@ void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, uint32_t group)
 {
     for (int r = 0; r < mesh->link->size; r++) {
         halay_tcp_peer_forget(&mesh->members[r].peer, group);
-        touch(&mesh->members[r]);
+        member_touch(&mesh->members[r]);
     }
 }
 
@@ -454,7 +454,7 @@ static void flush_touched(struct halay_tcp_mesh *mesh)
             if (halay_tcp_connection_is_writing(c))
                 halay_tcp_connection_flush(c);
             if (!m->is_busy && halay_tcp_connection_is_writing(c))
-                watch(mesh, c);
+                watch_connection(mesh, c);
         }
     }
     mesh->touched = NULL;
@@ -464,7 +464,7 @@ static void serve_busy(struct halay_tcp_mesh *mesh)
 {
     for (int i = 0; i < mesh->busy_count;) {
         struct halay_tcp_member *m = mesh->busy[i];
-        serve(mesh, m);
+        member_serve(mesh, m);
         if (m->peer.wanted && !m->peer.connection->has_ended) {
             i++;
             continue;
@@ -502,12 +502,12 @@ static void look_at_left(struct halay_tcp_mesh *mesh)
     for (int r = stuck; r < mesh->link->size; r++)
         if (is_stuck(mesh, r)) {
             halay_error_at(mesh->link->log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
-            lose(mesh, r);
+            lose_rank(mesh, r);
         }
     mesh->left_us = 0;
 }
 
-/* What a process of this host sent before it died is in its socket, and is read before it counts as lost. */
+/* Reads what a process of this host sent before it died from its socket, then counts it as lost. */
 static void look_at_dead(struct halay_tcp_mesh *mesh)
 {
     int dead;
@@ -519,10 +519,10 @@ static void look_at_dead(struct halay_tcp_mesh *mesh)
         struct halay_tcp_member *m = member_of(mesh, r);
         if (mesh->link->lost[r] || m->peer.has_left || !halay_peers_is_dead(mesh->watch, r))
             continue;
-        while (m->peer.connection && !m->peer.connection->has_ended && serve(mesh, m))
+        while (m->peer.connection && !m->peer.connection->has_ended && member_serve(mesh, m))
             ;
         if (!m->peer.has_left)
-            lose(mesh, r);
+            lose_rank(mesh, r);
     }
 }
 
@@ -594,15 +594,15 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
                   .route = &mesh->route,
                   .size = link->size,
                   .proof_ms = how->timeout_ms,
-                  .claim = claim,
-                  .taken = taken,
-                  .pass = pass,
+                  .claim = member_claim,
+                  .taken = member_taken,
+                  .pass = member_pass,
                   .arg = mesh },
     };
     enum halay_status status = members_allocate(mesh);
     if (status == HALAY_OK)
         status = halay_tcp_set_init(link->log, &mesh->set);
-    /* The others wait for this rank's record whether it can go on or not. */
+    /* The others wait for this rank's record whether it can continue or not. */
     enum halay_status started = halay_tcp_start(link->log, how, boot, peers, &mesh->route, &listeners, &mesh->records);
     if (status == HALAY_OK)
         status = started;
@@ -655,12 +655,12 @@ static enum halay_status meet_by_stream(struct halay_tcp_mesh *mesh, struct hala
         wait_a_while(mesh, halay_deadline_left_ms(next_us));
     if (m->dial && status == HALAY_OK) {
         int fd = halay_tcp_dial_take(m->dial, &handshake);
-        connected(mesh, m, fd, handshake, 1);
+        member_connected(mesh, m, fd, handshake, 1);
     }
     return status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
 }
 
-/* A rank that cannot reach rank 0 says so by itself. */
+/* A rank that cannot reach rank 0 logs it by itself. */
 static enum halay_status meet_rank_0(struct halay_tcp_mesh *mesh, int64_t deadline_us)
 {
     struct halay_tcp_member *m = member_of(mesh, 0);

@@ -7,7 +7,7 @@
  *     record    length bytes, encrypted
  *     mac      16
  *
- * A payload is sealed from where it lies, in records of its own, and a record within a payload opens into that
+ * A payload is sealed out of its own buffer, in records of its own, and a record within a payload opens into that
  * payload's place: on both sides the cipher takes the place of a copy. What is short is gathered in one record.
  */
 #ifndef HALAY_TCP_SEAL_H

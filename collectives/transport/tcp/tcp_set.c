@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Set: epoll, level-triggered, so that what a turn leaves comes again, and a timerfd in it.
+ * Set: epoll, level-triggered, so that the set reports again what a turn leaves, and a timerfd in it.
  */
 #include "collectives/transport/tcp/tcp_set.h"
 #include "base/clock.h"
