@@ -4,6 +4,7 @@
  * at: a server that was killed leaves one.
  */
 #include "base/http/http_where.h"
+#include "base/net/address.h"
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -88,27 +89,16 @@ static int split_where(const char *where, char *host, size_t size, const char **
     return **port >= '0' && **port <= '9' && !*stop && !errno && number <= 65535;
 }
 
-static int is_loopback(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET6)
-        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
-    return address->ss_family == AF_INET &&
-           ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
 static void name_address(int fd, struct halay_http_place *place)
 {
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    char host[64] = "?", port[16] = "?";
+    struct halay_address address;
+    char name[HALAY_ADDRESS_TEXT] = "?";
 
-    address.ss_family = AF_UNSPEC;
-    if (!getsockname(fd, (struct sockaddr *)&address, &length))
-        (void)getnameinfo((struct sockaddr *)&address, length, host, sizeof host, port, sizeof port,
-                          NI_NUMERICHOST | NI_NUMERICSERV); /* else "?" */
-    place->is_local = is_loopback(&address);
-    snprintf(place->text, sizeof place->text, address.ss_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s", host,
-             port);
+    if (halay_socket_address(fd, &address) == 0) {
+        place->is_local = halay_address_is_loopback(&address);
+        halay_address_text(&address, name, sizeof name);
+    }
+    snprintf(place->text, sizeof place->text, "http://%s", name);
 }
 
 static enum halay_status open_port(struct halay_log *log, const char *where, struct halay_http_place *place)

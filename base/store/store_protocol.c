@@ -162,8 +162,8 @@ void store_open_directions(const struct store_handshake *h, const unsigned char 
 }
 
 /* Over a count of messages, then head and payload, which follow each other on the wire. */
-static void message_mac(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
-                        const unsigned char *payload, size_t bytes, unsigned char *mac)
+void store_sign(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                const unsigned char *payload, size_t bytes, unsigned char mac[STORE_MAC_BYTES])
 {
     unsigned char counted[8 + STORE_SIGNED_HEAD_MAX];
 
@@ -173,6 +173,15 @@ static void message_mac(struct store_direction *direction, const unsigned char *
         memcpy(counted + 8, head, head_bytes);
     direction->count++;
     keyed_hash(direction->key, "message-", counted, 8 + head_bytes, payload, bytes, mac);
+}
+
+int store_is_signed(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
+                    const unsigned char *payload, size_t bytes, const unsigned char *mac)
+{
+    unsigned char right[STORE_MAC_BYTES];
+
+    store_sign(direction, head, head_bytes, payload, bytes, right);
+    return sodium_memcmp(right, mac, sizeof right) == 0;
 }
 
 static size_t body_bytes(const struct store_message *message)
@@ -199,7 +208,7 @@ void store_seal(struct store_direction *direction, const struct store_message *m
         memcpy(wire + KEY_AT, message->key, message->key_bytes);
     if (message->value_bytes)
         memcpy(wire + KEY_AT + message->key_bytes, message->value, message->value_bytes);
-    message_mac(direction, NULL, 0, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body);
+    store_sign(direction, NULL, 0, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body);
 }
 
 enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes)
@@ -215,13 +224,11 @@ enum halay_status store_body_bytes(const unsigned char *head, size_t *bytes)
 enum halay_status store_unseal(struct store_direction *direction, const unsigned char *wire,
                                struct store_message *message)
 {
-    unsigned char mac[STORE_MAC_BYTES];
     size_t body;
 
     if (store_body_bytes(wire, &body) != HALAY_OK)
         return HALAY_ERR_FORMAT;
-    message_mac(direction, NULL, 0, wire, STORE_HEAD_BYTES + body, mac);
-    if (sodium_memcmp(mac, wire + STORE_HEAD_BYTES + body, sizeof mac))
+    if (!store_is_signed(direction, NULL, 0, wire, STORE_HEAD_BYTES + body, wire + STORE_HEAD_BYTES + body))
         return HALAY_ERR_AUTH;
 
     size_t key_bytes = (size_t)wire[KEY_BYTES_AT] | (size_t)wire[KEY_BYTES_AT + 1] << 8;
@@ -258,19 +265,4 @@ void store_derive(const unsigned char *secret, const char label[8], const unsign
                   unsigned char key[HALAY_SECRET_BYTES])
 {
     keyed_hash(secret, label, salt, salt_bytes, NULL, 0, key);
-}
-
-void store_sign(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
-                const unsigned char *payload, size_t bytes, unsigned char mac[STORE_MAC_BYTES])
-{
-    message_mac(direction, head, head_bytes, payload, bytes, mac);
-}
-
-int store_is_signed(struct store_direction *direction, const unsigned char *head, size_t head_bytes,
-                    const unsigned char *payload, size_t bytes, const unsigned char *mac)
-{
-    unsigned char right[STORE_MAC_BYTES];
-
-    message_mac(direction, head, head_bytes, payload, bytes, right);
-    return sodium_memcmp(right, mac, sizeof right) == 0;
 }
