@@ -83,7 +83,8 @@ struct mpi_transport {
     struct halay_part **parts_of; /* owned array; NULL: a receive of a frame, or the send of a notice */
     int *indices;                 /* owned: of MPI_Testsome */
     MPI_Status *statuses;         /* owned */
-    int active, capacity;
+    int active;
+    size_t capacity;
     int64_t moved_us; /* when something was last posted or completed */
 
     struct frame *frames; /* owned: FRAMES, where they arrive */
@@ -105,28 +106,24 @@ static struct mpi_transport *self_of(struct halay_link *link)
 
 /* ---- requests ---- */
 
+/* An array that has grown is kept, also if the next one cannot grow. */
 static enum halay_status requests_reserve(struct mpi_transport *self, int more)
 {
-    if (self->active + more <= self->capacity)
-        return HALAY_OK;
-    int capacity = self->capacity ? 2 * self->capacity : 4 * FRAMES;
-    size_t n = (size_t)capacity;
+    const struct {
+        void *list;
+        size_t item;
+    } arrays[] = { { &self->requests, sizeof *self->requests },
+                   { &self->parts_of, sizeof *self->parts_of },
+                   { &self->indices, sizeof *self->indices },
+                   { &self->statuses, sizeof *self->statuses } };
+    size_t room = 0;
 
-    /* Each array that has grown is kept, also if the next one cannot grow. */
-    void *grown;
-    if (!(grown = realloc(self->requests, n * sizeof *self->requests)))
-        return HALAY_ERR_NO_MEMORY;
-    self->requests = grown;
-    if (!(grown = realloc(self->parts_of, n * sizeof *self->parts_of)))
-        return HALAY_ERR_NO_MEMORY;
-    self->parts_of = grown;
-    if (!(grown = realloc(self->indices, n * sizeof *self->indices)))
-        return HALAY_ERR_NO_MEMORY;
-    self->indices = grown;
-    if (!(grown = realloc(self->statuses, n * sizeof *self->statuses)))
-        return HALAY_ERR_NO_MEMORY;
-    self->statuses = grown;
-    self->capacity = capacity;
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        room = self->capacity;
+        if (halay_list_grow(arrays[i].list, (size_t)(self->active + more - 1), &room, arrays[i].item) != HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
+    }
+    self->capacity = room;
     return HALAY_OK;
 }
 
@@ -253,7 +250,7 @@ static enum halay_status receive_message(struct mpi_transport *self, struct hala
     MPI_Request request = MPI_REQUEST_NULL;
 
     if (requests_reserve(self, 1) != HALAY_OK)
-        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
+        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %zu MPI requests",
                                2 * self->capacity);
     int error = MPI_Irecv(part->memory, (int)bytes, MPI_BYTE, part->peer, number, self->comm, &request);
     if (error != MPI_SUCCESS)
@@ -294,7 +291,7 @@ static enum halay_status part_post(struct halay_link *link, struct halay_part *p
     struct mpi_transport *self = self_of(link);
 
     if (requests_reserve(self, 2) != HALAY_OK)
-        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %d MPI requests",
+        return halay_host_fail(self->parts.host, HALAY_ERR_NO_MEMORY, "out of memory: %zu MPI requests",
                                2 * self->capacity);
     if (part->is_send)
         return part->bytes <= HALAY_MPI_FRAME_BYTES ? send_in_frame(self, part) : send_beside_frame(self, part);
