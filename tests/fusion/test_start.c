@@ -337,7 +337,7 @@ static void check_wrong_ids(void)
     ranks[2].settings = soon;
     *ranks[2].text = 0;
     start(&ranks[2]);
-    CHECK(ranks[2].status == HALAY_ERR_TIMEOUT && strstr(ranks[2].text, "nobody answers"), "%s", ranks[2].text);
+    CHECK(ranks[2].status == HALAY_ERR_TIMEOUT && strstr(ranks[2].text, "no answer at"), "%s", ranks[2].text);
     unsetenv(wrong_network[0]);
 }
 

@@ -162,7 +162,7 @@ kill -9 "$(pid 1)"
 check "it waits" wait_for err_has "host 'localhost' is left out"
 kill -TERM $job
 ends 143
-check "it was told" err_has 'the job is ending: there is no place for this process'
+check "it was told" err_has 'the job is ending: this process gets no place'
 printf '#!/bin/sh\necho localhost:1\n' >"$dir/discover"
 begin --stop-grace 600 --start-timeout 600 --max-np 2 --min-np 1 --host-discovery-script "$dir/discover" \
     --ssh "$(realpath "$top_srcdir/tests/launcher/fake_ssh")" "$elastic" 100000 2

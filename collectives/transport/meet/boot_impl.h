@@ -15,8 +15,8 @@ struct halay_store_access {
     unsigned char secret[HALAY_SECRET_BYTES];
 };
 
-/* As config says. *reconnects: how often this rank has connected before. HALAY_ERR_CONFIG: the launcher's variables are
- * not all there; else what halay_store_client_open returns. */
+/* Opens the store of config. *reconnects: how often this rank has connected before. HALAY_ERR_CONFIG: the launcher's
+ * variables are not all there; else what halay_store_client_open returns. */
 enum halay_status halay_store_access_open(struct halay_log *log, const struct halay_config *config,
                                           struct halay_store_access *access, unsigned *reconnects);
 void halay_store_access_close(struct halay_store_access *access);

@@ -8,10 +8,10 @@
  *
  * No key is put twice, so the store need not replace any, and a rank that is late still finds what others have read
  * long ago. A rank's start is the first whose hello it has not put yet. So the n-th start of each rank meets the n-th
- * of the others, without a count that somebody would have to keep.
+ * of the others, without a count kept anywhere.
  *
- * The hello says of how many ranks a rank takes itself to be one. Rank 0's holds the job's secret, too, since nobody
- * but the job reads the store.
+ * The hello has the job's size, as the rank was given it. Rank 0's has the job's secret, too, since only the job reads
+ * the store.
  */
 #include "base/clock.h"
 #include "base/store/store.h"
@@ -49,34 +49,34 @@ static void hello_key(char key[32], int rank)
     snprintf(key, 32, "0/%d", rank);
 }
 
-/* What a callback returned is not ours: it may be no status at all. */
-static enum halay_status failed(struct boot_rendezvous *self, const char *call, const char *key,
-                                enum halay_status status)
+/* Logs a callback's failure; its status may be any number. */
+static enum halay_status callback_fail(struct boot_rendezvous *self, const char *call, const char *key,
+                                       enum halay_status status)
 {
     return halay_fail(self->base.log, status == HALAY_IN_PROGRESS || (int)status < 0 ? HALAY_ERR_SYSTEM : status,
                       "start over the program's store: %s of '%s' failed: %s (%d)", call, key,
                       halay_status_string(status), (int)status);
 }
 
-static enum halay_status put(void *arg, const char *key, const void *value, size_t bytes)
+static enum halay_status store_put(void *arg, const char *key, const void *value, size_t bytes)
 {
     struct boot_rendezvous *self = arg;
     char full[HALAY_STORE_KEY_MAX];
 
     full_key(full, self, key);
     enum halay_status status = self->store.put(self->store.arg, full, value, bytes);
-    return status == HALAY_OK ? HALAY_OK : failed(self, "put", full, status);
+    return status == HALAY_OK ? HALAY_OK : callback_fail(self, "put", full, status);
 }
 
 /* HALAY_ERR_TIMEOUT, without a line: it is not there yet. */
-static enum halay_status get(void *arg, const char *key, void *value, size_t bytes, int timeout_ms)
+static enum halay_status store_get(void *arg, const char *key, void *value, size_t bytes, int timeout_ms)
 {
     struct boot_rendezvous *self = arg;
     char full[HALAY_STORE_KEY_MAX];
 
     full_key(full, self, key);
     enum halay_status status = self->store.get(self->store.arg, full, value, bytes, timeout_ms);
-    return status == HALAY_OK || status == HALAY_ERR_TIMEOUT ? status : failed(self, "get", full, status);
+    return status == HALAY_OK || status == HALAY_ERR_TIMEOUT ? status : callback_fail(self, "get", full, status);
 }
 
 /* ---- the bootstrap ---- */
@@ -126,7 +126,7 @@ static const struct halay_boot_ops rendezvous_ops = {
 
 /* ---- create ---- */
 
-static enum halay_status check(struct halay_log *log, const struct halay_rendezvous *store)
+static enum halay_status check_store(struct halay_log *log, const struct halay_rendezvous *store)
 {
     const char *wrong = NULL;
 
@@ -153,7 +153,7 @@ static enum halay_status find_start(struct boot_rendezvous *self)
 
     hello_key(key, self->base.rank);
     for (self->start = 0; status == HALAY_OK; self->start += status == HALAY_OK)
-        status = get(self, key, &old, sizeof old, 0);
+        status = store_get(self, key, &old, sizeof old, 0);
     explicit_bzero(&old, sizeof old);
     return status == HALAY_ERR_TIMEOUT ? HALAY_OK : status;
 }
@@ -173,7 +173,7 @@ static enum halay_status meet_rank_0(struct boot_rendezvous *self, int timeout_m
     if (self->base.rank == 0)
         status = halay_store_draw_secret(self->base.log, hello.secret);
     if (status == HALAY_OK)
-        status = put(self, key, &hello, sizeof hello);
+        status = store_put(self, key, &hello, sizeof hello);
     hello_key(key, 0);
     if (status == HALAY_OK && self->base.rank != 0) {
         status = halay_boot_tree_get(&self->tree, 0, key, &hello, sizeof hello, deadline_us);
@@ -199,7 +199,7 @@ enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const stru
     enum halay_status status =
         halay_struct_read(log, "halay_rendezvous", rendezvous, sizeof store, sizeof store, &store);
     if (status == HALAY_OK)
-        status = check(log, &store);
+        status = check_store(log, &store);
     if (status != HALAY_OK)
         return status;
     if (store.size == 1)
@@ -213,7 +213,7 @@ enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const stru
     snprintf(self->prefix, sizeof self->prefix, "%s", store.prefix ? store.prefix : "halay");
     self->store.prefix = self->prefix;
     self->tree.boot = &self->base;
-    self->tree.keys = (struct halay_boot_keys){ .arg = self, .set = put, .get = get };
+    self->tree.keys = (struct halay_boot_keys){ .arg = self, .set = store_put, .get = store_get };
     status = find_start(self);
     if (status == HALAY_OK)
         status = meet_rank_0(self, timeout_ms);

@@ -22,7 +22,7 @@ struct halay_boot_socket {
 int halay_boot_socket_listen(struct halay_boot_socket *self, const unsigned char *secret, const char *what);
 /* Returns a connection, which is the caller's, or -1 with errno: EAGAIN while the listener's queue is full. */
 int halay_boot_socket_connect(const unsigned char *secret, const char *what, int rank);
-/* Returns the next child's connection, which is the caller's, or -1 when there is none. */
+/* Returns the next child's connection, which is the caller's, or -1 if none waits. */
 int halay_boot_socket_accept(struct halay_boot_socket *self, struct halay_log *log, int *rank);
 void halay_boot_socket_close(struct halay_boot_socket *self);
 

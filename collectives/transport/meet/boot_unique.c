@@ -87,7 +87,7 @@ static enum halay_status find_address(struct halay_log *log, const struct halay_
     } while (!halay_deadline_passed(deadline_us));
     return halay_fail(
         log, HALAY_ERR_TIMEOUT,
-        "nobody answers where the unique id says (%s, %d addresses): has the process that made it ended, or was "
+        "no answer at the addresses of the unique id (%s, %d addresses): has the process that made it ended, or was "
         "the id used for a start before?",
         text, place->count);
 }

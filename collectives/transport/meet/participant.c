@@ -65,7 +65,7 @@ static enum halay_status take_place(struct halay_participant *participant, const
     if (participant->place.verdict == HALAY_VERDICT_LEAVE)
         halay_warning(participant->log, "this process's host is not part of the job any more");
     else
-        halay_error(participant->log, "the job is ending: there is no place for this process");
+        halay_error(participant->log, "the job is ending: this process gets no place");
     return HALAY_ERR_CLOSED;
 }
 

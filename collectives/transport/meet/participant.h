@@ -10,23 +10,23 @@
 
 struct halay_participant;
 
-/* Connect. config says worker, start and store; log is borrowed until close, config for the call. HALAY_ERR_CONFIG: the
+/* Connects. config has worker, start and store; log is borrowed until close, config for the call. HALAY_ERR_CONFIG: the
  * launcher's variables are not all there; else what halay_store_client_open returns. */
 enum halay_status halay_participant_open(struct halay_log *log, const struct halay_config *config,
                                          struct halay_participant **out);
 void halay_participant_close(struct halay_participant *participant); /* NULL is allowed */
 
-/* Say that this process is ready for a place, and wait for it, for as long as halayrun takes: it ends the job when that
- * is too long. Nothing of this process may be under way, or mapped that others write to. lost: the rank by whose loss
- * the generation ended, -1: none; has_state: this process has a commit. HALAY_ERR_CLOSED: there is no place for it any
- * more, a line says why. HALAY_ERR_SYSTEM: halayrun has gone. */
+/* Reports that this process is ready for a place, and waits for it without a time limit: halayrun ends a job that takes
+ * too long. Nothing of this process may be under way, or mapped that others write to. lost: the rank by whose loss
+ * the generation ended, -1: none; has_state: this process has a commit. HALAY_ERR_CLOSED, logged with the
+ * reason: it gets none. HALAY_ERR_SYSTEM: halayrun has gone. */
 enum halay_status halay_participant_enrol(struct halay_participant *participant, int lost, int has_state);
 
 /* The newest generation in which this process had a place; 0: none. */
 unsigned halay_participant_generation(const struct halay_participant *participant);
 
 /* The bootstrap of the generation that enrol has given a place in. Its allgather returns HALAY_ERR_PEER once halayrun
- * has said that somebody is lost on the way. Borrows the participant until destroy. */
+ * reports that a member is lost on the way. Borrows the participant until destroy. */
 enum halay_status halay_participant_boot(struct halay_participant *participant, struct halay_boot **out);
 
 /* Listen whether halayrun wants a change of this generation: nonzero once it does. Takes what has come over the

@@ -34,7 +34,7 @@
 enum { LOOK_US = 1000, LOOK_EACH_US = 20, LOOK_SLOWLY_US = 10000 };
 enum { DEAD = 1, UNREACHABLE, LOST };
 
-/* What ranks tell each other; the same layout for all of a release. */
+/* The peers of a rank. */
 struct halay_peers {
     struct halay_log *log; /* borrowed */
     int rank, size;
@@ -80,8 +80,8 @@ static uint64_t namespace_of(const char *path)
     return stat(path, &info) == 0 ? info.st_ino : 0;
 }
 
-/* Fields 22 and 3 of /proc/PID/stat. The second field, the name in parentheses, may hold anything. 0 if there is no
- * process. */
+/* Fields 22 and 3 of /proc/PID/stat. The second field, the name in parentheses, may hold anything. Returns 0 without
+ * such a process. */
 static uint64_t stat_of(int64_t pid, char *state)
 {
     char path[64], text[1024];
@@ -172,7 +172,7 @@ struct pidfd_exit_info {
     int32_t exit_code;
 };
 
-/* How the process ended, as far as the kernel tells a process that is not its parent. */
+/* Writes how the process ended, as far as the kernel reports that to a process that is not its parent. */
 static void describe_end(int fd, char *text, size_t size)
 {
     struct pidfd_exit_info info = { .mask = 1 << 3 };
@@ -207,7 +207,7 @@ static int has_ended(const struct halay_peers *peers, int rank)
 }
 
 /* Found by the looker and by the driver: the first to find it logs it. */
-static void declare(struct halay_peers *peers, int rank, unsigned char what, const char *why)
+static void declare_lost(struct halay_peers *peers, int rank, unsigned char what, const char *why)
 {
     static const char *const texts[][2] = {
         [DEAD] = { "", "is dead" }, [UNREACHABLE] = { "", "cannot be reached" }, [LOST] = { "connection with ", "lost" }
@@ -228,10 +228,10 @@ static void declare_dead(struct halay_peers *peers, int rank)
     char how[128];
 
     describe_end(peers->watch[peers->place[rank]].fd, how, sizeof how);
-    declare(peers, rank, DEAD, how);
+    declare_lost(peers, rank, DEAD, how);
 }
 
-/* Nothing more will be heard of it: close the descriptor, so that poll has less to look at. */
+/* Closes the descriptor of a process that has ended, so that poll has less to look at. */
 static void watch_no_more(struct halay_peers *peers, int rank)
 {
     struct pollfd *watch = &peers->watch[peers->place[rank]];
@@ -241,7 +241,7 @@ static void watch_no_more(struct halay_peers *peers, int rank)
     watch->fd = -1;
 }
 
-static void look(struct halay_peers *peers, int64_t now_us)
+static void look_at_processes(struct halay_peers *peers, int64_t now_us)
 {
     if (peers->has_descriptors && poll(peers->watch, (nfds_t)peers->locals, 0) <= 0)
         return;
@@ -273,7 +273,7 @@ enum halay_status halay_peers_check(struct halay_peers *peers, int *rank)
     if (now_us >= next && atomic_compare_exchange_strong_explicit(&peers->looking, &nobody, 1, memory_order_acquire,
                                                                   memory_order_relaxed)) {
         atomic_store_explicit(&peers->next_look_us, now_us + period, memory_order_relaxed);
-        look(peers, now_us);
+        look_at_processes(peers, now_us);
         atomic_store_explicit(&peers->looking, 0, memory_order_release);
         dead = atomic_load_explicit(&peers->dead, memory_order_acquire);
     }
@@ -303,7 +303,7 @@ int halay_peers_has_died(const struct halay_peers *peers, int rank)
 void halay_peers_set_dead(struct halay_peers *peers, int rank, int is_unreachable, const char *why)
 {
     if (!has_left(peers, rank))
-        declare(peers, rank, is_unreachable ? UNREACHABLE : LOST, why);
+        declare_lost(peers, rank, is_unreachable ? UNREACHABLE : LOST, why);
 }
 
 int halay_peers_is_unreachable(const struct halay_peers *peers, int rank)
@@ -389,7 +389,7 @@ static int can_watch(void)
     return 1;
 }
 
-static enum halay_status watch(struct halay_peers *peers, int rank)
+static enum halay_status watch_process(struct halay_peers *peers, int rank)
 {
     const struct halay_identity *who = &peers->who[rank];
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)who->pid, 0);
@@ -411,7 +411,7 @@ static enum halay_status watch_all(struct halay_peers *peers)
     peers->has_descriptors = can_watch();
     enum halay_status status = list_locals(peers);
     for (int i = 0; i < peers->locals && peers->has_descriptors && status == HALAY_OK; i++)
-        status = watch(peers, peers->local[i]);
+        status = watch_process(peers, peers->local[i]);
     return status;
 }
 

@@ -24,7 +24,7 @@ struct halay_tree {
 int halay_tree_parent(const struct halay_tree *tree, int rank); /* -1: rank 0 has none */
 /* Ranks of the subtree, which are rank, rank + 1, ... */
 int halay_tree_span(const struct halay_tree *tree, int rank);
-/* The child of rank after this one; the first after rank itself; -1: there are no more. */
+/* The child of rank after this one; the first after rank itself; -1 after the last. */
 int halay_tree_next_child(const struct halay_tree *tree, int rank, int child);
 
 #endif

@@ -19,7 +19,7 @@
 
 enum { HALAY_UNIQUE_ADDRESSES_MAX = 10 };
 
-/* What an id says. */
+/* The contents of an id. */
 struct halay_unique_place {
     struct halay_address addresses[HALAY_UNIQUE_ADDRESSES_MAX];
     int count;
@@ -28,11 +28,11 @@ struct halay_unique_place {
 
 /* All addresses have the same port. */
 void halay_unique_id_write(const struct halay_unique_place *place, struct halay_unique_id *id);
-/* Zero if it is none. */
+/* Returns zero if it is not an id. */
 int halay_unique_id_read(const struct halay_unique_id *id, struct halay_unique_place *place);
 
-/* One rank's start with an id, which is borrowed for the call. HALAY_ERR_ARGUMENT: it is none, or rank and size are not
- * as they should be; HALAY_ERR_TIMEOUT: nobody answers at its addresses; else what halay_store_client_open returns. */
+/* One rank's start with an id, which is borrowed for the call. HALAY_ERR_ARGUMENT: it is not an id, or rank and
+ * size do not fit; HALAY_ERR_TIMEOUT: no answer at its addresses; else what halay_store_client_open returns. */
 enum halay_status halay_boot_unique_create(struct halay_log *log, const struct halay_unique_id *id, const char *network,
                                            int rank, int size, int timeout_ms, struct halay_boot_watch *watch,
                                            struct halay_boot **out);
