@@ -39,8 +39,8 @@ static int is_module_of(const struct halay_transport_build *build, const char *n
            (!build->module[length] || build->module[length] == '-');
 }
 
-/* Where the launcher has put all ranks on this host they share memory, or else use tcp: the search through folders is
- * spared. */
+/* Returns zero if the launcher has put all ranks on this host: they share memory, or use tcp, and no folder is searched
+ * for modules. */
 static int may_try_modules(const struct halay_config *config)
 {
     int is_one_host = config->local_size > 0 && config->local_size == config->size && !config->node;

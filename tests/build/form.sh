@@ -30,8 +30,16 @@ fusion/api/calls.c:halay_scatter
 # Folders and how many phrases each may have.
 phrases='
 base 0
+collectives/api 0
+collectives/choose 0
+collectives/group 0
+collectives/messages 0
 collectives/reduce 0
+collectives/schedule 0
 collectives/shared 0
+collectives/transport/cuda 0
+collectives/transport/mpi 0
+collectives/transport/ucx 0
 tft 0
 python/halay/tft 0
 '
