@@ -17,10 +17,10 @@
 #define HALAY_TCP_CONNECTION_H
 
 #include "base/store/store_protocol.h"
+#include "collectives/transport/connect/tcp_set.h"
 #include "collectives/transport/link.h"
 #include "collectives/transport/tcp/tcp_frame.h"
 #include "collectives/transport/tcp/tcp_seal.h"
-#include "collectives/transport/tcp/tcp_set.h"
 
 struct halay_tcp_out; /* a frame that is to be written */
 

@@ -267,7 +267,7 @@ static void member_connected(struct halay_tcp_mesh *mesh, struct halay_tcp_membe
     store_open_directions(handshake, mesh->route.key, has_dialed ? &c->signs : &c->checks,
                           has_dialed ? &c->checks : &c->signs);
     append_made(m, c);
-    if (mesh->route.sealing && halay_tcp_connection_seal(c, mesh->route.sealing == HALAY_TCP_AES) != HALAY_OK)
+    if (mesh->sealing && halay_tcp_connection_seal(c, mesh->sealing == HALAY_TCP_AES) != HALAY_OK)
         mesh_fail(mesh, HALAY_ERR_NO_MEMORY, m->peer.rank, "no memory for encryption");
     if (halay_tcp_set_up(mesh->link->log, fd, mesh->silence_ms) != HALAY_OK)
         mesh_fail(mesh, HALAY_ERR_SYSTEM, m->peer.rank, "its connection cannot be set up");
@@ -603,7 +603,8 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
     if (status == HALAY_OK)
         status = halay_tcp_set_init(link->log, &mesh->set);
     /* The others wait for this rank's record whether it can continue or not. */
-    enum halay_status started = halay_tcp_start(link->log, how, boot, peers, &mesh->route, &listeners, &mesh->records);
+    enum halay_status started =
+        halay_tcp_start(link->log, how, boot, peers, &mesh->route, &listeners, &mesh->records, &mesh->sealing);
     if (status == HALAY_OK)
         status = started;
     if (status == HALAY_OK)

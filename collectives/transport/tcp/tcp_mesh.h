@@ -20,8 +20,9 @@
 #ifndef HALAY_TCP_MESH_H
 #define HALAY_TCP_MESH_H
 
-#include "collectives/transport/tcp/tcp_accept.h"
+#include "collectives/transport/connect/tcp_accept.h"
 #include "collectives/transport/tcp/tcp_match.h"
+#include "collectives/transport/tcp/tcp_seal.h"
 #include "collectives/transport/tcp/tcp_start.h"
 
 enum { HALAY_TCP_BUSY_MAX = 4 };
@@ -43,6 +44,7 @@ struct halay_tcp_mesh {
     int timeout_ms, silence_ms;
     struct halay_tcp_set set;
     struct halay_tcp_route route;
+    enum halay_tcp_sealing sealing; /* of connections, once they are made */
     struct halay_tcp_door door;
     struct halay_tcp_record *records; /* owned: [size] */
     struct halay_tcp_member *members; /* owned: [size] */

@@ -133,7 +133,8 @@ static enum halay_status share_addresses(struct halay_log *log, const struct hal
 
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
                                   const struct halay_peers *peers, struct halay_tcp_route *route,
-                                  struct halay_tcp_listeners *listeners, struct halay_tcp_record **records)
+                                  struct halay_tcp_listeners *listeners, struct halay_tcp_record **records,
+                                  enum halay_tcp_sealing *sealing)
 {
     struct halay_tcp_record mine = { 0 };
 
@@ -165,7 +166,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
         route->source = (*records)[boot->rank].addresses[0];
         route->source.port = 0;
     }
-    route->sealing = settle_sealing(*records, boot->size, how->is_sealed);
+    *sealing = settle_sealing(*records, boot->size, how->is_sealed);
     return status;
 }
 

@@ -6,11 +6,12 @@
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H
 
+#include "collectives/transport/connect/tcp_dial.h"
+#include "collectives/transport/connect/tcp_handover.h"
 #include "collectives/transport/meet/boot.h"
 #include "collectives/transport/meet/peers.h"
-#include "collectives/transport/tcp/tcp_dial.h"
-#include "collectives/transport/tcp/tcp_handover.h"
 #include "collectives/transport/tcp/tcp_how.h"
+#include "collectives/transport/tcp/tcp_seal.h"
 
 /* What each rank sends the others. */
 struct halay_tcp_record {
@@ -28,12 +29,13 @@ struct halay_tcp_listeners { /* -1: none */
 };
 
 /* Opens this host's port, this rank's local socket, and learns where the others are: the listeners, also after an
- * error, and *records ([size]) are the caller's; key, source and sealing of route are set. Every rank calls it, and
+ * error, and *records ([size]) are the caller's; key and source of route are set. Every rank calls it, and
  * each returns its own status: they are to be compared. HALAY_ERR_SYSTEM: some rank has no port; HALAY_ERR_MISMATCH:
  * some seal, others don't; the bootstrap's; logged. */
 enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
                                   const struct halay_peers *peers, struct halay_tcp_route *route,
-                                  struct halay_tcp_listeners *listeners, struct halay_tcp_record **records);
+                                  struct halay_tcp_listeners *listeners, struct halay_tcp_record **records,
+                                  enum halay_tcp_sealing *sealing);
 
 /* Sets the options of a connection. HALAY_ERR_SYSTEM, logged. */
 enum halay_status halay_tcp_set_up(struct halay_log *log, int fd, int silence_ms);

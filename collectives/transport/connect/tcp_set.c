@@ -2,7 +2,7 @@
  *
  * Set: epoll, level-triggered, so that the set reports again what a turn leaves, and a timerfd in it.
  */
-#include "collectives/transport/tcp/tcp_set.h"
+#include "collectives/transport/connect/tcp_set.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <string.h>

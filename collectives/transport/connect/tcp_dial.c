@@ -2,7 +2,7 @@
  *
  * Dial: attempts and what ends them.
  */
-#include "collectives/transport/tcp/tcp_dial.h"
+#include "collectives/transport/connect/tcp_dial.h"
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * Handover: one message a connection.
  */
-#include "collectives/transport/tcp/tcp_handover.h"
+#include "collectives/transport/connect/tcp_handover.h"
 #include <errno.h>
 #include <unistd.h>
 

@@ -12,9 +12,8 @@
 
 #include "base/log.h"
 #include "base/net/address.h"
-#include "collectives/transport/tcp/tcp_handshake.h"
-#include "collectives/transport/tcp/tcp_seal.h"
-#include "collectives/transport/tcp/tcp_set.h"
+#include "collectives/transport/connect/tcp_handshake.h"
+#include "collectives/transport/connect/tcp_set.h"
 
 struct halay_tcp_dial;
 
@@ -22,9 +21,8 @@ struct halay_tcp_route { /* what all dials of a transport have in common; borrow
     struct halay_tcp_set *set;
     unsigned char key[HALAY_SECRET_BYTES];
     int rank;
-    int streams;                    /* connections of two ranks on different hosts */
-    enum halay_tcp_sealing sealing; /* of connections, once they are made */
-    struct halay_address source;    /* the address to connect from; family 0: the system's choice */
+    int streams;                 /* connections of two ranks on different hosts */
+    struct halay_address source; /* the address to connect from; family 0: the system's choice */
 };
 
 /* Tries these addresses, HALAY_ADDRESSES_MAX or up to one of family 0. Returns NULL without memory. */

@@ -12,7 +12,7 @@
 #define HALAY_TCP_ACCEPT_H
 
 #include "base/log.h"
-#include "collectives/transport/tcp/tcp_dial.h"
+#include "collectives/transport/connect/tcp_dial.h"
 
 enum halay_tcp_claim { HALAY_TCP_CLAIM_TAKE, HALAY_TCP_CLAIM_REFUSE, HALAY_TCP_CLAIM_DROP };
 

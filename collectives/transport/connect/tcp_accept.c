@@ -2,10 +2,10 @@
  *
  * Accept: pending connections, from accept to proof.
  */
-#include "collectives/transport/tcp/tcp_accept.h"
+#include "collectives/transport/connect/tcp_accept.h"
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
-#include "collectives/transport/tcp/tcp_handover.h"
+#include "collectives/transport/connect/tcp_handover.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

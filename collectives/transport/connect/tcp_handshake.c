@@ -2,7 +2,7 @@
  *
  * Handshake: hellos that name both ranks.
  */
-#include "collectives/transport/tcp/tcp_handshake.h"
+#include "collectives/transport/connect/tcp_handshake.h"
 
 enum { TO_AT = STORE_NONCE_BYTES - 4, STREAM_AT = TO_AT - 1 };
 
