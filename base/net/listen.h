@@ -13,6 +13,13 @@ struct halay_network {
     int ports[2];          /* first and last; 0: the system's choice */
 };
 
+/* A port that listens, and by which addresses others reach it. Zero-initialised: none. */
+struct halay_host_port {
+    int is_open;
+    int fd; /* owned if is_open */
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
+};
+
 /* Listen there: *fd (closed on exec, not blocking) is the caller's; addresses, *count of `max`, are those by which
  * others may reach it (halay_own_addresses), each with its port; max 0: they are not asked for. network may be NULL.
  * HALAY_ERR_CONFIG, logged with what there is: no such interface, or no port of these is free; HALAY_ERR_SYSTEM,

@@ -19,7 +19,6 @@ enum { START_ROUNDS_ONE_HOST = 4, START_ROUNDS_HOSTS = 6, START_ROUNDS_ENGINE = 
 
 struct start_cost {
     int messages_max; /* sent and received by one rank, in a round */
-    int requests;     /* of the store, by all, in a round: sets and gets */
     double round_us;  /* until the last rank has the table */
 };
 
@@ -60,8 +59,6 @@ static inline struct start_cost start_model_round(int size, int block)
     double at = start_model_gathered(&tree, 0, &connections);
     cost.round_us = start_model_spread(&tree, 0, at);
     cost.messages_max = 2 * connections;
-    for (int r = block; r < size; r += block)
-        cost.requests += 3; /* its message up, the parent's look at it, and its look at the table */
     return cost;
 }
 
@@ -70,13 +67,22 @@ static inline int start_model_rounds(int size, int block)
     return size > block ? START_ROUNDS_HOSTS : START_ROUNDS_ONE_HOST;
 }
 
-/* Requests of the store in a start over hosts that the launcher has described: those of the rounds, and each host
- * leaves. */
+/* Requests of the store in a start over hosts that the launcher has described: where its parent is, for each host but
+ * the first; where it is itself, for those that are a parent; and each leaves. */
 static inline int start_model_requests(int size, int block)
 {
-    int hosts = size > block ? (size + block - 1) / block : 0;
+    const struct halay_tree tree = { .size = size, .block = block };
+    int requests = 0;
 
-    return hosts + start_model_rounds(size, block) * start_model_round(size, block).requests;
+    if (size <= block)
+        return 0;
+    for (int r = 0; r < size; r += block) {
+        int child = halay_tree_next_child(&tree, r, r);
+        while (child >= 0 && child < r + block)
+            child = halay_tree_next_child(&tree, r, child);
+        requests += (r > 0) + (child >= 0) + 1;
+    }
+    return requests;
 }
 
 #endif

@@ -78,7 +78,7 @@ static void check_costs(void)
         double ms = rounds * cost.round_us * 1e-3;
         printf("%5d ranks: %d rounds, %.1f ms; %d requests of the store, %d messages of a rank at most\n", sizes[i],
                rounds, ms, start_model_requests(sizes[i], 64), rounds * cost.messages_max);
-        CHECK(ms <= 100 && cost.messages_max <= 100 && cost.requests <= 3 * sizes[i] / 64);
+        CHECK(ms <= 100 && cost.messages_max <= 100 && start_model_requests(sizes[i], 64) <= 2.2 * sizes[i] / 64);
     }
 }
 
@@ -151,6 +151,9 @@ struct start {
     int hurried_ms;   /* the time-out of rank 0; 0: that of all */
     int ends;         /* this one ends after the first round; -1: none */
     int has_names;    /* the hosts' names are known */
+    int portless;     /* this one finds no port that is free; -1: none */
+    int cut_off;      /* this one reaches no other host; -1: none */
+    int port;         /* that is not free */
     int differs;      /* this one exchanges a byte more; -1: none */
     int cancels;      /* the start of this one is canceled before it begins; -1: none */
     int is_described; /* the launcher has described the ranks of each host, which are those of a block */
@@ -171,7 +174,7 @@ struct rank {
 };
 
 /* Of the calling thread's rank. */
-static _Thread_local int is_far, is_slow_parent;
+static _Thread_local int is_far, is_slow_parent, is_cut_off;
 static _Thread_local uint64_t network; /* its own network namespace; 0: that of all */
 static _Thread_local int turn;         /* of a slow start: the parent's first child, or its second, ... ; 0: none */
 
@@ -219,7 +222,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
 
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    if (is_far && address->sa_family == AF_UNIX) {
+    if (address->sa_family == AF_UNIX ? is_far : is_cut_off) {
         errno = ECONNREFUSED;
         return -1;
     }
@@ -314,6 +317,9 @@ static void *rank_main(void *arg)
     is_far = start->far_every && rank->boot.rank % start->far_every == 1;
     turn = start->is_slow ? rank->boot.rank : 0;
     is_slow_parent = start->is_slow && !turn;
+    is_cut_off = rank->boot.rank == start->cut_off;
+    if (rank->boot.rank == start->portless)
+        tree.network.ports[0] = tree.network.ports[1] = start->port;
     network = is_far && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
     pthread_barrier_wait(&start->begun);
     if (start->is_described) {
@@ -329,6 +335,8 @@ static void *rank_main(void *arg)
         if (round == 0 || rank->boot.rank != start->ends)
             one_round(rank, &tree, round);
     halay_boot_tree_fini(&tree);
+    if (rank->boot.port.is_open)
+        close(rank->boot.port.fd);
     return NULL;
 }
 
@@ -405,7 +413,7 @@ static struct start *start_of(int size, int block, int far_every)
 
     REQUIRE(start);
     *start = (struct start){ .size = size, .block = block, .far_every = far_every, .timeout_ms = LONG_MS };
-    start->missing = start->ends = start->differs = start->cancels = -1;
+    start->missing = start->ends = start->portless = start->cut_off = start->differs = start->cancels = -1;
     return start;
 }
 
@@ -433,20 +441,23 @@ static void check_described(int size, int block, int far_every)
 {
     struct start *start = described(size, block, far_every);
     struct rank *ranks = run(start);
-    int edges = 0, keys = 0;
+    int edges = 0, keys = 0, places = 0, far_parents = 0;
 
     for (int r = 0; r < size; r++)
         CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, hosts of %d, %d: rank %d: %s", size, block,
               far_every, r, ranks[r].text);
     for (int i = 0; i < start->store.count; i++)
-        keys += start->store.all[i].key[0] == 'u';
-    for (int r = 1; r < size; r++) {
+        keys += start->store.all[i].key[0] == 'u', places += start->store.all[i].key[0] == 'a';
+    for (int r = 1, last = -1; r < size; r++) {
         int parent = halay_tree_parent(&(struct halay_tree){ .size = size, .block = block }, r);
-        edges += parent / block != r / block ||
-                 (far_every && (parent % far_every == 1 || r % far_every == 1)); /* not by a socket */
+        int is_here = parent / block == r / block;
+        edges += is_here && far_every && (parent % far_every == 1 || r % far_every == 1); /* not by a local socket */
+        far_parents += !is_here && parent != last;
+        last = is_here ? last : parent;
     }
     CHECK(keys == 2 * ROUNDS * edges, "%d ranks, hosts of %d, %d: %d messages up by the store", size, block, far_every,
           keys);
+    CHECK(places == far_parents, "%d ranks, hosts of %d: addresses of %d hosts", size, block, places);
     end(start, ranks);
 }
 
@@ -566,9 +577,8 @@ static void check_listener(void)
     halay_log_fini(&log);
 }
 
-static void check_ended(int size, int ends)
+static void check_ended(struct start *start, int ends)
 {
-    struct start *start = start_of(size, 16, 0);
     char text[64];
 
     start->ends = ends;
@@ -593,6 +603,38 @@ static void check_differs(int size, int differs, int far_every)
 
     start->differs = differs;
     check_told(start, begin(start), HALAY_ERR_FORMAT, "bytes at the start");
+}
+
+/* A host without a free port fails on all ranks of the job, those of hosts below it, too. */
+static void check_portless(int portless)
+{
+    struct start *start = described(100, 5, 0);
+    struct rank *ranks;
+    struct halay_log log;
+    struct halay_address address;
+    int fd, count;
+
+    halay_log_init(&log, HALAY_LOG_ERROR);
+    REQUIRE(halay_listen(&log, NULL, 1, &fd, &address, &count) == HALAY_OK);
+    start->portless = portless;
+    start->port = address.port;
+    ranks = run(start);
+    for (int r = 0; r < start->size; r++)
+        CHECK(ranks[r].status == HALAY_ERR_CONFIG && (r == portless || strstr(ranks[r].text, "cannot go on")),
+              "rank %d: %s: %s", r, halay_status_string(ranks[r].status), ranks[r].text);
+    end(start, ranks);
+    close(fd);
+    halay_log_fini(&log);
+}
+
+static void check_cut_off(int cut_off)
+{
+    struct start *start = described(100, 5, 0);
+    char text[64];
+
+    start->cut_off = cut_off;
+    snprintf(text, sizeof text, "rank %d cannot reach rank", cut_off);
+    check_told(start, begin(start), HALAY_ERR_SYSTEM, text);
 }
 
 static void check_canceled(int size, int cancels)
@@ -632,12 +674,20 @@ int main(int argc, char **argv)
         check_gone(40, 20, gone % 2 ? 3 : 0, gone);
     check_gone(40, 20, 0, 20);
     check_gone(40, 20, 0, 36);
-    check_ended(2, 1);
-    check_ended(40, 0);
-    check_ended(40, 33);
-    check_ended(40, 16);
-    check_ended(HAS_THREAD_SANITIZER ? 80 : RANKS_MAX, 64);
-    check_ended(HAS_THREAD_SANITIZER ? 80 : RANKS_MAX, 77);
+    check_ended(start_of(2, 16, 0), 1);
+    check_ended(start_of(40, 16, 0), 0);
+    check_ended(start_of(40, 16, 0), 33);
+    check_ended(start_of(40, 16, 0), 16);
+    check_ended(start_of(HAS_THREAD_SANITIZER ? 80 : RANKS_MAX, 16, 0), 64);
+    check_ended(start_of(HAS_THREAD_SANITIZER ? 80 : RANKS_MAX, 16, 0), 77);
+    check_ended(described(40, 20, 0), 20);
+    check_ended(described(40, 20, 0), 0);
+    check_ended(described(100, 5, 0), 81); /* below a host that is below another one */
+    check_ended(described(100, 5, 0), 80);
+    check_portless(0);
+    check_portless(80);
+    check_cut_off(10);
+    check_cut_off(85);
     check_differs(40, 33, 0);
     check_differs(40, 35, 2);
     check_canceled(40, 33);

@@ -7,11 +7,13 @@
 #include "base/machine/descriptors.h"
 #include "collectives/transport/connect/tcp_handover.h"
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PLACES_MIN = 128, HELLO_MS = 5000, REOPEN_US = 50000, ACCEPT_MOST = 16 };
+enum { PLACES_MIN = 128, HELLO_MS = 5000, REOPEN_US = 50000, ACCEPT_MOST = 16, SILENT_S = 5 };
 
 struct halay_tcp_pending {
     struct halay_tcp_watch watch; /* first: found by its watch; its fd is owned */
@@ -332,6 +334,20 @@ static void port_close(struct halay_tcp_door *door, struct halay_tcp_port *port)
     (void)halay_tcp_set_watch(door->route->set, &port->watch, 0);
     close(port->watch.fd);
     port->watch.fd = -1;
+}
+
+/* A connection that has sent nothing is left to the system for a while, so that what is accepted can be passed on at
+ * once. */
+enum halay_status halay_tcp_open_port(struct halay_log *log, const struct halay_network *network,
+                                      struct halay_host_port *port)
+{
+    int count;
+    enum halay_status status = halay_listen(log, network, HALAY_ADDRESSES_MAX, &port->fd, port->addresses, &count);
+
+    port->is_open = status == HALAY_OK;
+    if (port->is_open)
+        (void)!setsockopt(port->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){ SILENT_S }, sizeof(int)); /* it may refuse */
+    return status;
 }
 
 enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int port, int local)

@@ -12,6 +12,7 @@
 #define HALAY_TCP_ACCEPT_H
 
 #include "base/log.h"
+#include "base/net/listen.h"
 #include "collectives/transport/connect/tcp_dial.h"
 
 enum halay_tcp_claim { HALAY_TCP_CLAIM_TAKE, HALAY_TCP_CLAIM_REFUSE, HALAY_TCP_CLAIM_DROP };
@@ -42,6 +43,10 @@ struct halay_tcp_door {
     int64_t reopen_us;                      /* the ports are not looked at before; 0: it is */
     int is_out;                             /* no descriptor was free, and no more are allowed; it was logged */
 };
+
+/* Opens this host's port; it is the caller's. As halay_listen, logged. */
+enum halay_status halay_tcp_open_port(struct halay_log *log, const struct halay_network *network,
+                                      struct halay_host_port *port);
 
 /* Takes the listeners, also after an error; -1: none, or another rank of this host is going to pass it. What is not set
  * by it here is set before. HALAY_ERR_SYSTEM, logged. */

@@ -14,6 +14,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "base/net/listen.h"
 #include "halay_types.h"
 #include <stddef.h>
 
@@ -29,6 +30,7 @@ struct halay_boot {
     int size;
     struct halay_log *log;          /* borrowed until destroy */
     struct halay_boot_watch *watch; /* borrowed; NULL: nobody looks on. Set by who opens the world */
+    struct halay_host_port port;    /* this host's, if the start needs it before the transport does, which takes it */
     unsigned rounds;                /* allgathers and broadcasts so far, the same on all ranks */
 };
 

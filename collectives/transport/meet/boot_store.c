@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HOST_MS = 100 }; /* where the launcher has set none, nothing answers */
 
@@ -212,6 +213,8 @@ static void unique_finish(struct halay_boot *boot)
 static void store_destroy(struct halay_boot *boot)
 {
     unique_finish(boot);
+    if (boot->port.is_open)
+        close(boot->port.fd);
     free(boot);
 }
 
@@ -320,6 +323,7 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
     self->config = config;
     self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };
     self->tree.block = config->local_size;
+    self->tree.network = (struct halay_network){ config->network_interface, { config->ports[0], config->ports[1] } };
     self->tree.keys.host = known_host;
     enum halay_status status = read_access(log, config, &self->access);
     if (status == HALAY_OK)

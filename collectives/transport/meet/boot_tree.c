@@ -34,7 +34,6 @@
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
 #include "base/memory.h"
-#include "base/net/socket.h"
 #include "base/number_text.h"
 #include <errno.h>
 #include <poll.h>
@@ -45,16 +44,23 @@
 #include <unistd.h>
 
 enum { SLICE_MS = 200, POLL_MS = 5, LEVEL_MS = 250, FAREWELL_MS = 1000 };
+enum { FDS_BEFORE = 4 }; /* those of the children */
 static const uint32_t magic = 0x34796168;
 
 #define A_GUESS (UINT32_C(1) << 31) /* in the key of the block: it is no host's number of ranks */
 
 struct halay_boot_child {
     int rank, span;
-    int fd;        /* owned; -1: not connected, or reached by the store */
-    int by_store;  /* its first message was there */
-    int has_come;  /* in this round */
-    int waits_for; /* what it reported last */
+    struct halay_boot_connection connection; /* owned; none: not connected, or reached by the store */
+    int by_store;                            /* its first message was there */
+    int has_come;                            /* in this round */
+    int waits_for;                           /* what it reported last */
+};
+
+/* The value of the key by which the first rank of a host is found: its addresses, or why it has none. */
+struct place {
+    struct halay_boot_head head;
+    struct halay_address addresses[HALAY_ADDRESSES_MAX];
 };
 
 /* One allgather, or one broadcast, whose records are empty. */
@@ -97,10 +103,18 @@ static enum halay_host_rank_state state_of(const struct halay_boot_tree *tree, i
     return halay_host_ranks_look(&tree->host, rank, &seen);
 }
 
-/* Returns nonzero if this child that is not connected may come by the store. */
-static int is_far(const struct halay_boot_tree *tree, int child)
+/* Returns nonzero if this is a rank of another host, which is reached over TCP. */
+static int is_far(const struct halay_boot_tree *tree, int rank)
 {
-    return !halay_host_ranks_has(&tree->host, child) || state_of(tree, child) >= HALAY_HOST_RANK_ELSEWHERE;
+    return tree->host.shared && rank >= 0 && !halay_host_ranks_has(&tree->host, rank);
+}
+
+/* Returns nonzero if this child that is not connected may come by the store. */
+static int may_use_store(const struct halay_boot_tree *tree, int child)
+{
+    if (!tree->host.shared)
+        return 1;
+    return halay_host_ranks_has(&tree->host, child) && state_of(tree, child) >= HALAY_HOST_RANK_ELSEWHERE;
 }
 
 /* What a message says that it is about, so that ranks notice if they do different things. */
@@ -239,17 +253,17 @@ static struct halay_boot_head head_of(const struct halay_boot_tree *tree, const 
 }
 
 /* A head, then bytes of the table from the record of first on: none if the head is about a failure. */
-static enum halay_status send_by_socket(const struct halay_boot_tree *tree, int fd, const struct round *x, int first,
-                                        size_t bytes)
+static enum halay_status send_to(const struct halay_boot_tree *tree, struct halay_boot_connection *to,
+                                 const struct round *x, int first, size_t bytes)
 {
     struct halay_boot_head head = head_of(tree, x);
     int64_t deadline_us = halay_deadline_us(FAREWELL_MS);
 
     if (head.status == HALAY_OK)
         deadline_us = x->deadline_us;
-    enum halay_status status = halay_socket_send(fd, &head, sizeof head, deadline_us);
-    if (status == HALAY_OK && head.status == HALAY_OK)
-        status = halay_socket_send(fd, records_of(x, first), bytes, deadline_us);
+    enum halay_status status = halay_boot_connection_send(to, &head, sizeof head, deadline_us);
+    if (status == HALAY_OK && head.status == HALAY_OK && bytes)
+        status = halay_boot_connection_send(to, records_of(x, first), bytes, deadline_us);
     return status;
 }
 
@@ -324,6 +338,18 @@ static enum halay_status look_in_store(struct halay_boot_tree *tree, const struc
     return (enum halay_status)tree->failure.status;
 }
 
+/* In place of the addresses of a first rank, for the hosts that look for it: the failure. */
+static void withdraw_place(struct halay_boot_tree *tree, int rank)
+{
+    struct place place = { .head = tree->failure };
+    char key[HALAY_STORE_KEY_MAX];
+
+    if (!tree->host.shared || tree->shape.size <= tree->shape.block || rank % tree->shape.block)
+        return;
+    snprintf(key, sizeof key, "a/%d", rank);
+    (void)tree->keys.set(tree->keys.arg, key, &place, sizeof place);
+}
+
 /* A parent is gone, and may have put into the store why; if it has not, this rank does so in its place, for those that
  * the store reaches. */
 static enum halay_status fail_orphaned(struct halay_boot_tree *tree, const struct round *x)
@@ -339,26 +365,28 @@ static enum halay_status fail_orphaned(struct halay_boot_tree *tree, const struc
         (void)send_by_store(tree, key, x, parent, (size_t)halay_tree_span(&tree->shape, parent) * x->bytes);
     key_of(key, 'd', tree, parent);
     (void)send_by_store(tree, key, x, 0, x->table_bytes);
+    withdraw_place(tree, parent);
     return status;
 }
 
 /* What a connection that is readable has; *waits_for with HALAY_IN_PROGRESS. */
-static enum halay_status receive_by_socket(struct halay_boot_tree *tree, int fd, int from, const struct round *x,
-                                           int first, size_t bytes, int *waits_for)
+static enum halay_status receive_from(struct halay_boot_tree *tree, struct halay_boot_connection *c, int from,
+                                      const struct round *x, int first, size_t bytes, int *waits_for)
 {
     struct halay_boot_head head;
-    size_t have = 0;
 
-    enum halay_status status = halay_socket_receive(fd, &head, sizeof head, &have, x->deadline_us);
+    enum halay_status status = halay_boot_connection_receive(c, &head, sizeof head, x->deadline_us);
     if (status == HALAY_OK && (status = take_head(tree, &head, from, x)) != HALAY_OK) {
         *waits_for = head.rank;
         return status;
     }
-    have = 0;
-    if (status == HALAY_OK)
-        status = halay_socket_receive(fd, records_of(x, first), bytes, &have, x->deadline_us);
+    if (status == HALAY_OK && bytes)
+        status = halay_boot_connection_receive(c, records_of(x, first), bytes, x->deadline_us);
     if (status == HALAY_OK)
         return HALAY_OK;
+    if (status == HALAY_ERR_AUTH)
+        return fail(tree, status, from, "what rank %d has sent rank %d for the start was changed on its way", from,
+                    self_of(tree));
     if (status == HALAY_ERR_TIMEOUT)
         return fail_late(tree, from, x->timeout_ms);
     /* A parent that failed before it had accepted this connection has said so in the store only. */
@@ -384,6 +412,55 @@ static enum halay_status open_listener(struct halay_boot_tree *tree, const unsig
                 self_of(tree), strerror(errno));
 }
 
+static enum halay_status open_hosts(struct halay_boot_tree *tree, const unsigned char *secret)
+{
+    enum halay_status status =
+        halay_boot_hosts_open(&tree->hosts, tree->boot, secret, tree->name, tree->network.interface);
+
+    return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
+}
+
+static struct halay_boot_child *child_of(const struct halay_boot_tree *tree, int rank)
+{
+    for (int i = 0; i < tree->children_count; i++)
+        if (tree->children[i].rank == rank)
+            return &tree->children[i];
+    return NULL;
+}
+
+static int has_far_child(const struct halay_boot_tree *tree)
+{
+    return tree->children_count && is_far(tree, tree->children[tree->children_count - 1].rank);
+}
+
+static int expects(void *arg, int rank)
+{
+    const struct halay_boot_child *child = child_of(arg, rank);
+
+    return child && child->connection.fd < 0 && !child->has_come;
+}
+
+static void take_connection(void *arg, int rank, const struct halay_boot_connection *connection)
+{
+    child_of(arg, rank)->connection = *connection;
+}
+
+/* At this host's port, for the first ranks of other hosts. */
+static enum halay_status accept_hosts(struct halay_boot_tree *tree, const unsigned char *secret, int timeout_ms)
+{
+    struct halay_boot *boot = tree->boot;
+    enum halay_status status = open_hosts(tree, secret);
+
+    tree->hosts.expects = expects;
+    tree->hosts.taken = take_connection;
+    tree->hosts.arg = tree;
+    if (status == HALAY_OK && !boot->port.is_open)
+        status = halay_tcp_open_port(boot->log, &tree->network, &boot->port);
+    if (status == HALAY_OK)
+        status = halay_boot_hosts_accept(&tree->hosts, boot->port.fd, timeout_ms);
+    return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
+}
+
 static enum halay_status list_children(struct halay_boot_tree *tree)
 {
     const struct halay_tree *shape = &tree->shape;
@@ -393,12 +470,13 @@ static enum halay_status list_children(struct halay_boot_tree *tree)
     for (int c = halay_tree_next_child(shape, me, me); c >= 0; c = halay_tree_next_child(shape, me, c))
         count++;
     tree->children = calloc((size_t)count + 1, sizeof *tree->children);
-    tree->fds = calloc(3 + (size_t)count, sizeof *tree->fds);
+    tree->fds = calloc(FDS_BEFORE + (size_t)count, sizeof *tree->fds);
     if (!tree->children || !tree->fds)
         return fail(tree, HALAY_ERR_NO_MEMORY, me, "rank %d has no memory for the start", me);
     for (int c = halay_tree_next_child(shape, me, me); c >= 0; c = halay_tree_next_child(shape, me, c))
-        tree->children[tree->children_count++] =
-            (struct halay_boot_child){ .rank = c, .span = halay_tree_span(shape, c), .fd = -1, .waits_for = c };
+        tree->children[tree->children_count++] = (struct halay_boot_child){
+            .rank = c, .span = halay_tree_span(shape, c), .connection.fd = -1, .waits_for = c
+        };
     snprintf(what, sizeof what, "connections with %d ranks for the start", count);
     enum halay_status status = halay_descriptors_allow(tree->boot->log, (size_t)count + 8, what);
     return status == HALAY_OK ? HALAY_OK : fail_silently(tree, status);
@@ -410,8 +488,8 @@ static int try_parent(struct halay_boot_tree *tree, const unsigned char *secret)
     char name[HALAY_STORE_KEY_MAX + 16];
 
     name_parent(tree, parent_of(tree), name, sizeof name);
-    tree->parent = halay_boot_socket_connect(secret, name, self_of(tree));
-    return tree->parent >= 0;
+    tree->parent.fd = halay_boot_socket_connect(secret, name, self_of(tree));
+    return tree->parent.fd >= 0;
 }
 
 /* A parent of this host: it accepts sooner or later, or is gone. */
@@ -438,15 +516,53 @@ static enum halay_status find_local_parent(struct halay_boot_tree *tree, const u
     return status;
 }
 
+/* The parent of another host: by its addresses, unless it has put into the store why it has failed. */
+static enum halay_status connect_far_parent(struct halay_boot_tree *tree, const struct round *x,
+                                            const struct place *place)
+{
+    int parent = parent_of(tree);
+    char why[HALAY_BOOT_REASON_BYTES] = "no memory";
+
+    enum halay_status status = halay_boot_hosts_dial(&tree->hosts, place->addresses, parent, x->deadline_us);
+    while (status == HALAY_OK && (status = halay_boot_hosts_look(&tree->hosts, SLICE_MS, &tree->parent, why,
+                                                                 sizeof why)) == HALAY_IN_PROGRESS)
+        if ((status = look(tree)) == HALAY_OK)
+            status = look_in_store(tree, x, POLL_MS);
+    if (status == HALAY_OK || tree->failure.status != HALAY_OK || look_in_store(tree, x, SLICE_MS) != HALAY_OK)
+        return status == HALAY_OK ? HALAY_OK : (enum halay_status)tree->failure.status;
+    return fail(tree, status, parent, "rank %d cannot reach rank %d, the first of its host, for the start: %s",
+                self_of(tree), parent, why);
+}
+
+static enum halay_status find_far_parent(struct halay_boot_tree *tree, const unsigned char *secret,
+                                         const struct round *x)
+{
+    int parent = parent_of(tree);
+    struct place place;
+    char key[HALAY_STORE_KEY_MAX];
+
+    snprintf(key, sizeof key, "a/%d", parent);
+    enum halay_status status = halay_boot_tree_get(tree, parent, key, &place, sizeof place, x->deadline_us);
+    if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK)
+        return fail_late(tree, parent, x->timeout_ms);
+    if (status == HALAY_OK)
+        status = take_head(tree, &place.head, parent, NULL);
+    if (status == HALAY_OK)
+        status = open_hosts(tree, secret);
+    return status == HALAY_OK ? connect_far_parent(tree, x, &place) : status;
+}
+
 static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
 {
     int parent = parent_of(tree);
     char key[HALAY_STORE_KEY_MAX], listens;
     enum halay_status status = HALAY_OK;
 
+    if (is_far(tree, parent))
+        return find_far_parent(tree, secret, x);
     if (halay_host_ranks_has(&tree->host, parent))
         return find_local_parent(tree, secret, x);
-    if (parent < 0 || tree->host.shared || try_parent(tree, secret))
+    if (parent < 0 || try_parent(tree, secret))
         return HALAY_OK;
     snprintf(key, sizeof key, "l/%d", parent);
     if (parent > 0)
@@ -482,6 +598,17 @@ static enum halay_status find_block(struct halay_boot_tree *tree, const struct r
     return HALAY_OK;
 }
 
+/* The addresses of this host's port, to the first ranks that are its children. */
+static enum halay_status announce_place(struct halay_boot_tree *tree)
+{
+    struct place place = { .head = { .magic = magic, .rank = self_of(tree) } };
+    char key[HALAY_STORE_KEY_MAX];
+
+    memcpy(place.addresses, tree->boot->port.addresses, sizeof place.addresses);
+    snprintf(key, sizeof key, "a/%d", self_of(tree));
+    return tree_set(tree, key, &place, sizeof place);
+}
+
 /* That this parent listens, to the children that look there. Rank 0 says so with the block. */
 static enum halay_status announce(struct halay_boot_tree *tree)
 {
@@ -490,7 +617,7 @@ static enum halay_status announce(struct halay_boot_tree *tree)
 
     if (tree->host.shared) {
         halay_host_ranks_accept(&tree->host);
-        return HALAY_OK;
+        return tree->hosts.accepts ? announce_place(tree) : HALAY_OK;
     }
     if (self_of(tree) == 0)
         return tree_set(tree, "b", &block, sizeof block);
@@ -502,7 +629,7 @@ static enum halay_status announce(struct halay_boot_tree *tree)
 static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char *secret, const struct round *x)
 {
     tree->has_met = 1;
-    tree->listener.fd = tree->parent = -1;
+    tree->listener.fd = tree->parent.fd = -1;
     enum halay_status status = find_block(tree, x);
     if (status != HALAY_OK)
         return status;
@@ -510,6 +637,8 @@ static enum halay_status meet(struct halay_boot_tree *tree, const unsigned char 
     status = list_children(tree);
     if (status == HALAY_OK && tree->children_count)
         status = open_listener(tree, secret);
+    if (status == HALAY_OK && has_far_child(tree))
+        status = accept_hosts(tree, secret, x->timeout_ms);
     if (status == HALAY_OK && tree->children_count)
         status = announce(tree);
     return status == HALAY_OK ? find_parent(tree, secret, x) : status;
@@ -520,11 +649,9 @@ static void accept_children(struct halay_boot_tree *tree)
     int rank, fd;
 
     while ((fd = halay_boot_socket_accept(&tree->listener, tree->boot->log, &rank)) >= 0) {
-        struct halay_boot_child *child = NULL;
-        for (int i = 0; i < tree->children_count && !child; i++)
-            child = tree->children[i].rank == rank ? &tree->children[i] : NULL;
-        if (child && child->fd < 0 && !child->by_store)
-            child->fd = fd;
+        struct halay_boot_child *child = child_of(tree, rank);
+        if (child && child->connection.fd < 0 && !child->by_store)
+            child->connection.fd = fd;
         else
             close(fd);
     }
@@ -536,7 +663,8 @@ static void accept_children(struct halay_boot_tree *tree)
 static struct halay_boot_child *next_by_store(struct halay_boot_tree *tree)
 {
     for (int i = 0; i < tree->children_count; i++)
-        if (!tree->children[i].has_come && tree->children[i].fd < 0 && is_far(tree, tree->children[i].rank))
+        if (!tree->children[i].has_come && tree->children[i].connection.fd < 0 &&
+            may_use_store(tree, tree->children[i].rank))
             return &tree->children[i];
     return NULL;
 }
@@ -558,16 +686,16 @@ static int is_done(const struct halay_boot_tree *tree, const struct round *x)
 static void tell_missing(struct halay_boot_tree *tree, int rank)
 {
     const struct halay_boot_head head = { .magic = magic, .status = HALAY_IN_PROGRESS, .rank = rank };
-    int64_t now = halay_now_us();
+    int64_t deadline_us = halay_deadline_us(SLICE_MS);
 
     if (rank == tree->missing)
         return;
     tree->missing = rank;
-    if (tree->parent >= 0 && next_missing(tree))
-        (void)halay_socket_send(tree->parent, &head, sizeof head, now);
+    if (tree->parent.fd >= 0 && next_missing(tree))
+        (void)halay_boot_connection_send(&tree->parent, &head, sizeof head, deadline_us);
     for (int i = 0; i < tree->children_count; i++)
-        if (tree->children[i].fd >= 0)
-            (void)halay_socket_send(tree->children[i].fd, &head, sizeof head, now);
+        if (tree->children[i].connection.fd >= 0)
+            (void)halay_boot_connection_send(&tree->children[i].connection, &head, sizeof head, deadline_us);
 }
 
 /* The next key that is waited for, if it is there: of a child, or the parent's. */
@@ -576,7 +704,7 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ro
     struct halay_boot_child *child = x->wants_table ? NULL : next_by_store(tree);
     char key[HALAY_STORE_KEY_MAX];
 
-    if (!child && (!x->wants_table || tree->parent >= 0))
+    if (!child && (!x->wants_table || tree->parent.fd >= 0))
         return HALAY_OK;
     int from = child ? child->rank : parent_of(tree), first = child ? child->rank : 0;
     key_of(key, child ? 'u' : 'd', tree, from);
@@ -594,9 +722,8 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ro
 static enum halay_status take_from_child(struct halay_boot_tree *tree, const struct round *x,
                                          struct halay_boot_child *child)
 {
-    enum halay_status status =
-        receive_by_socket(tree, child->fd, child->rank, x, child->rank,
-                          child->has_come ? 0 : (size_t)child->span * x->bytes, &child->waits_for);
+    enum halay_status status = receive_from(tree, &child->connection, child->rank, x, child->rank,
+                                            child->has_come ? 0 : (size_t)child->span * x->bytes, &child->waits_for);
 
     child->has_come |= status == HALAY_OK;
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
@@ -605,8 +732,8 @@ static enum halay_status take_from_child(struct halay_boot_tree *tree, const str
 /* Nor of the parent, before it has all that it needs from here. */
 static enum halay_status take_from_parent(struct halay_boot_tree *tree, struct round *x)
 {
-    enum halay_status status = receive_by_socket(tree, tree->parent, parent_of(tree), x, 0,
-                                                 x->wants_table ? x->table_bytes : 0, &tree->parent_waits_for);
+    enum halay_status status = receive_from(tree, &tree->parent, parent_of(tree), x, 0,
+                                            x->wants_table ? x->table_bytes : 0, &tree->parent_waits_for);
 
     x->has_table |= status == HALAY_OK;
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
@@ -621,7 +748,7 @@ static int watch(struct pollfd *at, int fd)
 static int has_unconnected(const struct halay_boot_tree *tree)
 {
     for (int i = 0; i < tree->children_count; i++)
-        if (tree->children[i].fd < 0 && !tree->children[i].has_come)
+        if (tree->children[i].connection.fd < 0 && !tree->children[i].has_come)
             return 1;
     return 0;
 }
@@ -632,18 +759,19 @@ static int watch_all(struct halay_boot_tree *tree, int needs_store)
     struct pollfd *fds = tree->fds;
     int n = 0;
 
-    n += watch(&fds[n], tree->parent);
+    n += watch(&fds[n], tree->parent.fd);
     n += watch(&fds[n], has_unconnected(tree) ? tree->listener.fd : -1);
     n += watch(&fds[n], needs_store && tree->keys.fd ? tree->keys.fd(tree->keys.arg) : -1);
+    n += watch(&fds[n], halay_boot_hosts_fd(&tree->hosts));
     for (int i = 0; i < tree->children_count; i++)
-        n += watch(&fds[n], tree->children[i].fd);
+        n += watch(&fds[n], tree->children[i].connection.fd);
     return n;
 }
 
 /* One wait, and what there is then. */
 static enum halay_status wait_once(struct halay_boot_tree *tree, struct round *x)
 {
-    int needs_store = x->wants_table ? tree->parent < 0 : next_by_store(tree) != NULL;
+    int needs_store = x->wants_table ? tree->parent.fd < 0 : next_by_store(tree) != NULL;
     int n = watch_all(tree, needs_store), ms = needs_store && !tree->keys.fd ? POLL_MS : SLICE_MS;
     const struct pollfd *fds = tree->fds;
     enum halay_status status = HALAY_OK;
@@ -654,13 +782,15 @@ static enum halay_status wait_once(struct halay_boot_tree *tree, struct round *x
         status = take_from_parent(tree, x);
     if (fds[1].revents)
         accept_children(tree);
+    if (fds[3].revents)
+        halay_boot_hosts_turn(&tree->hosts);
     for (int i = 0; i < tree->children_count && status == HALAY_OK; i++)
-        if (fds[3 + i].revents)
+        if (fds[FDS_BEFORE + i].revents)
             status = take_from_child(tree, x, &tree->children[i]);
     return status;
 }
 
-/* A child that has ended before it came has put into the store why, or nothing. */
+/* A child that has ended before it came has put into the store why, or nothing; one of another host may have. */
 static enum halay_status look_for_gone(struct halay_boot_tree *tree, struct round *x)
 {
     enum halay_status status = HALAY_OK;
@@ -668,15 +798,19 @@ static enum halay_status look_for_gone(struct halay_boot_tree *tree, struct roun
 
     for (int i = 0; i < tree->children_count && status == HALAY_OK; i++) {
         struct halay_boot_child *child = &tree->children[i];
-        if (child->has_come || child->fd >= 0 || !halay_host_ranks_has(&tree->host, child->rank) ||
-            state_of(tree, child->rank) != HALAY_HOST_RANK_GONE)
+        int far = is_far(tree, child->rank);
+        if (child->has_come || child->connection.fd >= 0 || !tree->host.shared ||
+            (!far && state_of(tree, child->rank) != HALAY_HOST_RANK_GONE))
             continue;
         key_of(key, 'u', tree, child->rank);
-        x->store_ms = SLICE_MS;
+        x->store_ms = far ? POLL_MS : SLICE_MS;
         status = receive_by_store(tree, key, child->rank, x, child->rank, (size_t)child->span * x->bytes);
         child->by_store |= child->has_come |= status == HALAY_OK;
-        if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK)
-            return fail_ended(tree, child->rank);
+        if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK) {
+            if (!far)
+                return fail_ended(tree, child->rank);
+            status = HALAY_OK;
+        }
     }
     return status;
 }
@@ -696,7 +830,7 @@ static enum halay_status look_around(struct halay_boot_tree *tree, struct round 
     if (status == HALAY_OK && !x->wants_table)
         status = look_for_gone(tree, x);
     /* A parent that the store reaches may have failed. */
-    if (status == HALAY_OK && !x->wants_table && parent_of(tree) >= 0 && tree->parent < 0)
+    if (status == HALAY_OK && !x->wants_table && parent_of(tree) >= 0 && tree->parent.fd < 0)
         status = look_in_store(tree, x, POLL_MS);
     return status;
 }
@@ -746,8 +880,8 @@ static enum halay_status send_up(struct halay_boot_tree *tree, const struct roun
 
     if (parent_of(tree) < 0)
         return HALAY_OK;
-    if (tree->parent >= 0) {
-        (void)send_by_socket(tree, tree->parent, x, me, bytes);
+    if (tree->parent.fd >= 0) {
+        (void)send_to(tree, &tree->parent, x, me, bytes);
         return HALAY_OK;
     }
     key_of(key, 'u', tree, me);
@@ -762,9 +896,10 @@ static enum halay_status send_down(struct halay_boot_tree *tree, const struct ro
     int by_store = 0;
 
     for (int i = 0; i < tree->children_count; i++) {
-        by_store |= tree->children[i].fd < 0;
-        if (tree->children[i].fd >= 0)
-            (void)send_by_socket(tree, tree->children[i].fd, x, 0, x->table_bytes);
+        struct halay_boot_connection *c = &tree->children[i].connection;
+        by_store |= c->fd < 0;
+        if (c->fd >= 0)
+            (void)send_to(tree, c, x, 0, x->table_bytes);
     }
     if (!by_store)
         return HALAY_OK;
@@ -781,6 +916,7 @@ static void spread_failure(struct halay_boot_tree *tree, const struct round *x)
             accept_children(tree);
         (void)send_up(tree, x);
         (void)send_down(tree, x);
+        withdraw_place(tree, self_of(tree));
     }
     halay_host_ranks_leave(&tree->host);
 }
@@ -791,6 +927,7 @@ static enum halay_status exchange(struct halay_boot_tree *tree, const unsigned c
 
     if (status == HALAY_OK)
         status = gather(tree, x);
+    halay_boot_hosts_shut(&tree->hosts); /* from here on the transport accepts at the port */
     if (status == HALAY_OK)
         status = send_up(tree, x);
     if (status == HALAY_OK)
@@ -844,12 +981,12 @@ enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const 
 void halay_boot_tree_fini(struct halay_boot_tree *tree)
 {
     for (int i = 0; i < tree->children_count; i++)
-        if (tree->children[i].fd >= 0)
-            close(tree->children[i].fd);
-    if (tree->has_met)
+        halay_boot_connection_close(&tree->children[i].connection);
+    if (tree->has_met) {
         halay_boot_socket_close(&tree->listener);
-    if (tree->has_met && tree->parent >= 0)
-        close(tree->parent);
+        halay_boot_connection_close(&tree->parent);
+    }
+    halay_boot_hosts_fini(&tree->hosts);
     free(tree->children);
     free(tree->fds);
     tree->children = NULL;

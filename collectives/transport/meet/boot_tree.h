@@ -9,6 +9,8 @@
 #include "base/store/host_ranks.h"
 #include "base/store/store.h"
 #include "collectives/transport/meet/boot.h"
+#include "collectives/transport/meet/boot_connection.h"
+#include "collectives/transport/meet/boot_hosts.h"
 #include "collectives/transport/meet/boot_socket.h"
 #include "collectives/transport/meet/tree.h"
 #include <stdint.h>
@@ -44,12 +46,14 @@ struct halay_boot_tree {
     struct halay_boot_keys keys;    /* what arg points to is borrowed */
     char name[HALAY_STORE_KEY_MAX]; /* of this start, different from that of any other with the same secret */
     struct halay_tree shape;
-    int block;                         /* rank 0's is what counts; 0: unknown */
-    struct halay_host_ranks host;      /* owned: closed by fini; not open: the launcher has not told */
-    int has_hosts;                     /* a block is a host, on all ranks alike */
-    int has_met;                       /* connected with the parent, and ready for children */
-    struct halay_boot_socket listener; /* owned if has_met; not open: no children */
-    int parent; /* owned if has_met: the connection; -1: none, or the parent is reached by the store */
+    int block;                           /* rank 0's is what counts; 0: unknown */
+    struct halay_host_ranks host;        /* owned: closed by fini; not open: the launcher has not told */
+    int has_hosts;                       /* a block is a host, on all ranks alike */
+    int has_met;                         /* connected with the parent, and ready for children */
+    struct halay_boot_socket listener;   /* owned if has_met; not open: no children */
+    struct halay_network network;        /* of the ports of hosts; its strings are borrowed */
+    struct halay_boot_hosts hosts;       /* owned */
+    struct halay_boot_connection parent; /* owned if has_met; none: there is no parent, or the store reaches it */
     int children_count;
     struct halay_boot_child *children; /* owned: [children_count] */
     struct pollfd *fds;                /* owned: what a wait looks at */

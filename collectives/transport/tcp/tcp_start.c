@@ -8,6 +8,7 @@
  */
 #include "collectives/transport/tcp/tcp_start.h"
 #include "base/machine/descriptors.h"
+#include "collectives/transport/connect/tcp_accept.h"
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_EVERY_S = 1, SPARE_DESCRIPTORS = 16, SILENT_S = 5, NOT_SENT_BYTES = 512 << 10 };
+enum { ASK_EVERY_S = 1, SPARE_DESCRIPTORS = 16, NOT_SENT_BYTES = 512 << 10 };
 
 static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_tcp_record *mine,
                                   int timeout_ms, struct halay_tcp_record **records)
@@ -78,24 +79,26 @@ static int choose_streams(const struct halay_tcp_how *how, const struct halay_ad
     return halay_interface_flows(name);
 }
 
-/* The first rank of a host opens the port. A connection that has sent nothing is left to the system for a while, so
- * that what is accepted can be passed on at once. */
-static enum halay_status open_port(struct halay_log *log, const struct halay_network *network, int *port,
+/* The first rank of a host opens the port, or has it from the start. */
+static enum halay_status open_port(const struct halay_tcp_how *how, struct halay_boot *boot, int *port,
                                    struct halay_tcp_record *mine)
 {
-    int count;
-    enum halay_status status = halay_listen(log, network, HALAY_ADDRESSES_MAX, port, mine->addresses, &count);
+    enum halay_status status =
+        boot->port.is_open ? HALAY_OK : halay_tcp_open_port(boot->log, &how->network, &boot->port);
 
-    if (status == HALAY_OK)
-        (void)!setsockopt(*port, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){ SILENT_S }, sizeof(int)); /* it may refuse */
-    return status;
+    if (status != HALAY_OK)
+        return status;
+    *port = boot->port.fd;
+    boot->port.is_open = 0;
+    memcpy(mine->addresses, boot->port.addresses, sizeof mine->addresses);
+    return HALAY_OK;
 }
 
-static enum halay_status open_listeners(struct halay_log *log, const struct halay_tcp_how *how, int rank, int size,
+static enum halay_status open_listeners(struct halay_log *log, const struct halay_tcp_how *how, struct halay_boot *boot,
                                         const struct halay_peers *peers, struct halay_tcp_listeners *listeners,
                                         struct halay_tcp_record *mine)
 {
-    int locals = 0, is_first = 1;
+    int locals = 0, is_first = 1, rank = boot->rank, size = boot->size;
     enum halay_status status = allow_descriptors(log, rank, size, 1);
 
     for (int r = 0; r < size; r++)
@@ -104,7 +107,7 @@ static enum halay_status open_listeners(struct halay_log *log, const struct hala
             is_first &= r > rank;
         }
     if (status == HALAY_OK && is_first)
-        status = open_port(log, &how->network, &listeners->port, mine);
+        status = open_port(how, boot, &listeners->port, mine);
     if (status == HALAY_OK && rank == 0)
         mine->streams = (unsigned char)choose_streams(how, &mine->addresses[0]);
     if (status == HALAY_OK && locals)
@@ -143,7 +146,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     if (status == HALAY_OK) {
         store_draw(mine.salt, sizeof mine.salt);
         mine.has_aes = halay_seal_has_aes() != 0;
-        status = open_listeners(log, how, boot->rank, boot->size, peers, listeners, &mine);
+        status = open_listeners(log, how, boot, peers, listeners, &mine);
     }
     /* Without a port the others are told of none, and fail at once. */
     enum halay_status exchanged = exchange(log, boot, &mine, how->timeout_ms, records);
