@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 enum {
-    HALAY_LOCAL_NAME_BYTES = 32,
+    HALAY_LOCAL_NAME_BYTES = 16,
     HALAY_LOCAL_FDS_MAX = 253, /* of a message: the kernel's limit */
 };
 

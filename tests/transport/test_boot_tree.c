@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "collectives/transport/meet/boot_socket.h"
 #include "collectives/transport/meet/boot_tree.h"
+#include "collectives/transport/meet/table_code.h"
 #include "start_model.h"
 #include <errno.h>
 #include <pthread.h>
@@ -80,6 +81,50 @@ static void check_costs(void)
                rounds, ms, start_model_requests(sizes[i], 64), rounds * cost.messages_max);
         CHECK(ms <= 100 && cost.messages_max <= 100 && start_model_requests(sizes[i], 64) <= 2.2 * sizes[i] / 64);
     }
+}
+
+/* ---- tables in few bytes ---- */
+
+/* Records of which some bytes differ from one to the next, coded, and cut or changed at each byte: they come back as
+ * they were, or not at all, and nothing outside of them is written. */
+static void check_table(size_t count, size_t record, unsigned every)
+{
+    size_t bytes = count * record, wrong = 0;
+    unsigned char *records = calloc(1, bytes + 1), *back = calloc(1, bytes + 1),
+                  *code = malloc(halay_table_most(bytes));
+    unsigned seed = (unsigned)(bytes + every);
+
+    REQUIRE(records && back && code);
+    for (size_t i = 0; i < bytes; i++) {
+        seed = seed * 1103515245 + 12345;
+        records[i] = every && (seed >> 16) % every == 0 ? (unsigned char)(seed >> 8)
+                     : i < record                       ? 7
+                                                        : records[i - record];
+    }
+    size_t n = halay_table_encode(records, bytes, record, code);
+    CHECK(n <= halay_table_most(bytes) && halay_table_decode(code, n, back, bytes, record) &&
+              !memcmp(records, back, bytes),
+          "%zu records of %zu", count, record);
+    for (size_t i = 0; i < n && i < 2000; i++) {
+        unsigned char kept = code[i];
+        wrong += halay_table_decode(code, i, back, bytes, record);
+        code[i] = (unsigned char)~kept;
+        (void)halay_table_decode(code, n, back, bytes, record);
+        code[i] = kept;
+    }
+    CHECK(!wrong && !back[bytes], "%zu records of %zu: %zu cuts not seen", count, record, wrong);
+    free(records);
+    free(back);
+    free(code);
+}
+
+static void check_tables(void)
+{
+    for (size_t record = 1; record < 1000; record += record < 9 ? 1 : 97)
+        for (unsigned every = 0; every < 400; every += every < 7 ? 1 : 131)
+            check_table(1 + record % 5, record, every);
+    check_table(1, 5000, 4);
+    check_table(2000, 720, 100);
 }
 
 /* ---- a store, and a start over it ---- */
@@ -657,6 +702,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "--model"))
         return test_end();
     check_shapes();
+    check_tables();
     for (int size = 1; size <= 40; size += size < 6 ? 1 : 11)
         for (int far_every = 0; far_every <= 3; far_every++)
             check_all_ranks(size, 8, far_every);

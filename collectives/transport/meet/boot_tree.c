@@ -33,6 +33,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/transport/meet/boot_tree_impl.h"
+#include "collectives/transport/meet/table_code.h"
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,7 +120,7 @@ static enum halay_status take_from_store(struct halay_boot_tree *tree, struct ha
 }
 
 /* A connected child sends only a failure until it has the table. */
-static enum halay_status take_from_child(struct halay_boot_tree *tree, const struct halay_boot_round *x,
+static enum halay_status take_from_child(struct halay_boot_tree *tree, struct halay_boot_round *x,
                                          struct halay_boot_child *child)
 {
     enum halay_status status =
@@ -137,6 +138,8 @@ static enum halay_status take_from_parent(struct halay_boot_tree *tree, struct h
                                                   x->wants_table ? x->table_bytes : 0, &tree->parent_waits_for);
 
     x->has_table |= status == HALAY_OK;
+    x->has_table_code = x->has_table;
+    tree->received += status == HALAY_OK ? x->code_bytes : 0;
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
 }
 
@@ -273,7 +276,7 @@ static enum halay_status take_table(struct halay_boot_tree *tree, struct halay_b
 /* ---- up, and down ---- */
 
 /* Into a connection whose other end may be gone: what it has sent before, or its end, is seen when it is read. */
-static enum halay_status send_up(struct halay_boot_tree *tree, const struct halay_boot_round *x)
+static enum halay_status send_up(struct halay_boot_tree *tree, struct halay_boot_round *x)
 {
     int me = halay_boot_self(tree);
     size_t bytes = (size_t)halay_tree_span(&tree->shape, me) * x->bytes;
@@ -282,7 +285,8 @@ static enum halay_status send_up(struct halay_boot_tree *tree, const struct hala
     if (halay_boot_parent(tree) < 0)
         return HALAY_OK;
     if (tree->parent.fd >= 0) {
-        (void)halay_boot_send(tree, &tree->parent, x, me, bytes);
+        halay_boot_encode(tree, x, me, bytes);
+        (void)halay_boot_send(tree, &tree->parent, x);
         return HALAY_OK;
     }
     halay_boot_key(key, 'u', tree, me);
@@ -291,16 +295,19 @@ static enum halay_status send_up(struct halay_boot_tree *tree, const struct hala
 }
 
 /* The table, or what went wrong. */
-static enum halay_status send_down(struct halay_boot_tree *tree, const struct halay_boot_round *x)
+static enum halay_status send_down(struct halay_boot_tree *tree, struct halay_boot_round *x)
 {
     char key[HALAY_STORE_KEY_MAX];
     int by_store = 0;
+
+    if (tree->children_count && !x->has_table_code)
+        halay_boot_encode(tree, x, 0, x->table_bytes);
 
     for (int i = 0; i < tree->children_count; i++) {
         struct halay_boot_connection *c = &tree->children[i].connection;
         by_store |= c->fd < 0;
         if (c->fd >= 0)
-            (void)halay_boot_send(tree, c, x, 0, x->table_bytes);
+            (void)halay_boot_send(tree, c, x);
     }
     if (!by_store)
         return HALAY_OK;
@@ -310,7 +317,7 @@ static enum halay_status send_down(struct halay_boot_tree *tree, const struct ha
 }
 
 /* So that no rank waits for this one. What does not reach them is no new failure. */
-static void spread_failure(struct halay_boot_tree *tree, const struct halay_boot_round *x)
+static void spread_failure(struct halay_boot_tree *tree, struct halay_boot_round *x)
 {
     if (tree->shape.size) {
         if (tree->listener.fd >= 0)
@@ -346,7 +353,13 @@ static enum halay_status run_round(struct halay_boot_tree *tree, const unsigned 
 {
     if (tree->failure.status != HALAY_OK)
         return (enum halay_status)tree->failure.status;
-    if (x->table_bytes > SIZE_MAX / 2 || !(x->table = malloc(sizeof(struct halay_boot_head) + x->table_bytes))) {
+    if (x->table_bytes < SIZE_MAX / 2) {
+        x->table = malloc(sizeof(struct halay_boot_head) + x->table_bytes);
+        x->code = malloc(halay_table_most(x->table_bytes));
+    }
+    if (!x->table || !x->code) {
+        free(x->table);
+        free(x->code);
         halay_error(tree->boot->log, "no memory for what %d ranks exchange at the start", tree->boot->size);
         return halay_boot_fail_silently(tree, HALAY_ERR_NO_MEMORY);
     }
@@ -357,6 +370,7 @@ static enum halay_status run_round(struct halay_boot_tree *tree, const unsigned 
     if (status == HALAY_OK && out)
         memcpy(out, halay_boot_records(x, 0), x->table_bytes);
     free(x->table);
+    free(x->code);
     tree->round++;
     return status;
 }
@@ -385,6 +399,9 @@ enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const 
 
 void halay_boot_tree_fini(struct halay_boot_tree *tree)
 {
+    if (tree->has_met)
+        halay_debug(tree->boot->log, "the start took %u exchanges, and %zu bytes of all ranks' records", tree->round,
+                    tree->received);
     for (int i = 0; i < tree->children_count; i++)
         halay_boot_connection_close(&tree->children[i].connection);
     if (tree->has_met) {

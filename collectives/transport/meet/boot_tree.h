@@ -33,7 +33,8 @@ struct halay_boot_head {
     uint32_t magic;
     int32_t status; /* HALAY_IN_PROGRESS: only that rank is waited for */
     int32_t rank;
-    uint32_t bytes; /* of a record */
+    uint32_t bytes;      /* of a record */
+    uint32_t code_bytes; /* that follow: the records by table_code.h. 0 in the store, where they follow themselves */
     char reason[HALAY_BOOT_REASON_BYTES];
 };
 
@@ -59,6 +60,7 @@ struct halay_boot_tree {
     struct pollfd *fds;                /* owned: what a wait looks at */
     int parent_waits_for;              /* the rank that it reported last, or it itself */
     unsigned round;
+    size_t received;                /* bytes of tables that have come over the connection with the parent */
     int missing;                    /* the rank that is waited for */
     struct halay_boot_head failure; /* the first; status HALAY_OK: none */
     char missing_text[96];          /* for the line about a rank that has not come: where it should have */

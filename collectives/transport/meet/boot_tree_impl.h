@@ -17,7 +17,7 @@ enum {
     HALAY_BOOT_POLL_MS = 5,
     HALAY_BOOT_FDS = 4 /* watched before those of the children */
 };
-#define HALAY_BOOT_MAGIC UINT32_C(0x34796168)
+#define HALAY_BOOT_MAGIC UINT32_C(0x35796168)
 
 struct halay_boot_child {
     int rank, span;
@@ -38,6 +38,9 @@ struct halay_boot_round {
     unsigned char *table; /* owned: room for a head, then table_bytes */
     size_t bytes;         /* of a record */
     size_t table_bytes;   /* what goes down: size records, or rank 0's data */
+    unsigned char *code;  /* owned: of the message that was sent or has come last, by table_code.h */
+    size_t code_bytes;
+    int has_table_code; /* it is that of the table */
     int64_t deadline_us;
     int timeout_ms;
     int store_ms;    /* how long to wait for a key at a time */
@@ -98,9 +101,11 @@ enum halay_status halay_boot_tree_set(struct halay_boot_tree *tree, const char *
 /* ---- boot_tree_message.c ---- */
 
 void halay_boot_key(char key[HALAY_STORE_KEY_MAX], char direction, const struct halay_boot_tree *tree, int rank);
-/* Sends a head, then bytes of the table from the record of first on: none if the head is about a failure. */
+/* Encodes bytes of the table from the record of first on, for send; nothing if there is a failure to be sent. */
+void halay_boot_encode(const struct halay_boot_tree *tree, struct halay_boot_round *x, int first, size_t bytes);
+/* Sends a head, then the code: none if the head is about a failure. */
 enum halay_status halay_boot_send(const struct halay_boot_tree *tree, struct halay_boot_connection *to,
-                                  const struct halay_boot_round *x, int first, size_t bytes);
+                                  const struct halay_boot_round *x);
 enum halay_status halay_boot_send_by_store(struct halay_boot_tree *tree, const char *key,
                                            const struct halay_boot_round *x, int first, size_t bytes);
 /* HALAY_IN_PROGRESS: it only names the rank that is waited for. x NULL: it is of no round. */
@@ -108,7 +113,7 @@ enum halay_status halay_boot_take_head(struct halay_boot_tree *tree, const struc
                                        const struct halay_boot_round *x);
 /* What a connection that is readable has; *waits_for with HALAY_IN_PROGRESS. */
 enum halay_status halay_boot_receive(struct halay_boot_tree *tree, struct halay_boot_connection *c, int from,
-                                     const struct halay_boot_round *x, int first, size_t bytes, int *waits_for);
+                                     struct halay_boot_round *x, int first, size_t bytes, int *waits_for);
 /* The message of a key. HALAY_ERR_TIMEOUT: not there yet. */
 enum halay_status halay_boot_receive_by_store(struct halay_boot_tree *tree, const char *key, int from,
                                               const struct halay_boot_round *x, int first, size_t bytes);

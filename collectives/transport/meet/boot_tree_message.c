@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "collectives/transport/meet/boot_tree_impl.h"
+#include "collectives/transport/meet/table_code.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,17 +29,25 @@ static struct halay_boot_head head_of(const struct halay_boot_tree *tree, const 
     return head;
 }
 
+void halay_boot_encode(const struct halay_boot_tree *tree, struct halay_boot_round *x, int first, size_t bytes)
+{
+    if (tree->failure.status == HALAY_OK)
+        x->code_bytes = halay_table_encode(halay_boot_records(x, first), bytes, halay_boot_size_said(x), x->code);
+}
+
 enum halay_status halay_boot_send(const struct halay_boot_tree *tree, struct halay_boot_connection *to,
-                                  const struct halay_boot_round *x, int first, size_t bytes)
+                                  const struct halay_boot_round *x)
 {
     struct halay_boot_head head = head_of(tree, x);
     int64_t deadline_us = halay_deadline_us(FAREWELL_MS);
 
-    if (head.status == HALAY_OK)
+    if (head.status == HALAY_OK) {
         deadline_us = x->deadline_us;
+        head.code_bytes = (uint32_t)x->code_bytes;
+    }
     enum halay_status status = halay_boot_connection_send(to, &head, sizeof head, deadline_us);
-    if (status == HALAY_OK && head.status == HALAY_OK && bytes)
-        status = halay_boot_connection_send(to, halay_boot_records(x, first), bytes, deadline_us);
+    if (status == HALAY_OK && head.code_bytes)
+        status = halay_boot_connection_send(to, x->code, x->code_bytes, deadline_us);
     return status;
 }
 
@@ -144,7 +153,7 @@ enum halay_status halay_boot_fail_orphaned(struct halay_boot_tree *tree, const s
 }
 
 enum halay_status halay_boot_receive(struct halay_boot_tree *tree, struct halay_boot_connection *c, int from,
-                                     const struct halay_boot_round *x, int first, size_t bytes, int *waits_for)
+                                     struct halay_boot_round *x, int first, size_t bytes, int *waits_for)
 {
     struct halay_boot_head head;
 
@@ -153,8 +162,17 @@ enum halay_status halay_boot_receive(struct halay_boot_tree *tree, struct halay_
         *waits_for = head.rank;
         return status;
     }
-    if (status == HALAY_OK && bytes)
-        status = halay_boot_connection_receive(c, halay_boot_records(x, first), bytes, x->deadline_us);
+    if (status == HALAY_OK && head.code_bytes <= halay_table_most(bytes)) {
+        x->code_bytes = head.code_bytes;
+        if (x->code_bytes)
+            status = halay_boot_connection_receive(c, x->code, x->code_bytes, x->deadline_us);
+    }
+    if (status == HALAY_OK &&
+        (head.code_bytes > halay_table_most(bytes) ||
+         !halay_table_decode(x->code, x->code_bytes, halay_boot_records(x, first), bytes, halay_boot_size_said(x))))
+        return halay_boot_fail(tree, HALAY_ERR_FORMAT, from,
+                               "what rank %d has sent rank %d for the start is no table of records", from,
+                               halay_boot_self(tree));
     if (status == HALAY_OK)
         return HALAY_OK;
     if (status == HALAY_ERR_AUTH)

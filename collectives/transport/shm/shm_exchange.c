@@ -53,7 +53,7 @@ struct announcement {
     int32_t has_barrier;
     uint64_t bytes;
     char name[HALAY_LOCAL_NAME_BYTES]; /* of its local socket */
-    unsigned char token[TOKEN_BYTES];  /* to be shown by who connects */
+    unsigned char token[TOKEN_BYTES];  /* rank 0's, to be shown by all; zeros of the others */
 };
 
 /* The message that carries descriptors: a rank's own, or the board's and those of `count` members from the first on,
@@ -64,7 +64,7 @@ struct delivery {
     uint32_t rank;  /* the sender's */
     int32_t status; /* HALAY_OK, or why there is no descriptor */
     uint32_t first, count;
-    unsigned char token[TOKEN_BYTES]; /* the receiver's */
+    unsigned char token[TOKEN_BYTES];
 };
 
 /* For the first rank of a host: what another one has sent it. */
@@ -125,7 +125,8 @@ static enum halay_status prepare(struct exchange *x)
         return status;
     x->me.bytes = bytes;
     x->me.has_barrier = !x->options->without_barrier && halay_bell_register();
-    status = random_fill(x->log, x->me.token, sizeof x->me.token);
+    if (x->rank == 0)
+        status = random_fill(x->log, x->me.token, sizeof x->me.token);
     if (status == HALAY_OK && x->map->rank == 0 && x->map->size > 1)
         status = halay_local_listen(x->log, "to pass shared memory", QUEUE, x->me.name, &x->listener);
     return status;
@@ -271,7 +272,7 @@ static int is_any_peer(const struct exchange *x, pid_t pid)
 static int is_peer(const struct exchange *x, const struct delivery *d, pid_t pid)
 {
     return d->magic == MAGIC && d->version == PASS_VERSION && d->rank < (uint32_t)x->size && (int)d->rank != x->rank &&
-           !memcmp(d->token, x->me.token, sizeof d->token) && pid == halay_peers_pid(x->peers, (int)d->rank);
+           !memcmp(d->token, x->all[0].token, sizeof d->token) && pid == halay_peers_pid(x->peers, (int)d->rank);
 }
 
 /* The number of a rank among the members; -1 if it is none. */
@@ -405,7 +406,7 @@ static void relay_to(struct exchange *x, int socket_fd, int rank)
     int sent = 1;
 
     delivery.status = (int32_t)x->failed;
-    memcpy(delivery.token, x->all[rank].token, sizeof delivery.token);
+    memcpy(delivery.token, x->all[0].token, sizeof delivery.token);
     for (int first = 0; sent && first < x->map->size; first += BATCH) {
         int count = x->failed ? 0 : x->map->size - first < BATCH ? x->map->size - first : BATCH;
         for (int k = 0; k < kinds; k++)
@@ -493,7 +494,7 @@ static enum halay_status get_all(struct exchange *x, enum halay_status mine)
     struct pollfd socket = { .fd = connect_to(x, first), .events = POLLIN };
     size_t count = mine != HALAY_OK ? 0 : fds[1] < 0 ? 1 : PASSED;
 
-    memcpy(delivery.token, x->all[first].token, sizeof delivery.token);
+    memcpy(delivery.token, x->all[0].token, sizeof delivery.token);
     int is_on = socket.fd >= 0 && send_descriptors(x, socket.fd, &delivery, fds, count);
     if (!is_on)
         halay_debug(x->log, "cannot pass shared memory to rank %d: %s", first, strerror(errno));

@@ -144,7 +144,8 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     *listeners = (struct halay_tcp_listeners){ -1, -1 };
     enum halay_status status = store_init(log);
     if (status == HALAY_OK) {
-        store_draw(mine.salt, sizeof mine.salt);
+        if (boot->rank == 0)
+            store_draw(mine.salt, sizeof mine.salt);
         mine.has_aes = halay_seal_has_aes() != 0;
         status = open_listeners(log, how, boot, peers, listeners, &mine);
     }
@@ -157,8 +158,7 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
     if (how->is_sealed && !boot->ops->secret && boot->rank == 0)
         halay_warning(log, "HALAY_ENCRYPT=1: keys come by the start over '%s', which does not encrypt",
                       boot->ops->name);
-    for (int r = 0; r < boot->size; r++)
-        explicit_bzero((*records)[r].salt, sizeof(*records)[r].salt);
+    explicit_bzero((*records)[0].salt, sizeof(*records)[0].salt);
     status = check_ports(log, *records, boot->size, peers);
     if (status == HALAY_OK)
         status = share_addresses(log, peers, boot->size, *records);

@@ -16,7 +16,7 @@
 /* What each rank sends the others. */
 struct halay_tcp_record {
     struct halay_address addresses[HALAY_ADDRESSES_MAX]; /* of its host's port */
-    unsigned char salt[HALAY_SECRET_BYTES];              /* rank 0's counts */
+    unsigned char salt[HALAY_SECRET_BYTES];              /* rank 0's; zeros of the others */
     char name[HALAY_LOCAL_NAME_BYTES];                   /* of its local socket, if its host has several ranks */
     unsigned char is_ready;
     unsigned char streams; /* rank 0's counts */
