@@ -3,27 +3,27 @@
  * Exchange: segments have no name, so their descriptors, and those of the ranks' bells where they poll, travel over
  * abstract unix sockets, which have none in the file system either.
  *
- *     1  every rank   announces its possible size, token and nonce; the first of each host also the random name of a
+ *     1  every rank   announces its possible size, rank 0 a token, the first of each host the random name of a
  *                     socket that it has opened                                                     allgather
  *     2  every rank   creates its segment (the least of the sizes); the first of each host also the board
- *     3  each other   connects to the first of its host, hands it the descriptors together with that rank's token, or
+ *     3  each other   connects to the first of its host, hands it the descriptors together with the token, or
  *                     says why it has none
- *     4  the first    hands all of them to each other, or says why not
- *     5  every rank   maps them, says whether it has all                                            allgather
+ *     4  the first    hands all of them to each other, or the reason
+ *     5  every rank   maps them, reports whether it has all                                         allgather
  *
  * So n ranks need n connections and not n squared. Two ranks are on one host if, and only if, this works: a descriptor
  * cannot come from another system. Names, host names and environment prove nothing.
  *
- * A stranger who connects (any process of this network namespace can) is told from a peer by the credentials that the
- * kernel attaches: the same user, and the process that a peer said it is; and by the token, which only those in the
- * bootstrap know. It is dropped at once, before it has sent anything, and delays no rank. A rank that ends while
+ * A connection of another process (any of this network namespace can connect) differs from a peer's by the credentials
+ * that the kernel attaches: the same user, and the process that a peer announced; and by the token, which only ranks of
+ * the bootstrap know. It is dropped at once, before it has sent anything, and delays no rank. A rank that ends while
  * others wait for it is seen by its process (peers.h) or its connection.
  *
- * Where there are several hosts each host does this by itself, but all say how it went to all: either every host shares
- * memory or none does.
+ * Of several hosts each does this by itself, but every rank reports its status to all: either every host shares memory
+ * or none does.
  *
- * Every rank takes part in each allgather whatever goes wrong, so that a failure of one is known to all; after one that
- * has told of a failure there is no other.
+ * Every rank takes part in each allgather whatever goes wrong, so that a failure of one is known to all; the one that
+ * reports a failure is the last.
  *
  * Cleanup: zero-initialised, fini accepts a half-built state.
  * Reference: memfd_create(2).
@@ -47,7 +47,7 @@ enum { PASS_VERSION = 2, TOKEN_BYTES = 16, QUEUE = 4096, PASSED = 2, BATCH = 100
 
 _Static_assert(1 + PASSED * BATCH <= HALAY_LOCAL_FDS_MAX, "a message has the board's descriptor and a batch");
 
-/* What a rank announces in step 1. */
+/* A rank's message in step 1. */
 struct announcement {
     int32_t status; /* HALAY_OK, or why it cannot take part */
     int32_t has_barrier;
@@ -62,7 +62,7 @@ struct delivery {
     uint64_t magic;
     uint32_t version;
     uint32_t rank;  /* the sender's */
-    int32_t status; /* HALAY_OK, or why there is no descriptor */
+    int32_t status; /* HALAY_OK, or the reason that a descriptor is missing */
     uint32_t first, count;
     unsigned char token[TOKEN_BYTES];
 };
@@ -83,7 +83,7 @@ struct exchange {
     int listener; /* owned, -1 if none */
     struct announcement me;
     struct announcement *all; /* owned: [size] */
-    /* Owned: [size] for peers that have connected and said nothing yet, -1 where there is none. */
+    /* Owned: [size] for peers that have connected and sent nothing yet, -1: free. */
     int *silent;
     struct member *members;   /* owned: [map->size] */
     enum halay_status failed; /* the first failure that a member has reported */
@@ -100,13 +100,13 @@ static enum halay_status random_fill(struct halay_log *log, void *bytes, size_t 
 
 /* ---- 1: announce ---- */
 
-/* How many ranks segments are laid out for. */
+/* Returns the number of ranks that segments are laid out for. */
 static int ranks_laid_out(const struct exchange *x)
 {
     return x->options->ranks > x->map->size ? x->options->ranks : x->map->size;
 }
 
-static enum halay_status prepare(struct exchange *x)
+static enum halay_status exchange_prepare(struct exchange *x)
 {
     size_t bytes = x->options->memory->layout.bytes;
     enum halay_status status = HALAY_OK;
@@ -132,7 +132,7 @@ static enum halay_status prepare(struct exchange *x)
     return status;
 }
 
-/* The first rank that could not go on, and its status. */
+/* Returns the status of the first rank that failed, and that rank. */
 static enum halay_status first_failure(const struct exchange *x, int *rank)
 {
     for (int r = 0; r < x->size; r++)
@@ -242,7 +242,7 @@ static void close_all(const int *fds, size_t count)
             close(fds[i]);
 }
 
-/* Zero: there is none yet. Negative: the connection has ended. */
+/* Returns zero if nothing has arrived, a negative number if the connection has ended. */
 static ssize_t receive_descriptors(int socket_fd, struct delivery *delivery, int *fds, size_t room)
 {
     ssize_t n = halay_local_receive(socket_fd, delivery, sizeof *delivery, fds, room);
@@ -260,7 +260,7 @@ static pid_t who_connected(int socket_fd)
     return halay_local_is_own_user(socket_fd, &pid) ? pid : 0;
 }
 
-/* Is it the process of any other rank of this host? */
+/* Returns nonzero if it is the process of another rank of this host. */
 static int is_any_peer(const struct exchange *x, pid_t pid)
 {
     for (int r = 0; r < x->size && pid; r++)
@@ -275,7 +275,7 @@ static int is_peer(const struct exchange *x, const struct delivery *d, pid_t pid
            !memcmp(d->token, x->all[0].token, sizeof d->token) && pid == halay_peers_pid(x->peers, (int)d->rank);
 }
 
-/* The number of a rank among the members; -1 if it is none. */
+/* Returns the number of a rank among the members, -1 if it is not one. */
 static int member_of(const struct exchange *x, int rank)
 {
     int m = x->map->size - 1;
@@ -332,7 +332,7 @@ static int take_delivery(struct exchange *x, int socket_fd)
                      ? member_of(x, (int)delivery.rank)
                      : -1;
     if (member < 0 || x->members[member].socket >= 0) {
-        halay_warning(x->log, "what came over the local socket is no rank's shared memory and was dropped");
+        halay_warning(x->log, "a message over the local socket was not a rank's shared memory and was dropped");
         close_all(fds, PASSED);
         return -1;
     }
@@ -344,7 +344,7 @@ static int take_delivery(struct exchange *x, int socket_fd)
     return 1;
 }
 
-/* Remember a peer that has not said anything yet. There is a place for each. */
+/* Keeps the connection of a peer that has sent nothing yet. Each peer has a place. */
 static void keep_silent(struct exchange *x, int socket_fd)
 {
     int i = 0;
@@ -357,7 +357,7 @@ static void keep_silent(struct exchange *x, int socket_fd)
         close(socket_fd);
 }
 
-static void welcome(struct exchange *x, int socket_fd)
+static void peer_welcome(struct exchange *x, int socket_fd)
 {
     if (!is_any_peer(x, who_connected(socket_fd))) {
         halay_debug(x->log, "a stranger connected to the local socket and was dropped");
@@ -380,13 +380,13 @@ static void take_deliveries(struct exchange *x)
         if (taken)
             x->silent[i] = -1;
     }
-    for (int i = 0; i <= QUEUE; i++) { /* all that can have been there, not all that go on coming */
+    for (int i = 0; i <= QUEUE; i++) { /* all that can have waited by now, not those that still arrive */
         int fd = accept4(x->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
             continue;
         if (fd < 0)
             return;
-        welcome(x, fd);
+        peer_welcome(x, fd);
     }
 }
 
@@ -484,7 +484,8 @@ static int take_batch(struct exchange *x, int socket_fd)
     return is_right && delivery.status == HALAY_OK;
 }
 
-/* Any other rank of a host. Why it has not got them shows when it looks for them, but for what the first one says. */
+/* Receives all descriptors; any rank of a host but the first. The first one reports its own failure; another one shows
+ * when the rank looks for its descriptors. */
 static enum halay_status get_all(struct exchange *x, enum halay_status mine)
 {
     int first = x->map->ranks[0], fds[PASSED] = { x->options->memory->fd, bell_of(x) };
@@ -505,7 +506,7 @@ static enum halay_status get_all(struct exchange *x, enum halay_status mine)
     return mine != HALAY_OK ? mine : x->failed;
 }
 
-static enum halay_status pass(struct exchange *x, enum halay_status mine)
+static enum halay_status pass_descriptors(struct exchange *x, enum halay_status mine)
 {
     for (int m = 0; m < x->map->size; m++)
         if (!halay_peers_is_local(x->peers, x->map->ranks[m]))
@@ -533,7 +534,7 @@ static enum halay_status check_all_mapped(struct exchange *x)
 
 /* ---- all ---- */
 
-static enum halay_status allocate(struct exchange *x, int its_host_only)
+static enum halay_status exchange_allocate(struct exchange *x, int its_host_only)
 {
     struct halay_shm_map *map = x->map;
     size_t n = (size_t)x->size;
@@ -561,8 +562,8 @@ static enum halay_status allocate(struct exchange *x, int its_host_only)
     return HALAY_OK;
 }
 
-/* Agree: the worst status of all, with a line that says whose it is. */
-static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum halay_status mine)
+/* Returns the worst status of all ranks, and logs whose it is. */
+static enum halay_status exchange_agree(struct exchange *x, struct halay_boot *boot, enum halay_status mine)
 {
     int rank = 0;
 
@@ -580,15 +581,15 @@ static enum halay_status agree(struct exchange *x, struct halay_boot *boot, enum
 
 static enum halay_status exchange_all(struct exchange *x, struct halay_boot *boot)
 {
-    enum halay_status status = agree(x, boot, prepare(x));
+    enum halay_status status = exchange_agree(x, boot, exchange_prepare(x));
 
     if (status != HALAY_OK)
         return status;
     status = segment_create(x);
     if (status == HALAY_OK && x->map->rank == 0)
         status = board_create(x);
-    status = pass(x, status);
-    return agree(x, boot, status == HALAY_OK ? check_all_mapped(x) : status);
+    status = pass_descriptors(x, status);
+    return exchange_agree(x, boot, status == HALAY_OK ? check_all_mapped(x) : status);
 }
 
 void halay_shm_exchange_refuse(struct halay_boot *boot, enum halay_status status, int timeout_ms)
@@ -614,7 +615,7 @@ enum halay_status halay_shm_exchange(struct halay_log *log, struct halay_boot *b
     };
 
     *map = (struct halay_shm_map){ 0 };
-    enum halay_status status = allocate(&x, options->its_host_only);
+    enum halay_status status = exchange_allocate(&x, options->its_host_only);
     if (status == HALAY_OK)
         status = exchange_all(&x, boot);
     else
