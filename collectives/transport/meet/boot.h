@@ -29,7 +29,7 @@ struct halay_boot {
     int rank;
     int size;
     struct halay_log *log;          /* borrowed until destroy */
-    struct halay_boot_watch *watch; /* borrowed; NULL: nobody looks on. Set by who opens the world */
+    struct halay_boot_watch *watch; /* borrowed; NULL: none. Set by the opener of the world */
     struct halay_host_port port;    /* this host's, if the start needs it before the transport does, which takes it */
     unsigned rounds;                /* allgathers and broadcasts so far, the same on all ranks */
 };
@@ -43,8 +43,7 @@ struct halay_boot_ops {
     enum halay_status (*allgather)(struct halay_boot *boot, const void *mine, size_t bytes, void *all, int timeout_ms);
     /* Gives every rank the first one's bytes. NULL: by allgather. Everything else as there. */
     enum halay_status (*broadcast)(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms);
-    /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: there is none, and none is needed: allgather itself is safe from
-     * strangers. */
+    /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: none is needed, as no other process can reach allgather. */
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
     /* The start is over, on this rank: there will be no allgather any more. NULL: that makes no difference. */
     void (*finish)(struct halay_boot *boot);
@@ -73,8 +72,8 @@ enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const stru
 /* Calls broadcast, or allgather in its place, and counts it. HALAY_ERR_NO_MEMORY, logged; else the bootstrap's. */
 enum halay_status halay_boot_broadcast(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms);
 
-/* HALAY_ERR_CANCELED, with a line, if the start is not to go on. missing: the rank that has been waited for by now, -1:
- * none. watch may be NULL. */
+/* Returns HALAY_ERR_CANCELED, logged, if the start is to end. missing: the rank that this one waits for; -1: none.
+ * watch may be NULL. */
 enum halay_status halay_boot_look(struct halay_log *log, struct halay_boot_watch *watch, int missing);
 
 #endif

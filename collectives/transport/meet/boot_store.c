@@ -51,7 +51,7 @@ static enum halay_status check_config(struct halay_log *log, const struct halay_
     return HALAY_OK;
 }
 
-/* What is needed to connect. */
+/* Reads the address and the secret of the store from the settings. */
 static enum halay_status read_access(struct halay_log *log, const struct halay_config *config,
                                      struct halay_store_access *access)
 {
@@ -89,7 +89,7 @@ static void full_key(char full[HALAY_STORE_KEY_MAX], const struct boot_store *se
     snprintf(full, HALAY_STORE_KEY_MAX, "%s%u/%s", self->meeting.prefix, self->meeting.number, key);
 }
 
-/* A rank that the launcher has told its host's ranks connects with its first key. */
+/* Connects, if that was left to the first key: the launcher has given this rank the file of its host's ranks. */
 static enum halay_status need_connection(struct boot_store *self)
 {
     unsigned reconnects; /* of this rank: no number of a start */
@@ -245,7 +245,7 @@ static const struct halay_boot_ops unique_ops = {
     .destroy = store_destroy,
 };
 
-static struct boot_store *create(struct halay_log *log, int rank, int size)
+static struct boot_store *boot_store_new(struct halay_log *log, int rank, int size)
 {
     struct boot_store *self = calloc(1, sizeof *self);
 
@@ -266,7 +266,7 @@ static void name_tree(struct boot_store *self)
 enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
                                             const struct halay_meeting *meeting, struct halay_boot **out)
 {
-    struct boot_store *self = create(log, rank, size);
+    struct boot_store *self = boot_store_new(log, rank, size);
 
     if (!self)
         return HALAY_ERR_NO_MEMORY;
@@ -279,7 +279,7 @@ enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int
 enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int size,
                                             struct halay_store_access *access, unsigned number, struct halay_boot **out)
 {
-    struct boot_store *self = create(log, rank, size);
+    struct boot_store *self = boot_store_new(log, rank, size);
 
     if (!self) {
         halay_store_access_close(access);
@@ -317,7 +317,7 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
     if (config->size >= 1 && config->rank >= config->size)
         return halay_fail(log, HALAY_ERR_CONFIG, "HALAY_RANK is %d, must be less than HALAY_SIZE, which is %d",
                           config->rank, config->size);
-    if (!(self = create(log, config->rank, config->size)))
+    if (!(self = boot_store_new(log, config->rank, config->size)))
         return HALAY_ERR_NO_MEMORY;
     self->base.ops = &launched_ops;
     self->config = config;

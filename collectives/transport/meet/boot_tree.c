@@ -83,7 +83,7 @@ static int is_done(const struct halay_boot_tree *tree, const struct halay_boot_r
     return x->wants_table ? x->has_table : !next_missing(tree);
 }
 
-/* Tells those next to this rank which one it waits for, once for each. That it does not reach them is no failure. */
+/* Tells the ranks next to this one which it waits for, once for each. A notice that gets lost is not a failure. */
 static void tell_missing(struct halay_boot_tree *tree, int rank)
 {
     const struct halay_boot_head head = { .magic = HALAY_BOOT_MAGIC, .status = HALAY_IN_PROGRESS, .rank = rank };
@@ -143,7 +143,7 @@ static enum halay_status take_from_parent(struct halay_boot_tree *tree, struct h
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
 }
 
-static int watch(struct pollfd *at, int fd)
+static int watch_descriptor(struct pollfd *at, int fd)
 {
     *at = (struct pollfd){ .fd = fd, .events = POLLIN };
     return 1;
@@ -157,18 +157,18 @@ static int has_unconnected(const struct halay_boot_tree *tree)
     return 0;
 }
 
-/* What is waited for. */
+/* Lists the descriptors that this rank waits for. Returns their number. */
 static int watch_all(struct halay_boot_tree *tree, int needs_store)
 {
     struct pollfd *fds = tree->fds;
     int n = 0;
 
-    n += watch(&fds[n], tree->parent.fd);
-    n += watch(&fds[n], has_unconnected(tree) ? tree->listener.fd : -1);
-    n += watch(&fds[n], needs_store && tree->keys.fd ? tree->keys.fd(tree->keys.arg) : -1);
-    n += watch(&fds[n], halay_boot_hosts_fd(&tree->hosts));
+    n += watch_descriptor(&fds[n], tree->parent.fd);
+    n += watch_descriptor(&fds[n], has_unconnected(tree) ? tree->listener.fd : -1);
+    n += watch_descriptor(&fds[n], needs_store && tree->keys.fd ? tree->keys.fd(tree->keys.arg) : -1);
+    n += watch_descriptor(&fds[n], halay_boot_hosts_fd(&tree->hosts));
     for (int i = 0; i < tree->children_count; i++)
-        n += watch(&fds[n], tree->children[i].connection.fd);
+        n += watch_descriptor(&fds[n], tree->children[i].connection.fd);
     return n;
 }
 
@@ -259,7 +259,7 @@ static enum halay_status wait_all(struct halay_boot_tree *tree, struct halay_boo
     return status;
 }
 
-static enum halay_status gather(struct halay_boot_tree *tree, struct halay_boot_round *x)
+static enum halay_status gather_records(struct halay_boot_tree *tree, struct halay_boot_round *x)
 {
     for (int i = 0; i < tree->children_count; i++)
         tree->children[i].has_come = 0;
@@ -316,7 +316,7 @@ static enum halay_status send_down(struct halay_boot_tree *tree, struct halay_bo
     return status == HALAY_OK ? HALAY_OK : halay_boot_fail_silently(tree, status);
 }
 
-/* So that no rank waits for this one. What does not reach them is no new failure. */
+/* So that no rank waits for this one. A notice that does not arrive is not a new failure. */
 static void spread_failure(struct halay_boot_tree *tree, struct halay_boot_round *x)
 {
     if (tree->shape.size) {
@@ -329,12 +329,13 @@ static void spread_failure(struct halay_boot_tree *tree, struct halay_boot_round
     halay_host_ranks_leave(&tree->host);
 }
 
-static enum halay_status exchange(struct halay_boot_tree *tree, const unsigned char *secret, struct halay_boot_round *x)
+static enum halay_status exchange_round(struct halay_boot_tree *tree, const unsigned char *secret,
+                                        struct halay_boot_round *x)
 {
     enum halay_status status = tree->has_met ? HALAY_OK : halay_boot_tree_meet(tree, secret, x);
 
     if (status == HALAY_OK)
-        status = gather(tree, x);
+        status = gather_records(tree, x);
     halay_boot_hosts_shut(&tree->hosts); /* from here on the transport accepts at the port */
     if (status == HALAY_OK)
         status = send_up(tree, x);
@@ -366,7 +367,7 @@ static enum halay_status run_round(struct halay_boot_tree *tree, const unsigned 
     if (mine)
         memcpy(halay_boot_records(x, halay_boot_self(tree)), mine, halay_boot_size_said(x));
     tree->missing = -1;
-    enum halay_status status = exchange(tree, secret, x);
+    enum halay_status status = exchange_round(tree, secret, x);
     if (status == HALAY_OK && out)
         memcpy(out, halay_boot_records(x, 0), x->table_bytes);
     free(x->table);

@@ -21,14 +21,14 @@ struct halay_boot_keys {
     enum halay_status (*set)(void *arg, const char *key, const void *value, size_t bytes);
     /* HALAY_ERR_TIMEOUT, without a line: the key is not there yet. */
     enum halay_status (*get)(void *arg, const char *key, void *value, size_t bytes, int timeout_ms);
-    int (*fd)(void *arg);      /* readable once the key that get has asked for last may be there; NULL: there is none */
+    int (*fd)(void *arg);      /* readable once the key that get has asked for last may be there; NULL: none */
     int (*is_over)(void *arg); /* nonzero: some rank won't come, which is HALAY_ERR_PEER; NULL: unknown */
     int (*host)(void *arg, int rank, struct halay_store_host *host); /* nonzero: it is known; NULL: it never is */
 };
 
 enum { HALAY_BOOT_REASON_BYTES = 176 };
 
-/* What precedes the records of a message, and is all of one about a failure. */
+/* The head of a message: its records follow; one about a failure has only the head. */
 struct halay_boot_head {
     uint32_t magic;
     int32_t status; /* HALAY_IN_PROGRESS: only that rank is waited for */
@@ -48,7 +48,7 @@ struct halay_boot_tree {
     char name[HALAY_STORE_KEY_MAX]; /* of this start, different from that of any other with the same secret */
     struct halay_tree shape;
     int block;                           /* rank 0's is what counts; 0: unknown */
-    struct halay_host_ranks host;        /* owned: closed by fini; not open: the launcher has not told */
+    struct halay_host_ranks host;        /* owned: closed by fini; not open: the launcher gave no file */
     int has_hosts;                       /* a block is a host, on all ranks alike */
     int has_met;                         /* connected with the parent, and ready for children */
     struct halay_boot_socket listener;   /* owned if has_met; not open: no children */

@@ -55,7 +55,7 @@ static int has_far_child(const struct halay_boot_tree *tree)
     return tree->children_count && halay_boot_is_far(tree, tree->children[tree->children_count - 1].rank);
 }
 
-static int expects(void *arg, int rank)
+static int expects_rank(void *arg, int rank)
 {
     const struct halay_boot_child *child = child_of(arg, rank);
 
@@ -73,7 +73,7 @@ static enum halay_status accept_hosts(struct halay_boot_tree *tree, const unsign
     struct halay_boot *boot = tree->boot;
     enum halay_status status = open_hosts(tree, secret);
 
-    tree->hosts.expects = expects;
+    tree->hosts.expects = expects_rank;
     tree->hosts.taken = take_connection;
     tree->hosts.arg = tree;
     if (status == HALAY_OK && !boot->port.is_open)
@@ -236,7 +236,7 @@ static enum halay_status announce_place(struct halay_boot_tree *tree)
 }
 
 /* That this parent listens, to the children that look there. Rank 0 says so with the block. */
-static enum halay_status announce(struct halay_boot_tree *tree)
+static enum halay_status announce_listener(struct halay_boot_tree *tree)
 {
     uint32_t block = (uint32_t)tree->shape.block | (tree->has_hosts ? 0 : A_GUESS);
     char key[HALAY_STORE_KEY_MAX];
@@ -266,7 +266,7 @@ enum halay_status halay_boot_tree_meet(struct halay_boot_tree *tree, const unsig
     if (status == HALAY_OK && has_far_child(tree))
         status = accept_hosts(tree, secret, x->timeout_ms);
     if (status == HALAY_OK && tree->children_count)
-        status = announce(tree);
+        status = announce_listener(tree);
     return status == HALAY_OK ? find_parent(tree, secret, x) : status;
 }
 

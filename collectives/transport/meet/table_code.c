@@ -30,7 +30,7 @@ static size_t write_number(unsigned char *to, size_t number)
     return n;
 }
 
-/* Where the zeros end that begin here. */
+/* Returns the end of the zeros that begin here. */
 static size_t zeros_end(const unsigned char *records, size_t bytes, size_t record, size_t at)
 {
     while (at < bytes && !difference(records, at, record))
@@ -38,7 +38,7 @@ static size_t zeros_end(const unsigned char *records, size_t bytes, size_t recor
     return at;
 }
 
-/* Where the literals end that begin here. */
+/* Returns the end of the literals that begin here. */
 static size_t literals_end(const unsigned char *records, size_t bytes, size_t record, size_t at)
 {
     for (size_t zeros = 0; at < bytes; at++) {
@@ -63,7 +63,7 @@ size_t halay_table_encode(const unsigned char *records, size_t bytes, size_t rec
     return n;
 }
 
-/* Reads a number of `most` at most. Returns zero if there is none. */
+/* Reads a number. Returns zero if it is incomplete, or more than most. */
 static int read_number(const unsigned char **code, const unsigned char *end, size_t most, size_t *number)
 {
     *number = 0;

@@ -21,7 +21,7 @@ struct halay_shm_map {
 };
 
 struct halay_shm_exchange_options {
-    struct halay_shm_memory *memory; /* borrowed until map's fini: this rank's segment; made if there is none yet */
+    struct halay_shm_memory *memory; /* borrowed until map's fini: this rank's segment; made if it has none yet */
     size_t wanted; /* bytes of address space of a segment; less if not all of them fit into what this process may use */
     int ranks;     /* the most ranks that segments are laid out for; 0: those that there are */
     struct halay_bell *bell; /* borrowed for the call */

@@ -2,8 +2,8 @@
  *
  * The start of the tcp transport.
  *
- * A connection that nobody uses tells nothing about its other end, so the systems ask each other every second; one that
- * is silent for how->silence_ms, with a question or with data unanswered, is given up by them. The sizes of the
+ * An unused connection does not show whether its other end is alive, so the systems ask each other every second; one
+ * that is silent for how->silence_ms, with a question or with data unanswered, is given up by them. The sizes of the
  * system's buffers are left to it: it adapts them to the connection, and stops doing so once they are set.
  */
 #include "collectives/transport/tcp/tcp_start.h"
@@ -18,8 +18,9 @@
 
 enum { ASK_EVERY_S = 1, SPARE_DESCRIPTORS = 16, NOT_SENT_BYTES = 512 << 10 };
 
-static enum halay_status exchange(struct halay_log *log, struct halay_boot *boot, const struct halay_tcp_record *mine,
-                                  int timeout_ms, struct halay_tcp_record **records)
+static enum halay_status exchange_records(struct halay_log *log, struct halay_boot *boot,
+                                          const struct halay_tcp_record *mine, int timeout_ms,
+                                          struct halay_tcp_record **records)
 {
     struct halay_tcp_record *all = calloc((size_t)boot->size, sizeof *all);
 
@@ -35,12 +36,12 @@ static enum halay_status check_ports(struct halay_log *log, const struct halay_t
     for (int r = 0; r < size; r++)
         if (!records[r].is_ready)
             return halay_fail(log, HALAY_ERR_SYSTEM,
-                              "rank %d on '%s' has opened no port for the other ranks: its log says why", r,
+                              "rank %d on '%s' has opened no port for the other ranks: its log has the reason", r,
                               halay_peers_host(peers, r));
     return HALAY_OK;
 }
 
-/* What all of these ranks can do: they are alike in whether they encrypt. */
+/* Returns the cipher that all of these ranks have; they are alike in whether they encrypt. */
 static enum halay_tcp_sealing settle_sealing(const struct halay_tcp_record *records, int size, int is_sealed)
 {
     int have_aes = 1;
@@ -149,8 +150,8 @@ enum halay_status halay_tcp_start(struct halay_log *log, const struct halay_tcp_
         mine.has_aes = halay_seal_has_aes() != 0;
         status = open_listeners(log, how, boot, peers, listeners, &mine);
     }
-    /* Without a port the others are told of none, and fail at once. */
-    enum halay_status exchanged = exchange(log, boot, &mine, how->timeout_ms, records);
+    /* Without a port the others receive none, and fail at once. */
+    enum halay_status exchanged = exchange_records(log, boot, &mine, how->timeout_ms, records);
     explicit_bzero(&mine, sizeof mine);
     if (status != HALAY_OK || exchanged != HALAY_OK)
         return status != HALAY_OK ? status : exchanged;

@@ -13,7 +13,7 @@
 #include "collectives/transport/tcp/tcp_how.h"
 #include "collectives/transport/tcp/tcp_seal.h"
 
-/* What each rank sends the others. */
+/* A rank's message to all others. */
 struct halay_tcp_record {
     struct halay_address addresses[HALAY_ADDRESSES_MAX]; /* of its host's port */
     unsigned char salt[HALAY_SECRET_BYTES];              /* rank 0's; zeros of the others */
