@@ -33,7 +33,7 @@ done
 count 0 '^slot .* barrier '
 count 1 '^cost +shm local latency=.* byte=.* exchange=.* memory='
 expect 0 env HALAY_TUNING="$table" "$halayrun" -np 2 "$perf" doctor
-says out "allreduce +shared .*because: $table, line [0-9]+, says so"
+says out "allreduce +shared .*because: $table, line [0-9]+, names it"
 expect 0 env HALAY_TUNING="$table" "$halayrun" -np 3 "$perf" doctor
 says out "allreduce +shared .*by the costs of $table, line [0-9]+"
 

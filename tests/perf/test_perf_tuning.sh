@@ -30,7 +30,7 @@ says err 'allreduce of 32768 bytes .*: direct'
 expect 0 env HALAY_DETERMINISTIC=ranks HALAY_TUNING="$scratch/table.1" "$halayrun" -np 2 "$perf" doctor
 says out 'allreduce +shared .*the built-in table'
 expect 0 env HALAY_TUNING="$scratch/table.1" "$halayrun" -np 2 "$perf" doctor
-says out "allreduce +shared .*ring .*because: $scratch/table.1, line 2, says so"
+says out "allreduce +shared .*ring .*because: $scratch/table.1, line 2, names it"
 
 # Slots: rank 0's, and what the environment says before any table.
 expect 0 env HALAY_TUNING="$scratch/table.0" "$halayrun" -np 2 "$perf" doctor
