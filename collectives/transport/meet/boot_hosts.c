@@ -33,7 +33,7 @@ enum halay_status halay_boot_hosts_open(struct halay_boot_hosts *self, const str
 
 /* ---- who accepts ---- */
 
-/* What is sent is waited for. */
+/* Turns Nagle's delay off: the other end waits for each message. */
 static void send_at_once(int fd)
 {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int)); /* else it is only slower */

@@ -33,7 +33,7 @@ enum halay_status halay_boot_hosts_open(struct halay_boot_hosts *self, const str
 enum halay_status halay_boot_hosts_accept(struct halay_boot_hosts *self, int port, int timeout_ms);
 /* A descriptor that is readable when turn has something to do; -1: nothing is waited for. */
 int halay_boot_hosts_fd(const struct halay_boot_hosts *self);
-/* Takes what has come. */
+/* Reads pending connections, and calls taken for those that are complete. */
 void halay_boot_hosts_turn(struct halay_boot_hosts *self);
 /* No further connection is taken. */
 void halay_boot_hosts_shut(struct halay_boot_hosts *self);

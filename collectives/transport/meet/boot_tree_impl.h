@@ -38,7 +38,7 @@ struct halay_boot_round {
     unsigned char *table; /* owned: room for a head, then table_bytes */
     size_t bytes;         /* of a record */
     size_t table_bytes;   /* what goes down: size records, or rank 0's data */
-    unsigned char *code;  /* owned: of the message that was sent or has come last, by table_code.h */
+    unsigned char *code;  /* owned: the last message, sent or received, as table_code.h has it */
     size_t code_bytes;
     int has_table_code; /* it is that of the table */
     int64_t deadline_us;

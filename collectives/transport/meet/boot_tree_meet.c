@@ -16,7 +16,7 @@
 
 /* ---- connections ---- */
 
-/* What names the sockets of this parent. */
+/* Writes the name from which those of this parent's sockets are derived. */
 static void name_parent(const struct halay_boot_tree *tree, int parent, char *name, size_t size)
 {
     snprintf(name, size, "%s %d", tree->name, parent);

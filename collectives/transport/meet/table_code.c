@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Fewer zeros among literals are literals too: two numbers are no shorter. Ends of numbers, for most. */
+/* Fewer zeros among literals stay literals: the two numbers would be as long. NUMBER_MOST: bytes of a number. */
 enum { ZEROS_LEAST = 4, NUMBER_MOST = 10 };
 
-/* An end of literals has ZEROS_LEAST zeros, which its two numbers do not exceed but in literals of 2 MB and more. */
+/* Two numbers follow ZEROS_LEAST zeros or more, and are no longer than these but after 2 MB of literals. */
 size_t halay_table_most(size_t bytes)
 {
     return bytes + bytes / ZEROS_LEAST + 2 * NUMBER_MOST;
