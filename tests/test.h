@@ -12,16 +12,23 @@
 
 static int test_passed, test_failed;
 
-/* Counts one check; on failure says where and, by the format, with what. */
-#define CHECK(condition, ...) test_check(!!(condition), __FILE__, __LINE__, #condition, " " __VA_ARGS__)
+/* Counts one check; on failure says where and, by the format, with what. The arguments of the format are evaluated after
+ * the condition, and only then: the condition may be a call that waits for them. */
+#define CHECK(condition, ...) \
+    ((condition) ? test_passes() : test_fails(__FILE__, __LINE__, #condition, " " __VA_ARGS__))
 
-__attribute__((format(printf, 5, 6), unused)) static int test_check(int ok, const char *file, int line,
-                                                                    const char *text, const char *format, ...)
+__attribute__((unused)) static int test_passes(void)
+{
+    __atomic_add_fetch(&test_passed, 1, __ATOMIC_RELAXED);
+    return 1;
+}
+
+__attribute__((format(printf, 4, 5), unused)) static int test_fails(const char *file, int line, const char *text,
+                                                                    const char *format, ...)
 {
     va_list args;
 
-    if (__atomic_add_fetch(ok ? &test_passed : &test_failed, 1, __ATOMIC_RELAXED) && ok)
-        return 1;
+    __atomic_add_fetch(&test_failed, 1, __ATOMIC_RELAXED);
     printf("%s:%d: failed: %s ", file, line, text);
     va_start(args, format);
     vprintf(format, args);
