@@ -33,26 +33,6 @@
 #define MADV_COLLAPSE 25 /* C libraries older than the kernel */
 #endif
 
-int halay_mul_overflows(size_t a, size_t b, size_t *product)
-{
-    size_t result;
-
-    if (__builtin_mul_overflow(a, b, &result))
-        return 1;
-    *product = result;
-    return 0;
-}
-
-int halay_add_overflows(size_t a, size_t b, size_t *sum)
-{
-    size_t result;
-
-    if (__builtin_add_overflow(a, b, &result))
-        return 1;
-    *sum = result;
-    return 0;
-}
-
 void halay_copy_in_pieces(void *to, const void *from, size_t bytes)
 {
     size_t after = ((uintptr_t)to - (uintptr_t)from) % HALAY_PAGE;

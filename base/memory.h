@@ -17,9 +17,27 @@
 
 enum { HALAY_VECTOR_COPY = 2048 }; /* bytes that memcpy copies without string instructions */
 
-/* Sets *product to a * b (*sum to a + b). Returns nonzero if that overflows, and changes nothing then. */
-int halay_mul_overflows(size_t a, size_t b, size_t *product);
-int halay_add_overflows(size_t a, size_t b, size_t *sum);
+/* Sets *product to a * b (*sum to a + b). Returns nonzero if that overflows, and changes nothing then. Inline: small
+ * collectives count instructions, and modules, which do not link this library, have sizes, too. */
+static inline int halay_mul_overflows(size_t a, size_t b, size_t *product)
+{
+    size_t result;
+
+    if (__builtin_mul_overflow(a, b, &result))
+        return 1;
+    *product = result;
+    return 0;
+}
+
+static inline int halay_add_overflows(size_t a, size_t b, size_t *sum)
+{
+    size_t result;
+
+    if (__builtin_add_overflow(a, b, &result))
+        return 1;
+    *sum = result;
+    return 0;
+}
 
 static inline size_t halay_round_up(size_t value, size_t multiple)
 {
@@ -55,7 +73,7 @@ static inline enum halay_status halay_list_grow(void *list, size_t count, size_t
     if (count < *size)
         return HALAY_OK;
     memcpy(&items, list, sizeof items); /* a pointer to any type */
-    if (__builtin_mul_overflow(wanted, item, &bytes) || !(items = realloc(items, bytes)))
+    if (halay_mul_overflows(wanted, item, &bytes) || !(items = realloc(items, bytes)))
         return HALAY_ERR_NO_MEMORY;
     memcpy(list, &items, sizeof items);
     *size = wanted;

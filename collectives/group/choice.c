@@ -36,25 +36,32 @@ static struct halay_choice *entry_of(struct halay_group *group, enum halay_coll_
     return &group->choices[(hash ^ hash >> 40) % HALAY_CHOICES];
 }
 
+/* Apart from halay_choice_make, whose usual way needs no room for a text. */
+static __attribute__((noinline)) void choose(struct halay_group *group, enum halay_coll_kind operation, size_t bytes,
+                                             enum halay_dtype dtype, struct halay_choice *choice)
+{
+    struct halay_select_query query = halay_choice_query(group, operation, bytes, dtype);
+    int is_told = group->world->log->level >= HALAY_LOG_DEBUG;
+    char why[512];
+
+    choice->algorithm = halay_select(&query, is_told ? why : NULL, sizeof why);
+    choice->slot = halay_select_slot(&query);
+    choice->bytes = bytes;
+    choice->is_half = query.is_half;
+    if (is_told)
+        halay_debug(group->world->log, "%s of %zu bytes over %s, %d ranks: %s, because: %s",
+                    halay_coll_kind_name(operation), bytes, query.transport, query.size, choice->algorithm->name, why);
+}
+
 const struct halay_choice *halay_choice_make(struct halay_group *group, enum halay_coll_kind operation, size_t bytes,
                                              enum halay_dtype dtype)
 {
     int is_half = group->reducer->widen[dtype] != NULL;
     struct halay_choice *choice = entry_of(group, operation, bytes, is_half);
-    char why[512];
 
-    if (choice->algorithm && choice->algorithm->operation == operation && choice->bytes == bytes &&
-        choice->is_half == is_half)
-        return choice;
-    struct halay_select_query query = halay_choice_query(group, operation, bytes, dtype);
-    int is_told = group->world->log->level >= HALAY_LOG_DEBUG;
-    choice->algorithm = halay_select(&query, is_told ? why : NULL, sizeof why);
-    choice->slot = halay_select_slot(&query);
-    choice->bytes = bytes;
-    choice->is_half = is_half;
-    if (is_told)
-        halay_debug(group->world->log, "%s of %zu bytes over %s, %d ranks: %s, because: %s",
-                    halay_coll_kind_name(operation), bytes, query.transport, query.size, choice->algorithm->name, why);
+    if (!choice->algorithm || choice->algorithm->operation != operation || choice->bytes != bytes ||
+        choice->is_half != is_half)
+        choose(group, operation, bytes, dtype, choice);
     return choice;
 }
 

@@ -98,7 +98,9 @@ static void coll_reset(struct halay_coll *c, struct halay_group *group, struct h
 /* The status of a group, or of its collective, for the program: an error has the text that the log has. */
 static enum halay_status say_why(const struct halay_group *group, enum halay_status status)
 {
-    return status == HALAY_IN_PROGRESS ? status : halay_log_returns(group->world->log, status);
+    if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
+        return status;
+    return halay_log_returns(group->world->log, status);
 }
 
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
@@ -171,8 +173,7 @@ static size_t max_state(int size, enum halay_sharing sharing)
     return packed > check ? packed : check;
 }
 
-/* The channel's storage: grows to the largest size needed so far, and is kept. */
-static enum halay_status get_storage(struct halay_coll *c)
+static enum halay_status grow_storage(struct halay_coll *c)
 {
     struct halay_channel *channel = c->channel;
     size_t bytes = c->ops->scratch_bytes ? c->ops->scratch_bytes(c) : 0;
@@ -185,8 +186,16 @@ static enum halay_status get_storage(struct halay_coll *c)
     if (bytes > channel->scratch_bytes &&
         scratch_get(channel, c->route->data, halay_round_up(bytes, HALAY_PAGE)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    c->state = channel->state;
-    c->scratch = channel->scratch;
+    return HALAY_OK;
+}
+
+/* The channel's storage: grows to the largest size needed so far, and is kept. */
+static enum halay_status get_storage(struct halay_coll *c)
+{
+    if ((!c->channel->state || c->ops->scratch_bytes) && grow_storage(c) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    c->state = c->channel->state;
+    c->scratch = c->channel->scratch;
     coll_clear_state(c);
     return HALAY_OK;
 }

@@ -8,6 +8,7 @@
 #include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #define TARGET __attribute__((target("avx2,f16c,prfchw")))
 #define INLINE TARGET static inline
@@ -27,6 +28,58 @@ INLINE half_integers load_half(const void *p)
 INLINE void store_half(void *p, half_integers v)
 {
     _mm_storeu_si128(p, v);
+}
+/* Loads 0 to 31 bytes, zeros after them. */
+INLINE integers load_part(const void *p, size_t bytes)
+{
+    integers words = _mm256_set1_epi32((int)(bytes / 4)), lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    integers v = _mm256_maskload_epi32(p, _mm256_cmpgt_epi32(words, lanes));
+    const uint8_t *rest = (const uint8_t *)p + bytes / 4 * 4;
+    uint32_t last = 0;
+
+    if (bytes % 4 == 0)
+        return v;
+    for (size_t i = 0; i < bytes % 4; i++)
+        last |= (uint32_t)rest[i] << 8 * i;
+    return _mm256_or_si256(v, _mm256_and_si256(_mm256_set1_epi32((int)last), _mm256_cmpeq_epi32(words, lanes)));
+}
+/* Stores the first 0 to 31 bytes; a masked store takes longer. */
+INLINE void store_part(void *p, integers v, size_t bytes)
+{
+    half_integers rest = _mm256_castsi256_si128(v);
+    char *to = p;
+
+    if (bytes & 16) {
+        store_half(to, rest);
+        rest = _mm256_extracti128_si256(v, 1);
+        to += 16;
+    }
+    if (bytes & 8) {
+        _mm_storel_epi64((void *)to, rest);
+        rest = _mm_unpackhi_epi64(rest, rest);
+        to += 8;
+    }
+    uint64_t last = (uint64_t)_mm_cvtsi128_si64(rest);
+    if (bytes & 4) {
+        memcpy(to, &last, 4);
+        last >>= 32;
+        to += 4;
+    }
+    if (bytes & 2) {
+        memcpy(to, &last, 2);
+        last >>= 16;
+        to += 2;
+    }
+    if (bytes & 1)
+        memcpy(to, &last, 1);
+}
+INLINE half_integers half_of(integers v)
+{
+    return _mm256_castsi256_si128(v);
+}
+INLINE integers from_half(half_integers v)
+{
+    return _mm256_zextsi128_si256(v);
 }
 INLINE floats nan_where_ps(floats v, floats a, floats b)
 {

@@ -28,6 +28,24 @@ INLINE void store_half(void *p, half_integers v)
 {
     _mm256_storeu_si256(p, v);
 }
+/* Loads 0 to 63 bytes, zeros after them. */
+INLINE integers load_part(const void *p, size_t bytes)
+{
+    return _mm512_maskz_loadu_epi8(((__mmask64)1 << bytes) - 1, p);
+}
+/* Stores the first 0 to 63 bytes. */
+INLINE void store_part(void *p, integers v, size_t bytes)
+{
+    _mm512_mask_storeu_epi8(p, ((__mmask64)1 << bytes) - 1, v);
+}
+INLINE half_integers half_of(integers v)
+{
+    return _mm512_castsi512_si256(v);
+}
+INLINE integers from_half(half_integers v)
+{
+    return _mm512_zextsi256_si512(v);
+}
 INLINE floats nan_where_ps(floats v, floats a, floats b)
 {
     return _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q), _mm512_set1_ps(NAN));

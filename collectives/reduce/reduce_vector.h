@@ -9,6 +9,8 @@
  *     MM(name), MM_BITS(name)    the intrinsic of that name for the width: _mm256_add_ps, _mm256_and_si256
  *     floats, doubles, integers, half_integers   the vectors; the last one of half the width
  *     load_half, store_half
+ *     load_part, store_part      the first bytes of a vector, fewer than it has
+ *     half_of, from_half         the lower half of a vector; a vector with that lower half and zeros
  *     nan_where_ps, _pd(v, a, b) v, but NaN where a or b is one
  *     any_nan(a, b)              is there one in any of the two?
  *     bf16_round(v)              rounded to nearest even, in the upper 16 bits; the lower ones are anything
@@ -82,6 +84,14 @@ typedef doubles f64_vector;
     {                                                                                    \
         MM(storeu_##P)(p, v);                                                            \
     }                                                                                    \
+    INLINE VECTOR T##_load_part(const ELEMENT *p, size_t bytes)                          \
+    {                                                                                    \
+        return (VECTOR)load_part(p, bytes);                                              \
+    }                                                                                    \
+    INLINE void T##_store_part(ELEMENT *p, VECTOR v, size_t bytes)                       \
+    {                                                                                    \
+        store_part(p, (integers)v, bytes);                                               \
+    }                                                                                    \
     INLINE VECTOR T##_sum(VECTOR a, VECTOR b)                                            \
     {                                                                                    \
         return MM(add_##P)(a, b);                                                        \
@@ -117,9 +127,21 @@ INLINE floats f16_load(const uint16_t *p)
 {
     return MM(cvtph_ps)(load_half(p));
 }
+INLINE half_integers f16_rounded(floats v)
+{
+    return MM(cvtps_ph)(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
 INLINE void f16_store(uint16_t *p, floats v)
 {
-    store_half(p, MM(cvtps_ph)(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    store_half(p, f16_rounded(v));
+}
+INLINE floats f16_load_part(const uint16_t *p, size_t bytes)
+{
+    return MM(cvtph_ps)(half_of(load_part(p, bytes)));
+}
+INLINE void f16_store_part(uint16_t *p, floats v, size_t bytes)
+{
+    store_part(p, from_half(f16_rounded(v)), bytes);
 }
 
 /* ---- bf16 ---- */
@@ -128,16 +150,26 @@ typedef struct {
     floats even, odd;
 } bf16_vector;
 
-INLINE bf16_vector bf16_load(const uint16_t *p)
+INLINE bf16_vector bf16_taken_apart(integers bits)
 {
-    integers bits = MM_BITS(loadu)((const void *)p);
-
     return (bf16_vector){ .even = (floats)MM(slli_epi32)(bits, 16),
                           .odd = (floats)MM_BITS(and)(bits, MM(set1_epi32)((int)0xffff0000)) };
+}
+INLINE bf16_vector bf16_load(const uint16_t *p)
+{
+    return bf16_taken_apart(MM_BITS(loadu)((const void *)p));
 }
 INLINE void bf16_store(uint16_t *p, bf16_vector v)
 {
     MM_BITS(storeu)((void *)p, bf16_join(v.even, v.odd));
+}
+INLINE bf16_vector bf16_load_part(const uint16_t *p, size_t bytes)
+{
+    return bf16_taken_apart(load_part(p, bytes));
+}
+INLINE void bf16_store_part(uint16_t *p, bf16_vector v, size_t bytes)
+{
+    store_part(p, bf16_join(v.even, v.odd), bytes);
 }
 #define DEFINE_PAIR(OP)                                                                          \
     INLINE bf16_vector bf16_##OP(bf16_vector a, bf16_vector b)                                   \
@@ -170,6 +202,8 @@ INLINE void integer_store(void *p, integers v)
 {
     MM_BITS(storeu)(p, v);
 }
+#define integer_load_part load_part
+#define integer_store_part store_part
 #define integer_and MM_BITS(and)
 #define integer_or MM_BITS(or)
 #define integer_finish(v, divisor) ((void)(divisor), (v))
@@ -203,6 +237,10 @@ INLINE integers bool_load(const void *p)
 {
     return MM(min_epu8)(integer_load(p), MM(set1_epi8)(1));
 }
+INLINE integers bool_load_part(const void *p, size_t bytes)
+{
+    return MM(min_epu8)(load_part(p, bytes), MM(set1_epi8)(1));
+}
 
 /* ---- the loops ---- */
 
@@ -224,24 +262,39 @@ INLINE integers bool_load(const void *p)
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    /* Fewer elements than a vector holds: through a padded copy. */                                                   \
-    TARGET static void NAME##_rest(void *const *dst, int destinations, const void *const *src, int sources, size_t at, \
-                                   size_t count, int divisor)                                                          \
+    /* At most a vector. A part of one not through a padded copy: a load of another width than the stores before it \
+     * waits until they, and all earlier ones, have left the store buffer, the line that a peer polls among them. */  \
+    INLINE VECTOR NAME##_some(const void *src, size_t at, size_t count)                                                \
+    {                                                                                                                  \
+        const ELEMENT *a = (const ELEMENT *)src + at;                                                                  \
+        return count < LANES ? LOAD##_part(a, count * sizeof(ELEMENT)) : LOAD(a);                                      \
+    }                                                                                                                  \
+    TARGET static __attribute__((noinline))                                                                            \
+    VECTOR NAME##_some_tree(const void *const *src, int sources, size_t at, size_t count)                              \
     {                                                                                                                  \
         VECTOR stack[HALAY_REDUCE_DEPTH];                                                                              \
-        ELEMENT padded[LANES] = { 0 };                                                                                 \
         int depth = 0;                                                                                                 \
         for (int r = 0; r < sources; r++) {                                                                            \
-            memcpy(padded, (const ELEMENT *)src[r] + at, count * sizeof(ELEMENT));                                     \
-            stack[depth++] = LOAD(padded);                                                                             \
+            stack[depth++] = NAME##_some(src[r], at, count);                                                           \
             for (int bits = r; depth > 1 && (bits & 1 || r == sources - 1); bits >>= 1, depth--)                       \
                 stack[depth - 2] = COMBINE(stack[depth - 2], stack[depth - 1]);                                        \
         }                                                                                                              \
-        STORE(padded, FINISH(stack[0], divisor));                                                                      \
-        for (int d = 0; d < destinations; d++)                                                                         \
-            memcpy((ELEMENT *)dst[d] + at, padded, count * sizeof(ELEMENT));                                           \
+        return stack[0];                                                                                               \
     }                                                                                                                  \
-                                                                                                                       \
+    TARGET static void NAME##_rest(void *const *dst, int destinations, const void *const *src, int sources, size_t at, \
+                                   size_t count, int divisor)                                                          \
+    {                                                                                                                  \
+        VECTOR v = sources == 2 ? COMBINE(NAME##_some(src[0], at, count), NAME##_some(src[1], at, count))              \
+                                : NAME##_some_tree(src, sources, at, count);                                           \
+        v = FINISH(v, divisor);                                                                                        \
+        for (int d = 0; d < destinations; d++) {                                                                       \
+            ELEMENT *c = (ELEMENT *)dst[d] + at;                                                                       \
+            if (count < LANES)                                                                                         \
+                STORE##_part(c, v, count * sizeof(ELEMENT));                                                           \
+            else                                                                                                       \
+                STORE(c, v);                                                                                           \
+        }                                                                                                              \
+    }                                                                                                                  \
     /* UNROLL vectors of two sources, to one place or two. */                                                          \
     TARGET static inline void NAME##_pair(const ELEMENT *a, const ELEMENT *b, ELEMENT *c, ELEMENT *d, int divisor)     \
     {                                                                                                                  \
@@ -252,8 +305,8 @@ INLINE integers bool_load(const void *p)
         }                                                                                                              \
     }                                                                                                                  \
                                                                                                                        \
-    TARGET static void NAME(void *const *dst, int destinations, const void *const *src, int sources, size_t count,     \
-                            int divisor)                                                                               \
+    TARGET static void NAME##_many(void *const *dst, int destinations, const void *const *src, int sources,            \
+                                   size_t count, int divisor)                                                          \
     {                                                                                                                  \
         enum { STEP = UNROLL * LANES, STEP_BYTES = STEP * sizeof(ELEMENT) };                                           \
         VECTOR stack[HALAY_REDUCE_DEPTH][UNROLL];                                                                      \
@@ -290,11 +343,17 @@ INLINE integers bool_load(const void *p)
                 for (int u = 0; u < UNROLL; u++)                                                                       \
                     STORE((ELEMENT *)dst[d] + i + (size_t)u * LANES, stack[0][u]);                                     \
         }                                                                                                              \
-        while (i < count) {                                                                                            \
-            const size_t n = count - i < LANES ? count - i : LANES;                                                    \
-            NAME##_rest(dst, destinations, src, sources, i, n, divisor);                                               \
-            i += n;                                                                                                    \
-        }                                                                                                              \
+        for (; i < count; i += LANES)                                                                                  \
+            NAME##_rest(dst, destinations, src, sources, i, count - i, divisor);                                       \
+    }                                                                                                                  \
+                                                                                                                       \
+    TARGET static void NAME(void *const *dst, int destinations, const void *const *src, int sources, size_t count,     \
+                            int divisor)                                                                               \
+    {                                                                                                                  \
+        if (count && count <= LANES)                                                                                   \
+            NAME##_rest(dst, destinations, src, sources, 0, count, divisor);                                           \
+        else                                                                                                           \
+            NAME##_many(dst, destinations, src, sources, count, divisor);                                              \
     }
 
 #define DEFINE_FLOAT_REDUCE(T, ELEMENT, OP) \

@@ -11,26 +11,18 @@ static void put(struct halay_coll *c, unsigned char *slot)
 {
     struct oneshot *s = c->state;
 
-    halay_vector_pack(&c->in, &s->in, s->at, s->count, slot);
-}
-
-/* This rank's own elements are read where the caller has them. Its slot has the same, but has just been written: a load
- * of another width than those stores waits until they have left the store buffer, after the line that the peer reads.
- * Of a list's pieces, out's may overwrite in's in another order. */
-static const void *own_elements(const struct halay_coll *c, size_t at)
-{
-    const struct oneshot *s = c->state;
-
     if (c->is_list)
-        return oneshot_slot(c, c->rank)->data + at * c->element;
-    return coll_in(c) + (s->at + at) * c->element;
+        halay_vector_pack(&c->in, &s->in, s->at, s->count, slot);
+    else
+        oneshot_put_array(c, slot);
 }
 
-static void take(struct halay_coll *c)
+/* Reads this rank's own elements from its slot, too: out's pieces may overwrite in's in another order. Not inline, for
+ * the sake of arrays: the block takes time even where it is not used. */
+static __attribute__((noinline)) void take_lists(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
     _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
-    int n = c->size;
 
     for (size_t done = 0, run; done < s->count; done += run) {
         size_t left = s->count - done, most = coll_elements(c, sizeof block);
@@ -39,13 +31,20 @@ static void take(struct halay_coll *c)
             dst = halay_vector_run(&c->out, &s->out, s->at + done, left, &run);
         else
             run = left < most ? left : most;
-        for (int r = 0; r < n; r++)
+        for (int r = 0; r < c->size; r++)
             s->src[r] = oneshot_slot(c, r)->data + done * c->element;
-        s->src[c->rank] = own_elements(c, done);
-        c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, n, run, c->divisor);
+        c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->size, run, c->divisor);
         if (c->out.is_converted)
             halay_vector_unpack(&c->out, &s->out, s->at + done, run, block);
     }
+}
+
+static void take(struct halay_coll *c)
+{
+    if (c->is_list)
+        take_lists(c);
+    else
+        oneshot_reduce_arrays(c);
 }
 
 static const struct oneshot_operation operation = {

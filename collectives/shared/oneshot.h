@@ -36,7 +36,7 @@
 /* Bytes of the next slot that are prefetched without delaying the return. */
 enum { ONESHOT_FETCHED_MOST = 1024 };
 
-/* State of one collective; starts as zeros. */
+/* State of one collective. */
 struct oneshot {
     uint64_t number;  /* of this exchange */
     size_t longest;   /* elements of the longest row that any rank gives to any other: the same on all ranks */
@@ -150,6 +150,8 @@ static inline void oneshot_start(struct halay_coll *c, const struct oneshot_oper
 {
     struct oneshot *s = c->state;
 
+    s->at = 0;
+    s->in = s->out = (struct halay_cursor){ 0 };
     s->longest = longest;
     s->most = coll_elements(c, HALAY_ONESHOT_BYTES);
     if (cells > 1 && longest * (size_t)cells > s->most)
@@ -180,6 +182,29 @@ static inline int oneshot_meet(struct halay_coll *c, const struct oneshot_operat
     if (o->all_give && c->channel->numbers.all_read < s->number - 1)
         c->channel->numbers.all_read = s->number - 1;
     return 1;
+}
+
+/* put of arrays that all have one row. */
+static inline void oneshot_put_array(struct halay_coll *c, unsigned char *slot)
+{
+    const struct oneshot *s = c->state;
+
+    halay_copy(slot, coll_in(c) + s->at * c->element, s->count * c->element);
+}
+
+/* take of arrays that all have one row: reduces them. This rank's own elements are read where the caller has them. Its
+ * slot has the same, but has just been written: a load of another width than those stores waits until they have left
+ * the store buffer, after the line that the peer reads. */
+static inline void oneshot_reduce_arrays(struct halay_coll *c)
+{
+    struct oneshot *s = c->state;
+    size_t at = s->at * c->element;
+    void *out = coll_out(c) + at;
+
+    for (int r = 0; r < c->size; r++)
+        s->src[r] = oneshot_slot(c, r)->data;
+    s->src[c->rank] = coll_in(c) + at;
+    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->size, s->count, c->divisor);
 }
 
 static inline enum halay_status oneshot_progress(struct halay_coll *c, const struct oneshot_operation *o)
@@ -222,6 +247,7 @@ static inline enum halay_status oneshot_progress(struct halay_coll *c, const str
         return oneshot_progress(c, &operation);                               \
     }                                                                         \
     const struct halay_algorithm_ops name = {                                 \
+        .clears_state = 1,                                                    \
         .state_bytes = oneshot_state_bytes,                                   \
         .start = oneshot_algorithm_start,                                     \
         .progress = oneshot_algorithm_progress,                               \

@@ -12,26 +12,8 @@
  */
 #include "collectives/shared/oneshot.h"
 
-static void put(struct halay_coll *c, unsigned char *slot)
-{
-    const struct oneshot *s = c->state;
-
-    halay_copy(slot, coll_in(c) + s->at * c->element, s->count * c->element);
-}
-
-static void take(struct halay_coll *c)
-{
-    struct oneshot *s = c->state;
-    void *out = coll_out(c) + s->at * c->element;
-
-    for (int r = 0; r < c->size; r++)
-        s->src[r] = oneshot_slot(c, r)->data;
-    s->src[c->rank] = coll_in(c) + s->at * c->element;
-    c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->size, s->count, c->divisor);
-}
-
 static const struct oneshot_operation operation = {
-    .gives = oneshot_not_root, .takes = oneshot_root, .put = put, .take = take
+    .gives = oneshot_not_root, .takes = oneshot_root, .put = oneshot_put_array, .take = oneshot_reduce_arrays
 };
 
 ONESHOT_ALGORITHM(halay_reduce_oneshot, c->in.count, 1);
