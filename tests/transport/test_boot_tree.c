@@ -198,6 +198,7 @@ struct start {
     int has_names;    /* the hosts' names are known */
     int portless;     /* this one finds no port that is free; -1: none */
     int cut_off;      /* this one reaches no other host; -1: none */
+    int tampers;      /* what this one sends other hosts after the first round arrives changed; -1: none */
     int port;         /* that is not free */
     int differs;      /* this one exchanges a byte more; -1: none */
     int cancels;      /* the start of this one is canceled before it begins; -1: none */
@@ -219,7 +220,7 @@ struct rank {
 };
 
 /* Of the calling thread's rank. */
-static _Thread_local int is_far, is_slow_parent, is_cut_off;
+static _Thread_local int is_far, is_slow_parent, is_cut_off, is_tampering;
 static _Thread_local uint64_t network; /* its own network namespace; 0: that of all */
 static _Thread_local int turn;         /* of a slow start: the parent's first child, or its second, ... ; 0: none */
 
@@ -300,11 +301,26 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flag
 ssize_t __real_send(int fd, const void *bytes, size_t count, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags);
 
+/* With the last bit of all another one, except to ranks of the same host. */
+static ssize_t send_changed(int fd, const void *bytes, size_t count, int flags)
+{
+    int domain = AF_UNIX;
+    socklen_t length = sizeof domain;
+    unsigned char *changed = malloc(count);
+
+    REQUIRE(changed && count && getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0);
+    memcpy(changed, bytes, count);
+    changed[count - 1] ^= domain != AF_UNIX;
+    ssize_t n = __real_send(fd, changed, count, flags);
+    free(changed);
+    return n;
+}
+
 ssize_t __wrap_send(int fd, const void *bytes, size_t count, int flags)
 {
     if (turn)
         wait_for(&rested, turn < SLOW_CHILDREN ? turn : 0);
-    ssize_t n = __real_send(fd, bytes, count, flags);
+    ssize_t n = is_tampering ? send_changed(fd, bytes, count, flags) : __real_send(fd, bytes, count, flags);
     if (turn)
         atomic_fetch_add(&sent, 1);
     turn = 0;
@@ -377,8 +393,10 @@ static void *rank_main(void *arg)
     if (start->has_names)
         tree.keys.host = host_named;
     for (int round = 0; round < ROUNDS && rank->status == HALAY_OK; round++)
-        if (round == 0 || rank->boot.rank != start->ends)
+        if (round == 0 || rank->boot.rank != start->ends) {
+            is_tampering = round > 0 && rank->boot.rank == start->tampers;
             one_round(rank, &tree, round);
+        }
     halay_boot_tree_fini(&tree);
     if (rank->boot.port.is_open)
         close(rank->boot.port.fd);
@@ -458,7 +476,8 @@ static struct start *start_of(int size, int block, int far_every)
 
     REQUIRE(start);
     *start = (struct start){ .size = size, .block = block, .far_every = far_every, .timeout_ms = LONG_MS };
-    start->missing = start->ends = start->portless = start->cut_off = start->differs = start->cancels = -1;
+    start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->differs = start->cancels =
+        -1;
     return start;
 }
 
@@ -682,6 +701,17 @@ static void check_cut_off(int cut_off)
     check_told(start, begin(start), HALAY_ERR_SYSTEM, text);
 }
 
+/* A message between hosts is signed, and believed only as it was sent. */
+static void check_tampered(int tampers, int told)
+{
+    struct start *start = described(100, 5, 0);
+    char text[96];
+
+    start->tampers = tampers;
+    snprintf(text, sizeof text, "what rank %d has sent rank %d for the start was changed on its way", tampers, told);
+    check_told(start, begin(start), HALAY_ERR_AUTH, text);
+}
+
 static void check_canceled(int size, int cancels)
 {
     struct start *start = start_of(size, 16, 0);
@@ -734,6 +764,8 @@ int main(int argc, char **argv)
     check_portless(80);
     check_cut_off(10);
     check_cut_off(85);
+    check_tampered(10, 0);
+    check_tampered(85, 80);
     check_differs(40, 33, 0);
     check_differs(40, 35, 2);
     check_canceled(40, 33);
