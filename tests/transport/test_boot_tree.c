@@ -118,8 +118,38 @@ static void check_table(size_t count, size_t record, unsigned every)
     free(code);
 }
 
+/* Two equal records in a code of the least bytes; codes that are none. */
+static void check_codes(void)
+{
+    enum { RECORD = 8, BYTES = 2 * RECORD };
+    static const unsigned char records[BYTES] = { 1, 2, [RECORD] = 1, 2 }, least[] = { 0, 2, 1, 2, 14, 0 };
+    static const struct {
+        const char *what;
+        size_t bytes;
+        unsigned char code[16];
+    } refused[] = {
+        { "a byte follows", 7, { 0, 2, 1, 2, 14, 0, 0 } },
+        { "a pair says nothing", 8, { 0, 0, 0, 2, 1, 2, 14, 0 } },
+        { "more zeros than records", 6, { 0, 2, 1, 2, 15, 0 } },
+        { "more literals than code", 5, { 12, 4, 1, 2, 3 } },
+        { "a number of eleven bytes", 16, { 128, 128, 128, 128, 128, 128, 128, 128, 128, 128, 0, 2, 1, 2, 14, 0 } },
+    };
+    unsigned char code[64], back[BYTES];
+
+    CHECK(halay_table_most(BYTES) <= sizeof code && halay_table_encode(records, BYTES, RECORD, code) == sizeof least &&
+          !memcmp(code, least, sizeof least));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        unsigned char *exact = malloc(refused[i].bytes); /* so that sanitizers see who reads on */
+        REQUIRE(exact);
+        memcpy(exact, refused[i].code, refused[i].bytes);
+        CHECK(!halay_table_decode(exact, refused[i].bytes, back, BYTES, RECORD), "%s", refused[i].what);
+        free(exact);
+    }
+}
+
 static void check_tables(void)
 {
+    check_codes();
     for (size_t record = 1; record < 1000; record += record < 9 ? 1 : 97)
         for (unsigned every = 0; every < 400; every += every < 7 ? 1 : 131)
             check_table(1 + record % 5, record, every);
