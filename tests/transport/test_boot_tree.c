@@ -229,6 +229,7 @@ struct start {
     int portless;     /* this one finds no port that is free; -1: none */
     int cut_off;      /* this one reaches no other host; -1: none */
     int tampers;      /* what this one sends other hosts after the first round arrives changed; -1: none */
+    int late;         /* this one connects with its parent once that one has failed; -1: none */
     int port;         /* that is not free */
     int differs;      /* this one exchanges a byte more; -1: none */
     int cancels;      /* the start of this one is canceled before it begins; -1: none */
@@ -250,13 +251,14 @@ struct rank {
 };
 
 /* Of the calling thread's rank. */
-static _Thread_local int is_far, is_slow_parent, is_cut_off, is_tampering;
+static _Thread_local int is_far, is_slow_parent, is_cut_off, is_tampering, is_late;
 static _Thread_local uint64_t network; /* its own network namespace; 0: that of all */
 static _Thread_local int turn;         /* of a slow start: the parent's first child, or its second, ... ; 0: none */
 
 /* A slow start. Child k connects once child k - 1 has been accepted, and sends once it has been accepted itself. Both
  * have happened when the parent looks again. */
 static atomic_int connected, accepted, rested, sent;
+static atomic_int has_failed; /* the parent of the rank that is late */
 
 static void wait_for(const atomic_int *count, int least)
 {
@@ -304,6 +306,8 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
     }
     if (turn > 1)
         wait_for(&rested, turn - 1);
+    if (is_late && address->sa_family != AF_UNIX)
+        wait_for(&has_failed, 1);
     int failed = __real_connect(fd, address, length);
     if (turn && !failed)
         atomic_fetch_add(&connected, 1);
@@ -409,6 +413,7 @@ static void *rank_main(void *arg)
     turn = start->is_slow ? rank->boot.rank : 0;
     is_slow_parent = start->is_slow && !turn;
     is_cut_off = rank->boot.rank == start->cut_off;
+    is_late = rank->boot.rank == start->late;
     if (rank->boot.rank == start->portless)
         tree.network.ports[0] = tree.network.ports[1] = start->port;
     network = is_far && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
@@ -427,9 +432,9 @@ static void *rank_main(void *arg)
             is_tampering = round > 0 && rank->boot.rank == start->tampers;
             one_round(rank, &tree, round);
         }
+    if (start->late >= 0 && rank->boot.rank == halay_tree_parent(&tree.shape, start->late))
+        atomic_store(&has_failed, 1);
     halay_boot_tree_fini(&tree);
-    if (rank->boot.port.is_open)
-        close(rank->boot.port.fd);
     return NULL;
 }
 
@@ -478,6 +483,9 @@ static void join(struct start *start, struct rank *ranks)
     for (int r = 0; r < start->size; r++)
         if (r != start->missing)
             pthread_join(ranks[r].thread, NULL);
+    for (int r = 0; r < start->size; r++)
+        if (ranks[r].boot.port.is_open)
+            close(ranks[r].boot.port.fd);
     for (int i = 0; i < start->store.count; i++)
         free(start->store.all[i].value);
     for (int h = 0; start->is_described && h * start->block < start->size; h++)
@@ -506,8 +514,8 @@ static struct start *start_of(int size, int block, int far_every)
 
     REQUIRE(start);
     *start = (struct start){ .size = size, .block = block, .far_every = far_every, .timeout_ms = LONG_MS };
-    start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->differs = start->cancels =
-        -1;
+    start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->late = start->differs =
+        start->cancels = -1;
     return start;
 }
 
@@ -611,13 +619,15 @@ static void check_missing(void)
 }
 
 /* Rank 0, which gives up long before the others, names the missing one that its child waits for, not its child. */
-static void check_hurried(void)
+static void check_hurried(int far_every, const char *named)
 {
-    struct start *start = start_of(40, 16, 0);
+    struct start *start = start_of(40, 16, far_every);
+    char text[64];
 
     start->hurried_ms = 2000;
     start->missing = 35; /* a child of 32, which is one of 0 */
-    check_told(start, begin(start), HALAY_ERR_TIMEOUT, "rank 35 has not come within 2 s");
+    snprintf(text, sizeof text, "%s has not come within 2 s", named);
+    check_told(start, begin(start), HALAY_ERR_TIMEOUT, text);
 }
 
 /* Connects with a listener from an end of this name, none if it is empty. Returns the descriptor. */
@@ -687,6 +697,19 @@ static void check_gone(int size, int block, int far_every, int gone)
     char text[64];
 
     start->missing = gone;
+    snprintf(text, sizeof text, "rank %d has ended during the start", gone);
+    check_told(start, begin(start), HALAY_ERR_PEER, text);
+}
+
+/* The parent of a first rank fails before it has accepted that one's connection: it looks into the store meanwhile. */
+static void check_late(int late, int gone)
+{
+    struct start *start = described(100, 5, 0);
+    char text[64];
+
+    start->late = late;
+    start->missing = gone;
+    atomic_store(&has_failed, 0);
     snprintf(text, sizeof text, "rank %d has ended during the start", gone);
     check_told(start, begin(start), HALAY_ERR_PEER, text);
 }
@@ -775,7 +798,8 @@ int main(int argc, char **argv)
     check_slow();
     check_listener();
     check_missing();
-    check_hurried();
+    check_hurried(0, "rank 35");
+    check_hurried(31, "rank 32"); /* which its parent meets in the store, where it cannot say for whom it waits */
     for (int gone = 0; gone < 40; gone += gone < 3 ? 1 : 9)
         check_gone(40, 20, gone % 2 ? 3 : 0, gone);
     check_gone(40, 20, 0, 20);
@@ -794,6 +818,7 @@ int main(int argc, char **argv)
     check_portless(80);
     check_cut_off(10);
     check_cut_off(85);
+    check_late(85, 82);
     check_tampered(10, 0);
     check_tampered(85, 80);
     check_differs(40, 33, 0);
