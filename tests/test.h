@@ -12,8 +12,8 @@
 
 static int test_passed, test_failed;
 
-/* Counts one check; on failure says where and, by the format, with what. The arguments of the format are evaluated after
- * the condition, and only then: the condition may be a call that waits for them. */
+/* Counts one check; on failure says where and, by the format, with what. The format's arguments are evaluated after the
+ * condition, and only then: the condition may be a call that waits for them. */
 #define CHECK(condition, ...) \
     ((condition) ? test_passes() : test_fails(__FILE__, __LINE__, #condition, " " __VA_ARGS__))
 
