@@ -10,6 +10,7 @@
 #include "collectives/transport/meet/table_code.h"
 #include "start_model.h"
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -229,7 +230,8 @@ struct start {
     int portless;     /* this one finds no port that is free; -1: none */
     int cut_off;      /* this one reaches no other host; -1: none */
     int tampers;      /* what this one sends other hosts after the first round arrives changed; -1: none */
-    int late;         /* this one connects with its parent once that one has failed; -1: none */
+    int orphan;       /* this one connects with its parent once that one has failed; -1: none */
+    int late;         /* this one begins half a second after the others; -1: none */
     int port;         /* that is not free */
     int differs;      /* this one exchanges a byte more; -1: none */
     int cancels;      /* the start of this one is canceled before it begins; -1: none */
@@ -251,14 +253,14 @@ struct rank {
 };
 
 /* Of the calling thread's rank. */
-static _Thread_local int is_far, is_slow_parent, is_cut_off, is_tampering, is_late;
+static _Thread_local int is_far, is_slow_parent, is_cut_off, is_tampering, is_orphan;
 static _Thread_local uint64_t network; /* its own network namespace; 0: that of all */
 static _Thread_local int turn;         /* of a slow start: the parent's first child, or its second, ... ; 0: none */
 
 /* A slow start. Child k connects once child k - 1 has been accepted, and sends once it has been accepted itself. Both
  * have happened when the parent looks again. */
 static atomic_int connected, accepted, rested, sent;
-static atomic_int has_failed; /* the parent of the rank that is late */
+static atomic_int has_failed; /* the parent of the orphan */
 
 static void wait_for(const atomic_int *count, int least)
 {
@@ -306,7 +308,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
     }
     if (turn > 1)
         wait_for(&rested, turn - 1);
-    if (is_late && address->sa_family != AF_UNIX)
+    if (is_orphan && address->sa_family != AF_UNIX)
         wait_for(&has_failed, 1);
     int failed = __real_connect(fd, address, length);
     if (turn && !failed)
@@ -413,11 +415,13 @@ static void *rank_main(void *arg)
     turn = start->is_slow ? rank->boot.rank : 0;
     is_slow_parent = start->is_slow && !turn;
     is_cut_off = rank->boot.rank == start->cut_off;
-    is_late = rank->boot.rank == start->late;
+    is_orphan = rank->boot.rank == start->orphan;
     if (rank->boot.rank == start->portless)
         tree.network.ports[0] = tree.network.ports[1] = start->port;
     network = is_far && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
     pthread_barrier_wait(&start->begun);
+    if (rank->boot.rank == start->late)
+        poll(NULL, 0, 500);
     if (start->is_described) {
         REQUIRE(halay_host_ranks_open(&rank->log, start->hosts[rank->boot.rank / start->block].fd, rank->boot.rank,
                                       start->size, &tree.host) == HALAY_OK);
@@ -432,7 +436,7 @@ static void *rank_main(void *arg)
             is_tampering = round > 0 && rank->boot.rank == start->tampers;
             one_round(rank, &tree, round);
         }
-    if (start->late >= 0 && rank->boot.rank == halay_tree_parent(&tree.shape, start->late))
+    if (start->orphan >= 0 && rank->boot.rank == halay_tree_parent(&tree.shape, start->orphan))
         atomic_store(&has_failed, 1);
     halay_boot_tree_fini(&tree);
     return NULL;
@@ -514,8 +518,8 @@ static struct start *start_of(int size, int block, int far_every)
 
     REQUIRE(start);
     *start = (struct start){ .size = size, .block = block, .far_every = far_every, .timeout_ms = LONG_MS };
-    start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->late = start->differs =
-        start->cancels = -1;
+    start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->orphan = start->late =
+        start->differs = start->cancels = -1;
     return start;
 }
 
@@ -560,6 +564,18 @@ static void check_described(int size, int block, int far_every)
     CHECK(keys == 2 * ROUNDS * edges, "%d ranks, hosts of %d, %d: %d messages up by the store", size, block, far_every,
           keys);
     CHECK(places == far_parents, "%d ranks, hosts of %d: addresses of %d hosts", size, block, places);
+    end(start, ranks);
+}
+
+/* A child that comes late, of this host or another one, has not ended. */
+static void check_late(int late)
+{
+    struct start *start = described(100, 5, 0);
+
+    start->late = late;
+    struct rank *ranks = run(start);
+    for (int r = 0; r < start->size; r++)
+        CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "rank %d is late: rank %d: %s", late, r, ranks[r].text);
     end(start, ranks);
 }
 
@@ -702,12 +718,12 @@ static void check_gone(int size, int block, int far_every, int gone)
 }
 
 /* The parent of a first rank fails before it has accepted that one's connection: it looks into the store meanwhile. */
-static void check_late(int late, int gone)
+static void check_orphan(int orphan, int gone)
 {
     struct start *start = described(100, 5, 0);
     char text[64];
 
-    start->late = late;
+    start->orphan = orphan;
     start->missing = gone;
     atomic_store(&has_failed, 0);
     snprintf(text, sizeof text, "rank %d has ended during the start", gone);
@@ -795,6 +811,8 @@ int main(int argc, char **argv)
         for (int far_every = 0; far_every <= 3; far_every++)
             check_described(size, 8, far_every);
     check_described(90, 40, 7);
+    check_late(3);
+    check_late(80);
     check_slow();
     check_listener();
     check_missing();
@@ -818,7 +836,7 @@ int main(int argc, char **argv)
     check_portless(80);
     check_cut_off(10);
     check_cut_off(85);
-    check_late(85, 82);
+    check_orphan(85, 82);
     check_tampered(10, 0);
     check_tampered(85, 80);
     check_differs(40, 33, 0);
