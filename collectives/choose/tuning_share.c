@@ -9,7 +9,7 @@
  * all of them. Rank 0's settings of fragments, slots and checking hold for all ranks, too.
  */
 #include "collectives/choose/tuning.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

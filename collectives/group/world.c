@@ -11,8 +11,8 @@
  */
 #include "base/fork.h"
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/meet/participant.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include <stdlib.h>

@@ -11,18 +11,18 @@
 #include "base/transports.h"
 #include "collectives/group/group_end.h"
 #include "collectives/transport/bell.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include "collectives/transport/route.h"
 
 struct halay_group;
 struct halay_host; /* transport/module.h */
 struct halay_tuning;
-struct halay_peers; /* where each rank runs, and whether it still does: meet/peers.h */
+struct halay_peers; /* where each rank runs, and whether it still does: bootstrap/peers.h */
 
 /* State that a process of an elastic job carries from one world to the next; the first fills it. Zero-initialised. */
 struct halay_carried {
     struct halay_log *log;                 /* owned, as are these; NULL: there has been no elastic world */
-    struct halay_participant *participant; /* meet/participant.h */
+    struct halay_participant *participant; /* bootstrap/participant.h */
     struct halay_shm_memory *memory;       /* shm/shm_memory.h: of this process, whether a transport uses it or not */
 };
 void halay_carried_fini(struct halay_carried *carried);

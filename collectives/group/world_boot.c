@@ -4,8 +4,8 @@
  * what the launcher set, and an elastic job has one way only.
  */
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/meet/participant.h"
-#include "collectives/transport/meet/unique_id.h"
+#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/unique_id.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include <stdlib.h>

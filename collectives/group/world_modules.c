@@ -6,7 +6,7 @@
 #include "base/machine/descriptors.h"
 #include "base/memory.h"
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/module.h"
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * World, peers: how a step of the start ended on all ranks, where each rank is, and which are still alive.
  */
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "base/module_file.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/shm/shm_exchange.h"
 #include <stdio.h>
 #include <stdlib.h>

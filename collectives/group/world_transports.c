@@ -9,7 +9,7 @@
  */
 #include "collectives/choose/tuning.h"
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm.h"
 #include "collectives/transport/shm/shm_memory.h"

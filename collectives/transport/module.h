@@ -16,9 +16,9 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/machine/topology.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include "collectives/transport/device_ops.h"
 #include "collectives/transport/link.h"
-#include "collectives/transport/meet/boot.h"
 
 /* Goes up whenever one of the structs here, in link.h, boot.h, device_ops.h or config.h changes. */
 enum { HALAY_MODULE_ABI = 13 };

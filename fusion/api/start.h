@@ -5,7 +5,7 @@
 #ifndef HALAY_START_H
 #define HALAY_START_H
 
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include "halay.h"
 
 /* halay_init, while another thread looks on. watch is borrowed for the call. */

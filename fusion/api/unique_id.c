@@ -7,7 +7,7 @@
  * The thread owns all that it uses and nobody waits for it: it ends when no rank has been connected for as long as a
  * rank waits at the start, once there was one.
  */
-#include "collectives/transport/meet/unique_id.h"
+#include "collectives/transport/bootstrap/unique_id.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error_text.h"

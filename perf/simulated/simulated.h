@@ -15,7 +15,7 @@
 
 #include "collectives/group/world.h"
 #include "collectives/reduce/reduce.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include <mpi.h>
 
 enum { SIMULATED_RANKS_MAX = 8192 };

@@ -68,7 +68,7 @@ transports=$(sed -n 's/^HALAY_TRANSPORT(\([a-z]*\),.*/\1/p' "${top_srcdir:-.}/ba
 floors="
 base                  . machine net store secure http
 collectives           reduce schedule choose group shared messages api
-collectives/transport connect meet . cuda tcp $transports
+collectives/transport connect bootstrap . cuda tcp $transports
 fusion                values coordinator state observe rank api
 launcher              common cli where local watch remote job mpi .
 tft/core              kernels layers model data run score train api

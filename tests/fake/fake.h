@@ -12,7 +12,7 @@
 
 #include "base/machine/topology.h"
 #include "collectives/transport/bell.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include "collectives/transport/shared_memory.h"
 #include <stdint.h>
 

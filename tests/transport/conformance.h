@@ -7,7 +7,7 @@
 #define HALAY_CONFORMANCE_H
 
 #include "collectives/transport/bell.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include "collectives/transport/shared_memory.h"
 
 struct conformance {

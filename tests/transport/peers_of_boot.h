@@ -5,8 +5,8 @@
 #ifndef HALAY_TEST_PEERS_OF_BOOT_H
 #define HALAY_TEST_PEERS_OF_BOOT_H
 
-#include "collectives/transport/meet/boot.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include <stdlib.h>
 
 /* Every rank calls it. */

@@ -7,7 +7,7 @@
 #define HALAY_TESTS_RIG_H
 
 #include "base/config.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/module.h"
 
 struct rig {

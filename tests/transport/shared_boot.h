@@ -5,7 +5,7 @@
 #ifndef HALAY_SHARED_BOOT_H
 #define HALAY_SHARED_BOOT_H
 
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 
 struct shared_board; /* where they meet */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cost of a start by its structure, where more ranks are wanted than there are processors for: the rounds of a start
- * times one round of the tree (collectives/transport/meet/tree.h), with a constant time for each message, one at a time
- * on each rank. Starting the programs, and the store's work for each host's connection, are not in it.
+ * times one round of the tree (collectives/transport/bootstrap/tree.h), with a constant time for each message, one at a
+ * time on each rank. Starting the programs, and the store's work for each host's connection, are not in it.
  */
 #ifndef HALAY_TEST_START_MODEL_H
 #define HALAY_TEST_START_MODEL_H
 
-#include "collectives/transport/meet/tree.h"
+#include "collectives/transport/bootstrap/tree.h"
 
 enum { START_MODEL_MESSAGE_US = 50 };
 

@@ -5,9 +5,9 @@
  */
 #include "../test.h"
 #include "base/clock.h"
-#include "collectives/transport/meet/boot_socket.h"
-#include "collectives/transport/meet/boot_tree.h"
-#include "collectives/transport/meet/table_code.h"
+#include "collectives/transport/bootstrap/boot_socket.h"
+#include "collectives/transport/bootstrap/boot_tree.h"
+#include "collectives/transport/bootstrap/table_code.h"
 #include "start_model.h"
 #include <errno.h>
 #include <poll.h>

@@ -5,8 +5,8 @@
 #ifndef HALAY_SHM_H
 #define HALAY_SHM_H
 
-#include "collectives/transport/meet/boot.h"
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/shared_memory.h"
 
 struct halay_bell;

@@ -21,9 +21,9 @@
 #ifndef HALAY_TCP_H
 #define HALAY_TCP_H
 
+#include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/link.h"
-#include "collectives/transport/meet/boot.h"
-#include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp_how.h"
 
 /*

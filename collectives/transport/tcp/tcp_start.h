@@ -6,10 +6,10 @@
 #ifndef HALAY_TCP_START_H
 #define HALAY_TCP_START_H
 
+#include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/connect/tcp_dial.h"
 #include "collectives/transport/connect/tcp_handover.h"
-#include "collectives/transport/meet/boot.h"
-#include "collectives/transport/meet/peers.h"
 #include "collectives/transport/tcp/tcp_how.h"
 #include "collectives/transport/tcp/tcp_seal.h"
 

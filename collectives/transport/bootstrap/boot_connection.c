@@ -2,7 +2,7 @@
  *
  * A connection of two ranks for the start: see boot_connection.h. A signature follows what it signs.
  */
-#include "collectives/transport/meet/boot_connection.h"
+#include "collectives/transport/bootstrap/boot_connection.h"
 #include "base/net/socket.h"
 #include <string.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
  * Cleanup: zero-initialised, destroy accepts a half-built object.
  * References: pidfd_open(2), proc_pid_stat(5), namespaces(7).
  */
-#include "collectives/transport/meet/peers.h"
+#include "collectives/transport/bootstrap/peers.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include <errno.h>

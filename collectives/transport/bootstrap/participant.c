@@ -3,9 +3,9 @@
  * Participant: see participant.h. The bootstrap of a generation is that of boot_store.c over the participant's
  * connection; while a rank is missing it asks whether the generation is over.
  */
-#include "collectives/transport/meet/participant.h"
+#include "collectives/transport/bootstrap/participant.h"
 #include "base/store/elastic_keys.h"
-#include "collectives/transport/meet/boot_impl.h"
+#include "collectives/transport/bootstrap/boot_impl.h"
 #include <stdlib.h>
 
 enum { OVER_MS = 200 };

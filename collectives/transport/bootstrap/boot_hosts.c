@@ -2,7 +2,7 @@
  *
  * Connections of the start between hosts: see boot_hosts.h.
  */
-#include "collectives/transport/meet/boot_hosts.h"
+#include "collectives/transport/bootstrap/boot_hosts.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/number_text.h"
-#include "collectives/transport/meet/boot_tree_impl.h"
+#include "collectives/transport/bootstrap/boot_tree_impl.h"
 #include <stdarg.h>
 #include <stdio.h>
 

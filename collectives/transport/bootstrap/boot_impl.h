@@ -7,7 +7,7 @@
 #define HALAY_BOOT_IMPL_H
 
 #include "base/store/store.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 
 /* A connection with the launcher's store. Zero-initialised; close accepts any state. */
 struct halay_store_access {

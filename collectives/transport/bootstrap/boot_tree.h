@@ -8,11 +8,11 @@
 
 #include "base/store/host_ranks.h"
 #include "base/store/store.h"
-#include "collectives/transport/meet/boot.h"
-#include "collectives/transport/meet/boot_connection.h"
-#include "collectives/transport/meet/boot_hosts.h"
-#include "collectives/transport/meet/boot_socket.h"
-#include "collectives/transport/meet/tree.h"
+#include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/bootstrap/boot_connection.h"
+#include "collectives/transport/bootstrap/boot_hosts.h"
+#include "collectives/transport/bootstrap/boot_socket.h"
+#include "collectives/transport/bootstrap/tree.h"
 #include <stdint.h>
 
 /* The store. Keys begin with a letter and are the start's own; none is set twice. */

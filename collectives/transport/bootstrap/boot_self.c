@@ -3,7 +3,7 @@
  * Bootstrap of a rank that is alone: every rank is here already. And what all bootstraps share.
  */
 #include "base/memory.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

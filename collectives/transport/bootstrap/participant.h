@@ -6,7 +6,7 @@
 #ifndef HALAY_PARTICIPANT_H
 #define HALAY_PARTICIPANT_H
 
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 
 struct halay_participant;
 

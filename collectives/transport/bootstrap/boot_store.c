@@ -13,8 +13,8 @@
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
  */
-#include "collectives/transport/meet/boot_impl.h"
-#include "collectives/transport/meet/boot_tree.h"
+#include "collectives/transport/bootstrap/boot_impl.h"
+#include "collectives/transport/bootstrap/boot_tree.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

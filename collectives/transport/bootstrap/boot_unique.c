@@ -4,8 +4,8 @@
  */
 #include "base/clock.h"
 #include "base/net/socket.h"
-#include "collectives/transport/meet/boot_impl.h"
-#include "collectives/transport/meet/unique_id.h"
+#include "collectives/transport/bootstrap/boot_impl.h"
+#include "collectives/transport/bootstrap/unique_id.h"
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

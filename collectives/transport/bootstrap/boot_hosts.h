@@ -10,9 +10,9 @@
 #define HALAY_BOOT_HOSTS_H
 
 #include "base/net/listen.h"
+#include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/bootstrap/boot_connection.h"
 #include "collectives/transport/connect/tcp_accept.h"
-#include "collectives/transport/meet/boot.h"
-#include "collectives/transport/meet/boot_connection.h"
 
 /* Zero-initialised; fini accepts any state. */
 struct halay_boot_hosts {

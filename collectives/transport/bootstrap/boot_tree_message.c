@@ -3,8 +3,8 @@
  * Bootstrap over a tree: messages, by a connection or by the store.
  */
 #include "base/clock.h"
-#include "collectives/transport/meet/boot_tree_impl.h"
-#include "collectives/transport/meet/table_code.h"
+#include "collectives/transport/bootstrap/boot_tree_impl.h"
+#include "collectives/transport/bootstrap/table_code.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Records of ranks in few bytes: see table_code.h.
  */
-#include "collectives/transport/meet/table_code.h"
+#include "collectives/transport/bootstrap/table_code.h"
 #include <stdint.h>
 #include <string.h>
 

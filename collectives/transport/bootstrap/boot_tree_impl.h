@@ -10,7 +10,7 @@
 #ifndef HALAY_BOOT_TREE_IMPL_H
 #define HALAY_BOOT_TREE_IMPL_H
 
-#include "collectives/transport/meet/boot_tree.h"
+#include "collectives/transport/bootstrap/boot_tree.h"
 
 enum {
     HALAY_BOOT_SLICE_MS = 200,

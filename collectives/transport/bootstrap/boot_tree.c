@@ -32,8 +32,8 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "collectives/transport/meet/boot_tree_impl.h"
-#include "collectives/transport/meet/table_code.h"
+#include "collectives/transport/bootstrap/boot_tree_impl.h"
+#include "collectives/transport/bootstrap/table_code.h"
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Tree: see tree.h.
  */
-#include "collectives/transport/meet/tree.h"
+#include "collectives/transport/bootstrap/tree.h"
 #include <stdint.h>
 
 /* The power of 16 that is the place of the lowest digit that isn't zero. number > 0. */

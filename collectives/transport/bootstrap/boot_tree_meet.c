@@ -4,7 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/machine/descriptors.h"
-#include "collectives/transport/meet/boot_tree_impl.h"
+#include "collectives/transport/bootstrap/boot_tree_impl.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

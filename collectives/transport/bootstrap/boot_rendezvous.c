@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/store/store.h"
 #include "base/struct_size.h"
-#include "collectives/transport/meet/boot_tree.h"
+#include "collectives/transport/bootstrap/boot_tree.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,12 +10,12 @@
  *     12..43   the secret
  *     44..     for each address its family (4, 6), then 16 bytes (IPv4: the first 4); the rest is zero
  */
-#ifndef HALAY_MEET_UNIQUE_ID_H
-#define HALAY_MEET_UNIQUE_ID_H
+#ifndef HALAY_BOOTSTRAP_UNIQUE_ID_H
+#define HALAY_BOOTSTRAP_UNIQUE_ID_H
 
 #include "base/net/address.h"
 #include "base/store/store.h"
-#include "collectives/transport/meet/boot.h"
+#include "collectives/transport/bootstrap/boot.h"
 
 enum { HALAY_UNIQUE_ADDRESSES_MAX = 10 };
 

@@ -3,7 +3,7 @@
  * Sockets of the start: see boot_socket.h. Names are abstract: two hashes of NAME_DIGITS digits, the listener's and
  * what its children's ends begin with.
  */
-#include "collectives/transport/meet/boot_socket.h"
+#include "collectives/transport/bootstrap/boot_socket.h"
 #include "base/net/local_socket.h"
 #include "base/store/store_protocol.h"
 #include <errno.h>

@@ -11,8 +11,8 @@
  *        |      +- 48 - 49 ... 63
  *        +- 64 - 65 ... 79
  */
-#ifndef HALAY_MEET_TREE_H
-#define HALAY_MEET_TREE_H
+#ifndef HALAY_BOOTSTRAP_TREE_H
+#define HALAY_BOOTSTRAP_TREE_H
 
 enum { HALAY_TREE_DEGREE = 16 };
 
