@@ -3,7 +3,7 @@
  * World: all ranks of this job and how they are reached.
  *
  *     world_settings.c    configuration
- *     world_boot.c        -> bootstrap: how the ranks meet
+ *     world_boot.c        -> bootstrap: how the ranks find each other
  *     world_record.c      -> what each knows by itself: peers (on which host each is), settings, tuning table
  *     world_transports.c  -> shared memory among the ranks of each host -> the transport for data
  *
@@ -17,8 +17,8 @@
 #include "collectives/transport/shm/shm_memory.h"
 #include <stdlib.h>
 
-/* A rank whose settings are wrong still meets the others, so that they need not wait for it. */
-static enum halay_status meet_others(struct halay_world *world, const struct halay_world_options *options)
+/* A rank whose settings are wrong still takes part, so that the others need not wait for it. */
+static enum halay_status world_bootstrap(struct halay_world *world, const struct halay_world_options *options)
 {
     enum halay_status status = halay_world_configure(world, options);
     enum halay_status opened = halay_world_host_create(world);
@@ -34,7 +34,7 @@ static enum halay_status meet_others(struct halay_world *world, const struct hal
 
 static enum halay_status world_fill(struct halay_world *world, const struct halay_world_options *options)
 {
-    enum halay_status status = meet_others(world, options);
+    enum halay_status status = world_bootstrap(world, options);
     if (status == HALAY_OK)
         status = halay_world_open_transports(world);
     if (status == HALAY_OK && world->carried)

@@ -90,8 +90,8 @@ struct halay_world_options {
     struct halay_carried *carried;
     int lost;      /* with carried state in use: the rank whose loss ended the last generation, or -1 */
     int has_state; /* with one: whether this process can give the job's state to others */
-    /* An error that the caller has found in its arguments, and logged, or HALAY_OK. The world still meets the other
-     * ranks and reports it to them. */
+    /* An error that the caller has found in its arguments, and logged, or HALAY_OK. The world still starts with
+     * the other ranks and reports it to them. */
     enum halay_status status;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * World, bootstrap: how the ranks meet. What the program gives (a communicator, a rendezvous, a unique id) goes before
- * what the launcher set, and an elastic job has one way only.
+ * World, bootstrap: how the ranks find each other. What the program gives (a communicator, a rendezvous, a unique id)
+ * goes before what the launcher set, and an elastic job has one way only.
  */
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/bootstrap/participant.h"

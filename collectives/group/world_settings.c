@@ -34,7 +34,7 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
     enum halay_status status = halay_config_load_rest(world->log, options ? options->settings : NULL, &world->config);
     enum halay_status given = HALAY_OK;
     world->log->level = world->config.log_level;
-    /* Needed even if other settings are wrong: this is how the ranks meet. */
+    /* Needed even if other settings are wrong: this is how the ranks find each other. */
     if (options)
         given = override(world, "bootstrap", "HALAY_BOOTSTRAP", options->bootstrap);
     if (options && given == HALAY_OK)

@@ -21,8 +21,9 @@ enum halay_status halay_store_access_open(struct halay_log *log, const struct ha
                                           struct halay_store_access *access, unsigned *reconnects);
 void halay_store_access_close(struct halay_store_access *access);
 
-/* Ranks that meet in the store. All that it points to is borrowed until the bootstrap is destroyed. */
-struct halay_meeting {
+/* Where the ranks of one start find each other's keys in the store. All that it points to is borrowed until the
+ * bootstrap is destroyed. */
+struct halay_store_rendezvous {
     const struct halay_store_access *access;
     const char *prefix; /* what its keys begin with, before its number */
     unsigned number;
@@ -32,13 +33,13 @@ struct halay_meeting {
     void *arg;
 };
 
-enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
-                                            const struct halay_meeting *meeting, struct halay_boot **out);
+enum halay_status halay_boot_store_create_at(struct halay_log *log, int rank, int size,
+                                             const struct halay_store_rendezvous *rendezvous, struct halay_boot **out);
 
-/* The number-th meeting of a store that serves this start only: finish closes the connection. Takes over what access
- * has, also on error. */
-enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int size,
-                                            struct halay_store_access *access, unsigned number,
-                                            struct halay_boot **out);
+/* The number-th start of a store that serves this start only: finish closes the connection. Takes over what access has,
+ * also on error. */
+enum halay_status halay_boot_store_create_unique(struct halay_log *log, int rank, int size,
+                                                 struct halay_store_access *access, unsigned number,
+                                                 struct halay_boot **out);
 
 #endif

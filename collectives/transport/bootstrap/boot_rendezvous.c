@@ -159,7 +159,7 @@ static enum halay_status find_start(struct boot_rendezvous *self)
 }
 
 /* Put this rank's hello, get rank 0's. */
-static enum halay_status meet_rank_0(struct boot_rendezvous *self, int timeout_ms)
+static enum halay_status exchange_hellos(struct boot_rendezvous *self, int timeout_ms)
 {
     struct hello hello = { .size = self->base.size };
     int64_t deadline_us = halay_deadline_us(timeout_ms);
@@ -216,7 +216,7 @@ enum halay_status halay_boot_rendezvous_create(struct halay_log *log, const stru
     self->tree.keys = (struct halay_boot_keys){ .arg = self, .set = store_put, .get = store_get };
     status = find_start(self);
     if (status == HALAY_OK)
-        status = meet_rank_0(self, timeout_ms);
+        status = exchange_hellos(self, timeout_ms);
     if (status != HALAY_OK) {
         rendezvous_destroy(&self->base);
         return status;

@@ -24,7 +24,7 @@ enum { HOST_MS = 100 }; /* where the launcher has set none, nothing answers */
 
 struct boot_store {
     struct halay_boot base;
-    struct halay_meeting meeting;
+    struct halay_store_rendezvous rendezvous;
     struct halay_store_access access;  /* owned, unless the caller lent another one */
     const struct halay_config *config; /* borrowed; NULL: another one's connection, which is open */
     struct halay_boot_tree tree;
@@ -86,7 +86,7 @@ void halay_store_access_close(struct halay_store_access *access)
 
 static void full_key(char full[HALAY_STORE_KEY_MAX], const struct boot_store *self, const char *key)
 {
-    snprintf(full, HALAY_STORE_KEY_MAX, "%s%u/%s", self->meeting.prefix, self->meeting.number, key);
+    snprintf(full, HALAY_STORE_KEY_MAX, "%s%u/%s", self->rendezvous.prefix, self->rendezvous.number, key);
 }
 
 /* Connects, if that was left to the first key: the launcher has given this rank the file of its host's ranks. */
@@ -94,7 +94,7 @@ static enum halay_status need_connection(struct boot_store *self)
 {
     unsigned reconnects; /* of this rank: no number of a start */
 
-    if (self->meeting.access->client || !self->config)
+    if (self->rendezvous.access->client || !self->config)
         return HALAY_OK;
     return connect_access(self->base.log, self->config, &self->access, &reconnects);
 }
@@ -107,7 +107,7 @@ static enum halay_status key_set(void *arg, const char *key, const void *value, 
     self->asked[0] = 0;
     full_key(full, self, key);
     enum halay_status status = need_connection(self);
-    return status == HALAY_OK ? halay_store_set(self->meeting.access->client, full, value, bytes) : status;
+    return status == HALAY_OK ? halay_store_set(self->rendezvous.access->client, full, value, bytes) : status;
 }
 
 /* The store answers once the key is there: it is asked again only if anything else has been asked meanwhile. */
@@ -119,7 +119,7 @@ static enum halay_status key_get(void *arg, const char *key, void *value, size_t
 
     if (status != HALAY_OK)
         return status;
-    struct halay_store_client *client = self->meeting.access->client;
+    struct halay_store_client *client = self->rendezvous.access->client;
     full_key(full, self, key);
     status = strcmp(full, self->asked) ? halay_store_ask(client, full) : HALAY_OK;
     if (status == HALAY_OK) {
@@ -133,7 +133,7 @@ static enum halay_status key_get(void *arg, const char *key, void *value, size_t
 
 static int key_fd(void *arg)
 {
-    const struct halay_store_client *client = ((struct boot_store *)arg)->meeting.access->client;
+    const struct halay_store_client *client = ((struct boot_store *)arg)->rendezvous.access->client;
 
     return client ? halay_store_client_fd(client) : -1;
 }
@@ -142,10 +142,10 @@ static int is_over(void *arg)
 {
     struct boot_store *self = arg;
 
-    if (!self->meeting.is_over)
+    if (!self->rendezvous.is_over)
         return 0;
     self->asked[0] = 0;
-    return self->meeting.is_over(self->meeting.arg);
+    return self->rendezvous.is_over(self->rendezvous.arg);
 }
 
 static int known_host(void *arg, int rank, struct halay_store_host *host)
@@ -156,7 +156,7 @@ static int known_host(void *arg, int rank, struct halay_store_host *host)
     snprintf(key, sizeof key, "host/%d", rank);
     self->asked[0] = 0;
     int is_known = need_connection(self) == HALAY_OK &&
-                   halay_store_get(self->meeting.access->client, key, host, sizeof *host, HOST_MS) == HALAY_OK &&
+                   halay_store_get(self->rendezvous.access->client, key, host, sizeof *host, HOST_MS) == HALAY_OK &&
                    host->count > 0;
     host->name[sizeof host->name - 1] = 0;
     return is_known;
@@ -169,19 +169,19 @@ static enum halay_status store_allgather(struct halay_boot *boot, const void *mi
 {
     struct boot_store *self = (struct boot_store *)boot;
 
-    return halay_boot_tree_allgather(&self->tree, self->meeting.access->secret, mine, bytes, all, timeout_ms);
+    return halay_boot_tree_allgather(&self->tree, self->rendezvous.access->secret, mine, bytes, all, timeout_ms);
 }
 
 static enum halay_status store_broadcast(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms)
 {
     struct boot_store *self = (struct boot_store *)boot;
 
-    return halay_boot_tree_broadcast(&self->tree, self->meeting.access->secret, data, bytes, timeout_ms);
+    return halay_boot_tree_broadcast(&self->tree, self->rendezvous.access->secret, data, bytes, timeout_ms);
 }
 
 static void store_secret(struct halay_boot *boot, unsigned char *secret)
 {
-    memcpy(secret, ((struct boot_store *)boot)->meeting.access->secret, HALAY_SECRET_BYTES);
+    memcpy(secret, ((struct boot_store *)boot)->rendezvous.access->secret, HALAY_SECRET_BYTES);
 }
 
 static void store_finish(struct halay_boot *boot)
@@ -263,21 +263,22 @@ static void name_tree(struct boot_store *self)
     full_key(self->tree.name, self, "");
 }
 
-enum halay_status halay_boot_meeting_create(struct halay_log *log, int rank, int size,
-                                            const struct halay_meeting *meeting, struct halay_boot **out)
+enum halay_status halay_boot_store_create_at(struct halay_log *log, int rank, int size,
+                                             const struct halay_store_rendezvous *rendezvous, struct halay_boot **out)
 {
     struct boot_store *self = boot_store_new(log, rank, size);
 
     if (!self)
         return HALAY_ERR_NO_MEMORY;
-    self->meeting = *meeting;
+    self->rendezvous = *rendezvous;
     name_tree(self);
     *out = &self->base;
     return HALAY_OK;
 }
 
-enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int size,
-                                            struct halay_store_access *access, unsigned number, struct halay_boot **out)
+enum halay_status halay_boot_store_create_unique(struct halay_log *log, int rank, int size,
+                                                 struct halay_store_access *access, unsigned number,
+                                                 struct halay_boot **out)
 {
     struct boot_store *self = boot_store_new(log, rank, size);
 
@@ -287,7 +288,7 @@ enum halay_status halay_boot_unique_meeting(struct halay_log *log, int rank, int
     }
     self->base.ops = &unique_ops;
     self->access = *access;
-    self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/", .number = number };
+    self->rendezvous = (struct halay_store_rendezvous){ .access = &self->access, .prefix = "boot/", .number = number };
     name_tree(self);
     *out = &self->base;
     return HALAY_OK;
@@ -299,13 +300,13 @@ static enum halay_status find_number(struct boot_store *self, const struct halay
     struct halay_host_ranks *host = &self->tree.host;
 
     if (config->host_ranks_fd < 0)
-        return connect_access(self->base.log, config, &self->access, &self->meeting.number);
+        return connect_access(self->base.log, config, &self->access, &self->rendezvous.number);
     enum halay_status status =
         halay_host_ranks_open(self->base.log, config->host_ranks_fd, config->rank, config->size, host);
     if (status != HALAY_OK)
         return status;
     halay_host_ranks_begin(host);
-    self->meeting.number = host->number;
+    self->rendezvous.number = host->number;
     return HALAY_OK;
 }
 
@@ -321,7 +322,7 @@ enum halay_status halay_boot_store_create(struct halay_log *log, const struct ha
         return HALAY_ERR_NO_MEMORY;
     self->base.ops = &launched_ops;
     self->config = config;
-    self->meeting = (struct halay_meeting){ .access = &self->access, .prefix = "boot/" };
+    self->rendezvous = (struct halay_store_rendezvous){ .access = &self->access, .prefix = "boot/" };
     self->tree.block = config->local_size;
     self->tree.network = (struct halay_network){ config->network_interface, { config->ports[0], config->ports[1] } };
     self->tree.keys.host = known_host;

@@ -332,7 +332,7 @@ static void spread_failure(struct halay_boot_tree *tree, struct halay_boot_round
 static enum halay_status exchange_round(struct halay_boot_tree *tree, const unsigned char *secret,
                                         struct halay_boot_round *x)
 {
-    enum halay_status status = tree->has_met ? HALAY_OK : halay_boot_tree_meet(tree, secret, x);
+    enum halay_status status = tree->is_connected ? HALAY_OK : halay_boot_tree_connect(tree, secret, x);
 
     if (status == HALAY_OK)
         status = gather_records(tree, x);
@@ -400,12 +400,12 @@ enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const 
 
 void halay_boot_tree_fini(struct halay_boot_tree *tree)
 {
-    if (tree->has_met)
+    if (tree->is_connected)
         halay_debug(tree->boot->log, "the start took %u exchanges, and %zu bytes of all ranks' records", tree->round,
                     tree->received);
     for (int i = 0; i < tree->children_count; i++)
         halay_boot_connection_close(&tree->children[i].connection);
-    if (tree->has_met) {
+    if (tree->is_connected) {
         halay_boot_socket_close(&tree->listener);
         halay_boot_connection_close(&tree->parent);
     }
@@ -414,6 +414,6 @@ void halay_boot_tree_fini(struct halay_boot_tree *tree)
     free(tree->fds);
     tree->children = NULL;
     tree->fds = NULL;
-    tree->children_count = tree->has_met = 0;
+    tree->children_count = tree->is_connected = 0;
     halay_host_ranks_close(&tree->host);
 }

@@ -50,11 +50,11 @@ struct halay_boot_tree {
     int block;                           /* rank 0's is what counts; 0: unknown */
     struct halay_host_ranks host;        /* owned: closed by fini; not open: the launcher gave no file */
     int has_hosts;                       /* a block is a host, on all ranks alike */
-    int has_met;                         /* connected with the parent, and ready for children */
-    struct halay_boot_socket listener;   /* owned if has_met; not open: no children */
+    int is_connected;                    /* connected with the parent, and ready for children */
+    struct halay_boot_socket listener;   /* owned if is_connected; not open: no children */
     struct halay_network network;        /* of the ports of hosts; its strings are borrowed */
     struct halay_boot_hosts hosts;       /* owned */
-    struct halay_boot_connection parent; /* owned if has_met; none: there is no parent, or the store reaches it */
+    struct halay_boot_connection parent; /* owned if is_connected; none: there is no parent, or the store reaches it */
     int children_count;
     struct halay_boot_child *children; /* owned: [children_count] */
     struct pollfd *fds;                /* owned: what a wait looks at */

@@ -3,7 +3,7 @@
  * Bootstrap over a tree, inside view.
  *
  *     boot_tree.c           rounds: wait, up and down
- *     boot_tree_meet.c      the first time: the shape, who connects with whom
+ *     boot_tree_connect.c   the first time: the shape, who connects with whom
  *     boot_tree_message.c   messages, by a connection or by the store
  *     boot_tree_fail.c      failures, and what is looked at while a rank is missing
  */
@@ -125,11 +125,11 @@ void halay_boot_withdraw(struct halay_boot_tree *tree, int rank);
 /* The parent is gone. */
 enum halay_status halay_boot_fail_orphaned(struct halay_boot_tree *tree, const struct halay_boot_round *x);
 
-/* ---- boot_tree_meet.c ---- */
+/* ---- boot_tree_connect.c ---- */
 
 /* The first time: the shape, this rank's listener, its parent. */
-enum halay_status halay_boot_tree_meet(struct halay_boot_tree *tree, const unsigned char *secret,
-                                       const struct halay_boot_round *x);
+enum halay_status halay_boot_tree_connect(struct halay_boot_tree *tree, const unsigned char *secret,
+                                          const struct halay_boot_round *x);
 void halay_boot_accept_children(struct halay_boot_tree *tree);
 
 #endif

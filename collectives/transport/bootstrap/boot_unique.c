@@ -114,7 +114,7 @@ enum halay_status halay_boot_unique_create(struct halay_log *log, const struct h
     memcpy(access.secret, place.secret, sizeof access.secret);
     explicit_bzero(&place, sizeof place);
     if (status == HALAY_OK)
-        status = halay_boot_unique_meeting(log, rank, size, &access, starts, out);
+        status = halay_boot_store_create_unique(log, rank, size, &access, starts, out);
     explicit_bzero(access.secret, sizeof access.secret);
     return status;
 }

@@ -120,7 +120,7 @@ static int is_over(void *arg)
 
 enum halay_status halay_participant_boot(struct halay_participant *participant, struct halay_boot **out)
 {
-    const struct halay_meeting meeting = {
+    const struct halay_store_rendezvous rendezvous = {
         .access = &participant->access,
         .prefix = HALAY_ELASTIC_GENERATION,
         .number = participant->place.generation,
@@ -128,5 +128,6 @@ enum halay_status halay_participant_boot(struct halay_participant *participant, 
         .arg = participant,
     };
 
-    return halay_boot_meeting_create(participant->log, participant->place.rank, participant->place.size, &meeting, out);
+    return halay_boot_store_create_at(participant->log, participant->place.rank, participant->place.size, &rendezvous,
+                                      out);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unique id: what a rank has to know to meet the others at a store (base/store/store.h) that one process of the job
+ * Unique id: what a rank has to know to find the others at a store (base/store/store.h) that one process of the job
  * serves: where it listens, and the secret. The 256 bytes:
  *
  *     0..7     "halay id"

@@ -203,7 +203,7 @@ static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigne
     return status;
 }
 
-/* ---- meeting ---- */
+/* ---- the first round ---- */
 
 /* The block's ranks, which rank 0 sets later unless the launcher has told all. */
 static enum halay_status find_block(struct halay_boot_tree *tree, const struct halay_boot_round *x)
@@ -251,10 +251,10 @@ static enum halay_status announce_listener(struct halay_boot_tree *tree)
     return halay_boot_tree_set(tree, key, "", 1);
 }
 
-enum halay_status halay_boot_tree_meet(struct halay_boot_tree *tree, const unsigned char *secret,
-                                       const struct halay_boot_round *x)
+enum halay_status halay_boot_tree_connect(struct halay_boot_tree *tree, const unsigned char *secret,
+                                          const struct halay_boot_round *x)
 {
-    tree->has_met = 1;
+    tree->is_connected = 1;
     tree->listener.fd = tree->parent.fd = -1;
     enum halay_status status = find_block(tree, x);
     if (status != HALAY_OK)
