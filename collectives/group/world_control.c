@@ -19,7 +19,7 @@ static enum halay_status connect_all(struct halay_world *world, struct halay_lin
         .silence_ms = world->config.host_silence_ms,
         .streams = world->config.tcp_streams,
         .is_sealed = world->config.encrypt,
-        .meets = world->cross_size > 1,
+        .connects = world->cross_size > 1,
     };
     struct halay_link *link = NULL;
     int wanted = 0;

@@ -34,7 +34,7 @@ enum { STRANGERS = 300, TIMEOUT_MS = 60000, ABSENT_SILENCE_MS = 1000 };
 struct job {
     void (*run)(struct conformance *c);
     int size, killed; /* the rank that ends by SIGKILL, or -1 */
-    int meets;        /* all are connected with rank 0 before it begins */
+    int connects;     /* all are connected with rank 0 before it begins */
     int opens;        /* the transport is opened that often, and each time both ranks connect at once; 0: once */
     int is_quiet;     /* error lines are what is wanted */
     int has_strangers, other_secret;
@@ -368,7 +368,7 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
         int far = job->streams ? job->streams : 1;
-        int wanted = !job->meets ? 0 : rank ? far : far * (job->size - 1), has = count_patient(how->silence_ms);
+        int wanted = !job->connects ? 0 : rank ? far : far * (job->size - 1), has = count_patient(how->silence_ms);
         CHECK(has == wanted, "rank %d: %d connections", rank, has);
         CHECK(rank || is_open(&boot->port), "the port stays open");
         CHECK(job->second_host || has_no_other_port(boot->port.port), "rank %d has a port of its own", rank);
@@ -407,7 +407,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
                                        .silence_ms = job->run == job_absent ? ABSENT_SILENCE_MS : 2500,
                                        .streams = job->streams ? job->streams : 1,
                                        .is_sealed = job->is_sealed,
-                                       .meets = job->meets };
+                                       .connects = job->connects };
     if (job->opens)
         open_often(job, &how, &boot.base, peers);
     else
@@ -1483,22 +1483,22 @@ int main(void)
     run(&(struct job){ .run = job_idle_first, .size = 3, .killed = -1, .second_host = 1 });
     run(&(struct job){ .run = job_streams, .size = 2, .killed = -1, .second_host = 1, .streams = 4, .is_quiet = 1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .second_host = 1, .streams = 4 });
-    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .second_host = 1, .streams = 8, .meets = 1 });
+    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .second_host = 1, .streams = 8, .connects = 1 });
     run(&(struct job){ .run = job_death, .size = 2, .killed = 1, .second_host = 1, .streams = 3, .is_quiet = 1 });
     run(&(struct job){ .run = job_leave, .size = 3, .killed = -1, .second_host = 1, .streams = 3, .is_quiet = 1 });
     run(&(struct job){ .size = 2, .killed = -1, .second_host = 1, .streams = 3, .opens = 200 });
     run(&(struct job){ .run = job_ended, .size = 3, .killed = 2, .second_host = 1, .is_quiet = 1 });
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = conformance_run, .size = n, .killed = -1 });
-    run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .meets = 1 });
-    run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .second_host = 1, .streams = 2, .meets = 1 });
+    run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .connects = 1 });
+    run(&(struct job){ .run = job_absent, .size = 2, .killed = -1, .second_host = 1, .streams = 2, .connects = 1 });
     run(&(struct job){ .run = conformance_run, .size = 3, .killed = -1, .is_sealed = 1 });
-    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .is_sealed = 1, .is_mixed = 1, .meets = 1 });
+    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .is_sealed = 1, .is_mixed = 1, .connects = 1 });
     run(&(struct job){ .run = job_death, .size = 3, .killed = 1, .is_quiet = 1, .is_sealed = 1 });
     run(&(struct job){ .run = job_leave, .size = 3, .killed = -1, .is_quiet = 1, .is_sealed = 1 });
     run(&(struct job){ .size = 2, .killed = -1, .opens = getenv("TEST_LONG") ? 10000 : 1000 });
     run(&(struct job){ .size = 3, .killed = -1, .opens = 100 });
-    run(&(struct job){ .run = job_star, .size = 5, .killed = -1, .meets = 1 });
+    run(&(struct job){ .run = job_star, .size = 5, .killed = -1, .connects = 1 });
     for (int i = 0; i < 2; i++)
         if (has_family(i ? AF_INET6 : AF_INET))
             run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .family = i ? AF_INET6 : AF_INET });
@@ -1507,9 +1507,9 @@ int main(void)
     run(&(struct job){ .run = job_death_asleep, .size = 4, .killed = 3, .is_quiet = 1 });
     for (int n = 2; n < 5; n++)
         run(&(struct job){ .run = job_leave, .size = n, .killed = -1, .is_quiet = 1 });
-    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .has_strangers = 1, .meets = 1 });
-    run(&(struct job){ .size = 2, .killed = -1, .is_quiet = 1, .other_secret = 1, .meets = 1 });
-    run(&(struct job){ .size = 5, .killed = -1, .is_quiet = 1, .is_refused = 1, .descriptors = 12, .meets = 1 });
+    run(&(struct job){ .run = job_star, .size = 3, .killed = -1, .has_strangers = 1, .connects = 1 });
+    run(&(struct job){ .size = 2, .killed = -1, .is_quiet = 1, .other_secret = 1, .connects = 1 });
+    run(&(struct job){ .size = 5, .killed = -1, .is_quiet = 1, .is_refused = 1, .descriptors = 12, .connects = 1 });
     run(&(struct job){ .run = job_star, .size = 5, .killed = -1, .descriptors = 200 });
     return test_end();
 }

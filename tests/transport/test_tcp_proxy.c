@@ -250,7 +250,7 @@ static int run_rank(const struct trouble *trouble, struct shared_board *board, s
                                        .timeout_ms = TIMEOUT_MS,
                                        .silence_ms = silence_ms(),
                                        .is_sealed = trouble->is_sealed,
-                                       .meets = 1 };
+                                       .connects = 1 };
     REQUIRE(halay_tcp_open(&log, &how, &boot.base, peers, &link) == HALAY_OK);
     halay_bell_init(&bell, NULL);
     REQUIRE(halay_bell_watch(&bell, link->ops->event_fd(link)) == HALAY_OK);

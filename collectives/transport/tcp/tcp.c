@@ -150,8 +150,8 @@ static enum halay_status tcp_init(struct tcp_transport *self, const struct halay
     enum halay_status status = halay_tcp_mesh_init(&self->mesh, &self->base, how, boot, peers);
     if (!self->base.lost)
         return halay_fail(log, HALAY_ERR_NO_MEMORY, "no memory for connections with %d ranks", self->base.size);
-    if (status == HALAY_OK && how->meets)
-        status = halay_tcp_mesh_meet(&self->mesh);
+    if (status == HALAY_OK && how->connects)
+        status = halay_tcp_mesh_connect(&self->mesh);
     if (status == HALAY_OK)
         halay_tcp_mesh_share(&self->mesh);
     return status;

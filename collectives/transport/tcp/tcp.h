@@ -27,8 +27,8 @@
 #include "collectives/transport/tcp/tcp_how.h"
 
 /*
- * Every rank calls it, and it blocks until all have; with how->meets until all are connected with rank 0. log and peers
- * are borrowed until close, boot for the call. Losses are reported to peers. The bootstrap's statuses;
+ * Every rank calls it, and it blocks until all have; with how->connects until all are connected with rank 0. log and
+ * peers are borrowed until close, boot for the call. Losses are reported to peers. The bootstrap's statuses;
  * HALAY_ERR_SYSTEM: no port, or rank 0 cannot be reached at any of its addresses; HALAY_ERR_TIMEOUT: some rank did not
  * come. Each rank returns its own status: they are to be compared.
  */

@@ -13,7 +13,7 @@ struct halay_tcp_how {
     int is_sealed;                /* connections are encrypted; all ranks have the same */
     int streams;                  /* connections of two ranks on different hosts; 0: by the network. Rank 0's counts */
     int silence_ms; /* a peer whose host does not answer for this time is lost; its process need not run to answer */
-    int meets; /* all ranks connect with rank 0 before open returns, so that those that cannot be reached are named */
+    int connects;   /* all ranks connect with rank 0 before open returns, so that unreachable ones are named */
 };
 
 #endif

@@ -321,7 +321,7 @@ static void early_remove(struct halay_tcp_peer *peer, struct halay_tcp_early **a
     peer->spare = early;
 }
 
-static void meet_kept(struct halay_tcp_peer *peer, struct halay_tcp_early *early, struct halay_transfer *x)
+static void match_kept(struct halay_tcp_peer *peer, struct halay_tcp_early *early, struct halay_transfer *x)
 {
     if (early->is_whole) {
         memcpy(x->buf, early->payload, x->bytes);
@@ -337,7 +337,7 @@ static void meet_kept(struct halay_tcp_peer *peer, struct halay_tcp_early *early
 }
 
 /* Gives a receive the message that arrived, or was announced, before it. Returns nonzero if it has arrived. */
-static int meet_early(struct halay_tcp_peer *peer, struct halay_tcp_early **at, struct halay_transfer *x)
+static int match_early(struct halay_tcp_peer *peer, struct halay_tcp_early **at, struct halay_transfer *x)
 {
     struct halay_tcp_early *early = *at;
     int is_announced = early->is_announced;
@@ -347,7 +347,7 @@ static int meet_early(struct halay_tcp_peer *peer, struct halay_tcp_early **at, 
         return 0;
     }
     if (!is_announced)
-        meet_kept(peer, early, x);
+        match_kept(peer, early, x);
     early_remove(peer, at);
     return !is_announced;
 }
@@ -362,7 +362,7 @@ void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint64_t tag,
     while (*at && (*at)->tag != tag)
         at = &(*at)->next;
     int is_announced = *at != NULL;
-    if (*at && meet_early(peer, at, x))
+    if (*at && match_early(peer, at, x))
         return;
     queue_append(&peer->receives, x);
     if (peer->connection && (is_announced || !is_eager(tag, bytes)))

@@ -15,7 +15,7 @@ enum {
     SET_EVERY = 16,
     RECEIVE_PATIENCE_US = 50000,   /* a sender connects within that time, or is asked */
     REFUSED_PATIENCE_US = 1000000, /* the same for a rank that has announced one */
-    MEET_POLL_MS = 100,
+    CONNECT_POLL_MS = 100,
     DRAIN_TURNS = 1000,
     LEFT_PATIENCE_US = 300000, /* a rank that left because of a death is missed after that is known */
     LAST_WORDS_MS = 100,       /* for the system to take a BYE */
@@ -645,7 +645,7 @@ static void wait_a_while(struct halay_tcp_mesh *mesh, int ms)
 }
 
 /* The next connection with rank 0, unless that makes it. HALAY_ERR_CLOSED: it does. */
-static enum halay_status meet_by_stream(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int64_t deadline_us)
+static enum halay_status connect_stream(struct halay_tcp_mesh *mesh, struct halay_tcp_member *m, int64_t deadline_us)
 {
     const struct store_handshake *handshake;
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -662,18 +662,18 @@ static enum halay_status meet_by_stream(struct halay_tcp_mesh *mesh, struct hala
 }
 
 /* A rank that cannot reach rank 0 logs it by itself. */
-static enum halay_status meet_rank_0(struct halay_tcp_mesh *mesh, int64_t deadline_us)
+static enum halay_status connect_rank_0(struct halay_tcp_mesh *mesh, int64_t deadline_us)
 {
     struct halay_tcp_member *m = member_of(mesh, 0);
     char why[1280] = "no memory";
 
     while (!m->peer.connection && mesh->status == HALAY_OK) {
-        enum halay_status status = meet_by_stream(mesh, m, deadline_us);
+        enum halay_status status = connect_stream(mesh, m, deadline_us);
         if (m->dial)
             halay_tcp_dial_explain(m->dial, why, sizeof why);
         dial_stop(m);
         if (status == HALAY_ERR_CLOSED)
-            wait_a_while(mesh, MEET_POLL_MS);
+            wait_a_while(mesh, CONNECT_POLL_MS);
         else if (status != HALAY_OK)
             return halay_fail(mesh->link->log, status, "cannot reach rank 0 on '%s': %s",
                               halay_peers_host(mesh->watch, 0), why);
@@ -681,19 +681,19 @@ static enum halay_status meet_rank_0(struct halay_tcp_mesh *mesh, int64_t deadli
     return mesh->status;
 }
 
-enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh)
+enum halay_status halay_tcp_mesh_connect(struct halay_tcp_mesh *mesh)
 {
     struct pollfd ready = { .fd = mesh->set.epoll, .events = POLLIN };
     int64_t deadline_us = halay_deadline_us(mesh->timeout_ms);
 
     if (mesh->link->rank)
-        return meet_rank_0(mesh, deadline_us);
+        return connect_rank_0(mesh, deadline_us);
     while (count_missing(mesh) && mesh->status == HALAY_OK) {
         if (halay_deadline_passed(deadline_us))
             return report_missing(mesh);
         if (mesh->door.is_out)
             return HALAY_ERR_SYSTEM;
-        (void)!poll(&ready, 1, MEET_POLL_MS); /* a signal: the clock is looked at */
+        (void)!poll(&ready, 1, CONNECT_POLL_MS); /* a signal: the clock is looked at */
         halay_tcp_set_turn(&mesh->set);
         making_turn(mesh);
     }

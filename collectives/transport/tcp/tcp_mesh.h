@@ -64,8 +64,8 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
                                       struct halay_peers *peers);
 /* All other ranks connect with rank 0; blocks until they have. HALAY_ERR_TIMEOUT, HALAY_ERR_SYSTEM, HALAY_ERR_VERSION,
  * logged: who is missing, or why rank 0 cannot be reached. */
-enum halay_status halay_tcp_mesh_meet(struct halay_tcp_mesh *mesh);
-/* On the first rank of a host: the others of this host accept at its port from now on, too. After meet, during which
+enum halay_status halay_tcp_mesh_connect(struct halay_tcp_mesh *mesh);
+/* On the first rank of a host: the others of this host accept at its port from now on, too. After connect, during which
  * rank 0 accepts anyway and no other rank need be woken up. */
 void halay_tcp_mesh_share(struct halay_tcp_mesh *mesh);
 /* Tells the others that this rank leaves. */

@@ -36,14 +36,14 @@
 #endif
 
 enum {
-    PUSH_MS = 1000,       /* to push out what was sent before a close */
-    PUSH_FAILED_MS = 200, /* after a failure: for the close notices */
-    CALLED_MS = 200,      /* before that: for a lower rank's HELLO */
-    LISTEN_MS = 200,      /* for the others' close notices */
-    MEET_MS = 30000,      /* at the start, for the connections with all ranks */
-    MEET_SLEEP_MS = 50,   /* meanwhile, between looks at what else may end that */
-    CLOSE_MS = 1000,      /* for endpoints to close by force, which waits for no peer */
-    PROGRESS_MAX = 64     /* events taken in one progress */
+    PUSH_MS = 1000,        /* to push out what was sent before a close */
+    PUSH_FAILED_MS = 200,  /* after a failure: for the close notices */
+    CALLED_MS = 200,       /* before that: for a lower rank's HELLO */
+    LISTEN_MS = 200,       /* for the others' close notices */
+    CONNECT_MS = 30000,    /* at the start, for the connections with all ranks */
+    CONNECT_SLEEP_MS = 50, /* meanwhile, between looks at what else may end that */
+    CLOSE_MS = 1000,       /* for endpoints to close by force, which waits for no peer */
+    PROGRESS_MAX = 64      /* events taken in one progress */
 };
 
 struct ucx_transport {
@@ -348,24 +348,24 @@ static enum halay_status call_higher(struct ucx_transport *self)
     return status;
 }
 
-static void meet_sleep(struct ucx_transport *self)
+static void connect_sleep(struct ucx_transport *self)
 {
     struct pollfd news = { .fd = self->worker.event_fd, .events = POLLIN };
 
     if (ucx_arm(&self->frames.parts.link) == HALAY_RINGS)
-        (void)poll(&news, 1, MEET_SLEEP_MS); /* whatever ends it: the caller looks */
+        (void)poll(&news, 1, CONNECT_SLEEP_MS); /* whatever ends it: the caller looks */
 }
 
 /* Waits until all connections are made. All ranks are here; the first message shows what is lost, or takes longer. */
-static void meet_all(struct ucx_transport *self)
+static void connect_all(struct ucx_transport *self)
 {
-    int64_t deadline = halay_deadline_us(MEET_MS);
+    int64_t deadline = halay_deadline_us(CONNECT_MS);
     int rank = -1;
 
     drain_worker(self);
     while (is_whole(self) && (is_awaited(self) || self->frames.under_way) && !halay_deadline_passed(deadline) &&
            self->frames.parts.host->check_peers(self->frames.parts.host, &rank) == HALAY_OK) {
-        meet_sleep(self);
+        connect_sleep(self);
         drain_worker(self);
     }
 }
@@ -388,7 +388,7 @@ enum halay_status halay_ucx_transport_create(const struct halay_host *host, stru
         return status;
     }
     if (boot->size > 1)
-        meet_all(self);
+        connect_all(self);
     *out = &self->frames.parts.link;
     return HALAY_OK;
 }
