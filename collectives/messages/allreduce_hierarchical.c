@@ -330,7 +330,7 @@ static void fill_slot(struct halay_coll *c)
     coll_advanced(c);
 }
 
-static enum halay_status meet_all(struct halay_coll *c)
+static enum halay_status reach_all(struct halay_coll *c)
 {
     struct state *s = c->state;
     const struct halay_nodes *nodes = nodes_of(c);
@@ -481,7 +481,7 @@ static enum halay_status hierarchical_progress(struct halay_coll *c)
         is_free(c, offsetof(struct halay_area, done), s->filled))
         fill_slot(c);
     if (s->arrived < nodes->locals)
-        status = meet_all(c);
+        status = reach_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && s->reduced < s->done + DEPTH && all_are_there(c) &&
         is_free(c, offsetof(struct halay_area, taken), s->reduced))
         reduce_chunk(c);

@@ -36,7 +36,7 @@ struct state {
     size_t cell;          /* bytes of one taker's cell of a slot */
     int is_private;       /* this rank fills slots */
     int slotted;          /* some rank does */
-    int met;              /* ranks below have arrived */
+    int arrived;          /* ranks below have arrived */
     int distance;         /* of the rank to take from next */
     size_t own;           /* elements of this rank's own part that are copied */
     size_t fills, takes;  /* chunks of the longest part that this rank gives, takes */
@@ -107,7 +107,7 @@ static void alltoall_start(struct halay_coll *c)
     announce_parts(c);
 }
 
-static enum halay_status meet_peer(struct halay_coll *c, int rank)
+static enum halay_status reach_peer(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
@@ -126,16 +126,16 @@ static enum halay_status meet_peer(struct halay_coll *c, int rank)
     return s->giver[rank].data ? HALAY_OK : shared_reach_failed(c, rank);
 }
 
-static enum halay_status meet_all(struct halay_coll *c)
+static enum halay_status reach_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->met < c->size; s->met++) {
-        if (s->met == c->rank)
+    for (; s->arrived < c->size; s->arrived++) {
+        if (s->arrived == c->rank)
             continue;
-        if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
+        if (!shared_has_reached(&shared_area(c, s->arrived)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
-        enum halay_status status = meet_peer(c, s->met);
+        enum halay_status status = reach_peer(c, s->arrived);
         if (status != HALAY_OK)
             return status;
     }
@@ -228,8 +228,8 @@ static enum halay_status alltoall_progress(struct halay_coll *c)
         take_own(c);
         return HALAY_IN_PROGRESS;
     }
-    if (s->met < c->size) {
-        enum halay_status status = meet_all(c);
+    if (s->arrived < c->size) {
+        enum halay_status status = reach_all(c);
         if (status != HALAY_OK)
             return status;
         if (!s->takes)

@@ -42,7 +42,7 @@ struct oneshot {
     size_t longest;   /* elements of the longest row that any rank gives to any other: the same on all ranks */
     size_t most;      /* elements of a row in one exchange */
     size_t at, count; /* elements of the longest row that are done, and that are in this exchange */
-    int met;          /* ranks below have written, if they give */
+    int arrived;      /* ranks below have written, if they give */
     int has_given;
     struct halay_cursor in, out;
     const void *src[]; /* c->size of them */
@@ -140,7 +140,7 @@ static inline void oneshot_begin(struct halay_coll *c, const struct oneshot_oper
 
     s->count = left < s->most ? left : s->most;
     s->number = ++c->channel->numbers.oneshots;
-    s->met = 0;
+    s->arrived = 0;
     s->has_given = !o->gives(c, c->rank);
     oneshot_give(c, o);
 }
@@ -171,13 +171,13 @@ static inline void oneshot_fetch_next(const struct halay_coll *c, size_t bytes)
 }
 
 /* Returns nonzero if all givers have written. */
-static inline int oneshot_meet(struct halay_coll *c, const struct oneshot_operation *o)
+static inline int oneshot_has_all(struct halay_coll *c, const struct oneshot_operation *o)
 {
     struct oneshot *s = c->state;
 
-    for (; s->met < c->size; s->met++)
-        if (s->met != c->rank && o->gives(c, s->met) &&
-            !shared_has_reached(&oneshot_slot(c, s->met)->number, s->number))
+    for (; s->arrived < c->size; s->arrived++)
+        if (s->arrived != c->rank && o->gives(c, s->arrived) &&
+            !shared_has_reached(&oneshot_slot(c, s->arrived)->number, s->number))
             return 0;
     if (o->all_give && c->channel->numbers.all_read < s->number - 1)
         c->channel->numbers.all_read = s->number - 1;
@@ -219,7 +219,7 @@ static inline enum halay_status oneshot_progress(struct halay_coll *c, const str
         coll_advanced(c);
     }
     if (o->takes(c, c->rank)) {
-        if (!oneshot_meet(c, o))
+        if (!oneshot_has_all(c, o))
             return HALAY_IN_PROGRESS;
         o->take(c);
     }

@@ -47,7 +47,7 @@ struct state {
     uint64_t base;        /* chunks of this channel before this collective */
     size_t chunks, chunk; /* of the longest row; elements of one */
     size_t slot;          /* bytes of a chunk */
-    int met;              /* givers below have arrived */
+    int arrived;          /* givers below have arrived */
     size_t filled, taken; /* chunks of this rank */
     int pushes; /* the one giver writes the second half of each chunk into the taker's memory, if that is shared */
     struct halay_cursor filling, taking;
@@ -149,24 +149,24 @@ static void fill_row(struct halay_coll *c, const struct giver *me)
 
 /* ---- take ---- */
 
-static enum halay_status meet_all(struct halay_coll *c)
+static enum halay_status reach_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    for (; s->met < c->size; s->met++) {
-        struct giver *g = &s->giver[s->met];
-        const struct halay_area *area = shared_area(c, s->met);
-        if (s->met == c->rank || !(g->length || s->pushes))
+    for (; s->arrived < c->size; s->arrived++) {
+        struct giver *g = &s->giver[s->arrived];
+        const struct halay_area *area = shared_area(c, s->arrived);
+        if (s->arrived == c->rank || !(g->length || s->pushes))
             continue;
-        if (!shared_has_reached(&shared_area(c, s->met)->arrived, s->base + 1))
+        if (!shared_has_reached(&shared_area(c, s->arrived)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
         g->in_table = area->in_table;
         g->is_private = !g->in_table && area->in_offset == HALAY_PRIVATE;
         if (g->in_table || g->is_private)
             continue;
-        unsigned char *row = shared_reach(c, s->met, area->in_offset, row_of(c, g) * c->element);
+        unsigned char *row = shared_reach(c, s->arrived, area->in_offset, row_of(c, g) * c->element);
         if (!row)
-            return shared_reach_failed(c, s->met);
+            return shared_reach_failed(c, s->arrived);
         if (g->length)
             g->data = row;
         else
@@ -290,8 +290,8 @@ static enum halay_status copy_progress(struct halay_coll *c)
 
     if (gives && me->is_private && s->filled < halay_span_cuts(me->length, s->chunk))
         fill_row(c, me);
-    if (s->met < c->size)
-        status = meet_all(c);
+    if (s->arrived < c->size)
+        status = reach_all(c);
     if (status == HALAY_OK && s->taken < s->chunks)
         status = copy_take(c);
     if (status != HALAY_OK)

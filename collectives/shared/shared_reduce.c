@@ -191,7 +191,7 @@ static enum halay_status find_element(struct halay_coll *c, int rank, uint64_t o
     return HALAY_OK;
 }
 
-static enum halay_status meet_rank(struct halay_coll *c, int rank)
+static enum halay_status reach_rank(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
@@ -206,7 +206,7 @@ static enum halay_status meet_rank(struct halay_coll *c, int rank)
     return status;
 }
 
-static enum halay_status meet_all(struct halay_coll *c)
+static enum halay_status reach_all(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -215,7 +215,7 @@ static enum halay_status meet_all(struct halay_coll *c)
             continue;
         if (!shared_has_reached(&shared_area(c, s->arrived)->arrived, s->base + 1))
             return HALAY_IN_PROGRESS;
-        enum halay_status status = meet_rank(c, s->arrived);
+        enum halay_status status = reach_rank(c, s->arrived);
         if (status != HALAY_OK)
             return status;
     }
@@ -403,7 +403,7 @@ static enum halay_status reduce_progress(struct halay_coll *c)
     if (mine && s->filled < s->chunks && s->filled < s->drained + SHARED_SLOTS)
         fill_slot(c);
     if (s->arrived < c->size)
-        status = meet_all(c);
+        status = reach_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && all_have_filled(c))
         status = reduce_chunks(c);
     if (status != HALAY_OK)
