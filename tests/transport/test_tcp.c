@@ -1228,14 +1228,15 @@ static void note_taken(void *arg, int rank, int fd, const struct store_handshake
     *(int *)arg = fd;
 }
 
-/* Turns of the door until so many bytes have come. Returns how many; 0: it has closed. */
-static ssize_t door_answer(struct halay_tcp_door *door, struct halay_tcp_set *set, int fd, void *to, size_t bytes)
+/* Turns of the acceptor until so many bytes have come. Returns how many; 0: it has closed. */
+static ssize_t acceptor_answer(struct halay_tcp_acceptor *acceptor, struct halay_tcp_set *set, int fd, void *to,
+                               size_t bytes)
 {
     ssize_t n;
 
     do {
         struct pollfd p[2] = { { .fd = set->epoll, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
-        int64_t next = halay_tcp_door_look(door, halay_now_us());
+        int64_t next = halay_tcp_acceptor_look(acceptor, halay_now_us());
         REQUIRE(poll(p, 2, halay_deadline_left_ms(next)) >= 0);
         halay_tcp_set_turn(set);
         n = recv(fd, to, bytes, MSG_DONTWAIT);
@@ -1257,29 +1258,29 @@ static void check_false_proof(void)
     char answer;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    struct halay_tcp_door door = { .log = &log,
-                                   .route = &route,
-                                   .size = 2,
-                                   .proof_ms = TIMEOUT_MS,
-                                   .claim = take_any,
-                                   .taken = note_taken,
-                                   .arg = &taken };
+    struct halay_tcp_acceptor acceptor = { .log = &log,
+                                           .route = &route,
+                                           .size = 2,
+                                           .proof_ms = TIMEOUT_MS,
+                                           .claim = take_any,
+                                           .taken = note_taken,
+                                           .arg = &taken };
     REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_set_init(&log, &set) == HALAY_OK &&
             halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listener, addresses, &count) == HALAY_OK &&
-            halay_tcp_door_open(&door, listener, -1) == HALAY_OK);
+            halay_tcp_acceptor_open(&acceptor, listener, -1) == HALAY_OK);
     socklen_t length = halay_address_sockaddr(&addresses[0], &to);
     int fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     REQUIRE(fd >= 0 && connect(fd, (struct sockaddr *)&to, length) == 0);
     halay_tcp_make_hello(&h, route.key, 1, 0, 0);
     REQUIRE(send(fd, h.hello, STORE_HELLO_BYTES, MSG_NOSIGNAL) == STORE_HELLO_BYTES);
-    REQUIRE(door_answer(&door, &set, fd, h.challenge, STORE_HELLO_BYTES) == STORE_HELLO_BYTES);
+    REQUIRE(acceptor_answer(&acceptor, &set, fd, h.challenge, STORE_HELLO_BYTES) == STORE_HELLO_BYTES);
     store_make_proof(&h, wrong);
     REQUIRE(send(fd, h.proof, STORE_MAC_BYTES, MSG_NOSIGNAL) == STORE_MAC_BYTES);
-    CHECK(door_answer(&door, &set, fd, &answer, 1) <= 0 && taken < 0, "a false proof was taken");
+    CHECK(acceptor_answer(&acceptor, &set, fd, &answer, 1) <= 0 && taken < 0, "a false proof was taken");
     close(fd);
     if (taken >= 0)
         close(taken);
-    halay_tcp_door_close(&door);
+    halay_tcp_acceptor_close(&acceptor);
     halay_tcp_set_fini(&set);
     halay_log_fini(&log);
 }
@@ -1293,29 +1294,29 @@ static void check_out_of_descriptors(void)
     int listener, count, fd = -1;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    struct halay_tcp_door door = { .log = &log,
-                                   .route = &route,
-                                   .size = 2,
-                                   .proof_ms = TIMEOUT_MS,
-                                   .claim = take_any,
-                                   .taken = note_taken,
-                                   .arg = &fd };
+    struct halay_tcp_acceptor acceptor = { .log = &log,
+                                           .route = &route,
+                                           .size = 2,
+                                           .proof_ms = TIMEOUT_MS,
+                                           .claim = take_any,
+                                           .taken = note_taken,
+                                           .arg = &fd };
     REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_set_init(&log, &set) == HALAY_OK &&
             halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listener, addresses, &count) == HALAY_OK);
     pid_t pid = connect_child(route.key, addresses, 1, 1, &log);
     refusals = 3;
-    REQUIRE(halay_tcp_door_open(&door, listener, -1) == HALAY_OK);
+    REQUIRE(halay_tcp_acceptor_open(&acceptor, listener, -1) == HALAY_OK);
     int turns = 0;
     for (int64_t next; fd < 0; turns++) {
         struct pollfd p = { .fd = set.epoll, .events = POLLIN };
-        next = halay_tcp_door_look(&door, halay_now_us());
+        next = halay_tcp_acceptor_look(&acceptor, halay_now_us());
         REQUIRE(poll(&p, 1, halay_deadline_left_ms(next)) >= 0);
         halay_tcp_set_turn(&set);
     }
     CHECK(!refusals && turns < 20, "%d turns", turns);
     check_child(pid);
     close(fd);
-    halay_tcp_door_close(&door);
+    halay_tcp_acceptor_close(&acceptor);
     halay_tcp_set_fini(&set);
     halay_log_fini(&log);
 }
@@ -1331,11 +1332,11 @@ static void check_other_host(void)
     int other_fd = port_open(1, &other), listener = port_open(1, &own);
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    struct halay_tcp_door door = {
+    struct halay_tcp_acceptor acceptor = {
         .log = &log, .route = &route, .size = 8, .proof_ms = TIMEOUT_MS, .claim = take_any, .taken = note_taken
     };
     REQUIRE(!fcntl(other_fd, F_SETFL, O_NONBLOCK) && halay_tcp_set_init(&log, &set) == HALAY_OK &&
-            halay_tcp_door_open(&door, other_fd, -1) == HALAY_OK);
+            halay_tcp_acceptor_open(&acceptor, other_fd, -1) == HALAY_OK);
     const struct halay_address addresses[] = { other, own };
     pid_t pid = connect_child(route.key, addresses, 2, 1, &log);
     struct pollfd p[] = { { .fd = set.epoll, .events = POLLIN }, { .fd = listener, .events = POLLIN } };
@@ -1345,7 +1346,7 @@ static void check_other_host(void)
     }
     serve_one(listener, route.key, 1);
     check_child(pid);
-    halay_tcp_door_close(&door);
+    halay_tcp_acceptor_close(&acceptor);
     halay_tcp_set_fini(&set);
     close(listener);
     halay_log_fini(&log);

@@ -22,7 +22,7 @@ enum halay_status halay_boot_hosts_open(struct halay_boot_hosts *self, const str
         return status;
     self->is_open = 1;
     self->route = (struct halay_tcp_route){ .set = &self->set, .rank = boot->rank };
-    self->door = (struct halay_tcp_door){
+    self->acceptor = (struct halay_tcp_acceptor){
         .port.watch.fd = -1, .local.watch.fd = -1, .log = boot->log, .route = &self->route, .size = boot->size
     };
     store_derive(secret, "meeting-", (const unsigned char *)name, strlen(name), self->route.key);
@@ -63,14 +63,14 @@ enum halay_status halay_boot_hosts_accept(struct halay_boot_hosts *self, int por
     int fd = fcntl(port, F_DUPFD_CLOEXEC, 0);
 
     if (fd < 0)
-        return halay_fail(self->door.log, HALAY_ERR_SYSTEM, "cannot accept connections of other hosts: %s",
+        return halay_fail(self->acceptor.log, HALAY_ERR_SYSTEM, "cannot accept connections of other hosts: %s",
                           strerror(errno));
     self->accepts = 1;
-    self->door.proof_ms = timeout_ms;
-    self->door.claim = claim;
-    self->door.taken = taken;
-    self->door.arg = self;
-    return halay_tcp_door_open(&self->door, fd, -1);
+    self->acceptor.proof_ms = timeout_ms;
+    self->acceptor.claim = claim;
+    self->acceptor.taken = taken;
+    self->acceptor.arg = self;
+    return halay_tcp_acceptor_open(&self->acceptor, fd, -1);
 }
 
 int halay_boot_hosts_fd(const struct halay_boot_hosts *self)
@@ -83,13 +83,13 @@ void halay_boot_hosts_turn(struct halay_boot_hosts *self)
     if (!self->accepts)
         return;
     halay_tcp_set_turn(&self->set);
-    (void)halay_tcp_door_look(&self->door, halay_now_us()); /* the caller looks again soon */
+    (void)halay_tcp_acceptor_look(&self->acceptor, halay_now_us()); /* the caller looks again soon */
 }
 
 void halay_boot_hosts_shut(struct halay_boot_hosts *self)
 {
     if (self->accepts)
-        halay_tcp_door_close(&self->door);
+        halay_tcp_acceptor_close(&self->acceptor);
     self->accepts = 0;
 }
 

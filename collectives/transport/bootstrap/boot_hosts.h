@@ -18,7 +18,7 @@
 struct halay_boot_hosts {
     struct halay_tcp_set set;
     struct halay_tcp_route route;
-    struct halay_tcp_door door;
+    struct halay_tcp_acceptor acceptor;
     struct halay_tcp_dial *dial; /* owned; NULL: none has begun */
     int is_open, accepts;
     int (*expects)(void *arg, int rank); /* nonzero: a connection of that rank is to be taken */

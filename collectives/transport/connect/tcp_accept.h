@@ -21,10 +21,10 @@ struct halay_tcp_pending;
 
 struct halay_tcp_port {
     struct halay_tcp_watch watch; /* first: found by its watch; its fd, the listener's, is owned; -1: none */
-    struct halay_tcp_door *door;
+    struct halay_tcp_acceptor *acceptor;
 };
 
-struct halay_tcp_door {
+struct halay_tcp_acceptor {
     struct halay_tcp_port port;          /* of this host */
     struct halay_tcp_port local;         /* by which its ranks pass connections (tcp_handover.h) */
     struct halay_log *log;               /* borrowed */
@@ -50,10 +50,11 @@ enum halay_status halay_tcp_open_port(struct halay_log *log, const struct halay_
 
 /* Takes the listeners, also after an error; -1: none, or another rank of this host is going to pass it. What is not set
  * by it here is set before. HALAY_ERR_SYSTEM, logged. */
-enum halay_status halay_tcp_door_open(struct halay_tcp_door *door, int port, int local);
-void halay_tcp_door_close(struct halay_tcp_door *door); /* zero-initialised but for the ports' fds, -1, is allowed */
+enum halay_status halay_tcp_acceptor_open(struct halay_tcp_acceptor *acceptor, int port, int local);
+/* Zero-initialised but for the ports' fds, -1, is allowed. */
+void halay_tcp_acceptor_close(struct halay_tcp_acceptor *acceptor);
 
 /* Drops connections that are late. Returns when to look again; HALAY_NEVER: not before one arrives. */
-int64_t halay_tcp_door_look(struct halay_tcp_door *door, int64_t now_us);
+int64_t halay_tcp_acceptor_look(struct halay_tcp_acceptor *acceptor, int64_t now_us);
 
 #endif

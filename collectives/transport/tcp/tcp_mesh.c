@@ -314,9 +314,9 @@ static enum halay_status member_pass(void *arg, int to, int fd, const unsigned c
 
 void halay_tcp_mesh_share(struct halay_tcp_mesh *mesh)
 {
-    for (int r = 0; r < mesh->link->size && mesh->door.port.watch.fd >= 0; r++)
+    for (int r = 0; r < mesh->link->size && mesh->acceptor.port.watch.fd >= 0; r++)
         if (r != mesh->link->rank && halay_peers_is_local(mesh->watch, r) &&
-            !halay_tcp_hand_over(mesh->records[r].name, mesh->door.port.watch.fd, "", 1))
+            !halay_tcp_hand_over(mesh->records[r].name, mesh->acceptor.port.watch.fd, "", 1))
             halay_info(mesh->link->log, "rank %d does not share the port: %s", r, strerror(errno));
 }
 
@@ -393,7 +393,7 @@ static int dial_turn(struct halay_tcp_member *m, int64_t now_us, int64_t *next_u
 /* Connections that are being made, from both sides. */
 static void making_turn(struct halay_tcp_mesh *mesh)
 {
-    int64_t now_us = halay_now_us(), alarm_us = halay_tcp_door_look(&mesh->door, now_us), next_us;
+    int64_t now_us = halay_now_us(), alarm_us = halay_tcp_acceptor_look(&mesh->acceptor, now_us), next_us;
 
     for (struct halay_tcp_member **at = &mesh->dialing, *m; (m = *at);) {
         if (dial_turn(m, now_us, &next_us)) {
@@ -417,7 +417,7 @@ static void making_turn(struct halay_tcp_mesh *mesh)
 /* Nonzero if there is something to do at some time. */
 static int is_timed(const struct halay_tcp_mesh *mesh)
 {
-    return mesh->set.timer_us != HALAY_NEVER || mesh->dialing || mesh->door.first || mesh->door.reopen_us;
+    return mesh->set.timer_us != HALAY_NEVER || mesh->dialing || mesh->acceptor.first || mesh->acceptor.reopen_us;
 }
 
 /* ---- turns ---- */
@@ -588,16 +588,16 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
         .silence_ms = how->silence_ms,
         .set = { .epoll = -1, .timer = -1 },
         .route = { .set = &mesh->set, .rank = link->rank },
-        .door = { .port.watch.fd = -1,
-                  .local.watch.fd = -1,
-                  .log = link->log,
-                  .route = &mesh->route,
-                  .size = link->size,
-                  .proof_ms = how->timeout_ms,
-                  .claim = member_claim,
-                  .taken = member_taken,
-                  .pass = member_pass,
-                  .arg = mesh },
+        .acceptor = { .port.watch.fd = -1,
+                      .local.watch.fd = -1,
+                      .log = link->log,
+                      .route = &mesh->route,
+                      .size = link->size,
+                      .proof_ms = how->timeout_ms,
+                      .claim = member_claim,
+                      .taken = member_taken,
+                      .pass = member_pass,
+                      .arg = mesh },
     };
     enum halay_status status = members_allocate(mesh);
     if (status == HALAY_OK)
@@ -608,7 +608,7 @@ enum halay_status halay_tcp_mesh_init(struct halay_tcp_mesh *mesh, struct halay_
     if (status == HALAY_OK)
         status = started;
     if (status == HALAY_OK)
-        return halay_tcp_door_open(&mesh->door, listeners.port, listeners.local);
+        return halay_tcp_acceptor_open(&mesh->acceptor, listeners.port, listeners.local);
     if (listeners.port >= 0)
         close(listeners.port);
     if (listeners.local >= 0)
@@ -691,7 +691,7 @@ enum halay_status halay_tcp_mesh_connect(struct halay_tcp_mesh *mesh)
     while (count_missing(mesh) && mesh->status == HALAY_OK) {
         if (halay_deadline_passed(deadline_us))
             return report_missing(mesh);
-        if (mesh->door.is_out)
+        if (mesh->acceptor.is_out)
             return HALAY_ERR_SYSTEM;
         (void)!poll(&ready, 1, CONNECT_POLL_MS); /* a signal: the clock is looked at */
         halay_tcp_set_turn(&mesh->set);
@@ -744,7 +744,7 @@ void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh)
         halay_tcp_peer_fini(&m->peer);
     }
     if (mesh->route.set)
-        halay_tcp_door_close(&mesh->door);
+        halay_tcp_acceptor_close(&mesh->acceptor);
     halay_tcp_set_fini(&mesh->set);
     free(mesh->members);
     free(mesh->records);

@@ -45,7 +45,7 @@ struct halay_tcp_mesh {
     struct halay_tcp_set set;
     struct halay_tcp_route route;
     enum halay_tcp_sealing sealing; /* of connections, once they are made */
-    struct halay_tcp_door door;
+    struct halay_tcp_acceptor acceptor;
     struct halay_tcp_record *records; /* owned: [size] */
     struct halay_tcp_member *members; /* owned: [size] */
     struct halay_tcp_member *dialing, *touched;
