@@ -73,24 +73,24 @@ static enum halay_status start_thread(struct host *host)
 }
 
 static enum halay_status open_server(struct host *host, const struct halay_config *config,
-                                     struct halay_unique_place *place)
+                                     struct halay_unique_endpoint *endpoint)
 {
     const struct halay_network network = { config->network_interface, { config->ports[0], config->ports[1] } };
     int listener;
 
     host->linger_ms = config->start_timeout_ms > LOOK_MS ? config->start_timeout_ms : LOOK_MS;
-    enum halay_status status = halay_store_draw_secret(&host->log, place->secret);
+    enum halay_status status = halay_store_draw_secret(&host->log, endpoint->secret);
     if (status == HALAY_OK)
-        status =
-            halay_listen(&host->log, &network, HALAY_UNIQUE_ADDRESSES_MAX, &listener, place->addresses, &place->count);
+        status = halay_listen(&host->log, &network, HALAY_UNIQUE_ADDRESSES_MAX, &listener, endpoint->addresses,
+                              &endpoint->count);
     if (status != HALAY_OK)
         return status;
-    return halay_store_server_adopt(&host->log, listener, place->secret, &host->server);
+    return halay_store_server_adopt(&host->log, listener, endpoint->secret, &host->server);
 }
 
 enum halay_status halay_unique_id_create(struct halay_unique_id *id)
 {
-    struct halay_unique_place place = { .count = 0 };
+    struct halay_unique_endpoint endpoint = { .count = 0 };
     struct halay_unique_id made;
     struct halay_config config;
 
@@ -102,18 +102,18 @@ enum halay_status halay_unique_id_create(struct halay_unique_id *id)
     halay_log_init(&host->log, HALAY_LOG_WARNING);
     enum halay_status status = halay_config_load(&host->log, &config);
     if (status == HALAY_OK) {
-        status = open_server(host, &config, &place);
+        status = open_server(host, &config, &endpoint);
         halay_config_fini(&config);
     }
     if (status == HALAY_OK) {
-        halay_unique_id_write(&place, &made);
+        halay_unique_id_write(&endpoint, &made);
         status = start_thread(host);
     }
     if (status == HALAY_OK)
         *id = made;
     else
         host_destroy(host);
-    explicit_bzero(&place, sizeof place);
+    explicit_bzero(&endpoint, sizeof endpoint);
     explicit_bzero(&made, sizeof made);
     return halay_returns(status);
 }

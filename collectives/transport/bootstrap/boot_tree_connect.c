@@ -140,12 +140,12 @@ static enum halay_status find_local_parent(struct halay_boot_tree *tree, const u
 
 /* The parent of another host: by its addresses, unless it has put into the store why it has failed. */
 static enum halay_status connect_far_parent(struct halay_boot_tree *tree, const struct halay_boot_round *x,
-                                            const struct halay_boot_place *place)
+                                            const struct halay_boot_endpoint *endpoint)
 {
     int parent = halay_boot_parent(tree);
     char why[HALAY_BOOT_REASON_BYTES] = "no memory";
 
-    enum halay_status status = halay_boot_hosts_dial(&tree->hosts, place->addresses, parent, x->deadline_us);
+    enum halay_status status = halay_boot_hosts_dial(&tree->hosts, endpoint->addresses, parent, x->deadline_us);
     while (status == HALAY_OK && (status = halay_boot_hosts_look(&tree->hosts, HALAY_BOOT_SLICE_MS, &tree->parent, why,
                                                                  sizeof why)) == HALAY_IN_PROGRESS)
         if ((status = halay_boot_tree_look(tree)) == HALAY_OK)
@@ -162,18 +162,18 @@ static enum halay_status find_far_parent(struct halay_boot_tree *tree, const uns
                                          const struct halay_boot_round *x)
 {
     int parent = halay_boot_parent(tree);
-    struct halay_boot_place place;
+    struct halay_boot_endpoint endpoint;
     char key[HALAY_STORE_KEY_MAX];
 
     snprintf(key, sizeof key, "a/%d", parent);
-    enum halay_status status = halay_boot_tree_get(tree, parent, key, &place, sizeof place, x->deadline_us);
+    enum halay_status status = halay_boot_tree_get(tree, parent, key, &endpoint, sizeof endpoint, x->deadline_us);
     if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK)
         return halay_boot_fail_late(tree, parent, x->timeout_ms);
     if (status == HALAY_OK)
-        status = halay_boot_take_head(tree, &place.head, parent, NULL);
+        status = halay_boot_take_head(tree, &endpoint.head, parent, NULL);
     if (status == HALAY_OK)
         status = open_hosts(tree, secret);
-    return status == HALAY_OK ? connect_far_parent(tree, x, &place) : status;
+    return status == HALAY_OK ? connect_far_parent(tree, x, &endpoint) : status;
 }
 
 static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigned char *secret,
@@ -225,14 +225,14 @@ static enum halay_status find_block(struct halay_boot_tree *tree, const struct h
 }
 
 /* The addresses of this host's port, to the first ranks that are its children. */
-static enum halay_status announce_place(struct halay_boot_tree *tree)
+static enum halay_status announce_endpoint(struct halay_boot_tree *tree)
 {
-    struct halay_boot_place place = { .head = { .magic = HALAY_BOOT_MAGIC, .rank = halay_boot_self(tree) } };
+    struct halay_boot_endpoint endpoint = { .head = { .magic = HALAY_BOOT_MAGIC, .rank = halay_boot_self(tree) } };
     char key[HALAY_STORE_KEY_MAX];
 
-    memcpy(place.addresses, tree->boot->port.addresses, sizeof place.addresses);
+    memcpy(endpoint.addresses, tree->boot->port.addresses, sizeof endpoint.addresses);
     snprintf(key, sizeof key, "a/%d", halay_boot_self(tree));
-    return halay_boot_tree_set(tree, key, &place, sizeof place);
+    return halay_boot_tree_set(tree, key, &endpoint, sizeof endpoint);
 }
 
 /* That this parent listens, to the children that look there. Rank 0 says so with the block. */
@@ -243,7 +243,7 @@ static enum halay_status announce_listener(struct halay_boot_tree *tree)
 
     if (tree->host.shared) {
         halay_host_ranks_accept(&tree->host);
-        return tree->hosts.accepts ? announce_place(tree) : HALAY_OK;
+        return tree->hosts.accepts ? announce_endpoint(tree) : HALAY_OK;
     }
     if (halay_boot_self(tree) == 0)
         return halay_boot_tree_set(tree, "b", &block, sizeof block);

@@ -28,7 +28,7 @@ struct halay_boot_child {
 };
 
 /* The value of the key by which the first rank of a host is found: its addresses, or why it has none. */
-struct halay_boot_place {
+struct halay_boot_endpoint {
     struct halay_boot_head head;
     struct halay_address addresses[HALAY_ADDRESSES_MAX];
 };

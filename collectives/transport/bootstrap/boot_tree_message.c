@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAREWELL_MS = 1000 };
+enum { FAILURE_SEND_MS = 1000 };
 
 void halay_boot_key(char key[HALAY_STORE_KEY_MAX], char direction, const struct halay_boot_tree *tree, int rank)
 {
@@ -39,7 +39,7 @@ enum halay_status halay_boot_send(const struct halay_boot_tree *tree, struct hal
                                   const struct halay_boot_round *x)
 {
     struct halay_boot_head head = head_of(tree, x);
-    int64_t deadline_us = halay_deadline_us(FAREWELL_MS);
+    int64_t deadline_us = halay_deadline_us(FAILURE_SEND_MS);
 
     if (head.status == HALAY_OK) {
         deadline_us = x->deadline_us;
@@ -124,13 +124,13 @@ enum halay_status halay_boot_look_in_store(struct halay_boot_tree *tree, const s
 
 void halay_boot_withdraw(struct halay_boot_tree *tree, int rank)
 {
-    struct halay_boot_place place = { .head = tree->failure };
+    struct halay_boot_endpoint endpoint = { .head = tree->failure };
     char key[HALAY_STORE_KEY_MAX];
 
     if (!tree->host.shared || tree->shape.size <= tree->shape.block || rank % tree->shape.block)
         return;
     snprintf(key, sizeof key, "a/%d", rank);
-    (void)tree->keys.set(tree->keys.arg, key, &place, sizeof place);
+    (void)tree->keys.set(tree->keys.arg, key, &endpoint, sizeof endpoint);
 }
 
 /* A parent is gone, and may have put into the store why; if it has not, this rank does so in its place, for those that

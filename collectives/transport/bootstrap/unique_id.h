@@ -20,16 +20,16 @@
 enum { HALAY_UNIQUE_ADDRESSES_MAX = 10 };
 
 /* The contents of an id. */
-struct halay_unique_place {
+struct halay_unique_endpoint {
     struct halay_address addresses[HALAY_UNIQUE_ADDRESSES_MAX];
     int count;
     unsigned char secret[HALAY_SECRET_BYTES];
 };
 
 /* All addresses have the same port. */
-void halay_unique_id_write(const struct halay_unique_place *place, struct halay_unique_id *id);
+void halay_unique_id_write(const struct halay_unique_endpoint *endpoint, struct halay_unique_id *id);
 /* Returns zero if it is not an id. */
-int halay_unique_id_read(const struct halay_unique_id *id, struct halay_unique_place *place);
+int halay_unique_id_read(const struct halay_unique_id *id, struct halay_unique_endpoint *endpoint);
 
 /* One rank's start with an id, which is borrowed for the call. HALAY_ERR_ARGUMENT: it is not an id, or rank and
  * size do not fit; HALAY_ERR_TIMEOUT: no answer at its addresses; else what halay_store_client_open returns. */
