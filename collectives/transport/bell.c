@@ -47,9 +47,9 @@ static void write_event(int fd)
         return;
 }
 
-void halay_bell_ring(const struct halay_bell_far *far)
+void halay_bell_ring(const struct halay_bell_peer *peer)
 {
-    _Atomic uint32_t *state = &far->word->state;
+    _Atomic uint32_t *state = &peer->word->state;
     uint32_t seen = atomic_load_explicit(state, memory_order_relaxed);
 
     do
@@ -59,8 +59,8 @@ void halay_bell_ring(const struct halay_bell_far *far)
                                                   memory_order_relaxed));
     if (seen & HALAY_BELL_FUTEX)
         halay_futex_wake(state, INT_MAX);
-    if (seen & HALAY_BELL_POLL && far->event_fd >= 0)
-        write_event(far->event_fd);
+    if (seen & HALAY_BELL_POLL && peer->event_fd >= 0)
+        write_event(peer->event_fd);
 }
 
 void halay_bell_wake(struct halay_bell *bell)

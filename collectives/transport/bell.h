@@ -71,7 +71,7 @@ struct halay_bell_word {
 };
 
 /* Another rank's bell, as it is rung from here. */
-struct halay_bell_far {
+struct halay_bell_peer {
     struct halay_bell_word *word; /* borrowed: in its segment */
     int event_fd;                 /* owned; -1 if it never polls */
 };
@@ -132,7 +132,7 @@ static inline long halay_unrung_sleep_us(int64_t idle_us)
 /* ---- ringing another rank's ---- */
 
 /* R4 and R5, whether R3 was asked or not. */
-void halay_bell_ring(const struct halay_bell_far *far);
+void halay_bell_ring(const struct halay_bell_peer *peer);
 
 /* Registers this process; nonzero if membarrier can be used by it. */
 int halay_bell_register(void);
@@ -150,11 +150,11 @@ static inline void halay_bell_light_barrier(int has_barrier)
 int halay_bell_heavy_barrier(int has_barrier);
 
 /* After R1. */
-static inline void halay_bell_notify(const struct halay_bell_far *far, int has_barrier)
+static inline void halay_bell_notify(const struct halay_bell_peer *peer, int has_barrier)
 {
     halay_bell_light_barrier(has_barrier);
-    if (atomic_load_explicit(&far->word->state, memory_order_relaxed) & HALAY_BELL_ASLEEP)
-        halay_bell_ring(far);
+    if (atomic_load_explicit(&peer->word->state, memory_order_relaxed) & HALAY_BELL_ASLEEP)
+        halay_bell_ring(peer);
 }
 
 #endif

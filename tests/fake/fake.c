@@ -125,7 +125,7 @@ static struct timespec time_ahead(long us)
 
 static void ring(struct halay_fake_hub *hub, int rank)
 {
-    halay_bell_notify(&(struct halay_bell_far){ .word = &hub->ranks[rank].bell, .event_fd = -1 }, 0);
+    halay_bell_notify(&(struct halay_bell_peer){ .word = &hub->ranks[rank].bell, .event_fd = -1 }, 0);
 }
 
 static void ring_all(struct halay_fake_hub *hub)

@@ -346,8 +346,8 @@ static void check_model(uint8_t mode)
 /* Two ranks in one process, each with a thread that drives, and the first with one whose role was taken. */
 struct rank {
     struct halay_bell bell;
-    struct halay_bell_far far; /* the other rank's */
-    _Atomic int given;         /* stored by the other one, which then notifies */
+    struct halay_bell_peer peer; /* the other rank's */
+    _Atomic int given;           /* stored by the other one, which then notifies */
     struct rank *other;
     int has_barrier;
 };
@@ -369,7 +369,7 @@ static void *answer(void *arg)
     for (int round = 1; round <= ROUNDS; round++) {
         wait_for(r, round);
         atomic_store_explicit(&r->other->given, round, memory_order_release);
-        halay_bell_notify(&r->far, r->has_barrier);
+        halay_bell_notify(&r->peer, r->has_barrier);
     }
     return NULL;
 }
@@ -380,7 +380,7 @@ static void *ask(void *arg)
 
     for (int round = 1; round <= ROUNDS; round++) {
         atomic_store_explicit(&r->other->given, round, memory_order_release);
-        halay_bell_notify(&r->far, r->has_barrier);
+        halay_bell_notify(&r->peer, r->has_barrier);
         wait_for(r, round);
     }
     return NULL;
@@ -399,7 +399,7 @@ static void open_pair(struct rank *pair, int polls, int has_barrier, int pipes[2
         pair[i].other = &pair[1 - i];
     }
     for (int i = 0; i < 2; i++)
-        pair[i].far = (struct halay_bell_far){ .word = pair[1 - i].bell.word, .event_fd = pair[1 - i].bell.event_fd };
+        pair[i].peer = (struct halay_bell_peer){ .word = pair[1 - i].bell.word, .event_fd = pair[1 - i].bell.event_fd };
 }
 
 static void close_pair(struct rank *pair, int pipes[2][2])
@@ -468,7 +468,7 @@ static int is_asleep(int tid)
 }
 
 /* A thread that is really asleep is woken by either of the two. */
-static void check_sleeps(struct halay_bell *bell, const struct halay_bell_far *far)
+static void check_sleeps(struct halay_bell *bell, const struct halay_bell_peer *peer)
 {
     pthread_t thread;
     struct sleeper s = { .bell = bell };
@@ -480,7 +480,7 @@ static void check_sleeps(struct halay_bell *bell, const struct halay_bell_far *f
         if (i % 2)
             halay_bell_wake(bell);
         else
-            halay_bell_ring(far);
+            halay_bell_ring(peer);
         while (atomic_load(&s.slept) <= i && halay_now_us() < deadline_us)
             sched_yield();
         if (!CHECK(atomic_load(&s.slept) > i, "%s %d ended no sleep", i % 2 ? "wake" : "ring", i))
@@ -501,9 +501,9 @@ static void check_events(int polls, int has_barrier)
 
     open_pair(pair, polls, has_barrier, pipes);
     struct halay_bell *bell = &pair[0].bell;
-    struct halay_bell_far *far = &pair[1].far;
+    struct halay_bell_peer *peer = &pair[1].peer;
     uint32_t token = halay_bell_arm(bell);
-    halay_bell_ring(far);
+    halay_bell_ring(peer);
     CHECK(halay_bell_arm(bell) != token, "a ring");
     token = halay_bell_arm(bell);
     halay_bell_wake(bell);
@@ -513,7 +513,7 @@ static void check_events(int polls, int has_barrier)
         CHECK(poll(&(struct pollfd){ .fd = bell->event_fd, .events = POLLIN }, 1, 0) == 0, "the event was not taken");
     }
     halay_bell_disarm(bell);
-    check_sleeps(bell, far);
+    check_sleeps(bell, peer);
     close_pair(pair, pipes);
 }
 

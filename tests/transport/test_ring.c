@@ -63,7 +63,7 @@ struct pair {
     struct halay_link link;
     struct halay_shm_entry entry; /* of the peer */
     struct halay_bell_word word;  /* of its bell: it is awake */
-    struct halay_bell_far bell;
+    struct halay_bell_peer bell;
     struct halay_shm_context context;
     struct halay_shm_peer peer;
     struct halay_shm_end its_in, its_out; /* the peer's ends */
@@ -88,7 +88,7 @@ static void fill(struct pair *p)
 
     memset(p, 0, sizeof *p);
     p->link.memory = &memory;
-    p->bell = (struct halay_bell_far){ .word = &p->word, .event_fd = -1 };
+    p->bell = (struct halay_bell_peer){ .word = &p->word, .event_fd = -1 };
     p->context = (struct halay_shm_context){ .link = &p->link, .record_max = FRAGMENT };
     p->peer = (struct halay_shm_peer){
         .rank = 1, .entry = &p->entry, .bell = &p->bell, .in = end_create(), .out = end_create()

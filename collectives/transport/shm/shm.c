@@ -31,7 +31,7 @@ struct shm_transport {
     struct halay_shm_context context;
     struct halay_shm_peer *peer;          /* owned: [size - 1], without this rank, in order of rank */
     struct halay_bell *bell;              /* borrowed */
-    struct halay_bell_far *bells;         /* owned: [size] */
+    struct halay_bell_peer *bells;        /* owned: [size] */
     struct halay_shm_memory own, *memory; /* borrowed: this rank's segment; own, or what outlives the transport */
     enum halay_status status;             /* the first error but for lost peers; used by the driver only */
     unsigned unchecked;                   /* progress calls since the last check of the peers; driver only */
@@ -411,7 +411,8 @@ static void shm_init(struct shm_transport *self, int numa_node)
         .record_max = layout->fifo_bytes / 16,
     };
     for (int r = 0; r < self->base.size; r++) {
-        self->bells[r] = (struct halay_bell_far){ .word = &entry_of(self, r)->bell, .event_fd = self->map.event_fd[r] };
+        self->bells[r] =
+            (struct halay_bell_peer){ .word = &entry_of(self, r)->bell, .event_fd = self->map.event_fd[r] };
         if (r != self->base.rank)
             peer_set(self, r);
     }

@@ -30,8 +30,8 @@ struct halay_shm_incoming {
 
 struct halay_shm_peer {
     int rank;
-    struct halay_shm_entry *entry;     /* borrowed: the peer's, in the board */
-    const struct halay_bell_far *bell; /* borrowed: the peer's */
+    struct halay_shm_entry *entry;      /* borrowed: the peer's, in the board */
+    const struct halay_bell_peer *bell; /* borrowed: the peer's */
     struct halay_shm_end in, out;
     uint32_t serial;                     /* of the newest message to it */
     uint64_t ahead;                      /* bytes of FIRST payloads put; less the delivered ones: held at the peer */
