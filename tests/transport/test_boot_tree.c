@@ -222,21 +222,21 @@ static enum halay_status store_get(void *arg, const char *key, void *value, size
 struct start {
     struct store store;
     int size, block, timeout_ms;
-    int far_every;    /* ranks r with r % far_every == 1 cannot connect; 0: none */
-    int missing;      /* this rank does not take part; -1: none */
-    int hurried_ms;   /* the time-out of rank 0; 0: that of all */
-    int ends;         /* this one ends after the first round; -1: none */
-    int has_names;    /* the hosts' names are known */
-    int portless;     /* this one finds no port that is free; -1: none */
-    int cut_off;      /* this one reaches no other host; -1: none */
-    int tampers;      /* what this one sends other hosts after the first round arrives changed; -1: none */
-    int orphan;       /* this one connects with its parent once that one has failed; -1: none */
-    int late;         /* this one begins half a second after the others; -1: none */
-    int port;         /* that is not free */
-    int differs;      /* this one exchanges a byte more; -1: none */
-    int cancels;      /* the start of this one is canceled before it begins; -1: none */
-    int is_described; /* the launcher has described the ranks of each host, which are those of a block */
-    int is_slow;      /* no child sends before its parent has accepted all of them one at a time */
+    int isolated_every; /* ranks r with r % isolated_every == 1 cannot connect; 0: none */
+    int missing;        /* this rank does not take part; -1: none */
+    int hurried_ms;     /* the time-out of rank 0; 0: that of all */
+    int ends;           /* this one ends after the first round; -1: none */
+    int has_names;      /* the hosts' names are known */
+    int portless;       /* this one finds no port that is free; -1: none */
+    int cut_off;        /* this one reaches no other host; -1: none */
+    int tampers;        /* what this one sends other hosts after the first round arrives changed; -1: none */
+    int orphan;         /* this one connects with its parent once that one has failed; -1: none */
+    int late;           /* this one begins half a second after the others; -1: none */
+    int port;           /* that is not free */
+    int differs;        /* this one exchanges a byte more; -1: none */
+    int cancels;        /* the start of this one is canceled before it begins; -1: none */
+    int is_described;   /* the launcher has described the ranks of each host, which are those of a block */
+    int is_slow;        /* no child sends before its parent has accepted all of them one at a time */
     struct halay_host_ranks hosts[RANKS_MAX]; /* of each host, if they are described */
     pthread_barrier_t begun;
 };
@@ -253,7 +253,7 @@ struct rank {
 };
 
 /* Of the calling thread's rank. */
-static _Thread_local int is_far, is_slow_parent, is_cut_off, is_tampering, is_orphan;
+static _Thread_local int is_isolated, is_slow_parent, is_cut_off, is_tampering, is_orphan;
 static _Thread_local uint64_t network; /* its own network namespace; 0: that of all */
 static _Thread_local int turn;         /* of a slow start: the parent's first child, or its second, ... ; 0: none */
 
@@ -302,7 +302,7 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
 
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
 {
-    if (address->sa_family == AF_UNIX ? is_far : is_cut_off) {
+    if (address->sa_family == AF_UNIX ? is_isolated : is_cut_off) {
         errno = ECONNREFUSED;
         return -1;
     }
@@ -411,14 +411,14 @@ static void *rank_main(void *arg)
     struct halay_boot_tree tree = { .boot = &rank->boot,
                                     .keys = { .arg = &start->store, .set = store_set, .get = store_get } };
 
-    is_far = start->far_every && rank->boot.rank % start->far_every == 1;
+    is_isolated = start->isolated_every && rank->boot.rank % start->isolated_every == 1;
     turn = start->is_slow ? rank->boot.rank : 0;
     is_slow_parent = start->is_slow && !turn;
     is_cut_off = rank->boot.rank == start->cut_off;
     is_orphan = rank->boot.rank == start->orphan;
     if (rank->boot.rank == start->portless)
         tree.network.ports[0] = tree.network.ports[1] = start->port;
-    network = is_far && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
+    network = is_isolated && start->is_described ? (uint64_t)(1000 + rank->boot.rank) : 0;
     pthread_barrier_wait(&start->begun);
     if (rank->boot.rank == start->late)
         poll(NULL, 0, 500);
@@ -512,58 +512,59 @@ static void end(struct start *start, struct rank *ranks)
     free(start);
 }
 
-static struct start *start_of(int size, int block, int far_every)
+static struct start *start_of(int size, int block, int isolated_every)
 {
     struct start *start = calloc(1, sizeof *start);
 
     REQUIRE(start);
-    *start = (struct start){ .size = size, .block = block, .far_every = far_every, .timeout_ms = LONG_MS };
+    *start = (struct start){ .size = size, .block = block, .isolated_every = isolated_every, .timeout_ms = LONG_MS };
     start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->orphan = start->late =
         start->differs = start->cancels = -1;
     return start;
 }
 
-static void check_all_ranks(int size, int block, int far_every)
+static void check_all_ranks(int size, int block, int isolated_every)
 {
-    struct start *start = start_of(size, block, far_every);
+    struct start *start = start_of(size, block, isolated_every);
     struct rank *ranks = run(start);
 
     for (int r = 0; r < size; r++)
-        CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, block %d, far %d: rank %d: %s", size, block,
-              far_every, r, ranks[r].text);
+        CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, block %d, isolated %d: rank %d: %s", size,
+              block, isolated_every, r, ranks[r].text);
     end(start, ranks);
 }
 
-static struct start *described(int size, int block, int far_every)
+static struct start *described(int size, int block, int isolated_every)
 {
-    struct start *start = start_of(size, block, far_every);
+    struct start *start = start_of(size, block, isolated_every);
 
     start->is_described = 1;
     return start;
 }
 
 /* Each rank knows from its launcher which ones are on its host, and whether sockets reach them: none waits. */
-static void check_described(int size, int block, int far_every)
+static void check_described(int size, int block, int isolated_every)
 {
-    struct start *start = described(size, block, far_every);
+    struct start *start = described(size, block, isolated_every);
     struct rank *ranks = run(start);
-    int edges = 0, keys = 0, places = 0, far_parents = 0;
+    int edges = 0, keys = 0, places = 0, remote_parents = 0;
 
     for (int r = 0; r < size; r++)
         CHECK(ranks[r].status == HALAY_OK && !ranks[r].wrong, "%d ranks, hosts of %d, %d: rank %d: %s", size, block,
-              far_every, r, ranks[r].text);
+              isolated_every, r, ranks[r].text);
     for (int i = 0; i < start->store.count; i++)
         keys += start->store.all[i].key[0] == 'u', places += start->store.all[i].key[0] == 'a';
     for (int r = 1, last = -1; r < size; r++) {
         int parent = halay_tree_parent(&(struct halay_tree){ .size = size, .block = block }, r);
         int is_here = parent / block == r / block;
-        edges += is_here && far_every && (parent % far_every == 1 || r % far_every == 1); /* not by a local socket */
-        far_parents += !is_here && parent != last;
+        edges += is_here && isolated_every &&
+                 (parent % isolated_every == 1 || r % isolated_every == 1); /* not by a local socket */
+        remote_parents += !is_here && parent != last;
         last = is_here ? last : parent;
     }
-    CHECK(keys == 2 * ROUNDS * edges, "%d ranks, hosts of %d, %d: %d messages up by the store", size, block, far_every,
-          keys);
-    CHECK(places == far_parents, "%d ranks, hosts of %d: addresses of %d hosts", size, block, places);
+    CHECK(keys == 2 * ROUNDS * edges, "%d ranks, hosts of %d, %d: %d messages up by the store", size, block,
+          isolated_every, keys);
+    CHECK(places == remote_parents, "%d ranks, hosts of %d: addresses of %d hosts", size, block, places);
     end(start, ranks);
 }
 
@@ -598,7 +599,7 @@ static void check_told(struct start *start, struct rank *ranks, enum halay_statu
     for (int r = 0; r < start->size; r++)
         if (r != start->missing && r != start->ends)
             CHECK(ranks[r].status == status && strstr(ranks[r].text, text),
-                  "%d ranks, far %d: rank %d: %s: %s; expected '%s'", start->size, start->far_every, r,
+                  "%d ranks, isolated %d: rank %d: %s: %s; expected '%s'", start->size, start->isolated_every, r,
                   halay_status_string(ranks[r].status), ranks[r].text, text);
     end(start, ranks);
 }
@@ -607,7 +608,7 @@ static void check_told(struct start *start, struct rank *ranks, enum halay_statu
 static void check_missing(void)
 {
     static const struct {
-        int size, missing, far_every;
+        int size, missing, isolated_every;
         const char *more;
     } all[] = { { 3, 2, 0, "" },
                 { 3, 0, 0, "" },
@@ -621,7 +622,7 @@ static void check_missing(void)
     char text[128];
 
     for (int i = 0; i < ALL; i++) {
-        starts[i] = start_of(all[i].size, 16, all[i].far_every);
+        starts[i] = start_of(all[i].size, 16, all[i].isolated_every);
         starts[i]->timeout_ms = 2000;
         starts[i]->missing = all[i].missing;
         starts[i]->has_names = strstr(all[i].more, "node") != NULL;
@@ -635,9 +636,9 @@ static void check_missing(void)
 }
 
 /* Rank 0, which gives up long before the others, names the missing one that its child waits for, not its child. */
-static void check_hurried(int far_every, const char *named)
+static void check_hurried(int isolated_every, const char *named)
 {
-    struct start *start = start_of(40, 16, far_every);
+    struct start *start = start_of(40, 16, isolated_every);
     char text[64];
 
     start->hurried_ms = 2000;
@@ -707,9 +708,9 @@ static void check_ended(struct start *start, int ends)
 }
 
 /* The launcher has seen a rank end that has not begun: none waits for the time-out. */
-static void check_gone(int size, int block, int far_every, int gone)
+static void check_gone(int size, int block, int isolated_every, int gone)
 {
-    struct start *start = described(size, block, far_every);
+    struct start *start = described(size, block, isolated_every);
     char text[64];
 
     start->missing = gone;
@@ -730,9 +731,9 @@ static void check_orphan(int orphan, int gone)
     check_told(start, begin(start), HALAY_ERR_PEER, text);
 }
 
-static void check_differs(int size, int differs, int far_every)
+static void check_differs(int size, int differs, int isolated_every)
 {
-    struct start *start = start_of(size, 16, far_every);
+    struct start *start = start_of(size, 16, isolated_every);
 
     start->differs = differs;
     check_told(start, begin(start), HALAY_ERR_FORMAT, "bytes at the start");
@@ -803,13 +804,13 @@ int main(int argc, char **argv)
     check_shapes();
     check_tables();
     for (int size = 1; size <= 40; size += size < 6 ? 1 : 11)
-        for (int far_every = 0; far_every <= 3; far_every++)
-            check_all_ranks(size, 8, far_every);
+        for (int isolated_every = 0; isolated_every <= 3; isolated_every++)
+            check_all_ranks(size, 8, isolated_every);
     check_all_ranks(90, 40, 0);
     check_all_ranks(HAS_THREAD_SANITIZER ? 100 : 300, 0, 0);
     for (int size = 1; size <= 40; size += size < 6 ? 1 : 11)
-        for (int far_every = 0; far_every <= 3; far_every++)
-            check_described(size, 8, far_every);
+        for (int isolated_every = 0; isolated_every <= 3; isolated_every++)
+            check_described(size, 8, isolated_every);
     check_described(90, 40, 7);
     check_late(3);
     check_late(80);

@@ -367,8 +367,8 @@ static void run_open(const struct job *job, const struct halay_tcp_how *how, str
     } else if (job->other_secret) {
         CHECK(status == HALAY_ERR_TIMEOUT, "rank %d: %s", rank, halay_status_string(status));
     } else if (CHECK(status == HALAY_OK, "%s", halay_status_string(status))) {
-        int far = job->streams ? job->streams : 1;
-        int wanted = !job->connects ? 0 : rank ? far : far * (job->size - 1), has = count_patient(how->silence_ms);
+        int streams = job->streams ? job->streams : 1, others = rank ? 1 : job->size - 1;
+        int wanted = job->connects ? streams * others : 0, has = count_patient(how->silence_ms);
         CHECK(has == wanted, "rank %d: %d connections", rank, has);
         CHECK(rank || is_open(&boot->port), "the port stays open");
         CHECK(job->second_host || has_no_other_port(boot->port.port), "rank %d has a port of its own", rank);
@@ -1354,17 +1354,17 @@ static void check_other_host(void)
 
 /* ---- a world of many hosts: a look is at the ranks of this one (of whom here each is this process) ---- */
 
-enum { FAR_SIZE = 1000, NEAR = 3 };
+enum { REMOTE_SIZE = 1000, LOCAL_RANKS = 3 };
 
-/* All are like this rank, but on another node from NEAR on: the last bytes are its name. */
-static enum halay_status far_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
-                                       int timeout_ms)
+/* All are like this rank, but on another node from LOCAL_RANKS on: the last bytes are its name. */
+static enum halay_status remote_allgather(struct halay_boot *boot, const void *mine, size_t bytes, void *all,
+                                          int timeout_ms)
 {
     (void)timeout_ms;
     for (int r = 0; r < boot->size; r++) {
         char *at = (char *)all + (size_t)r * bytes;
         memcpy(at, mine, bytes);
-        if (r >= NEAR)
+        if (r >= LOCAL_RANKS)
             at[bytes - 64] = 'x';
     }
     return HALAY_OK;
@@ -1372,19 +1372,19 @@ static enum halay_status far_allgather(struct halay_boot *boot, const void *mine
 
 static void check_many_hosts(void)
 {
-    static const struct halay_boot_ops ops = { .name = "far", .allgather = far_allgather };
+    static const struct halay_boot_ops ops = { .name = "remote", .allgather = remote_allgather };
     struct halay_log log;
-    struct halay_boot boot = { .ops = &ops, .rank = 1, .size = FAR_SIZE, .log = &log };
+    struct halay_boot boot = { .ops = &ops, .rank = 1, .size = REMOTE_SIZE, .log = &log };
     struct halay_peers *peers;
-    int node[FAR_SIZE], dead;
+    int node[REMOTE_SIZE], dead;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
     REQUIRE(peers_of_boot(&log, &boot, NULL, 1000, &peers) == HALAY_OK);
     halay_peers_nodes(peers, node);
-    CHECK(node[NEAR - 1] == 0 && node[NEAR] == 1 && node[FAR_SIZE - 1] == 1);
+    CHECK(node[LOCAL_RANKS - 1] == 0 && node[LOCAL_RANKS] == 1 && node[REMOTE_SIZE - 1] == 1);
     polled = 0;
-    CHECK(halay_peers_check(peers, &dead) == HALAY_OK && !halay_peers_has_died(peers, FAR_SIZE - 1));
-    CHECK(polled <= NEAR - 1, "%lu descriptors were looked at", (unsigned long)polled);
+    CHECK(halay_peers_check(peers, &dead) == HALAY_OK && !halay_peers_has_died(peers, REMOTE_SIZE - 1));
+    CHECK(polled <= LOCAL_RANKS - 1, "%lu descriptors were looked at", (unsigned long)polled);
     halay_peers_destroy(peers);
     halay_log_fini(&log);
 }

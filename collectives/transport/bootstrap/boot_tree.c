@@ -202,16 +202,16 @@ static enum halay_status look_for_gone(struct halay_boot_tree *tree, struct hala
 
     for (int i = 0; i < tree->children_count && status == HALAY_OK; i++) {
         struct halay_boot_child *child = &tree->children[i];
-        int far = halay_boot_is_far(tree, child->rank);
+        int is_remote = halay_boot_is_remote(tree, child->rank);
         if (child->has_come || child->connection.fd >= 0 || !tree->host.shared ||
-            (!far && halay_boot_state(tree, child->rank) != HALAY_HOST_RANK_GONE))
+            (!is_remote && halay_boot_state(tree, child->rank) != HALAY_HOST_RANK_GONE))
             continue;
         halay_boot_key(key, 'u', tree, child->rank);
-        x->store_ms = far ? HALAY_BOOT_POLL_MS : HALAY_BOOT_SLICE_MS;
+        x->store_ms = is_remote ? HALAY_BOOT_POLL_MS : HALAY_BOOT_SLICE_MS;
         status = halay_boot_receive_by_store(tree, key, child->rank, x, child->rank, (size_t)child->span * x->bytes);
         child->by_store |= child->has_come |= status == HALAY_OK;
         if (status == HALAY_ERR_TIMEOUT && tree->failure.status == HALAY_OK) {
-            if (!far)
+            if (!is_remote)
                 return halay_boot_fail_ended(tree, child->rank);
             status = HALAY_OK;
         }

@@ -50,9 +50,9 @@ static struct halay_boot_child *child_of(const struct halay_boot_tree *tree, int
     return NULL;
 }
 
-static int has_far_child(const struct halay_boot_tree *tree)
+static int has_remote_child(const struct halay_boot_tree *tree)
 {
-    return tree->children_count && halay_boot_is_far(tree, tree->children[tree->children_count - 1].rank);
+    return tree->children_count && halay_boot_is_remote(tree, tree->children[tree->children_count - 1].rank);
 }
 
 static int expects_rank(void *arg, int rank)
@@ -139,8 +139,8 @@ static enum halay_status find_local_parent(struct halay_boot_tree *tree, const u
 }
 
 /* The parent of another host: by its addresses, unless it has put into the store why it has failed. */
-static enum halay_status connect_far_parent(struct halay_boot_tree *tree, const struct halay_boot_round *x,
-                                            const struct halay_boot_endpoint *endpoint)
+static enum halay_status connect_remote_parent(struct halay_boot_tree *tree, const struct halay_boot_round *x,
+                                               const struct halay_boot_endpoint *endpoint)
 {
     int parent = halay_boot_parent(tree);
     char why[HALAY_BOOT_REASON_BYTES] = "no memory";
@@ -158,8 +158,8 @@ static enum halay_status connect_far_parent(struct halay_boot_tree *tree, const 
                            halay_boot_self(tree), parent, why);
 }
 
-static enum halay_status find_far_parent(struct halay_boot_tree *tree, const unsigned char *secret,
-                                         const struct halay_boot_round *x)
+static enum halay_status find_remote_parent(struct halay_boot_tree *tree, const unsigned char *secret,
+                                            const struct halay_boot_round *x)
 {
     int parent = halay_boot_parent(tree);
     struct halay_boot_endpoint endpoint;
@@ -173,7 +173,7 @@ static enum halay_status find_far_parent(struct halay_boot_tree *tree, const uns
         status = halay_boot_take_head(tree, &endpoint.head, parent, NULL);
     if (status == HALAY_OK)
         status = open_hosts(tree, secret);
-    return status == HALAY_OK ? connect_far_parent(tree, x, &endpoint) : status;
+    return status == HALAY_OK ? connect_remote_parent(tree, x, &endpoint) : status;
 }
 
 static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigned char *secret,
@@ -183,8 +183,8 @@ static enum halay_status find_parent(struct halay_boot_tree *tree, const unsigne
     char key[HALAY_STORE_KEY_MAX], listens;
     enum halay_status status = HALAY_OK;
 
-    if (halay_boot_is_far(tree, parent))
-        return find_far_parent(tree, secret, x);
+    if (halay_boot_is_remote(tree, parent))
+        return find_remote_parent(tree, secret, x);
     if (halay_host_ranks_has(&tree->host, parent))
         return find_local_parent(tree, secret, x);
     if (parent < 0 || try_parent(tree, secret))
@@ -263,7 +263,7 @@ enum halay_status halay_boot_tree_connect(struct halay_boot_tree *tree, const un
     status = list_children(tree);
     if (status == HALAY_OK && tree->children_count)
         status = open_listener(tree, secret);
-    if (status == HALAY_OK && has_far_child(tree))
+    if (status == HALAY_OK && has_remote_child(tree))
         status = accept_hosts(tree, secret, x->timeout_ms);
     if (status == HALAY_OK && tree->children_count)
         status = announce_listener(tree);

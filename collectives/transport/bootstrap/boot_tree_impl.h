@@ -67,7 +67,7 @@ static inline enum halay_host_rank_state halay_boot_state(const struct halay_boo
 }
 
 /* Returns nonzero if this is a rank of another host, which is reached over TCP. */
-static inline int halay_boot_is_far(const struct halay_boot_tree *tree, int rank)
+static inline int halay_boot_is_remote(const struct halay_boot_tree *tree, int rank)
 {
     return tree->host.shared && rank >= 0 && !halay_host_ranks_has(&tree->host, rank);
 }
