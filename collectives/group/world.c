@@ -11,7 +11,7 @@
  */
 #include "base/fork.h"
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/elastic_client.h"
 #include "collectives/transport/bootstrap/peers.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm_memory.h"

@@ -4,7 +4,7 @@
  * goes before what the launcher set, and an elastic job has one way only.
  */
 #include "collectives/group/world_impl.h"
-#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/elastic_client.h"
 #include "collectives/transport/bootstrap/unique_id.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm_memory.h"

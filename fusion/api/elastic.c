@@ -5,7 +5,7 @@
  *     restore, or a commit that halayrun wants more of
  *       close the engine: all requests end, the thread too      halay_context_close
  *       leave the world: nothing of the peers' is mapped any more, nor do they write here
- *       say that this process is ready, wait for a place        halay_world_open (bootstrap/participant.h)
+ *       say that this process is ready, wait for a place        halay_world_open (bootstrap/elastic_client.h)
  *       open the engine over the new world, with the names and the memory that there were
  *       agree on the newest commit; who lacks it gets it        sync
  *     ... and again, if somebody is lost meanwhile
@@ -22,7 +22,7 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
-#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/elastic_client.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include "fusion/api/open.h"
 #include "fusion/api/tensor.h"

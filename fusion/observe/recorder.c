@@ -8,7 +8,7 @@
  */
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"
-#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/elastic_client.h"
 #include "fusion/state/context.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"

@@ -4,7 +4,7 @@
  *
  *   self         one rank, alone                                                boot_self.c
  *   store        the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
- *                the same, in an elastic job                                    participant.c
+ *                the same, in an elastic job                                    elastic_client.c
  *                the same, served by one of the ranks                           boot_unique.c
  *   rendezvous   the program's own key-value store                              boot_rendezvous.c
  *   mpi          an MPI communicator (in the mpi module)                        mpi_boot.c

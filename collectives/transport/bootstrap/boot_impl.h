@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bootstraps over a store, inside view: for boot_store.c, and for participant.c, whose connection outlives each of
+ * Bootstraps over a store, inside view: for boot_store.c, and for elastic_client.c, whose connection outlives each of
  * them.
  */
 #ifndef HALAY_BOOT_IMPL_H

@@ -3,7 +3,7 @@
  * Bootstrap over the launcher's store: ranks find each other by its keys, and exchange over a tree (boot_tree.h).
  *
  *     boot/CONNECTION/KEY            connection: how often this rank connected before
- *     generation/GENERATION/KEY      in an elastic job (participant.c)
+ *     generation/GENERATION/KEY      in an elastic job (elastic_client.c)
  *     host/RANK                      the launcher's: asked for only if a rank is missing
  *
  * Where the launcher has described the ranks of each host (base/store/host_ranks.h), these count the starts, and a rank

@@ -3,8 +3,8 @@
  * Participant: this process in an elastic job (base/store/elastic_keys.h): its connection with halayrun's store, which
  * lasts from one generation to the next, and the bootstrap of each.
  */
-#ifndef HALAY_PARTICIPANT_H
-#define HALAY_PARTICIPANT_H
+#ifndef HALAY_ELASTIC_CLIENT_H
+#define HALAY_ELASTIC_CLIENT_H
 
 #include "collectives/transport/bootstrap/boot.h"
 

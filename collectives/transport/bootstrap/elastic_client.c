@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Participant: see participant.h. The bootstrap of a generation is that of boot_store.c over the participant's
+ * Participant: see elastic_client.h. The bootstrap of a generation is that of boot_store.c over the participant's
  * connection; while a rank is missing it asks whether the generation is over.
  */
-#include "collectives/transport/bootstrap/participant.h"
+#include "collectives/transport/bootstrap/elastic_client.h"
 #include "base/store/elastic_keys.h"
 #include "collectives/transport/bootstrap/boot_impl.h"
 #include <stdlib.h>
