@@ -87,7 +87,7 @@ void halay_world_finish_start(struct halay_world *world)
 
 void halay_carried_fini(struct halay_carried *carried)
 {
-    halay_participant_close(carried->participant);
+    halay_elastic_client_close(carried->elastic_client);
     if (carried->memory)
         halay_shm_memory_fini(carried->memory);
     free(carried->memory);

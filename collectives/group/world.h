@@ -21,9 +21,9 @@ struct halay_peers; /* where each rank runs, and whether it still does: bootstra
 
 /* State that a process of an elastic job carries from one world to the next; the first fills it. Zero-initialised. */
 struct halay_carried {
-    struct halay_log *log;                 /* owned, as are these; NULL: there has been no elastic world */
-    struct halay_participant *participant; /* bootstrap/elastic_client.h */
-    struct halay_shm_memory *memory;       /* shm/shm_memory.h: of this process, whether a transport uses it or not */
+    struct halay_log *log;                       /* owned, as are these; NULL: there has been no elastic world */
+    struct halay_elastic_client *elastic_client; /* bootstrap/elastic_client.h */
+    struct halay_shm_memory *memory; /* shm/shm_memory.h: of this process, whether a transport uses it or not */
 };
 void halay_carried_fini(struct halay_carried *carried);
 

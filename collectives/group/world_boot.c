@@ -95,13 +95,13 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
     if (!halay_world_is_auto(which) && !halay_world_is_set_to(which, "store"))
         return halay_fail(world->log, HALAY_ERR_CONFIG,
                           "bootstrap '%s' in an elastic job: halayrun --min-np starts it over its store", which);
-    int lost = carried->participant ? options->lost : -1;
+    int lost = carried->elastic_client ? options->lost : -1;
     enum halay_status status = HALAY_OK;
-    if (!carried->participant)
-        status = halay_participant_open(world->log, &world->config, &carried->participant);
+    if (!carried->elastic_client)
+        status = halay_elastic_client_open(world->log, &world->config, &carried->elastic_client);
     if (status == HALAY_OK)
-        status = halay_participant_enrol(carried->participant, lost, options->has_state);
-    return status == HALAY_OK ? halay_participant_boot(carried->participant, &world->boot) : status;
+        status = halay_elastic_client_register(carried->elastic_client, lost, options->has_state);
+    return status == HALAY_OK ? halay_elastic_client_boot(carried->elastic_client, &world->boot) : status;
 }
 
 /* If each of them continued alone nothing would fail: only the sums would be wrong. */

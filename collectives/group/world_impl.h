@@ -32,7 +32,7 @@ enum halay_status halay_world_module(struct halay_world *world, enum halay_trans
 
 /* world_boot.c */
 
-/* In an elastic job log, participant and memory are the caller's to keep. */
+/* In an elastic job log, elastic client and memory are the caller's to keep. */
 enum halay_status halay_world_inherit(struct halay_world *world, const struct halay_world_options *options);
 /* Opens world->boot; sets rank and size. */
 enum halay_status halay_world_boot(struct halay_world *world, const struct halay_world_options *options);

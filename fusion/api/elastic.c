@@ -435,7 +435,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
 /* Rank 0 hears from halayrun, all others from rank 0. */
 static enum halay_status ask_for_change(struct halay_context *ctx, int32_t *wanted)
 {
-    *wanted = ctx->rank == 0 && halay_participant_listen(ctx->elastic->carried.participant);
+    *wanted = ctx->rank == 0 && halay_elastic_client_listen(ctx->elastic->carried.elastic_client);
     if (ctx->size == 1)
         return HALAY_OK;
     return halay_allreduce(ctx, CHANGE_NAME, wanted, wanted, 1, HALAY_I32, HALAY_MAX);

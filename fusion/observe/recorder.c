@@ -164,7 +164,7 @@ char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
 {
     const struct halay_carried *carried = ctx->world->carried;
 
-    return halay_rank_path(pattern, ctx->rank, carried ? halay_participant_generation(carried->participant) : 0);
+    return halay_rank_path(pattern, ctx->rank, carried ? halay_elastic_client_generation(carried->elastic_client) : 0);
 }
 
 static enum halay_status open_flight(struct halay_context *ctx)
