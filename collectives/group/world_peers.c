@@ -14,16 +14,15 @@
 static enum halay_status agree_at(struct halay_world *world, enum halay_status mine, enum halay_log_level level,
                                   const char *what, int *wanted)
 {
-    struct said {
+    struct outcome {
         int32_t status, wants;
         char interfaces[HALAY_INTERFACES_BYTES];
-    } said = { .status = (int32_t)mine, .wants = *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
+    } own = { .status = (int32_t)mine, .wants = *wanted != 0 }, *all = calloc((size_t)world->size, sizeof *all);
 
     if (!all)
         return HALAY_ERR_NO_MEMORY;
-    memcpy(said.interfaces, world->interfaces, sizeof said.interfaces);
-    enum halay_status result =
-        halay_boot_allgather(world->boot, &said, sizeof said, all, world->config.start_timeout_ms);
+    memcpy(own.interfaces, world->interfaces, sizeof own.interfaces);
+    enum halay_status result = halay_boot_allgather(world->boot, &own, sizeof own, all, world->config.start_timeout_ms);
     if (mine != HALAY_OK)
         result = mine;
     for (int r = 0; r < world->size && result == HALAY_OK; r++) {

@@ -3,8 +3,8 @@
  * Connections of the start between hosts. The first rank of a host connects with its parent in the tree, the first rank
  * of another host; that one accepts at its host's port. Neither side blocks: who waits polls the descriptor.
  *
- * Addresses, strangers and attempts: collectives/transport/connect. The key follows from the secret and the start's
- * name, so a connection of another start does not fit.
+ * Addresses, pending connections and attempts: collectives/transport/connect. The key follows from the secret and the
+ * start's name, so a connection of another start does not fit.
  */
 #ifndef HALAY_BOOT_HOSTS_H
 #define HALAY_BOOT_HOSTS_H

@@ -83,8 +83,8 @@ static int is_done(const struct halay_boot_tree *tree, const struct halay_boot_r
     return x->wants_table ? x->has_table : !next_missing(tree);
 }
 
-/* Tells the ranks next to this one which it waits for, once for each. A notice that gets lost is not a failure. */
-static void tell_missing(struct halay_boot_tree *tree, int rank)
+/* Announces to the ranks next to this one which it waits for, once for each. A notice that gets lost is no failure. */
+static void announce_missing(struct halay_boot_tree *tree, int rank)
 {
     const struct halay_boot_head head = { .magic = HALAY_BOOT_MAGIC, .status = HALAY_IN_PROGRESS, .rank = rank };
     int64_t deadline_us = halay_deadline_us(HALAY_BOOT_SLICE_MS);
@@ -229,7 +229,7 @@ static enum halay_status look_around(struct halay_boot_tree *tree, struct halay_
         return HALAY_OK;
     if (halay_deadline_passed(deadline_us))
         return halay_boot_fail_late(tree, missing, x->timeout_ms);
-    tell_missing(tree, missing);
+    announce_missing(tree, missing);
     enum halay_status status = halay_boot_tree_look(tree);
     if (status == HALAY_OK && !x->wants_table)
         status = look_for_gone(tree, x);
@@ -365,7 +365,7 @@ static enum halay_status run_round(struct halay_boot_tree *tree, const unsigned 
         return halay_boot_fail_silently(tree, HALAY_ERR_NO_MEMORY);
     }
     if (mine)
-        memcpy(halay_boot_records(x, halay_boot_self(tree)), mine, halay_boot_size_said(x));
+        memcpy(halay_boot_records(x, halay_boot_self(tree)), mine, halay_boot_announced_bytes(x));
     tree->missing = -1;
     enum halay_status status = exchange_round(tree, secret, x);
     if (status == HALAY_OK && out)

@@ -72,8 +72,8 @@ static inline int halay_boot_is_remote(const struct halay_boot_tree *tree, int r
     return tree->host.shared && rank >= 0 && !halay_host_ranks_has(&tree->host, rank);
 }
 
-/* What a message says that it is about, so that ranks notice if they do different things. */
-static inline size_t halay_boot_size_said(const struct halay_boot_round *x)
+/* The size that a message announces, so that ranks notice if they do different things. */
+static inline size_t halay_boot_announced_bytes(const struct halay_boot_round *x)
 {
     return x->bytes ? x->bytes : x->table_bytes;
 }

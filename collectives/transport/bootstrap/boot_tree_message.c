@@ -20,11 +20,11 @@ static struct halay_boot_head head_of(const struct halay_boot_tree *tree, const 
 {
     struct halay_boot_head head = { .magic = HALAY_BOOT_MAGIC,
                                     .rank = halay_boot_self(tree),
-                                    .bytes = (uint32_t)halay_boot_size_said(x) };
+                                    .bytes = (uint32_t)halay_boot_announced_bytes(x) };
 
     if (tree->failure.status != HALAY_OK) {
         head = tree->failure;
-        head.bytes = (uint32_t)halay_boot_size_said(x);
+        head.bytes = (uint32_t)halay_boot_announced_bytes(x);
     }
     return head;
 }
@@ -32,7 +32,7 @@ static struct halay_boot_head head_of(const struct halay_boot_tree *tree, const 
 void halay_boot_encode(const struct halay_boot_tree *tree, struct halay_boot_round *x, int first, size_t bytes)
 {
     if (tree->failure.status == HALAY_OK)
-        x->code_bytes = halay_table_encode(halay_boot_records(x, first), bytes, halay_boot_size_said(x), x->code);
+        x->code_bytes = halay_table_encode(halay_boot_records(x, first), bytes, halay_boot_announced_bytes(x), x->code);
 }
 
 enum halay_status halay_boot_send(const struct halay_boot_tree *tree, struct halay_boot_connection *to,
@@ -79,12 +79,12 @@ enum halay_status halay_boot_take_head(struct halay_boot_tree *tree, const struc
         return HALAY_IN_PROGRESS;
     if (head->status != HALAY_OK)
         return halay_boot_fail_with(tree, head);
-    if (!x || head->bytes == halay_boot_size_said(x))
+    if (!x || head->bytes == halay_boot_announced_bytes(x))
         return HALAY_OK;
     return halay_boot_fail(tree, HALAY_ERR_FORMAT, from,
                            "rank %d exchanges %u bytes at the start where rank %d exchanges %zu; do "
                            "all ranks run the same program?",
-                           from, head->bytes, halay_boot_self(tree), halay_boot_size_said(x));
+                           from, head->bytes, halay_boot_self(tree), halay_boot_announced_bytes(x));
 }
 
 /* The message of a key; what precedes the records in the table is overwritten for a moment. HALAY_ERR_TIMEOUT: not
@@ -104,7 +104,7 @@ enum halay_status halay_boot_receive_by_store(struct halay_boot_tree *tree, cons
             tree, status, from,
             "rank %d exchanges another number of bytes at the start than rank %d, which exchanges %zu; do all "
             "ranks run the same program?",
-            from, halay_boot_self(tree), halay_boot_size_said(x));
+            from, halay_boot_self(tree), halay_boot_announced_bytes(x));
     if (status != HALAY_OK)
         return status == HALAY_ERR_TIMEOUT ? status : halay_boot_fail_silently(tree, status);
     return halay_boot_take_head(tree, &head, from, x);
@@ -167,9 +167,9 @@ enum halay_status halay_boot_receive(struct halay_boot_tree *tree, struct halay_
         if (x->code_bytes)
             status = halay_boot_connection_receive(c, x->code, x->code_bytes, x->deadline_us);
     }
-    if (status == HALAY_OK &&
-        (head.code_bytes > halay_table_most(bytes) ||
-         !halay_table_decode(x->code, x->code_bytes, halay_boot_records(x, first), bytes, halay_boot_size_said(x))))
+    if (status == HALAY_OK && (head.code_bytes > halay_table_most(bytes) ||
+                               !halay_table_decode(x->code, x->code_bytes, halay_boot_records(x, first), bytes,
+                                                   halay_boot_announced_bytes(x))))
         return halay_boot_fail(tree, HALAY_ERR_FORMAT, from,
                                "what rank %d has sent rank %d for the start is no table of records", from,
                                halay_boot_self(tree));
