@@ -6,7 +6,7 @@
  *
  *     send      HELD -> DUE -> IN_UCX -> FINISHED, or IN_UCX -> FINISHED
  *     receive   POSTED (-> GRANTED) (-> FETCHABLE -> FETCHING) -> FINISHED
- *     ours      EARLY: arrived before its receive; LANDING: UCX fetches into it;
+ *     ours      EARLY: arrived before its receive; BUFFER: UCX fetches into it;
  *               CONTROL: a frame without data
  *
  * and on that state's list, if it has one. What is set aside is FINISHED at once, a send that is IN_UCX apart.
@@ -20,7 +20,7 @@
 
 enum { FRAME_ID = 1 }; /* of our active messages */
 
-enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, EARLY, LANDING, CONTROL };
+enum state { FINISHED, POSTED, GRANTED, FETCHABLE, FETCHING, HELD, DUE, IN_UCX, EARLY, BUFFER, CONTROL };
 
 /* The bytes that a peer may send ahead of receives, and the sum of all peers. */
 #define PEER_BYTES ((size_t)4 << 20)
@@ -264,19 +264,19 @@ static void credit_owe(struct halay_ucx_frames *frames, struct halay_ucx_peer *p
     control_put(frames, peer->rank, HALAY_UCX_CREDIT, 0);
 }
 
-/* Ends the receive of a landing part, unless it was taken back. */
+/* Ends the receive whose data UCX has fetched into this part, unless it was taken back. */
 static void on_fetched(void *request, ucs_status_t status, size_t length, void *arg)
 {
-    struct halay_part *landing = arg, *part = landing->request;
-    struct halay_ucx_frames *frames = frames_of(landing->link);
+    struct halay_part *buffer = arg, *part = buffer->request;
+    struct halay_ucx_frames *frames = frames_of(buffer->link);
 
     frames->under_way--;
     if (part) {
-        if (status == UCS_OK && !landing->block)
-            part_place(part, landing->memory, length);
+        if (status == UCS_OK && !buffer->block)
+            part_place(part, buffer->memory, length);
         part_finish(frames, part, part_result(frames, part, status), length);
     }
-    halay_parts_give(&frames->parts, landing);
+    halay_parts_give(&frames->parts, buffer);
     ucp_request_free(request);
 }
 
@@ -288,23 +288,23 @@ static void part_fetch(struct halay_ucx_frames *frames, struct halay_part *part,
         .cb.recv_am = on_fetched,
         .user_data = halay_parts_take(&frames->parts, length == part->bytes ? part->memory : NULL, length),
     };
-    struct halay_part *landing = param.user_data;
-    if (!landing) {
+    struct halay_part *buffer = param.user_data;
+    if (!buffer) {
         ucp_am_data_release(frames->worker, data);
         fail_no_memory(frames, length);
         part_finish(frames, part, HALAY_ERR_NO_MEMORY, 0);
         return;
     }
 
-    landing->index = LANDING;
-    landing->peer = part->peer;
-    landing->request = part;
+    buffer->index = BUFFER;
+    buffer->peer = part->peer;
+    buffer->request = part;
     part->index = FETCHING;
-    part->request = landing;
-    ucs_status_ptr_t request = ucp_am_recv_data_nbx(frames->worker, data, landing->memory, length, &param);
+    part->request = buffer;
+    ucs_status_ptr_t request = ucp_am_recv_data_nbx(frames->worker, data, buffer->memory, length, &param);
     if (UCS_PTR_IS_ERR(request)) {
         part_finish(frames, part, part_result(frames, part, UCS_PTR_STATUS(request)), 0);
-        halay_parts_give(&frames->parts, landing);
+        halay_parts_give(&frames->parts, buffer);
         return;
     }
     frames->under_way++;
