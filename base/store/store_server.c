@@ -276,7 +276,7 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
     }
 }
 
-static void tell_owner(struct halay_store_server *server, const struct store_message *m)
+static void notify_owner(struct halay_store_server *server, const struct store_message *m)
 {
     char key[HALAY_STORE_KEY_MAX];
     size_t length = server->watched_prefix ? strlen(server->watched_prefix) : 0;
@@ -296,7 +296,7 @@ static void do_set(struct halay_store_server *server, struct connection *c, cons
     }
     send_answer(server, c, STORE_DONE, m->number, NULL, 0);
     wake_parked(server, m->key, m->key_bytes);
-    tell_owner(server, m);
+    notify_owner(server, m);
 }
 
 static void do_get(struct halay_store_server *server, struct connection *c, const struct store_message *m)

@@ -96,7 +96,7 @@ static void coll_reset(struct halay_coll *c, struct halay_group *group, struct h
 }
 
 /* The status of a group, or of its collective, for the program: an error has the text that the log has. */
-static enum halay_status say_why(const struct halay_group *group, enum halay_status status)
+static enum halay_status report_status(const struct halay_group *group, enum halay_status status)
 {
     if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
         return status;
@@ -112,7 +112,7 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
     if (status != HALAY_OK)
         return status;
     if (group->status != HALAY_OK)
-        return say_why(group, group->status);
+        return report_status(group, group->status);
     if (channel->is_taken) {
         halay_error(group->world->log, "too many collectives under way: %d of this group have not been ended",
                     HALAY_CHANNELS);
@@ -586,12 +586,12 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
     if (!c)
         return refuse_nothing();
     if (c->status != HALAY_IN_PROGRESS)
-        return say_why(c->group, c->status);
+        return report_status(c->group, c->status);
     enum halay_status status = halay_group_check_process(c->group);
     if (status != HALAY_OK)
         return status;
     drive_group(c->group, 1u << c->channel->index);
-    return say_why(c->group, c->status);
+    return report_status(c->group, c->status);
 }
 
 /* ---- wait ---- */
@@ -648,7 +648,7 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
         else if (now - since >= group->spin_us)
             wait_rest(group, c, deadline == HALAY_NEVER ? SLEEP_US : deadline - now);
     }
-    return say_why(group, c->status);
+    return report_status(group, c->status);
 }
 
 void halay_coll_end(struct halay_coll *c)
@@ -682,7 +682,8 @@ enum halay_status halay_coll_finish(struct halay_coll *c)
 {
     if (c->status == HALAY_IN_PROGRESS)
         look_first(c);
-    enum halay_status status = c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : say_why(c->group, c->status);
+    enum halay_status status =
+        c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : report_status(c->group, c->status);
 
     halay_coll_end(c);
     return status;

@@ -15,9 +15,9 @@
 #include "collectives/transport/shm/shm_memory.h"
 #include <stdlib.h>
 
-/* A goodbye by message may be later than the end of the process that sent it. Shorter than the grace of the modules
- * (parts.c): a death is to be known before the ranks that left because of it are missed. */
-enum { GOODBYE_GRACE_US = 200000 };
+/* A close notice by message may be later than the end of the process that sent it. Shorter than the grace of the
+ * modules (parts.c): a death is to be known before the ranks that left because of it are missed. */
+enum { CLOSE_NOTICE_GRACE_US = 200000 };
 
 #define SEGMENT_BYTES_DEFAULT ((size_t)4 << 30) /* where the machine's memory is not known */
 
@@ -148,7 +148,7 @@ static enum halay_status open_other(struct halay_world *world)
 
     /* There a rank leaves by a message, unless shared memory shows it. */
     if (!world->control)
-        halay_peers_set_grace(world->peers, GOODBYE_GRACE_US);
+        halay_peers_set_grace(world->peers, CLOSE_NOTICE_GRACE_US);
     if (world->cross_size > 1 && (!is_forced || halay_transport_rows[forced].needs_networks)) {
         enum halay_status reached = halay_world_reach_hosts(world);
         if (reached != HALAY_OK)

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Goodbyes travel beside data: what a peer sent before it left has come this long, and this many looks, after. Longer
- * than the grace of the watch over processes. */
+/* Close notices travel beside data: what a peer sent before it left has come this long, and this many looks, after.
+ * Longer than the grace of the watch over processes. */
 enum { GRACE_US = 300 * 1000, GRACE_LOOKS = 3 };
 
 /* Shorter parts are copied: that costs less than to find their block. */

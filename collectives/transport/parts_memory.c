@@ -91,7 +91,7 @@ enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, si
     enum halay_status status = HALAY_ERR_NO_MEMORY;
 
     if (!block)
-        goto err_say;
+        goto err_log;
     block->bytes = bytes;
     block->may_land = may_land;
     block->base = memory->host->aligned_alloc(HALAY_PAGE, bytes);
@@ -107,7 +107,7 @@ enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, si
 
 err_free:
     block_free(block);
-err_say:
+err_log:
     return halay_host_fail(memory->host, status, "out of memory: %zu bytes", bytes);
 }
 

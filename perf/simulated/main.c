@@ -364,7 +364,7 @@ static enum halay_status run(struct job *job, int *wrong)
     if (status == HALAY_OK)
         status = job->options.is_check ? check_cases(job, wrong) : measure_cases(job);
     MPI_Barrier(MPI_COMM_WORLD);
-    /* After a measurement a million goodbyes among a thousand ranks would only cost time. */
+    /* After a measurement a million close notices among a thousand ranks would only cost time. */
     if (job->options.is_check) {
         halay_group_close(job->group);
         MPI_Barrier(MPI_COMM_WORLD);

@@ -33,7 +33,7 @@ int rig_fork(const struct halay_module_api *api, int size, int victim, unsigned 
 enum halay_status rig_open_mpi(struct rig *rig, const struct halay_module_api *api);
 void rig_close(struct rig *rig);
 
-/* From now on a rank whose process ends without a goodbye is dead. All ranks call it. */
+/* From now on a rank whose process ends without a close notice is dead. All ranks call it. */
 void rig_watch(struct rig *rig);
 
 /* Look until all of these transfers are done, or an error, or HALAY_ERR_TIMEOUT after a minute: all of them are taken

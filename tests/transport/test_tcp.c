@@ -398,7 +398,7 @@ static int run_rank(const struct job *job, struct shared_board *board, int rank)
     const char *node = job->second_host && rank >= job->second_host ? "second" : NULL;
     if (!CHECK(peers_of_boot(&log, &boot.base, node, TIMEOUT_MS, &peers) == HALAY_OK))
         return 1;
-    halay_peers_set_grace(peers, 200000); /* goodbyes come by message */
+    halay_peers_set_grace(peers, 200000); /* close notices come by message */
     if (job->descriptors && rank == 0)
         limit_descriptors(job->descriptors);
     const struct halay_tcp_how how = { .timeout_ms = job->other_secret  ? 1000
