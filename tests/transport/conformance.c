@@ -116,7 +116,7 @@ static void finish_ok(struct conformance *c, struct halay_transfer *x)
 }
 
 /* All ranks are here: a message each way between all pairs, so that transports without memory are driven too. */
-static void meet(struct conformance *c, uint64_t tag)
+static void synchronize(struct conformance *c, uint64_t tag)
 {
     int n = c->link->size, me = c->link->rank;
     unsigned char out = 1, *in = make((size_t)n, 0);
@@ -310,7 +310,7 @@ static void case_unexpected(struct conformance *c)
         sent[i] = make(bytes, key_of(me, to, tag_at(300), i));
         c->link->ops->send(c->link, to, tag_at(300), sent[i], bytes, &out[i]);
     }
-    meet(c, tag_at(301));
+    synchronize(c, tag_at(301));
     for (unsigned i = 0; n > 1 && i < PILE; i++) {
         memset(got, 0, bytes);
         c->link->ops->recv(c->link, from, tag_at(300), got, bytes, &in);
@@ -348,11 +348,11 @@ static void case_cancel(struct conformance *c)
         memset(r, 9, bytes);
         memset(b, 8, bytes);
     }
-    meet(c, tag_at(403));
+    synchronize(c, tag_at(403));
     if (n > 1) {
         c->link->ops->cancel(c->link, &out);
         memset(s, 7, bytes);
-        meet(c, tag_at(404));
+        synchronize(c, tag_at(404));
         size_t touched = 0;
         for (size_t i = 0; i < bytes; i++)
             touched += r[i] != 9;
@@ -395,7 +395,7 @@ static void case_forget(struct conformance *c)
         pile_send(c, bytes, out);
         link->ops->send(link, link->rank + 1, halay_tag(FORGOTTEN_GROUP, 0, 7), bytes, large_of(c), &taken_back);
     }
-    meet(c, tag_at(900));
+    synchronize(c, tag_at(900));
     if (is_receiver) {
         link->ops->cancel(link, &in);
         link->ops->forget(link, FORGOTTEN_GROUP);
@@ -405,10 +405,10 @@ static void case_forget(struct conformance *c)
         pile_finish(c, out);
         pile_send(c, bytes, out);
     }
-    meet(c, tag_at(901));
+    synchronize(c, tag_at(901));
     if (is_sender)
         pile_finish(c, out);
-    meet(c, tag_at(902));
+    synchronize(c, tag_at(902));
     free(got);
     free(bytes);
     free(out);
@@ -462,7 +462,7 @@ static void case_memory(struct conformance *c)
         const unsigned char *there = m->ops->reach(m, r, offsets[r], 100000);
         CHECK(there && holds(there, 100000, key_of(r, r, 0, 0)), "memory of rank %d seen by %d", r, me);
     }
-    meet(c, tag_at(500));
+    synchronize(c, tag_at(500));
     m->ops->free(m, mine);
     free(offsets);
 }
@@ -555,7 +555,7 @@ static void case_areas(struct conformance *c)
         REQUIRE(m->ops->take_areas(m, &at[i]) == HALAY_OK);
         CHECK(!last_area(m, me, at[i])[0] && !last_area(m, me, at[i])[end], "area %d is not zero", i);
     }
-    meet(c, tag_at(700));
+    synchronize(c, tag_at(700));
     for (int i = 0; i < 2; i++) {
         last_area(m, me, at[i])[end] = key_of(me, i, 0, 0);
         __atomic_store_n(last_area(m, me, at[i]), 1, __ATOMIC_RELEASE);
@@ -568,17 +568,17 @@ static void case_areas(struct conformance *c)
             wait_for_flag(c, last_area(m, r, at[i]), 1);
             CHECK(last_area(m, r, at[i])[end] == key_of(r, i, 0, 0), "area %d of rank %d", i, r);
         }
-    meet(c, tag_at(701));
+    synchronize(c, tag_at(701));
     m->ops->give_areas(m, at[1]);
     REQUIRE(m->ops->take_areas(m, &again) == HALAY_OK);
     CHECK(again == at[1], "areas that were given back are not taken first");
-    meet(c, tag_at(702));
+    synchronize(c, tag_at(702));
     for (int r = 0; r < n; r++) {
         uint32_t *new = last_area(m, r, at[1]), *kept = last_area(m, r, at[0]);
         CHECK(new[0] == 0 && new[end] == 0, "an area of rank %d is not zero", r);
         CHECK(kept[0] == 1, "another area of rank %d is gone", r);
     }
-    meet(c, tag_at(703));
+    synchronize(c, tag_at(703));
     m->ops->give_areas(m, at[0]);
     m->ops->give_areas(m, at[1]);
     CHECK(!m->ops->reach(m, me, UINT64_MAX - 4096, HALAY_GROUP_BYTES), "areas outside of the segment");
@@ -596,7 +596,7 @@ static void case_sleep_by_notify(struct conformance *c)
     uint64_t at;
     REQUIRE(m->ops->take_areas(m, &at) == HALAY_OK);
     uint32_t *mine = last_area(m, me, at), *next = last_area(m, to, at);
-    meet(c, tag_at(710));
+    synchronize(c, tag_at(710));
     for (uint32_t i = 1; i <= (uint32_t)rounds; i++) {
         if (me != 0 || i > 1)
             wait_for_flag(c, mine, i - (me == 0));
@@ -604,7 +604,7 @@ static void case_sleep_by_notify(struct conformance *c)
         m->ops->notify(m, to);
     }
     CHECK(__atomic_load_n(mine, __ATOMIC_ACQUIRE) >= (uint32_t)rounds - 1);
-    meet(c, tag_at(800));
+    synchronize(c, tag_at(800));
 }
 
 /* The same by messages of random sizes, the receiver always asleep; both directions at once. */
@@ -712,7 +712,7 @@ void conformance_run(struct conformance *c)
     case_robbed(c);
     case_forget(c);
     case_cancel(c); /* last: the order of its tags is broken then */
-    meet(c, tag_at(1));
+    synchronize(c, tag_at(1));
 }
 
 /* ---- death and leaving ---- */
@@ -726,7 +726,7 @@ void conformance_death(struct conformance *c, int victim, void (*die)(void *arg)
     struct halay_transfer out = { 0 }, in = { 0 };
     enum halay_status status = HALAY_OK;
 
-    meet(c, tag_at(1000));
+    synchronize(c, tag_at(1000));
     for (int i = 0; status == HALAY_OK; i++) {
         link->ops->recv(link, from, tag_at(1001), r, bytes, &in);
         link->ops->send(link, to, tag_at(1001), s, bytes, &out);
@@ -757,7 +757,7 @@ void conformance_leave(struct conformance *c)
     unsigned char *buf = make(1000, key_of(leaver, me, tag_at(1100), 0)), *got = make(1000, 0);
     struct halay_transfer x = { 0 };
 
-    meet(c, tag_at(1101));
+    synchronize(c, tag_at(1101));
     if (me == leaver) {
         for (int r = 0; r < n - 1; r++) {
             fill(buf, 1000, key_of(me, r, tag_at(1100), 0));

@@ -165,8 +165,8 @@ static void check_order(struct halay_link *link)
     }
 }
 
-/* Everyone hears of everyone that it has come here. */
-static void meet(struct halay_link *link, uint64_t tag)
+/* Waits until all ranks have come here. */
+static void synchronize(struct halay_link *link, uint64_t tag)
 {
     struct halay_transfer x[64] = { 0 };
     unsigned char token[64];
@@ -209,7 +209,7 @@ static void check_cancel(struct halay_link *link, enum whose whose)
     link->ops->cancel(link, &wanted);
     memset(out, 0xee, bytes); /* may be touched: it is ours again */
 
-    meet(link, tag + 2); /* all have cancelled */
+    synchronize(link, tag + 2); /* all have cancelled */
     link->ops->send(link, to, tag + 1, out, 64, &x[2]);
     link->ops->send(link, to, tag + 3, "b", 1, &x[3]);
     link->ops->recv(link, from, tag + 3, &token, 1, &x[0]);
@@ -281,11 +281,11 @@ static void check_ahead(struct halay_link *link, int is_given_up)
         fill(out + (size_t)i * bytes, bytes, link->rank, to, (uint32_t)i);
         link->ops->send(link, to, tag, out + (size_t)i * bytes, bytes, &x[COUNT + i]);
     }
-    meet(link, 302);
+    synchronize(link, 302);
     progress_times(link, 100);
     for (int i = 0; i < COUNT; i++)
         done += halay_transfer_is_done(&x[COUNT + i]);
-    meet(link, 303); /* all have counted */
+    synchronize(link, 303); /* all have counted */
     CHECK(done <= MOST || strcmp(MODULE, "ucx") != 0, "%d messages went ahead", done);
     for (int i = 0; i < COUNT && link->size > 1 && !is_given_up; i++)
         link->ops->recv(link, from, tag, in + (size_t)i * bytes, bytes, &x[i]);
@@ -295,7 +295,7 @@ static void check_ahead(struct halay_link *link, int is_given_up)
         CHECK(!wrong(in + (size_t)i * bytes, bytes, from, link->rank, (uint32_t)i), "message %d", i);
     for (int i = 0; i < 2 * COUNT; i++)
         link->ops->cancel(link, &x[i]);
-    meet(link, 304);
+    synchronize(link, 304);
     free(in);
     free(out);
 }
@@ -340,7 +340,7 @@ static void check_lengths(struct rig *rig, size_t sent, size_t expected, enum wh
     int peer = link->rank ^ 1, is_send = !(link->rank & 1);
     unsigned char *buf = take_from(link, whose, is_send, is_send ? sent : expected);
 
-    meet(link, 2); /* so that none connects at its end with one that is gone: UCX may end that by an assertion */
+    synchronize(link, 2); /* so that none connects at its end with one that is gone: UCX may end that by an assertion */
     if (peer < link->size && link->rank & 1) {
         link->ops->recv(link, peer, 1, buf, expected, &x);
         enum halay_status status = rig_wait(link, &x, 1);
@@ -439,9 +439,9 @@ static int run_cases(struct rig *rig, void *arg)
     struct halay_link *link = opened(rig);
     for (enum whose whose = OURS; whose <= ITS; whose++) {
         check_cancel(link, whose);
-        meet(link, 200);
+        synchronize(link, 200);
         check_cancel_matched(link, whose);
-        meet(link, 201);
+        synchronize(link, 201);
     }
     link->ops->close(link);
     link = opened(rig);
@@ -508,7 +508,7 @@ static int run_pairs(struct rig *rig, void *arg)
         int64_t until = halay_now_us() + (state >> 16) % 2000;
         while ((unsigned)link->rank == (state >> 8 & 1) && halay_now_us() < until)
             sched_yield();
-        meet(link, 2);
+        synchronize(link, 2);
         link->ops->close(link);
     }
     return test_failed;
@@ -527,7 +527,7 @@ static int run_limited(struct rig *rig, void *arg)
     enum halay_status status = rig->api->transport_create(&rig->host, rig->boot, &link);
     if (*most > 100) {
         REQUIRE(CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), rig->last_line));
-        meet(link, 1);
+        synchronize(link, 1);
         link->ops->close(link);
         return test_failed;
     }
@@ -636,7 +636,7 @@ static int run_connect(struct rig *rig, void *arg)
 
     (void)arg;
     CHECK(opened_endpoints == link->size - 1, "%d at the start", opened_endpoints);
-    meet(link, 9);
+    synchronize(link, 9);
     link->ops->close(link);
     CHECK(!*rig->last_line, "'%s'", rig->last_line);
     return test_failed;
