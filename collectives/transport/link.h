@@ -134,7 +134,7 @@ struct halay_link_ops {
      * cancelled. */
     void (*forget)(struct halay_link *link, uint32_t group);
 
-    /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: messages also land in it, such as a
+    /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: it receives messages too, such as a
      * collective's scratch: after a cancel the link may still use it, so that nothing has to be copied on the way
      * there. free takes what alloc gave, or NULL, at any time once no transfer with it is posted; the link keeps it for
      * as long as something may still arrive there. Any thread. NULL (all three): any memory is as good.

@@ -85,7 +85,7 @@ static void remove_locked(struct halay_parts_memory *memory, struct halay_parts_
     block_free(block);
 }
 
-enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_land, void **out)
+enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_receive, void **out)
 {
     struct halay_parts_block *block = calloc(1, sizeof *block);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
@@ -93,7 +93,7 @@ enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, si
     if (!block)
         goto err_log;
     block->bytes = bytes;
-    block->may_land = may_land;
+    block->may_receive = may_receive;
     block->base = memory->host->aligned_alloc(HALAY_PAGE, bytes);
     if (!block->base)
         goto err_free;
@@ -149,7 +149,7 @@ struct halay_parts_block *halay_parts_memory_use(struct halay_parts_memory *memo
 {
     pthread_mutex_lock(&memory->lock);
     struct halay_parts_block *block = find_locked(memory, buf, bytes);
-    if (block && !is_send && !block->may_land)
+    if (block && !is_send && !block->may_receive)
         block = NULL;
     if (block)
         block->uses++;

@@ -20,7 +20,7 @@
 struct halay_parts_block {
     unsigned char *base; /* owned */
     size_t bytes;
-    int may_land;            /* may be received into after a cancel */
+    int may_receive;         /* may be received into after a cancel */
     int is_given_back;       /* by its caller: to be freed with its last use. These two: guarded by memory.lock */
     size_t uses;             /* parts in it that are with the library */
     int is_kept;             /* the base is the caller's when the transport is closed */
@@ -40,7 +40,8 @@ enum halay_status halay_parts_memory_init(struct halay_parts_memory *memory, con
 void halay_parts_memory_fini(struct halay_parts_memory *memory, int library_goes_on);
 
 /* Makes a block of that many bytes, 4096-aligned. HALAY_ERR_NO_MEMORY, logged. */
-enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_land, void **out);
+enum halay_status halay_parts_memory_alloc(struct halay_parts_memory *memory, size_t bytes, int may_receive,
+                                           void **out);
 /* Memory of alloc that fini does not free. kept is borrowed until hand_over, if that is called. */
 void halay_parts_memory_keep(struct halay_parts_memory *memory, const void *ptr, struct halay_kept *kept);
 /* The transport is closed, and fini follows later: what the library below still uses of what is kept is lost. */
