@@ -21,7 +21,7 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
         halay_error_somewhere(NULL, "halay_group_open: no place for the group");
         status = HALAY_ERR_ARGUMENT;
     }
-    /* Meet the others even if something is wrong here: they must not wait for this rank. */
+    /* Start with the others even if something is wrong here: they must not wait for this rank. */
     status = halay_world_open(
         &(struct halay_world_options){
             .bootstrap = how.bootstrap, .comm = comm, .comm_abi = abi, .transport = how.transport, .status = status },

@@ -9,7 +9,7 @@
  *       |<------- the number, and where all areas lie
  *
  * A rank that could not prepare sends its status instead, and every rank gets the first such status. The messages go
- * under a group number of their own: they meet in the order of the calls, the same at the two ends of each pair if
+ * under a group number of their own: they match in the order of the calls, the same at the two ends of each pair if
  * members make their groups in the same order. A group is made step by step, so that the engine continues all else;
  * halay_group_subset waits, and drives all groups meanwhile, since a member that is late may need a collective that is
  * under way here.

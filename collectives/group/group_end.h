@@ -8,7 +8,7 @@
  * up. Receives are posted at the first check for it.
  *
  * A group's number names its tags and is never used again, so a group that failed is forgotten at once: what still
- * arrives for it meets no receive. Its areas stay until all members have left it, or until the world ends.
+ * arrives for it finds no receive. Its areas stay until all members have left it, or until the world ends.
  *
  * Driver only.
  */
@@ -58,7 +58,7 @@ void halay_group_end_receive(struct halay_group_end *end, struct halay_link *dat
 int halay_group_end_received(struct halay_group_end *end, int rank, struct halay_close_notice *notice);
 
 /* Destroys those of the list that are over, and frees their areas. Has the links forget those that failed: messages of
- * a failed group may still be on their way, while of one that ended well each has met its receive. */
+ * a failed group may still be on their way, while of one that ended well each has had its receive. */
 void halay_group_ends_sweep(struct halay_group_end **ends, const struct halay_route *route);
 /* Destroys all: the world ends. data: NULL if the list is empty. */
 void halay_group_ends_fini(struct halay_group_end **ends, struct halay_link *data);

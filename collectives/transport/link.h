@@ -8,8 +8,8 @@
  * that another rank depends on; progress does what can be done without waiting.
  *
  * A message goes from one rank to another under a tag. Of the messages with the same sender, receiver and tag the n-th
- * sent meets the n-th received, and their lengths must agree. Messages under different tags overtake each other freely:
- * one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip them.
+ * sent matches the n-th received, and their lengths must agree. Messages under different tags overtake each other
+ * freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip them.
  *
  * Tags have 64 bits:
  *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...)
@@ -126,7 +126,7 @@ struct halay_link_ops {
      * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm
      * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
      * contents of a group that is closed.
-     * The n-th-meets-n-th order of that (peer, tag) is then broken: the group is closed. */
+     * The order in which those of that (peer, tag) match is then broken: the group is closed. */
     void (*cancel)(struct halay_link *link, struct halay_transfer *x);
 
     /* No transfer of this group is posted, and none will be. What has arrived for it is dropped, as is what arrives

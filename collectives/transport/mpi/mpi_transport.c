@@ -13,7 +13,7 @@
  *
  * A rank keeps FRAMES receives of frames posted, from any source, and handles them in the order in which they were
  * posted: MPI matches messages of one sender and tag in order, so frames of one sender are handled in order. Of the
- * parts of one sender and tag the n-th announced meets the n-th receive posted. A part with a message of its own is
+ * parts of one sender and tag the n-th announced matches the n-th receive posted. A part with a message of its own is
  * received when its receive is there, straight into the memory of that one; until then it waits at its sender.
  *
  * MPI has no descriptor to sleep on and does not report that a peer is dead. The world watches the peers. A rank with

@@ -15,11 +15,11 @@
  *                                                          | MORE ------>|  ...
  *
  * Why GO: the receiver must empty the ring at once, or messages of other tags could not overtake. Only FIRST payloads
- * can meet no receive; they are copied into a stash, and the sender keeps the stashed bytes below a budget: above it
+ * can be early; they are copied into a stash, and the sender keeps the stashed bytes below a budget: above it
  * FIRST carries nothing, and all of the message waits for GO.
  *
  * FIRST and LOOK records are in the order of the sends, the later ones name their message by its serial number: so
- * messages of one tag meet receives in order, while the rest of several messages may be interleaved.
+ * messages of one tag match receives in order, while the rest of several messages may be interleaved.
  *
  * A message whose receive is cancelled, or whose group is forgotten, is acknowledged and dropped, so that the sender is
  * not held up. What arrives of it later is unknown if its group is forgotten. A cancelled send just

@@ -37,7 +37,7 @@ struct halay_shm_peer {
     uint64_t ahead;                      /* bytes of FIRST payloads put; less the delivered ones: held at the peer */
     struct halay_shm_queue fresh;        /* sends that have not begun, oldest first */
     struct halay_shm_queue begun;        /* sends that have */
-    struct halay_shm_queue posted;       /* receives that have met no message, oldest first */
+    struct halay_shm_queue posted;       /* receives that match no message yet, oldest first */
     struct halay_shm_incoming *incoming; /* oldest first */
     int owing;                           /* how many of them owe a record */
     int copying;                         /* how many of them are being copied from the peer's segment */

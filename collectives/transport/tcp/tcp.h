@@ -5,7 +5,7 @@
  *
  *     tcp.c          the operations table, sleeping
  *     tcp_mesh       the connections of a rank, who is lost
- *     tcp_match      which send meets which receive: DATA, CTS, BULK
+ *     tcp_match      which send matches which receive: DATA, CTS, BULK
  *     tcp_connection frames out of and into one socket
  *     tcp_frame      a frame's head
  *     tcp_seal       frames' bytes encrypted, if wanted

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Match: which send meets which receive, of the messages between this rank and one peer.
+ * Match: which send matches which receive, of the messages between this rank and one peer.
  *
  *     sender                                       receiver
  *     at most EAGER_BYTES:  ------ DATA ------->   into its receive's buffer; before that is posted: kept
@@ -40,7 +40,7 @@ struct halay_tcp_queue {
     struct halay_transfer *first, **end; /* by next */
 };
 
-struct halay_tcp_grant { /* a CTS that no send has met yet */
+struct halay_tcp_grant { /* a CTS that matches no send yet */
     struct halay_tcp_grant *next;
     uint64_t tag, id, bytes;
 };

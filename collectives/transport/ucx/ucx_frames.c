@@ -310,7 +310,7 @@ static void part_fetch(struct halay_ucx_frames *frames, struct halay_part *part,
     frames->under_way++;
 }
 
-/* Meets the receive with the oldest early part of its tag, or lets it wait. */
+/* Matches the receive with the oldest early part of its tag, or lets it wait. */
 static enum halay_status post_receive(struct halay_ucx_frames *frames, struct halay_part *part, size_t *arrived)
 {
     struct halay_ucx_peer *peer = &frames->peers[part->peer];

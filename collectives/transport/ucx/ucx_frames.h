@@ -11,7 +11,7 @@
  *          16 .. 19  credit that the sender gives back
  *          20 .. 23  0
  *
- * Of the frames with one sender and tag the n-th one sent meets the n-th receive posted; the endpoint keeps
+ * Of the frames with one sender and tag the n-th one sent matches the n-th receive posted; the endpoint keeps
  * their order.
  *
  * What arrives before its receive is bounded. A rank may send `budget` bytes to a peer ahead of what that peer reports

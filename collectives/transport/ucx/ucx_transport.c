@@ -136,7 +136,7 @@ static enum halay_status ucx_progress(struct halay_link *link)
         return status;
     (void)progress_worker(self);
     status = halay_parts_pump(&self->frames.parts);
-    /* Parts that were just handed out may have met early ones. */
+    /* Parts that were just handed out may match early ones. */
     for (int i = 0; i < PROGRESS_MAX && halay_ucx_frames_push(&self->frames) && self->frames.parts.status == HALAY_OK;
          i++) {
         halay_ucx_frames_end(&self->frames);
