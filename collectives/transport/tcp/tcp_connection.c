@@ -19,8 +19,8 @@ enum {
     LEFT_BYTES = 64,               /* less than a mac or a head stays in staging */
     LARGE_BYTES = 8 << 10,         /* a frame of this size is probably followed by another one: */
     LARGE_STAGING_BYTES = 4 << 10, /* less is read with its head, as that is copied once more */
-    FRAGMENT_BYTES = 256 << 10,
-    FRAGMENTS_MAX = 2, /* that are cut ahead */
+    CHUNK_BYTES = 256 << 10,
+    CHUNKS_MAX = 2, /* that are cut ahead */
     GATHER = 16,
     TURN_FRAMES = 16, /* of one read */
     TURN_CALLS = 4,   /* of one read or flush */
@@ -33,7 +33,7 @@ struct halay_tcp_out {
     unsigned char *copy;          /* owned: what is left of a cancelled x */
     size_t bytes, sent;           /* of the payload; of all three parts */
     int ends;                     /* with it all of x is sent */
-    int is_fragment;              /* in the list of fragments */
+    int is_chunk;                 /* in the list of chunks */
     size_t head_bytes, mac_bytes;
     unsigned char head[HALAY_TCP_HEAD_BYTES + HALAY_TCP_LENGTH_BYTES], mac[STORE_MAC_BYTES];
 };
@@ -75,7 +75,7 @@ enum halay_status halay_tcp_connection_init(struct halay_tcp_connection *c, int 
 {
     *c = (struct halay_tcp_connection){ .watch.fd = fd, .handler = handler, .arg = arg };
     c->frames.end = &c->frames.first;
-    c->fragments.end = &c->fragments.first;
+    c->chunks.end = &c->chunks.first;
     c->sealed.end = &c->sealed.first;
     c->bulks_end = &c->bulks;
     c->staging = malloc(STAGING_BYTES + LEFT_BYTES);
@@ -99,7 +99,7 @@ void halay_tcp_connection_fini(struct halay_tcp_connection *c)
     if (c->watch.fd >= 0)
         close(c->watch.fd);
     outs_free(c->frames.first);
-    outs_free(c->fragments.first);
+    outs_free(c->chunks.first);
     outs_free(c->sealed.first);
     outs_free(c->unused);
     halay_tcp_seal_destroy(c->seal);
@@ -120,7 +120,7 @@ static struct halay_tcp_out *out_get(struct halay_tcp_connection *c)
     out->x = NULL;
     out->payload = NULL;
     out->bytes = out->sent = out->mac_bytes = 0;
-    out->ends = out->is_fragment = 0;
+    out->ends = out->is_chunk = 0;
     return out;
 }
 
@@ -180,30 +180,30 @@ int halay_tcp_connection_holds(const struct halay_tcp_connection *c, uint64_t ta
     for (const struct halay_transfer *x = c->bulks; x; x = x->next)
         if (!x->moved && x->tag == tag)
             return 1;
-    for (const struct halay_tcp_out *out = c->fragments.first; out; out = out->next)
+    for (const struct halay_tcp_out *out = c->chunks.first; out; out = out->next)
         if (out->x && out->x->tag == tag && out->payload == out->x->buf && !out->sent)
             return 1;
     return 0;
 }
 
-/* Cut parts of large messages ahead, up to what one call writes. */
-static void cut_fragments(struct halay_tcp_connection *c)
+/* Cut chunks of large messages ahead, up to what one call writes. */
+static void cut_chunks(struct halay_tcp_connection *c)
 {
-    while (c->bulks && c->fragment_count < FRAGMENTS_MAX) {
+    while (c->bulks && c->chunk_count < CHUNKS_MAX) {
         struct halay_transfer *x = c->bulks;
         struct halay_tcp_out *out = out_get(c);
         if (!out)
             return; /* tried again when the system takes more */
         size_t rest = x->bytes - x->moved;
         struct halay_tcp_frame frame = { .kind = HALAY_TCP_BULK,
-                                         .bytes = (uint32_t)(rest < FRAGMENT_BYTES ? rest : FRAGMENT_BYTES),
+                                         .bytes = (uint32_t)(rest < CHUNK_BYTES ? rest : CHUNK_BYTES),
                                          .tag = x->moved,
                                          .id = (uintptr_t)x->handle };
         out_pack(c, out, &frame);
         out->x = x;
         out->payload = x->buf + x->moved;
         out->bytes = frame.bytes;
-        out->is_fragment = 1;
+        out->is_chunk = 1;
         x->moved += frame.bytes;
         out->ends = x->moved == x->bytes;
         if (out->ends) {
@@ -211,24 +211,24 @@ static void cut_fragments(struct halay_tcp_connection *c)
             if (!c->bulks)
                 c->bulks_end = &c->bulks;
         }
-        outs_append(&c->fragments, out);
-        c->fragment_count++;
+        outs_append(&c->chunks, out);
+        c->chunk_count++;
     }
 }
 
-/* Lists what is written next, in this order: the frame of which a part was written, frames, fragments. Returns their
+/* Lists what is written next, in this order: the frame of which a part was written, frames, chunks. Returns their
  * number. */
 static int gather_outs(struct halay_tcp_connection *c, struct halay_tcp_out *outs[GATHER])
 {
     int n = 0;
 
-    cut_fragments(c);
+    cut_chunks(c);
     if (c->current)
         outs[n++] = c->current;
     for (struct halay_tcp_out *out = c->frames.first; out && n < GATHER; out = out->next)
         if (out != c->current)
             outs[n++] = out;
-    for (struct halay_tcp_out *out = c->fragments.first; out && n < GATHER; out = out->next)
+    for (struct halay_tcp_out *out = c->chunks.first; out && n < GATHER; out = out->next)
         if (out != c->current)
             outs[n++] = out;
     return n;
@@ -263,11 +263,11 @@ static void out_sent(struct halay_tcp_connection *c, struct halay_tcp_out *out)
 /* All of it is written, or sealed: it is the first of its list. */
 static void out_finish(struct halay_tcp_connection *c, struct halay_tcp_out *out)
 {
-    struct halay_tcp_outs *outs = out->is_fragment ? &c->fragments : &c->frames;
+    struct halay_tcp_outs *outs = out->is_chunk ? &c->chunks : &c->frames;
 
     c->current = NULL;
     outs_take(outs, &outs->first);
-    c->fragment_count -= out->is_fragment;
+    c->chunk_count -= out->is_chunk;
     if (c->seal)
         outs_append(&c->sealed, out);
     else
@@ -358,7 +358,7 @@ static enum halay_status cancel_among(struct halay_tcp_connection *c, struct hal
             at = &out->next;
         } else {
             out_put(c, outs_take(outs, at));
-            c->fragment_count -= out->is_fragment;
+            c->chunk_count -= out->is_chunk;
         }
     }
     return status;
@@ -377,9 +377,9 @@ enum halay_status halay_tcp_connection_cancel(struct halay_tcp_connection *c, co
         if (out->x == x)
             out->x = NULL;
     enum halay_status status = cancel_among(c, &c->frames, x);
-    enum halay_status fragments = cancel_among(c, &c->fragments, x);
+    enum halay_status chunks = cancel_among(c, &c->chunks, x);
     if (status == HALAY_OK)
-        status = fragments;
+        status = chunks;
     if (status == HALAY_OK)
         return status;
     c->error = ENOMEM;

@@ -3,7 +3,7 @@
  * Connection: frames out of and into one socket, after its handshake. Never blocks, and copies as little as it can: a
  * payload is written from its own buffer, and read into its place if the reader has one.
  *
- *     out   frames, in the order of halay_tcp_connection_send; then parts of large messages, at most FRAGMENT bytes
+ *     out   frames, in the order of halay_tcp_connection_send; then chunks of large messages, at most CHUNK_BYTES
  *           each: a frame that is queued meanwhile overtakes those that have not begun
  *     in    head into staging -> handler.begin gives the payload's place -> handler.end
  *
@@ -56,12 +56,12 @@ struct halay_tcp_connection {
     struct halay_tcp_seal *seal; /* owned; NULL: all is in clear */
     /* out */
     struct store_direction signs, checks;
-    struct halay_tcp_outs frames, fragments;
+    struct halay_tcp_outs frames, chunks;
     struct halay_tcp_out *current; /* the one of which a part was written; in one of the lists */
     struct halay_tcp_out *unused;  /* owned */
     struct halay_tcp_outs sealed;  /* that are sent once the seal's records are */
-    int fragment_count;
-    struct halay_transfer *bulks, **bulks_end; /* large messages of which parts are to be cut; by next */
+    int chunk_count;
+    struct halay_transfer *bulks, **bulks_end; /* large messages of which chunks are to be cut; by next */
     /* in */
     unsigned char *staging; /* owned */
     size_t from, to;        /* what was read and not taken yet */
@@ -83,9 +83,9 @@ void halay_tcp_connection_fini(struct halay_tcp_connection *c); /* zero-initiali
  * length: the payload of RTS and CTS. x NULL: no transfer ends. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_tcp_connection_send(struct halay_tcp_connection *c, const struct halay_tcp_frame *frame,
                                             const void *payload, uint64_t length, struct halay_transfer *x);
-/* Queue a message that is sent in parts with this id. */
+/* Queue a message that is sent in chunks with this id. */
 void halay_tcp_connection_send_bulk(struct halay_tcp_connection *c, struct halay_transfer *x, uint64_t id);
-/* Returns nonzero if the first byte of a message that is sent in parts, with this tag, still waits here: a frame that
+/* Returns nonzero if the first byte of a message that is sent in chunks, with this tag, still waits here: a frame that
  * is queued now would overtake it. */
 int halay_tcp_connection_holds(const struct halay_tcp_connection *c, uint64_t tag);
 /* Nothing of x or its buffer is touched any more; a part of a frame that was begun is sent from a copy.
@@ -97,7 +97,7 @@ int halay_tcp_connection_flush(struct halay_tcp_connection *c);
 /* Returns nonzero if anything is left to write. */
 static inline int halay_tcp_connection_is_writing(const struct halay_tcp_connection *c)
 {
-    return (c->frames.first || c->fragments.first || c->bulks || (c->seal && halay_tcp_seal_is_writing(c->seal))) &&
+    return (c->frames.first || c->chunks.first || c->bulks || (c->seal && halay_tcp_seal_is_writing(c->seal))) &&
            !c->error;
 }
 /* Reads what has arrived, a bounded piece. Returns nonzero if anything was read. */

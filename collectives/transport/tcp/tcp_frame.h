@@ -16,7 +16,7 @@
  *   DATA    of message   0                  the whole message
  *   RTS     of message   0                  8: bytes of a message that waits for its CTS
  *   CTS     of message   receiver's number  8: bytes of the message that may come
- *   BULK    offset       that number        a part of the message
+ *   BULK    offset       that number        a chunk of the message
  *   CREDIT  0            0                  none: sent if nothing else carries the credit
  *   BYE     0            lost rank + 1, 0   none: the sender leaves in order, because it has lost that rank, or for a
  *                                           reason of its own; no frame follows

@@ -183,7 +183,7 @@ static struct halay_tcp_grant **find_grant(struct halay_tcp_peer *peer, const st
     return at;
 }
 
-/* A short message that has been announced follows its RTS, which would else be left for a later receive if the parts
+/* A short message that has been announced follows its RTS, which would else be left for a later receive if the chunks
  * arrived before it. */
 static struct halay_tcp_connection *connection_for(const struct halay_tcp_peer *peer, const struct halay_transfer *x,
                                                    uint64_t id)

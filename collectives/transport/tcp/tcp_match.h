@@ -16,7 +16,7 @@
  * tag belongs to the first receive of that tag, whatever its length, and lengths that disagree are found.
  *
  * Streams: a peer may have several connections, where a network limits each. Messages take the first, and so do the
- * parts of a short one that was announced, after its RTS; the parts of a large one, which is not announced then, take
+ * chunks of a short one that was announced, after its RTS; the chunks of a large one, which is not announced then, take
  * one of them all, by the number of its CTS. They may arrive before or after a later message of the same tag, which is
  * for the first receive that has sent no CTS then. A group that the receiver forgets is answered by a CTS of number 0:
  * its large messages end unsent.
@@ -57,7 +57,7 @@ struct halay_tcp_peer {
     struct halay_tcp_connection *connection;    /* owned, with those after it; NULL: not all are made yet */
     struct halay_tcp_queue sends;               /* that have not begun */
     struct halay_tcp_queue receives;            /* that nothing has come for */
-    struct halay_tcp_queue arriving;            /* large receives of which a part has come */
+    struct halay_tcp_queue arriving;            /* large receives of which a chunk has come */
     struct halay_transfer *into;                /* the receive that a DATA arrives in at the moment, */
     struct halay_tcp_early *into_early;         /* or what it is kept in; NULL: none, or it was cancelled */
     struct halay_tcp_early *early, **early_end; /* owned */
