@@ -18,7 +18,7 @@
  * from one rank goes first, as that rank may have its offer already.
  *
  * A request ends when its data have moved and its own offer is out: a rank that leaves then leaves nobody waiting.
- * Large data go in fragments, one after the other under one tag.
+ * Large data go in chunks, one after the other under one tag.
  *
  * Offers are listened for once this rank has submitted something for the peer, or has heard from rank 0 that the peer
  * says something which needs an answer (LISTEN), and until the engine ends; looked at only while something is under
@@ -30,7 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAGMENT ((size_t)16 << 20)
+#define CHUNK ((size_t)16 << 20)
 enum { NUMBERS = 1 << HALAY_TAG_BITS };
 
 static int is_posted(struct halay_transfer *x)
@@ -113,10 +113,10 @@ void halay_points_say(struct halay_context *ctx, struct peer *p, struct halay_of
 
 /* ---- pairs ---- */
 
-static void move_fragment(struct peer *p, struct point *point)
+static void move_chunk(struct peer *p, struct point *point)
 {
     struct halay_request *r = point->request;
-    size_t left = r->bytes - point->moved, bytes = left < FRAGMENT ? left : FRAGMENT;
+    size_t left = r->bytes - point->moved, bytes = left < CHUNK ? left : CHUNK;
 
     if (r->signature.collective == HALAY_SEND)
         halay_route_send(p->route, p->rank, point->tag, (const char *)r->in + point->moved, bytes, &point->transfer);
@@ -145,7 +145,7 @@ static void pair(struct halay_context *ctx, struct peer *p, struct point *point,
     }
     point->tag = tag_of(sends ? mine->number : theirs->number);
     if (point->request->bytes)
-        move_fragment(p, point);
+        move_chunk(p, point);
 }
 
 /* It is offered to this peer: it meets what the peer has offered, or waits for it. */
@@ -297,7 +297,7 @@ static size_t end_moved(struct halay_context *ctx, struct peer *p)
         if (point->transfer.bytes && !halay_transfer_is_done(&point->transfer)) {
             at = &point->own.next;
         } else if (point->moved < point->request->bytes) {
-            move_fragment(p, point);
+            move_chunk(p, point);
             at = &point->own.next;
             did++;
         } else if (p->said < point->own.offer.number) {

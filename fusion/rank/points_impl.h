@@ -16,7 +16,7 @@ struct point {
     int64_t since_us;
     int is_withdrawn;             /* the peer has been asked */
     uint64_t tag;                 /* of its data */
-    size_t moved;                 /* bytes, of whole fragments */
+    size_t moved;                 /* bytes, of whole chunks */
     enum halay_status status;     /* how it will end */
     char *text;                   /* owned, or NULL */
     struct halay_offered *unsaid; /* owned: of a receive from any rank, which says it when it has met a peer */

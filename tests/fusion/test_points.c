@@ -28,7 +28,7 @@ static enum halay_status end(struct halay_request *request, const char *text)
     return status;
 }
 
-/* To the next rank, from the one before; by name, and by tag. Zero elements, and several fragments. */
+/* To the next rank, from the one before; by name, and by tag. Zero elements, and several chunks. */
 static void check_ring(struct rank_run *run, const char *name, enum halay_dtype dtype, size_t count)
 {
     int next = (run->rank + 1) % run->size, before = (run->rank + run->size - 1) % run->size;
