@@ -254,7 +254,7 @@ HALAY_API const char *halay_group_algorithm(const struct halay_group *group, con
                                             int *is_tree);
 
 /*
- * Set the bytes of one fragment, which is sent while another one is added, instead of HALAY_RING_SEGMENT's or
+ * Set the bytes of one chunk, which is sent while another one is added, instead of HALAY_RING_SEGMENT's or
  * the tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
  * under way. HALAY_ERR_ARGUMENT: zero.
  */

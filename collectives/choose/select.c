@@ -8,7 +8,7 @@
  *         its first rule ("use") that fits and whose algorithm this group may use
  *         else, if it has costs for the transport and locality: the least by the formulas
  *
- * and for shared memory: how large a slot is. A table with fragments gives the same of messages (tuning.h).
+ * and for shared memory: how large a slot is. A table with chunks gives the same of messages (tuning.h).
  *
  * What goes in must be known to all ranks alike: never the address of a buffer.
  */
@@ -117,7 +117,7 @@ static struct halay_cost_terms terms_of(const struct halay_select_query *q, cons
         .S = q->bytes == SIZE_MAX ? 0 : (double)q->bytes,
         .H = hosts,
         .K = (double)q->size / hosts,
-        .P = (double)q->fragment,
+        .P = (double)q->chunk,
         .W = q->is_half ? 2 : 1,
         .L = down + (ones > 1),
         .Q = log2_up(hosts),

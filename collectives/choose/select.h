@@ -39,10 +39,10 @@ struct halay_select_query {
     enum halay_sharing sharing;
     int hosts; /* that the ranks are on; 0: each on one of its own */
     /* Operations of this kind at the same time: 0 means 1. */
-    int flows;       /* over each host's link, by other ranks: a byte takes as many times as long */
-    int overlap;     /* one after the other: they hide each other's latency */
-    size_t fragment; /* bytes */
-    size_t slot;     /* bytes; 0: by table */
+    int flows;    /* over each host's link, by other ranks: a byte takes as many times as long */
+    int overlap;  /* one after the other: they hide each other's latency */
+    size_t chunk; /* bytes */
+    size_t slot;  /* bytes; 0: by table */
     enum halay_deterministic deterministic;
     const struct halay_algorithm *forced; /* by configuration or call; NULL: by table */
     const struct halay_tuning *tuning;    /* its last table has costs for everything */

@@ -380,7 +380,7 @@ const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *tabl
     return NULL;
 }
 
-size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality)
+size_t halay_tuning_chunk(const struct halay_tuning *table, const char *transport, unsigned locality)
 {
     const struct halay_tuning_key key = {
         .kind = HALAY_TUNING_SEGMENT, .transport = transport, .locality = locality, .ranks = 1

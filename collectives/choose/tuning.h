@@ -22,7 +22,7 @@ enum {
 /* Bits: the ranks of a group are on one host, on several. */
 enum halay_tuning_locality { HALAY_TUNING_LOCAL = 1, HALAY_TUNING_REMOTE = 2 };
 
-/* A row gives costs, an algorithm to use, the bytes of a fragment, or, for operations over shared memory, the bytes of
+/* A row gives costs, an algorithm to use, the bytes of a chunk, or, for operations over shared memory, the bytes of
  * private data that pass through it at a time. */
 enum halay_tuning_kind { HALAY_TUNING_COST, HALAY_TUNING_USE, HALAY_TUNING_SEGMENT, HALAY_TUNING_SLOT };
 
@@ -78,17 +78,17 @@ extern const char halay_tuning_builtin[];
 /* Returns the first row of this table after that one (NULL: of all) that fits, or NULL. */
 const struct halay_tuning_row *halay_tuning_find(const struct halay_tuning *table, const struct halay_tuning_key *key,
                                                  const struct halay_tuning_row *after);
-/* Returns the bytes of a fragment there, by the first row that fits. */
-size_t halay_tuning_fragment(const struct halay_tuning *table, const char *transport, unsigned locality);
+/* Returns the bytes of a chunk there, by the first row that fits. */
+size_t halay_tuning_chunk(const struct halay_tuning *table, const char *transport, unsigned locality);
 
 /* tuning_share.c: the tables of a job, the same on all ranks. */
 
 /* Rank 0's message about its table, and settings that are rank 0's on every rank. */
 struct halay_tuning_head {
-    int64_t status;                      /* HALAY_OK, or why it cannot use its table */
-    uint64_t count;                      /* of rows */
-    uint64_t fragment_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
-    uint64_t check;                      /* HALAY_CHECK */
+    int64_t status;                   /* HALAY_OK, or why it cannot use its table */
+    uint64_t count;                   /* of rows */
+    uint64_t chunk_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
+    uint64_t check;                   /* HALAY_CHECK */
     char name[sizeof((struct halay_tuning *)0)->name];
 };
 

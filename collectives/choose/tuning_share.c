@@ -6,7 +6,7 @@
  *     record of the start (group/world_record.c) -> and gets the rows, if there are any
  *
  * So no two ranks can choose differently, whatever files and environment each has; and a wrong table ends the start of
- * all of them. Rank 0's settings of fragments, slots and checking hold for all ranks, too.
+ * all of them. Rank 0's settings of chunks, slots and checking hold for all ranks, too.
  */
 #include "collectives/choose/tuning.h"
 #include "collectives/transport/bootstrap/boot.h"
@@ -62,7 +62,7 @@ static void fill_head(struct halay_tuning_head *head, const struct halay_config 
                       const struct halay_tuning *table)
 {
     head->count = table->count;
-    head->fragment_bytes = config->fragment_bytes;
+    head->chunk_bytes = config->chunk_bytes;
     head->check = (uint64_t)config->check;
     head->slot_bytes = config->slot_bytes;
     memcpy(head->name, table->name, sizeof head->name);
@@ -70,7 +70,7 @@ static void fill_head(struct halay_tuning_head *head, const struct halay_config 
 
 static void apply_head(const struct halay_tuning_head *head, struct halay_config *config, struct halay_tuning *table)
 {
-    config->fragment_bytes = head->fragment_bytes;
+    config->chunk_bytes = head->chunk_bytes;
     config->check = head->check != 0;
     config->slot_bytes = head->slot_bytes;
     table->count = head->count;

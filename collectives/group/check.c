@@ -33,7 +33,7 @@ enum { SIGNATURE_TAG = (1 << HALAY_TAG_BITS) - 4, VERDICT_TAG, COUNTS_TAG };
 enum { FIRST = 0 }; /* the rank that compares */
 
 /* The fields that are compared, in this order: causes before their effects, so counts before ALGORITHM. */
-enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, FRAGMENT, SLOT, FIELDS };
+enum field { CALL, DTYPE, OP, ROOT, COUNT, ALGORITHM, CHUNK, SLOT, FIELDS };
 
 struct signature {
     uint64_t field[FIELDS];
@@ -121,7 +121,7 @@ static struct signature signature_of(const struct halay_coll *c)
                                [COUNT] = c->has_counts ? list_length(c) : one_count(c),
                                [ALGORITHM] =
                                    chosen ? (uint64_t)(chosen->algorithm - halay_algorithms) : halay_algorithm_count,
-                               [FRAGMENT] = c->group->world->config.fragment_bytes,
+                               [CHUNK] = c->group->world->config.chunk_bytes,
                                [SLOT] = chosen ? chosen->slot : 0,
                            } };
 
@@ -242,8 +242,8 @@ static void write_value(char *text, size_t size, enum field field, uint64_t valu
     case ALGORITHM:
         snprintf(text, size, "algorithm %s", value < halay_algorithm_count ? halay_algorithms[value].name : "none");
         return;
-    case FRAGMENT:
-        snprintf(text, size, "fragments of %llu bytes", (unsigned long long)value);
+    case CHUNK:
+        snprintf(text, size, "chunks of %llu bytes", (unsigned long long)value);
         return;
     case SLOT:
         snprintf(text, size, "slots of %llu bytes", (unsigned long long)value);

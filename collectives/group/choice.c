@@ -20,7 +20,7 @@ struct halay_select_query halay_choice_query(const struct halay_group *group, en
         .hosts = group->hosts,
         .transport = group->transport,
         .sharing = group->sharing,
-        .fragment = group->world->config.fragment_bytes,
+        .chunk = group->world->config.chunk_bytes,
         .slot = group->world->config.slot_bytes,
         .deterministic = group->deterministic,
         .forced = group->forced[operation],

@@ -611,7 +611,7 @@ enum halay_status halay_group_set_segment(struct halay_group *group, size_t byte
     if (!group || !bytes)
         return halay_fail_somewhere(group ? group->world->log : NULL, HALAY_ERR_ARGUMENT, "%s",
                                     group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
-    group->world->config.fragment_bytes = bytes;
+    group->world->config.chunk_bytes = bytes;
     forget_choices(group->world);
     return HALAY_OK;
 }

@@ -103,7 +103,7 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
 /* Ends the start: halay_world_agree is not called after this. */
 void halay_world_finish_start(struct halay_world *world);
 
-/* Once data, node and memory are known: makes the route, and takes the size of a fragment from the tuning table.
+/* Once data, node and memory are known: makes the route, and takes the size of a chunk from the tuning table.
  * HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_settle(struct halay_world *world);
 

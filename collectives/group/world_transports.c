@@ -185,8 +185,8 @@ enum halay_status halay_world_settle(struct halay_world *world)
 {
     unsigned where = world->local_size == world->size ? HALAY_TUNING_LOCAL : HALAY_TUNING_REMOTE;
 
-    if (!world->config.fragment_bytes)
-        world->config.fragment_bytes = halay_tuning_fragment(world->tuning, world->data->ops->name, where);
+    if (!world->config.chunk_bytes)
+        world->config.chunk_bytes = halay_tuning_chunk(world->tuning, world->data->ops->name, where);
     return halay_route_init(&world->route, world->data, world->node, world->memory, world->node_of, world->node_rank);
 }
 

@@ -16,7 +16,7 @@
  * its place.
  *
  * Cost: ceil(log2 N) steps, S (N - 1) / N bytes sent and received by each rank; no memory but the output. Nothing is
- * cut in fragments: for small data. Any number of ranks, any counts, zero included; in and out of place.
+ * cut in chunks: for small data. Any number of ranks, any counts, zero included; in and out of place.
  *
  * Source: Bruck, Ho, Kipnis, Upfal and Weathersby, "Efficient algorithms for all-to-all communications in multiport
  * message-passing systems", IEEE TPDS 8 (1997), without its rotation.

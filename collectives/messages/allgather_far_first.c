@@ -18,7 +18,7 @@
  * hands it on there, not, as with Bruck's order, once for each rank.
  *
  * Cost: ceil(log2 N) steps of together N - 1 messages, S (N - 1) / N bytes sent and received by each rank, and between
- * hosts as few as a ring; no memory but the output. Parts go in fragments. Any number of ranks, any counts, zero
+ * hosts as few as a ring; no memory but the output. Parts go in chunks. Any number of ranks, any counts, zero
  * included; in and out of place.
  *
  * Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252
@@ -47,4 +47,4 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 }
 
 const struct halay_algorithm_ops halay_allgather_far_first =
-    HALAY_STEPS_OPS(.steps = steps, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_STEP_LEAST, .fragments = 1);
+    HALAY_STEPS_OPS(.steps = steps, .cut = HALAY_CUT_BLOCKS, .lanes = 4, .least = HALAY_STEP_LEAST, .multiple = 1);

@@ -88,4 +88,4 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 
 const struct halay_algorithm_ops halay_allreduce_grid =
     HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_CHUNKS, .lanes = 4, .least = HALAY_STEP_LEAST,
-                    .fragments = 4);
+                    .multiple = 4);

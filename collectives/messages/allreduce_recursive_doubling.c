@@ -82,4 +82,4 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 
 const struct halay_algorithm_ops halay_allreduce_recursive_doubling =
     HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .blocks = halay_one_block, .cut = HALAY_CUT_CHUNKS, .lanes = 1,
-                    .fragments = 1);
+                    .multiple = 1);

@@ -15,7 +15,7 @@
  * entered: tokens at distance 1, 2, 4, ... as in a dissemination barrier show that. All ranks send them, as another
  * rank may work in place.
  *
- * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank, and ceil(log2 N) tokens; in place 24 fragments
+ * Cost: N - 1 steps, S (N - 1) / N bytes sent and received by each rank, and ceil(log2 N) tokens; in place 24 chunks
  * of memory and one more copy. Any number of ranks, any counts, zero included.
  */
 #include "collectives/messages/steps.h"
@@ -51,6 +51,6 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 }
 
 const struct halay_algorithm_ops halay_alltoall_pairwise =
-    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4,
-                    .least = HALAY_STEP_WHOLE_FRAGMENTS, /* no rank knows the longest part of all */
-                    .fragments = 1, .has_tokens = 1);
+    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_BLOCKS, .lanes = 4,
+                    .least = HALAY_STEP_WHOLE_CHUNKS, /* no rank knows the longest part of all */
+                    .multiple = 1, .has_tokens = 1);

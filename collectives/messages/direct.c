@@ -78,7 +78,7 @@ static struct halay_span block_of(const struct halay_coll *c, int owner)
 
 static size_t chunk_length(const struct halay_coll *c)
 {
-    size_t most = c->group->world->config.fragment_bytes / c->element;
+    size_t most = c->group->world->config.chunk_bytes / c->element;
 
     return most ? most : 1;
 }

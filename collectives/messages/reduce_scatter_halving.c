@@ -13,7 +13,7 @@
  *     E    01234    34   + B               4 + D
  *
  * Where a half has one rank more than the other, its last rank has no partner: it gives to the first one of the other
- * half. Parts may differ in length. Nothing is cut in fragments: for small and medium data.
+ * half. Parts may differ in length. Nothing is cut in chunks: for small and medium data.
  *
  * Wide: f16 and bf16 travel as f32 partial sums, but as they are where nothing has been added, and are rounded once.
  *

@@ -15,10 +15,10 @@
  * that, one block further back, so that rank r ends with block r, its part; an all-gather is the second half, from
  * block r on. Parts may differ in length.
  *
- * The same fragment of every block is a lane's. Three receive buffers a lane: one is sent from, two are received into.
+ * The same chunk of every block is a lane's. Three receive buffers a lane: one is sent from, two are received into.
  *
  * Cost: all-reduce 2 (N - 1) steps, 2 S (N - 1) / N bytes sent and received by each rank, whatever N; reduce-scatter
- * and all-gather half of both (uneven parts take as long as if all were as long as the longest). Memory: 12 fragments,
+ * and all-gather half of both (uneven parts take as long as if all were as long as the longest). Memory: 12 chunks,
  * none for an all-gather. Neighbours only. Any number of ranks, any counts, zero included, in and out of place. A block
  * is summed in ring order: the same bits everywhere, but other bits when the count or the number of ranks changes, and
  * f16 and bf16 are rounded at every hop.
@@ -60,6 +60,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     return 1;
 }
 
-const struct halay_algorithm_ops halay_ring =
-    HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_FRAGMENTS, .lanes = 4, .least = HALAY_STEP_LEAST,
-                    .fragments = 1);
+const struct halay_algorithm_ops halay_ring = HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_BLOCKS,
+                                                              .lanes = 4, .least = HALAY_STEP_LEAST, .multiple = 1);

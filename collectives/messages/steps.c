@@ -2,9 +2,9 @@
  *
  * Runs algorithms that are schedules (schedule/step.h).
  *
- * Lane i takes chunks i, i + lanes, ...; a chunk is a fragment of every block, or a part of the vector that is cut into
- * blocks. Each lane walks through the steps once a chunk, independently of the others: while one waits for a message,
- * another adds. Of a lane's steps a window is under way:
+ * Lane i takes chunks i, i + lanes, ...; a chunk is the same span of every block, or a span of the vector that is cut
+ * into blocks. Each lane walks through the steps once a chunk, independently of the others: while one waits for a
+ * message, another adds. Of a lane's steps a window is under way:
  *
  *     done | posted, done, waiting, posted ... (WINDOW) | not looked at
  *          head                                         ahead
@@ -40,7 +40,7 @@ struct state {
     struct halay_place place;
     int tokens; /* still to be received before anything goes to the output */
     int blocks, is_wide, is_aliased;
-    size_t length; /* elements of a chunk, or of a fragment */
+    size_t length; /* elements of a chunk */
     size_t chunks;
     size_t wide;       /* bytes of an element in a buffer */
     size_t lane_bytes; /* of scratch */
@@ -87,7 +87,7 @@ static size_t longest_block(const struct halay_coll *c, int blocks)
 static size_t cut_length(const struct halay_coll *c, size_t longest)
 {
     const struct halay_schedule *by = schedule_of(c);
-    size_t most = (size_t)by->fragments * c->group->world->config.fragment_bytes / c->element;
+    size_t most = (size_t)by->multiple * c->group->world->config.chunk_bytes / c->element;
     size_t length = longest / (size_t)by->lanes, least = by->least / c->element;
 
     if (by->cut == HALAY_CUT_WHOLE)

@@ -23,8 +23,8 @@ void halay_steps_cancel(struct halay_coll *c);
     }
 
 /* Fields of a schedule for a vector as one block, in chunks of the configured length that follow each other. */
-#define HALAY_STEPS_PIPELINED(lanes_)                                                                           \
-    .blocks = halay_one_block, .cut = HALAY_CUT_CHUNKS, .lanes = (lanes_), .least = HALAY_STEP_WHOLE_FRAGMENTS, \
-    .fragments = 1
+#define HALAY_STEPS_PIPELINED(lanes_)                                                                        \
+    .blocks = halay_one_block, .cut = HALAY_CUT_CHUNKS, .lanes = (lanes_), .least = HALAY_STEP_WHOLE_CHUNKS, \
+    .multiple = 1
 
 #endif

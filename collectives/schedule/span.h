@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Spans: how a row of elements is cut into blocks (one a rank) and a block into fragments. Pure arithmetic, without a
+ * Spans: how a row of elements is cut into blocks (one a rank) and a block into chunks. Pure arithmetic, without a
  * division where none is needed: one takes as long as an exchange of a few bytes may cost more than its cache lines do.
  */
 #ifndef HALAY_SPAN_H

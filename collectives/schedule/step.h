@@ -52,12 +52,12 @@ struct halay_place {
 
 /* How a vector becomes what one lane works on at a time. Where ranks have parts, the blocks are those. */
 enum halay_cut {
-    HALAY_CUT_FRAGMENTS, /* blocks, and each of them into fragments: the same fragment of every block; spans of one */
-    HALAY_CUT_WHOLE,     /* blocks, and all of each at once: any span */
-    HALAY_CUT_CHUNKS,    /* chunks, and each of them into blocks: any span */
+    HALAY_CUT_BLOCKS, /* blocks, and each of them into chunks: the same chunk of every block; spans of one */
+    HALAY_CUT_WHOLE,  /* blocks, and all of each at once: any span */
+    HALAY_CUT_CHUNKS, /* chunks, and each of them into blocks: any span */
 };
 
-#define HALAY_STEP_WHOLE_FRAGMENTS SIZE_MAX /* `least`: chunks are as long as they may be */
+#define HALAY_STEP_WHOLE_CHUNKS SIZE_MAX    /* `least`: chunks are as long as they may be */
 #define HALAY_STEP_LEAST ((size_t)64 << 10) /* below this, more messages cost more than their overlap gains */
 
 struct halay_schedule {
@@ -67,9 +67,9 @@ struct halay_schedule {
     int (*buffer)(const struct halay_place *place, int index);
     int (*blocks)(int ranks); /* of the vector or a chunk; NULL: one for each rank */
     enum halay_cut cut;
-    int lanes;      /* fragments or chunks under way, at most HALAY_STEP_LANES */
-    size_t least;   /* bytes of a fragment or chunk, if the vector is short */
-    int fragments;  /* at most this multiple of the configured fragment */
+    int lanes;      /* chunks under way, at most HALAY_STEP_LANES */
+    size_t least;   /* bytes of a chunk, if the vector is short */
+    int multiple;   /* a chunk has at most this multiple of the configured bytes */
     int bits;       /* of a tree of radix 2^bits (messages/knomial.h) */
     int has_tokens; /* tokens of all ranks come first, in the first chunk; no total goes to the output before */
 };

@@ -180,7 +180,7 @@ static void check_defaults(void)
     CHECK(config.log_level == HALAY_LOG_WARNING && config.fusion_threshold == 64 << 20 && config.spin_us == -1);
     CHECK(config.start_timeout_ms == 30000 && config.peer_timeout_ms == 30000 && config.stall_check_ms == 60000);
     CHECK(config.deterministic == HALAY_DETERMINISTIC_OFF && config.segment_bytes == 0);
-    CHECK(config.fragment_bytes == 0 && config.slot_bytes == 0);
+    CHECK(config.chunk_bytes == 0 && config.slot_bytes == 0);
     CHECK(!strcmp(config.bootstrap, "auto") && !strcmp(config.transport, "auto") && !config.module_path);
     CHECK(!strcmp(config.allreduce_algorithm, "auto") && !strcmp(config.barrier_algorithm, "auto"));
     CHECK(config.rank == -1 && config.size == -1 && config.local_rank == -1 && config.store_secret_fd == -1);

@@ -30,7 +30,7 @@ static void show(const struct halay_tuning *tuning, int ranks, size_t bytes)
                                               .bytes = bytes,
                                               .size = ranks,
                                               .transport = "",
-                                              .fragment = 64 << 10,
+                                              .chunk = 64 << 10,
                                               .tuning = tuning };
     const struct halay_algorithm *chosen = halay_select(&query, NULL, 0);
     const struct halay_tuning_cost *cost = &tuning->rows[0].cost;

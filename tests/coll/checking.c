@@ -183,14 +183,14 @@ static void settings(struct run *run)
     EXPECT(run, halay_group_allgather(g, run->in, run->out, 5, HALAY_F32),
            ", allgather: rank %d has algorithm bruck, rank 0 has algorithm ring", last);
     CHECK(halay_group_set_algorithm(g, "allgather", "auto") == HALAY_OK);
-    size_t before = g->world->config.fragment_bytes;
+    size_t before = g->world->config.chunk_bytes;
     CHECK(halay_group_set_segment(g, 16384) == HALAY_OK);
     goes_on(run, "segments");
     if (run->odd)
         CHECK(halay_group_set_segment(g, 8192) == HALAY_OK);
     enum halay_status status = halay_group_allgather(g, run->in, run->out, 5, HALAY_F32);
     CHECK(halay_group_set_segment(g, before) == HALAY_OK);
-    EXPECT(run, status, ", allgather: rank %d has fragments of 8192 bytes, rank 0 has fragments of 16384 bytes", last);
+    EXPECT(run, status, ", allgather: rank %d has chunks of 8192 bytes, rank 0 has chunks of 16384 bytes", last);
     before = g->world->config.slot_bytes;
     halay_group_set_slot(g, run->odd ? 8192 : 16384);
     status = halay_group_allgather(g, run->in, run->out, 5, HALAY_F32);

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* LARGE: several fragments and lanes. CHUNK_AND_ONE: a chunk of shared memory has one less of 8 bytes. HUGE_COUNT:
+/* LARGE: several chunks and lanes. CHUNK_AND_ONE: a chunk of shared memory has one less of 8 bytes. HUGE_COUNT:
  * slots of shared memory and halves of packed lists are used again and again. */
 enum { GUARD = 5, GUARD_BYTES = 128 };
 enum { RANKS_MAX = 8, LARGE = 100003, CHUNK_AND_ONE = 32769, HUGE_COUNT = 2500007, HUGE_RANKS = 3 };
@@ -1345,7 +1345,7 @@ static void sequence(struct run *run)
 /* docs/reference/algorithms.md, "Memory of a group". bytes: of the largest data that were reduced. */
 static size_t scratch_bound(const struct run *run, size_t bytes)
 {
-    size_t n = (size_t)run->size, r = run->group->world->config.fragment_bytes, most = 0, log2n = 0;
+    size_t n = (size_t)run->size, r = run->group->world->config.chunk_bytes, most = 0, log2n = 0;
     size_t strips = run->group->nodes ? (size_t)run->group->nodes->strips : 0;
 
     r = r > 16384 ? r : 16384;

@@ -28,7 +28,7 @@
 #define HAS_THREAD_SANITIZER 0
 #endif
 
-/* A vector is several fragments, slots and chunks of shared memory. */
+/* A vector is several chunks, by messages and in shared memory, and several slots. */
 enum { RANKS = 4, VICTIM = 2, PART = HAS_THREAD_SANITIZER ? 20000 : 100000, COUNT = RANKS * PART };
 
 enum what {

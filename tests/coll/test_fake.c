@@ -34,7 +34,7 @@ static void *run_rank(void *arg)
 
     REQUIRE(halay_world_open_fake(r->hub, r->rank, &world) == HALAY_OK);
     world->log->write = swallow;
-    world->config.fragment_bytes = 16384;                  /* several fragments in the large cases */
+    world->config.chunk_bytes = 16384;                     /* several chunks in the large cases */
     world->config.slot_bytes = world->size & 1 ? 0 : 8192; /* small ones are used again and again */
     world->config.spin_us = 20;                            /* the machine may be busy */
     world->config.check = r->checks;

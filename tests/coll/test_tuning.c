@@ -16,7 +16,7 @@ static void check_builtin(void)
     char why[256] = "";
 
     REQUIRE(halay_tuning_parse(halay_tuning_builtin, "the built-in table", &builtin, why, sizeof why) == HALAY_OK);
-    CHECK(halay_tuning_fragment(&builtin, "ucx", HALAY_TUNING_REMOTE) == 256 << 10);
+    CHECK(halay_tuning_chunk(&builtin, "ucx", HALAY_TUNING_REMOTE) == 256 << 10);
     CHECK(builtin.count > 0);
 }
 
@@ -49,11 +49,11 @@ static void check_values(void)
           row[1].bytes_max == 4096 && !strcmp(halay_algorithms[row[1].algorithm].name, "one-shot"));
     CHECK(row[2].ranks_min == 9 && row[2].ranks_max == INT32_MAX && row[2].bytes_max == SIZE_MAX);
     CHECK(row[3].ranks_min == 3 && row[3].ranks_max == 3 && row[3].bytes_max == 0);
-    CHECK(halay_tuning_fragment(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
+    CHECK(halay_tuning_chunk(&table, "ucx", HALAY_TUNING_LOCAL) == 1 << 20);
     CHECK(row[5].kind == HALAY_TUNING_SLOT && row[5].operation == HALAY_COLL_ALLREDUCE && row[5].bytes_max == 1 << 20 &&
           row[5].ranks_max == 4 && row[5].bytes == 128 << 10 && row[6].operation == -1);
     table.next = &builtin;
-    CHECK(halay_tuning_fragment(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
+    CHECK(halay_tuning_chunk(&table, "mpi", HALAY_TUNING_LOCAL) == 256 << 10);
 }
 
 static const struct {
@@ -137,7 +137,7 @@ static void check_order(void)
                                     .size = 4,
                                     .is_local = 1,
                                     .transport = "ucx",
-                                    .fragment = 1 << 18,
+                                    .chunk = 1 << 18,
                                     .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
@@ -178,7 +178,7 @@ static void check_costs(void)
                                     .bytes = 4,
                                     .size = 16,
                                     .transport = "net",
-                                    .fragment = 1 << 18,
+                                    .chunk = 1 << 18,
                                     .tuning = &table };
 
     REQUIRE(halay_tuning_parse("halay-tuning 1\n"
@@ -221,7 +221,7 @@ static void check_many_local_ranks(void)
                                     .hosts = 1,
                                     .transport = "shm",
                                     .sharing = HALAY_SHARES_ALL,
-                                    .fragment = 1 << 18,
+                                    .chunk = 1 << 18,
                                     .tuning = &builtin };
 
     IS(q, "one-shot", "us by the costs");
@@ -271,7 +271,7 @@ static void check_hosts(void)
                                     .size = 64,
                                     .transport = "net",
                                     .hosts = 64,
-                                    .fragment = 1 << 18,
+                                    .chunk = 1 << 18,
                                     .tuning = &table };
     const struct halay_algorithm *doubling = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "recursive-doubling");
     const struct halay_algorithm *ring = halay_algorithm_find(HALAY_COLL_ALLREDUCE, "ring");
@@ -318,7 +318,7 @@ static void check_all(void)
                                                     .is_local = bits & 1,
                                                     .is_half = bits >> 1 & 1,
                                                     .sharing = bits & 4 ? HALAY_SHARES_ALL : HALAY_SHARES_NONE,
-                                                    .fragment = 1 << 18,
+                                                    .chunk = 1 << 18,
                                                     .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
                                                     .transport = "anything",
                                                     .tuning = &builtin };
@@ -341,7 +341,7 @@ static void check_range(void)
                                             .bytes = bytes,
                                             .size = 64,
                                             .is_local = local,
-                                            .fragment = 1 << 18,
+                                            .chunk = 1 << 18,
                                             .transport = "mpi",
                                             .tuning = &builtin };
             const struct halay_algorithm *chosen = halay_select(&q, NULL, 0);

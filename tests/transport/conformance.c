@@ -143,7 +143,7 @@ static uint64_t tag_at(uint32_t own)
 
 /* ---- cases ---- */
 
-/* All pairs at once, sizes around the limits of fragments and pages, receive first and send first. */
+/* All pairs at once, sizes around the limits of chunks and pages, receive first and send first. */
 static void case_sizes(struct conformance *c)
 {
     static const size_t sizes[] = { 1,     2,     31,    32,    33,    63,    64,    65,    255,    4095,   4096,

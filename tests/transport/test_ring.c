@@ -7,7 +7,7 @@
 #include "tests/test.h"
 #include <string.h>
 
-enum { RING = 4096, FRAGMENT = 512, LARGE = 16384 };
+enum { RING = 4096, RECORD = 512, LARGE = 16384 };
 
 /* The fifo is freed by the caller. */
 static struct halay_shm_end end_create(void)
@@ -89,7 +89,7 @@ static void fill(struct pair *p)
     memset(p, 0, sizeof *p);
     p->link.memory = &memory;
     p->bell = (struct halay_bell_peer){ .word = &p->word, .event_fd = -1 };
-    p->context = (struct halay_shm_context){ .link = &p->link, .record_max = FRAGMENT };
+    p->context = (struct halay_shm_context){ .link = &p->link, .record_max = RECORD };
     p->peer = (struct halay_shm_peer){
         .rank = 1, .entry = &p->entry, .bell = &p->bell, .in = end_create(), .out = end_create()
     };
@@ -117,7 +117,7 @@ static void check_room(struct pair *p)
     drain(p);
     CHECK(halay_shm_has_room_again(&p->peer), "a sleep here would not be ended");
     CHECK(halay_shm_pump(&p->context, &p->peer) == HALAY_OK && !halay_shm_has_room_again(&p->peer), "full again");
-    for (int i = 0; i < LARGE / FRAGMENT; i++) {
+    for (int i = 0; i < LARGE / RECORD; i++) {
         drain(p);
         CHECK(halay_shm_pump(&p->context, &p->peer) == HALAY_OK);
     }

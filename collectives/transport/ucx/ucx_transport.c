@@ -29,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a fragment of the usual size. Tests take a small
+/* A part goes in one message of UCX over TCP (ucx_worker.c) and holds a chunk of the usual size. Tests take a small
  * one. */
 #ifndef HALAY_UCX_PART_BYTES
 #define HALAY_UCX_PART_BYTES (((size_t)256 << 10) + 64)

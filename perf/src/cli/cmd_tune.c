@@ -3,7 +3,7 @@
  * halay-perf tune: measures every algorithm of every operation over a range of sizes, with this job's ranks and
  * transport, and writes the best into a tuning table (docs/reference/tuning.md) for later jobs.
  *
- *     size of a fragment first, with the ring all-reduce  ->  each operation: each algorithm, each size
+ *     size of a chunk first, with the ring all-reduce  ->  each operation: each algorithm, each size
  *     ->  over shared memory, private buffers: each operation, each size of a slot  ->  the file
  *
  * Rows that this run did not measure stay, so that runs with other numbers of ranks or other transports add to the
@@ -27,8 +27,8 @@
 
 enum { OPERATIONS_MAX = 16 };
 static const char *const buffers_names[] = { "shared", "private", NULL };
-static const size_t fragments[] = { 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20 };
-enum { FRAGMENTS = sizeof fragments / sizeof *fragments };
+static const size_t chunks[] = { 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20 };
+enum { CHUNKS = sizeof chunks / sizeof *chunks };
 static const struct {
     const char *text;
     size_t bytes;
@@ -50,7 +50,7 @@ struct run {
     struct halay_group *group; /* owned */
     struct perf_tune_scope scope;
     struct perf_progress progress;
-    size_t fragment;                      /* chosen; 0: nothing to choose */
+    size_t chunk;                         /* chosen; 0: nothing to choose */
     struct perf_tune_operation *measured; /* owned: OPERATIONS_MAX of them, then as many */
     struct perf_tune_operation *slots;    /* for the same operations' slots; zeros where there are none */
     int count;
@@ -120,12 +120,12 @@ static void write_comment(const struct run *run)
 
 static void write_table(struct run *run)
 {
-    struct perf_tune_costs costs = perf_tune_fit(run->measured, run->count, run->scope.ranks, run->fragment);
+    struct perf_tune_costs costs = perf_tune_fit(run->measured, run->count, run->scope.ranks, run->chunk);
     const struct perf_tune_news news = { .operations = run->measured,
                                          .slots = run->slots,
                                          .count = run->count,
                                          .has_costs = perf_tune_has_costs(&costs),
-                                         .has_segment = run->fragment != 0 };
+                                         .has_segment = run->chunk != 0 };
     FILE *old = run->out.file == stdout ? NULL : fopen(run->path, "r");
 
     if (old) {
@@ -137,8 +137,8 @@ static void write_table(struct run *run)
               run->out.file);
     }
     write_comment(run);
-    if (run->fragment)
-        fprintf(run->out.file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->fragment);
+    if (run->chunk)
+        fprintf(run->out.file, "segment %s %s %zu\n", run->scope.transport, run->scope.place, run->chunk);
     for (int k = 0; k < run->count; k++)
         perf_tune_write_rules(&run->scope, &run->measured[k], run->out.file);
     for (int k = 0; k < run->count; k++)
@@ -205,35 +205,35 @@ static enum halay_status measure_size(struct run *run, struct perf_bench *bench,
     return HALAY_OK;
 }
 
-/* The fragment size with the fastest ring; the default unless another is clearly better. */
-static enum halay_status measure_fragments(struct run *run)
+/* The chunk size with the fastest ring; the default unless another is clearly better. */
+static enum halay_status measure_chunks(struct run *run)
 {
     const size_t usual = (size_t)256 << 10, most = run->options.end;
     struct perf_bench bench = make_bench(run, perf_operation_find("allreduce"));
-    double times[FRAGMENTS], best = 0;
+    double times[CHUNKS], best = 0;
     size_t ignored;
 
-    if (!strcmp(run->scope.transport, "shm") || most < usual) /* fragments are not used here */
+    if (!strcmp(run->scope.transport, "shm") || most < usual) /* chunks are not used here */
         return HALAY_OK;
     enum halay_status status = halay_group_set_algorithm(run->group, "allreduce", "ring");
     if (status == HALAY_OK)
         status = open_bench(run, &bench, most);
-    for (size_t i = 0; i < FRAGMENTS && status == HALAY_OK; i++) {
-        status = halay_group_set_segment(run->group, fragments[i]);
+    for (size_t i = 0; i < CHUNKS && status == HALAY_OK; i++) {
+        status = halay_group_set_segment(run->group, chunks[i]);
         if (status == HALAY_OK)
             status = measure_size(run, &bench, most, &times[i], &ignored);
-        if (status == HALAY_OK && fragments[i] == usual) {
-            run->fragment = usual;
+        if (status == HALAY_OK && chunks[i] == usual) {
+            run->chunk = usual;
             best = times[i];
         }
     }
     perf_bench_fini(&bench);
-    for (size_t i = 0; i < FRAGMENTS && status == HALAY_OK; i++)
+    for (size_t i = 0; i < CHUNKS && status == HALAY_OK; i++)
         if (times[i] * 1.05 < best) {
-            run->fragment = fragments[i];
+            run->chunk = chunks[i];
             best = times[i];
         }
-    return status == HALAY_OK ? halay_group_set_segment(run->group, run->fragment) : status;
+    return status == HALAY_OK ? halay_group_set_segment(run->group, run->chunk) : status;
 }
 
 /* One column, with the present settings, for the sizes from `first` on. */
@@ -377,7 +377,7 @@ static enum halay_status open_run(struct run *run)
 
 static enum halay_status measure_all_operations(struct run *run)
 {
-    enum halay_status status = measure_fragments(run);
+    enum halay_status status = measure_chunks(run);
 
     for (const struct perf_operation *o = perf_operations; o->command && status == HALAY_OK; o++)
         if (!run->options.only || !strcmp(run->options.only, o->command)) {
