@@ -126,16 +126,16 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
 /* One rank, or nothing to move. */
 static void complete_alone(struct halay_coll *c)
 {
-    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    _Alignas(HALAY_CACHE_LINE) unsigned char bounce[HALAY_BOUNCE_BYTES];
     struct halay_cursor in = { 0 }, out = { 0 };
-    size_t most = sizeof block / (c->element ? c->element : 1), count = c->size == 1 ? c->in.count : 0;
+    size_t most = sizeof bounce / (c->element ? c->element : 1), count = c->size == 1 ? c->in.count : 0;
 
     if (count && (coll_is_in_place(c) || !c->out.count)) /* an all-to-all may keep what it has where it is */
         count = 0;
     for (size_t at = 0, n; at < count; at += n) {
         n = count - at < most ? count - at : most;
-        halay_vector_pack(&c->in, &in, at, n, block);
-        halay_vector_unpack(&c->out, &out, at, n, block);
+        halay_vector_pack(&c->in, &in, at, n, bounce);
+        halay_vector_unpack(&c->out, &out, at, n, bounce);
     }
     c->status = HALAY_OK;
 }

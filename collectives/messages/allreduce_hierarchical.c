@@ -373,22 +373,22 @@ static int is_withdrawn(const struct halay_coll *c)
     return 0;
 }
 
-/* Returns this rank's own input from element `at` on, *run elements of it: where it is, or converted into the block. */
-static const void *own_input(const struct halay_coll *c, size_t at, size_t most, unsigned char *block, size_t *run)
+/* Returns this rank's own input from element `at` on, *run elements of it: where it is, or converted into bounce. */
+static const void *own_input(const struct halay_coll *c, size_t at, size_t most, unsigned char *bounce, size_t *run)
 {
     struct state *s = c->state;
 
     if (!c->in.is_converted)
         return halay_vector_run(&c->in, &s->reducing, at, most, run);
-    *run = most < HALAY_BLOCK_BYTES / c->element ? most : HALAY_BLOCK_BYTES / c->element;
-    halay_vector_pack(&c->in, &s->reducing, at, *run, block);
-    return block;
+    *run = most < HALAY_BOUNCE_BYTES / c->element ? most : HALAY_BOUNCE_BYTES / c->element;
+    halay_vector_pack(&c->in, &s->reducing, at, *run, bounce);
+    return bounce;
 }
 
 /* Reduces the own slice of chunk number `reduced`, of all inputs of this node. */
 static void reduce_slice(struct halay_coll *c)
 {
-    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    _Alignas(HALAY_CACHE_LINE) unsigned char bounce[HALAY_BOUNCE_BYTES];
     struct state *s = c->state;
     const struct halay_nodes *nodes = nodes_of(c);
     size_t k = s->reduced, start = chunk_start(s, k), run;
@@ -397,7 +397,7 @@ static void reduce_slice(struct halay_coll *c)
     for (size_t done = 0; done < mine.length; done += run) {
         size_t at = mine.start + done;
         void *dst = result_slot(c, nodes->local, k) + done * c->element;
-        s->src[nodes->local] = own_input(c, start + at, mine.length - done, block, &run);
+        s->src[nodes->local] = own_input(c, start + at, mine.length - done, bounce, &run);
         for (int i = 0; i < nodes->locals; i++)
             if (i != nodes->local)
                 s->src[i] =

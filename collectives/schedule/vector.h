@@ -35,8 +35,8 @@ struct halay_vector {
     enum halay_dtype dtype, packed; /* of the elements here, and in a packed array */
 };
 
-/* Bytes of a block of converted elements: it stays in the first-level cache. */
-enum { HALAY_BLOCK_BYTES = 8192 };
+/* Bytes of a bounce buffer, through which elements go that are converted: it stays in the first-level cache. */
+enum { HALAY_BOUNCE_BYTES = 8192 };
 
 /* A place in a vector, remembered so that continuing from it is cheap. Zero-initialised: the start. */
 struct halay_cursor {

@@ -18,15 +18,15 @@ static void put(struct halay_coll *c, unsigned char *slot)
 }
 
 /* Reads this rank's own elements from its slot, too: out's pieces may overwrite in's in another order. Not inline, for
- * the sake of arrays: the block takes time even where it is not used. */
+ * the sake of arrays: the bounce buffer takes time even where it is not used. */
 static __attribute__((noinline)) void take_lists(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
-    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    _Alignas(HALAY_CACHE_LINE) unsigned char bounce[HALAY_BOUNCE_BYTES];
 
     for (size_t done = 0, run; done < s->count; done += run) {
-        size_t left = s->count - done, most = coll_elements(c, sizeof block);
-        void *dst = block;
+        size_t left = s->count - done, most = coll_elements(c, sizeof bounce);
+        void *dst = bounce;
         if (!c->out.is_converted)
             dst = halay_vector_run(&c->out, &s->out, s->at + done, left, &run);
         else
@@ -35,7 +35,7 @@ static __attribute__((noinline)) void take_lists(struct halay_coll *c)
             s->src[r] = oneshot_slot(c, r)->data + done * c->element;
         c->reducer->reduce[c->dtype][c->op](&dst, 1, s->src, c->size, run, c->divisor);
         if (c->out.is_converted)
-            halay_vector_unpack(&c->out, &s->out, s->at + done, run, block);
+            halay_vector_unpack(&c->out, &s->out, s->at + done, run, bounce);
     }
 }
 

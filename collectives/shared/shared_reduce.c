@@ -302,20 +302,20 @@ static enum halay_status point_into(struct halay_coll *c, int rank, struct buffe
     return *to ? HALAY_OK : shared_reach_failed(c, rank);
 }
 
-/* This rank's own sums go elsewhere than where its own elements come from: by a block. The reduction has lines to fetch
- * already and would wait for those that it only writes; a copy of a block doesn't. */
-static int has_block(const struct halay_coll *c)
+/* This rank's own sums go elsewhere than where its own elements come from: by a bounce buffer. The reduction has lines
+ * to fetch already and would wait for those that it only writes; a copy from a bounce buffer doesn't. */
+static int has_bounce(const struct halay_coll *c)
 {
     return is_sink(c, c->rank) && !coll_is_in_place(c);
 }
 
 /* Returns this rank's own memory for the sum from element `at` on; NULL if it has none. */
-static void *own_out(struct halay_coll *c, size_t at, unsigned char *block, size_t *length)
+static void *own_out(struct halay_coll *c, size_t at, unsigned char *bounce, size_t *length)
 {
     struct state *s = c->state;
 
-    if (has_block(c))
-        return block;
+    if (has_bounce(c))
+        return bounce;
     if (c->operation == HALAY_COLL_REDUCE_SCATTER)
         return coll_out(c) + (at - c->starts[c->rank]) * c->element;
     return is_sink(c, c->rank) ? halay_vector_run(&c->out, &s->reducing_out, at, *length, length) : NULL;
@@ -345,27 +345,27 @@ static enum halay_status point_at_others(struct halay_coll *c, size_t at, int *s
 
 static enum halay_status reduce_run(struct halay_coll *c, size_t at, size_t most, size_t *length)
 {
-    _Alignas(HALAY_CACHE_LINE) unsigned char block[HALAY_BLOCK_BYTES];
+    _Alignas(HALAY_CACHE_LINE) unsigned char bounce[HALAY_BOUNCE_BYTES];
     struct state *s = c->state;
     int me = c->rank, sinks = 0;
 
     *length = most;
-    if (has_block(c) && *length > coll_elements(c, sizeof block))
-        *length = coll_elements(c, sizeof block);
-    s->src[me] = block;
+    if (has_bounce(c) && *length > coll_elements(c, sizeof bounce))
+        *length = coll_elements(c, sizeof bounce);
+    s->src[me] = bounce;
     if (!c->in.is_converted)
         s->src[me] = halay_vector_run(&c->in, &s->reducing_in, at, *length, length);
-    void *out = own_out(c, at, block, length);
+    void *out = own_out(c, at, bounce, length);
     if (out)
         s->dst[sinks++] = out; /* own first: see reduce.h */
     enum halay_status status = point_at_others(c, at, &sinks, length);
     if (status != HALAY_OK)
         return status;
     if (c->in.is_converted)
-        halay_vector_pack(&c->in, &s->reducing_in, at, *length, block);
+        halay_vector_pack(&c->in, &s->reducing_in, at, *length, bounce);
     c->reducer->reduce[c->dtype][c->op](s->dst, sinks, s->src, c->size, *length, c->divisor);
-    if (has_block(c))
-        halay_vector_unpack(&c->out, &s->reducing_out, at, *length, block);
+    if (has_bounce(c))
+        halay_vector_unpack(&c->out, &s->reducing_out, at, *length, bounce);
     return HALAY_OK;
 }
 
