@@ -245,7 +245,7 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
     return status == HALAY_OK ? launch_coll(c, c->out.count, coll) : status;
 }
 
-/* Computes where each rank's part of a long array begins, and where the last one ends; counts NULL: `count` elements
+/* Computes where each rank's block of a long array begins, and where the last one ends; counts NULL: `count` elements
  * each. which: starts (0) or in_starts (1) of struct halay_coll. */
 static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
                                     const size_t **out)
@@ -267,21 +267,21 @@ static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, 
     return HALAY_OK;
 }
 
-/* Refuses a short array that overlaps the long one, unless it is this rank's part of it. */
-static enum halay_status check_part(const struct halay_coll *c, const struct halay_vector *part,
-                                    const struct halay_vector *all, const char *what)
+/* Refuses a short array that overlaps the long one, unless it is this rank's block of it. */
+static enum halay_status check_block(const struct halay_coll *c, const struct halay_vector *block,
+                                     const struct halay_vector *all, const char *what)
 {
-    const char *mine = part->pieces[0].data, *data = all->pieces[0].data;
+    const char *mine = block->pieces[0].data, *data = all->pieces[0].data;
 
-    if (!part->count || mine == data + c->starts[c->rank] * c->element ||
-        !arrays_overlap(mine, part->count * c->element, data, all->count * c->element))
+    if (!block->count || mine == data + c->starts[c->rank] * c->element ||
+        !arrays_overlap(mine, block->count * c->element, data, all->count * c->element))
         return HALAY_OK;
     return refuse_argument(c->group, what);
 }
 
-/* Launches an all-gather or a reduce-scatter: one of in and out has this rank's part of the other. */
-static enum halay_status launch_parts(struct halay_coll *c, const void *in, void *out, const size_t *counts,
-                                      size_t count, struct halay_coll **coll)
+/* Launches an all-gather or a reduce-scatter: one of in and out has this rank's block of the other. */
+static enum halay_status launch_blocks(struct halay_coll *c, const void *in, void *out, const size_t *counts,
+                                       size_t count, struct halay_coll **coll)
 {
     enum halay_status status = set_starts(c, counts, count, 0, &c->starts);
     int gathers = c->operation == HALAY_COLL_ALLGATHER;
@@ -289,13 +289,13 @@ static enum halay_status launch_parts(struct halay_coll *c, const void *in, void
     if (status != HALAY_OK)
         return status;
     c->has_counts = counts != NULL;
-    size_t mine = coll_part(c, c->rank), all = c->starts[c->size];
+    size_t mine = coll_block_length(c, c->rank), all = c->starts[c->size];
     status = set_array(c, (void *)in, gathers ? mine : all, &c->in, &c->in_piece);
     if (status == HALAY_OK)
         status = set_array(c, out, gathers ? all : mine, &c->out, &c->out_piece);
     if (status == HALAY_OK)
-        status = gathers ? check_part(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out")
-                         : check_part(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
+        status = gathers ? check_block(c, &c->in, &c->out, "in and out overlap, and in is not this rank's part of out")
+                         : check_block(c, &c->out, &c->in, "in and out overlap, and out is not this rank's part of in");
     return status == HALAY_OK ? launch_coll(c, all * c->element, coll) : status;
 }
 
@@ -307,7 +307,7 @@ static enum halay_status allgather_start(struct halay_group *group, const void *
 
     if (status == HALAY_OK)
         status = set_type(c, dtype);
-    return status == HALAY_OK ? launch_parts(c, in, out, counts, count, coll) : status;
+    return status == HALAY_OK ? launch_blocks(c, in, out, counts, count, coll) : status;
 }
 
 enum halay_status halay_group_allgather_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -355,7 +355,7 @@ static enum halay_status reduce_scatter_start(struct halay_group *group, const v
 
     if (status == HALAY_OK)
         status = set_reduction(c, dtype, op);
-    return status == HALAY_OK ? launch_parts(c, in, out, counts, count, coll) : status;
+    return status == HALAY_OK ? launch_blocks(c, in, out, counts, count, coll) : status;
 }
 
 enum halay_status halay_group_reduce_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
@@ -374,7 +374,7 @@ enum halay_status halay_group_reduce_scatterv_start(struct halay_group *group, c
     return reduce_scatter_start(group, in, out, counts, 0, dtype, op, coll);
 }
 
-/* In place every part is replaced by one of the same length, so the counts must be equal. */
+/* In place every block is replaced by one of the same length, so the counts must be equal. */
 static enum halay_status check_exchange(const struct halay_coll *c, const void *in, const void *out)
 {
     size_t rank = (size_t)c->rank;
@@ -382,7 +382,7 @@ static enum halay_status check_exchange(const struct halay_coll *c, const void *
 
     for (int r = 0; r <= c->size; r++)
         is_even &= c->in_starts[r] == c->starts[r];
-    size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = coll_part(c, c->rank);
+    size_t gives = c->in_starts[rank + 1] - c->in_starts[rank], gets = coll_block_length(c, c->rank);
     if (gives != gets && gives && gets)
         return refuse_argument(c->group, "in_counts and out_counts disagree about what this rank keeps");
     if (in == out)

@@ -17,7 +17,7 @@
  *     4096     one-shot: two slots, each a number directly followed by its data
  *     36 K     express: pairs of slots, as those of one-shot (express_slots.h)
  *     72 K     where the pieces of a list are, and which element of the list is the first after each, TABLE_MAX / 2 of
- *              them; all-to-all: offset and length of each rank's part
+ *              them; all-to-all: offset and length of each rank's block
  *     256 K    slots: what goes through here because it is in private memory; others read it and write results back
  *
  * Numbers only grow and never start again while the area lives; a channel's collectives come in the same order on all
@@ -53,7 +53,7 @@ struct halay_express_slot {
 struct halay_area {
     _Alignas(128) _Atomic uint64_t arrived;
     uint64_t in_offset, out_offset; /* HALAY_PRIVATE: through the slots */
-    uint64_t chunks;                /* all-to-all: of the longest part */
+    uint64_t chunks;                /* all-to-all: of the longest block */
     uint32_t in_table, out_table;   /* pieces in the table instead; 0: one array */
     uint32_t out_first;             /* where those of out begin there, in numbers */
     _Alignas(128) _Atomic uint64_t filled;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All-gather from the farthest ranks to the nearest, even and ragged: at distance ..., 4, 2, 1 every rank sends all
- * that it has. The few parts of the beginning travel far, the many of the end to the neighbour.
+ * that it has. The few blocks of the beginning travel far, the many of the end to the neighbour.
  *
- *     five ranks: whose parts a rank has
+ *     five ranks: whose blocks a rank has
  *
  *          start   step 0 (+4)    step 1 (+2)    step 2 (+1)
  *     A    A       A       E      A   C   E      A B C D E
@@ -12,13 +12,13 @@
  *     D    D           C D        A   C D        A B C D E
  *     E    E             D E        B   D E      A B C D E
  *
- * Before the step of distance d a rank has the parts at distance 0, 2d, 4d, ... from its own, modulo N; from the rank d
- * places further on it gets those at d, 3d, 5d, ... Each part is a message of its own, sent from and received into its
- * place. Where the ranks of a host follow each other, a part arrives at a host once for each of the host's ranks that
- * hands it on there, not, as with Bruck's order, once for each rank.
+ * Before the step of distance d a rank has the blocks at distance 0, 2d, 4d, ... from its own, modulo N; from the rank
+ * d places further on it gets those at d, 3d, 5d, ... Each block is a message of its own, sent from and received into
+ * its place. Where the ranks of a host follow each other, a block arrives at a host once for each of the host's ranks
+ * that hands it on there, not, as with Bruck's order, once for each rank.
  *
  * Cost: ceil(log2 N) steps of together N - 1 messages, S (N - 1) / N bytes sent and received by each rank, and between
- * hosts as few as a ring; no memory but the output. Parts go in chunks. Any number of ranks, any counts, zero
+ * hosts as few as a ring; no memory but the output. Blocks go in chunks. Any number of ranks, any counts, zero
  * included; in and out of place.
  *
  * Source: Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale", arXiv:2506.20252

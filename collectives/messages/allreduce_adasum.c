@@ -10,7 +10,7 @@
  *     3: (0 (+) 1) (+) 2     5: ((0 (+) 1) (+) (2 (+) 3)) (+) 4
  *
  * Each block of the data has an owner, who holds it of all ranks. What an owner cannot know alone is the dot products;
- * so each level of the tree is: own part of them, a small all-reduce, join.
+ * so each level of the tree is: those of the own block, a small all-reduce, join.
  *
  *     four ranks, blocks 0 1 2 3
  *
@@ -39,7 +39,7 @@
 #include "collectives/group/channel.h"
 #include <string.h>
 
-enum { STEP = 1 << 16, PART = 64, RESULT }; /* tags above those of the inner all-reduce */
+enum { STEP = 1 << 16, BLOCK = 64, RESULT }; /* tags above those of the inner all-reduce */
 
 enum phase { PACKING, SCATTERING, WIDENING, MULTIPLYING, SUMMING, JOINING, ROUNDING, GATHERING, UNPACKING, DONE };
 
@@ -231,7 +231,7 @@ static void adasum_start(struct halay_coll *c)
     s->inner_scratch = (unsigned char *)s->table + l.table;
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
-            coll_recv(c, r, PART, arriving_at(c, r), s->block.length * c->element, &s->peer[r].recv);
+            coll_recv(c, r, BLOCK, arriving_at(c, r), s->block.length * c->element, &s->peer[r].recv);
     enter_phase(c, PACKING);
 }
 
@@ -248,7 +248,7 @@ static void pack_some(struct halay_coll *c)
     for (int d = 1; d < c->size; d++) {
         int r = (c->rank + d) % c->size; /* so that not every rank begins with rank 0 */
         struct halay_span theirs = block_of(c, r);
-        coll_send(c, r, PART, input_of(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
+        coll_send(c, r, BLOCK, input_of(c) + theirs.start * c->element, theirs.length * c->element, &s->peer[r].send);
     }
     enter_phase(c, SCATTERING);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pairwise all-to-all, even and with splits: in each step every rank exchanges parts with one other.
+ * Pairwise all-to-all, even and with splits: in each step every rank exchanges blocks with one other.
  *
- *     five ranks; step s: rank r with rank s - r (modulo N), for which r is the partner, too; "." keeps its own part
+ *     five ranks; step s: rank r with rank s - r (modulo N), for which r is the partner, too; "." keeps its own block
  *
  *     step    0     1     2     3     4
  *     A       .     B     C     D     E
@@ -40,7 +40,7 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
     int partner = (step + n - at->rank) % n, is_own = partner == at->rank;
     if (step >= n)
         return 0;
-    if (!takes) /* of its own part nothing */
+    if (!takes) /* of its own block nothing */
         return halay_step_give(out, partner, step, HALAY_STEP_IN, partner, !is_own);
     halay_step_take(out, HALAY_PLACE, partner, step, HALAY_STEP_OUT, partner, !is_own || !at->is_in_place);
     if (at->is_in_place && !is_own) {
@@ -52,5 +52,5 @@ static int steps(const struct halay_place *at, int index, struct halay_step *out
 
 const struct halay_algorithm_ops halay_alltoall_pairwise =
     HALAY_STEPS_OPS(.steps = steps, .buffer = buffer, .cut = HALAY_CUT_BLOCKS, .lanes = 4,
-                    .least = HALAY_STEP_WHOLE_CHUNKS, /* no rank knows the longest part of all */
+                    .least = HALAY_STEP_WHOLE_CHUNKS, /* no rank knows the longest block of all */
                     .multiple = 1, .has_tokens = 1);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct: each part goes to its owner, who adds all of them. An all-reduce then sends the sum to every rank.
+ * Direct: each block goes to its owner, who adds all of them. An all-reduce then sends the sum to every rank.
  *
  *                   block of a rank              the sum goes to
  *     all-reduce      an N-th of the elements      every rank's out
- *     reduce-scatter  its part                     its own out
+ *     reduce-scatter  its block                    its own out
  *
  *     three ranks, blocks 0 1 2; block r belongs to rank r
  *
@@ -13,23 +13,23 @@
  *     B     0 -> A,  2 -> C            1 = 1A + 1B + 1C         1 -> A, C
  *     C     0 -> A,  1 -> B            2 = 2A + 2B + 2C         2 -> A, B
  *
- * The owner adds all N parts at once along the tree over ranks, in f32 for f16 and bf16, and rounds once.
+ * The owner adds its block of all N ranks at once along the tree over ranks, in f32 for f16 and bf16, and rounds once.
  *
  * Large blocks go in chunks; two chunks are under way (lanes), so that one is added while the other travels. Blocks may
  * differ in length: a rank that has nothing left to receive continues to send. The receive of a sum is posted when the
- * part that was sent from the same place is gone: in place nothing overwrites what is being sent.
+ * block that was sent from the same place is gone: in place nothing overwrites what is being sent.
  *
  * Cost: S (N - 1) / N bytes sent and received by each rank in one step, twice that in two for an all-reduce; all pairs
  * at once, which needs a network that can do that; 2 (N - 1) chunks of memory. Any number of ranks, any counts, zero
- * included; in place (of a reduce-scatter, out is this rank's part of in, which no rank is sent) and out of place. More
- * than 256 ranks use it only where HALAY_DETERMINISTIC=ranks leaves no other.
+ * included; in place (of a reduce-scatter, out is this rank's block of in, which no rank is sent) and out of place.
+ * More than 256 ranks use it only where HALAY_DETERMINISTIC=ranks leaves no other.
  */
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 
-enum { LANES = 2, PARTS = 0, SUMS, TAGS_A_LANE };
+enum { LANES = 2, BLOCKS = 0, SUMS, TAGS_A_LANE };
 
-enum transfer { SEND_PART, RECEIVE_PART, SEND_SUM, RECEIVE_SUM, TRANSFERS };
+enum transfer { SEND_BLOCK, RECEIVE_BLOCK, SEND_SUM, RECEIVE_SUM, TRANSFERS };
 
 struct peer {
     struct halay_transfer transfer[TRANSFERS];
@@ -73,7 +73,7 @@ static struct halay_span block_of(const struct halay_coll *c, int owner)
 {
     if (has_sums(c))
         return halay_block_span(c->in.count, c->size, owner);
-    return coll_part_span(c, owner);
+    return coll_block_span(c, owner);
 }
 
 static size_t chunk_length(const struct halay_coll *c)
@@ -83,7 +83,7 @@ static size_t chunk_length(const struct halay_coll *c)
     return most ? most : 1;
 }
 
-/* Only parts of this rank's own block arrive there. */
+/* Only other ranks' data for this rank's own block arrive there. */
 static size_t buffer_bytes(const struct halay_coll *c)
 {
     size_t most = chunk_length(c), length = block_of(c, c->rank).length;
@@ -157,15 +157,15 @@ static void lane_start(struct halay_coll *c, struct lane *lane)
 
     for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, c->size - d); /* who sends here first */
-        coll_recv(c, r, tag_of(c, lane, PARTS), buffer_of(c, lane, r), mine.length * c->element,
-                  &peer_of(c, lane, r)->transfer[RECEIVE_PART]);
+        coll_recv(c, r, tag_of(c, lane, BLOCKS), buffer_of(c, lane, r), mine.length * c->element,
+                  &peer_of(c, lane, r)->transfer[RECEIVE_BLOCK]);
         peer_of(c, lane, r)->sum_posted = !has_sums(c);
     }
     for (int d = 1; d < c->size; d++) {
         int r = peer_at(c, d);
         struct halay_span theirs = chunk_of(c, lane, r);
-        coll_send(c, r, tag_of(c, lane, PARTS), coll_in(c) + theirs.start * c->element, theirs.length * c->element,
-                  &peer_of(c, lane, r)->transfer[SEND_PART]);
+        coll_send(c, r, tag_of(c, lane, BLOCKS), coll_in(c) + theirs.start * c->element, theirs.length * c->element,
+                  &peer_of(c, lane, r)->transfer[SEND_BLOCK]);
     }
     lane->started = 1;
     lane->added = 0;
@@ -178,7 +178,7 @@ static void post_sums(struct halay_coll *c, struct lane *lane)
         int r = peer_at(c, d);
         struct peer *p = peer_of(c, lane, r);
         struct halay_span theirs = chunk_of(c, lane, r);
-        if (p->sum_posted || !coll_is_settled(&p->transfer[SEND_PART]))
+        if (p->sum_posted || !coll_is_settled(&p->transfer[SEND_BLOCK]))
             continue;
         coll_recv(c, r, tag_of(c, lane, SUMS), coll_out(c) + theirs.start * c->element, theirs.length * c->element,
                   &p->transfer[RECEIVE_SUM]);
@@ -195,7 +195,7 @@ static int all_settled(const struct halay_coll *c, const struct lane *lane, enum
     return 1;
 }
 
-/* Adds all ranks' parts of this rank's chunk, into its out, and sends the sum if others need it. */
+/* Adds all ranks' data of this rank's chunk, into its out, and sends the sum if others need it. */
 static void sum_and_send(struct halay_coll *c, struct lane *lane)
 {
     struct state *s = c->state;
@@ -220,7 +220,7 @@ static int is_complete(const struct halay_coll *c, const struct lane *lane)
     for (int r = 0; r < c->size; r++)
         if (r != c->rank && !peer_of(c, lane, r)->sum_posted)
             return 0;
-    return lane->added && all_settled(c, lane, SEND_PART) && all_settled(c, lane, RECEIVE_SUM) &&
+    return lane->added && all_settled(c, lane, SEND_BLOCK) && all_settled(c, lane, RECEIVE_SUM) &&
            all_settled(c, lane, SEND_SUM);
 }
 
@@ -235,7 +235,7 @@ static enum halay_status direct_progress(struct halay_coll *c)
         if (!lane->started)
             lane_start(c, lane);
         post_sums(c, lane);
-        if (!lane->added && all_settled(c, lane, RECEIVE_PART))
+        if (!lane->added && all_settled(c, lane, RECEIVE_BLOCK))
             sum_and_send(c, lane);
         if (is_complete(c, lane)) {
             lane->chunk += LANES;

@@ -3,7 +3,7 @@
  * Reduce-scatter by recursive halving: the ranks are cut in two halves, each rank gives a partner in the other half
  * what that half is responsible for, and each half continues by itself.
  *
- *     five ranks: which parts' sums a rank holds, and what it adds; an odd rank gives and gets nothing
+ *     five ranks: which blocks' sums a rank holds, and what it adds; an odd rank gives and gets nothing
  *
  *          start    halves ABC DE          AB C  D E        A B
  *     A    01234    012  + D               01 + C           0 + B
@@ -13,7 +13,7 @@
  *     E    01234    34   + B               4 + D
  *
  * Where a half has one rank more than the other, its last rank has no partner: it gives to the first one of the other
- * half. Parts may differ in length. Nothing is cut in chunks: for small and medium data.
+ * half. Blocks may differ in length. Nothing is cut in chunks: for small and medium data.
  *
  * Wide: f16 and bf16 travel as f32 partial sums, but as they are where nothing has been added, and are rounded once.
  *
@@ -26,7 +26,7 @@
  */
 #include "collectives/messages/steps.h"
 
-/* The ranks that hold the same parts, which are their own. */
+/* The ranks that hold the same blocks, which are their own. */
 struct span {
     int first, ranks;
 };

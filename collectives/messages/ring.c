@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ring: blocks are summed once around the ring. An all-reduce then passes the sums once around it, a reduce-scatter
- * leaves each with its owner, and an all-gather only passes parts on.
+ * leaves each with its owner, and an all-gather only passes blocks on.
  *
  *     all-reduce of three ranks, blocks A B C; + is where what arrived is added
  *
@@ -12,13 +12,13 @@
  *     C   2 ----> 0+     0 ----> 1+     1 ----> 2     2 ----> 0
  *
  * In step s rank r sends block r - s and receives block r - s - 1, modulo N. A reduce-scatter is the first half of
- * that, one block further back, so that rank r ends with block r, its part; an all-gather is the second half, from
- * block r on. Parts may differ in length.
+ * that, one block further back, so that rank r ends with block r, its own; an all-gather is the second half, from
+ * block r on. Blocks may differ in length.
  *
  * The same chunk of every block is a lane's. Three receive buffers a lane: one is sent from, two are received into.
  *
  * Cost: all-reduce 2 (N - 1) steps, 2 S (N - 1) / N bytes sent and received by each rank, whatever N; reduce-scatter
- * and all-gather half of both (uneven parts take as long as if all were as long as the longest). Memory: 12 chunks,
+ * and all-gather half of both (uneven blocks take as long as if all were as long as the longest). Memory: 12 chunks,
  * none for an all-gather. Neighbours only. Any number of ranks, any counts, zero included, in and out of place. A block
  * is summed in ring order: the same bits everywhere, but other bits when the count or the number of ranks changes, and
  * f16 and bf16 are rounded at every hop.

@@ -64,7 +64,7 @@ static const struct halay_schedule *schedule_of(const struct halay_coll *c)
 
 /* ---- how the vector is cut ---- */
 
-static int has_parts(enum halay_coll_kind operation)
+static int has_rank_blocks(enum halay_coll_kind operation)
 {
     return operation == HALAY_COLL_REDUCE_SCATTER || operation == HALAY_COLL_ALLGATHER ||
            operation == HALAY_COLL_ALLTOALL;
@@ -74,9 +74,9 @@ static size_t longest_block(const struct halay_coll *c, int blocks)
 {
     if (schedule_of(c)->cut == HALAY_CUT_CHUNKS)
         return c->in.count;
-    if (!has_parts(c->operation))
+    if (!has_rank_blocks(c->operation))
         return halay_block_span(c->in.count, blocks, 0).length;
-    size_t longest = coll_longest_part(c);
+    size_t longest = coll_longest_block(c);
     for (int r = 0; c->operation == HALAY_COLL_ALLTOALL && r < c->size; r++) {
         size_t length = c->in_starts[r + 1] - c->in_starts[r];
         longest = length > longest ? length : longest;
@@ -120,12 +120,12 @@ static struct halay_span span_of(const struct halay_coll *c, const struct halay_
         span.start += all.start;
         return span;
     }
-    if (!has_parts(c->operation))
+    if (!has_rank_blocks(c->operation))
         return halay_span_cut(halay_block_span(c->in.count, s->blocks, step->block), s->length, chunk);
     const size_t *starts = step->what == HALAY_GIVE && c->operation == HALAY_COLL_ALLTOALL ? c->in_starts : c->starts;
-    struct halay_span parts = { .start = starts[step->block],
-                                .length = starts[step->block + step->blocks] - starts[step->block] };
-    return by->cut == HALAY_CUT_WHOLE ? parts : halay_span_cut(parts, s->length, chunk);
+    struct halay_span blocks = { .start = starts[step->block],
+                                 .length = starts[step->block + step->blocks] - starts[step->block] };
+    return by->cut == HALAY_CUT_WHOLE ? blocks : halay_span_cut(blocks, s->length, chunk);
 }
 
 /* ---- where data are ---- */

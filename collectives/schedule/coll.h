@@ -86,8 +86,8 @@ struct halay_coll {
     int chunk_shift; /* of slot and chunk: 2^n times what the table has; as the group had it when this was taken */
     int root;
     size_t element; /* bytes, of what is reduced; in memory it may be of another type: vector.h */
-    /* All-gather: in is this rank's part, out all parts. Reduce-scatter: in all parts, out this rank's. Reduce: out is
-     * empty but on the root. Broadcast: both are buf. */
+    /* All-gather: in is this rank's block, out all blocks. Reduce-scatter: in all blocks, out this rank's. Reduce: out
+     * is empty but on the root. Broadcast: both are buf. */
     struct halay_vector in, out;
     /* The start of each rank's block in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in
      * in; all-to-all: in out (starts: from which) and in in (in_starts: for which). The channel's. */
@@ -159,23 +159,23 @@ static inline void coll_set_array(struct halay_coll *inner, void *data, size_t c
     inner->in = inner->out;
 }
 
-/* Returns the elements of a rank's part, where each has one. */
-static inline size_t coll_part(const struct halay_coll *c, int rank)
+/* Returns the elements of a rank's block, where each has one. */
+static inline size_t coll_block_length(const struct halay_coll *c, int rank)
 {
     return c->starts[rank + 1] - c->starts[rank];
 }
 
-static inline struct halay_span coll_part_span(const struct halay_coll *c, int rank)
+static inline struct halay_span coll_block_span(const struct halay_coll *c, int rank)
 {
-    return (struct halay_span){ .start = c->starts[rank], .length = coll_part(c, rank) };
+    return (struct halay_span){ .start = c->starts[rank], .length = coll_block_length(c, rank) };
 }
 
-static inline size_t coll_longest_part(const struct halay_coll *c)
+static inline size_t coll_longest_block(const struct halay_coll *c)
 {
     size_t longest = 0;
 
     for (int r = 0; r < c->size; r++)
-        longest = coll_part(c, r) > longest ? coll_part(c, r) : longest;
+        longest = coll_block_length(c, r) > longest ? coll_block_length(c, r) : longest;
     return longest;
 }
 

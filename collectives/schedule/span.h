@@ -18,20 +18,20 @@ static inline int halay_is_power(size_t n)
     return !(n & (n - 1));
 }
 
-/* Returns block number `block` of `count` elements cut into `parts`: the first count % parts blocks have one more. */
-static inline struct halay_span halay_block_span(size_t count, int parts, int block)
+/* Returns block number `block` of `count` elements cut into `blocks`: the first count % blocks have one more. */
+static inline struct halay_span halay_block_span(size_t count, int blocks, int block)
 {
-    size_t b = (size_t)block, n = (size_t)parts;
+    size_t b = (size_t)block, n = (size_t)blocks;
     size_t base = halay_is_power(n) ? count >> __builtin_ctzl(n) : count / n, longer = count - base * n;
 
     return (struct halay_span){ .start = b * base + (b < longer ? b : longer), .length = base + (b < longer) };
 }
 
 /* The same with cuts at multiples of `unit` elements, a power of two, only; the last blocks may be shorter or empty. */
-static inline struct halay_span halay_aligned_span(size_t count, int parts, int block, size_t unit)
+static inline struct halay_span halay_aligned_span(size_t count, int blocks, int block, size_t unit)
 {
     size_t whole = count >> __builtin_ctzl(unit);
-    struct halay_span units = halay_block_span(whole + (whole * unit != count), parts, block);
+    struct halay_span units = halay_block_span(whole + (whole * unit != count), blocks, block);
     size_t start = units.start * unit, end = (units.start + units.length) * unit;
 
     start = start < count ? start : count;

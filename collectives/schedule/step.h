@@ -50,7 +50,8 @@ struct halay_place {
     int bits;        /* the schedule's */
 };
 
-/* How a vector becomes what one lane works on at a time. Where ranks have parts, the blocks are those. */
+/* How a vector becomes what one lane works on at a time. Where each rank has a block of its own length, the blocks are
+ * those. */
 enum halay_cut {
     HALAY_CUT_BLOCKS, /* blocks, and each of them into chunks: the same chunk of every block; spans of one */
     HALAY_CUT_WHOLE,  /* blocks, and all of each at once: any span */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One-shot all-to-all over shared memory: every rank writes its parts for the others into a slot, every rank copies its
- * own from there (oneshot.h).
+ * One-shot all-to-all over shared memory: every rank writes its blocks for the others into a slot, every rank copies
+ * its own from there (oneshot.h).
  *
  *     slot of A   | number | A's for B | A's for C |
  *     slot of B   | number | B's for A | B's for C |
  *     slot of C   | number | C's for A | C's for B |
  *
- * With splits no rank knows how long the longest part is: then it is alltoall_shared.c that runs.
+ * With splits no rank knows how long the longest block is: then it is alltoall_shared.c that runs.
  *
  * Cost: one exchange; each rank writes and reads S bytes. Any number of ranks, any count, in and out of place.
  */

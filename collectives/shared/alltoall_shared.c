@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-to-all over shared memory, even and with splits: every rank copies its parts from every rank's memory.
+ * All-to-all over shared memory, even and with splits: every rank copies its blocks from every rank's memory.
  *
- *     A   publishes its parts for A B C                copies   A's part of b, of c         done; waits for B and C
- *     B   publishes its parts for A B C                copies   B's part of c, of a         done
- *     C   publishes its parts for A B C                copies   C's part of a, of b         done
+ *     A   publishes its blocks for A B C                copies   A's block of b, of c         done; waits for B and C
+ *     B   publishes its blocks for A B C                copies   B's block of c, of a         done
+ *     C   publishes its blocks for A B C                copies   C's block of a, of b         done
  *
- *   arrive  one entry a rank of the table (area.h): offset and length of its part; the chunks of the longest part. No
+ *   arrive  one entry a rank of the table (area.h): offset and length of its block; the chunks of the longest block. No
  *           rank knows that of all, so the numbers of the channel grow by the largest that was published (by one
  *           without any).
- *   own     a rank's part for itself, copied while it waits for the others
- *   fill    a private rank copies chunk k of every other's part into its slots, one cell a taker: the slot k mod
+ *   own     a rank's block for itself, copied while it waits for the others
+ *   fill    a private rank copies chunk k of every other's block into its slots, one cell a taker: the slot k mod
  *           SHARED_SLOTS, when every rank has taken chunk k - SHARED_SLOTS
- *   take    chunk k of every part that is for this rank, beginning with the next rank's, not all with rank 0's
+ *   take    chunk k of every block that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when every rank has taken everything: memory and slots are free again
  *
  * In place a rank uses the slots even if its memory is shared, and takes chunk k when its own chunk k is in a slot.
@@ -27,19 +27,19 @@
 #include "collectives/shared/shared.h"
 
 struct giver {
-    const unsigned char *data; /* its part for this rank; NULL: through its slots */
+    const unsigned char *data; /* its block for this rank; NULL: through its slots */
 };
 
 struct state {
     uint64_t base;        /* chunks of this channel before this collective */
-    size_t chunk, chunks; /* elements of one; of the longest part of any rank */
+    size_t chunk, chunks; /* elements of one; of the longest block of any rank */
     size_t cell;          /* bytes of one taker's cell of a slot */
     int is_private;       /* this rank fills slots */
     int slotted;          /* some rank does */
     int arrived;          /* ranks below have arrived */
     int distance;         /* of the rank to take from next */
-    size_t own;           /* elements of this rank's own part that are copied */
-    size_t fills, takes;  /* chunks of the longest part that this rank gives, takes */
+    size_t own;           /* elements of this rank's own block that are copied */
+    size_t fills, takes;  /* chunks of the longest block that this rank gives, takes */
     size_t filled, taken;
     struct giver giver[];
 };
@@ -49,22 +49,22 @@ static size_t state_bytes(int size)
     return sizeof(struct state) + (size_t)size * sizeof(struct giver);
 }
 
-static struct halay_span part_of(const size_t *starts, int rank)
+static struct halay_span block_of(const size_t *starts, int rank)
 {
     return (struct halay_span){ .start = starts[rank], .length = starts[rank + 1] - starts[rank] };
 }
 
-static size_t longest_part(const struct halay_coll *c, const size_t *starts)
+static size_t longest_block(const struct halay_coll *c, const size_t *starts)
 {
     size_t most = 0;
 
     for (int r = 0; r < c->size; r++)
-        if (r != c->rank && part_of(starts, r).length > most)
-            most = part_of(starts, r).length;
+        if (r != c->rank && block_of(starts, r).length > most)
+            most = block_of(starts, r).length;
     return most;
 }
 
-/* Returns the cell of chunk k of the taker's part in a private rank's slots. */
+/* Returns the cell of chunk k of the taker's block in a private rank's slots. */
 static unsigned char *cell_of(const struct halay_coll *c, int rank, int taker, size_t k)
 {
     const struct state *s = c->state;
@@ -74,7 +74,7 @@ static unsigned char *cell_of(const struct halay_coll *c, int rank, int taker, s
 
 /* ---- arrive ---- */
 
-static void announce_parts(struct halay_coll *c)
+static void announce_blocks(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
@@ -86,7 +86,7 @@ static void announce_parts(struct halay_coll *c)
     s->slotted = s->is_private;
     for (int r = 0; r < c->size; r++) {
         area->table[2 * r] = s->is_private ? HALAY_PRIVATE : offset + c->in_starts[r] * c->element;
-        area->table[2 * r + 1] = part_of(c->in_starts, r).length;
+        area->table[2 * r + 1] = block_of(c->in_starts, r).length;
     }
     area->in_offset = offset;
     area->chunks = s->fills;
@@ -99,19 +99,19 @@ static void alltoall_start(struct halay_coll *c)
 
     s->cell = shared_cell_bytes(c);
     s->chunk = coll_elements(c, s->cell);
-    s->fills = halay_span_cuts(longest_part(c, c->in_starts), s->chunk);
-    s->takes = halay_span_cuts(longest_part(c, c->starts), s->chunk);
+    s->fills = halay_span_cuts(longest_block(c, c->in_starts), s->chunk);
+    s->takes = halay_span_cuts(longest_block(c, c->starts), s->chunk);
     s->chunks = s->fills > 1 ? s->fills : 1;
     s->distance = 1;
     s->base = c->channel->numbers.chunks;
-    announce_parts(c);
+    announce_blocks(c);
 }
 
 static enum halay_status reach_peer(struct halay_coll *c, int rank)
 {
     struct state *s = c->state;
     const struct halay_area *area = shared_area(c, rank);
-    size_t length = part_of(c->starts, rank).length;
+    size_t length = block_of(c->starts, rank).length;
     uint64_t offset = area->table[2 * c->rank], given = area->table[2 * c->rank + 1];
 
     if (given != length)
@@ -152,7 +152,7 @@ static void fill_cells(struct halay_coll *c)
     if (s->filled >= SHARED_SLOTS && !shared_all_have_done(c, s->base + s->filled - SHARED_SLOTS + 1))
         return;
     for (int r = 0; r < c->size; r++) {
-        struct halay_span span = halay_span_cut(part_of(c->in_starts, r), s->chunk, s->filled);
+        struct halay_span span = halay_span_cut(block_of(c->in_starts, r), s->chunk, s->filled);
         if (r != c->rank && span.length)
             halay_copy(cell_of(c, c->rank, r, s->filled), coll_in(c) + span.start * c->element,
                        span.length * c->element);
@@ -164,16 +164,16 @@ static void fill_cells(struct halay_coll *c)
 
 /* ---- take ---- */
 
-/* Copies this rank's part for itself. */
+/* Copies this rank's block for itself. */
 static size_t own_length(const struct halay_coll *c)
 {
-    return part_of(c->starts, c->rank).length ? part_of(c->in_starts, c->rank).length : 0;
+    return block_of(c->starts, c->rank).length ? block_of(c->in_starts, c->rank).length : 0;
 }
 
 static void take_own(struct halay_coll *c)
 {
     struct state *s = c->state;
-    struct halay_span in = part_of(c->in_starts, c->rank), out = part_of(c->starts, c->rank);
+    struct halay_span in = block_of(c->in_starts, c->rank), out = block_of(c->starts, c->rank);
     size_t left = own_length(c) - s->own, length = left < s->chunk ? left : s->chunk;
     const unsigned char *from = coll_in(c) + (in.start + s->own) * c->element;
     unsigned char *to = coll_out(c) + (out.start + s->own) * c->element;
@@ -184,8 +184,8 @@ static void take_own(struct halay_coll *c)
     coll_advanced(c);
 }
 
-/* Returns 0 if the part is not ready, or the giver has given up, which the next check of the peers reports. */
-static int take_part_from(struct halay_coll *c, int rank, struct halay_span span)
+/* Returns 0 if the block is not ready, or the giver has given up, which the next check of the peers reports. */
+static int take_block_from(struct halay_coll *c, int rank, struct halay_span span)
 {
     const struct state *s = c->state;
     const unsigned char *data = s->giver[rank].data;
@@ -200,14 +200,14 @@ static int take_part_from(struct halay_coll *c, int rank, struct halay_span span
     return !shared_is_abandoned(c, rank);
 }
 
-/* Copies one part of chunk `taken`. */
+/* Copies the chunk `taken` of one block. */
 static void alltoall_take(struct halay_coll *c)
 {
     struct state *s = c->state;
     int next = c->rank + s->distance, rank = next < c->size ? next : next - c->size;
-    struct halay_span span = halay_span_cut(part_of(c->starts, rank), s->chunk, s->taken);
+    struct halay_span span = halay_span_cut(block_of(c->starts, rank), s->chunk, s->taken);
 
-    if (span.length && !take_part_from(c, rank, span))
+    if (span.length && !take_block_from(c, rank, span))
         return;
     coll_advanced(c);
     if (++s->distance < c->size)

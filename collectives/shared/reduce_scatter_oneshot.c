@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One-shot reduce-scatter over shared memory, even and ragged: every rank writes what the others need, every rank adds
- * its own part of all along the tree (oneshot.h).
+ * its own block of all along the tree (oneshot.h).
  *
  *     slot of A   | number | 1A | 2A |        B adds 1A, its own 1B and 1C
  *     slot of B   | number | 0B | 2B |
@@ -20,14 +20,14 @@ static void put(struct halay_coll *c, unsigned char *slot)
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
             halay_copy(oneshot_cell(c, c->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
-                       oneshot_count(c, coll_part(c, r)) * c->element);
+                       oneshot_count(c, coll_block_length(c, r)) * c->element);
 }
 
 static void take(struct halay_coll *c)
 {
     struct oneshot *s = c->state;
     int me = c->rank;
-    size_t count = oneshot_count(c, coll_part(c, me));
+    size_t count = oneshot_count(c, coll_block_length(c, me));
     void *out = coll_out(c) + s->at * c->element;
 
     if (!count)
@@ -43,4 +43,4 @@ static const struct oneshot_operation operation = {
     .gives = oneshot_every_rank, .takes = oneshot_every_rank, .all_give = 1, .put = put, .take = take
 };
 
-ONESHOT_ALGORITHM(halay_reduce_scatter_oneshot, coll_longest_part(c), c->size - 1);
+ONESHOT_ALGORITHM(halay_reduce_scatter_oneshot, coll_longest_block(c), c->size - 1);

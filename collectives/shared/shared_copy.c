@@ -113,7 +113,7 @@ static void choose_givers(const struct halay_coll *c, struct state *s)
     }
     for (int r = 0; r < c->size; r++) {
         s->giver[r].start = c->starts[r];
-        s->giver[r].length = coll_part(c, r);
+        s->giver[r].length = coll_block_length(c, r);
     }
 }
 

@@ -36,8 +36,8 @@
  * Slices of an N-th are cut at cache lines. Lists of pieces must agree only in the sums of their lengths: each rank may
  * cut them in its own way, and in differently from out.
  *
- * Data to convert count as private: they are converted into and out of the slots; the rank's own slice, part by part in
- * its first-level cache.
+ * Data to convert count as private: they are converted into and out of the slots; the rank's own slice, through a
+ * bounce buffer in its first-level cache.
  *
  * Cost: 2 exchanges; each rank reads S bytes and writes S (all-reduce) or S / N (private buffers: 2 S more for an
  * all-reduce, S more otherwise). No memory but the slots. Any number of ranks, any counts, zero included; in and out of
@@ -86,7 +86,7 @@ static size_t state_bytes(int size)
 static struct halay_span slice_of(const struct halay_coll *c, int owner)
 {
     if (c->operation == HALAY_COLL_REDUCE_SCATTER)
-        return coll_part_span(c, owner);
+        return coll_block_span(c, owner);
     return halay_aligned_span(c->in.count, c->size, owner, coll_elements(c, HALAY_CACHE_LINE));
 }
 
