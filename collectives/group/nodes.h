@@ -2,9 +2,9 @@
  *
  * Nodes: where the ranks of a group are, as far as an algorithm over several nodes needs it; set once with the group.
  *
- * Each node cuts a row of data into as many slices as it has ranks, and each of its ranks owns one. Nodes may have
+ * Each node cuts a row of data into as many blocks as it has ranks, and each of its ranks owns one. Nodes may have
  * different numbers of ranks, so their cuts differ; all cuts together make the *strips*. Every strip is part of
- * one slice of each node, so it has one owner on each: these sum it among themselves.
+ * one block of each node, so it has one owner on each: these sum it among themselves.
  *
  *     node A, 2 ranks    |        0        |        1        |
  *     node B, 3 ranks    |     0     |     1     |     2     |
@@ -38,7 +38,7 @@ struct halay_nodes {
     int local;                 /* this rank's number among the members of its node */
     int locals;                /* how many these are */
     int *rank;                 /* owned: [locals], their numbers in the group */
-    int strips;                /* in this rank's slice: at least 1 */
+    int strips;                /* in this rank's block: at least 1 */
     struct halay_strip *strip; /* owned */
 };
 
@@ -55,8 +55,8 @@ static inline size_t halay_cut_at(struct halay_cut cut, size_t count, size_t uni
     return at < count ? at : count;
 }
 
-/* Returns the slice of rank number `local`. */
-static inline struct halay_span halay_slice_span(int local, int locals, size_t count, size_t unit)
+/* Returns the block of rank number `local`. */
+static inline struct halay_span halay_node_block_span(int local, int locals, size_t count, size_t unit)
 {
     size_t from = halay_cut_at((struct halay_cut){ local, locals }, count, unit);
 

@@ -2,7 +2,7 @@
  *
  * Hierarchical all-reduce: inside each node in shared memory, between nodes by messages, inside again.
  *
- *     two nodes of two ranks; each rank owns a slice of its node's data
+ *     two nodes of two ranks; each rank owns a block of its node's data
  *
  *             sum inside           sum across              spread inside
  *     A       0 = 0A+0B     \    / 0 = 0AB + 0CD  (A, C)   0 1
@@ -23,8 +23,8 @@
  *     spread    t2 or later, in order
  *
  *   arrive   where this rank's input is: shared memory, where others read it, or private
- *   fill     a private input goes into this rank's slot, but for its own slice
- *   reduce   own slice of every rank's input, into this rank's result slot; the messages go from there and arrive there
+ *   fill     a private input goes into this rank's slot, but for its own block
+ *   reduce   own block of every rank's input, into this rank's result slot; the messages go from there and arrive there
  *   done     the result is complete; chunks in order
  *   take     when all have done the chunk: out of every rank's result slot into this rank's output; taken
  *
@@ -116,15 +116,15 @@ static size_t chunk_length(const struct halay_coll *c, size_t k)
     return left < s->chunk ? left : s->chunk;
 }
 
-/* Returns a local rank's slice of chunk k, within the chunk. */
-static struct halay_span slice_of(const struct halay_coll *c, int local, size_t k)
+/* Returns a local rank's block of chunk k, within the chunk. */
+static struct halay_span block_of(const struct halay_coll *c, int local, size_t k)
 {
     const struct state *s = c->state;
 
-    return halay_slice_span(local, nodes_of(c)->locals, chunk_length(c, k), s->unit);
+    return halay_node_block_span(local, nodes_of(c)->locals, chunk_length(c, k), s->unit);
 }
 
-/* Returns a strip of this rank's slice of a chunk of `length` elements, within the chunk. */
+/* Returns a strip of this rank's block of a chunk of `length` elements, within the chunk. */
 static struct halay_span strip_of(const struct halay_coll *c, int index, size_t length)
 {
     const struct halay_strip *strip = &nodes_of(c)->strip[index];
@@ -270,7 +270,7 @@ static struct inner *inner_of(const struct halay_coll *c, size_t k, int index)
 static void start_inner(struct halay_coll *c, size_t k, int index)
 {
     struct inner *x = inner_of(c, k, index);
-    struct halay_span mine = slice_of(c, nodes_of(c)->local, k);
+    struct halay_span mine = block_of(c, nodes_of(c)->local, k);
     struct halay_span span = strip_of(c, index, chunk_length(c, k));
 
     x->is_busy = 0;
@@ -317,7 +317,7 @@ static void fill_slot(struct halay_coll *c)
     struct state *s = c->state;
     int me = nodes_of(c)->local;
     size_t k = s->filled, start = chunk_start(s, k), length = chunk_length(c, k);
-    struct halay_span mine = slice_of(c, me, k);
+    struct halay_span mine = block_of(c, me, k);
     size_t after = mine.start + mine.length;
     unsigned char *slot = input_slot(c, me, k);
 
@@ -385,14 +385,14 @@ static const void *own_input(const struct halay_coll *c, size_t at, size_t most,
     return bounce;
 }
 
-/* Reduces the own slice of chunk number `reduced`, of all inputs of this node. */
-static void reduce_slice(struct halay_coll *c)
+/* Reduces the own block of chunk number `reduced`, of all inputs of this node. */
+static void reduce_block(struct halay_coll *c)
 {
     _Alignas(HALAY_CACHE_LINE) unsigned char bounce[HALAY_BOUNCE_BYTES];
     struct state *s = c->state;
     const struct halay_nodes *nodes = nodes_of(c);
     size_t k = s->reduced, start = chunk_start(s, k), run;
-    struct halay_span mine = slice_of(c, nodes->local, k);
+    struct halay_span mine = block_of(c, nodes->local, k);
 
     for (size_t done = 0; done < mine.length; done += run) {
         size_t at = mine.start + done;
@@ -413,7 +413,7 @@ static void reduce_chunk(struct halay_coll *c)
 
     if (is_withdrawn(c))
         return;
-    reduce_slice(c);
+    reduce_block(c);
     halay_full_fence(); /* the reading before the look */
     if (is_withdrawn(c))
         return;
@@ -462,7 +462,7 @@ static void take_chunk(struct halay_coll *c)
     size_t k = s->taken;
 
     for (int i = 0; i < nodes_of(c)->locals; i++) {
-        struct halay_span span = slice_of(c, i, k);
+        struct halay_span span = block_of(c, i, k);
         if (span.length)
             halay_vector_unpack(&c->out, &s->taking, chunk_start(s, k) + span.start, span.length, result_slot(c, i, k));
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reducing through shared memory: each rank adds its slice of every rank's buffers, in place. Numbers and slots are
+ * Reducing through shared memory: each rank adds its block of every rank's buffers, in place. Numbers and slots are
  * those of shared.h.
  *
- *                   slice of a rank                         the sum goes to
+ *                   block of a rank                         the sum goes to
  *     all-reduce      an N-th of the elements                 all ranks' out: every rank is a sink ("two-shot")
  *     reduce          an N-th of the elements                 the root's out: it is the sink
- *     reduce-scatter  its part                                its own out: no sink
+ *     reduce-scatter  its block                               its own out: no sink
  *
- *     all-reduce of three ranks, slices 0 1 2
+ *     all-reduce of three ranks, blocks 0 1 2
  *
  *             arrive           reduce                                    done
  *     A's     0 1 2            0 = 0A+0B+0C  by A, written               0 1 2
@@ -16,12 +16,12 @@
  *     C's     0 1 2            2 = 2A+2B+2C  by C                        0 1 2
  *
  *   arrive  publishes the place of this rank's in (and its out, if it is a sink), then its number
- *   reduce  when all have arrived: own slice, in chunks, along the tree over ranks; f16 and bf16 rounded once
+ *   reduce  when all have arrived: own block, in chunks, along the tree over ranks; f16 and bf16 rounded once
  *   done    the collective is over when every rank has done all chunks and uses these buffers no longer
  *
  * A rank whose buffer is private takes part through its slots, chunk by chunk and pipelined:
  *
- *     fill    its part of every other rank's slice into its slot, one cell an owner; number filled
+ *     fill    its data of every other rank's block into its slot, one cell an owner; number filled
  *     reduce  the owner reads it there like any other buffer, and writes the sum for a private sink back to it
  *     drain   when all owners have done the chunk: out of the slot into its out, if it is a sink
  *
@@ -30,13 +30,13 @@
  *     reduce            t1     t2     t3
  *     drain                    t2     t3
  *
- * A rank reads and writes its own slice in its own buffers directly. in and out may differ: a shared one is used in
+ * A rank reads and writes its own block in its own buffers directly. in and out may differ: a shared one is used in
  * place. Ranks with shared and with private buffers mix freely: the arrival has the kind of each.
  *
- * Slices of an N-th are cut at cache lines. Lists of pieces must agree only in the sums of their lengths: each rank may
+ * Blocks of an N-th are cut at cache lines. Lists of pieces must agree only in the sums of their lengths: each rank may
  * cut them in its own way, and in differently from out.
  *
- * Data to convert count as private: they are converted into and out of the slots; the rank's own slice, through a
+ * Data to convert count as private: they are converted into and out of the slots; the rank's own block, through a
  * bounce buffer in its first-level cache.
  *
  * Cost: 2 exchanges; each rank reads S bytes and writes S (all-reduce) or S / N (private buffers: 2 S more for an
@@ -65,8 +65,8 @@ struct peer {
 
 struct state {
     uint64_t base;                   /* chunks of this channel before this collective */
-    struct halay_span slice;         /* this rank's */
-    size_t chunks;                   /* of the longest slice; the same on all ranks */
+    struct halay_span block;         /* this rank's */
+    size_t chunks;                   /* of the longest block; the same on all ranks */
     size_t chunk;                    /* elements */
     size_t cell;                     /* bytes of one owner's cell of a slot */
     int arrived;                     /* ranks below have */
@@ -83,31 +83,31 @@ static size_t state_bytes(int size)
     return sizeof(struct state) + (size_t)size * (sizeof(struct peer) + 2 * sizeof(void *));
 }
 
-static struct halay_span slice_of(const struct halay_coll *c, int owner)
+static struct halay_span block_of(const struct halay_coll *c, int owner)
 {
     if (c->operation == HALAY_COLL_REDUCE_SCATTER)
         return coll_block_span(c, owner);
     return halay_aligned_span(c->in.count, c->size, owner, coll_elements(c, HALAY_CACHE_LINE));
 }
 
-static struct halay_span slice_chunk(const struct halay_coll *c, int owner, size_t k)
+static struct halay_span block_chunk(const struct halay_coll *c, int owner, size_t k)
 {
     const struct state *s = c->state;
 
-    return halay_span_cut(owner == c->rank ? s->slice : slice_of(c, owner), s->chunk, k);
+    return halay_span_cut(owner == c->rank ? s->block : block_of(c, owner), s->chunk, k);
 }
 
-static size_t longest_slice(const struct halay_coll *c)
+static size_t longest_block(const struct halay_coll *c)
 {
-    size_t longest = slice_of(c, 0).length; /* of slices of an N-th it is the longest */
+    size_t longest = block_of(c, 0).length; /* of blocks of an N-th it is the longest */
 
     for (int r = 1; r < c->size && c->operation == HALAY_COLL_REDUCE_SCATTER; r++)
-        if (slice_of(c, r).length > longest)
-            longest = slice_of(c, r).length;
+        if (block_of(c, r).length > longest)
+            longest = block_of(c, r).length;
     return longest;
 }
 
-/* Returns the cell of chunk k of the owner's slice in a private rank's slots. */
+/* Returns the cell of chunk k of the owner's block in a private rank's slots. */
 static unsigned char *cell_of(const struct halay_coll *c, int rank, int owner, size_t k)
 {
     const struct state *s = c->state;
@@ -172,8 +172,8 @@ static void reduce_start(struct halay_coll *c)
 
     s->cell = shared_cell_bytes(c);
     s->chunk = coll_elements(c, s->cell);
-    s->slice = slice_of(c, c->rank);
-    s->chunks = halay_span_cuts(longest_slice(c), s->chunk);
+    s->block = block_of(c, c->rank);
+    s->chunks = halay_span_cuts(longest_block(c), s->chunk);
     s->base = c->channel->numbers.chunks;
     c->channel->numbers.chunks += s->chunks;
     s->src = (const void **)(void *)&s->peer[c->size];
@@ -229,7 +229,7 @@ static void fill_slot(struct halay_coll *c)
     struct state *s = c->state;
 
     for (int owner = 0; owner < c->size && s->peer[c->rank].in.is_private; owner++) {
-        struct halay_span span = slice_chunk(c, owner, s->filled);
+        struct halay_span span = block_chunk(c, owner, s->filled);
         if (owner != c->rank && span.length)
             halay_vector_pack(&c->in, &s->filling, span.start, span.length, cell_of(c, c->rank, owner, s->filled));
     }
@@ -260,7 +260,7 @@ static void drain_cells(struct halay_coll *c)
     struct state *s = c->state;
 
     for (int owner = 0; owner < c->size && s->peer[c->rank].out.is_private; owner++) {
-        struct halay_span span = slice_chunk(c, owner, s->drained);
+        struct halay_span span = block_chunk(c, owner, s->drained);
         if (owner != c->rank)
             drain_span(c, span, cell_of(c, c->rank, owner, s->drained));
     }
@@ -289,7 +289,7 @@ static enum halay_status point_into(struct halay_coll *c, int rank, struct buffe
     uint64_t offset;
 
     if (p->is_private) {
-        *to = cell_of(c, rank, c->rank, s->reduced) + (at - slice_chunk(c, c->rank, s->reduced).start) * c->element;
+        *to = cell_of(c, rank, c->rank, s->reduced) + (at - block_chunk(c, c->rank, s->reduced).start) * c->element;
         return HALAY_OK;
     }
     if (p->data) {
@@ -376,8 +376,8 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
     if (!s->slotted && left > 1 && s->cell < AT_ONCE_BYTES)
         chunks = AT_ONCE_BYTES / s->cell;
     chunks = left < chunks ? left : chunks;
-    struct halay_span last = slice_chunk(c, c->rank, s->reduced + chunks - 1);
-    size_t at = slice_chunk(c, c->rank, s->reduced).start, end = last.start + last.length;
+    struct halay_span last = block_chunk(c, c->rank, s->reduced + chunks - 1);
+    size_t at = block_chunk(c, c->rank, s->reduced).start, end = last.start + last.length;
     enum halay_status status = HALAY_OK;
 
     if (!shared_enter(c)) /* a rank that gives up waits for those that read its memory, as for those that write there */

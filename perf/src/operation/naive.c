@@ -118,7 +118,7 @@ static void *of_rank(const struct perf_naive *naive, int r, const void *own)
 }
 
 /* This rank's part of the elements: from *first to the end that is returned. */
-static size_t slice(const struct perf_naive *naive, size_t count, size_t *first)
+static size_t own_block(const struct perf_naive *naive, size_t count, size_t *first)
 {
     *first = count * (size_t)naive->rank / (size_t)naive->size;
     return count * ((size_t)naive->rank + 1) / (size_t)naive->size;
@@ -146,7 +146,7 @@ static void add_all(const struct perf_naive *naive, const float *in, size_t firs
 static void naive_allreduce(const struct perf_naive *naive, const struct perf_call *call)
 {
     float *a = of_rank(naive, 0, call->out), *b = of_rank(naive, 1 % naive->size, call->out);
-    size_t first, end = slice(naive, call->count, &first);
+    size_t first, end = own_block(naive, call->count, &first);
 
     if (naive->size == 2) {
         for (size_t i = first; i < end; i++) {
@@ -168,7 +168,7 @@ static void naive_reduce(const struct perf_naive *naive, const struct perf_call 
 {
     float *to = of_rank(naive, call->root, call->out);
     const float *from = of_rank(naive, !call->root, call->out);
-    size_t first, end = slice(naive, call->count, &first);
+    size_t first, end = own_block(naive, call->count, &first);
 
     if (naive->size == 2) {
         for (size_t i = first; i < end; i++)

@@ -72,12 +72,12 @@ static size_t wrong_at_root(const struct perf_pattern *pattern, const struct per
     return place->rank == place->call.root ? wrong_reduced(pattern, place) : 0;
 }
 
-/* A slice of every rank's buffer, into the root's. */
-static void touch_slices(const struct perf_place *place)
+/* A block of every rank's buffer, into the root's. */
+static void touch_blocks(const struct perf_place *place)
 {
-    size_t slice = bytes_of(place, place->total / (size_t)place->size);
+    size_t block = bytes_of(place, place->total / (size_t)place->size);
 
-    perf_roofline_combine(place->buffer, place->buffer, (size_t)place->size, slice);
+    perf_roofline_combine(place->buffer, place->buffer, (size_t)place->size, block);
 }
 
 static void lay_out_apart(struct perf_place *place)
@@ -256,7 +256,7 @@ const struct perf_operation perf_operations[] = {
         .fill = fill_all,
         .call = call_reduce,
         .wrong = wrong_at_root,
-        .touch = touch_slices,
+        .touch = touch_blocks,
     },
     {
         .command = "reduce-scatter",

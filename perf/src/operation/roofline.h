@@ -3,8 +3,8 @@
  * Roofline: the reads and writes of a collective over memory of this rank alone, with no peer and no synchronisation.
  * What an operation needs at the least, all ranks at once, with every rank able to read and write everybody's memory:
  *
- *     all-reduce          S bytes are read and written: a slice of all N buffers
- *     reduce(-scatter)    S bytes are read: a slice of all N buffers; S / N are written
+ *     all-reduce          S bytes are read and written: a block of all N buffers
+ *     reduce(-scatter)    S bytes are read: a block of all N buffers; S / N are written
  *     broadcast           S bytes are read and written by all but the root
  *     all-gather          S (N - 1) / N bytes are read and written
  *     all-to-all          S bytes are read and written
