@@ -27,7 +27,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
     (void)slot;
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
-            halay_copy(oneshot_cell(c, c->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
+            halay_copy(oneshot_row(c, c->rank, r), coll_in(c) + ((size_t)r * row(c) + s->at) * c->element,
                        s->count * c->element);
 }
 
@@ -37,7 +37,7 @@ static void take(struct halay_coll *c)
 
     for (int r = 0; r < c->size; r++) {
         size_t at = ((size_t)r * row(c) + s->at) * c->element;
-        const unsigned char *from = r == c->rank ? coll_in(c) + at : oneshot_cell(c, r, c->rank);
+        const unsigned char *from = r == c->rank ? coll_in(c) + at : oneshot_row(c, r, c->rank);
         if (coll_out(c) + at != from)
             halay_copy(coll_out(c) + at, from, s->count * c->element);
     }

@@ -10,7 +10,7 @@
  *           rank knows that of all, so the numbers of the channel grow by the largest that was published (by one
  *           without any).
  *   own     a rank's block for itself, copied while it waits for the others
- *   fill    a private rank copies chunk k of every other's block into its slots, one cell a taker: the slot k mod
+ *   fill    a private rank copies chunk k of every other's block into its slots, one a taker: the slots k mod
  *           SHARED_SLOTS, when every rank has taken chunk k - SHARED_SLOTS
  *   take    chunk k of every block that is for this rank, beginning with the next rank's, not all with rank 0's
  *   end     when every rank has taken everything: memory and slots are free again
@@ -33,7 +33,7 @@ struct giver {
 struct state {
     uint64_t base;        /* chunks of this channel before this collective */
     size_t chunk, chunks; /* elements of one; of the longest block of any rank */
-    size_t cell;          /* bytes of one taker's cell of a slot */
+    size_t slot;          /* bytes of the slot for one taker */
     int is_private;       /* this rank fills slots */
     int slotted;          /* some rank does */
     int arrived;          /* ranks below have arrived */
@@ -64,12 +64,12 @@ static size_t longest_block(const struct halay_coll *c, const size_t *starts)
     return most;
 }
 
-/* Returns the cell of chunk k of the taker's block in a private rank's slots. */
-static unsigned char *cell_of(const struct halay_coll *c, int rank, int taker, size_t k)
+/* Returns a private rank's slot for chunk k of the taker's block. */
+static unsigned char *slot_of(const struct halay_coll *c, int rank, int taker, size_t k)
 {
     const struct state *s = c->state;
 
-    return shared_cell(c, rank, taker, k, s->cell);
+    return shared_peer_slot(c, rank, taker, k, s->slot);
 }
 
 /* ---- arrive ---- */
@@ -97,8 +97,8 @@ static void alltoall_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->cell = shared_cell_bytes(c);
-    s->chunk = coll_elements(c, s->cell);
+    s->slot = shared_peer_slot_bytes(c);
+    s->chunk = coll_elements(c, s->slot);
     s->fills = halay_span_cuts(longest_block(c, c->in_starts), s->chunk);
     s->takes = halay_span_cuts(longest_block(c, c->starts), s->chunk);
     s->chunks = s->fills > 1 ? s->fills : 1;
@@ -145,7 +145,7 @@ static enum halay_status reach_all(struct halay_coll *c)
 
 /* ---- give ---- */
 
-static void fill_cells(struct halay_coll *c)
+static void fill_slots(struct halay_coll *c)
 {
     struct state *s = c->state;
 
@@ -154,7 +154,7 @@ static void fill_cells(struct halay_coll *c)
     for (int r = 0; r < c->size; r++) {
         struct halay_span span = halay_span_cut(block_of(c->in_starts, r), s->chunk, s->filled);
         if (r != c->rank && span.length)
-            halay_copy(cell_of(c, c->rank, r, s->filled), coll_in(c) + span.start * c->element,
+            halay_copy(slot_of(c, c->rank, r, s->filled), coll_in(c) + span.start * c->element,
                        span.length * c->element);
     }
     s->filled++;
@@ -194,7 +194,7 @@ static int take_block_from(struct halay_coll *c, int rank, struct halay_span spa
         return 0;
     if (shared_is_abandoned(c, rank))
         return 0;
-    data = data ? data + (span.start - c->starts[rank]) * c->element : cell_of(c, rank, c->rank, s->taken);
+    data = data ? data + (span.start - c->starts[rank]) * c->element : slot_of(c, rank, c->rank, s->taken);
     halay_copy(coll_out(c) + span.start * c->element, data, span.length * c->element);
     halay_full_fence(); /* the copy before the check */
     return !shared_is_abandoned(c, rank);
@@ -223,7 +223,7 @@ static enum halay_status alltoall_progress(struct halay_coll *c)
     struct state *s = c->state;
 
     if (s->is_private && s->filled < s->fills)
-        fill_cells(c);
+        fill_slots(c);
     if (s->own < own_length(c)) {
         take_own(c);
         return HALAY_IN_PROGRESS;

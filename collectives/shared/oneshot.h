@@ -88,7 +88,7 @@ static inline struct halay_oneshot_slot *oneshot_slot(const struct halay_coll *c
 }
 
 /* Returns the place of the taker's row in the slot of a giver with a row for each of the others. */
-static inline unsigned char *oneshot_cell(const struct halay_coll *c, int giver, int taker)
+static inline unsigned char *oneshot_row(const struct halay_coll *c, int giver, int taker)
 {
     const struct oneshot *s = c->state;
     size_t index = (size_t)(taker < giver ? taker : taker - 1);
@@ -145,8 +145,8 @@ static inline void oneshot_begin(struct halay_coll *c, const struct oneshot_oper
     oneshot_give(c, o);
 }
 
-/* cells: rows of a giver in its slot. */
-static inline void oneshot_start(struct halay_coll *c, const struct oneshot_operation *o, size_t longest, int cells)
+/* rows: rows of a giver in its slot. */
+static inline void oneshot_start(struct halay_coll *c, const struct oneshot_operation *o, size_t longest, int rows)
 {
     struct oneshot *s = c->state;
 
@@ -154,8 +154,8 @@ static inline void oneshot_start(struct halay_coll *c, const struct oneshot_oper
     s->in = s->out = (struct halay_cursor){ 0 };
     s->longest = longest;
     s->most = coll_elements(c, HALAY_ONESHOT_BYTES);
-    if (cells > 1 && longest * (size_t)cells > s->most)
-        s->most /= (size_t)cells;
+    if (rows > 1 && longest * (size_t)rows > s->most)
+        s->most /= (size_t)rows;
     s->most = s->most < longest ? s->most : longest;
     oneshot_begin(c, o);
 }
@@ -235,12 +235,12 @@ static inline enum halay_status oneshot_progress(struct halay_coll *c, const str
     return HALAY_OK;
 }
 
-/* Defines an algorithm after its `operation`, whose functions become parts of these; longest and cells as in
+/* Defines an algorithm after its `operation`, whose functions become parts of these; longest and rows as in
  * oneshot_start, of a collective c. */
-#define ONESHOT_ALGORITHM(name, longest, cells)                               \
+#define ONESHOT_ALGORITHM(name, longest, rows)                                \
     static void oneshot_algorithm_start(struct halay_coll *c)                 \
     {                                                                         \
-        oneshot_start(c, &operation, longest, cells);                         \
+        oneshot_start(c, &operation, longest, rows);                          \
     }                                                                         \
     static enum halay_status oneshot_algorithm_progress(struct halay_coll *c) \
     {                                                                         \

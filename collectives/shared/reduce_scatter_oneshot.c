@@ -19,7 +19,7 @@ static void put(struct halay_coll *c, unsigned char *slot)
     (void)slot;
     for (int r = 0; r < c->size; r++)
         if (r != c->rank)
-            halay_copy(oneshot_cell(c, c->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
+            halay_copy(oneshot_row(c, c->rank, r), coll_in(c) + (c->starts[r] + s->at) * c->element,
                        oneshot_count(c, coll_block_length(c, r)) * c->element);
 }
 
@@ -34,7 +34,7 @@ static void take(struct halay_coll *c)
         return;
     for (int r = 0; r < c->size; r++)
         if (r != me)
-            s->src[r] = oneshot_cell(c, r, me);
+            s->src[r] = oneshot_row(c, r, me);
     s->src[me] = coll_in(c) + (c->starts[me] + s->at) * c->element;
     c->reducer->reduce[c->dtype][c->op](&out, 1, s->src, c->size, count, c->divisor);
 }

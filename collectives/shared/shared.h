@@ -9,7 +9,9 @@
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 
-enum { SHARED_SLOTS = 4 }; /* chunk k goes through slot k mod SHARED_SLOTS */
+/* Chunk k goes through slot k mod SHARED_SLOTS. A rank with different data for each other rank has a slot for each of
+ * them there. */
+enum { SHARED_SLOTS = 4 };
 
 static inline struct halay_area *shared_area(const struct halay_coll *c, int rank)
 {
@@ -26,25 +28,25 @@ static inline unsigned char *shared_slots(const struct halay_coll *c, int rank)
     return (unsigned char *)c->channel->areas[rank] + HALAY_SLOTS_OFFSET;
 }
 
-/* Returns the bytes of a cell of a slot that is cut into this number of cells: by the tuning table, if it fits. */
-static inline size_t shared_slot_bytes(const struct halay_coll *c, int cells)
+/* Returns the bytes of a slot where a chunk goes through this number of them: by the tuning table, if they fit. */
+static inline size_t shared_slot_bytes(const struct halay_coll *c, int slots)
 {
     if (c->slot % HALAY_CACHE_LINE == 0 && c->slot <= HALAY_SLOTS_BYTES &&
-        c->slot * SHARED_SLOTS * (size_t)cells <= HALAY_SLOTS_BYTES)
+        c->slot * SHARED_SLOTS * (size_t)slots <= HALAY_SLOTS_BYTES)
         return c->slot; /* most times: without a division */
-    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)cells) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
+    size_t most = HALAY_SLOTS_BYTES / (SHARED_SLOTS * (size_t)slots) / HALAY_CACHE_LINE * HALAY_CACHE_LINE;
 
     return c->slot < most ? c->slot : most;
 }
 
-/* Returns the bytes of a cell: a rank with different data for each of the others has a cell for each in a slot. */
-static inline size_t shared_cell_bytes(const struct halay_coll *c)
+/* Returns the bytes of a slot where each other rank has its own. */
+static inline size_t shared_peer_slot_bytes(const struct halay_coll *c)
 {
     return shared_slot_bytes(c, c->size - 1);
 }
 
-/* Returns the cell of chunk k for another rank in a rank's slots; bytes: shared_cell_bytes. */
-static inline unsigned char *shared_cell(const struct halay_coll *c, int rank, int other, size_t k, size_t bytes)
+/* Returns a rank's slot of chunk k for another rank; bytes: shared_peer_slot_bytes. */
+static inline unsigned char *shared_peer_slot(const struct halay_coll *c, int rank, int other, size_t k, size_t bytes)
 {
     size_t index = (size_t)(other < rank ? other : other - 1), others = (size_t)(c->size - 1);
 

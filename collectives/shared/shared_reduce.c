@@ -21,9 +21,9 @@
  *
  * A rank whose buffer is private takes part through its slots, chunk by chunk and pipelined:
  *
- *     fill    its data of every other rank's block into its slot, one cell an owner; number filled
+ *     fill    its data of every other rank's block into its slots, one an owner; number filled
  *     reduce  the owner reads it there like any other buffer, and writes the sum for a private sink back to it
- *     drain   when all owners have done the chunk: out of the slot into its out, if it is a sink
+ *     drain   when all owners have done the chunk: out of the slots into its out, if it is a sink
  *
  *     chunk      0      1      2      3          SHARED_SLOTS chunks may be filled and not yet drained
  *     fill       t0     t1     t2     t3
@@ -68,7 +68,7 @@ struct state {
     struct halay_span block;         /* this rank's */
     size_t chunks;                   /* of the longest block; the same on all ranks */
     size_t chunk;                    /* elements */
-    size_t cell;                     /* bytes of one owner's cell of a slot */
+    size_t slot;                     /* bytes of the slot for one owner */
     int arrived;                     /* ranks below have */
     int slotted;                     /* some rank uses slots */
     size_t filled, reduced, drained; /* chunks of this rank */
@@ -107,12 +107,12 @@ static size_t longest_block(const struct halay_coll *c)
     return longest;
 }
 
-/* Returns the cell of chunk k of the owner's block in a private rank's slots. */
-static unsigned char *cell_of(const struct halay_coll *c, int rank, int owner, size_t k)
+/* Returns a private rank's slot for chunk k of the owner's block. */
+static unsigned char *slot_of(const struct halay_coll *c, int rank, int owner, size_t k)
 {
     const struct state *s = c->state;
 
-    return shared_cell(c, rank, owner, k, s->cell);
+    return shared_peer_slot(c, rank, owner, k, s->slot);
 }
 
 /* Returns nonzero if others write into this rank's out. */
@@ -170,8 +170,8 @@ static void reduce_start(struct halay_coll *c)
 {
     struct state *s = c->state;
 
-    s->cell = shared_cell_bytes(c);
-    s->chunk = coll_elements(c, s->cell);
+    s->slot = shared_peer_slot_bytes(c);
+    s->chunk = coll_elements(c, s->slot);
     s->block = block_of(c, c->rank);
     s->chunks = halay_span_cuts(longest_block(c), s->chunk);
     s->base = c->channel->numbers.chunks;
@@ -224,14 +224,14 @@ static enum halay_status reach_all(struct halay_coll *c)
 
 /* ---- a rank with private buffers: fill and drain ---- */
 
-static void fill_slot(struct halay_coll *c)
+static void fill_slots(struct halay_coll *c)
 {
     struct state *s = c->state;
 
     for (int owner = 0; owner < c->size && s->peer[c->rank].in.is_private; owner++) {
         struct halay_span span = block_chunk(c, owner, s->filled);
         if (owner != c->rank && span.length)
-            halay_vector_pack(&c->in, &s->filling, span.start, span.length, cell_of(c, c->rank, owner, s->filled));
+            halay_vector_pack(&c->in, &s->filling, span.start, span.length, slot_of(c, c->rank, owner, s->filled));
     }
     s->filled++;
     shared_publish(c, &shared_mine(c)->filled, s->base + s->filled);
@@ -239,7 +239,7 @@ static void fill_slot(struct halay_coll *c)
 }
 
 /* The owner wrote the sum, so its lines are in the owner's cache. They are fetched for writing: the next fill of this
- * cell then finds them here. */
+ * slot then finds them here. */
 static void drain_span(struct halay_coll *c, struct halay_span span, const unsigned char *from)
 {
     struct state *s = c->state;
@@ -255,14 +255,14 @@ static void drain_span(struct halay_coll *c, struct halay_span span, const unsig
     }
 }
 
-static void drain_cells(struct halay_coll *c)
+static void drain_slots(struct halay_coll *c)
 {
     struct state *s = c->state;
 
     for (int owner = 0; owner < c->size && s->peer[c->rank].out.is_private; owner++) {
         struct halay_span span = block_chunk(c, owner, s->drained);
         if (owner != c->rank)
-            drain_span(c, span, cell_of(c, c->rank, owner, s->drained));
+            drain_span(c, span, slot_of(c, c->rank, owner, s->drained));
     }
     s->drained++;
     coll_advanced(c);
@@ -289,7 +289,7 @@ static enum halay_status point_into(struct halay_coll *c, int rank, struct buffe
     uint64_t offset;
 
     if (p->is_private) {
-        *to = cell_of(c, rank, c->rank, s->reduced) + (at - block_chunk(c, c->rank, s->reduced).start) * c->element;
+        *to = slot_of(c, rank, c->rank, s->reduced) + (at - block_chunk(c, c->rank, s->reduced).start) * c->element;
         return HALAY_OK;
     }
     if (p->data) {
@@ -373,8 +373,8 @@ static enum halay_status reduce_chunks(struct halay_coll *c)
 {
     struct state *s = c->state;
     size_t left = s->chunks - s->reduced, chunks = 1;
-    if (!s->slotted && left > 1 && s->cell < AT_ONCE_BYTES)
-        chunks = AT_ONCE_BYTES / s->cell;
+    if (!s->slotted && left > 1 && s->slot < AT_ONCE_BYTES)
+        chunks = AT_ONCE_BYTES / s->slot;
     chunks = left < chunks ? left : chunks;
     struct halay_span last = block_chunk(c, c->rank, s->reduced + chunks - 1);
     size_t at = block_chunk(c, c->rank, s->reduced).start, end = last.start + last.length;
@@ -401,7 +401,7 @@ static enum halay_status reduce_progress(struct halay_coll *c)
     enum halay_status status = HALAY_OK;
 
     if (mine && s->filled < s->chunks && s->filled < s->drained + SHARED_SLOTS)
-        fill_slot(c);
+        fill_slots(c);
     if (s->arrived < c->size)
         status = reach_all(c);
     if (status == HALAY_OK && s->reduced < s->chunks && all_have_filled(c))
@@ -409,7 +409,7 @@ static enum halay_status reduce_progress(struct halay_coll *c)
     if (status != HALAY_OK)
         return status;
     if (mine && s->drained < s->chunks && shared_all_have_done(c, s->base + s->drained + 1))
-        drain_cells(c);
+        drain_slots(c);
     if (s->reduced < s->chunks || (mine && s->drained < s->chunks) || !shared_all_have_done(c, s->base + s->chunks))
         return HALAY_IN_PROGRESS;
     halay_prefetch_write(&shared_mine(c)->arrived); /* for the next one */
