@@ -51,7 +51,7 @@ struct halay_select_query {
 /* Returns the algorithm, never NULL. why: a phrase to follow "because: ", cut to size; may be NULL. */
 const struct halay_algorithm *halay_select(const struct halay_select_query *query, char *why, size_t size);
 
-/* Returns the question for an all-reduce that the devices of a host make through slabs: one-shot or two-shot, as for
+/* Returns the question for an all-reduce that the devices of a host make through segments: one-shot or two-shot, as for
  * memory that the ranks share, by the rows of transport "cuda". */
 struct halay_select_query halay_select_on_devices(const struct halay_tuning *tuning, int ranks, size_t bytes);
 

@@ -8,10 +8,10 @@
 #include "halay_types.h"
 #include <stdint.h>
 
-enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a slab: ranks at most; bytes */
+enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a segment: ranks at most; bytes */
 
-/* How the ranks of a host reach a slab: device memory of one of them through which they reduce. Plain bytes that travel
- * between ranks. */
+/* How the ranks of a host reach a segment: device memory of one of them through which they reduce. Plain bytes that
+ * travel between ranks. */
 struct halay_device_share {
     int64_t process; /* whose it is */
     int32_t device;  /* as that process counts them */
@@ -21,11 +21,11 @@ struct halay_device_share {
     unsigned char handle[HALAY_DEVICE_HANDLE];
 };
 
-/* A tensor's part that goes through the slabs at a time. */
+/* A tensor's part that goes through the segments at a time. */
 struct halay_device_piece {
     const void *in;
     void *out;
-    size_t at;                 /* where it begins in the slabs: elements, a multiple of 16 bytes */
+    size_t at;                 /* where it begins in the segments: elements, a multiple of 16 bytes */
     size_t count;              /* elements */
     float prescale, postscale; /* of what goes in, and of the sum */
 };
@@ -34,10 +34,10 @@ struct halay_device_work {
     enum halay_dtype dtype; /* f32, f16, bf16 */
     const struct halay_device_piece *pieces;
     size_t piece_count;
-    void *const *slabs; /* [ranks], as this rank reaches them */
+    void *const *segments; /* [ranks], as this rank reaches them */
     int ranks, rank;
-    size_t first, last; /* elements of the slabs that reduce sums */
-    size_t share;       /* elements of the slabs that each rank sums, a multiple of 16 bytes; 0: each sums all */
+    size_t first, last; /* elements of the segments that reduce sums */
+    size_t share;       /* elements of the segments that each rank sums, a multiple of 16 bytes; 0: each sums all */
 };
 
 #endif

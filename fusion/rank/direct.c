@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct: all-reduce through slabs. Each rank has a slab in its device's memory that the others' devices reach (CUDA
- * IPC; in one process, peer access). As much of a bucket as the slabs hold goes through them at a time:
+ * Direct: all-reduce through segments on devices. Each rank has one in its device's memory that the others' devices
+ * reach (CUDA IPC; in one process, peer access). As much of a bucket as the segments hold goes through them at a time:
  *
- *     pack      the inputs to the own slab                                                 | all ranks wait
- *     reduce    one-shot: each rank sums all slabs to its outputs
- *               two-shot: each rank sums its share of all slabs, in place in its own       | all ranks wait
- *     unpack    two-shot: each share from its rank's slab to the outputs
+ *     pack      the inputs to the own segment                                                 | all ranks wait
+ *     reduce    one-shot: each rank sums all segments to its outputs
+ *               two-shot: each rank sums its share of all segments, in place in its own       | all ranks wait
+ *     unpack    two-shot: each share from its rank's segment to the outputs
  *
  * Ranks wait for each other on the host: the event of a launch has come, then a barrier of the group. So no kernel ever
  * waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and the
@@ -15,7 +15,7 @@
  * While a bucket is under way nothing else of the set starts: the barriers have numbers among the group's collectives,
  * which must be the same on all ranks.
  *
- * The first bucket opens the slabs: an all-gather of how they are reached, another of who reaches all. One rank that
+ * The first bucket opens the segments: an all-gather of how they are reached, another of who reaches all. One rank that
  * does not, and all of them bring this and later buckets to the host (staging.h).
  */
 #include "fusion/rank/direct.h"
@@ -48,30 +48,31 @@ static int is_open(const struct halay_direct *d)
 void halay_direct_init(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
-    int may_be = world->config.device_slab >= ALIGN_BYTES && world->config.deterministic == HALAY_DETERMINISTIC_OFF &&
-                 ctx->size <= HALAY_DEVICE_RANKS && world->local_size == ctx->size;
+    int may_be = world->config.device_segment >= ALIGN_BYTES &&
+                 world->config.deterministic == HALAY_DETERMINISTIC_OFF && ctx->size <= HALAY_DEVICE_RANKS &&
+                 world->local_size == ctx->size;
 
     set_state(&ctx->devices.direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
 }
 
 /* ---- opening ---- */
 
-static enum halay_status slab_create(struct halay_context *ctx)
+static enum halay_status segment_create(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &ctx->devices.host;
     struct halay_direct *d = &ctx->devices.direct;
     int number = d->device->number;
-    size_t bytes = ctx->world->config.device_slab / ALIGN_BYTES * ALIGN_BYTES;
+    size_t bytes = ctx->world->config.device_segment / ALIGN_BYTES * ALIGN_BYTES;
     enum halay_status status = HALAY_OK;
 
     if (!d->stream)
         status = ops->stream_create(host, number, &d->stream);
     if (status == HALAY_OK && !d->done)
         status = ops->event_create(host, number, &d->done);
-    if (status == HALAY_OK && !d->slab)
-        status = ops->alloc(host, number, d->bytes = bytes, &d->slab);
-    return status == HALAY_OK ? ops->share(host, number, d->slab, d->bytes, &d->mine) : status;
+    if (status == HALAY_OK && !d->segment)
+        status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
+    return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
 }
 
 /* One that has none says so: the others need not wait for it. */
@@ -80,7 +81,7 @@ static enum halay_status start_sharing(struct halay_bucket *b)
     struct halay_direct *d = direct_of(b);
 
     memset(&d->mine, 0, sizeof d->mine);
-    if (slab_create(b->set->ctx) != HALAY_OK)
+    if (segment_create(b->set->ctx) != HALAY_OK)
         d->mine.is_there = 0;
     d->is_shared = 1;
     d->step = HALAY_DIRECT_AGREE;
@@ -92,9 +93,9 @@ static void unreach_all(struct halay_context *ctx)
     struct halay_direct *d = &ctx->devices.direct;
 
     for (int r = 0; r < HALAY_DEVICE_RANKS; r++) {
-        if (d->slabs[r] && r != ctx->rank)
-            halay_devices_ops(ctx)->unreach(&ctx->devices.host, d->device->number, &d->shares[r], d->slabs[r]);
-        d->slabs[r] = NULL;
+        if (d->segments[r] && r != ctx->rank)
+            halay_devices_ops(ctx)->unreach(&ctx->devices.host, d->device->number, &d->shares[r], d->segments[r]);
+        d->segments[r] = NULL;
     }
 }
 
@@ -111,10 +112,10 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
         if (share->bytes < d->room)
             d->room = (size_t)share->bytes;
         if (d->says && r == ctx->rank)
-            d->slabs[r] = d->slab;
+            d->segments[r] = d->segment;
         else if (d->says)
-            d->says =
-                halay_devices_ops(ctx)->reach(&ctx->devices.host, d->device->number, share, &d->slabs[r]) == HALAY_OK;
+            d->says = halay_devices_ops(ctx)->reach(&ctx->devices.host, d->device->number, share, &d->segments[r]) ==
+                      HALAY_OK;
     }
     d->step = HALAY_DIRECT_CONCLUDE;
     return halay_group_allgather_start(b->set->group, &d->says, d->said, 1, HALAY_U8, &d->coll);
@@ -129,13 +130,13 @@ static void conclude(struct halay_context *ctx)
         refuses = d->said[r] || refuses >= 0 ? refuses : r;
     set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
     if (refuses < 0) {
-        halay_debug(ctx->log, "all-reduces of what is on devices go through slabs of %zu bytes on them", d->room);
+        halay_debug(ctx->log, "all-reduces of what is on devices go through segments of %zu bytes on them", d->room);
         return;
     }
     unreach_all(ctx);
     if (ctx->rank == 0)
         halay_info(ctx->log, "all-reduces of what is on devices go through the host's memory: rank %d %s", refuses,
-                   d->shares[refuses].is_there ? "does not reach all slabs" : "has no slab");
+                   d->shares[refuses].is_there ? "does not reach all segments" : "has no segment");
 }
 
 /* ---- through the host ---- */
@@ -174,7 +175,7 @@ static enum halay_status run_staged(struct halay_bucket *b)
     return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
 }
 
-/* ---- through the slabs ---- */
+/* ---- through the segments ---- */
 
 static size_t padded(size_t count, size_t align)
 {
@@ -221,7 +222,7 @@ static enum halay_status begin(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-/* The parts of tensors that are in the slabs at d->base. */
+/* The parts of tensors that are in the segments at d->base. */
 static void cut_pieces(const struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
@@ -252,7 +253,7 @@ static struct halay_device_work work_of(const struct halay_bucket *b)
     struct halay_device_work work = { .dtype = b->dtype,
                                       .pieces = d->pieces,
                                       .piece_count = d->piece_count,
-                                      .slabs = d->slabs,
+                                      .segments = d->segments,
                                       .ranks = b->set->size,
                                       .rank = b->set->rank,
                                       .last = filled };
@@ -376,7 +377,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
 
 /* ---- the end ---- */
 
-/* All ranks have let go of the others' slabs. */
+/* All ranks have let go of the others' segments. */
 static enum halay_status part(struct halay_context *ctx)
 {
     struct halay_direct *d = &ctx->devices.direct;
@@ -419,9 +420,9 @@ void halay_direct_free(struct halay_context *ctx)
         ops->stream_destroy(host, d->device->number, d->stream);
     if (d->done)
         ops->event_destroy(host, d->device->number, d->done);
-    if (d->slab && !d->is_lent)
-        ops->free(host, d->device->number, d->slab);
+    if (d->segment && !d->is_lent)
+        ops->free(host, d->device->number, d->segment);
     free(d->pieces);
-    d->stream = d->done = d->slab = NULL;
+    d->stream = d->done = d->segment = NULL;
     d->pieces = NULL;
 }

@@ -178,7 +178,7 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
     return HALAY_OK;
 }
 
-/* All that is direct is on one device of this rank's, whose slab it goes through. */
+/* All that is direct is on one device of this rank's, whose segment it goes through. */
 static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *span,
                                       struct halay_device *device)
 {

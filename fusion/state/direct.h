@@ -21,7 +21,7 @@ enum halay_direct_state {
 };
 
 enum halay_direct_step {
-    HALAY_DIRECT_SHARE, /* each rank says how its slab is reached */
+    HALAY_DIRECT_SHARE, /* each rank says how its segment is reached */
     HALAY_DIRECT_AGREE, /* and whether it reaches the others' */
     HALAY_DIRECT_CONCLUDE,
     HALAY_DIRECT_STAGE, /* refused: the data come to the host */
@@ -36,20 +36,20 @@ struct halay_direct {
     /* The device of all that goes this way, set by the first submission; guarded by the devices' lock. */
     struct halay_device *device;
     void *stream, *done; /* owned: ours on the device, and an event: the end of what it was given last */
-    void *slab;          /* owned, `bytes` of it; kept until the end, so that no rank loses what it reaches */
+    void *segment;       /* owned, `bytes` of it; kept until the end, so that no rank loses what it reaches */
     size_t bytes;
-    int is_shared; /* the others were told how to reach the slab */
-    int is_lent;   /* a rank may have the slab open for good: one that did not come to the end with the others */
+    int is_shared; /* the others were told how to reach the segment */
+    int is_lent;   /* a rank may have the segment open for good: one that did not come to the end with the others */
     struct halay_device_share mine, shares[HALAY_DEVICE_RANKS];
-    void *slabs[HALAY_DEVICE_RANKS]; /* as this rank reaches them; NULL: not */
+    void *segments[HALAY_DEVICE_RANKS]; /* as this rank reaches them; NULL: not */
     unsigned char says, said[HALAY_DEVICE_RANKS];
-    size_t room;                       /* bytes of the least slab */
+    size_t room;                       /* bytes of the least segment */
     struct halay_bucket *bucket;       /* borrowed: under way; nothing else of the set starts meanwhile */
     enum halay_direct_step step;       /* the next */
     struct halay_coll *coll;           /* owned: by which ranks wait for each other */
     int is_launched;                   /* the stream has something that the others wait for */
     int is_one_shot;                   /* each rank sums all */
-    size_t base, total;                /* elements: of the bucket in front of what is in the slabs, and all */
+    size_t base, total;                /* elements: of the bucket in front of what is in the segments, and all */
     struct halay_device_piece *pieces; /* owned array, kept */
     size_t piece_count, piece_capacity;
 };

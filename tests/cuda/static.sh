@@ -92,7 +92,7 @@ else
 fi
 
 # The packs of four: four-number loads and stores in the kernels that are named by them.
-for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4 reduce_slabs unpack_slabs pack_slab; do
+for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4 reduce_segments unpack_segments pack_segment; do
     awk -v kernel="$kernel" '/\.entry/ { inside = index($0, kernel) } inside' "$kept.ptx" >"$scratch/body"
     check "$kernel loads four numbers at a time" grep -q 'ld\.global.*\.v4\.' "$scratch/body"
     check "$kernel stores four numbers at a time" grep -q 'st\.global.*\.v4\.' "$scratch/body"

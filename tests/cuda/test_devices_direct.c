@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All-reduces that the devices of a host make among themselves (fusion/rank/direct.h): sums that a plain loop gives to
- * the bit, through slabs that hold less than a tensor, one-shot and two-shot; and when the ranks go through the host
+ * the bit, through segments that hold less than a tensor, one-shot and two-shot; and when the ranks go through the host
  * after all. Ranks are threads over the fake transport, or processes.
  *
  * usage: test_devices_direct [[--spawn N] sums|die|elastic]    as test_devices; threads are 1 to 5, by EMU_SEED
@@ -16,7 +16,7 @@
 #include "tests/spawn.h"
 #include <signal.h>
 
-enum { TENSORS = 4, COUNT_MOST = 700, ROUNDS = 4, SLAB = 2048, ONE_SHOT_MOST = 2000 };
+enum { TENSORS = 4, COUNT_MOST = 700, ROUNDS = 4, SEGMENT = 2048, ONE_SHOT_MOST = 2000 };
 
 static int value_of(int rank, size_t i)
 {
@@ -162,15 +162,15 @@ static void body_sums(struct user *u)
         CHECK((launches() > before) == is_direct_here(u), "%zu launches", launches() - before);
 }
 
-static void set_slab(struct halay_config *config, void *arg)
+static void set_segment(struct halay_config *config, void *arg)
 {
     (void)arg;
-    config->device_slab = SLAB + 24; /* what is no multiple of 16 bytes is not used */
+    config->device_segment = SEGMENT + 24; /* what is no multiple of 16 bytes is not used */
 }
 
 static void sums(void)
 {
-    users_quiet(1 + (int)(seed_of_run() % 5), body_sums, "", set_slab, NULL);
+    users_quiet(1 + (int)(seed_of_run() % 5), body_sums, "", set_segment, NULL);
 }
 
 /* ---- not direct ---- */
@@ -196,8 +196,8 @@ static void check_sum(struct user *u, const char *name, int first, int ranks)
     area_put(u, &a);
 }
 
-/* One rank has no memory for a slab: all go through the host, then and later. */
-static void body_no_slab(struct user *u)
+/* One rank has no memory for a segment: all go through the host, then and later. */
+static void body_no_segment(struct user *u)
 {
     size_t before = launches();
 
@@ -207,30 +207,31 @@ static void body_no_slab(struct user *u)
     CHECK(launches() == before);
 }
 
-static void set_large_slab(struct rank_run *run, struct halay_config *config)
+static void set_large_segment(struct rank_run *run, struct halay_config *config)
 {
     if (run->rank == 1)
-        config->device_slab = (size_t)1 << 40;
+        config->device_segment = (size_t)1 << 40;
 }
 
-static void no_slab(void)
+static void no_segment(void)
 {
-    struct users users = { .body = body_no_slab };
+    struct users users = { .body = body_no_segment };
 
-    ranks_run(3, 0,
-              &(struct rank_run){ .body = users_body, .arg = &users, .expected = "", .configure_rank = set_large_slab },
-              NULL, NULL);
+    ranks_run(
+        3, 0,
+        &(struct rank_run){ .body = users_body, .arg = &users, .expected = "", .configure_rank = set_large_segment },
+        NULL, NULL);
 }
 
-static void set_no_slab(struct halay_config *config, void *arg)
+static void set_no_segment(struct halay_config *config, void *arg)
 {
     (void)arg;
-    config->device_slab = 0;
+    config->device_segment = 0;
 }
 
 static void switched_off(void)
 {
-    users_quiet(2, body_no_slab, "", set_no_slab, NULL);
+    users_quiet(2, body_no_segment, "", set_no_segment, NULL);
 }
 
 /* The last rank has no more data. */
@@ -313,7 +314,7 @@ static void body_given_up(struct user *u)
 
 static void given_up(void)
 {
-    users_quiet(2, body_given_up, "", set_slab, NULL);
+    users_quiet(2, body_given_up, "", set_segment, NULL);
 }
 
 /* ---- a late rank ---- */
@@ -460,7 +461,7 @@ static int run_ranks(int size, const char *what)
     return test_end();
 }
 
-/* Under halayrun --min-np: the last rank is killed, and the others and a new one go on, by new slabs. */
+/* Under halayrun --min-np: the last rank is killed, and the others and a new one go on, by new segments. */
 static int run_elastic(void)
 {
     enum { STEPS_MOST = 20, LAST_OF_ONE = 5 };
@@ -510,7 +511,7 @@ int main(int argc, char **argv)
     if (argc == 4)
         return run_ranks(atoi(argv[2]), argv[3]);
     apart("sums", sums);
-    apart("no slab", no_slab);
+    apart("no segment", no_segment);
     apart("switched off", switched_off);
     apart("joined", joined);
     apart("given up", given_up);

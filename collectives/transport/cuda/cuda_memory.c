@@ -315,7 +315,7 @@ static enum halay_status stream_wait(const struct halay_device_host *host, int d
     return context_leave(&c, CALL(&c, cudaStreamWaitEvent(stream, event, 0)), "cudaStreamWaitEvent");
 }
 
-/* ---- slabs ---- */
+/* ---- segments ---- */
 
 static enum halay_status memory_share(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
                                       struct halay_device_share *share)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the all-reduce through slabs: pieces of the program's memory into this rank's slab, sums over all ranks'
- * slabs, and back.
+ * Kernels of the all-reduce through segments: pieces of the program's memory into this rank's segment, sums over all
+ * ranks' segments, and back.
  *
- * A row of blocks works on each piece; pieces begin at multiples of 16 bytes in the slab, so that 16 bytes are taken at
- * a time where the program's memory is aligned, too. Sums are made in f32 in the order of the ranks and rounded once:
- * an element has the same bits, whichever rank computes it. No kernel waits for another one.
+ * A row of blocks works on each piece; pieces begin at multiples of 16 bytes in the segment, so that 16 bytes are taken
+ * at a time where the program's memory is aligned, too. Sums are made in f32 in the order of the ranks and rounded
+ * once: an element has the same bits, whichever rank computes it. No kernel waits for another one.
  */
 #include "collectives/transport/cuda/cuda_reduce.h"
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-namespace through_slabs
+namespace through_segments
 {
 constexpr int THREADS = 256, BLOCKS_MAX = 256, PIECES = 32, RANKS = HALAY_DEVICE_RANKS;
 constexpr size_t WORD = 16; /* bytes that are loaded at once */
@@ -19,7 +19,7 @@ constexpr size_t WORD = 16; /* bytes that are loaded at once */
 struct pieces {
     halay_device_piece at[PIECES];
 };
-struct slabs {
+struct segments {
     void *at[RANKS];
     int ranks, rank;
     size_t first, last, share; /* elements */
@@ -84,11 +84,11 @@ template <class T, class W, class E> __device__ void each(size_t count, bool by_
         one(i);
 }
 
-template <class T> __global__ void __launch_bounds__(THREADS) pack_slab(pieces list, T *slab)
+template <class T> __global__ void __launch_bounds__(THREADS) pack_segment(pieces list, T *segment)
 {
     const halay_device_piece &p = list.at[blockIdx.y];
     const T *from = static_cast<const T *>(p.in);
-    T *to = slab + p.at;
+    T *to = segment + p.at;
 
     each<T>(
         p.count, is_aligned(from),
@@ -97,7 +97,7 @@ template <class T> __global__ void __launch_bounds__(THREADS) pack_slab(pieces l
 }
 
 /* The sum of the elements from `at` on, V of them. */
-template <class K, int V> __device__ void sum_at(const slabs &s, size_t at, float pre, float (&sum)[V])
+template <class K, int V> __device__ void sum_at(const segments &s, size_t at, float pre, float (&sum)[V])
 {
     using T = typename K::type;
 
@@ -113,9 +113,9 @@ template <class K, int V> __device__ void sum_at(const slabs &s, size_t at, floa
     }
 }
 
-/* Sums the elements first to last of the slabs that belong to the pieces: into the program's memory or, if each rank
- * sums a share, in place in this rank's slab. */
-template <class K> __global__ void __launch_bounds__(THREADS) reduce_slabs(pieces list, slabs s)
+/* Sums the elements first to last of the segments that belong to the pieces: into the program's memory or, if each rank
+ * sums a share, in place in this rank's segment. */
+template <class K> __global__ void __launch_bounds__(THREADS) reduce_segments(pieces list, segments s)
 {
     using T = typename K::type;
     constexpr int V = WORD / sizeof(T);
@@ -144,8 +144,8 @@ template <class K> __global__ void __launch_bounds__(THREADS) reduce_slabs(piece
         });
 }
 
-/* Each element from the slab of the rank that has summed it. */
-template <class T> __global__ void __launch_bounds__(THREADS) unpack_slabs(pieces list, slabs s)
+/* Each element from the segment of the rank that has summed it. */
+template <class T> __global__ void __launch_bounds__(THREADS) unpack_segments(pieces list, segments s)
 {
     const halay_device_piece &p = list.at[blockIdx.y];
     T *to = static_cast<T *>(p.out);
@@ -181,12 +181,12 @@ template <class L> static cudaError_t launch(const halay_device_work *work, size
     return cudaSuccess;
 }
 
-static slabs slabs_of(const halay_device_work *work)
+static segments segments_of(const halay_device_work *work)
 {
-    slabs s = {};
+    segments s = {};
 
     for (int r = 0; r < work->ranks; r++)
-        s.at[r] = work->slabs[r];
+        s.at[r] = work->segments[r];
     s.ranks = work->ranks, s.rank = work->rank;
     s.first = work->first, s.last = work->last, s.share = work->share;
     return s;
@@ -199,51 +199,51 @@ static size_t per_block(size_t element)
 
 template <class T> static cudaError_t pack(const halay_device_work *work, cudaStream_t stream)
 {
-    T *slab = static_cast<T *>(work->slabs[work->rank]);
+    T *segment = static_cast<T *>(work->segments[work->rank]);
 
     return launch(work, per_block(sizeof(T)), [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
-        return cudaLaunchKernelEx(config, pack_slab<T>, list, slab);
+        return cudaLaunchKernelEx(config, pack_segment<T>, list, segment);
     });
 }
 
 template <class K> static cudaError_t reduce(const halay_device_work *work, cudaStream_t stream)
 {
-    slabs s = slabs_of(work);
+    segments s = segments_of(work);
 
     return launch(work, per_block(sizeof(typename K::type)), [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
-        return cudaLaunchKernelEx(config, reduce_slabs<K>, list, s);
+        return cudaLaunchKernelEx(config, reduce_segments<K>, list, s);
     });
 }
 
 template <class T> static cudaError_t unpack(const halay_device_work *work, cudaStream_t stream)
 {
-    slabs s = slabs_of(work);
+    segments s = segments_of(work);
 
     return launch(work, per_block(sizeof(T)), [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
-        return cudaLaunchKernelEx(config, unpack_slabs<T>, list, s);
+        return cudaLaunchKernelEx(config, unpack_segments<T>, list, s);
     });
 }
-} // namespace through_slabs
+} // namespace through_segments
 
 cudaError_t halay_cuda_pack(const struct halay_device_work *work, cudaStream_t stream)
 {
-    return work->dtype == HALAY_F32 ? through_slabs::pack<unsigned>(work, stream)
-                                    : through_slabs::pack<unsigned short>(work, stream);
+    return work->dtype == HALAY_F32 ? through_segments::pack<unsigned>(work, stream)
+                                    : through_segments::pack<unsigned short>(work, stream);
 }
 
 cudaError_t halay_cuda_reduce(const struct halay_device_work *work, cudaStream_t stream)
 {
     if (work->dtype == HALAY_F32)
-        return through_slabs::reduce<through_slabs::f32>(work, stream);
-    return work->dtype == HALAY_F16 ? through_slabs::reduce<through_slabs::f16>(work, stream)
-                                    : through_slabs::reduce<through_slabs::bf16>(work, stream);
+        return through_segments::reduce<through_segments::f32>(work, stream);
+    return work->dtype == HALAY_F16 ? through_segments::reduce<through_segments::f16>(work, stream)
+                                    : through_segments::reduce<through_segments::bf16>(work, stream);
 }
 
 cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream)
 {
-    return work->dtype == HALAY_F32 ? through_slabs::unpack<unsigned>(work, stream)
-                                    : through_slabs::unpack<unsigned short>(work, stream);
+    return work->dtype == HALAY_F32 ? through_segments::unpack<unsigned>(work, stream)
+                                    : through_segments::unpack<unsigned short>(work, stream);
 }

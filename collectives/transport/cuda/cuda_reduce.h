@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the all-reduce through slabs (device_ops.h). Each returns what the launch did; nothing waits.
+ * Kernels of the all-reduce through segments (device_ops.h). Each returns what the launch did; nothing waits.
  */
 #ifndef HALAY_CUDA_REDUCE_H
 #define HALAY_CUDA_REDUCE_H
