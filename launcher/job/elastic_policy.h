@@ -103,7 +103,7 @@ int elastic_find_host(const struct elastic *elastic, const char *name); /* -1: i
 void elastic_worker_taken(struct elastic *elastic, int worker, int host, int64_t now_us);
 /* The process waits for a place. */
 void elastic_ready(struct elastic *elastic, int worker, const struct halay_ready *ready, int64_t now_us);
-/* The process has ended. Nonzero: the job goes on. Zero: it ends, or need not go on. */
+/* The process has ended. Returns nonzero if the job continues; zero if it ends, or is done. */
 enum elastic_end { ELASTIC_ENDED_WELL, ELASTIC_FAILED, ELASTIC_HOST_LOST };
 int elastic_ended(struct elastic *elastic, int worker, enum elastic_end how, int64_t now_us);
 

@@ -102,8 +102,8 @@ void job_end_others(struct job *job); /* all that run: SIGTERM now, SIGKILL afte
 int job_elastic_init(struct job *job);
 void job_elastic_fini(struct job *job);
 
-/* The process of that worker has ended. Nonzero: the job goes on. code: halayrun's exit code if the job cannot go on
- * later. */
+/* The process of that worker has ended. Returns nonzero if the job continues. code: halayrun's exit code if it cannot
+ * continue later. */
 int job_elastic_takes_end(struct job *job, int worker, enum elastic_end how, int code);
 /* Was it told to go? Then its end is not a failure, however it ends. */
 int job_elastic_is_leaving(const struct job *job, int worker);

@@ -139,7 +139,7 @@ static void flush_all(struct output *output, int timeout_ms)
 
     sink_flush(&output->sinks[0], timeout_ms);
     if (output->sinks[0].lost && !was_lost)
-        output_say(output, "cannot write standard output: %s; it ends here, the job goes on",
+        output_say(output, "cannot write standard output: %s; it ends here, the job continues",
                    strerror(output->sinks[0].lost));
     sink_flush(&output->sinks[1], timeout_ms);
 }
@@ -237,7 +237,7 @@ static void write_prefix(struct stream *stream)
 
 static void end_file(struct stream *stream)
 {
-    output_say(stream->output, "cannot write '%s': %s; the file ends here, the job goes on", stream->path,
+    output_say(stream->output, "cannot write '%s': %s; the file ends here, the job continues", stream->path,
                strerror(errno));
     fclose(stream->file);
     stream->file = NULL;

@@ -69,7 +69,7 @@ class ConfigError(HalayError):
 
 
 class MismatchError(HalayError):
-    """The ranks disagree about a tensor. No data were touched, and the job goes on."""
+    """The ranks disagree about a tensor. No data were touched, and the job continues."""
 
 
 class DuplicateError(HalayError):

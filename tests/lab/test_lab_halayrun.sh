@@ -64,7 +64,7 @@ run_on_1 0 -np 2 -H "$name-[1-2]" --output-filename "$scratch/small" sh \
 for r in 0 1; do
     file=$scratch/small/rank.$r/stdout
     check "rank $r's file, and why" err_has \
-        "halayrun: cannot write '$file': No space left on device; the file ends here, the job goes on"
+        "halayrun: cannot write '$file': No space left on device; the file ends here, the job continues"
     check "all that rank $r says is shown" test "$(grep -c "^\[$r\] y$" "$dir/out")" = 100000
     check "and rank $r goes on to its end" on $((r + 1)) test -e /tmp/ended
 done

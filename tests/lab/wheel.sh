@@ -29,6 +29,7 @@ bin=$scratch/venv/bin
     >"$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
 "$bin/python" -m pip install --quiet --disable-pip-version-check --ignore-installed --no-index --no-deps \
     "$wheel"
+"$bin/python" -c 'import torch' || { echo "wheel.sh: '$1' has no torch of its own" >&2; exit 1; }
 cat >"$scratch/train.py" <<'END'
 import torch
 import torch.distributed as dist

@@ -61,7 +61,7 @@ check "impossible folder" err_has "cannot create folder '/dev/null/x'"
 mkdir -p "$dir/full/rank.0" && ln -s /dev/full "$dir/full/rank.0/stdout"
 run 0 -np 2 --output-filename "$dir/full" sh -c 'echo one; echo two'
 check "a full disk: which file" grep -qxF \
-    "halayrun: cannot write '$dir/full/rank.0/stdout': No space left on device; the file ends here, the job goes on" \
+    "halayrun: cannot write '$dir/full/rank.0/stdout': No space left on device; the file ends here, the job continues" \
     "$dir/err"
 check "said once" test "$(wc -l <"$dir/err")" = 1
 check "all is shown" test "$(sort "$dir/out" | tr '\n' ,)" = '[0] one,[0] two,[1] one,[1] two,'
@@ -70,7 +70,7 @@ two"
 "$halayrun" -np 2 sh -c "echo x; until test -e $dir/ended; do sleep 0.05; echo x; done; echo end >&2" </dev/null \
     >/dev/full 2>"$dir/err" &
 check "a full disk under standard output is said" wait_for err_has \
-    "halayrun: cannot write standard output: No space left on device; it ends here, the job goes on"
+    "halayrun: cannot write standard output: No space left on device; it ends here, the job continues"
 : >"$dir/ended"
 wait $!
 check "its exit code" test $? = 1

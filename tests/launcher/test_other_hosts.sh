@@ -194,7 +194,7 @@ half"
 mkdir -p "$dir/full/rank.1" && ln -s /dev/full "$dir/full/rank.1/stderr"
 run 0 -np 2 --ssh "$fake" -H one:2 --output-filename "$dir/full" sh -c 'echo said; echo why >&2'
 check "a full disk: which file" err_has \
-    "cannot write '$dir/full/rank.1/stderr': No space left on device; the file ends here, the job goes on"
+    "cannot write '$dir/full/rank.1/stderr': No space left on device; the file ends here, the job continues"
 check "the other file" test "$(cat "$dir/full/rank.1/stdout")" = said
 run 1 -np 2 --ssh "$fake" -H one:2 --output-filename /dev/null/x sh -c 'echo started; exec sleep 1000'
 check "no folder: its reason alone" test "$(cat "$dir/err")" \

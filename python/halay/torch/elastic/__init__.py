@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic training: the job goes on when ranks are lost, and takes in new ones. Under `halayrun --min-np` and the like.
+"""Elastic training: the job continues when ranks are lost, and takes in new ones.
+Under `halayrun --min-np` and the like.
 
     @hvd.elastic.run
     def train(state):
