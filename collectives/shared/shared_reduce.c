@@ -99,12 +99,9 @@ static struct halay_span block_chunk(const struct halay_coll *c, int owner, size
 
 static size_t longest_block(const struct halay_coll *c)
 {
-    size_t longest = block_of(c, 0).length; /* of blocks of an N-th it is the longest */
-
-    for (int r = 1; r < c->size && c->operation == HALAY_COLL_REDUCE_SCATTER; r++)
-        if (block_of(c, r).length > longest)
-            longest = block_of(c, r).length;
-    return longest;
+    if (c->operation == HALAY_COLL_REDUCE_SCATTER)
+        return coll_longest_block(c);
+    return block_of(c, 0).length; /* of blocks of an N-th it is the longest */
 }
 
 /* Returns a private rank's slot for chunk k of the owner's block. */
