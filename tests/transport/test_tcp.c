@@ -1228,7 +1228,19 @@ static void note_taken(void *arg, int rank, int fd, const struct store_handshake
     *(int *)arg = fd;
 }
 
-/* Turns of the acceptor until so many bytes have come. Returns how many; 0: it has closed. */
+/* Returns an acceptor of rank 1 alone, which sets *taken to the descriptor. */
+static struct halay_tcp_acceptor acceptor_of(struct halay_log *log, struct halay_tcp_route *route, int size, int *taken)
+{
+    return (struct halay_tcp_acceptor){ .log = log,
+                                        .route = route,
+                                        .size = size,
+                                        .proof_ms = TIMEOUT_MS,
+                                        .claim = take_any,
+                                        .taken = note_taken,
+                                        .arg = taken };
+}
+
+/* Turns the acceptor until it has answered. Returns the bytes received; 0: it has closed the connection. */
 static ssize_t acceptor_answer(struct halay_tcp_acceptor *acceptor, struct halay_tcp_set *set, int fd, void *to,
                                size_t bytes)
 {
@@ -1258,13 +1270,7 @@ static void check_false_proof(void)
     char answer;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    struct halay_tcp_acceptor acceptor = { .log = &log,
-                                           .route = &route,
-                                           .size = 2,
-                                           .proof_ms = TIMEOUT_MS,
-                                           .claim = take_any,
-                                           .taken = note_taken,
-                                           .arg = &taken };
+    struct halay_tcp_acceptor acceptor = acceptor_of(&log, &route, 2, &taken);
     REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_set_init(&log, &set) == HALAY_OK &&
             halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listener, addresses, &count) == HALAY_OK &&
             halay_tcp_acceptor_open(&acceptor, listener, -1) == HALAY_OK);
@@ -1294,13 +1300,7 @@ static void check_out_of_descriptors(void)
     int listener, count, fd = -1;
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    struct halay_tcp_acceptor acceptor = { .log = &log,
-                                           .route = &route,
-                                           .size = 2,
-                                           .proof_ms = TIMEOUT_MS,
-                                           .claim = take_any,
-                                           .taken = note_taken,
-                                           .arg = &fd };
+    struct halay_tcp_acceptor acceptor = acceptor_of(&log, &route, 2, &fd);
     REQUIRE(store_init(&log) == HALAY_OK && halay_tcp_set_init(&log, &set) == HALAY_OK &&
             halay_listen(&log, &here, HALAY_ADDRESSES_MAX, &listener, addresses, &count) == HALAY_OK);
     pid_t pid = connect_child(route.key, addresses, 1, 1, &log);
@@ -1332,9 +1332,7 @@ static void check_other_host(void)
     int other_fd = port_open(1, &other), listener = port_open(1, &own);
 
     halay_log_init(&log, HALAY_LOG_ERROR);
-    struct halay_tcp_acceptor acceptor = {
-        .log = &log, .route = &route, .size = 8, .proof_ms = TIMEOUT_MS, .claim = take_any, .taken = note_taken
-    };
+    struct halay_tcp_acceptor acceptor = acceptor_of(&log, &route, 8, NULL);
     REQUIRE(!fcntl(other_fd, F_SETFL, O_NONBLOCK) && halay_tcp_set_init(&log, &set) == HALAY_OK &&
             halay_tcp_acceptor_open(&acceptor, other_fd, -1) == HALAY_OK);
     const struct halay_address addresses[] = { other, own };
