@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Close notices travel beside data: what a peer sent before it left has come this long, and this many looks, after.
+/* Close notices travel beside data: what a peer sent before it left arrives within this time and number of looks.
  * Longer than the grace of the watch over processes. */
 enum { GRACE_US = 300 * 1000, GRACE_LOOKS = 3 };
 

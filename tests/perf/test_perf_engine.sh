@@ -39,7 +39,7 @@ holds "$scratch/out" op=engine idle_cpu_percent=absent
 emulated=$top_builddir/tests/cuda/module/.libs
 if [ -f "$emulated/libhalay-cuda.so" ]; then
     ln -s "$emulated/libnccl.so" "$scratch/libnccl.so.2"
-    # Kernels would take long: without segments on devices there are none.
+    # Kernels take long here; without segments on devices none are launched.
     HALAY_DEVICE_SLAB=0 HALAY_MODULE_PATH=$emulated LD_LIBRARY_PATH=$scratch:${LD_LIBRARY_PATH-} \
         expect 0 "$halayrun" -np 2 "$perf" engine -n 3 --idle 0.1 --model many-small -s 1 --buffers device --apart \
         --versus nccl --json "$json"

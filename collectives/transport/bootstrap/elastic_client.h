@@ -29,9 +29,8 @@ unsigned halay_elastic_client_generation(const struct halay_elastic_client *clie
  * halayrun reports that a member is lost on the way. Borrows the client until destroy. */
 enum halay_status halay_elastic_client_boot(struct halay_elastic_client *client, struct halay_boot **out);
 
-/* Listen whether halayrun wants a change of this generation: nonzero once it does. Takes what has come over the
- * connection, never blocks. Rank 0 listens, after the start is over. 0 too if the connection is lost: nothing depends
- * on it now. */
+/* Returns nonzero once halayrun wants to change this generation. Reads what the connection has received, never blocks.
+ * Rank 0 calls it, after the start. Returns 0, too, if the connection is lost: nothing depends on it then. */
 int halay_elastic_client_listen(struct halay_elastic_client *client);
 
 #endif

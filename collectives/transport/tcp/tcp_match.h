@@ -57,7 +57,7 @@ struct halay_tcp_peer {
     struct halay_tcp_connection *connection;    /* owned, with those after it; NULL: not all are made yet */
     struct halay_tcp_queue sends;               /* that have not begun */
     struct halay_tcp_queue receives;            /* that nothing has come for */
-    struct halay_tcp_queue arriving;            /* large receives of which a chunk has come */
+    struct halay_tcp_queue arriving;            /* large receives with a chunk received */
     struct halay_transfer *into;                /* the receive that a DATA arrives in at the moment, */
     struct halay_tcp_early *into_early;         /* or what it is kept in; NULL: none, or it was cancelled */
     struct halay_tcp_early *early, **early_end; /* owned */
