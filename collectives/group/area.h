@@ -7,11 +7,11 @@
  *     128      filled: chunks that this rank has put into its slots
  *     256      done: chunks that this rank has reduced, or copied
  *     384      barrier: how many this rank has come to
- *     512      closed (channel 0's area): this rank has given up, with what status, for which rank, or has left;
- *              and of how many collectives it has done its part
+ *     512      closed (channel 0's area): this rank has given up, with what status, for which rank, or has left
+ *              finished: this rank has done its part of all collectives of the channel with lower numbers
  *     640      busy: this rank is touching memory of others
- *     768      leavers (channel 0's area): how many other members look at this rank's areas no more (group_end.h);
- *              started (channel 0's area): how many collectives this rank has started
+ *     768      leavers (channel 0's area): how many other members look at this rank's areas no more (group_end.h)
+ *              next: the number of the collective that this rank starts next on the channel
  *     896      taken: chunks of results that this rank has copied out of every rank's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number directly followed by its data
@@ -61,10 +61,10 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t barrier;
     _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
     int32_t failed_rank;                   /* the rank that is to blame */
-    uint64_t finished;                     /* it has done its part of all collectives with lower numbers */
+    uint64_t finished;                     /* stored before closed: it has done its part of lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t leavers;
-    _Atomic uint64_t started; /* read by peers that report a stall only */
+    _Atomic uint64_t next; /* read by peers that report a stall only */
     _Alignas(128) _Atomic uint64_t taken;
     _Alignas(128) _Atomic uint64_t read;
     _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];

@@ -24,7 +24,8 @@ struct halay_channel_numbers {
 
 struct halay_channel {
     int index;
-    int is_taken; /* from start to end of its collective */
+    int is_taken;  /* from start to end of its collective */
+    uint64_t next; /* the number of the next collective here: modulo HALAY_CHANNELS it is index */
     struct halay_coll coll;
     unsigned char *state;   /* owned; NULL until the channel is first used */
     unsigned char *scratch; /* owned: the link's alloc gave it, where it has one */
@@ -97,7 +98,7 @@ struct halay_group {
     const unsigned char *is_parent; /* borrowed: the world's; base/fork.h */
     enum halay_status status;       /* the first cause */
     int failed_rank;                /* the rank that it names, or -1 */
-    uint64_t started;               /* collectives so far; the next one's number */
+    uint64_t next_number;           /* of the next collective */
     unsigned under_way;             /* bit i: channel i has a collective that is not complete */
     unsigned long work;             /* grows when a collective gets further */
     unsigned idle_polls;            /* looks since something happened; every so often the peers are checked */

@@ -54,9 +54,26 @@ unsigned long halay_group_work(const struct halay_group *group)
 
 /* ---- start ---- */
 
+uint64_t halay_group_next(const struct halay_group *group)
+{
+    return group->next_number;
+}
+
+int halay_group_can_start_at(const struct halay_group *group, uint64_t number)
+{
+    const struct halay_channel *channel = &group->channels[number % HALAY_CHANNELS];
+
+    return !channel->is_taken && channel->next == number;
+}
+
 int halay_group_can_start(const struct halay_group *group)
 {
-    return !group->channels[group->started % HALAY_CHANNELS].is_taken;
+    return halay_group_can_start_at(group, group->next_number);
+}
+
+void halay_group_start_at(struct halay_group *group, uint64_t number)
+{
+    group->next_number = number;
 }
 
 /* Field by field: a call of a few bytes over shared memory takes as long as some hundred instructions, and a structure
@@ -76,7 +93,7 @@ static void coll_reset(struct halay_coll *c, struct halay_group *group, struct h
     c->ops = NULL;
     c->status = HALAY_IN_PROGRESS;
     c->operation = operation;
-    c->number = group->started;
+    c->number = group->next_number;
     c->work = &group->work;
     c->take_back = take_back;
     c->dtype = (enum halay_dtype)0;
@@ -107,7 +124,7 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
 {
     if (!group)
         return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "%s: no group", halay_coll_kind_name(operation));
-    struct halay_channel *channel = &group->channels[group->started % HALAY_CHANNELS];
+    struct halay_channel *channel = &group->channels[group->next_number % HALAY_CHANNELS];
     enum halay_status status = halay_group_check_process(group);
     if (status != HALAY_OK)
         return status;
@@ -118,6 +135,7 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
                     HALAY_CHANNELS);
         return halay_returns(HALAY_ERR_UNSUPPORTED);
     }
+    assert(channel->next == group->next_number);
     coll_reset(&channel->coll, group, channel, operation);
     *out = &channel->coll;
     return HALAY_OK;
@@ -241,10 +259,10 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
 }
 
 /* For peers that report a stall: a line of memory that only this rank writes and that is seldom read. */
-static void publish_started(const struct halay_group *group)
+static void publish_next(const struct halay_group *group, const struct halay_channel *channel)
 {
     if (group->memory)
-        atomic_store_explicit(&group->channels[0].areas[group->rank]->started, group->started, memory_order_relaxed);
+        atomic_store_explicit(&channel->areas[group->rank]->next, channel->next, memory_order_relaxed);
 }
 
 enum halay_status halay_coll_launch(struct halay_coll *c)
@@ -253,8 +271,9 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
     unsigned bit = 1u << c->channel->index;
 
     c->channel->is_taken = 1;
-    group->started++;
-    publish_started(group);
+    c->channel->next += HALAY_CHANNELS;
+    group->next_number++;
+    publish_next(group, c->channel);
     group->under_way |= bit;
     enum halay_status status = group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
     if (status == HALAY_IN_PROGRESS)
@@ -262,7 +281,7 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
     group->under_way &= ~bit;
     if (status != HALAY_OK) {
         c->channel->is_taken = 0;
-        group->started--;                    /* without us */
+        c->channel->next = c->number;        /* without us */
         halay_group_fail(group, status, -1); /* the others have started it and would wait for us */
     }
     return status;
@@ -325,7 +344,8 @@ static void publish_flag(struct halay_group *group, const struct halay_close_not
     struct halay_area *area = flags_area(group, group->rank);
 
     area->failed_rank = notice->failed_rank;
-    area->finished = notice->finished;
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        group->channels[k].areas[group->rank]->finished = notice->finished[k];
     atomic_store_explicit(&area->closed, notice->status, memory_order_seq_cst);
     halay_full_fence(); /* before the owner writes into its buffers again: shared_copy.c looks at closed after a copy */
     for (int r = 0; r < group->size; r++)
@@ -333,22 +353,19 @@ static void publish_flag(struct halay_group *group, const struct halay_close_not
             halay_group_notify(group, r);
 }
 
-/* The first collective of which this rank has not done its part. */
-static uint64_t first_unfinished(const struct halay_group *group)
+/* The first collective of a channel of which this rank has not done its part. */
+static uint64_t first_unfinished(const struct halay_group *group, int channel)
 {
-    uint64_t first = group->started;
-
-    for (int k = 0; k < HALAY_CHANNELS; k++)
-        if (is_under_way(group, k) && group->channels[k].coll.number < first)
-            first = group->channels[k].coll.number;
-    return first;
+    return is_under_way(group, channel) ? group->channels[channel].coll.number : group->channels[channel].next;
 }
 
 /* Sends the peers a close notice: by a flag in shared memory, or by a message to those that share none. */
 static void publish_end(struct halay_group *group, enum halay_status status, int failed_rank)
 {
-    const struct halay_close_notice notice = { (uint32_t)status, failed_rank, first_unfinished(group) };
+    struct halay_close_notice notice = { .status = (uint32_t)status, .failed_rank = failed_rank };
 
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        notice.finished[k] = first_unfinished(group, k);
     if (group->memory)
         publish_flag(group, &notice);
     if (group->end)
@@ -393,7 +410,7 @@ void halay_group_leave(struct halay_group *group)
 static int is_missed(const struct halay_group *group, const struct halay_close_notice *notice)
 {
     for (int k = 0; k < HALAY_CHANNELS; k++)
-        if (is_under_way(group, k) && group->channels[k].coll.number >= notice->finished)
+        if (is_under_way(group, k) && group->channels[k].coll.number >= notice->finished[k])
             return 1;
     return 0;
 }
@@ -406,9 +423,20 @@ static int has_ended(const struct halay_group *group, int rank, struct halay_clo
     uint32_t closed = atomic_load_explicit(group->closed[rank], memory_order_acquire);
     if (!closed)
         return 0;
-    const struct halay_area *area = flags_area(group, rank);
-    *notice = (struct halay_close_notice){ closed, area->failed_rank, area->finished };
+    *notice = (struct halay_close_notice){ .status = closed, .failed_rank = flags_area(group, rank)->failed_rank };
+    for (int k = 0; k < HALAY_CHANNELS; k++)
+        notice->finished[k] = group->channels[k].areas[rank]->finished;
     return 1;
+}
+
+/* The number of collectives of which a rank had done its part, where they are numbered in the order of their start. */
+static uint64_t count_finished(const struct halay_close_notice *notice)
+{
+    uint64_t least = notice->finished[0];
+
+    for (int k = 1; k < HALAY_CHANNELS; k++)
+        least = notice->finished[k] < least ? notice->finished[k] : least;
+    return least;
 }
 
 /* Logs the end of a rank that is still needed. */
@@ -419,7 +447,7 @@ static void report_end(const struct halay_group *group, int rank, const struct h
 
     if (notice->status == HALAY_ERR_CLOSED)
         halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has left after %llu collectives", who,
-                       (unsigned long long)notice->finished);
+                       (unsigned long long)count_finished(notice));
     else if (notice->failed_rank == rank)
         halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has given up: %s", who,
                        halay_status_string((enum halay_status)notice->status));

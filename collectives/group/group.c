@@ -245,8 +245,10 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
     group->reducer = halay_reducer_best();
     group->deterministic = world->config.deterministic;
     group->is_checked = world->config.check && size > 1;
-    for (int k = 0; k < HALAY_CHANNELS; k++)
+    for (int k = 0; k < HALAY_CHANNELS; k++) {
         group->channels[k].index = k;
+        group->channels[k].next = (uint64_t)k;
+    }
     if (members) {
         group->members = malloc((size_t)size * sizeof *members);
         if (!group->members)

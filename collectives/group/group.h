@@ -2,9 +2,13 @@
  *
  * Group, inside view: what the engine and the algorithms use beyond include/halay_coll.h.
  *
- * A group has HALAY_CHANNELS channels. A collective under way holds one, its number (0, 1, 2, ... in the order of
- * start, the same on every rank) modulo HALAY_CHANNELS; tags, the shared area, scratch memory and the storage of the
- * schedule are the channel's. Nothing is allocated once a channel has seen its largest operation.
+ * A group has HALAY_CHANNELS channels. A collective under way holds one, its number (the same on every rank)
+ * modulo HALAY_CHANNELS; tags, the shared area, scratch memory and the storage of the schedule are the channel's.
+ * Nothing is allocated once a channel has seen its largest operation.
+ *
+ * Numbers are 0, 1, 2, ... in the order of start, unless the caller gives them (halay_group_start_at). Collectives of
+ * one channel start in the order of their numbers, on every rank. Those of different channels do not depend on each
+ * other: a rank may start number 5 before number 3, and another one number 3 before number 5.
  */
 #ifndef HALAY_GROUP_H
 #define HALAY_GROUP_H
@@ -28,8 +32,17 @@ enum halay_status halay_group_may_keep(struct halay_group *group, const void *pt
 /* Takes that memory from the group: the caller frees it after the world is closed. kept is borrowed until then. */
 void halay_group_keep(struct halay_group *group, void *ptr, struct halay_kept *kept);
 
-/* Returns nonzero if another collective can start now, because a channel is free. */
+/* Returns the number of the next collective: one more than that of the last one, or what halay_group_start_at set. */
+uint64_t halay_group_next(const struct halay_group *group);
+/* Returns nonzero if the next collective can start now, because its channel is free. */
 int halay_group_can_start(const struct halay_group *group);
+/* Returns nonzero if the collective of that number can start now: its channel is free, and all lower numbers of this
+ * channel have been started. */
+int halay_group_can_start_at(const struct halay_group *group, uint64_t number);
+/* Gives the next collective that is started this number, and those after it the numbers that follow, as always. It must
+ * be possible to start it when it is started. A start that is refused for its arguments takes no number. Numbering is
+ * plain again once all lower numbers have been started. */
+void halay_group_start_at(struct halay_group *group, uint64_t number);
 
 /* Returns a number that changes whenever a collective of this group advances: a driver that is about to sleep compares
  * it before and after its last check. */

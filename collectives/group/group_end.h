@@ -22,8 +22,8 @@ struct halay_area; /* area.h */
 /* How a member's group ended: a status, HALAY_ERR_CLOSED: in peace. */
 struct halay_close_notice {
     uint32_t status;
-    int32_t failed_rank; /* the member that is to blame, or -1 */
-    uint64_t finished;   /* it has done its part of all collectives with lower numbers: they no longer need it */
+    int32_t failed_rank;               /* the member that is to blame, or -1 */
+    uint64_t finished[HALAY_CHANNELS]; /* of each, it has done its part of lower numbers: they no longer need it */
 };
 
 /* One that shares no memory with this rank. */

@@ -10,7 +10,7 @@
  * Otherwise a peer that is merely slow is waited for as long as it takes. But it may as well never call the collective,
  * or its message may be lost: so the wait is reported after HALAY_STALL_CHECK_TIME, as the engine does with tensors,
  * and ended after HALAY_STALL_SHUTDOWN_TIME. The report names the ranks of this host that have not started the
- * collective (area.h: started), and the peers of the transfers that are posted: each algorithm's cancel lists those.
+ * collective (area.h: next), and the peers of the transfers that are posted: each algorithm's cancel lists those.
  * Bytes that a transport has moved count as progress: a long message is not a stall.
  *
  * Time in vain is added up from look to look and no step counts for more than STEP_MAX_US: when a whole job was
@@ -146,8 +146,8 @@ static void list_posted(struct halay_group *group, const struct halay_coll *only
 static void list_missing(const struct halay_group *group, const struct halay_coll *c, unsigned char *is_awaited)
 {
     for (int r = 0; group->memory && r < group->size; r++) {
-        const struct halay_area *area = group->channels[0].areas[r];
-        if (area && atomic_load_explicit(&area->started, memory_order_relaxed) <= c->number)
+        const struct halay_area *area = c->channel->areas[r];
+        if (area && atomic_load_explicit(&area->next, memory_order_relaxed) <= c->number)
             is_awaited[r] = 1;
     }
 }

@@ -142,7 +142,7 @@ static inline enum halay_status shared_reach_failed(struct halay_coll *c, int ra
 static inline int shared_is_abandoned(const struct halay_coll *c, int rank)
 {
     return atomic_load_explicit(c->channel->closed[rank], memory_order_seq_cst) &&
-           c->group->channels[0].areas[rank]->finished <= c->number;
+           c->channel->areas[rank]->finished <= c->number;
 }
 
 /* Between these two this rank may write into the memory of others: enter returns 0 if one of them has given up, who

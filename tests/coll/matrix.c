@@ -1197,6 +1197,29 @@ static float flight_wanted(const struct run *run, int k, int i)
     }
 }
 
+/* Starts all of a round; by number: in an order of this rank's own. */
+static void flight_start_all(struct run *run, int by_number, float *data, float *all, struct halay_coll **c)
+{
+    enum { N = HALAY_CHANNELS };
+    uint64_t base = halay_group_next(run->group);
+
+    for (int i = 0; i < N; i++) {
+        int k = by_number ? (run->rank * 3 + i * 5) % N : i;
+        float *d = data + k * FLIGHT_COUNT;
+        for (int e = 0; e < FLIGHT_COUNT; e++)
+            d[e] = flight_given(run->rank, k, e);
+        if (!halay_group_can_start_at(run->group, base + (uint64_t)k) ||
+            halay_group_can_start_at(run->group, base + (uint64_t)k + N))
+            fail(run, "a number is not the channel's next", "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED);
+        if (by_number)
+            halay_group_start_at(run->group, base + (uint64_t)k);
+        enum halay_status status = flight_start(run, k, d, all + k * RANKS_MAX * FLIGHT_COUNT, &c[k]);
+        if (status != HALAY_OK)
+            fail(run, halay_status_string(status), "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED);
+    }
+    halay_group_start_at(run->group, base + N);
+}
+
 /* Eight collectives of different kinds at once, driven in an order of this rank's own; a ninth is refused. */
 static void in_flight(struct run *run)
 {
@@ -1206,14 +1229,7 @@ static void in_flight(struct run *run)
     int left = N;
 
     for (int round = 0; round < 3; round++) {
-        for (int k = 0; k < N; k++) {
-            float *d = data + k * FLIGHT_COUNT;
-            for (int i = 0; i < FLIGHT_COUNT; i++)
-                d[i] = flight_given(run->rank, k, i);
-            enum halay_status status = flight_start(run, k, d, all + k * RANKS_MAX * FLIGHT_COUNT, &c[k]);
-            if (status != HALAY_OK)
-                fail(run, halay_status_string(status), "in flight", HALAY_F32, HALAY_SUM, (size_t)k, 1, SHARED);
-        }
+        flight_start_all(run, round == 1, data, all, c);
         if (halay_group_can_start(run->group) || halay_group_barrier_start(run->group, &more) != HALAY_ERR_UNSUPPORTED)
             fail(run, "a ninth was not refused", "in flight", HALAY_F32, HALAY_SUM, 0, 1, SHARED);
         if (round == 2 && halay_coll_wait(c[run->rank % N], -1) != HALAY_OK) /* a wait drives the others too */

@@ -658,6 +658,65 @@ static void give_up_early(void)
     halay_fake_hub_destroy(hub);
 }
 
+/* ---- a rank that leaves has done its part of a number, and not of a lower one ---- */
+
+struct gap {
+    struct halay_fake_hub *hub;
+    int rank;
+    int *has_left; /* atomic */
+};
+
+static void *leave_gap(void *arg)
+{
+    struct gap *g = arg;
+    struct halay_world *world;
+    struct halay_group *group;
+    struct halay_coll *c = NULL;
+    float data[8];
+
+    REQUIRE(halay_world_open_fake(g->hub, g->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    REQUIRE(halay_group_create(world, &group) == HALAY_OK);
+    CHECK(halay_group_set_algorithm(group, "broadcast", "one-shot") == HALAY_OK);
+    for (int i = 0; i < 8; i++)
+        data[i] = g->rank == VICTIM ? 7 : 0;
+    if (g->rank != VICTIM)
+        await(g->has_left, 1);
+    halay_group_start_at(group, 3);
+    CHECK(halay_group_broadcast_start(group, data, 8, HALAY_F32, VICTIM, &c) == HALAY_OK);
+    CHECK(halay_coll_wait(c, -1) == HALAY_OK && data[7] == 7, "rank %d", g->rank);
+    halay_coll_end(c);
+    if (g->rank == VICTIM) {
+        halay_group_fail(group, HALAY_ERR_CANCELED, -1);
+        __atomic_store_n(g->has_left, 1, __ATOMIC_RELEASE);
+    } else {
+        halay_group_check(group);
+        CHECK(halay_group_status(group, NULL) == HALAY_OK);
+        halay_group_start_at(group, 2);
+        CHECK(halay_group_broadcast(group, data, 8, HALAY_F32, VICTIM) == HALAY_ERR_PEER, "rank %d", g->rank);
+    }
+    halay_group_close(group);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void leave_gaps(void)
+{
+    struct halay_fake_hub *hub;
+    struct gap each[RANKS];
+    pthread_t threads[RANKS];
+    int has_left = 0;
+
+    REQUIRE(halay_fake_hub_create(RANKS, &hub) == HALAY_OK);
+    for (int r = 0; r < RANKS; r++) {
+        each[r] = (struct gap){ hub, r, &has_left };
+        REQUIRE(!pthread_create(&threads[r], NULL, leave_gap, &each[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    halay_fake_hub_destroy(hub);
+}
+
 int main(void)
 {
     static const int layouts[2][RANKS] = { { 0, 0, 1, 1 }, { 0, 1, 1, 1 } };
@@ -666,6 +725,7 @@ int main(void)
     make_values();
     stop_writer();
     give_up_early();
+    leave_gaps();
     for (size_t k = 0; k < sizeof is_shared / sizeof *is_shared; k++) {
         for (size_t i = 0; i < halay_algorithm_count; i++)
             for (int w = 0; w < WHATS; w++)

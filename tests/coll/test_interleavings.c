@@ -213,7 +213,7 @@ static int step(const struct job *job, struct rank *r)
     CHECK(status == HALAY_OK, "operation %d of rank %d", r->next, r->rank);
     halay_coll_end(r->coll);
     r->coll = NULL;
-    r->group->started += HALAY_CHANNELS - 1;
+    halay_group_start_at(r->group, halay_group_next(r->group) + HALAY_CHANNELS - 1);
     check(job, r);
     r->next++;
     return 1;

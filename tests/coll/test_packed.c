@@ -61,7 +61,7 @@ static void *run_rank(void *arg)
     r->wanted = 2 * (halay_round_up(halay_algorithm_state_max(RANKS, group->sharing), HALAY_CACHE_LINE) - needed);
     for (int k = 0; k < HALAY_CHANNELS; k++)
         sum_list(group);
-    unsigned char *state = group->channels[group->started % HALAY_CHANNELS].state;
+    unsigned char *state = group->channels[halay_group_next(group) % HALAY_CHANNELS].state;
     memset(state, PATTERN, all);
     sum_list(group);
     for (size_t i = 0; i < all; i++)
