@@ -389,7 +389,9 @@ struct halay_member {
  */
 struct halay_tensor_info {
     size_t struct_size;
-    const char *name; /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in its process set while registered */
+    /* 1 to HALAY_NAME_MAX bytes of UTF-8; unique in its process set while registered. NULL, but for halay_register: by
+     * the order of calls (halay_submit_named). */
+    const char *name;
     enum halay_collective collective;
     enum halay_dtype dtype;
     int dimensions; /* 0 (a scalar) to HALAY_DIMENSIONS_MAX */
@@ -495,14 +497,26 @@ HALAY_API enum halay_status halay_submit(struct halay_tensor *tensor, halay_call
 HALAY_API enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t count,
                                               halay_callback callback, void *arg, struct halay_request **requests);
 
-/* Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name
+/*
+ * Submit by name, without registering: the same, and the data pointers of info are used for this submission. A name
  * that is registered must be described as it was then (HALAY_ERR_ARGUMENT). Names that never come again may be counted
  * up without end: in each process set the ranks know the 16384 names that were used last, and those in flight. One that
- * comes again later, registered or not, is told and compared by name once more, which takes some 20 microseconds. */
+ * comes again later, registered or not, is told and compared by name once more, which takes some 20 microseconds.
+ *
+ * With name NULL the order of calls counts: the n-th all-reduce that this rank submits without a name in a process set
+ * meets the n-th of the other members, by whichever function, and so each other operation for itself. Calls that return
+ * an error do not count; after a join all count from 0 again. So one thread at a time submits those of one operation in
+ * one set. Their names are "unnamed allreduce 0" to "unnamed allreduce 1679", then 0 again, and the program gives no
+ * others such names. At most 1680 of an operation are in flight in a set (HALAY_ERR_DUPLICATE). The ranks need not
+ * compare a name again that has the same type and shape as before, that is if all calls are alike, or repeat themselves
+ * after 1 to 8, 10, 12, 14, 15, 16, 20, ... of them: other programs are faster with names. A barrier without a name is
+ * named "barrier". For sends and receives see struct halay_tensor_info.
+ */
 HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,
                                                halay_callback callback, void *arg, struct halay_request **request);
 
-/* The operations by name, for count elements in one dimension. in may equal out. */
+/* The operations by name, or with name NULL by the order of calls, for count elements in one dimension. in may equal
+ * out. */
 HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in,
                                                   void *out, size_t count, enum halay_dtype dtype,
                                                   enum halay_reduction reduction, struct halay_request **request);
@@ -632,7 +646,7 @@ HALAY_API enum halay_status halay_request_result(const struct halay_request *req
 /* Release a request, ended or not (one in flight ends all the same, its callback is called). NULL is allowed. */
 HALAY_API void halay_request_free(struct halay_request *request);
 
-/* The operations by name, blocking: submit, wait, free. */
+/* The same, blocking: submit, wait, free. */
 HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out,
                                             size_t count, enum halay_dtype dtype, enum halay_reduction reduction);
 HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,

@@ -114,7 +114,7 @@ static struct halay_tensor_info describe_point(const char *name, enum halay_coll
 
 static struct halay_tensor_info describe_barrier(const char *name)
 {
-    return describe(name ? name : "barrier", HALAY_BARRIER, NULL, NULL, 0, HALAY_F32);
+    return describe(name, HALAY_BARRIER, NULL, NULL, 0, HALAY_F32);
 }
 
 /* ---- asynchronous ---- */

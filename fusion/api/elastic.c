@@ -272,6 +272,8 @@ static void renew(struct halay_context *ctx)
     ctx->lost = -1;
     ctx->text[0] = '\0';
     ctx->queue.is_aborted = 0;
+    ctx->unnamed_first = 0;
+    memset(ctx->all.unnamed, 0, sizeof ctx->all.unnamed);
     ctx->queue.is_joined = ctx->driver.is_asleep = ctx->driver.thread_dozes = ctx->driver.thread_is_parked =
         ctx->driver.bell_wanted = ctx->driver.has_news = 0;
     ctx->driver.listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;

@@ -23,6 +23,8 @@ struct halay_submission {
     const struct halay_placing *placing;
     const struct halay_process_set *set;
     struct halay_staging *staging; /* the request's once it is submitted; NULL: none */
+    char *
+        unnamed; /* borrowed: the room at info->name for a name by the order of calls; NULL: the program has named it */
 };
 
 struct halay_placing halay_info_placing(const struct halay_tensor_info *info);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Point: by name one of each name, peer and direction is in flight; by tag each has a name of its own.
+ * Point: by name one of each name, peer and direction is in flight; by tag each has a name of its own. Other
+ * collectives without a name get theirs when they are submitted (rank/names.h), a barrier has always the same.
  */
 #include "fusion/api/point.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/rank/names.h"
 #include "fusion/values/offers.h"
 #include "fusion/values/signature.h"
 #include <stdio.h>
@@ -51,6 +53,7 @@ enum halay_status halay_point_name(struct halay_context *ctx, const struct halay
     point->info = is_point ? &point->own : info;
     point->names = is_point ? &ctx->points : set;
     point->meeting = (struct halay_meeting){ .set = NULL };
+    point->unnamed = NULL;
     if (!is_point)
         return HALAY_OK;
     if (length > HALAY_POINT_NAME_MAX || (info->name && !length))
@@ -66,4 +69,19 @@ enum halay_status halay_point_name(struct halay_context *ctx, const struct halay
     point->meeting =
         (struct halay_meeting){ .set = set, .peer = info->peer, .tag = length ? 0 : info->tag, .name_length = length };
     return HALAY_OK;
+}
+
+void halay_point_name_unnamed(struct halay_point *point)
+{
+    int collective = (int)point->info->collective;
+
+    if (point->info->name)
+        return;
+    point->own = *point->info;
+    point->own.name = "barrier";
+    point->info = &point->own;
+    if (collective == HALAY_BARRIER)
+        return;
+    halay_unnamed_print(collective, point->name);
+    point->own.name = point->unnamed = point->name;
 }

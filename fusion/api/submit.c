@@ -82,7 +82,9 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, con
     int is_change = s->signature->collective == HALAY_CHANGE_SETS;
 
     if (entry->request) {
-        *why = is_change ? NULL : "a tensor of that name is in flight already"; /* sets.c: waits, and comes again */
+        *why = is_change    ? NULL /* sets.c: waits, and comes again */
+               : s->unnamed ? "as many without a name are in flight as can be"
+                            : "a tensor of that name is in flight already";
         return HALAY_ERR_DUPLICATE;
     }
     if (entry->tensor && entry->tensor->is_stale) {
@@ -354,7 +356,7 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
                                         struct halay_submission *s, size_t length, enum halay_attendance attendance,
                                         struct halay_request **request, const char **why)
 {
-    uint64_t hash = halay_table_hash(s->info->name, length);
+    uint64_t hash = s->unnamed ? 0 : halay_table_hash(s->info->name, length);
     struct halay_entry *entry = NULL;
 
     enum halay_status status = place(ctx, s->info->name, NULL, s);
@@ -362,6 +364,10 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
         return status;
     pthread_mutex_lock(&ctx->lock);
     status = check_open_locked(ctx);
+    if (s->unnamed) {
+        length = halay_unnamed_print_next_locked(names, s->signature->collective, s->unnamed);
+        hash = halay_table_hash(s->unnamed, length);
+    }
     if (status == HALAY_OK && !(entry = halay_entry_get_locked(names, s->info->name, length, hash)))
         status = HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK && (*why = refusal_locked(entry, s->signature)))
@@ -370,6 +376,8 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
         status = submit_locked(ctx, entry, s, request, why);
         if (status != HALAY_OK)
             halay_entry_release_locked(entry);
+        else if (s->unnamed)
+            halay_unnamed_count_locked(names, s->signature->collective);
     }
     if (status == HALAY_OK)
         halay_driver_submitted_unlock(ctx, entry, s->bytes, attendance);
@@ -396,6 +404,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
     enum halay_status status = halay_point_name(ctx, info, &point);
     if (status != HALAY_OK)
         return halay_returns(status);
+    halay_point_name_unnamed(&point);
     info = halay_info_trim(ctx, point.info, &own);
     status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
@@ -412,7 +421,8 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                   .timeout_ms = info->timeout_ms,
                                   .meeting = point.meeting,
                                   .placing = &placing,
-                                  .set = halay_info_set(ctx, info) };
+                                  .set = halay_info_set(ctx, info),
+                                  .unnamed = point.unnamed };
     s.out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, s.bytes);
     status = submit_checked(ctx, point.names, &s, length, attendance, request, &why);
     if (why && info->collective == HALAY_CHANGE_SETS)

@@ -4,6 +4,8 @@
  */
 #include "fusion/rank/names.h"
 #include "fusion/state/context.h"
+#include "fusion/values/signature.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,4 +47,29 @@ void halay_entry_release_locked(struct halay_entry *entry)
         ctx->driver.latest = NULL;
     halay_table_remove(&entry->set->names, &entry->node);
     halay_entry_free(entry);
+}
+
+void halay_unnamed_print(int collective, char *name)
+{
+    snprintf(name, HALAY_NAME_MAX + 1, "unnamed %s", halay_collective_name(collective));
+}
+
+size_t halay_unnamed_print_next_locked(const struct halay_process_set *set, int collective, char *name)
+{
+    return (size_t)snprintf(name, HALAY_NAME_MAX + 1, "unnamed %s %u", halay_collective_name(collective),
+                            set->unnamed[collective]);
+}
+
+void halay_unnamed_count_locked(struct halay_process_set *set, int collective)
+{
+    set->unnamed[collective] = (set->unnamed[collective] + 1) % HALAY_UNNAMED_MAX;
+}
+
+/* At one half and the other of the numbers in turn: what was submitted before the join may be in flight in some set. */
+void halay_unnamed_restart_locked(struct halay_context *ctx)
+{
+    ctx->unnamed_first = HALAY_UNNAMED_MAX / 2 - ctx->unnamed_first;
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        for (int c = 0; c < HALAY_COLLECTIVE_COUNT; c++)
+            set->unnamed[c] = ctx->unnamed_first;
 }

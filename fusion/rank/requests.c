@@ -251,8 +251,10 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next, count++) {
-        if (r->signature.collective == HALAY_JOIN)
+        if (r->signature.collective == HALAY_JOIN) {
             ctx->queue.is_joined = 0;
+            halay_unnamed_restart_locked(ctx);
+        }
         if (r->signature.collective == HALAY_CHANGE_SETS)
             keep_set_locked(ctx, r);
         detach_locked(r);

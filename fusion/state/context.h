@@ -47,6 +47,7 @@ struct halay_context {
     struct halay_queue queue;
     struct halay_devices devices;
     size_t registered;                                      /* count of registrations ever; guarded by lock */
+    unsigned unnamed_first;                                 /* where `unnamed` of all sets began; guarded by lock */
     struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */
     /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver. */
     _Atomic int is_closing;

@@ -27,7 +27,9 @@ struct halay_process_set {
     struct halay_process_set *next; /* stored under lock by the driver: others look under lock */
     enum halay_set_state state;     /* guarded by lock */
     struct halay_table names;       /* guarded by lock */
-    struct halay_entry **by_id;     /* owned array: [id], borrowed entries */
+    /* Which name the next collective without one gets (rank/names.h); guarded by lock. */
+    unsigned unnamed[HALAY_COLLECTIVE_COUNT];
+    struct halay_entry **by_id; /* owned array: [id], borrowed entries */
     size_t id_capacity;
     struct halay_coordinator *coordinator;        /* owned; rank 0 of the job only */
     struct halay_group *group;                    /* owned; NULL where this rank is no member */

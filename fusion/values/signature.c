@@ -30,6 +30,11 @@ static const char *const wire_names[] = {
 };
 _Static_assert(sizeof collective_names / sizeof *collective_names == HALAY_COLLECTIVE_KINDS, "each has a name");
 
+const char *halay_collective_name(int collective)
+{
+    return collective_names[collective];
+}
+
 size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits)
 {
     size_t count = 1, bytes;

@@ -42,6 +42,8 @@ struct halay_signature {
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
+/* "allreduce"; of a collective that there is. */
+const char *halay_collective_name(int collective);
 /* Between two ranks; with no data of the caller's. */
 static inline int halay_collective_is_point(int collective)
 {

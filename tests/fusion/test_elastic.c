@@ -69,7 +69,7 @@ static enum halay_status train(struct training *t)
         t->weights[i] += (double)t->values[i];
     int32_t is_over = *t->ends;
     if (status == HALAY_OK)
-        status = halay_allreduce(t->ctx, "over", &is_over, &is_over, 1, HALAY_I32, HALAY_MAX);
+        status = halay_allreduce(t->ctx, NULL, &is_over, &is_over, 1, HALAY_I32, HALAY_MAX);
     t->is_over = status == HALAY_OK && is_over;
     return status;
 }
