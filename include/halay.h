@@ -64,44 +64,6 @@ struct halay_start;       /* a start under way */
 
 /* ---- context ---------------------------------------------------------------------------------------------------- */
 
-/* Some ranks of the job, in any order. Its form is final: an array of them needs no size. */
-struct halay_rank_list {
-    const int *ranks;
-    size_t count;
-};
-
-/* Zero-initialise, set struct_size to sizeof, then what differs from the default. */
-struct halay_options {
-    size_t struct_size;
-    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
-    const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, which NULL stands for */
-    /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
-    void (*log)(void *arg, enum halay_log_level level, const char *line);
-    void *log_arg; /* borrowed until halay_fini */
-    /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ...
-     * (halay_process_set_find). Those that HALAY_PROCESS_SETS asks for follow. Copied. HALAY_ERR_ARGUMENT: a count
-     * above 0 with NULL, or more than 7999 sets and ranks together. */
-    const struct halay_rank_list *process_sets;
-    size_t process_set_count;
-    /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data.
-     * NULL: HALAY_JOIN_AVERAGE. Rank 0's counts. */
-    const char *join_average;
-    /* Meet the other ranks over the program's own key-value store (halay_types.h), whatever started this process; NULL:
-     * don't. bootstrap is "auto" or NULL then (HALAY_ERR_CONFIG). Not in an elastic job (HALAY_ERR_UNSUPPORTED). */
-    const struct halay_rendezvous *rendezvous;
-    /* Settings of this context alone, "HALAY_SPIN_US=0", NULL at the end: what halay-environment(7) lists, each before
-     * the environment. NULL: none. A name that is unknown, or that halayrun sets for its ranks, is HALAY_ERR_CONFIG. */
-    const char *const *settings;
-    /* Start with an id that one process has made (halay_unique_id_create) and all were given, each with its own rank,
-     * and the number of ranks; otherwise as with a rendezvous, which is NULL then. NULL: don't. */
-    const struct halay_unique_id *unique_id;
-    int rank, size; /* with unique_id */
-    /* Nonzero: the program shows the texts of errors itself (halay_error_text, halay_request_text), as a binding does
-     * that raises exceptions. Once started, what calls return and requests end with is in the log at level info; what
-     * ends the job is there as always. */
-    int reports_errors;
-};
-
 /*
  * Join the job: started by halayrun or mpirun, it finds the other ranks; started alone, it is a job of one rank. One of
  * several that another launcher (torchrun, srun without an MPI plugin, ...) has started is refused with
@@ -118,18 +80,7 @@ struct halay_options {
 HALAY_API enum halay_status halay_init(const struct halay_options *options, struct halay_context **ctx);
 
 /*
- * Make the id of a start, in any one process of the job; the program sends its bytes to the others, by any means. This
- * process listens (HALAY_NETWORK_INTERFACE, HALAY_PORTS) and serves that start on a thread of the library's, so it must
- * not end before halay_init has returned on all ranks. The thread and the port are given up HALAY_START_TIMEOUT after
- * the last rank has finished its start; an id that nobody uses keeps them until the process ends. An id is good for one
- * start. Who has it can join the job: it holds the job's secret. Does not block.
- * Errors: HALAY_ERR_CONFIG (a setting is wrong, no port is free), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY,
- * HALAY_ERR_ARGUMENT (id is NULL).
- */
-HALAY_API enum halay_status halay_unique_id_create(struct halay_unique_id *id);
-
-/*
- * The same with the ranks of an MPI communicator; halay_mpi.h has halay_init_mpi, which fills in the first two
+ * halay_init with the ranks of an MPI communicator; halay_mpi.h has halay_init_mpi, which fills in the first two
  * arguments and says the rules. For languages that load the library: comm points to an MPI_Comm of the MPI of that abi.
  */
 HALAY_API enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay: what all its public headers share: statuses, element types, reductions.
+ * halay: what all its public headers share: statuses, element types, reductions, the options of a start.
  *
  * Errors. A function that can fail returns enum halay_status: zero is success, HALAY_IN_PROGRESS is "not yet" and not
  * an error, everything else is an error. Results that come through arguments are written only on success. The
@@ -77,7 +77,7 @@ struct halay_error {
 
 /*
  * The error whose text halay_error_text returns, as fields. Never NULL, in the library's memory, valid as long as that
- * text. In a log function (halay_options.log), for a line at level error: that line's error, whose status is HALAY_OK
+ * text. In a log function (struct halay_options), for a line at level error: that line's error, whose status is HALAY_OK
  * because no call has returned it yet.
  */
 HALAY_API const struct halay_error *halay_last_error(void);
@@ -190,6 +190,55 @@ struct halay_unique_id {
 
 /* Levels of log lines, most severe first. HALAY_LOG=error|warning|info|debug says which are written. */
 enum halay_log_level { HALAY_LOG_ERROR, HALAY_LOG_WARNING, HALAY_LOG_INFO, HALAY_LOG_DEBUG };
+
+/* Some ranks of the job, in any order. Its form is final: an array of them needs no size. */
+struct halay_rank_list {
+    const int *ranks;
+    size_t count;
+};
+
+/* Zero-initialise, set struct_size to sizeof, then what differs from the default. */
+struct halay_options {
+    size_t struct_size;
+    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
+    const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, which NULL stands for */
+    /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
+    void (*log)(void *arg, enum halay_log_level level, const char *line);
+    void *log_arg; /* borrowed until halay_fini */
+    /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ...
+     * (halay_process_set_find). Those that HALAY_PROCESS_SETS asks for follow. Copied. HALAY_ERR_ARGUMENT: a count
+     * above 0 with NULL, or more than 7999 sets and ranks together. */
+    const struct halay_rank_list *process_sets;
+    size_t process_set_count;
+    /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data.
+     * NULL: HALAY_JOIN_AVERAGE. Rank 0's counts. */
+    const char *join_average;
+    /* Meet the other ranks over the program's own key-value store (halay_types.h), whatever started this process; NULL:
+     * don't. bootstrap is "auto" or NULL then (HALAY_ERR_CONFIG). Not in an elastic job (HALAY_ERR_UNSUPPORTED). */
+    const struct halay_rendezvous *rendezvous;
+    /* Settings of this context alone, "HALAY_SPIN_US=0", NULL at the end: what halay-environment(7) lists, each before
+     * the environment. NULL: none. A name that is unknown, or that halayrun sets for its ranks, is HALAY_ERR_CONFIG. */
+    const char *const *settings;
+    /* Start with an id that one process has made (halay_unique_id_create) and all were given, each with its own rank,
+     * and the number of ranks; otherwise as with a rendezvous, which is NULL then. NULL: don't. */
+    const struct halay_unique_id *unique_id;
+    int rank, size; /* with unique_id */
+    /* Nonzero: the program shows the texts of errors itself (halay_error_text, halay_request_text), as a binding does
+     * that raises exceptions. Once started, what calls return and requests end with is in the log at level info; what
+     * ends the job is there as always. */
+    int reports_errors;
+};
+
+/*
+ * Make the id of a start, in any one process of the job; the program sends its bytes to the others, by any means. This
+ * process listens (HALAY_NETWORK_INTERFACE, HALAY_PORTS) and serves that start on a thread of the library's, so it must
+ * not end before halay_init has returned on all ranks. The thread and the port are given up HALAY_START_TIMEOUT after
+ * the last rank has finished its start; an id that nobody uses keeps them until the process ends. An id is good for one
+ * start. Who has it can join the job: it holds the job's secret. Does not block.
+ * Errors: HALAY_ERR_CONFIG (a setting is wrong, no port is free), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY,
+ * HALAY_ERR_ARGUMENT (id is NULL).
+ */
+HALAY_API enum halay_status halay_unique_id_create(struct halay_unique_id *id);
 
 /* The version of these headers. HALAY_VERSION_NUMBER grows with each: 20100 is 2.1.0. */
 #define HALAY_VERSION_MAJOR 0

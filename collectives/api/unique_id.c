@@ -12,7 +12,7 @@
 #include "base/config.h"
 #include "base/error_text.h"
 #include "base/net/listen.h"
-#include "halay.h"
+#include "halay_types.h"
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
