@@ -53,29 +53,23 @@ extern "C" {
 struct halay_group; /* the memory that one can take: docs/reference/algorithms.md, "Memory of a group" */
 struct halay_coll;  /* one collective under way */
 
-/* How to start; zero-initialise, set struct_size to sizeof, then what differs from the default. */
-struct halay_group_options {
-    size_t struct_size;
-    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
-    const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, which NULL stands for */
-};
-
 /*
- * Find the other ranks of this job (started by halayrun or mpirun; alone otherwise, or refused as by halay_init) and
- * open a group of all of them.
- * Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). options may be NULL. Under mpirun MPI is
- * initialised by this call if it was not.
+ * Find the other ranks of this job (started by halayrun or mpirun, or brought together by the options; alone otherwise,
+ * or refused as by halay_init) and open a group of all of them. The options are those of halay_init; process_sets and
+ * join_average are the engine's and stay NULL (HALAY_ERR_ARGUMENT). NULL: the defaults.
+ * Blocks until all ranks have come, at most HALAY_START_TIMEOUT (30 s). Under mpirun MPI is initialised by this call if
+ * it was not.
  * Errors: HALAY_ERR_CONFIG, HALAY_ERR_TIMEOUT, HALAY_ERR_AUTH, HALAY_ERR_VERSION, HALAY_ERR_UNSUPPORTED (transport not
  * built in, or not possible here), HALAY_ERR_MISMATCH (ranks ask for different transports), HALAY_ERR_ARGUMENT (options
  * that cannot be read), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY. An error on one rank ends the start on all, so the
  * call blocks even if its own options are wrong.
  */
-HALAY_API enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group);
+HALAY_API enum halay_status halay_group_open(const struct halay_options *options, struct halay_group **group);
 
 /* The same with the ranks of an MPI communicator, to which comm points; halay_mpi.h has halay_group_open_mpi, and the
  * rules. */
 HALAY_API enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
-                                                          const struct halay_group_options *options,
+                                                          const struct halay_options *options,
                                                           struct halay_group **group);
 
 /*

@@ -50,7 +50,7 @@ static inline enum halay_status halay_init_mpi(MPI_Comm comm, const struct halay
 }
 
 /* halay_group_open, with the ranks of comm. */
-static inline enum halay_status halay_group_open_mpi(MPI_Comm comm, const struct halay_group_options *options,
+static inline enum halay_status halay_group_open_mpi(MPI_Comm comm, const struct halay_options *options,
                                                      struct halay_group **group)
 {
     return halay_group_open_communicator(&comm, HALAY_MPI_ABI, options, group);

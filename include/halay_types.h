@@ -77,8 +77,8 @@ struct halay_error {
 
 /*
  * The error whose text halay_error_text returns, as fields. Never NULL, in the library's memory, valid as long as that
- * text. In a log function (struct halay_options), for a line at level error: that line's error, whose status is HALAY_OK
- * because no call has returned it yet.
+ * text. In a log function (struct halay_options), for a line at level error: that line's error, whose status is
+ * HALAY_OK because no call has returned it yet.
  */
 HALAY_API const struct halay_error *halay_last_error(void);
 
@@ -197,27 +197,29 @@ struct halay_rank_list {
     size_t count;
 };
 
-/* Zero-initialise, set struct_size to sizeof, then what differs from the default. */
+/* How to start a context (halay_init) or a group (halay_group_open). Zero-initialise, set struct_size to sizeof, then
+ * what differs from the default. */
 struct halay_options {
     size_t struct_size;
     const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: HALAY_BOOTSTRAP */
     const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, which NULL stands for */
     /* Where log lines (without newline) go; NULL: standard error. Called from any thread, with no lock held. */
     void (*log)(void *arg, enum halay_log_level level, const char *line);
-    void *log_arg; /* borrowed until halay_fini */
-    /* Process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ...
+    void *log_arg; /* borrowed until halay_fini, or until all groups of that start are closed */
+    /* A context's: process sets to be made by halay_init, the same on all ranks: they get the numbers 1, 2, ...
      * (halay_process_set_find). Those that HALAY_PROCESS_SETS asks for follow. Copied. HALAY_ERR_ARGUMENT: a count
      * above 0 with NULL, or more than 7999 sets and ranks together. */
     const struct halay_rank_list *process_sets;
     size_t process_set_count;
-    /* What averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which gave data.
-     * NULL: HALAY_JOIN_AVERAGE. Rank 0's counts. */
+    /* A context's: what averages divide by while ranks have joined (halay_join): "all" ranks, or those "present", which
+     * gave data. NULL: HALAY_JOIN_AVERAGE. Rank 0's counts. */
     const char *join_average;
-    /* Meet the other ranks over the program's own key-value store (halay_types.h), whatever started this process; NULL:
+    /* Meet the other ranks over the program's own key-value store, whatever started this process; NULL:
      * don't. bootstrap is "auto" or NULL then (HALAY_ERR_CONFIG). Not in an elastic job (HALAY_ERR_UNSUPPORTED). */
     const struct halay_rendezvous *rendezvous;
-    /* Settings of this context alone, "HALAY_SPIN_US=0", NULL at the end: what halay-environment(7) lists, each before
-     * the environment. NULL: none. A name that is unknown, or that halayrun sets for its ranks, is HALAY_ERR_CONFIG. */
+    /* Settings of this context or group alone, "HALAY_SPIN_US=0", NULL at the end: what halay-environment(7) lists,
+     * each before the environment. NULL: none. A name that is unknown, or that halayrun sets for its ranks, is
+     * HALAY_ERR_CONFIG. */
     const char *const *settings;
     /* Start with an id that one process has made (halay_unique_id_create) and all were given, each with its own rank,
      * and the number of ranks; otherwise as with a rendezvous, which is NULL then. NULL: don't. */
@@ -232,9 +234,9 @@ struct halay_options {
 /*
  * Make the id of a start, in any one process of the job; the program sends its bytes to the others, by any means. This
  * process listens (HALAY_NETWORK_INTERFACE, HALAY_PORTS) and serves that start on a thread of the library's, so it must
- * not end before halay_init has returned on all ranks. The thread and the port are given up HALAY_START_TIMEOUT after
- * the last rank has finished its start; an id that nobody uses keeps them until the process ends. An id is good for one
- * start. Who has it can join the job: it holds the job's secret. Does not block.
+ * not end before halay_init or halay_group_open has returned on all ranks. The thread and the port are given up
+ * HALAY_START_TIMEOUT after the last rank has finished its start; an id that nobody uses keeps them until the process
+ * ends. An id is good for one start. Who has it can join the job: it holds the job's secret. Does not block.
  * Errors: HALAY_ERR_CONFIG (a setting is wrong, no port is free), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY,
  * HALAY_ERR_ARGUMENT (id is NULL).
  */

@@ -3,29 +3,35 @@
  * A group of all ranks of this job, with a world of its own.
  */
 #include "base/error_text.h"
-#include "base/struct_size.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 
-static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_group_options *options,
+/* Returns HALAY_ERR_ARGUMENT for options that only an engine can follow. */
+static enum halay_status check_options(const struct halay_options *how, struct halay_group *const *group)
+{
+    if (!group)
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_open: no place for the group");
+    if (how->process_sets || how->process_set_count || how->join_average)
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT,
+                                    "halay_group_open: process_sets and join_average are options of halay_init; "
+                                    "halay_group_subset makes a group of some ranks");
+    return HALAY_OK;
+}
+
+static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                                     struct halay_group **group)
 {
-    enum { FIRST_VERSION = sizeof(struct halay_group_options) };
-    struct halay_group_options how = { 0 };
+    struct halay_options how;
+    struct halay_world_options start;
     struct halay_world *world;
-    enum halay_status status = HALAY_OK;
 
-    if (options)
-        status = halay_struct_read(NULL, "halay_group_options", options, FIRST_VERSION, sizeof how, &how);
-    if (!group) {
-        halay_error_somewhere(NULL, "halay_group_open: no place for the group");
-        status = HALAY_ERR_ARGUMENT;
-    }
+    halay_world_options_read(options, &how, &start);
+    start.comm = comm;
+    start.comm_abi = abi;
+    if (start.status == HALAY_OK)
+        start.status = check_options(&how, group);
     /* Start with the others even if something is wrong here: they must not wait for this rank. */
-    status = halay_world_open(
-        &(struct halay_world_options){
-            .bootstrap = how.bootstrap, .comm = comm, .comm_abi = abi, .transport = how.transport, .status = status },
-        &world);
+    enum halay_status status = halay_world_open(&start, &world);
     if (status != HALAY_OK)
         return status;
     halay_world_forget_hosts(world);
@@ -34,17 +40,19 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
         halay_world_close(world);
         return status;
     }
+    halay_world_finish_start(world);
+    atomic_store_explicit(&world->log->reports_errors, how.reports_errors != 0, memory_order_relaxed);
     world->closes_with_groups = 1;
     return HALAY_OK;
 }
 
-enum halay_status halay_group_open(const struct halay_group_options *options, struct halay_group **group)
+enum halay_status halay_group_open(const struct halay_options *options, struct halay_group **group)
 {
     return halay_returns(open_group(NULL, 0, options, group));
 }
 
 enum halay_status halay_group_open_communicator(const void *comm, enum halay_mpi_abi abi,
-                                                const struct halay_group_options *options, struct halay_group **group)
+                                                const struct halay_options *options, struct halay_group **group)
 {
     if (!comm)
         return halay_returns(

@@ -4,7 +4,7 @@
  * engine's; docs/reference/threading.md). A rank that served it inside halay_init would have to do so in all of its
  * waits, and until the last of the others has read what it needs.
  *
- * The thread owns all that it uses and nobody waits for it: it ends when no rank has been connected for as long as a
+ * The thread owns all that it uses and no thread waits for it: it ends when no rank has been connected for as long as a
  * rank waits at the start, once there was one.
  */
 #include "collectives/transport/bootstrap/unique_id.h"

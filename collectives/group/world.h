@@ -95,6 +95,11 @@ struct halay_world_options {
     enum halay_status status;
 };
 
+/* Reads a program's options into *how, zeros where it has none, and fills *start from them. An error, logged, is in
+ * start->status. options may be NULL; what they point to is borrowed until the world is open. */
+void halay_world_options_read(const struct halay_options *options, struct halay_options *how,
+                              struct halay_world_options *start);
+
 /* Blocks until all ranks have started; in an elastic job first until halayrun gives this process a place, without a
  * time limit (HALAY_ERR_CLOSED: it gets none), and HALAY_ERR_PEER and HALAY_ERR_TIMEOUT mean that it is worth
  * to try again. With a communicator HALAY_ERR_ARGUMENT too. *out is not written if options->status is an error. */

@@ -2,8 +2,32 @@
  *
  * World, settings: the configuration, and what the program's options override in it.
  */
+#include "base/struct_size.h"
 #include "collectives/group/world_impl.h"
+#include <stddef.h>
 #include <string.h>
+
+void halay_world_options_read(const struct halay_options *options, struct halay_options *how,
+                              struct halay_world_options *start)
+{
+    enum { FIRST_VERSION = offsetof(struct halay_options, process_sets) };
+    enum halay_status status = HALAY_OK;
+
+    *how = (struct halay_options){ .struct_size = sizeof *how };
+    if (options)
+        status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof *how, how);
+    *start = (struct halay_world_options){ .bootstrap = how->bootstrap,
+                                           .rendezvous = how->rendezvous,
+                                           .unique_id = how->unique_id,
+                                           .rank = how->rank,
+                                           .size = how->size,
+                                           .transport = how->transport,
+                                           .settings = how->settings,
+                                           .join_average = how->join_average,
+                                           .log_write = how->log,
+                                           .log_arg = how->log_arg,
+                                           .status = status };
+}
 
 /* Overrides a row of the configuration by the program's option; text NULL: it has none. */
 static enum halay_status override(struct halay_world *world, const char *option, const char *variable, const char *text)

@@ -6,7 +6,6 @@
  * stays, and so do requests.
  */
 #include "base/error_text.h"
-#include "base/struct_size.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/memory.h"
 #include "fusion/api/open.h"
@@ -20,7 +19,6 @@
 #include "fusion/rank/sets.h"
 #include "fusion/rank/staging.h"
 #include "halay_elastic.h"
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,47 +57,26 @@ static enum halay_status start_engine(struct halay_world *world, const struct ha
     return status;
 }
 
-/* Copy as many options as the caller's struct has. */
-static enum halay_status read_options(const struct halay_options *options, struct halay_context *const *out,
-                                      struct halay_options *how)
-{
-    enum { FIRST_VERSION = offsetof(struct halay_options, process_sets) };
-    enum halay_status status = HALAY_OK;
-
-    if (options)
-        status = halay_struct_read(NULL, "halay_options", options, FIRST_VERSION, sizeof *how, how);
-    if (out)
-        return status;
-    return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_init: no place for the context");
-}
-
 /* Meet the others even if the options are wrong: they must not wait for this rank. */
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_boot_watch *watch, struct halay_context **out)
 {
-    struct halay_options how = { 0 };
+    struct halay_options how;
     struct halay_carried carried = { 0 };
+    struct halay_world_options start;
     struct halay_world *world;
+    enum halay_status status;
 
-    enum halay_status readable = read_options(options, out, &how), status;
+    halay_world_options_read(options, &how, &start);
+    start.comm = comm;
+    start.comm_abi = abi;
+    start.watch = watch;
+    start.carried = &carried;
+    start.lost = -1;
+    if (!out)
+        start.status = halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_init: no place for the context");
     do {
-        status = halay_world_open(&(struct halay_world_options){ .bootstrap = how.bootstrap,
-                                                                 .comm = comm,
-                                                                 .comm_abi = abi,
-                                                                 .transport = how.transport,
-                                                                 .join_average = how.join_average,
-                                                                 .rendezvous = how.rendezvous,
-                                                                 .unique_id = how.unique_id,
-                                                                 .rank = how.rank,
-                                                                 .size = how.size,
-                                                                 .watch = watch,
-                                                                 .settings = how.settings,
-                                                                 .log_write = how.log,
-                                                                 .log_arg = how.log_arg,
-                                                                 .carried = &carried,
-                                                                 .lost = -1,
-                                                                 .status = readable },
-                                  &world);
+        status = halay_world_open(&start, &world);
         if (status == HALAY_OK)
             status = start_engine(world, &how, out);
     } while (carried.log && halay_elastic_may_retry(status));

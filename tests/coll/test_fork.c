@@ -101,7 +101,7 @@ static void be_peer(struct halay_group *group, int is_under_way)
 
 static int be_rank(int rank)
 {
-    const struct halay_group_options options = { .struct_size = sizeof options, .transport = "shm" };
+    const struct halay_options options = { .struct_size = sizeof options, .transport = "shm" };
     struct halay_group *group;
 
     for (int round = 0; round < 4; round++) {

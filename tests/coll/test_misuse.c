@@ -72,20 +72,20 @@ static void expect_stderr(int line, enum halay_status got, enum halay_status wan
 static void opening(void)
 {
     struct {
-        struct halay_group_options known;
+        struct halay_options known;
         char more[16];
     } newer = { { .struct_size = sizeof newer, .bootstrap = "self" }, "" };
-    struct halay_group_options options = { .struct_size = sizeof options, .bootstrap = "self", .transport = "tpc" };
+    struct halay_options options = { .struct_size = sizeof options, .bootstrap = "self", .transport = "tpc" };
     struct halay_group *group = NULL;
-    const size_t wrong[] = { 0, 1, sizeof options - 1, 4097, SIZE_MAX };
+    const size_t wrong[] = { 0, 1, offsetof(struct halay_options, process_sets) - 1, 4097, SIZE_MAX };
 
     LOUD(halay_group_open(NULL, NULL), HALAY_ERR_ARGUMENT, "no place for the group");
     LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "transport: 'tpc' is not one of auto, shm");
-    options = (struct halay_group_options){ .struct_size = sizeof options, .bootstrap = "selv" };
+    options = (struct halay_options){ .struct_size = sizeof options, .bootstrap = "selv" };
     LOUD(halay_group_open(&options, &group), HALAY_ERR_CONFIG, "bootstrap: 'selv' is not one of auto, self");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         options.struct_size = wrong[i];
-        LOUD(halay_group_open(&options, &group), HALAY_ERR_ARGUMENT, "struct_size of struct halay_group_options is");
+        LOUD(halay_group_open(&options, &group), HALAY_ERR_ARGUMENT, "struct_size of struct halay_options is");
     }
     newer.more[sizeof newer.more - 1] = 1;
     LOUD(halay_group_open(&newer.known, &group), HALAY_ERR_ARGUMENT, "asks for something newer");
@@ -269,7 +269,7 @@ static void settings(struct use *u)
 
 int main(void)
 {
-    const struct halay_group_options options = { .struct_size = sizeof options, .bootstrap = "self" };
+    const struct halay_options options = { .struct_size = sizeof options, .bootstrap = "self" };
     struct use use, *u = &use;
 
     catch_stderr();

@@ -169,7 +169,7 @@ static void fail(struct rank_run *run)
 
 static void check_group(void)
 {
-    const struct halay_group_options options = { .struct_size = sizeof options, .bootstrap = "self" };
+    const struct halay_options options = { .struct_size = sizeof options, .bootstrap = "self" };
     struct halay_group *group;
     float x[2] = { 0 };
 

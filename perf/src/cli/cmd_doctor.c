@@ -282,7 +282,7 @@ static enum halay_status examine_job(struct perf_environment *environment, struc
 /* The group comes first: under mpirun only it knows which rank this is. */
 static int examine(struct perf_environment *environment, const char *transport)
 {
-    const struct halay_group_options options = { .struct_size = sizeof options, .transport = transport };
+    const struct halay_options options = { .struct_size = sizeof options, .transport = transport };
     struct halay_topology topology = { .cores = 0 };
     struct halay_group *group = NULL;
 

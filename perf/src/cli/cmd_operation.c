@@ -201,7 +201,7 @@ static enum halay_status cannot_compare(const struct run *run, const char *what,
 static enum halay_status open_group(struct run *run)
 {
     const struct options *o = &run->options;
-    const struct halay_group_options group_options = { .struct_size = sizeof group_options, .transport = o->transport };
+    const struct halay_options group_options = { .struct_size = sizeof group_options, .transport = o->transport };
 
     enum halay_status status = halay_group_open(&group_options, &run->group);
     if (status != HALAY_OK)

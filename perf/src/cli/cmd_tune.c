@@ -355,7 +355,7 @@ static enum halay_status measure_slots(struct run *run, const struct perf_operat
 
 static enum halay_status open_run(struct run *run)
 {
-    const struct halay_group_options options = { .struct_size = sizeof options, .transport = run->options.transport };
+    const struct halay_options options = { .struct_size = sizeof options, .transport = run->options.transport };
 
     enum halay_status status = halay_group_open(&options, &run->group);
     if (status != HALAY_OK)
