@@ -16,7 +16,7 @@
  *
  * Groups:
  *     0         of all ranks
- *     1         the engine's messages (fusion/rank/messenger.c)
+ *     1         the engine's messages (fusion/protocol/messenger.c)
  *     2         agreement on a group of some ranks (group_subset.c)
  *     3 ..      of some ranks. Two groups with one number share no rank; a number is never used again.
  *

@@ -5,7 +5,7 @@
  */
 #include "base/error_text.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/driver.h"
+#include "fusion/engine/driver.h"
 #include "fusion/state/context.h"
 #include <stdio.h>
 

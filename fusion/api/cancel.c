@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cancel: a request is taken back, if it is not too late. The driver does it (rank/withdraw.c).
+ * Cancel: a request is taken back, if it is not too late. The driver does it (engine/withdraw.c).
  */
 #include "base/error_text.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/driver.h"
-#include "fusion/rank/requests.h"
+#include "fusion/engine/driver.h"
+#include "fusion/requests/requests.h"
 
 enum halay_status halay_cancel(struct halay_request *request)
 {

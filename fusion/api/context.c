@@ -13,11 +13,11 @@
 #include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/devices.h"
-#include "fusion/rank/direct.h"
-#include "fusion/rank/requests.h"
-#include "fusion/rank/sets.h"
-#include "fusion/rank/staging.h"
+#include "fusion/device/devices.h"
+#include "fusion/device/staging.h"
+#include "fusion/paths/device/direct.h"
+#include "fusion/requests/requests.h"
+#include "fusion/requests/sets.h"
 #include "halay_elastic.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "base/number_text.h"
 #include "base/struct_size.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/rank/messenger.h"
+#include "fusion/protocol/messenger.h"
 #include "fusion/state/context.h"
 #include <stdarg.h>
 #include <stdio.h>

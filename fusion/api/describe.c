@@ -4,8 +4,8 @@
  */
 #include "fusion/api/describe.h"
 #include "base/struct_size.h"
-#include "fusion/values/members.h"
-#include "fusion/values/signature_make.h"
+#include "fusion/protocol/members.h"
+#include "fusion/protocol/signature_make.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

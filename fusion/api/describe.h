@@ -5,8 +5,8 @@
 #ifndef HALAY_DESCRIBE_H
 #define HALAY_DESCRIBE_H
 
+#include "fusion/protocol/signature.h"
 #include "fusion/state/context.h"
-#include "fusion/values/signature.h"
 
 /* Convert a program's description, of any version, to this version's. */
 enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,

@@ -3,7 +3,7 @@
  * Place: what each collective reads of in, and writes to out, on this rank.
  */
 #include "fusion/api/place.h"
-#include "fusion/rank/direct.h"
+#include "fusion/paths/device/direct.h"
 #include <stdlib.h>
 
 struct halay_placing halay_info_placing(const struct halay_tensor_info *info)

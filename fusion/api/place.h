@@ -5,8 +5,8 @@
 #ifndef HALAY_API_PLACE_H
 #define HALAY_API_PLACE_H
 
-#include "fusion/rank/staging.h"
-#include "fusion/rank/tensor.h"
+#include "fusion/device/staging.h"
+#include "fusion/requests/tensor.h"
 
 /* A submission, made from a registered tensor or from the caller's description. */
 struct halay_submission {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Point: by name one of each name, peer and direction is in flight; by tag each has a name of its own. Other
- * collectives without a name get theirs when they are submitted (rank/names.h), a barrier has always the same.
+ * collectives without a name get theirs when they are submitted (requests/names.h), a barrier has always the same.
  */
 #include "fusion/api/point.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
-#include "fusion/rank/names.h"
-#include "fusion/values/offers.h"
-#include "fusion/values/signature.h"
+#include "fusion/paths/p2p/offers.h"
+#include "fusion/protocol/signature.h"
+#include "fusion/requests/names.h"
 #include <stdio.h>
 #include <string.h>
 

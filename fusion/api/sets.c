@@ -11,11 +11,11 @@
 #include "base/memory.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/sets.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/signature.h"
+#include "fusion/requests/sets.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
-#include "fusion/values/set_words.h"
-#include "fusion/values/signature.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,13 +10,13 @@
 #include "fusion/api/place.h"
 #include "fusion/api/point.h"
 #include "fusion/api/wait.h"
+#include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/rank/driver.h"
-#include "fusion/rank/names.h"
-#include "fusion/rank/requests.h"
-#include "fusion/rank/static_bucket.h"
-#include "fusion/rank/tensor.h"
-#include "fusion/values/signature_words.h"
+#include "fusion/paths/static_bucket.h"
+#include "fusion/protocol/signature_words.h"
+#include "fusion/requests/names.h"
+#include "fusion/requests/requests.h"
+#include "fusion/requests/tensor.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef HALAY_SUBMIT_H
 #define HALAY_SUBMIT_H
 
-#include "fusion/rank/driver.h"
+#include "fusion/engine/driver.h"
 #include "halay.h"
 
 /* As halay_submit_named of what was read; attendance says whether a wait follows. */

@@ -9,11 +9,11 @@
 #include "fusion/api/place.h"
 #include "fusion/api/point.h"
 #include "fusion/api/wait.h"
-#include "fusion/rank/devices.h"
-#include "fusion/rank/names.h"
-#include "fusion/rank/static_bucket.h"
-#include "fusion/rank/tensor.h"
-#include "fusion/values/signature_words.h"
+#include "fusion/device/devices.h"
+#include "fusion/paths/static_bucket.h"
+#include "fusion/protocol/signature_words.h"
+#include "fusion/requests/names.h"
+#include "fusion/requests/tensor.h"
 #include <stdlib.h>
 
 static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,

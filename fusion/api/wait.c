@@ -5,10 +5,10 @@
 #include "fusion/api/wait.h"
 #include "base/clock.h"
 #include "base/error_text.h"
+#include "fusion/device/devices.h"
+#include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/rank/devices.h"
-#include "fusion/rank/driver.h"
-#include "fusion/rank/requests.h"
+#include "fusion/requests/requests.h"
 #include "fusion/state/staging.h"
 #include <errno.h>
 #include <string.h>

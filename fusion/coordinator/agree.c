@@ -6,9 +6,9 @@
 #include "fusion/coordinator/agree.h"
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/values/members.h"
-#include "fusion/values/set_words.h"
-#include "fusion/values/signature_words.h"
+#include "fusion/protocol/members.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/signature_words.h"
 #include <stdio.h>
 #include <string.h>
 

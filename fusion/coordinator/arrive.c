@@ -12,8 +12,8 @@
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/coordinator/streams.h"
 #include "fusion/coordinator/withdraw.h"
-#include "fusion/values/set_words.h"
-#include "fusion/values/signature_words.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
 

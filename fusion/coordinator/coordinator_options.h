@@ -7,7 +7,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
-#include "fusion/values/messages.h"
+#include "fusion/protocol/messages.h"
 
 struct halay_coordinator;
 

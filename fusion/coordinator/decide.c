@@ -3,14 +3,14 @@
  * Deciding: what the ranks have agreed on gets its order, and is fused.
  *
  *     fresh      AGREE: names get ids
- *     runnable   planned into buckets by rank 0's order of registration (values/bucket_plan.h)
+ *     runnable   planned into buckets by rank 0's order of registration (protocol/bucket_plan.h)
  *     chosen     given out (give_out.c); deterministic modes choose themselves: by streams, or each alone
  *     join       after all that came before it
  */
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/id_pool.h"
-#include "fusion/values/signature_words.h"
+#include "fusion/protocol/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounds of express (values/enrolment.h), as the coordinator counts them.
+ * Rounds of express (protocol/enrolment.h), as the coordinator counts them.
  */
 #include "fusion/coordinator/express_rounds.h"
 #include "fusion/coordinator/rolls.h"

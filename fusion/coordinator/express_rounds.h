@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rounds of tensors that go by express (values/enrolment.h), as the coordinator counts them.
+ * Rounds of tensors that go by express (protocol/enrolment.h), as the coordinator counts them.
  */
 #ifndef HALAY_EXPRESS_ROUNDS_H
 #define HALAY_EXPRESS_ROUNDS_H

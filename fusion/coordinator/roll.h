@@ -8,10 +8,10 @@
 #ifndef HALAY_ROLL_H
 #define HALAY_ROLL_H
 
-#include "fusion/values/enrolment.h"
-#include "fusion/values/messages.h"
-#include "fusion/values/row_words.h"
-#include "fusion/values/table.h"
+#include "fusion/protocol/enrolment.h"
+#include "fusion/protocol/messages.h"
+#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/table.h"
 
 struct halay_sealed_bucket;
 struct halay_withdrawal;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sealed buckets: the static buckets of the deterministic modes (rank/static_bucket.h) whose members are fixed. What
+ * Sealed buckets: the static buckets of the deterministic modes (paths/static_bucket.h) whose members are fixed. What
  * runs together of one follows from its streams.
  */
 #ifndef HALAY_SEALED_BUCKET_H

@@ -12,7 +12,7 @@
 
 struct halay_staging;
 
-enum { HALAY_STAGING_CLASSES = 256 }; /* of sizes: rank/staging.c */
+enum { HALAY_STAGING_CLASSES = 256 }; /* of sizes: device/staging.c */
 
 /* One that has been used, and our streams on it: one for each direction, since a device copies both ways at once. */
 struct halay_device {

@@ -17,8 +17,8 @@ struct halay_driven {
     int64_t copied_us;  /* when a device was given copies, or seen to have made some, last */
     struct halay_negotiation negotiation;
     struct halay_execution execution;
-    struct halay_events held, released; /* owned: of submissions whose data are not there yet (rank/hold.c) */
-    struct halay_points *points;        /* owned: rank/points.c; NULL: nothing was ever sent or received */
+    struct halay_events held, released; /* owned: of submissions whose data are not there yet (paths/device/hold.c) */
+    struct halay_points *points;        /* owned: paths/p2p/points.c; NULL: nothing was ever sent or received */
 };
 
 #endif

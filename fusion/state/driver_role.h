@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver's role: who has it, who sleeps, and which wakes are owed (rank/driver.c). Guarded by the context's lock
+ * The driver's role: who has it, who sleeps, and which wakes are owed (engine/driver.c). Guarded by the context's lock
  * where not said otherwise.
  */
 #ifndef HALAY_DRIVER_ROLE_H

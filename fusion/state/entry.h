@@ -5,9 +5,9 @@
 #ifndef HALAY_ENTRY_H
 #define HALAY_ENTRY_H
 
+#include "fusion/protocol/enrolment.h"
+#include "fusion/protocol/row_words.h"
 #include "fusion/state/set.h"
-#include "fusion/values/enrolment.h"
-#include "fusion/values/row_words.h"
 
 struct halay_request;
 struct halay_tensor;

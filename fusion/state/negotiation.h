@@ -11,7 +11,7 @@
 
 struct halay_messenger;
 
-/* Small all-reduces that bypass the negotiation (values/enrolment.h). */
+/* Small all-reduces that bypass the negotiation (protocol/enrolment.h). */
 struct halay_express {
     size_t pairs, enrolled;
     struct halay_request *requests[HALAY_EXPRESS_PAIRS]; /* borrowed: put, and not seen to be over */

@@ -42,7 +42,7 @@ struct halay_events {
 struct halay_queue {
     struct halay_events submitted;
     _Atomic int has_events; /* something for the driver; stored under lock, read by the driver before it takes it */
-    struct halay_request *free_requests; /* the pool: rank/request.c */
+    struct halay_request *free_requests; /* the pool: requests/requests.c */
     struct request_slab *slabs;          /* owned */
     _Atomic size_t in_flight; /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
     /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in

@@ -5,10 +5,10 @@
 #ifndef HALAY_REQUEST_H
 #define HALAY_REQUEST_H
 
+#include "fusion/protocol/members.h"
+#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/signature.h"
 #include "fusion/state/meeting.h"
-#include "fusion/values/members.h"
-#include "fusion/values/row_words.h"
-#include "fusion/values/signature.h"
 #include "halay.h"
 #include <stdatomic.h>
 

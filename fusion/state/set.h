@@ -5,7 +5,7 @@
 #ifndef HALAY_SET_H
 #define HALAY_SET_H
 
-#include "fusion/values/table.h"
+#include "fusion/protocol/table.h"
 #include "halay.h"
 #include <stdint.h>
 
@@ -27,7 +27,7 @@ struct halay_process_set {
     struct halay_process_set *next; /* stored under lock by the driver: others look under lock */
     enum halay_set_state state;     /* guarded by lock */
     struct halay_table names;       /* guarded by lock */
-    /* Which name the next collective without one gets (rank/names.h); guarded by lock. */
+    /* Which name the next collective without one gets (requests/names.h); guarded by lock. */
     unsigned unnamed[HALAY_COLLECTIVE_COUNT];
     struct halay_entry **by_id; /* owned array: [id], borrowed entries */
     size_t id_capacity;

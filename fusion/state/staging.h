@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Staging: pinned memory of the host through which a submission's data on a device travel (rank/staging.c).
+ * Staging: pinned memory of the host through which a submission's data on a device travel (device/staging.c).
  */
 #ifndef HALAY_STATE_STAGING_H
 #define HALAY_STATE_STAGING_H

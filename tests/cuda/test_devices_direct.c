@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-reduces that the devices of a host make among themselves (fusion/rank/direct.h): sums that a plain loop gives to
- * the bit, through segments that hold less than a tensor, one-shot and two-shot; and when the ranks go through the host
- * after all. Ranks are threads over the fake transport, or processes.
+ * All-reduces that the devices of a host make among themselves (fusion/paths/device/direct.h): sums that a plain loop
+ * gives to the bit, through segments that hold less than a tensor, one-shot and two-shot; and when the ranks go through
+ * the host after all. Ranks are threads over the fake transport, or processes.
  *
  * usage: test_devices_direct [[--spawn N] sums|die|elastic]    as test_devices; threads are 1 to 5, by EMU_SEED
  *

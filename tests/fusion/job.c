@@ -15,9 +15,9 @@
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
 #include "base/clock.h"
-#include "fusion/rank/messenger.h"
-#include "fusion/rank/names.h"
-#include "fusion/rank/requests.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/requests/names.h"
+#include "fusion/requests/requests.h"
 #include "fusion/state/context.h"
 #include "tests/fusion/program.h"
 #include "tests/fusion/random.h"

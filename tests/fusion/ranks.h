@@ -6,9 +6,9 @@
 #define HALAY_TEST_RANKS_H
 
 #include "fusion/api/open.h"
-#include "fusion/rank/messenger.h"
-#include "fusion/rank/names.h"
-#include "fusion/rank/requests.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/requests/names.h"
+#include "fusion/requests/requests.h"
 #include "fusion/state/context.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"

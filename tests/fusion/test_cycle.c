@@ -4,7 +4,7 @@
  * would block in a callback is refused; a submission hears nothing; and what it leaves owed is little, and not old.
  */
 #include "base/clock.h"
-#include "fusion/rank/driver.h"
+#include "fusion/engine/driver.h"
 #include "halay_elastic.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>

@@ -3,7 +3,7 @@
  * Messages: every kind of item comes back as it was written; random and damaged bytes are refused or give an item that
  * lies within the bytes (the address sanitizer looks on); cutting at item boundaries.
  */
-#include "fusion/values/messages.h"
+#include "fusion/protocol/messages.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <string.h>

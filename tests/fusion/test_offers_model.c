@@ -4,7 +4,7 @@
  * every order in which their steps and what they say can interleave. Whatever happens, both form the same pairs, and
  * what is taken back either ends or has met something; nothing waits forever.
  */
-#include "fusion/values/offers.h"
+#include "fusion/paths/p2p/offers.h"
 #include "halay.h"
 #include "tests/fusion/choices.h"
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Placement: what the setting means on machines of several kinds, and where the engine's thread really runs.
  */
-#include "fusion/observe/placement.h"
+#include "fusion/place/placement.h"
 #include "halay.h"
 #include "tests/test.h"
 #include <dirent.h>

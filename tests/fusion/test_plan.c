@@ -3,11 +3,11 @@
  * The plan: what it says of known lists, and properties that hold for every list. And the buckets that a rank takes
  * from rank 0, and those that it refuses.
  */
-#include "fusion/rank/bucket.h"
+#include "fusion/protocol/bucket_plan.h"
+#include "fusion/run/bucket.h"
 #include "fusion/state/context.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
-#include "fusion/values/bucket_plan.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <string.h>

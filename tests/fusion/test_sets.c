@@ -9,9 +9,9 @@
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/rank/negotiate.h"
-#include "fusion/rank/sets.h"
-#include "fusion/values/set_words.h"
+#include "fusion/engine/negotiate.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/requests/sets.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/express_rounds.h"
-#include "fusion/values/enrolment.h"
+#include "fusion/protocol/enrolment.h"
 #include "tests/fusion/choices.h"
 #include <string.h>
 

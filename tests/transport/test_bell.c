@@ -152,7 +152,7 @@ static int step_asleep(const struct model *m, struct state *s, int i)
     }
 }
 
-/* The driver's part: fusion/rank/driver.c. */
+/* The driver's part: fusion/engine/driver.c. */
 static int step_sleeper(const struct model *m, struct state *s, int i)
 {
     switch (s->sleeper[i].at) {

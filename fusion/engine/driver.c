@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Driver: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
+ *
+ * One thread at a time has the driver's role. While the background thread sleeps with it, any thread may take it away:
+ * a sleeper touches nothing but the bell. So a thread in halay_wait drives at once without waking another one first,
+ * and a thread that submits tells the peers before it wakes the background thread, since getting that onto a processor
+ * takes longest of all.
+ *
+ *     background thread                                waiter
+ *       drives while something is in flight              role free, or the thread sleeps: takes it, drives until its
+ *       nothing to do: sleeps on the bell, with            request has ended
+ *         the role, so that peers reach it               another thread drives: sleeps on waiter_wakes
+ *       lost the role: parks on thread_wakes; returns
+ *         to the transport when nobody has driven for    submitter
+ *         park_us()                                        role free, or the thread sleeps: takes it, tells the peers,
+ *       nothing to do and a thread waits: gives the        gives it back; wakes the thread
+ *         role away, parks
+ *
+ * A submitter need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and
+ * its like know that a wait follows. The engine also expects a call if the last submissions of a tensor were followed
+ * at once by another submission or a wait, or if a wait that left more in flight was followed by another one. Then the
+ * wake is owed. Whoever takes the role pays it, and so does a call that comes too late or is not the expected one: a
+ * submission, a test, freeing a request. A submission also pays once the first wake has been owed for HALAY_OWED_US, or
+ * when more than HALAY_OWED_BYTES would be. If a program makes none of these calls (a wait for what has ended is none),
+ * its last submissions wait until the thread looks by itself, park_us() later at most. A request with a callback never
+ * relies on that.
+ *
+ * While the thread is parked, or has lost the role in its sleep, and no thread waits, nobody listens to the peers. That
+ * is safe: nothing was promised to them, so all they can need is an answer to a PING, and the gap is at most a quarter
+ * of the time that they allow for it, or to the withdrawal of a send or receive, which waits so long. Rank 0 has
+ * promised more if it coordinates process sets that it is no member of: then (ctx->driver.listens) whoever gives the
+ * role up wakes the thread, and nothing is owed.
+ *
+ * No wake-up is lost. Between peers: the driver arms the bell, then does a whole step, then sleeps; peers store first
+ * and ring afterwards (transport/bell.h). Inside the process everything is under the lock: a thread with news for a
+ * driver that is awake sets has_news, which the driver checks before it falls asleep. A sleeper notes under the lock
+ * that it needs a bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every
+ * thread that had noted it by then either wakes, or does not fall asleep because its token is old.
+ *
+ * All links ring the one bell, or limit the sleep (halay_world_arm). Work of devices rings none, and limits it in the
+ * same way (device_sleep_us).
+ */
+#include "fusion/engine/driver.h"
+#include "base/clock.h"
+#include "base/error_text.h"
+#include "base/sync.h"
+#include "fusion/engine/step.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/paths/device/direct.h"
+#include "fusion/paths/device/hold.h"
+#include "fusion/paths/p2p/points.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/state/entry.h"
+#include "fusion/state/request.h"
+#include <sched.h>
+#include <string.h>
+
+#define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
+#define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
+#define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
+#define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
+
+enum { AT_ONCE_TIMES = 3 };
+
+/* ---- sleeping ---- */
+
+/* How long the thread stays parked after a waiter drove, and so the longest time that nobody listens: a fraction of
+ * what peers allow for an answer to a PING. */
+static int64_t park_us(const struct halay_context *ctx)
+{
+    int64_t quarter = (int64_t)ctx->world->config.peer_timeout_ms * 250;
+
+    return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
+}
+
+/* How long to sleep at most for the sake of devices; HALAY_RINGS: none is at work, 0: look again at once. */
+static long device_sleep_us(const struct halay_context *ctx)
+{
+    if (!ctx->driven.execution.landing && halay_hold_is_empty(ctx) && !halay_direct_is_at_work(ctx))
+        return HALAY_RINGS;
+    return halay_unrung_sleep_us(ctx->driven.now_us - ctx->driven.copied_us);
+}
+
+/* The engine has failed, and not all peers have heard why. */
+static int owes_word(const struct halay_context *ctx)
+{
+    return ctx->status != HALAY_OK && !halay_messenger_is_quiet(ctx->driven.negotiation.messenger);
+}
+
+static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
+{
+    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx), device_us = device_sleep_us(ctx);
+
+    if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
+                                       atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
+        longest = PENDING_SLEEP_US;
+    if (longest > device_us)
+        longest = device_us;
+    if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
+        longest = HALAY_EXPRESS_LATE_US;
+    if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
+        longest > ctx->driven.negotiation.look_us - ctx->driven.now_us)
+        longest = ctx->driven.negotiation.look_us - ctx->driven.now_us;
+    if (longest < 0)
+        longest = 0;
+    return (long)(left < longest ? left : longest);
+}
+
+static struct timespec at_us(int64_t us)
+{
+    return (struct timespec){ .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+}
+
+static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
+{
+    return is_thread && (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed) ||
+                         atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed));
+}
+
+/* From here on others may take the role, and ring. Zero: something has come, do not sleep. */
+static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
+{
+    if (ctx->driver.has_news || is_wanted_elsewhere(ctx, is_thread)) {
+        ctx->driver.has_news = 0;
+        return 0;
+    }
+    ctx->driver.is_asleep = ctx->driver.bell_wanted = 1;
+    if (is_thread)
+        ctx->driver.thread_dozes = 1;
+    return 1;
+}
+
+/* Nonzero if the role is still ours. */
+static int wake_up_locked(struct halay_context *ctx, int is_thread, uint64_t role)
+{
+    if (is_thread)
+        ctx->driver.thread_dozes = 0;
+    if (ctx->driver.number != role)
+        return 0;
+    ctx->driver.is_asleep = 0;
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    return 1;
+}
+
+/* Nonzero if this thread still has the role. armed_us: at most, as halay_world_arm says. */
+static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_us, int is_thread, int64_t deadline_us)
+{
+    struct halay_bell *bell = &ctx->world->bell;
+    long wanted_us = sleep_us(ctx, deadline_us), timeout_us = wanted_us < armed_us ? wanted_us : armed_us;
+
+    pthread_mutex_lock(&ctx->lock);
+    uint64_t role = ctx->driver.number;
+    int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
+    pthread_mutex_unlock(&ctx->lock);
+    int64_t since_ns =
+        sleeps && timeout_us > HALAY_UNRUNG_MAX_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
+    if (sleeps) {
+        halay_bell_sleep(bell, token, timeout_us);
+        pthread_mutex_lock(&ctx->lock);
+        has_role = wake_up_locked(ctx, is_thread, role);
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    if (since_ns && has_role)
+        halay_record_slept(ctx, since_ns);
+    if (has_role)
+        halay_bell_disarm(bell);
+    return has_role;
+}
+
+/* Nonzero if this thread still has the role. *did: the last look before the sleep found something. */
+static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us,
+                      int *did)
+{
+    struct halay_bell *bell = &ctx->world->bell;
+    uint32_t token = halay_bell_arm(bell);
+    long armed_us = 0;
+
+    *did = halay_engine_step(ctx);
+    if (!*did && !(done && done(arg)))
+        armed_us = halay_world_arm(ctx->world);
+    if (armed_us)
+        return sleep_in_bell(ctx, token, armed_us, is_thread, deadline_us);
+    halay_bell_disarm(bell);
+    return 1;
+}
+
+/* Drive until done(arg) or the deadline; the background thread, until it has nothing to do and a waiter could drive.
+ * Nonzero if this thread still has the role. */
+static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
+{
+    long spin_us = is_thread ? ctx->driver.spin_thread_us : ctx->driver.spin_waiter_us;
+    int64_t idle_since = 0;
+    int did;
+
+    for (;;) {
+        did = halay_engine_step(ctx);
+        if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->driven.now_us >= deadline_us))
+            return 1;
+        if (did) {
+            idle_since = 0;
+            continue;
+        }
+        if (is_wanted_elsewhere(ctx, is_thread))
+            return 1;
+        if (spin_us > 0 && atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed)) {
+            if (!idle_since)
+                idle_since = ctx->driven.now_us;
+            if (ctx->driven.now_us - idle_since < spin_us) {
+                halay_relax();
+                continue;
+            }
+        }
+        if (!device_sleep_us(ctx)) {
+            sched_yield();
+            continue;
+        }
+        halay_count(&ctx->observers.meters->tally.sleeps, 1);
+        if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
+            return 0;
+        if (did || device_sleep_us(ctx) == HALAY_RINGS) /* one look for a device after the other needs no spin */
+            idle_since = 0;
+    }
+}
+
+/* ---- waking ---- */
+
+enum wake { WAKE_NOBODY, WAKE_BELL, WAKE_THREAD };
+
+/* There is work for the driver: decide whom to wake; wake_now does it after unlocking. */
+static enum wake wake_locked(struct halay_context *ctx)
+{
+    int is_free = ctx->driver.holder == HALAY_DRIVER_NONE;
+
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    if (!is_free && !ctx->driver.is_asleep) {
+        ctx->driver.has_news = 1;
+        return WAKE_NOBODY;
+    }
+    if (!is_free || ctx->driver.thread_dozes) {
+        if (!ctx->driver.bell_wanted)
+            return WAKE_NOBODY; /* the bell was rung: the sleeper is waking up and will see what comes meanwhile */
+        ctx->driver.bell_wanted = 0;
+        return WAKE_BELL;
+    }
+    if (!ctx->driver.thread_is_parked)
+        return WAKE_NOBODY;
+    ctx->driver.thread_is_parked = 0;
+    return WAKE_THREAD;
+}
+
+/* A call that has told or woken somebody returns. Waking takes longer after an idle time; that is not the program's own
+ * time, so it must not count against "at once". */
+static void note_return(struct halay_context *ctx)
+{
+    atomic_store_explicit(&ctx->driver.called_us, halay_now_us(), memory_order_relaxed);
+}
+
+static void wake_now(struct halay_context *ctx, enum wake wake)
+{
+    if (wake == WAKE_THREAD)
+        pthread_cond_signal(&ctx->driver.thread_wakes);
+    else if (wake == WAKE_BELL)
+        halay_bell_wake(&ctx->world->bell);
+}
+
+/* Once awake, that thread may complete what the program waits for, and the program may call halay_fini, before this
+ * thread is done here: `leaving` keeps the context until then. returns: this ends a call of the program, see
+ * note_return. */
+static void wake_unlock(struct halay_context *ctx, int returns)
+{
+    enum wake wake = wake_locked(ctx);
+
+    if (wake == WAKE_NOBODY) {
+        pthread_mutex_unlock(&ctx->lock);
+        return;
+    }
+    atomic_fetch_add_explicit(&ctx->driver.leaving, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    wake_now(ctx, wake);
+    if (returns)
+        note_return(ctx);
+    atomic_fetch_sub_explicit(&ctx->driver.leaving, 1, memory_order_release); /* halay_driver_stop: the last touch */
+}
+
+void halay_driver_wake(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    wake_unlock(ctx, 0);
+}
+
+/* ---- the role ---- */
+
+static int has_work_locked(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) ||
+           atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.owes_word;
+}
+
+/* Free, or the thread's, who sleeps. */
+static int may_take_locked(const struct halay_context *ctx)
+{
+    return ctx->driver.holder == HALAY_DRIVER_NONE ||
+           (ctx->driver.holder == HALAY_DRIVER_THREAD && ctx->driver.is_asleep);
+}
+
+/* lock held; unlocks: the driver's work is done without it. */
+static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver)
+{
+    int is_armed = ctx->driver.is_asleep;
+
+    halay_error_mute(1); /* from here on errors are anybody's */
+    ctx->driver.holder = driver;
+    ctx->driver.number++;
+    ctx->driver.is_asleep = 0;
+    ctx->driver.has_news = 0; /* the first step sees all there is */
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_armed)
+        halay_bell_disarm(&ctx->world->bell);
+}
+
+static void give_role_locked(struct halay_context *ctx)
+{
+    halay_error_mute(0);
+    ctx->driver.holder = HALAY_DRIVER_NONE;
+    ctx->driver.drove_us = ctx->driven.now_us;
+    ctx->driver.owes_word = owes_word(ctx);
+}
+
+/* A waiter that leaves while the role is free wakes whoever may need it, whether it had the role or was only offered
+ * it: the background thread, when it gives the role away, wakes only waiters, and these may all be done by then.
+ * Nonzero: wake the background thread. */
+static int pass_on_locked(struct halay_context *ctx)
+{
+    if (ctx->driver.holder != HALAY_DRIVER_NONE)
+        return 0;
+    if (!atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        return has_work_locked(ctx);
+    pthread_cond_signal(&ctx->driver.waiter_wakes);
+    return 0;
+}
+
+/* ---- wakes that are owed ---- */
+
+/* Is the background thread asleep, with no wake on its way? */
+static int thread_sleeps_locked(const struct halay_context *ctx)
+{
+    return ctx->driver.thread_is_parked || (ctx->driver.thread_dozes && ctx->driver.bell_wanted);
+}
+
+static void owe_locked(struct halay_context *ctx, size_t bytes)
+{
+    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed)) {
+        ctx->driver.owed_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
+        ctx->driver.owed_bytes = 0;
+    }
+    ctx->driver.owed_bytes += bytes;
+    atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
+}
+
+/* Nobody listens while a wake is owed. A program that watches a descriptor makes no call that would drive. */
+static int may_owe_nothing_locked(const struct halay_context *ctx)
+{
+    return ctx->driver.listens || ctx->completion_fd >= 0;
+}
+
+/* May this much more be owed? A program that computes gradients may make calls in quick succession for a long time, and
+ * its peers wait meanwhile. Once it has been too long the thread is woken and nothing is owed any more. */
+static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
+{
+    if (!thread_sleeps_locked(ctx))
+        return 0;
+    return !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed) ||
+           (atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) - ctx->driver.owed_us < HALAY_OWED_US &&
+            ctx->driver.owed_bytes + bytes <= HALAY_OWED_BYTES);
+}
+
+/* The expected call did not follow at once: nothing is owed any more. Returns whether a wake was owed. */
+static int cancel_owed_locked(struct halay_context *ctx)
+{
+    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
+        return 0;
+    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    if (ctx->driver.latest)
+        ctx->driver.latest->followed = 0;
+    ctx->driver.waits_followed = 0;
+    return 1;
+}
+
+void halay_driver_pay(struct halay_context *ctx)
+{
+    /* Relaxed: only this program thread's own earlier calls matter. */
+    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    if (cancel_owed_locked(ctx))
+        wake_unlock(ctx, 0);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+}
+
+static void count_followed(int *times, int is_at_once)
+{
+    if (!is_at_once)
+        *times = 0;
+    else if (*times < AT_ONCE_TIMES)
+        ++*times;
+}
+
+static int is_at_once(const struct halay_context *ctx, int64_t now_us)
+{
+    return now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
+}
+
+/* A submission, or a wait that has to wait, has come: remember whether it followed the one before at once. If it came
+ * too late, what was owed is owed no more. */
+static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_wait)
+{
+    int at_once = is_at_once(ctx, now_us);
+
+    atomic_store_explicit(&ctx->driver.called_us, now_us, memory_order_relaxed);
+    if (ctx->driver.latest)
+        count_followed(&ctx->driver.latest->followed, at_once);
+    else if (ctx->driver.has_left_some && is_wait)
+        count_followed(&ctx->driver.waits_followed, at_once);
+    ctx->driver.latest = NULL;
+    ctx->driver.has_left_some = 0;
+    if (!at_once)
+        cancel_owed_locked(ctx);
+}
+
+/* ---- submitting ---- */
+
+/* Tell the peers what was submitted, unless somebody is about to do so. lock held; unlocks. */
+static void tell_unlock(struct halay_context *ctx)
+{
+    int64_t called_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
+
+    if (!ctx->control || !may_take_locked(ctx) ||
+        (!thread_sleeps_locked(ctx) && called_us - ctx->driven.now_us < TELL_US)) {
+        wake_unlock(ctx, 1);
+        return;
+    }
+    take_role_unlock(ctx, HALAY_DRIVER_WAITER);
+    halay_engine_say(ctx); /* no callbacks here: the submitting thread may hold the program's locks */
+    pthread_mutex_lock(&ctx->lock);
+    give_role_locked(ctx);
+    note_return(ctx);
+    if (pass_on_locked(ctx))
+        wake_unlock(ctx, 1);
+    else
+        pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
+                                   enum halay_attendance attendance)
+{
+    int64_t now_us = halay_now_us();
+    int is_in_time = is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
+
+    note_call_locked(ctx, now_us, 0);
+    int is_expected =
+        attendance == HALAY_WILL_WAIT ||
+        (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
+
+    ctx->driver.latest = entry;
+    if (!is_expected || !may_take_locked(ctx) || may_owe_nothing_locked(ctx)) {
+        tell_unlock(ctx);
+        return;
+    }
+    owe_locked(ctx, bytes);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* ---- waiting ---- */
+
+static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_us)
+{
+    atomic_fetch_add_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
+    wake_now(ctx, wake_locked(ctx)); /* it may accumulate until a thread waits */
+    if (deadline_us == HALAY_NEVER) {
+        pthread_cond_wait(&ctx->driver.waiter_wakes, &ctx->lock);
+    } else {
+        struct timespec t = at_us(deadline_us);
+        pthread_cond_timedwait(&ctx->driver.waiter_wakes, &ctx->lock, &t);
+    }
+    atomic_fetch_sub_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
+}
+
+int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us)
+{
+    int is_done;
+
+    pthread_mutex_lock(&ctx->lock);
+    note_call_locked(ctx, halay_now_us(), 1);
+    while (!(is_done = done(arg)) && !halay_deadline_passed(deadline_us)) {
+        if (!may_take_locked(ctx)) {
+            wait_for_driver_locked(ctx, deadline_us);
+            continue;
+        }
+        take_role_unlock(ctx, HALAY_DRIVER_WAITER);
+        drive_until(ctx, done, arg, 0, deadline_us); /* nobody robs a waiter */
+        pthread_mutex_lock(&ctx->lock);
+        give_role_locked(ctx);
+    }
+    if (!pass_on_locked(ctx)) {
+        pthread_mutex_unlock(&ctx->lock);
+        return is_done;
+    }
+    ctx->driver.has_left_some = 1;
+    note_return(ctx);
+    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !may_owe_nothing_locked(ctx)) {
+        owe_locked(ctx, 0);
+        pthread_mutex_unlock(&ctx->lock);
+    } else {
+        wake_unlock(ctx, 1);
+    }
+    return is_done;
+}
+
+static void *run_thread(void *arg)
+{
+    struct halay_context *ctx = arg;
+    int64_t park = park_us(ctx);
+
+    pthread_mutex_lock(&ctx->lock);
+    while (!atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed)) {
+        int is_free = ctx->driver.holder == HALAY_DRIVER_NONE &&
+                      !atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed);
+        int is_owed = atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
+        if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->driver.drove_us + park)) {
+            take_role_unlock(ctx, HALAY_DRIVER_THREAD);
+            int has_role = drive_until(ctx, NULL, NULL, 1, HALAY_NEVER);
+            pthread_mutex_lock(&ctx->lock);
+            if (!has_role)
+                continue;
+            give_role_locked(ctx);
+            if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+                pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+            continue;
+        }
+        struct timespec t = at_us((is_free ? ctx->driver.drove_us : halay_now_us()) + park);
+        ctx->driver.thread_is_parked = 1;
+        pthread_cond_timedwait(&ctx->driver.thread_wakes, &ctx->lock, &t);
+        ctx->driver.thread_is_parked = 0;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static void cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attributes;
+
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* Spinning pays only if the peer that is waited for has a processor of its own. The background thread may share its
+ * rank's processor with the program, so it spins only as long as an answer takes, which costs less than a sleep and a
+ * wake-up. */
+static void choose_spin(struct halay_context *ctx)
+{
+    enum { WAITER_US = 100, THREAD_US = 50, THREAD_CROWDED_US = 20 };
+    int processors = halay_topology_usable(&ctx->world->topology), ranks = ctx->world->local_size;
+
+    ctx->driver.spin_waiter_us = ctx->driver.spin_thread_us = ctx->world->config.spin_us;
+    if (ctx->world->config.spin_us < 0) {
+        ctx->driver.spin_waiter_us = processors >= ranks ? WAITER_US : 0;
+        ctx->driver.spin_thread_us = processors >= ranks ? THREAD_CROWDED_US : 0;
+        if (processors >= 2 * ranks)
+            ctx->driver.spin_thread_us = THREAD_US;
+    }
+}
+
+void halay_driver_init(struct halay_context *ctx)
+{
+    pthread_mutex_init(&ctx->lock, NULL);
+    cond_init(&ctx->driver.thread_wakes);
+    cond_init(&ctx->driver.waiter_wakes);
+}
+
+void halay_driver_fini(struct halay_context *ctx)
+{
+    pthread_cond_destroy(&ctx->driver.waiter_wakes);
+    pthread_cond_destroy(&ctx->driver.thread_wakes);
+    pthread_mutex_destroy(&ctx->lock);
+}
+
+enum halay_status halay_driver_start(struct halay_context *ctx)
+{
+    choose_spin(ctx);
+    int error = pthread_create(&ctx->driver.thread, NULL, run_thread, ctx);
+    if (!error)
+        return HALAY_OK;
+    halay_error(ctx->log, "no thread for the engine: %s", strerror(error));
+    return HALAY_ERR_SYSTEM;
+}
+
+void halay_driver_stop(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    atomic_store_explicit(&ctx->driver.is_stopping, 1, memory_order_relaxed);
+    wake_unlock(ctx, 0);
+    pthread_join(ctx->driver.thread, NULL);
+    while (atomic_load_explicit(&ctx->driver.leaving, memory_order_acquire)) /* no longer than a wake takes */
+        sched_yield();
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Failure: the engine ends, once, and the first cause is kept.
+ *
+ * A rank that finds a cause reports it: to the coordinator, which passes it on, or, being the coordinator, to all. A
+ * rank that died tells nobody; the others find out by themselves (halay_world_check_peers, the transport). The group is
+ * closed, so that peers in the middle of a collective with this rank get out of it; they complete what this rank has
+ * completed.
+ *
+ * A rank that is gone, and has neither died nor said BYE, went because of something that another rank knows, and whose
+ * report may arrive after the closed group or connection is noticed. This rank waits for that report, for WORD_US and a
+ * sleep at most, so that all ranks report the first cause.
+ */
+#include "fusion/engine/fail.h"
+#include "base/number_text.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/paths/device/hold.h"
+#include "fusion/paths/express.h"
+#include "fusion/paths/p2p/points.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/requests/requests.h"
+#include "fusion/requests/sets.h"
+#include "fusion/run/bucket.h"
+#include "fusion/state/entry.h"
+#include <stdio.h>
+#include <string.h>
+
+#define WORD_US 1000000
+
+static void end_requests_locked(struct halay_process_set *set)
+{
+    struct halay_context *ctx = set->ctx;
+
+    for (size_t i = 0; i < set->names.size; i++)
+        for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
+            struct halay_request *r = ((struct halay_entry *)node)->request;
+            if (r && !(ctx->driven.negotiation.is_draining && r->is_running))
+                halay_request_end(r, ctx->status, ctx->text);
+        }
+}
+
+/* All requests in flight end; what they had queued for the driver is dropped. */
+static void end_all(struct halay_context *ctx)
+{
+    halay_hold_drop(ctx);
+    pthread_mutex_lock(&ctx->lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < ctx->queue.submitted.count; i++) {
+        struct halay_event *e = &ctx->queue.submitted.events[i];
+        if (e->kind == HALAY_EVENT_UNREGISTERED || e->kind == HALAY_EVENT_CANCELED)
+            ctx->queue.submitted.events[kept++] = *e;
+    }
+    ctx->queue.submitted.count = kept;
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        end_requests_locked(set);
+    end_requests_locked(&ctx->points);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* Last chance to tell the other ranks the cause. */
+static void tell_others(struct halay_context *ctx, enum halay_status status, int rank)
+{
+    char text[HALAY_TEXT_MAX];
+    struct halay_item item = {
+        .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
+    };
+
+    if (ctx->driven.negotiation.said_fail)
+        return;
+    ctx->driven.negotiation.said_fail = 1;
+    if (status == HALAY_ERR_PEER)
+        snprintf(text, sizeof text, "%s", ctx->text);
+    else if (status == HALAY_ERR_CANCELED) /* "aborted: ..." */
+        snprintf(text, sizeof text, "rank %d %.900s", ctx->rank, ctx->text);
+    else
+        snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
+    item.text_length = strlen(text);
+    /* Without memory for it the others find out by the group, which is closed. */
+    if (halay_messenger_append(ctx->driven.negotiation.messenger, ctx->driven.negotiation.coordinator ? -1 : 0,
+                               &item) != HALAY_OK)
+        return;
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
+}
+
+/* culprit: whom the others are to blame, -1: this rank. */
+static void close_groups(struct halay_context *ctx, int culprit)
+{
+    ctx->driven.negotiation.is_draining = 0;
+    halay_process_sets_fail(ctx, culprit);
+    halay_buckets_abandon(ctx);
+    end_all(ctx);
+}
+
+void halay_engine_drained(struct halay_context *ctx)
+{
+    ctx->driven.negotiation.is_draining = 0;
+    halay_process_sets_fail(ctx, -1); /* no rank still needs this one for what it has completed */
+    end_all(ctx);                     /* what could not even be started */
+}
+
+static void fail_once(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
+{
+    if (ctx->status != HALAY_OK) {
+        if (ctx->driven.negotiation.is_draining)
+            close_groups(ctx, rank);
+        return;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    snprintf(ctx->text, sizeof ctx->text, "%s", text);
+    ctx->status = status;
+    ctx->lost = rank;
+    pthread_mutex_unlock(&ctx->lock);
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_failed(ctx, status, text);
+    /* Others may leave: that is no error for a rank that does not need them. */
+    if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed))
+        halay_info(ctx->log, "%s", text);
+    else
+        halay_error(ctx->log, "%s", text);
+    halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
+    tell_others(ctx, status, rank);
+    halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
+    halay_points_abandon(ctx);
+    /* A rank that has left did its part of what is under way, so that completes. */
+    ctx->driven.negotiation.is_draining =
+        status == HALAY_ERR_PEER && rank >= 0 && ctx->driven.negotiation.left[rank] && halay_buckets_are_pending(ctx);
+    if (ctx->driven.negotiation.is_draining)
+        end_all(ctx);
+    else
+        close_groups(ctx, rank);
+}
+
+void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int rank, const char *format, ...)
+{
+    char text[HALAY_TEXT_MAX];
+    va_list args;
+
+    va_start(args, format);
+    halay_vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fail_once(ctx, status, rank, text);
+}
+
+void halay_engine_fail_peer(struct halay_context *ctx, int rank)
+{
+    char text[160];
+
+    if (rank < 0)
+        snprintf(text, sizeof text, "a rank is gone");
+    else if (ctx->driven.negotiation.left[rank])
+        snprintf(text, sizeof text, "rank %d has left", rank);
+    else if (halay_world_is_unreachable(ctx->world, rank))
+        snprintf(text, sizeof text, "rank %d on '%s' cannot be reached", rank, halay_world_host(ctx->world, rank));
+    else if (halay_world_has_died(ctx->world, rank))
+        snprintf(text, sizeof text, "rank %d has died", rank);
+    else
+        snprintf(text, sizeof text, "rank %d has closed its connection", rank);
+    fail_once(ctx, HALAY_ERR_PEER, rank, text);
+}
+
+static int is_explained(const struct halay_context *ctx, int rank)
+{
+    return rank >= 0 && (ctx->driven.negotiation.left[rank] || halay_world_has_died(ctx->world, rank));
+}
+
+void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
+{
+    if (ctx->status != HALAY_OK || is_explained(ctx, rank)) {
+        halay_engine_fail_peer(ctx, rank);
+    } else if (!ctx->driven.negotiation.suspected_us) {
+        ctx->driven.negotiation.suspect = rank;
+        ctx->driven.negotiation.suspected_us = ctx->driven.now_us;
+    }
+}
+
+void halay_engine_judge(struct halay_context *ctx)
+{
+    if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->driven.negotiation.suspect) ||
+                                    ctx->driven.now_us - ctx->driven.negotiation.suspected_us > WORD_US))
+        halay_engine_fail_peer(ctx, ctx->driven.negotiation.suspect);
+}

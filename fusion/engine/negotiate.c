@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
+ *
+ *     submitted -> hold.c, if its data are on a device
+ *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
+ *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
+ *
+ * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and goes to the
+ * messenger for the others. Nothing in this file calls the coordinator from within its own emit.
+ */
+#include "fusion/engine/negotiate.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/sealed_bucket.h"
+#include "fusion/coordinator/stalls.h"
+#include "fusion/engine/fail.h"
+#include "fusion/engine/tell.h"
+#include "fusion/engine/withdraw.h"
+#include "fusion/paths/device/hold.h"
+#include "fusion/paths/express.h"
+#include "fusion/paths/p2p/points.h"
+#include "fusion/paths/static_bucket.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/requests/ids.h"
+#include "fusion/requests/requests.h"
+#include "fusion/requests/sets.h"
+#include "fusion/run/bucket.h"
+#include "fusion/state/entry.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what this rank submitted ---- */
+
+static enum halay_status seal(struct halay_context *ctx, struct halay_static_bucket *b)
+{
+    const char **names = calloc(b->alive, sizeof *names);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+    size_t count = 0;
+
+    pthread_mutex_lock(&ctx->lock); /* for the names of other members, which may be unregistered now */
+    b->position = calloc(b->count, sizeof *b->position);
+    if (names && b->position) {
+        for (size_t i = 0; i < b->count; i++)
+            if (b->names[i]) {
+                b->position[i] = count;
+                names[count++] = b->names[i];
+            }
+        status = halay_coordinator_seal(ctx->driven.negotiation.coordinator, names, count, &b->sealed);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    free(names);
+    return status;
+}
+
+/* Does the name have an id that stands for what this rank submitted? */
+static int is_as_agreed(const struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+
+    return e->id != (uint32_t)HALAY_NO_ID && r->signature.collective != HALAY_JOIN &&
+           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count);
+}
+
+static void tell_ready(struct halay_context *ctx, struct halay_request *r)
+{
+    halay_count(&ctx->observers.meters->tally.cache_hits, 1);
+    if (!halay_express_start(ctx, r))
+        halay_tell(r->set, &(struct halay_item){
+                               .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
+}
+
+static void announce(struct halay_context *ctx, const struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+
+    if (r->signature.collective == HALAY_JOIN)
+        halay_tell_late(ctx, 1); /* from now on this rank counts as one that does not come */
+    halay_count(&ctx->observers.meters->tally.negotiations, 1);
+    halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
+                                             .set = r->set->number,
+                                             .name = e->node.name,
+                                             .name_length = e->node.length,
+                                             .signature = r->signature,
+                                             .words = r->words.at,
+                                             .word_count = r->words.count,
+                                             .order = r->order });
+}
+
+static void begin_point(struct halay_context *ctx, struct halay_request *r)
+{
+    enum halay_status status = halay_points_submitted(ctx, r);
+
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+}
+
+static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
+{
+    if (halay_collective_is_point(r->signature.collective)) {
+        begin_point(ctx, r);
+        halay_withdraw_watch(ctx, r);
+        return;
+    }
+    if (ctx->driven.negotiation.coordinator && r->static_bucket && !r->static_bucket->sealed) {
+        enum halay_status status = seal(ctx, r->static_bucket);
+        if (status != HALAY_OK) {
+            halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+            return;
+        }
+    }
+    if (is_as_agreed(r))
+        tell_ready(ctx, r);
+    else
+        announce(ctx, r);
+    halay_withdraw_watch(ctx, r);
+}
+
+/* The event's reference ends here. */
+static void take_cancel(struct halay_context *ctx, struct halay_request *r, int is_open)
+{
+    if (is_open)
+        halay_withdraw_cancel(ctx, r);
+    halay_request_put(r);
+}
+
+static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
+{
+    enum halay_status status =
+        halay_coordinator_drop_member(ctx->driven.negotiation.coordinator, b->sealed, b->position[member]);
+
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+    pthread_mutex_lock(&ctx->lock);
+    if (--b->alive == 0)
+        halay_static_bucket_remove_locked(ctx, b);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static void fail_device(struct halay_context *ctx, enum halay_status status)
+{
+    halay_engine_fail(ctx, status, ctx->rank, "data on a device cannot be reached on rank %d: %s", ctx->rank,
+                      halay_status_string(status));
+}
+
+/* What the program's threads have said. */
+static void take_event(struct halay_context *ctx, const struct halay_event *e)
+{
+    int is_open = ctx->status == HALAY_OK;
+
+    if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
+        tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
+    else if (e->kind == HALAY_EVENT_CANCELED)
+        take_cancel(ctx, e->request, is_open);
+    else if (e->kind == HALAY_EVENT_HELD && is_open)
+        halay_tell(&ctx->all, &(struct halay_item){
+                                  .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
+    else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
+        tell_unregistered(ctx, e->static_bucket, e->member);
+    else if (e->kind == HALAY_EVENT_WAITED && is_open)
+        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
+}
+
+/* Those that wait for data of a device, or for one of them. */
+static void take_or_hold(struct halay_context *ctx, const struct halay_event *e)
+{
+    int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->staging && halay_hold_is_empty(ctx), is_held = 0;
+    enum halay_status status = ctx->status == HALAY_OK && !is_plain ? halay_hold_event(ctx, e, &is_held) : HALAY_OK;
+
+    if (status != HALAY_OK)
+        fail_device(ctx, status);
+    if (!is_held)
+        take_event(ctx, e);
+}
+
+/* Those that need not wait any longer. */
+static size_t take_released(struct halay_context *ctx)
+{
+    const struct halay_event *events;
+    size_t count = 0;
+
+    if (halay_hold_is_empty(ctx))
+        return 0;
+    enum halay_status status = halay_hold_release(ctx, &events, &count);
+    for (size_t i = 0; i < count; i++)
+        take_event(ctx, &events[i]);
+    if (status != HALAY_OK)
+        fail_device(ctx, status);
+    return count;
+}
+
+static size_t take_submitted(struct halay_context *ctx)
+{
+    if (!atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_events taken = ctx->queue.submitted;
+    ctx->queue.submitted = ctx->driven.negotiation.taken;
+    ctx->queue.submitted.count = 0;
+    ctx->driven.negotiation.taken = taken;
+    atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
+    int is_aborted = ctx->queue.is_aborted;
+    pthread_mutex_unlock(&ctx->lock);
+
+    if (is_aborted) /* the reason is set once */
+        halay_engine_fail(ctx, HALAY_ERR_CANCELED, ctx->rank, "aborted: %s", ctx->queue.reason);
+    for (size_t i = 0; i < taken.count; i++)
+        take_or_hold(ctx, &taken.events[i]);
+    return taken.count + (size_t)is_aborted;
+}
+
+size_t halay_negotiate_submitted(struct halay_context *ctx)
+{
+    size_t did = take_submitted(ctx);
+
+    return did + take_released(ctx);
+}
+
+static void tell_flush(struct halay_context *ctx)
+{
+    /* With nothing under way here there is little under way on rank 0, which then starts what is ready anyway. */
+    if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
+        !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
+        return;
+    for (struct halay_process_set *set = &ctx->all; set && ctx->driven.execution.running_count; set = set->next)
+        if (set->running && (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
+            halay_tell(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
+}
+
+/* ---- what the coordinator decided ---- */
+
+/* What this rank's program does, as an item whose name lies in `name`. */
+static struct halay_item make_doing(struct halay_context *ctx, char *name)
+{
+    struct halay_item item = { .kind = HALAY_ITEM_DOING, .name = name };
+
+    pthread_mutex_lock(&ctx->lock);
+    const struct halay_request *request = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
+    if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
+        item.doing = HALAY_DOING_LEAVES;
+    else if (request || ctx->driver.holder == HALAY_DRIVER_WAITER ||
+             atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        item.doing = HALAY_DOING_WAITS;
+    if (item.doing == HALAY_DOING_WAITS && request && request->entry) {
+        item.name_length = request->entry->node.length;
+        memcpy(name, request->entry->node.name, item.name_length);
+        item.set = request->set->number;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return item;
+}
+
+void halay_negotiate_stalls(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    char name[HALAY_NAME_MAX];
+    struct halay_item own = make_doing(ctx, name);
+
+    enum halay_status status = halay_coordinator_look_for_stalls(
+        ctx->driven.negotiation.coordinator, ctx->driven.now_us, (int64_t)config->stall_check_ms * 1000,
+        (int64_t)config->stall_shutdown_ms * 1000, &own);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+}
+
+static enum halay_status tell_doing(struct halay_context *ctx)
+{
+    char name[HALAY_NAME_MAX];
+    struct halay_item item = make_doing(ctx, name);
+
+    return ctx->driven.negotiation.coordinator ? HALAY_ERR_FORMAT
+                                               : halay_messenger_append(ctx->driven.negotiation.messenger, 0, &item);
+}
+
+static void end_mismatched(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    uint64_t hash = halay_table_hash(item->name, item->name_length);
+    char text[HALAY_TEXT_MAX + 1];
+
+    memcpy(text, item->text, item->text_length);
+    text[item->text_length] = 0;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_entry *e = (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
+    struct halay_request *request = e ? e->request : NULL;
+    pthread_mutex_unlock(&ctx->lock);
+    if (e && e->enrolment.pair)
+        e->enrolment.round++;
+    if (request)
+        halay_request_end(request, item->status, text);
+}
+
+/* What is about one set's tensors. */
+static enum halay_status apply_to(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    enum halay_status status;
+
+    if (set->rank < 0)
+        return HALAY_ERR_FORMAT;
+    switch (item->kind) {
+    case HALAY_ITEM_AGREE:
+        return halay_ids_agree(set, item);
+    case HALAY_ITEM_BUCKET:
+        return halay_bucket_add(set, item);
+    case HALAY_ITEM_ERROR:
+        end_mismatched(set, item);
+        return HALAY_OK;
+    default: /* FORGET */
+        status = halay_ids_forget(set, item->id);
+        if (status == HALAY_OK && !ctx->driven.negotiation.coordinator)
+            status = halay_messenger_append(ctx->driven.negotiation.messenger, 0, item);
+        return status;
+    }
+}
+
+static enum halay_status apply_item(struct halay_context *ctx, const struct halay_item *item)
+{
+    struct halay_process_set *set;
+
+    switch (item->kind) {
+    case HALAY_ITEM_AGREE:
+    case HALAY_ITEM_BUCKET:
+    case HALAY_ITEM_ERROR:
+    case HALAY_ITEM_FORGET:
+        set = halay_process_set_by_number(ctx, item->set);
+        return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
+    case HALAY_ITEM_FAIL:
+        if (!ctx->driven.negotiation.coordinator)
+            ctx->driven.negotiation.said_fail = 1; /* who told this rank tells the others */
+        halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
+        return HALAY_OK;
+    case HALAY_ITEM_HOLD:
+        return halay_withdraw_hold(ctx, item);
+    case HALAY_ITEM_LEFT:
+        ctx->driven.negotiation.left[item->rank] = 1;
+        return HALAY_OK;
+    case HALAY_ITEM_ASK:
+        return tell_doing(ctx);
+    case HALAY_ITEM_DONE:
+        ctx->driven.negotiation.is_done = 1;
+        halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
+        return HALAY_OK;
+    default:
+        return HALAY_ERR_FORMAT;
+    }
+}
+
+/* On rank 0: to the coordinator of the set that the item is about. What is about no set is the parent's. */
+static enum halay_status receive_as_coordinator(struct halay_context *ctx, int rank, const struct halay_item *item)
+{
+    int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
+    struct halay_process_set *set = halay_process_set_by_number(ctx, number);
+
+    if (!set &&
+        (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH || item->kind == HALAY_ITEM_WITHDRAW) &&
+        number <= ctx->driven.execution.sets_made)
+        return HALAY_OK; /* sent before the rank heard that the set was removed */
+    int member = set ? halay_process_set_rank_of(set, rank) : -1;
+    return member < 0 ? HALAY_ERR_FORMAT
+                      : halay_coordinator_receive(set->coordinator, member, item, ctx->driven.now_us);
+}
+
+/* A rank has said something to another, which must hear it; rank 0 passes that on. */
+static enum halay_status take_listen(struct halay_context *ctx, int rank, const struct halay_item *item)
+{
+    if (item->rank == (ctx->driven.negotiation.coordinator ? rank : ctx->rank))
+        return HALAY_ERR_FORMAT;
+    if (!ctx->driven.negotiation.coordinator)
+        return halay_points_listen(ctx, item->rank, item->round);
+    if (item->rank == 0)
+        return halay_points_listen(ctx, rank, item->round);
+    return halay_messenger_append(
+        ctx->driven.negotiation.messenger, item->rank,
+        &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .round = item->round });
+}
+
+enum halay_status halay_negotiate_receive(void *arg, int rank, const struct halay_item *item)
+{
+    struct halay_context *ctx = arg;
+
+    if (ctx->status != HALAY_OK)
+        return HALAY_OK; /* over; items are only taken off the transport */
+    if (item->kind != HALAY_ITEM_READY)
+        halay_express_progress(ctx); /* who says this may have seen rounds end */
+    if (item->kind == HALAY_ITEM_LISTEN)
+        return take_listen(ctx, rank, item);
+    if (!ctx->driven.negotiation.coordinator)
+        return apply_item(ctx, item);
+    if (item->kind == HALAY_ITEM_FAIL)
+        return apply_item(ctx, item); /* a rank that cannot go on */
+    return receive_as_coordinator(ctx, rank, item);
+}
+
+/* To one of the set's ranks, or to all (-1): to the others by the messenger, and to this one. */
+static enum halay_status send_to_set(struct halay_process_set *set, int rank, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    enum halay_status status = HALAY_OK;
+    int is_mine = rank < 0 ? set->rank >= 0 : rank == set->rank;
+
+    for (int r = 0; set->ranks && r < set->size && status == HALAY_OK; r++)
+        if ((rank < 0 || rank == r) && set->ranks[r] != 0)
+            status = halay_messenger_append(ctx->driven.negotiation.messenger, set->ranks[r], item);
+    if (!set->ranks && rank != 0)
+        status = halay_messenger_append(ctx->driven.negotiation.messenger, rank, item);
+    return status == HALAY_OK && is_mine ? apply_item(ctx, item) : status;
+}
+
+enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_item *item)
+{
+    struct halay_process_set *set = arg;
+
+    if (item->kind == HALAY_ITEM_FAIL)
+        set->ctx->driven.negotiation.said_fail = 1;
+    if (!set->number)
+        return send_to_set(set, rank, item);
+    struct halay_item about = *item;
+    about.set = set->number;
+    return send_to_set(set, rank, &about);
+}
+
+/* ---- leaving ---- */
+
+int halay_negotiate_leave(struct halay_context *ctx)
+{
+    tell_flush(ctx);
+    if (ctx->driven.negotiation.said_bye || ctx->status != HALAY_OK)
+        return 0;
+    /* Once the context is closing no events are added: everything submitted before has been announced. */
+    if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
+        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || !halay_hold_is_empty(ctx))
+        return 0;
+    ctx->driven.negotiation.said_bye = 1;
+    halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */
+    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
+        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
+    if (ctx->status == HALAY_OK)
+        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
+    return 1;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Run: buckets that have been given out are started in order, progressed, and end.
+ */
+#include "fusion/engine/run.h"
+#include "collectives/api/calls.h"
+#include "collectives/schedule/vector.h"
+#include "fusion/engine/fail.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/paths/device/direct.h"
+#include "fusion/requests/join.h"
+#include "fusion/requests/sets.h"
+#include "fusion/run/bucket.h"
+#include "fusion/run/op_allgather.h"
+#include "fusion/run/op_allreduce.h"
+#include "fusion/run/op_alltoall.h"
+#include "fusion/run/op_reduce.h"
+#include "fusion/run/op_reduce_scatter.h"
+#include "fusion/run/result.h"
+#include "fusion/state/entry.h"
+
+static enum halay_status start_broadcast(struct halay_bucket *b)
+{
+    const struct halay_request *first = b->requests[0];
+    int root = halay_process_set_rank_of(b->set, first->signature.root);
+    size_t pieces = 0;
+
+    if (b->count == 1 && first->bytes)
+        return halay_group_broadcast_start(b->set->group, first->out, first->count,
+                                           (enum halay_dtype)first->signature.dtype, root, &b->coll);
+    if (halay_bucket_reserve_tensors(b, b->count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->requests[i]->bytes)
+            b->pieces[pieces++] = (struct halay_piece){ .data = b->requests[i]->out, .count = b->requests[i]->bytes };
+    if (!pieces)
+        return HALAY_OK;
+    pieces = halay_pieces_join(b->pieces, pieces, 1);
+    return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, root, &b->coll);
+}
+
+static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bucket *b)
+{
+    switch ((int)b->requests[0]->signature.collective) {
+    case HALAY_BROADCAST:
+        return start_broadcast(b);
+    case HALAY_ALLGATHER:
+        return halay_allgather_run(ctx, b);
+    case HALAY_REDUCE_SCATTER:
+        return halay_reduce_scatter_run(ctx, b);
+    case HALAY_ALLTOALL:
+        return halay_alltoall_run(ctx, b);
+    case HALAY_REDUCE:
+        return halay_reduce_run(ctx, b);
+    case HALAY_GATHER:
+        return halay_gather_run(ctx, b);
+    case HALAY_SCATTER:
+        return halay_scatter_run(ctx, b);
+    case HALAY_BARRIER:
+        return HALAY_OK; /* the agreement itself is the barrier */
+    case HALAY_CHANGE_SETS:
+        return halay_process_sets_change(ctx, b->requests[0]);
+    case HALAY_JOIN:
+        b->requests[0]->last_joined = (int)b->requests[0]->entry->heard.at[0];
+        return HALAY_OK;
+    default:
+        return b->requests[0]->signature.is_on_devices ? halay_direct_start(b) : halay_allreduce_run(b);
+    }
+}
+
+/* One that runs. */
+static enum halay_status progress_bucket(struct halay_context *ctx, struct halay_bucket *b)
+{
+    if (b->coll)
+        return halay_coll_progress(b->coll);
+    return halay_direct_has(b) ? halay_direct_progress(b) : halay_process_sets_progress(ctx, b->requests[0]);
+}
+
+static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
+{
+    const struct halay_signature *s = &b->requests[0]->signature;
+
+    if (b->coll)
+        halay_coll_end(b->coll);
+    b->coll = NULL;
+    if (b->record.kind)
+        halay_record_finished(ctx, &b->record, HALAY_OK);
+    if (s->collective == HALAY_REDUCE_SCATTER)
+        halay_reduce_scatter_finish(b->requests[0]);
+    if (s->collective == HALAY_REDUCE)
+        halay_reduce_finish(b->requests[0]);
+    for (size_t i = 0; i < b->count; i++)
+        if (--b->requests[i]->buckets_left)
+            continue;
+        else if (b->requests[i]->is_part)
+            halay_join_part_end(b->requests[i]);
+        else
+            halay_result_end(b->requests[i]);
+    halay_bucket_put(ctx, b);
+}
+
+/* The group is closed, or out of step with the others': so is the engine. */
+static void fail_group(struct halay_process_set *set, enum halay_status status)
+{
+    struct halay_context *ctx = set->ctx;
+    int rank = -1;
+
+    if (status == HALAY_ERR_PEER) {
+        halay_group_fail(set->group, status, -1); /* close it if it is open: nothing moves until the cause is known */
+        halay_group_status(set->group, &rank);
+        rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
+        if (rank < 0)
+            halay_world_check_peers(ctx->world, &rank);
+        halay_engine_peer_is_gone(ctx, rank);
+        return;
+    }
+    halay_engine_fail(ctx, status, ctx->rank, "a collective failed on rank %d: %s", ctx->rank,
+                      halay_status_string(status));
+}
+
+/* Other ranks may have started what this one could not: if it continued, its next collectives would meet the wrong
+ * ones. */
+static void fail_start(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status)
+{
+    const struct halay_request *first = b->requests[0];
+    struct halay_process_set *set = b->set;
+    int lacks_result = status == HALAY_ERR_NO_MEMORY && !first->is_part && halay_result_is_missing(first);
+
+    halay_bucket_drop(ctx, b);
+    if (!lacks_result)
+        fail_group(set, status);
+    else
+        halay_engine_fail(
+            ctx, status, ctx->rank,
+            "tensor '%.*s': rank %d has no memory for its result of %zu bytes; exchange fewer rows at a time",
+            (int)first->entry->node.length, first->entry->node.name, ctx->rank, first->result_bytes);
+}
+
+/* Start the bucket that is first in line. */
+static void start_first(struct halay_process_set *set)
+{
+    struct halay_context *ctx = set->ctx;
+    struct halay_bucket *b = set->waiting;
+    enum halay_status status;
+
+    set->waiting = b->next;
+    ctx->driven.execution.waiting_count--;
+    if (!set->waiting)
+        set->waiting_last = &set->waiting;
+    b->next = NULL;
+    halay_count(&ctx->observers.meters->tally.collectives, 1);
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
+    if (!ctx->driven.execution.running_count)
+        halay_tally_busy(&ctx->observers.meters->tally);
+    status = start_bucket(ctx, b);
+    if (b->coll || status == HALAY_IN_PROGRESS) {
+        b->next = set->running;
+        set->running = b;
+        ctx->driven.execution.running_count++;
+    } else if (status == HALAY_OK) {
+        bucket_end(ctx, b); /* nothing to move */
+    } else {
+        fail_start(ctx, b, status);
+    }
+    if (!ctx->driven.execution.running_count)
+        halay_tally_idle(&ctx->observers.meters->tally);
+}
+
+static int can_start(struct halay_process_set *set)
+{
+    const struct halay_request *first = set->waiting->requests[0];
+
+    return halay_group_can_start(set->group) && !halay_direct_is_busy(set) &&
+           (first->signature.collective != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
+}
+
+/* The buckets of one set. Nonzero if anything got further. */
+static size_t progress_set(struct halay_process_set *set)
+{
+    struct halay_context *ctx = set->ctx;
+    size_t did = 0;
+    unsigned long work = halay_group_work(set->group); /* a collective may get further without ending */
+
+    for (; set->waiting && can_start(set); did++)
+        start_first(set);
+    for (struct halay_bucket **at = &set->running; *at;) {
+        struct halay_bucket *b = *at;
+        enum halay_status status = progress_bucket(ctx, b);
+        if (status == HALAY_IN_PROGRESS) {
+            at = &b->next;
+            continue;
+        }
+        did++;
+        if (status != HALAY_OK) {
+            fail_group(set, status); /* may empty the list */
+            return did;
+        }
+        *at = b->next;
+        if (!--ctx->driven.execution.running_count)
+            halay_tally_idle(&ctx->observers.meters->tally);
+        bucket_end(ctx, b);
+    }
+    return did + (halay_group_work(set->group) != work);
+}
+
+size_t halay_buckets_progress(struct halay_context *ctx)
+{
+    size_t did = 0;
+
+    /* What is given out in a set whose group is still being made here waits for it. There may be many sets. */
+    for (struct halay_process_set *set = &ctx->all; set && halay_buckets_are_pending(ctx); set = set->next)
+        if (set->group && (set->running || set->waiting))
+            did += progress_set(set);
+    if (ctx->driven.negotiation.is_draining && !halay_buckets_are_pending(ctx))
+        halay_engine_drained(ctx);
+    return did;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Step: one bounded piece of everything the driver does; never blocks.
+ *
+ *     what was submitted -> to the coordinator        (a thread that submits while the driver sleeps does this itself:
+ *                                                      the peers hear of it before the background thread is awake)
+ *     messages           -> carried out
+ *     decisions          -> to the peers
+ *     ----------------------------------------
+ *     buckets            -> started, progressed, ended
+ *     sends, receives    -> moved, ended
+ *     express            -> ended
+ *     results            -> on the devices that they are for
+ *     what has ended     -> callbacks, waiters
+ *     nothing happened   -> check who is dead, who is silent, what stalls
+ */
+#include "fusion/engine/step.h"
+#include "base/clock.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/decide.h"
+#include "fusion/engine/fail.h"
+#include "fusion/engine/negotiate.h"
+#include "fusion/engine/run.h"
+#include "fusion/engine/tell.h"
+#include "fusion/engine/withdraw.h"
+#include "fusion/paths/express.h"
+#include "fusion/paths/p2p/points.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/requests/requests.h"
+#include "fusion/requests/sets.h"
+#include "fusion/run/bucket.h"
+
+#define CHECK_US 100000 /* peers and stalls are looked at this often while something is pending */
+
+static void fail_receiving(struct halay_context *ctx, enum halay_status status, int rank)
+{
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
+        return; /* after the end every rank may go */
+    if (status == HALAY_ERR_PEER)
+        halay_engine_peer_is_gone(ctx, rank);
+    else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
+        halay_engine_fail(ctx, status, rank, "rank %d sent a message that is no message of this engine: %s", rank,
+                          halay_status_string(status));
+    else
+        halay_engine_fail(ctx, status, ctx->rank, "control messages failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+}
+
+int halay_engine_is_pending(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
+           (ctx->driven.negotiation.coordinator && halay_coordinator_waiting(ctx->driven.negotiation.coordinator));
+}
+
+/* While what is under way completes, another rank may be lost. */
+static void look_after_rest(struct halay_context *ctx)
+{
+    if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
+        return;
+    ctx->driven.checked_us = ctx->driven.now_us;
+    halay_process_sets_check(ctx);
+    halay_buckets_progress(ctx);
+}
+
+static void look_at_points(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    char text[HALAY_TEXT_MAX];
+    int rank;
+
+    if (ctx->status == HALAY_OK &&
+        halay_points_look_for_stalls(ctx, (int64_t)config->stall_check_ms * 1000,
+                                     (int64_t)config->stall_shutdown_ms * 1000, text, sizeof text, &rank) != HALAY_OK)
+        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "%s", text);
+}
+
+/* Who is dead, who is silent, what stalls. */
+static void look_after(struct halay_context *ctx)
+{
+    const struct halay_config *config = &ctx->world->config;
+    int rank = -1;
+
+    if (ctx->driven.negotiation.is_draining)
+        look_after_rest(ctx);
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
+        return;
+    if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
+        halay_engine_fail_peer(ctx, rank);
+        return;
+    }
+    if (!halay_engine_is_pending(ctx)) {
+        halay_messenger_check_reset(ctx->driven.negotiation.messenger);
+        return;
+    }
+    if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
+        return;
+    ctx->driven.checked_us = ctx->driven.now_us;
+    if (ctx->driven.execution.running_count)
+        halay_process_sets_check(ctx);
+    if (ctx->driven.execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
+        halay_buckets_progress(ctx); /* they meet its end */
+        return;
+    }
+    if (config->peer_timeout_ms > 0 &&
+        halay_messenger_check(ctx->driven.negotiation.messenger, ctx->driven.now_us,
+                              (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
+        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
+                          config->peer_timeout_ms / 1e3);
+    if (ctx->status == HALAY_OK && ctx->driven.negotiation.coordinator)
+        halay_negotiate_stalls(ctx);
+    look_at_points(ctx);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
+}
+
+/* Of a set: is nothing of it under way here? */
+static int set_is_idle(const void *arg)
+{
+    const struct halay_process_set *set = arg;
+
+    return !set->running && !set->waiting;
+}
+
+static int decide_all_sets(struct halay_context *ctx)
+{
+    int emitted = 0, all = 0;
+
+    if (!ctx->driven.negotiation.coordinator || ctx->status != HALAY_OK || ctx->driven.execution.is_changing)
+        return 0;
+    enum halay_status status =
+        halay_coordinator_decide_children(ctx->driven.negotiation.coordinator, set_is_idle, &all);
+    if (status == HALAY_OK)
+        status = halay_coordinator_decide(ctx->driven.negotiation.coordinator, set_is_idle(&ctx->all), &emitted);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+    return all + emitted;
+}
+
+/* May halay_fini go on? */
+static void look_whether_left(struct halay_context *ctx)
+{
+    if (!ctx->driven.negotiation.said_bye && ctx->status == HALAY_OK)
+        return;
+    int is_over =
+        (ctx->status != HALAY_OK && !ctx->driven.negotiation.is_draining) ||
+        (ctx->driven.negotiation.is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
+    if (is_over && halay_messenger_is_quiet(ctx->driven.negotiation.messenger))
+        atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
+}
+
+/* What was submitted here, to the coordinator or on its way to it. */
+static size_t tell_submissions(struct halay_context *ctx)
+{
+    ctx->driven.now_us = halay_now_us();
+    size_t did = halay_negotiate_submitted(ctx);
+    if (ctx->driven.negotiation.express.untold)
+        did += halay_tell_late(ctx, 0);
+    if (ctx->status == HALAY_OK)
+        did += halay_withdraw_overdue(ctx);
+    return did;
+}
+
+void halay_engine_say(struct halay_context *ctx)
+{
+    tell_submissions(ctx);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
+}
+
+/* What is new here goes out, what is new there comes in. */
+static size_t exchange_messages(struct halay_context *ctx)
+{
+    int messages = 0, rank = -1;
+    size_t did = tell_submissions(ctx);
+
+    enum halay_status status =
+        halay_messenger_receive(ctx->driven.negotiation.messenger, halay_negotiate_receive, ctx, &messages, &rank);
+    if (status != HALAY_OK)
+        fail_receiving(ctx, status, rank);
+    did += (size_t)messages;
+    halay_count(&ctx->observers.meters->tally.messages_received, (uint64_t)messages);
+    halay_count(&ctx->observers.meters->tally.steps, 1);
+    did += (size_t)decide_all_sets(ctx);
+    did += (size_t)halay_negotiate_leave(ctx);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
+    return did;
+}
+
+/* Nothing moves in a group that is closed while the cause is awaited. */
+static int can_move_data(struct halay_context *ctx)
+{
+    if (ctx->status != HALAY_OK)
+        return ctx->driven.negotiation.is_draining;
+    return !ctx->driven.negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
+}
+
+static size_t progress_points(struct halay_context *ctx)
+{
+    size_t did = 0;
+    int rank;
+
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us)
+        return 0;
+    enum halay_status status = halay_points_progress(ctx, &did, &rank);
+    if (status == HALAY_ERR_PEER)
+        halay_engine_peer_is_gone(ctx, rank);
+    else if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "a send or receive failed on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+    return did;
+}
+
+/* Results on their way to devices. */
+static size_t land(struct halay_context *ctx)
+{
+    size_t did = halay_requests_land(ctx, 0);
+
+    if (ctx->driven.execution.device_status != HALAY_OK && ctx->status == HALAY_OK)
+        halay_engine_fail(ctx, ctx->driven.execution.device_status, ctx->rank,
+                          "results cannot be brought to a device on rank %d: %s", ctx->rank,
+                          halay_status_string(ctx->driven.execution.device_status));
+    return did;
+}
+
+int halay_engine_step(struct halay_context *ctx)
+{
+    size_t did = exchange_messages(ctx);
+
+    if (ctx->driven.negotiation.suspected_us)
+        halay_engine_judge(ctx);
+    if (can_move_data(ctx))
+        did += halay_buckets_progress(ctx);
+    did += progress_points(ctx);
+    did += halay_express_progress(ctx);
+    did += land(ctx);
+    did += halay_requests_deliver(ctx);
+    if (!did) {
+        look_after(ctx);
+        did = ctx->driven.execution.ended != NULL; /* to be delivered before anybody sleeps */
+    }
+    if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
+        look_whether_left(ctx);
+    return did > 0;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Withdrawal, a rank's side.
+ *
+ *     canceled, or its time is over     WITHDRAW, again each AGAIN_US until it ends: the coordinator may have agreed on
+ *                                       it in this moment, and a static bucket may put it back
+ *     it has begun                      it ends as if nothing had been said
+ *     its time is over and it does      the engine fails after as long again, GRACE_US at least: a peer is there but
+ *     not end all the same              does not do its part, or the coordinator does not answer
+ *
+ * A send or receive is none of the coordinator's: its peer says whether it has met something (points_wait.c), and
+ * rank 0 passes on that it is asked.
+ *
+ * Requests with a time-out are on a list; the earliest moment at which one is to be looked at is kept.
+ */
+#include "fusion/engine/withdraw.h"
+#include "fusion/engine/fail.h"
+#include "fusion/engine/tell.h"
+#include "fusion/paths/p2p/points.h"
+#include "fusion/protocol/messenger.h"
+#include "fusion/requests/ids.h"
+#include "fusion/requests/requests.h"
+#include "fusion/state/entry.h"
+#include <stdio.h>
+
+#define AGAIN_US 100000
+#define GRACE_US 5000000
+
+/* Put it on that list, unless it is on one. */
+static void link_watched(struct halay_request **list, struct halay_request *r)
+{
+    if (r->watched_at)
+        return;
+    r->watched_at = list;
+    r->watched_next = *list;
+    if (*list)
+        (*list)->watched_at = &r->watched_next;
+    *list = r;
+}
+
+static void look_at(struct halay_negotiation *n, struct halay_request *r, int64_t when_us)
+{
+    link_watched(&n->watched, r);
+    if (!n->look_us || when_us < n->look_us)
+        n->look_us = when_us;
+}
+
+static void withdraw_point(struct halay_context *ctx, struct halay_request *r)
+{
+    int peer = r->meeting.peer, is_first = ctx->driven.negotiation.coordinator != NULL;
+    uint64_t due;
+
+    enum halay_status status = halay_points_withdraw(ctx, r, &due);
+    if (status == HALAY_OK && due)
+        status = halay_messenger_append(
+            ctx->driven.negotiation.messenger, is_first ? peer : 0,
+            &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : peer, .round = due });
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
+}
+
+static void withdraw(struct halay_context *ctx, struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+
+    if (halay_collective_is_point(r->signature.collective)) {
+        withdraw_point(ctx, r);
+        return;
+    }
+    r->again_us = ctx->driven.now_us + AGAIN_US;
+    look_at(&ctx->driven.negotiation, r, r->again_us);
+    if (r->is_running)
+        return;
+    halay_tell_late(ctx, 1); /* the coordinator may not know yet that this rank has put it */
+    if (!r->is_over)
+        halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
+                                                 .set = r->set->number,
+                                                 .name = e->node.name,
+                                                 .name_length = e->node.length,
+                                                 .status = r->withdrawn,
+                                                 .after_ms = r->withdrawn == HALAY_ERR_TIMEOUT ? r->timeout_ms : 0 });
+}
+
+void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *r)
+{
+    if (r->expires_us && !r->is_over) /* rank 0's coordinator may have answered already */
+        look_at(&ctx->driven.negotiation, r, r->expires_us);
+}
+
+void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
+{
+    if (r->is_over || r->is_running || r->withdrawn)
+        return;
+    r->withdrawn = HALAY_ERR_CANCELED;
+    withdraw(ctx, r);
+}
+
+static void fail_overdue(struct halay_context *ctx, const struct halay_request *r)
+{
+    int asked = halay_collective_is_point(r->signature.collective) ? r->meeting.peer : 0;
+    char why[64] = "it has begun, and does not end";
+
+    if (!r->is_running && !r->has_met)
+        snprintf(why, sizeof why, "rank %d does not answer", asked);
+    halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': rank %d gave it %g s; %s",
+                      (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3, why);
+}
+
+static void look(struct halay_context *ctx, struct halay_request *r)
+{
+    int64_t now_us = ctx->driven.now_us, grace_us = (int64_t)r->timeout_ms * 1000;
+
+    if (r->overdue_us && now_us >= r->overdue_us) {
+        fail_overdue(ctx, r);
+        return;
+    }
+    if (r->expires_us && now_us >= r->expires_us) {
+        r->overdue_us = now_us + (grace_us > GRACE_US ? grace_us : GRACE_US);
+        look_at(&ctx->driven.negotiation, r, r->overdue_us);
+        r->expires_us = 0;
+        r->withdrawn = r->withdrawn ? r->withdrawn : HALAY_ERR_TIMEOUT;
+        withdraw(ctx, r);
+    } else {
+        if (r->overdue_us)
+            look_at(&ctx->driven.negotiation, r, r->overdue_us);
+        withdraw(ctx, r);
+    }
+}
+
+/* When it is to be looked at; 0: never. */
+static int64_t due_us(const struct halay_request *r)
+{
+    const int64_t times[] = { r->expires_us, r->overdue_us, r->again_us };
+    int64_t first = 0;
+
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i] && (!first || times[i] < first))
+            first = times[i];
+    return first;
+}
+
+/* One pass: each that is watched goes from the list of those to be looked at to that of those that have been, before it
+ * is looked at, as it may end in that moment, and others, too. */
+size_t halay_withdraw_overdue(struct halay_context *ctx)
+{
+    struct halay_negotiation *n = &ctx->driven.negotiation;
+    struct halay_request *r;
+
+    if (!n->look_us || ctx->driven.now_us < n->look_us)
+        return 0;
+    n->unseen = n->watched;
+    if (n->unseen)
+        n->unseen->watched_at = &n->unseen;
+    n->watched = NULL;
+    n->look_us = 0;
+    while ((r = n->unseen)) {
+        int64_t due = due_us(r);
+        halay_request_unwatch(r);
+        link_watched(&n->watched, r);
+        if (ctx->status != HALAY_OK)
+            continue;
+        if (due > ctx->driven.now_us)
+            look_at(n, r, due);
+        else if (due)
+            look(ctx, r);
+    }
+    return 1;
+}
+
+/* Has this rank put this round, or seen its end? */
+static int has_put(const struct halay_context *ctx, const struct halay_entry *e, uint64_t round)
+{
+    const struct halay_express *x = &ctx->driven.negotiation.express;
+
+    for (size_t i = 0; i < x->count && e->enrolment.round + 1 == round; i++)
+        if (x->requests[i]->entry == e && !x->requests[i]->is_over)
+            return 1;
+    return e->enrolment.round >= round;
+}
+
+enum halay_status halay_withdraw_hold(struct halay_context *ctx, const struct halay_item *item)
+{
+    struct halay_entry *e = halay_ids_find(&ctx->all, item->id);
+
+    if (!e)
+        return HALAY_ERR_FORMAT;
+    struct halay_event answer = {
+        .kind = HALAY_EVENT_HELD, .id = item->id, .round = item->round, .has_put = has_put(ctx, e, item->round)
+    };
+    if (!answer.has_put)
+        e->held = item->round;
+    /* As an event: on rank 0 the coordinator, which asks, cannot take the answer now. */
+    pthread_mutex_lock(&ctx->lock);
+    enum halay_status status = halay_queue_push_locked(&ctx->queue, &answer);
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Direct: all-reduce through segments on devices. Each rank has one in its device's memory that the others' devices
+ * reach (CUDA IPC; in one process, peer access). As much of a bucket as the segments hold goes through them at a time:
+ *
+ *     pack      the inputs to the own segment                                                 | all ranks wait
+ *     reduce    one-shot: each rank sums all segments to its outputs
+ *               two-shot: each rank sums its share of all segments, in place in its own       | all ranks wait
+ *     unpack    two-shot: each share from its rank's segment to the outputs
+ *
+ * Ranks wait for each other on the host: the event of a launch has come, then a barrier of the group. So no kernel ever
+ * waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and the
+ * barrier's error names it. After the last launch nobody waits: the next bucket begins with that event and barrier.
+ *
+ * While a bucket is under way nothing else of the set starts: the barriers have numbers among the group's collectives,
+ * which must be the same on all ranks.
+ *
+ * The first bucket opens the segments: an all-gather of how they are reached, another of who reaches all. One rank that
+ * does not, and all of them bring this and later buckets to the host (staging.h).
+ */
+#include "fusion/paths/device/direct.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "collectives/choose/select.h"
+#include "fusion/device/devices.h"
+#include "fusion/device/staging.h"
+#include "fusion/run/op_allreduce.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGN_BYTES = 16, CLOSE_MS = 2000 };
+
+static struct halay_direct *direct_of(const struct halay_bucket *b)
+{
+    return &b->set->ctx->devices.direct;
+}
+
+static void set_state(struct halay_direct *d, enum halay_direct_state state)
+{
+    atomic_store_explicit(&d->state, state, memory_order_relaxed);
+}
+
+static int is_open(const struct halay_direct *d)
+{
+    return atomic_load_explicit(&d->state, memory_order_relaxed) == HALAY_DIRECT_OPEN;
+}
+
+void halay_direct_init(struct halay_context *ctx)
+{
+    const struct halay_world *world = ctx->world;
+    int may_be = world->config.device_segment >= ALIGN_BYTES &&
+                 world->config.deterministic == HALAY_DETERMINISTIC_OFF && ctx->size <= HALAY_DEVICE_RANKS &&
+                 world->local_size == ctx->size;
+
+    set_state(&ctx->devices.direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
+}
+
+/* ---- opening ---- */
+
+static enum halay_status segment_create(struct halay_context *ctx)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &ctx->devices.host;
+    struct halay_direct *d = &ctx->devices.direct;
+    int number = d->device->number;
+    size_t bytes = ctx->world->config.device_segment / ALIGN_BYTES * ALIGN_BYTES;
+    enum halay_status status = HALAY_OK;
+
+    if (!d->stream)
+        status = ops->stream_create(host, number, &d->stream);
+    if (status == HALAY_OK && !d->done)
+        status = ops->event_create(host, number, &d->done);
+    if (status == HALAY_OK && !d->segment)
+        status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
+    return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
+}
+
+/* One that has none says so: the others need not wait for it. */
+static enum halay_status start_sharing(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+
+    memset(&d->mine, 0, sizeof d->mine);
+    if (segment_create(b->set->ctx) != HALAY_OK)
+        d->mine.is_there = 0;
+    d->is_shared = 1;
+    d->step = HALAY_DIRECT_AGREE;
+    return halay_group_allgather_start(b->set->group, &d->mine, d->shares, sizeof d->mine, HALAY_U8, &d->coll);
+}
+
+static void unreach_all(struct halay_context *ctx)
+{
+    struct halay_direct *d = &ctx->devices.direct;
+
+    for (int r = 0; r < HALAY_DEVICE_RANKS; r++) {
+        if (d->segments[r] && r != ctx->rank)
+            halay_devices_ops(ctx)->unreach(&ctx->devices.host, d->device->number, &d->shares[r], d->segments[r]);
+        d->segments[r] = NULL;
+    }
+}
+
+static enum halay_status start_agreeing(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = &ctx->devices.direct;
+
+    d->says = 1;
+    d->room = SIZE_MAX;
+    for (int r = 0; r < ctx->size && d->says; r++) {
+        const struct halay_device_share *share = &d->shares[r];
+        d->says = share->is_there != 0;
+        if (share->bytes < d->room)
+            d->room = (size_t)share->bytes;
+        if (d->says && r == ctx->rank)
+            d->segments[r] = d->segment;
+        else if (d->says)
+            d->says = halay_devices_ops(ctx)->reach(&ctx->devices.host, d->device->number, share, &d->segments[r]) ==
+                      HALAY_OK;
+    }
+    d->step = HALAY_DIRECT_CONCLUDE;
+    return halay_group_allgather_start(b->set->group, &d->says, d->said, 1, HALAY_U8, &d->coll);
+}
+
+static void conclude(struct halay_context *ctx)
+{
+    struct halay_direct *d = &ctx->devices.direct;
+    int refuses = -1;
+
+    for (int r = 0; r < ctx->size; r++)
+        refuses = d->said[r] || refuses >= 0 ? refuses : r;
+    set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
+    if (refuses < 0) {
+        halay_debug(ctx->log, "all-reduces of what is on devices go through segments of %zu bytes on them", d->room);
+        return;
+    }
+    unreach_all(ctx);
+    if (ctx->rank == 0)
+        halay_info(ctx->log, "all-reduces of what is on devices go through the host's memory: rank %d %s", refuses,
+                   d->shares[refuses].is_there ? "does not reach all segments" : "has no segment");
+}
+
+/* ---- through the host ---- */
+
+static enum halay_status stage_all(struct halay_bucket *b)
+{
+    enum halay_status status = HALAY_OK;
+
+    direct_of(b)->step = HALAY_DIRECT_STAGE;
+    b->set->ctx->driven.copied_us = b->set->ctx->driven.now_us;
+    for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
+        if (b->requests[i]->staging)
+            status = halay_staging_fall_back(b->set->ctx, b->requests[i]);
+    return status;
+}
+
+static enum halay_status look_at_all(struct halay_bucket *b)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
+        if (b->requests[i]->staging)
+            status = halay_staging_look(b->set->ctx, b->requests[i]->staging);
+    return status;
+}
+
+/* Once all are at the host the bucket is like any other. */
+static enum halay_status run_staged(struct halay_bucket *b)
+{
+    enum halay_status status = look_at_all(b);
+
+    if (status != HALAY_OK)
+        return status;
+    direct_of(b)->bucket = NULL;
+    status = halay_allreduce_run(b);
+    return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
+}
+
+/* ---- through the segments ---- */
+
+static size_t padded(size_t count, size_t align)
+{
+    return (count + align - 1) / align * align;
+}
+
+/* Elements that begin at a multiple of ALIGN_BYTES. */
+static size_t align_of(const struct halay_bucket *b)
+{
+    return ALIGN_BYTES / halay_dtype_size(b->dtype);
+}
+
+static size_t window_of(const struct halay_bucket *b)
+{
+    return direct_of(b)->room / halay_dtype_size(b->dtype);
+}
+
+static int takes_one_shot(const struct halay_context *ctx, size_t bytes)
+{
+    struct halay_select_query query = halay_select_on_devices(ctx->world->tuning, ctx->size, bytes);
+
+    return !strcmp(halay_select(&query, NULL, 0)->name, "one-shot");
+}
+
+static enum halay_status begin(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = &ctx->devices.direct;
+
+    d->base = d->total = 0;
+    for (size_t i = 0; i < b->tensor_count; i++)
+        d->total += padded(b->tensors[i].buffers.count, align_of(b));
+    if (b->tensor_count > d->piece_capacity) {
+        struct halay_device_piece *grown = realloc(d->pieces, b->tensor_count * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        d->pieces = grown;
+        d->piece_capacity = b->tensor_count;
+    }
+    d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
+    for (size_t i = 0; i < b->count; i++)
+        halay_staging_goes_by(b->requests[i]->staging, d->stream);
+    d->step = HALAY_DIRECT_PACK;
+    return HALAY_OK;
+}
+
+/* The parts of tensors that are in the segments at d->base. */
+static void cut_pieces(const struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    size_t at = 0, end = d->base + window_of(b), element = halay_dtype_size(b->dtype);
+    double divisor = b->requests[0]->signature.reduction == HALAY_AVERAGE ? b->set->size : 1;
+
+    d->piece_count = 0;
+    for (size_t i = 0; i < b->tensor_count; i++) {
+        const struct halay_bucket_tensor *t = &b->tensors[i];
+        size_t first = at > d->base ? at : d->base, last = at + t->buffers.count < end ? at + t->buffers.count : end;
+        if (first < last)
+            d->pieces[d->piece_count++] =
+                (struct halay_device_piece){ .in = (const char *)t->buffers.in + (first - at) * element,
+                                             .out = (char *)t->buffers.out + (first - at) * element,
+                                             .at = first - d->base,
+                                             .count = last - first,
+                                             .prescale = (float)t->prescale,
+                                             .postscale = (float)(t->postscale / divisor) };
+        at += padded(t->buffers.count, align_of(b));
+    }
+}
+
+static struct halay_device_work work_of(const struct halay_bucket *b)
+{
+    const struct halay_direct *d = direct_of(b);
+    size_t window = window_of(b), left = d->total - d->base, filled = left < window ? left : window;
+    size_t size = (size_t)b->set->size, rank = (size_t)b->set->rank;
+    struct halay_device_work work = { .dtype = b->dtype,
+                                      .pieces = d->pieces,
+                                      .piece_count = d->piece_count,
+                                      .segments = d->segments,
+                                      .ranks = b->set->size,
+                                      .rank = b->set->rank,
+                                      .last = filled };
+
+    if (!d->is_one_shot) {
+        work.share = padded((filled + size - 1) / size, align_of(b));
+        work.first = rank * work.share;
+        work.last = work.first + work.share < filled ? work.first + work.share : filled;
+    }
+    return work;
+}
+
+static enum halay_status launch(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &ctx->devices.host;
+    struct halay_direct *d = &ctx->devices.direct;
+    int number = d->device->number;
+
+    if (d->step == HALAY_DIRECT_PACK)
+        cut_pieces(b);
+    struct halay_device_work work = work_of(b);
+    enum halay_status status = d->step == HALAY_DIRECT_PACK     ? ops->pack(host, number, &work, d->stream)
+                               : d->step == HALAY_DIRECT_REDUCE ? ops->reduce(host, number, &work, d->stream)
+                                                                : ops->unpack(host, number, &work, d->stream);
+    if (status == HALAY_OK)
+        status = ops->event_record(host, number, d->done, d->stream);
+    d->is_launched = status == HALAY_OK;
+    ctx->driven.copied_us = ctx->driven.now_us;
+    if (d->step == HALAY_DIRECT_PACK) {
+        d->step = HALAY_DIRECT_REDUCE;
+    } else if (d->step == HALAY_DIRECT_REDUCE && !d->is_one_shot) {
+        d->step = HALAY_DIRECT_UNPACK;
+    } else {
+        d->base += window_of(b);
+        d->step = d->base < d->total ? HALAY_DIRECT_PACK : HALAY_DIRECT_END;
+    }
+    return status;
+}
+
+/* ---- a bucket ---- */
+
+/* All ranks' last launch has been done: then the next step may come. */
+static enum halay_status meet(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    struct halay_context *ctx = b->set->ctx;
+    enum halay_status status = HALAY_OK;
+
+    if (d->is_launched) {
+        status = halay_devices_ops(ctx)->event_done(&ctx->devices.host, d->device->number, d->done);
+        if (status == HALAY_OK) {
+            d->is_launched = 0;
+            status = halay_group_barrier_start(b->set->group, &d->coll);
+        }
+    }
+    if (status == HALAY_OK && d->coll) {
+        status = halay_coll_progress(d->coll);
+        if (status == HALAY_OK) {
+            halay_coll_end(d->coll);
+            d->coll = NULL;
+        }
+    }
+    return status;
+}
+
+static enum halay_status step(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+
+    switch (d->step) {
+    case HALAY_DIRECT_SHARE:
+        return start_sharing(b);
+    case HALAY_DIRECT_AGREE:
+        return start_agreeing(b);
+    case HALAY_DIRECT_CONCLUDE:
+        conclude(b->set->ctx);
+        return is_open(d) ? begin(b) : stage_all(b);
+    default:
+        return launch(b);
+    }
+}
+
+enum halay_status halay_direct_progress(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    enum halay_status status = HALAY_OK;
+
+    while (status == HALAY_OK && d->step != HALAY_DIRECT_END) {
+        if (d->step == HALAY_DIRECT_STAGE)
+            return run_staged(b);
+        status = meet(b);
+        if (status == HALAY_OK)
+            status = step(b);
+    }
+    if (status == HALAY_OK)
+        d->bucket = NULL;
+    return status;
+}
+
+enum halay_status halay_direct_start(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    enum halay_direct_state state = (enum halay_direct_state)atomic_load_explicit(&d->state, memory_order_relaxed);
+    enum halay_status status = halay_allreduce_collect(b);
+
+    if (status != HALAY_OK || !b->tensor_count)
+        return status;
+    d->bucket = b;
+    d->step = HALAY_DIRECT_SHARE;
+    if (b->has_parts || b->set != &b->set->ctx->all || state == HALAY_DIRECT_REFUSED) {
+        status = stage_all(b);
+    } else if (state == HALAY_DIRECT_OPEN) {
+        status = begin(b);
+    }
+    if (status != HALAY_OK)
+        d->bucket = NULL;
+    return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+}
+
+/* ---- the end ---- */
+
+/* All ranks have let go of the others' segments. */
+static enum halay_status part(struct halay_context *ctx)
+{
+    struct halay_direct *d = &ctx->devices.direct;
+    enum halay_status status = ctx->status;
+
+    if (status == HALAY_OK)
+        status = halay_group_barrier_start(ctx->all.group, &d->coll);
+    if (status == HALAY_OK)
+        status = d->coll ? halay_coll_wait(d->coll, CLOSE_MS) : HALAY_OK;
+    if (d->coll)
+        halay_coll_end(d->coll);
+    d->coll = NULL;
+    return status;
+}
+
+void halay_direct_close(struct halay_context *ctx)
+{
+    struct halay_direct *d = &ctx->devices.direct;
+    int was_shared = d->is_shared,
+        is_agreed = atomic_load_explicit(&d->state, memory_order_relaxed) != HALAY_DIRECT_UNKNOWN;
+
+    d->is_shared = 0;
+    set_state(d, HALAY_DIRECT_REFUSED);
+    if (d->is_launched)
+        halay_devices_await(ctx, d->device->number, d->done, halay_deadline_us(CLOSE_MS));
+    d->is_launched = 0;
+    if (!was_shared)
+        return;
+    unreach_all(ctx);
+    d->is_lent |= !is_agreed || part(ctx) != HALAY_OK; /* where ranks did not agree some may have no barrier */
+}
+
+void halay_direct_free(struct halay_context *ctx)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &ctx->devices.host;
+    struct halay_direct *d = &ctx->devices.direct;
+
+    if (d->stream)
+        ops->stream_destroy(host, d->device->number, d->stream);
+    if (d->done)
+        ops->event_destroy(host, d->device->number, d->done);
+    if (d->segment && !d->is_lent)
+        ops->free(host, d->device->number, d->segment);
+    free(d->pieces);
+    d->stream = d->done = d->segment = NULL;
+    d->pieces = NULL;
+}

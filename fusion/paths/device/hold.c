@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hold: which events of the program wait for which data.
+ *
+ *     a submission     until its data are in the host's memory (staging.h)
+ *     behind one       a send or receive behind a send or receive: the n-th of a tag meets the n-th
+ *                      a join, a change of process sets: what was submitted before counts as submitted before
+ *                      a cancellation of what is held itself
+ *                      under HALAY_DETERMINISTIC all but what a rank answers to others: the order decides what is fused
+ *
+ * Everything else overtakes, so that a tensor of the host's does not wait for a device.
+ */
+#include "fusion/paths/device/hold.h"
+#include "fusion/device/staging.h"
+#include "fusion/requests/requests.h"
+#include <stdlib.h>
+
+static int is_point(const struct halay_event *e)
+{
+    return e->kind == HALAY_EVENT_SUBMITTED && halay_collective_is_point(e->request->signature.collective);
+}
+
+/* Must it stay behind the events in front of it? */
+static int stays_behind(const struct halay_context *ctx, const struct halay_event *front, size_t count,
+                        const struct halay_event *e)
+{
+    if (!count || e->kind == HALAY_EVENT_HELD)
+        return 0;
+    if (e->kind == HALAY_EVENT_CANCELED) {
+        for (size_t i = 0; i < count; i++)
+            if (front[i].request == e->request && front[i].kind == HALAY_EVENT_SUBMITTED)
+                return 1;
+        return 0;
+    }
+    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
+        return 1;
+    if (e->kind == HALAY_EVENT_SUBMITTED && e->request->signature.collective >= HALAY_JOIN)
+        return 1;
+    for (size_t i = 0; i < count && is_point(e); i++)
+        if (is_point(&front[i]))
+            return 1;
+    return 0;
+}
+
+static enum halay_status append(struct halay_events *list, const struct halay_event *e)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        struct halay_event *grown = realloc(list->events, capacity * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        list->events = grown;
+        list->capacity = capacity;
+    }
+    list->events[list->count++] = *e;
+    return HALAY_OK;
+}
+
+enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay_event *e, int *held)
+{
+    struct halay_events *all = &ctx->driven.held;
+    struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? e->request->staging : NULL;
+    enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
+
+    *held =
+        status == HALAY_OK && ((s && s->state != HALAY_STAGING_STILL) || stays_behind(ctx, all->events, all->count, e));
+    if (*held)
+        ctx->driven.copied_us = ctx->driven.now_us;
+    return *held ? append(all, e) : status;
+}
+
+/* Of those that are not there yet, the last one of which kind was looked at: what comes after it need not be asked. */
+struct late {
+    const struct halay_device *device; /* copies, which it makes in order */
+    const void *stream;                /* what the program has given to that stream */
+};
+
+/* Has it come? HALAY_IN_PROGRESS, HALAY_OK, or an error of the device's. */
+static enum halay_status look(struct halay_context *ctx, struct halay_staging *s, struct late *late)
+{
+    int follows = s->state == HALAY_STAGING_FOLLOWS;
+
+    if (follows ? s->behind && s->behind == late->stream : s->device == late->device)
+        return HALAY_IN_PROGRESS;
+    enum halay_status status = halay_staging_look(ctx, s);
+    if (status == HALAY_IN_PROGRESS && s->state == HALAY_STAGING_FOLLOWS)
+        late->stream = s->behind;
+    else if (status == HALAY_IN_PROGRESS)
+        late->device = s->device;
+    return status;
+}
+
+enum halay_status halay_hold_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
+{
+    struct halay_events *all = &ctx->driven.held, *go = &ctx->driven.released;
+    struct late late = { 0 };
+    enum halay_status status = HALAY_OK;
+    size_t kept = 0;
+
+    go->count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct halay_event e = all->events[i];
+        struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? e.request->staging : NULL;
+        int is_there = !s || s->state == HALAY_STAGING_STILL;
+        if (!is_there && status == HALAY_OK) {
+            enum halay_status is = look(ctx, s, &late);
+            is_there = is == HALAY_OK;
+            status = is == HALAY_IN_PROGRESS ? status : is;
+        }
+        if (is_there && !stays_behind(ctx, all->events, kept, &e) && append(go, &e) == HALAY_OK)
+            continue;
+        all->events[kept++] = e;
+    }
+    all->count = kept;
+    if (go->count)
+        ctx->driven.copied_us = ctx->driven.now_us;
+    *events = go->events;
+    *count = go->count;
+    return status;
+}
+
+void halay_hold_drop(struct halay_context *ctx)
+{
+    struct halay_events *all = &ctx->driven.held;
+
+    for (size_t i = 0; i < all->count; i++)
+        if (all->events[i].kind == HALAY_EVENT_CANCELED)
+            halay_request_put(all->events[i].request);
+    all->count = 0;
+}
+
+void halay_hold_fini(struct halay_context *ctx)
+{
+    free(ctx->driven.held.events);
+    free(ctx->driven.released.events);
+    ctx->driven.held = ctx->driven.released = (struct halay_events){ 0 };
+}

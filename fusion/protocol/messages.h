@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages: what the ranks' engines say to each other, as bytes. Every rank talks to the coordinator (rank 0) only.
+ *
+ * A message is a header and items; it travels as one frame of HALAY_FRAME_BYTES (padded), and, if it is longer, a
+ * second transfer with the rest. Numbers are in the byte order of the host (the magic number refuses another).
+ *
+ *     header (16)   0 magic u32 | 4 bytes u32, all of it | 8 number u32, of this sender's messages: 1, 2, ... |
+ *                   12 0 u32
+ *
+ *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
+ *     Those about tensors begin with the number of their process set, 4 set u32; 0 is that of all ranks. Ids are the
+ *     set's.
+ *
+ *       READY     4 set | 8 first u32 | 12 count u32                these ids have been submitted
+ *       LATE      4 id u32 | 8 round u64                            submitted by express (enrolment.h); others are not
+ *       ANNOUNCE  1 name length | 2 words u16 | 4 set | 8 operation | 9 dtype | 10 op | 11 dimensions | 12 root i32 |
+ *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
+ *                 41 is on devices | 44 shape u64 each | words u64 each (signature.h) | name, padded to 4
+ *                                                                   a name without id, another signature or other words
+ *       WAITED                                                      the program waits (deterministic modes)
+ *       FLUSH     4 set                                             somebody waits: don't accumulate
+ *       AGREE     as ANNOUNCE, 16 id u32                            all ranks have announced it; its id from now on
+ *       BUCKET    1 has parts | 2 ranges u16 | 4 set | 8 absent u32 | 12 first u32, count u32 each
+ *                                                                   run these together, after all before it
+ *       ERROR     1 name length | 2 text length u16 | 4 set | 8 status u32 | name | text, padded
+ *                                                                   the ranks disagree about it
+ *       FORGET    4 set | 8 id u32                                  don't use the id any more; and back: I don't
+ *       FAIL      2 text length u16 | 4 status u32 | 8 rank i32 | text, padded   everything is over
+ *       BYE                                                         the sender submits nothing any more
+ *       LEFT      4 rank i32                                        that rank said BYE
+ *       DONE                                                        all ranks said BYE and nothing is left to do
+ *       PING, PONG                                                  are you there? yes
+ *       ASK                                                         what does your program do?
+ *       WITHDRAW  1 name length | 4 set | 8 status u32 | 12 after u32 (ms) | name, padded
+ *                                                                   the sender takes its submission back
+ *       HOLD      1 has put | 4 id u32 | 8 round u64                who has not put this round of express will not; and
+ *                                                                   back: whether the sender has
+ *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
+ *                                                                   (paths/p2p/points.h); rank 0 passes it on
+ *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
+ */
+#ifndef HALAY_MESSAGES_H
+#define HALAY_MESSAGES_H
+
+#include "fusion/protocol/bucket_plan.h"
+#include "fusion/protocol/signature.h"
+
+enum {
+    HALAY_FRAME_BYTES = 256,
+    HALAY_MESSAGE_HEADER = 16,
+    HALAY_MESSAGE_MAX = 65536,
+    HALAY_TEXT_MAX = 1024,
+    HALAY_NO_ID = -1, /* as u32 */
+};
+
+enum halay_item_kind {
+    HALAY_ITEM_READY = 1,
+    HALAY_ITEM_ANNOUNCE,
+    HALAY_ITEM_WAITED,
+    HALAY_ITEM_FLUSH,
+    HALAY_ITEM_AGREE,
+    HALAY_ITEM_BUCKET,
+    HALAY_ITEM_ERROR,
+    HALAY_ITEM_FORGET,
+    HALAY_ITEM_FAIL,
+    HALAY_ITEM_BYE,
+    HALAY_ITEM_LEFT,
+    HALAY_ITEM_DONE,
+    HALAY_ITEM_PING,
+    HALAY_ITEM_PONG,
+    HALAY_ITEM_ASK,
+    HALAY_ITEM_DOING,
+    HALAY_ITEM_LATE,
+    HALAY_ITEM_WITHDRAW,
+    HALAY_ITEM_HOLD,
+    HALAY_ITEM_LISTEN,
+    HALAY_ITEM_KINDS
+};
+
+/* What a rank's program does, as far as its engine can tell. */
+enum halay_doing {
+    HALAY_DOING_ELSE,   /* it is in no call that waits */
+    HALAY_DOING_WAITS,  /* it waits for a tensor, or for one of several */
+    HALAY_DOING_LEAVES, /* it is in halay_fini */
+    HALAY_DOING_COUNT
+};
+
+struct halay_id_range {
+    uint32_t first, count;
+};
+
+/* One item, taken apart. Only what its kind has is set; pointers are borrowed from the bytes it was read from. */
+struct halay_item {
+    enum halay_item_kind kind;
+    int set;          /* number of the process set */
+    const char *name; /* not terminated */
+    size_t name_length;
+    const char *text;
+    size_t text_length;
+    struct halay_signature signature;
+    const void *words; /* ANNOUNCE, AGREE: u64 each, not aligned */
+    size_t word_count;
+    uint32_t id;
+    enum halay_status status;
+    int rank;
+    enum halay_doing doing;              /* DOING */
+    struct halay_id_range range;         /* READY */
+    uint64_t round;                      /* LATE, HOLD; LISTEN: the number */
+    int has_put;                         /* HOLD */
+    int after_ms;                        /* WITHDRAW: the time-out; 0: it was canceled */
+    uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
+    const struct halay_id_range *ranges; /* BUCKET */
+    size_t range_count;
+    int absent;    /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
+    int has_parts; /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
+};
+
+struct halay_message_header {
+    uint32_t bytes, number;
+};
+
+void halay_message_put_header(unsigned char *at, const struct halay_message_header *header);
+/* HALAY_ERR_FORMAT: another magic number (HALAY_ERR_VERSION if only the version differs) or an impossible length. */
+enum halay_status halay_message_get_header(const unsigned char *at, struct halay_message_header *header);
+
+/*
+ * Take the item at *at apart and move *at behind it. Nothing outside [*at, *at + left) is read; HALAY_ERR_FORMAT if it
+ * is no item or reaches beyond. size: number of ranks, for signatures and ranks. *at is a multiple of 4 from the start.
+ */
+enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes, size_t *at, int size,
+                                  struct halay_item *item);
+
+/* Items to be sent, one after the other; grows. Zero-initialised. */
+struct halay_items {
+    unsigned char *data; /* owned */
+    size_t used, capacity;
+    size_t last_ready; /* 1 + where the READY item that is the last one begins; 0: none */
+};
+
+/* Append an item; HALAY_ERR_NO_MEMORY. READY joins the item before where it can. */
+enum halay_status halay_items_append(struct halay_items *items, const struct halay_item *item);
+
+/* Bytes of the whole items from the start on that fit in `room`. */
+size_t halay_items_fitting(const struct halay_items *items, size_t room);
+/* Drop the first bytes. */
+void halay_items_drop(struct halay_items *items, size_t bytes);
+void halay_items_fini(struct halay_items *items);
+
+#endif

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messenger: one receive is always posted for each peer; one message at a time is under way to each peer.
+ *
+ *     receive: frame -> (rest, if the header says that there is more) -> items handed over -> next frame
+ *     send:    items queued -> as many whole ones as fit in a message -> frame (-> rest)
+ *
+ * Frame and rest are under two tags of the group that is kept for control. A PING is answered here.
+ *
+ * Silence is counted in looks that are at most LOOK_MAX_US apart, and a look counts for half of the timeout at most: a
+ * process that was stopped itself does not blame others, which are asked first.
+ *
+ * Cleanup: zero-initialised; destroy accepts any state.
+ */
+#include "fusion/protocol/messenger.h"
+#include "base/clock.h"
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TAG_FRAME = 0, TAG_REST = 1 };
+#define LOOK_MAX_US 2000000
+
+struct messenger_peer {
+    int is_used;
+    unsigned char *in; /* owned, [in_room]: grows to the longest message, as does the other */
+    size_t in_room;
+    struct halay_transfer in_transfer;
+    int in_posted, in_rest; /* a receive is posted; it is the rest's */
+    struct halay_message_header in_header;
+    uint32_t in_number;
+
+    struct halay_items queued;
+    unsigned char *out; /* owned, [out_room] */
+    size_t out_room;
+    struct halay_transfer out_frame, out_rest;
+    int out_posted, out_rest_posted;
+    uint32_t out_number;
+
+    int heard;         /* since the last look */
+    int64_t silent_us; /* awake and unanswered */
+    int is_asked;      /* a PING is under way */
+};
+
+struct halay_messenger {
+    struct halay_link *link; /* borrowed */
+    struct halay_log *log;   /* borrowed */
+    int rank, size;
+    struct messenger_peer *peers; /* owned: count of them; rank 0 speaks to all, the others to rank 0 alone */
+    int count;
+    enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: others are reached */
+    int is_deaf;              /* nothing is received any more */
+    int is_behind;            /* a receive was posted after the last progress */
+    _Atomic uint64_t sent;    /* a counter; relaxed */
+    int64_t looked_us;        /* the last look; 0: none */
+};
+
+/* Make room for that many bytes; the contents stay. */
+static enum halay_status grow_buffer(unsigned char **buffer, size_t *room, size_t bytes)
+{
+    if (bytes <= *room)
+        return HALAY_OK;
+    unsigned char *grown = realloc(*buffer, bytes);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    *buffer = grown;
+    *room = bytes;
+    return HALAY_OK;
+}
+
+enum halay_status halay_messenger_create(struct halay_link *link, int rank, int size, struct halay_log *log,
+                                         struct halay_messenger **out)
+{
+    struct halay_messenger *m = calloc(1, sizeof *m);
+
+    if (!m)
+        return HALAY_ERR_NO_MEMORY;
+    *m = (struct halay_messenger){ .link = link, .log = log, .rank = rank, .size = size, .count = rank ? 1 : size };
+    m->peers = calloc((size_t)m->count, sizeof *m->peers);
+    if (!m->peers)
+        goto err_destroy;
+    for (int r = 0; r < m->count; r++) {
+        struct messenger_peer *peer = &m->peers[r];
+        peer->is_used = link && r != rank;
+        if (peer->is_used && (grow_buffer(&peer->in, &peer->in_room, HALAY_FRAME_BYTES) != HALAY_OK ||
+                              grow_buffer(&peer->out, &peer->out_room, HALAY_FRAME_BYTES) != HALAY_OK))
+            goto err_destroy;
+    }
+    *out = m;
+    return HALAY_OK;
+
+err_destroy:
+    halay_messenger_destroy(m);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+void halay_messenger_destroy(struct halay_messenger *m)
+{
+    if (!m)
+        return;
+    for (int r = 0; m->peers && r < m->count; r++) {
+        struct messenger_peer *peer = &m->peers[r];
+        if (peer->in_posted)
+            m->link->ops->cancel(m->link, &peer->in_transfer);
+        if (peer->out_posted && !halay_transfer_is_done(&peer->out_frame))
+            m->link->ops->cancel(m->link, &peer->out_frame);
+        if (peer->out_rest_posted && !halay_transfer_is_done(&peer->out_rest))
+            m->link->ops->cancel(m->link, &peer->out_rest);
+        free(peer->in);
+        free(peer->out);
+        halay_items_fini(&peer->queued);
+    }
+    free(m->peers);
+    free(m);
+}
+
+enum halay_status halay_messenger_append(struct halay_messenger *m, int to, const struct halay_item *item)
+{
+    int end = to < 0 || to >= m->count ? m->count : to + 1;
+
+    for (int r = to < 0 ? 0 : to; r < end; r++)
+        if (m->peers[r].is_used) {
+            enum halay_status status = halay_items_append(&m->peers[r].queued, item);
+            if (status != HALAY_OK)
+                return status;
+        }
+    return HALAY_OK;
+}
+
+static int is_lost(const struct halay_messenger *m, int r)
+{
+    return m->link->lost[r];
+}
+
+/* Has everything that was sent to it gone? */
+static int out_is_done(const struct messenger_peer *peer)
+{
+    return (!peer->out_posted || halay_transfer_is_done(&peer->out_frame)) &&
+           (!peer->out_rest_posted || halay_transfer_is_done(&peer->out_rest));
+}
+
+static void send_next(struct halay_messenger *m, int r)
+{
+    struct messenger_peer *peer = &m->peers[r];
+    size_t bytes = halay_items_fitting(&peer->queued, HALAY_MESSAGE_MAX - HALAY_MESSAGE_HEADER);
+    size_t whole = HALAY_MESSAGE_HEADER + bytes;
+
+    m->status = grow_buffer(&peer->out, &peer->out_room, whole);
+    if (m->status != HALAY_OK)
+        return;
+    halay_message_put_header(peer->out, &(struct halay_message_header){ (uint32_t)whole, ++peer->out_number });
+    memcpy(peer->out + HALAY_MESSAGE_HEADER, peer->queued.data, bytes);
+    halay_items_drop(&peer->queued, bytes);
+    if (whole < HALAY_FRAME_BYTES)
+        memset(peer->out + whole, 0, HALAY_FRAME_BYTES - whole);
+    peer->out_posted = 1;
+    peer->out_rest_posted = 0;
+    m->link->ops->send(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->out, HALAY_FRAME_BYTES,
+                       &peer->out_frame);
+    if (whole > HALAY_FRAME_BYTES) {
+        peer->out_rest_posted = 1;
+        m->link->ops->send(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->out + HALAY_FRAME_BYTES,
+                           whole - HALAY_FRAME_BYTES, &peer->out_rest);
+    }
+    atomic_fetch_add_explicit(&m->sent, 1, memory_order_relaxed);
+}
+
+void halay_messenger_flush(struct halay_messenger *m)
+{
+    for (int r = 0; m->status == HALAY_OK && r < m->count; r++) {
+        struct messenger_peer *peer = &m->peers[r];
+        if (peer->is_used && !is_lost(m, r) && peer->queued.used && out_is_done(peer))
+            send_next(m, r);
+    }
+}
+
+void halay_messenger_stop_receiving(struct halay_messenger *m)
+{
+    m->is_deaf = 1;
+    for (int r = 0; r < m->count; r++)
+        if (m->peers[r].in_posted) {
+            m->link->ops->cancel(m->link, &m->peers[r].in_transfer);
+            m->peers[r].in_posted = 0;
+        }
+}
+
+int halay_messenger_is_quiet(const struct halay_messenger *m)
+{
+    if (m->status != HALAY_OK)
+        return 1;
+    for (int r = 0; r < m->count; r++) {
+        const struct messenger_peer *peer = &m->peers[r];
+        if (peer->is_used && !is_lost(m, r) && (peer->queued.used || !out_is_done(peer)))
+            return 0;
+    }
+    return 1;
+}
+
+uint64_t halay_messenger_sent(struct halay_messenger *m)
+{
+    return atomic_load_explicit(&m->sent, memory_order_relaxed);
+}
+
+static void post_next(struct halay_messenger *m, int r)
+{
+    struct messenger_peer *peer = &m->peers[r];
+
+    peer->in_posted = 1;
+    if (peer->in_rest)
+        m->link->ops->recv(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->in + HALAY_FRAME_BYTES,
+                           peer->in_header.bytes - HALAY_FRAME_BYTES, &peer->in_transfer);
+    else
+        m->link->ops->recv(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->in, HALAY_FRAME_BYTES,
+                           &peer->in_transfer);
+}
+
+static enum halay_status handle_message(struct halay_messenger *m, int r, halay_messenger_handler handler, void *arg)
+{
+    struct messenger_peer *peer = &m->peers[r];
+    enum halay_status status = HALAY_OK;
+
+    for (size_t at = HALAY_MESSAGE_HEADER; at < peer->in_header.bytes && status == HALAY_OK;) {
+        struct halay_item item;
+        status = halay_item_read(peer->in, peer->in_header.bytes, &at, m->size, &item);
+        if (status != HALAY_OK)
+            return status;
+        if (item.kind == HALAY_ITEM_PING)
+            status = halay_messenger_append(m, r, &(struct halay_item){ .kind = HALAY_ITEM_PONG });
+        else if (item.kind != HALAY_ITEM_PONG)
+            status = handler(arg, r, &item);
+    }
+    return status;
+}
+
+/* Take what has arrived from one peer. *messages grows by those that were handed over. */
+static enum halay_status take_from_peer(struct halay_messenger *m, int r, halay_messenger_handler handler, void *arg,
+                                        int *messages)
+{
+    struct messenger_peer *peer = &m->peers[r];
+    enum halay_status status;
+
+    while (peer->in_posted && halay_transfer_is_done(&peer->in_transfer)) {
+        peer->in_posted = 0;
+        peer->heard = 1;
+        if (!peer->in_rest) {
+            status = halay_message_get_header(peer->in, &peer->in_header);
+            if (status == HALAY_OK && peer->in_header.number != ++peer->in_number)
+                status = HALAY_ERR_FORMAT;
+            if (status == HALAY_OK)
+                status = grow_buffer(&peer->in, &peer->in_room, peer->in_header.bytes);
+            if (status != HALAY_OK)
+                return status;
+            if (peer->in_header.bytes > HALAY_FRAME_BYTES) {
+                peer->in_rest = 1;
+                m->is_behind =
+                    1; /* the rest may be there already, and a message that came before its receive rings no bell */
+                post_next(m, r);
+                continue;
+            }
+        }
+        peer->in_rest = 0;
+        ++*messages;
+        status = handle_message(m, r, handler, arg);
+        if (m->status == HALAY_OK && !m->is_deaf)
+            post_next(m, r);
+        if (status != HALAY_OK)
+            return status;
+    }
+    return HALAY_OK;
+}
+
+/* Progress once and take what is there from every rank; *messages grows. */
+static enum halay_status take_from_all(struct halay_messenger *m, halay_messenger_handler handler, void *arg,
+                                       int *messages, int *rank)
+{
+    enum halay_status progress = m->status == HALAY_OK ? m->link->ops->progress(m->link) : HALAY_OK;
+
+    m->is_behind = 0;
+    if (progress != HALAY_ERR_PEER)
+        m->status = m->status != HALAY_OK ? m->status : progress;
+    for (int r = 0; r < m->count; r++) {
+        if (!m->peers[r].is_used)
+            continue;
+        enum halay_status status = take_from_peer(m, r, handler, arg, messages);
+        if (status != HALAY_OK) {
+            *rank = r;
+            return status;
+        }
+    }
+    if (m->status == HALAY_OK && progress == HALAY_OK)
+        return HALAY_OK;
+    *rank = m->link->failed_peer;
+    return m->status != HALAY_OK ? m->status : progress;
+}
+
+enum halay_status halay_messenger_receive(struct halay_messenger *m, halay_messenger_handler handler, void *arg,
+                                          int *messages, int *rank)
+{
+    enum halay_status status;
+
+    *messages = 0;
+    if (!m->link)
+        return HALAY_OK;
+    for (int r = 0; r < m->count && m->status == HALAY_OK && !m->is_deaf; r++)
+        if (m->peers[r].is_used && !m->peers[r].in_posted)
+            post_next(m, r);
+    do
+        status = take_from_all(m, handler, arg, messages, rank);
+    while (status == HALAY_OK && m->is_behind);
+    return status;
+}
+
+enum halay_status halay_messenger_check(struct halay_messenger *m, int64_t now_us, int64_t timeout_us, int *rank)
+{
+    int64_t passed = m->looked_us ? now_us - m->looked_us : 0;
+
+    m->looked_us = now_us;
+    if (passed > LOOK_MAX_US)
+        passed = LOOK_MAX_US / 2;
+    if (passed > timeout_us / 2)
+        passed = timeout_us / 2;
+    for (int r = 0; r < m->count; r++) {
+        struct messenger_peer *peer = &m->peers[r];
+        if (!peer->is_used)
+            continue;
+        if (peer->heard) {
+            peer->heard = peer->is_asked = 0;
+            peer->silent_us = 0;
+            continue;
+        }
+        peer->silent_us += passed;
+        if (peer->silent_us >= timeout_us) {
+            *rank = r;
+            return HALAY_ERR_PEER;
+        }
+        if (!peer->is_asked && peer->silent_us >= timeout_us / 4) {
+            peer->is_asked = 1;
+            if (halay_messenger_append(m, r, &(struct halay_item){ .kind = HALAY_ITEM_PING }) != HALAY_OK)
+                return HALAY_ERR_NO_MEMORY;
+        }
+    }
+    return HALAY_OK;
+}
+
+void halay_messenger_check_reset(struct halay_messenger *m)
+{
+    if (!m->looked_us)
+        return;
+    m->looked_us = 0;
+    for (int r = 0; r < m->count; r++) {
+        m->peers[r].silent_us = 0;
+        m->peers[r].is_asked = 0;
+        m->peers[r].heard = 0;
+    }
+}

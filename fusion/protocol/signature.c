@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Signature: pure functions on values; no state.
+ */
+#include "fusion/protocol/signature.h"
+#include "base/memory.h"
+#include "base/number_text.h"
+#include "collectives/reduce/scale.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+_Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
+
+static const char *const collective_names[] = { [HALAY_ALLREDUCE] = "allreduce",
+                                                [HALAY_BROADCAST] = "broadcast",
+                                                [HALAY_ALLGATHER] = "allgather",
+                                                [HALAY_REDUCE_SCATTER] = "reduce-scatter",
+                                                [HALAY_ALLTOALL] = "alltoall",
+                                                [HALAY_BARRIER] = "barrier",
+                                                [HALAY_REDUCE] = "reduce",
+                                                [HALAY_GATHER] = "gather",
+                                                [HALAY_SCATTER] = "scatter",
+                                                [HALAY_SEND] = "send",
+                                                [HALAY_RECEIVE] = "receive",
+                                                [HALAY_JOIN] = "join",
+                                                [HALAY_CHANGE_SETS] = "change of process sets" };
+static const char *const wire_names[] = {
+    [HALAY_WIRE_AS_IS] = "as is", [HALAY_WIRE_F16] = "f16", [HALAY_WIRE_BF16] = "bf16"
+};
+_Static_assert(sizeof collective_names / sizeof *collective_names == HALAY_COLLECTIVE_KINDS, "each has a name");
+
+const char *halay_collective_name(int collective)
+{
+    return collective_names[collective];
+}
+
+size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits)
+{
+    size_t count = 1, bytes;
+
+    *fits = 1;
+    for (int d = 0; d < dimensions; d++)
+        if (shape[d] == 0)
+            return 0;
+    for (int d = 0; d < dimensions; d++)
+        if (shape[d] > SIZE_MAX || halay_mul_overflows(count, (size_t)shape[d], &count))
+            *fits = 0;
+    if (*fits && (halay_mul_overflows(count, element, &bytes) || bytes > PTRDIFF_MAX))
+        *fits = 0;
+    return count;
+}
+
+int halay_signature_scales_are_valid(const struct halay_signature *s)
+{
+    if (!isfinite(s->prescale) || !isfinite(s->postscale) || s->prescale == 0 || s->postscale == 0)
+        return 0;
+    return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
+}
+
+/* Are there words where an operation has some? A group's are looked at with them. size: of the job; a set has fewer
+ * ranks, and each member compares with how many there are. */
+static int words_are_valid(const struct halay_signature *s, int size)
+{
+    if (s->collective == HALAY_CHANGE_SETS)
+        return s->words != 0;
+    return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words <= (uint32_t)size);
+}
+
+/* Fields that the operation does not use are zero, or one for factors. */
+static int unused_is_neutral(const struct halay_signature *s)
+{
+    if (!halay_collective_reduces(s->collective) && (s->reduction != 0 || s->prescale != 1 || s->postscale != 1))
+        return 0;
+    if (!halay_collective_has_root(s->collective) && s->root != 0)
+        return 0;
+    if ((halay_collective_is_empty(s->collective) || s->members) && (s->dtype != 0 || s->dimensions != 0))
+        return 0;
+    if (s->collective != HALAY_ALLREDUCE && (s->members || s->wire))
+        return 0;
+    return !halay_collective_is_ragged(s->collective) || s->shape[0] == 0;
+}
+
+int halay_signature_is_valid(const struct halay_signature *s, int size)
+{
+    int fits;
+
+    if (s->collective >= HALAY_COLLECTIVE_KINDS || halay_collective_is_point(s->collective) ||
+        s->dtype >= HALAY_DTYPE_COUNT || s->dimensions > HALAY_DIMENSIONS_MAX)
+        return 0;
+    for (int d = s->dimensions; d < HALAY_DIMENSIONS_MAX; d++)
+        if (s->shape[d])
+            return 0;
+    halay_shape_count(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    if (s->is_on_devices > 1 || (s->is_on_devices && !halay_signature_may_be_on_devices(s)))
+        return 0;
+    if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
+        return 0;
+    if (!fits || !unused_is_neutral(s) || !words_are_valid(s, size) ||
+        (halay_collective_goes_by_rows(s->collective) && !s->dimensions))
+        return 0;
+    if (halay_collective_has_root(s->collective) && (s->root < 0 || s->root >= size))
+        return 0;
+    if (!halay_collective_reduces(s->collective))
+        return 1;
+    if (s->members) /* the types are known with the words */
+        return s->reduction < HALAY_REDUCTION_COUNT && isfinite(s->prescale) && isfinite(s->postscale) &&
+               s->prescale != 0 && s->postscale != 0;
+    return (!s->wire || s->dtype == HALAY_F32) && halay_signature_scales_are_valid(s) &&
+           s->reduction < HALAY_REDUCTION_COUNT &&
+           halay_reduction_takes((enum halay_reduction)s->reduction, (enum halay_dtype)s->dtype) &&
+           (s->reduction != HALAY_ADASUM || s->collective == HALAY_ALLREDUCE);
+}
+
+int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b)
+{
+    return !memcmp(a, b, sizeof *a);
+}
+
+size_t halay_signature_count(const struct halay_signature *s)
+{
+    int fits;
+
+    return halay_shape_count(s->shape, s->dimensions, 1, &fits);
+}
+
+size_t halay_signature_bytes(const struct halay_signature *s)
+{
+    return halay_signature_count(s) * halay_dtype_size((enum halay_dtype)s->dtype);
+}
+
+size_t halay_signature_row(const struct halay_signature *s)
+{
+    int fits;
+
+    return halay_shape_count(s->shape + 1, s->dimensions - 1, 1, &fits);
+}
+
+int halay_signature_fuses(const struct halay_signature *s)
+{
+    return (s->collective == HALAY_ALLREDUCE && !s->members) || s->collective == HALAY_BROADCAST;
+}
+
+uint64_t halay_signature_kind(const struct halay_signature *s)
+{
+    uint64_t priority = (uint64_t)(uint16_t)s->priority << 48;
+
+    if (s->collective == HALAY_BROADCAST)
+        return priority | (uint64_t)1 << 32 | (uint32_t)s->root;
+    return priority | (uint64_t)s->is_on_devices << 24 | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 |
+           s->reduction;
+}
+
+void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+
+    for (int d = 0; d < dimensions && used < size; d++)
+        if (d == 0 && has_any_rows)
+            used += (size_t)snprintf(text + used, size - used, "*");
+        else
+            used += (size_t)snprintf(text + used, size - used, "%s%llu", d ? "," : "", (unsigned long long)shape[d]);
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
+static void print_shape(const struct halay_signature *s, char *text, size_t size)
+{
+    halay_shape_print(s->shape, s->dimensions, halay_collective_is_ragged(s->collective), text, size);
+}
+
+static void print_members(const struct halay_signature *s, char *text, size_t size)
+{
+    if (s->members)
+        snprintf(text, size, "%u member%s", (unsigned)s->members, s->members > 1 ? "s" : "");
+    else
+        snprintf(text, size, "no members");
+}
+
+int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,
+                               char *b_text, size_t size)
+{
+    char shape[8 * 21 + 2];
+
+    if (a->collective != b->collective) {
+        snprintf(a_text, size, "collective %s", collective_names[a->collective]);
+        snprintf(b_text, size, "%s", collective_names[b->collective]);
+    } else if (a->members != b->members) {
+        print_members(a, a_text, size);
+        print_members(b, b_text, size);
+    } else if (a->dtype != b->dtype) {
+        snprintf(a_text, size, "type %s", halay_dtype_name((enum halay_dtype)a->dtype));
+        snprintf(b_text, size, "%s", halay_dtype_name((enum halay_dtype)b->dtype));
+    } else if (a->dimensions != b->dimensions || memcmp(a->shape, b->shape, sizeof a->shape)) {
+        print_shape(a, shape, sizeof shape);
+        snprintf(a_text, size, "shape %s", shape);
+        print_shape(b, shape, sizeof shape);
+        snprintf(b_text, size, "%s", shape);
+    } else if (!a->words != !b->words) {
+        snprintf(a_text, size, a->words ? "splits" : "no splits");
+        snprintf(b_text, size, b->words ? "splits" : "none");
+    } else if (a->reduction != b->reduction) {
+        snprintf(a_text, size, "reduction %s", halay_reduction_name((enum halay_reduction)a->reduction));
+        snprintf(b_text, size, "%s", halay_reduction_name((enum halay_reduction)b->reduction));
+    } else if (a->prescale != b->prescale || a->postscale != b->postscale) {
+        halay_snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
+        halay_snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);
+    } else if (a->wire != b->wire) {
+        snprintf(a_text, size, "wire type %s", wire_names[a->wire]);
+        snprintf(b_text, size, "%s", wire_names[b->wire]);
+    } else if (a->is_on_devices != b->is_on_devices) {
+        snprintf(a_text, size, "memory %s", a->is_on_devices ? "on devices of all ranks" : "of its own kind");
+        snprintf(b_text, size, "%s", b->is_on_devices ? "on devices of all ranks" : "of its own kind");
+    } else if (a->priority != b->priority) {
+        snprintf(a_text, size, "priority %d", (int)a->priority);
+        snprintf(b_text, size, "%d", (int)b->priority);
+    } else if (a->root != b->root) {
+        snprintf(a_text, size, "root %d", (int)a->root);
+        snprintf(b_text, size, "%d", (int)b->root);
+    } else {
+        return 0;
+    }
+    return 1;
+}

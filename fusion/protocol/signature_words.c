@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Words of a signature: see signature_words.h. Pure.
+ */
+#include "fusion/protocol/signature_words.h"
+#include "base/memory.h"
+#include "fusion/protocol/members.h"
+#include <string.h>
+
+size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
+{
+    if (size < 1 || rank < 0 || rank >= size)
+        return 0;
+    size_t each = rows / (size_t)size, more = rows % (size_t)size, r = (size_t)rank;
+
+    if (first)
+        *first = r * each + (r < more ? r : more);
+    return each + (r < more);
+}
+
+size_t halay_signature_said_count(const struct halay_signature *s, int size)
+{
+    if (s->collective == HALAY_ALLTOALL || s->collective == HALAY_SCATTER)
+        return (size_t)size;
+    if (s->words)
+        return s->words;
+    return halay_collective_is_ragged(s->collective);
+}
+
+void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words)
+{
+    if (info->members && info->collective == HALAY_ALLREDUCE)
+        halay_members_say(info, words);
+    if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
+        words[0] = info->shape[0];
+    for (size_t i = 0; info->collective == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
+        words[i] = info->splits[i];
+    for (int r = 0; info->collective == HALAY_REDUCE_SCATTER && info->splits && r < size; r++)
+        words[r] = info->splits[r];
+    for (int r = 0; info->collective == HALAY_ALLTOALL && r < size; r++)
+        words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
+    for (int r = 0; info->collective == HALAY_SCATTER && r < size; r++)
+        words[r] = info->splits ? info->splits[r] : halay_scatter_rows(info->shape[0], size, r, NULL);
+}
+
+size_t halay_signature_heard_count(const struct halay_signature *s, int size)
+{
+    if (s->collective == HALAY_JOIN)
+        return 1;
+    return halay_collective_is_ragged(s->collective) ? (size_t)size : s->words;
+}
+
+int halay_signature_fits(const struct halay_signature *s, const void *words, size_t count)
+{
+    uint64_t shape[HALAY_DIMENSIONS_MAX], rows;
+    size_t total = 0;
+    int fits;
+
+    if (s->members)
+        return halay_members_are_valid(s, words, count);
+    if (s->collective == HALAY_CHANGE_SETS)
+        return 1; /* what they ask for is looked at when it is done */
+    memcpy(shape, s->shape, sizeof shape);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&rows, (const char *)words + i * sizeof rows, sizeof rows);
+        if (rows > SIZE_MAX || halay_add_overflows(total, (size_t)rows, &total))
+            return 0;
+    }
+    if (s->words)
+        return total == s->shape[0];
+    shape[0] = total;
+    halay_shape_count(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
+    return fits;
+}

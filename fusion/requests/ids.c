@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ids: those that all ranks have agreed on. An id stands for a name, a signature and, where ranks may differ, what each
+ * of them announced about its rows; in a steady state ranks send ids only.
+ *
+ * The coordinator gives ids out (AGREE) and takes them back (FORGET). All ranks receive these messages in the same
+ * order, so all hold the same ids. Entries are found by id in an array, and know their id.
+ */
+#include "fusion/requests/ids.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/signature_words.h"
+#include "fusion/requests/names.h"
+#include "fusion/state/context.h"
+#include "fusion/state/request.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct halay_entry *halay_ids_find(const struct halay_process_set *set, uint32_t id)
+{
+    return id < set->id_capacity ? set->by_id[id] : NULL;
+}
+
+static enum halay_status reserve_ids(struct halay_process_set *set, uint32_t id)
+{
+    size_t capacity = set->id_capacity ? set->id_capacity : 256;
+
+    if (id < set->id_capacity)
+        return HALAY_OK;
+    while (capacity <= id)
+        capacity *= 2;
+    struct halay_entry **grown = realloc(set->by_id, capacity * sizeof *grown);
+    if (!grown)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = set->id_capacity; i < capacity; i++)
+        grown[i] = NULL;
+    set->by_id = grown;
+    set->id_capacity = capacity;
+    return HALAY_OK;
+}
+
+/* Is this rank not asked, as it is no member of the process set that is made or removed? */
+static int is_outside(const struct halay_process_set *set, const struct halay_item *item)
+{
+    size_t members, first = halay_set_words_members(item->words, item->word_count, &members);
+    uint64_t rank;
+
+    if (item->signature.collective != HALAY_CHANGE_SETS || !members)
+        return 0;
+    for (size_t i = first; i < first + members; i++) {
+        memcpy(&rank, (const char *)item->words + i * sizeof rank, sizeof rank);
+        if (rank == (uint64_t)set->rank)
+            return 0;
+    }
+    return 1;
+}
+
+/* Said and heard must match: the rows that a rank keeps for itself are in both. */
+static int answers(const struct halay_entry *entry, const struct halay_item *item)
+{
+    const struct halay_process_set *set = entry->set;
+    const struct halay_request *request = entry->request;
+    uint64_t mine;
+
+    if (item->word_count != halay_signature_heard_count(&item->signature, set->size))
+        return 0;
+    if (!request && is_outside(set, item))
+        return 1;
+    if (!request) /* this rank has joined */
+        return set->ctx->queue.is_joined &&
+               (item->signature.collective == HALAY_ALLREDUCE || item->signature.collective == HALAY_BARRIER) &&
+               halay_signature_fits(&item->signature, item->words, item->word_count);
+    if (item->signature.collective == HALAY_JOIN)
+        return 1;
+    if (request->words.count != halay_signature_said_count(&item->signature, set->size))
+        return 0;
+    if (!item->word_count)
+        return 1;
+    if (item->signature.words)
+        return halay_words_equal(&request->words, item->words, item->word_count) &&
+               halay_signature_fits(&item->signature, item->words, item->word_count);
+    memcpy(&mine, (const char *)item->words + (size_t)set->rank * sizeof mine, sizeof mine);
+    return mine == request->words.at[request->words.count > 1 ? set->rank : 0] &&
+           halay_signature_fits(&item->signature, item->words, item->word_count);
+}
+
+enum halay_status halay_ids_agree(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    enum { ID_MAX = 1 << 24 }; /* far above what a coordinator gives out: a damaged message must not take all memory */
+    uint64_t hash = halay_table_hash(item->name, item->name_length);
+
+    if (item->id >= ID_MAX)
+        return HALAY_ERR_FORMAT;
+    if (reserve_ids(set, item->id) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    pthread_mutex_lock(&ctx->lock);
+    int may_be_new = ctx->queue.is_joined || item->signature.collective == HALAY_CHANGE_SETS;
+    struct halay_entry *entry =
+        may_be_new ? halay_entry_get_locked(set, item->name, item->name_length, hash)
+                   : (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
+    enum halay_status status = HALAY_OK;
+    int ok = entry && answers(entry, item) && (!set->by_id[item->id] || set->by_id[item->id] == entry) &&
+             (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
+    if (ok) {
+        const struct halay_request *request = entry->request;
+        status = halay_words_set(&entry->said, request ? request->words.at : item->words,
+                                 request ? request->words.count : item->word_count);
+        if (status == HALAY_OK)
+            status = halay_words_set(&entry->heard, item->words, item->word_count);
+    }
+    if (ok && status == HALAY_OK) {
+        entry->id = item->id;
+        entry->agreed = item->signature;
+        set->by_id[item->id] = entry;
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return ok ? status : HALAY_ERR_FORMAT; /* it is about a name that this rank never submitted */
+}
+
+enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id)
+{
+    struct halay_context *ctx = set->ctx;
+    struct halay_entry *entry = halay_ids_find(set, id);
+
+    if (!entry)
+        return HALAY_ERR_FORMAT;
+    set->by_id[id] = NULL;
+    entry->enrolment = (struct halay_enrolment){ 0 };
+    entry->held = 0;
+    pthread_mutex_lock(&ctx->lock);
+    entry->id = (uint32_t)HALAY_NO_ID;
+    halay_entry_release_locked(entry);
+    pthread_mutex_unlock(&ctx->lock);
+    return HALAY_OK;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ids: those that all ranks have agreed on. Driver only.
+ */
+#ifndef HALAY_IDS_H
+#define HALAY_IDS_H
+
+#include "fusion/protocol/messages.h"
+#include "fusion/state/set.h"
+
+struct halay_entry;
+
+enum halay_status halay_ids_agree(struct halay_process_set *set, const struct halay_item *item);
+struct halay_entry *halay_ids_find(const struct halay_process_set *set, uint32_t id); /* NULL: no such id */
+/* NULL: no such id */
+enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id);
+
+#endif

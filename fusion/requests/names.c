@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names: entries in the table of a process set, freed when nothing needs them any more.
+ */
+#include "fusion/requests/names.h"
+#include "fusion/protocol/signature.h"
+#include "fusion/state/context.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const char *name, size_t length,
+                                           uint64_t hash)
+{
+    struct halay_entry *entry = (struct halay_entry *)halay_table_find(&set->names, name, length, hash);
+
+    if (entry)
+        return entry;
+    entry = calloc(1, sizeof *entry + length + 1);
+    if (!entry)
+        return NULL;
+    memcpy(entry + 1, name, length);
+    entry->node = (struct halay_table_node){ .name = (char *)(entry + 1), .length = length, .hash = hash };
+    entry->set = set;
+    entry->id = (uint32_t)HALAY_NO_ID;
+    if (halay_table_add(&set->names, &entry->node) != HALAY_OK) {
+        free(entry);
+        return NULL;
+    }
+    return entry;
+}
+
+void halay_entry_free(struct halay_entry *entry)
+{
+    halay_words_fini(&entry->said);
+    halay_words_fini(&entry->heard);
+    free(entry);
+}
+
+void halay_entry_release_locked(struct halay_entry *entry)
+{
+    struct halay_context *ctx = entry->set->ctx;
+
+    if (entry->tensor || entry->request || entry->id != (uint32_t)HALAY_NO_ID)
+        return;
+    if (ctx->driver.latest == entry)
+        ctx->driver.latest = NULL;
+    halay_table_remove(&entry->set->names, &entry->node);
+    halay_entry_free(entry);
+}
+
+void halay_unnamed_print(int collective, char *name)
+{
+    snprintf(name, HALAY_NAME_MAX + 1, "unnamed %s", halay_collective_name(collective));
+}
+
+size_t halay_unnamed_print_next_locked(const struct halay_process_set *set, int collective, char *name)
+{
+    return (size_t)snprintf(name, HALAY_NAME_MAX + 1, "unnamed %s %u", halay_collective_name(collective),
+                            set->unnamed[collective]);
+}
+
+void halay_unnamed_count_locked(struct halay_process_set *set, int collective)
+{
+    set->unnamed[collective] = (set->unnamed[collective] + 1) % HALAY_UNNAMED_MAX;
+}
+
+/* At one half and the other of the numbers in turn: what was submitted before the join may be in flight in some set. */
+void halay_unnamed_restart_locked(struct halay_context *ctx)
+{
+    ctx->unnamed_first = HALAY_UNNAMED_MAX / 2 - ctx->unnamed_first;
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        for (int c = 0; c < HALAY_COLLECTIVE_COUNT; c++)
+            set->unnamed[c] = ctx->unnamed_first;
+}

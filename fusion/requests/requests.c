@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests: one submission each, from a pool, with a reference count.
+ *
+ *     submit    references: engine, caller (if he wants a handle)
+ *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended, or, if
+ *               it has results for a device, on that of the landing until they are there: its name may be submitted
+ *               again meanwhile, by what follows them
+ *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
+ *
+ * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
+ * Nothing is allocated for a submission once as many requests exist as were ever in flight, except the text of an
+ * error.
+ */
+#include "fusion/requests/requests.h"
+#include "base/error_text.h"
+#include "fusion/device/staging.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/requests/names.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SLAB_REQUESTS = 64 };
+
+struct request_slab {
+    struct request_slab *next;
+    struct halay_request requests[SLAB_REQUESTS];
+};
+
+struct halay_request *halay_request_get_locked(struct halay_context *ctx)
+{
+    if (!ctx->queue.free_requests) {
+        struct request_slab *slab = calloc(1, sizeof *slab);
+        if (!slab)
+            return NULL;
+        slab->next = ctx->queue.slabs;
+        ctx->queue.slabs = slab;
+        for (int i = 0; i < SLAB_REQUESTS; i++) {
+            slab->requests[i].next = ctx->queue.free_requests;
+            ctx->queue.free_requests = &slab->requests[i];
+        }
+    }
+    struct halay_request *request = ctx->queue.free_requests;
+    ctx->queue.free_requests = request->next;
+    request->ctx = ctx;
+    request->next = NULL;
+    request->set = NULL;
+    request->entry = NULL;
+    request->ordinal = 0;
+    request->text = NULL;
+    request->held = NULL;
+    request->has_rows = 0;
+    request->result_rows = request->result_bytes = 0;
+    request->is_running = request->is_over = request->is_part = request->has_met = 0;
+    request->timeout_ms = 0;
+    request->expires_us = request->overdue_us = request->again_us = 0;
+    request->withdrawn = HALAY_OK;
+    request->watched_at = NULL;
+    request->submitted_ns = request->started_ns = 0;
+    request->collective = 0;
+    atomic_store_explicit(&request->references, 2, memory_order_relaxed);
+    atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
+    return request;
+}
+
+void halay_request_put_locked(struct halay_request *request)
+{
+    struct halay_context *ctx = request->ctx;
+
+    /* acq_rel: what the other holders did with the request comes before its reuse. */
+    if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) != 1)
+        return;
+    free(request->text);
+    free(request->held);
+    request->text = request->held = NULL;
+    if (request->staging) {
+        halay_staging_put_locked(request->staging);
+        request->staging = NULL;
+        atomic_store_explicit(&request->is_launched, 0, memory_order_relaxed);
+    }
+    request->next = ctx->queue.free_requests;
+    ctx->queue.free_requests = request;
+}
+
+void halay_request_drop_locked(struct halay_request *request)
+{
+    atomic_store_explicit(&request->references, 1, memory_order_relaxed);
+    halay_request_put_locked(request);
+}
+
+void halay_request_put(struct halay_request *request)
+{
+    struct halay_context *ctx = request->ctx;
+
+    pthread_mutex_lock(&ctx->lock);
+    halay_request_put_locked(request);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_request_unwatch(struct halay_request *request)
+{
+    if (!request->watched_at)
+        return;
+    *request->watched_at = request->watched_next;
+    if (request->watched_next)
+        request->watched_next->watched_at = request->watched_at;
+    request->watched_at = NULL;
+}
+
+static void append_ended(struct halay_context *ctx, struct halay_request *request)
+{
+    request->next = NULL;
+    *ctx->driven.execution.ended_last = request;
+    ctx->driven.execution.ended_last = &request->next;
+}
+
+/* Nonzero if a device is at work for it, so that it is delivered later: when its results are there or, as nothing may
+ * touch the program's memory after the end, when the copies that were under way have ended. */
+static int is_on_a_device(struct halay_context *ctx, struct halay_request *request)
+{
+    struct halay_execution *x = &ctx->driven.execution;
+
+    if (!request->staging)
+        return 0;
+    enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(ctx, request) : request->final;
+    if (status != HALAY_IN_PROGRESS) {
+        if (request->final == HALAY_OK && status != HALAY_OK)
+            x->device_status = status;
+        request->final = status;
+        if (!halay_staging_leave(ctx, request->staging))
+            return 0;
+    }
+    request->next = NULL;
+    *x->landing_last = request;
+    x->landing_last = &request->next;
+    x->launched = x->launched ? x->launched : request;
+    ctx->driven.copied_us = ctx->driven.now_us;
+    return 1;
+}
+
+size_t halay_requests_land(struct halay_context *ctx, int is_over)
+{
+    struct halay_execution *x = &ctx->driven.execution;
+    size_t did = 0;
+
+    for (struct halay_request *r = x->landing; r; r = x->landing, did++) {
+        enum halay_status status = halay_staging_look(ctx, r->staging);
+        if (status == HALAY_IN_PROGRESS && !is_over)
+            break;
+        if (r->final == HALAY_OK)
+            r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
+        if (status != HALAY_IN_PROGRESS && x->device_status == HALAY_OK)
+            x->device_status = status;
+        x->landing = r->next;
+        if (x->launched == r)
+            x->launched = r->next;
+        if (!x->landing)
+            x->landing_last = &x->landing;
+        append_ended(ctx, r);
+        ctx->driven.copied_us = ctx->driven.now_us;
+    }
+    return did;
+}
+
+void halay_request_end(struct halay_request *request, enum halay_status status, const char *text)
+{
+    struct halay_context *ctx = request->ctx;
+
+    if (request->is_over)
+        return;
+    if (halay_recording(&ctx->observers.recorder))
+        halay_record_ended(ctx, request, status);
+    halay_request_unwatch(request);
+    request->is_over = 1;
+    request->final = status;
+    request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
+    if (!is_on_a_device(ctx, request))
+        append_ended(ctx, request);
+}
+
+/* A process set that was about to be removed, and is not. */
+static void keep_set_locked(struct halay_context *ctx, const struct halay_request *r)
+{
+    if (r->final == HALAY_OK || r->words.at[0] != HALAY_SET_REMOVE)
+        return;
+    for (struct halay_process_set *set = ctx->all.next; set; set = set->next)
+        if ((uint64_t)set->number == r->words.at[1] && set->state == HALAY_SET_CLOSING)
+            set->state = HALAY_SET_OPEN;
+}
+
+static void call_back(struct halay_context *ctx, const struct halay_request *r)
+{
+    int is_muted = halay_error_mute(0);
+
+    atomic_store_explicit(&ctx->calling_back, pthread_self(), memory_order_relaxed);
+    r->callback(r->arg, r->final, r->text ? r->text : "");
+    atomic_store_explicit(&ctx->calling_back, 0, memory_order_relaxed);
+    halay_error_mute(is_muted);
+}
+
+/* After the lock was held: whoever asks for the descriptor later sees statuses that are final. */
+static void signal_completion(int fd)
+{
+    uint64_t one = 1;
+
+    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+        continue; /* EAGAIN: nobody reads, and it is readable */
+}
+
+/* Its name is no longer in flight. */
+static void detach_locked(struct halay_request *r)
+{
+    if (!r->entry)
+        return;
+    r->entry->request = NULL;
+    halay_entry_release_locked(r->entry);
+    r->entry = NULL;
+}
+
+/* For those in halay_wait_stream. */
+static void tell_launched(struct halay_context *ctx)
+{
+    struct halay_request *first = ctx->driven.execution.launched;
+
+    ctx->driven.execution.launched = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_request *r = first; r; r = r->next) {
+        if (r->final != HALAY_OK)
+            continue;
+        detach_locked(r);
+        atomic_store_explicit(&r->is_launched, 1, memory_order_release);
+    }
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+size_t halay_requests_deliver(struct halay_context *ctx)
+{
+    struct halay_request *first = ctx->driven.execution.ended, *next;
+    size_t count = 0;
+
+    if (ctx->driven.execution.launched)
+        tell_launched(ctx);
+    if (!first)
+        return 0;
+    ctx->driven.execution.ended = NULL;
+    ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_request *r = first; r; r = r->next, count++) {
+        if (r->signature.collective == HALAY_JOIN) {
+            ctx->queue.is_joined = 0;
+            halay_unnamed_restart_locked(ctx);
+        }
+        if (r->signature.collective == HALAY_CHANGE_SETS)
+            keep_set_locked(ctx, r);
+        detach_locked(r);
+    }
+    atomic_fetch_sub_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+
+    for (struct halay_request *r = first; r; r = r->next) {
+        halay_count(&ctx->observers.meters->tally.ended[r->final], 1);
+        if (r->callback)
+            call_back(ctx, r);
+        atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
+    }
+
+    atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    for (struct halay_request *r = first; r; r = next) {
+        next = r->next;
+        halay_request_put_locked(r);
+    }
+    int fd = ctx->completion_fd;
+    pthread_mutex_unlock(&ctx->lock);
+    if (fd >= 0)
+        signal_completion(fd);
+    return count;
+}
+
+static void request_free(struct halay_request *request)
+{
+    free(request->text);
+    free(request->held);
+    halay_words_fini(&request->words);
+    free(request->rows);
+    free(request->buffers);
+}
+
+void halay_requests_free_all(struct halay_context *ctx)
+{
+    for (struct request_slab *slab = ctx->queue.slabs, *next; slab; slab = next) {
+        next = slab->next;
+        for (int i = 0; i < SLAB_REQUESTS; i++)
+            request_free(&slab->requests[i]);
+        free(slab);
+    }
+    ctx->queue.slabs = NULL;
+    ctx->queue.free_requests = NULL;
+}

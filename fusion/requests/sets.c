@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Process sets: some ranks of the job, or all of them, with what they have to themselves; made and removed.
+ *
+ *     a member's program                members                                 driver of every rank
+ *       halay_process_set_create   ->     the same is asked for by each      ->   a number, a coordinator (rank 0)
+ *       halay_process_set_remove          (negotiated like a tensor of all        in its place among all ranks'
+ *                                         ranks; others' programs take no         collectives: a group, or the end
+ *                                         part: join.c)
+ *
+ * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. Those
+ * that halay_init makes are asked for by all ranks, members or not. The
+ * members of a set make its group among themselves, one set after the other, while their drivers go on with all else.
+ *
+ * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
+ */
+#include "fusion/requests/sets.h"
+#include "base/memory.h"
+#include "collectives/api/group_subset.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/observe/recorder.h"
+#include "fusion/protocol/set_words.h"
+#include "fusion/requests/names.h"
+#include "fusion/requests/requests.h"
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- all of them ---- */
+
+struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number)
+{
+    if (!number)
+        return &ctx->all;
+    return number > 0 && (size_t)number < ctx->set_room ? ctx->by_number[number] : NULL;
+}
+
+void halay_process_sets_fail(struct halay_context *ctx, int culprit)
+{
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->group)
+            halay_group_fail(set->group, ctx->status, halay_process_set_rank_of(set, culprit));
+}
+
+void halay_process_sets_check(struct halay_context *ctx)
+{
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->group)
+            halay_group_check(set->group);
+}
+
+enum halay_status halay_process_sets_status(const struct halay_context *ctx)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (const struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
+        status = set->group ? halay_group_status(set->group, NULL) : HALAY_OK;
+    return status;
+}
+
+/* ---- making and removing ---- */
+
+/* Rank 0 serves sets that it is no member of: then it has to hear of them although nothing of its own is in flight. */
+static void note_listening_locked(struct halay_context *ctx)
+{
+    ctx->driver.listens = 0;
+    for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
+        ctx->driver.listens |= set->coordinator && set->rank < 0;
+}
+
+static enum halay_status make_coordinator(struct halay_process_set *set)
+{
+    struct halay_coordinator_options options = set->ctx->driven.negotiation.coordinator_options;
+
+    options.parent = set->ctx->driven.negotiation.coordinator;
+    options.size = set->size;
+    options.number = set->number;
+    options.ranks = set->ranks;
+    options.arg = set;
+    return halay_coordinator_create(&options, &set->coordinator);
+}
+
+/* Makes room for one more number. */
+static enum halay_status reserve_number(struct halay_context *ctx)
+{
+    size_t number = (size_t)ctx->driven.execution.sets_made + 1, before = ctx->set_room;
+    enum halay_status status = HALAY_OK;
+
+    if (number >= INT_MAX)
+        return halay_fail(ctx->log, HALAY_ERR_UNSUPPORTED, "process sets: there have been %d", INT_MAX - 1);
+    if (number < before)
+        return HALAY_OK;
+    pthread_mutex_lock(&ctx->lock);
+    while (status == HALAY_OK && ctx->set_room <= number)
+        status = halay_list_grow(&ctx->by_number, ctx->set_room, &ctx->set_room, sizeof(struct halay_process_set *));
+    for (size_t i = before; i < ctx->set_room; i++)
+        ctx->by_number[i] = NULL;
+    pthread_mutex_unlock(&ctx->lock);
+    return status;
+}
+
+/* All but the group. */
+static enum halay_status append_set(struct halay_context *ctx, const uint64_t *ranks, size_t count)
+{
+    struct halay_process_set **last = &ctx->all.next, *set = calloc(1, sizeof *set);
+    int *copy = malloc(count * sizeof *copy);
+
+    if (!set || !copy || reserve_number(ctx) != HALAY_OK)
+        goto err_free;
+    for (size_t i = 0; i < count; i++)
+        copy[i] = (int)ranks[i];
+    halay_process_set_init(set, ctx, (int)count, -1);
+    set->ranks = copy;
+    set->rank = halay_process_set_rank_of(set, ctx->rank);
+    set->number = ctx->driven.execution.sets_made + 1;
+    if (ctx->driven.negotiation.coordinator && make_coordinator(set) != HALAY_OK)
+        goto err_free;
+    ctx->driven.execution.sets_made++;
+    while (*last)
+        last = &(*last)->next;
+    pthread_mutex_lock(&ctx->lock);
+    *last = set;
+    ctx->by_number[set->number] = set;
+    note_listening_locked(ctx);
+    pthread_mutex_unlock(&ctx->lock);
+    return HALAY_OK;
+
+err_free:
+    free(copy);
+    free(set);
+    return HALAY_ERR_NO_MEMORY;
+}
+
+/* Ids end with the set: names that nothing else needs are freed. */
+static void forget_all_locked(struct halay_process_set *set)
+{
+    for (size_t id = 0; id < set->id_capacity; id++)
+        if (set->by_id[id]) {
+            set->by_id[id]->id = (uint32_t)HALAY_NO_ID;
+            halay_entry_release_locked(set->by_id[id]);
+        }
+}
+
+/* What only a set that lives has. */
+static void end_life(struct halay_process_set *set)
+{
+    halay_group_close(set->group);
+    halay_coordinator_destroy(set->coordinator);
+    free(set->by_id);
+    set->group = NULL;
+    set->coordinator = NULL;
+    set->by_id = NULL;
+    set->id_capacity = 0;
+}
+
+static void remove_set(struct halay_process_set *set)
+{
+    struct halay_context *ctx = set->ctx;
+    struct halay_process_set **at = &ctx->all.next;
+
+    while (*at != set)
+        at = &(*at)->next;
+    pthread_mutex_lock(&ctx->lock);
+    *at = set->next;
+    ctx->by_number[set->number] = NULL;
+    set->next = ctx->removed;
+    ctx->removed = set;
+    set->state = HALAY_SET_REMOVED;
+    forget_all_locked(set);
+    note_listening_locked(ctx);
+    pthread_mutex_unlock(&ctx->lock);
+    end_life(set);
+}
+
+/* How many sets the words ask for. */
+static int sets_in(const uint64_t *words, size_t count)
+{
+    int sets = 0;
+
+    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
+        sets++;
+    return sets;
+}
+
+enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct halay_request *request)
+{
+    const uint64_t *words = request->words.at;
+    size_t count = request->words.count;
+    enum halay_status status = HALAY_OK;
+    char text[200];
+
+    ctx->driven.execution.is_changing = 1;
+    request->set_number = 0;
+    if (words[0] > HALAY_SET_FORM || halay_set_words_fault(words, count, ctx->size, text, sizeof text))
+        return HALAY_OK;
+    request->set_number = ctx->driven.execution.sets_made + 1;
+    for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)words[at])
+        status = append_set(ctx, words + at + 1, (size_t)words[at]);
+    return status;
+}
+
+/* Those that were prepared get their groups, in order of number: members of several meet in the same order. */
+enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct halay_request *request)
+{
+    int end = request->set_number + sets_in(request->words.at, request->words.count);
+
+    for (; ctx->driven.execution.making_number < end; ctx->driven.execution.making_number++) {
+        struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->driven.execution.making_number);
+        enum halay_status status = HALAY_OK;
+        if (!ctx->driven.execution.making)
+            status = halay_group_making_start(ctx->all.group, set->ranks, set->size, &ctx->driven.execution.making);
+        if (ctx->driven.execution.making)
+            status = halay_group_making_progress(ctx->driven.execution.making, &set->group);
+        if (status != HALAY_OK)
+            return status;
+        halay_group_making_end(ctx->driven.execution.making);
+        ctx->driven.execution.making = NULL;
+        if (set->group && halay_recording(&ctx->observers.recorder))
+            halay_record_set(ctx, set);
+    }
+    return HALAY_OK;
+}
+
+enum halay_status halay_process_sets_change(struct halay_context *ctx, struct halay_request *request)
+{
+    const uint64_t *words = request->words.at;
+    char text[200];
+
+    ctx->driven.execution.is_changing = 0;
+    if (halay_set_words_fault(words, request->words.count, ctx->size, text, sizeof text)) {
+        if (!request->is_part) /* a part of nobody is not waited for */
+            halay_request_end(request, HALAY_ERR_ARGUMENT, text);
+        return HALAY_OK;
+    }
+    if (words[0] <= HALAY_SET_FORM) {
+        ctx->driven.execution.making_number = request->set_number;
+        return halay_process_sets_progress(ctx, request);
+    }
+    struct halay_process_set *set = halay_process_set_by_number(ctx, (int)words[1]);
+    if (!set)
+        return HALAY_ERR_FORMAT; /* all ranks have said the number of one that lives */
+    remove_set(set);
+    return HALAY_OK;
+}
+
+int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_request *request)
+{
+    const uint64_t *words = request->words.at;
+    const struct halay_process_set *set =
+        words[0] == HALAY_SET_REMOVE ? halay_process_set_by_number(ctx, (int)words[1]) : NULL;
+
+    if (set && (set->running || set->waiting))
+        return 0; /* a part of this rank, which has joined */
+    return !ctx->driven.execution.making;
+}
+
+void halay_process_sets_abandon(struct halay_context *ctx)
+{
+    halay_group_making_end(ctx->driven.execution.making);
+    ctx->driven.execution.making = NULL;
+    ctx->driven.execution.is_changing = 0;
+}
+
+void halay_process_sets_end(struct halay_context *ctx)
+{
+    struct halay_process_set *set;
+
+    halay_process_sets_abandon(ctx);
+    while ((set = ctx->all.next)) {
+        end_life(set);
+        pthread_mutex_lock(&ctx->lock);
+        ctx->all.next = set->next;
+        set->state = HALAY_SET_REMOVED;
+        set->next = ctx->removed;
+        ctx->removed = set;
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    end_life(&ctx->all);
+    pthread_mutex_lock(&ctx->lock);
+    free(ctx->by_number);
+    ctx->by_number = NULL;
+    ctx->set_room = 0;
+    pthread_mutex_unlock(&ctx->lock);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensor: what was registered under a name.
+ */
+#ifndef HALAY_TENSOR_H
+#define HALAY_TENSOR_H
+
+#include "fusion/device/staging.h"
+#include "fusion/protocol/members.h"
+#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/signature.h"
+#include "fusion/state/meeting.h"
+#include "halay.h"
+
+struct halay_entry;
+struct halay_static_bucket;
+
+struct halay_tensor {
+    struct halay_context *ctx; /* borrowed: outlives it */
+    struct halay_entry *entry; /* borrowed: outlives it */
+    struct halay_signature signature;
+    size_t count, bytes;
+    struct halay_words words;      /* owned: what this rank says with the signature */
+    struct halay_buffers *buffers; /* owned: of a group */
+    const void *in;                /* borrowed while in flight */
+    void *out;
+    size_t out_bytes;
+    int timeout_ms;
+    struct halay_placing placing;
+    struct halay_meeting meeting;              /* of a send or receive */
+    uint64_t order;                            /* of registration, from 1 */
+    struct halay_static_bucket *static_bucket; /* shared, or NULL */
+    size_t member;
+    int is_stale; /* it depends on the ranks that there were when it was registered; guarded by lock */
+};
+
+#endif

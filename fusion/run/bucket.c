@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Buckets: the tensors that run as one collective, from the coordinator's BUCKET to the requests' end.
+ *
+ *     add        ids -> requests; waits in line: every rank starts the same buckets in the same order (here)
+ *     start      when the group has a free channel; several run at a time, each on its own (run.c)
+ *     progress   until the collective has ended (run.c)
+ *
+ * A bucket of one tensor runs on its own buffers. Several run as lists of pieces; whether these are reduced where they
+ * lie or go through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one
+ * bucket a type. The storage of a bucket is kept and grows to the largest it has seen.
+ */
+#include "fusion/run/bucket.h"
+#include "base/memory.h"
+#include "collectives/schedule/vector.h"
+#include "fusion/requests/ids.h"
+#include "fusion/requests/join.h"
+#include "fusion/requests/sets.h"
+#include "fusion/state/entry.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
+{
+    halay_group_free(ctx->all.group, b->scratch);
+    free(b->requests);
+    free(b->results);
+    free(b->pieces);
+    free(b->tensors);
+    free(b);
+}
+
+static enum halay_status reserve_requests(struct halay_bucket *b, size_t count)
+{
+    if (count <= b->capacity)
+        return HALAY_OK;
+    struct halay_request **requests = realloc(b->requests, count * sizeof *requests);
+    if (!requests)
+        return HALAY_ERR_NO_MEMORY;
+    b->requests = requests;
+    b->capacity = count;
+    return HALAY_OK;
+}
+
+enum halay_status halay_bucket_reserve_tensors(struct halay_bucket *b, size_t count)
+{
+    if (count <= b->tensor_capacity)
+        return HALAY_OK;
+    struct halay_bucket_tensor *tensors = realloc(b->tensors, count * sizeof *tensors);
+    if (tensors)
+        b->tensors = tensors;
+    struct halay_piece *pieces = realloc(b->pieces, count * sizeof *pieces);
+    if (pieces)
+        b->pieces = pieces;
+    struct halay_piece *results = realloc(b->results, count * sizeof *results);
+    if (results)
+        b->results = results;
+    if (!tensors || !pieces || !results)
+        return HALAY_ERR_NO_MEMORY;
+    b->tensor_capacity = count;
+    return HALAY_OK;
+}
+
+enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes)
+{
+    if (bytes <= b->scratch_bytes)
+        return HALAY_OK;
+    halay_group_free(ctx->all.group, b->scratch);
+    b->scratch = NULL;
+    b->scratch_bytes = 0;
+    enum halay_status status = halay_group_alloc(ctx->all.group, bytes, &b->scratch);
+    if (status == HALAY_OK)
+        b->scratch_bytes = bytes;
+    return status;
+}
+
+static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t count)
+{
+    struct halay_context *ctx = set->ctx;
+    struct halay_bucket *b = ctx->driven.execution.free_buckets;
+
+    if (b)
+        ctx->driven.execution.free_buckets = b->next;
+    else
+        b = calloc(1, sizeof *b);
+    if (b && reserve_requests(b, count) != HALAY_OK) {
+        bucket_free(ctx, b);
+        return NULL;
+    }
+    if (b) {
+        b->next = NULL;
+        b->set = set;
+        b->count = b->tensor_count = 0;
+        b->absent = b->has_parts = 0;
+        b->is_plain = 1;
+        b->coll = NULL;
+        b->record.kind = 0;
+    }
+    return b;
+}
+
+void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
+{
+    b->next = ctx->driven.execution.free_buckets;
+    ctx->driven.execution.free_buckets = b;
+}
+
+/* What devices have been given goes on. */
+static void drop_direct(struct halay_direct *d, const struct halay_bucket *b)
+{
+    if (d->bucket != b)
+        return;
+    if (d->coll)
+        halay_coll_end(d->coll);
+    d->coll = NULL;
+    d->bucket = NULL;
+}
+
+void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
+{
+    if (b->coll)
+        halay_coll_end(b->coll);
+    b->coll = NULL;
+    drop_direct(&ctx->devices.direct, b);
+    for (size_t i = 0; i < b->count; i++)
+        if (!--b->requests[i]->buckets_left && b->requests[i]->is_part)
+            halay_join_part_end(b->requests[i]);
+    halay_bucket_put(ctx, b);
+}
+
+static void line_up(struct halay_bucket *b)
+{
+    struct halay_process_set *set = b->set;
+
+    b->number = ++set->collectives;
+    *set->waiting_last = b;
+    set->waiting_last = &b->next;
+    set->ctx->driven.execution.waiting_count++;
+}
+
+/* A group runs as one bucket a type, in order of type. b is the first. */
+static enum halay_status line_up_group(struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    int is_there[HALAY_DTYPE_COUNT] = { 0 };
+
+    r->buckets_left = 0;
+    for (size_t i = 0; i < r->signature.members; i++)
+        is_there[r->buffers[i].dtype] = 1;
+    for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++) {
+        if (!is_there[dtype])
+            continue;
+        if (r->buckets_left) {
+            const struct halay_bucket *first = b;
+            b = bucket_get(b->set, 1);
+            if (!b)
+                return HALAY_ERR_NO_MEMORY;
+            b->absent = first->absent;
+            b->has_parts = first->has_parts;
+            b->is_plain = first->is_plain;
+            b->requests[b->count++] = r;
+        }
+        b->dtype = (enum halay_dtype)dtype;
+        r->buckets_left++;
+        line_up(b);
+    }
+    return HALAY_OK;
+}
+
+/* What this rank submitted under an agreed name, or its part if it has joined. NULL: this rank submitted something
+ * else, or no memory. */
+static struct halay_request *take_request(struct halay_context *ctx, struct halay_entry *entry)
+{
+    struct halay_request *request = entry->request;
+
+    if (request && request->is_over)
+        request = NULL; /* by express; this rank has joined since */
+    if (!request)
+        request = halay_join_part(ctx, entry);
+    else if (!halay_signature_equal(&request->signature, &entry->agreed))
+        return NULL;
+    return request && !request->is_running ? request : NULL;
+}
+
+/* Nonzero if it can share a bucket that begins with `first`: of another type its data would be read out of bounds. */
+static int can_join(const struct halay_signature *s, const struct halay_signature *first)
+{
+    return halay_signature_fuses(s) && halay_signature_fuses(first) &&
+           halay_signature_kind(s) == halay_signature_kind(first);
+}
+
+/* The bucket's requests, in the coordinator's order. */
+static enum halay_status collect_requests(struct halay_bucket *b, const struct halay_item *item, size_t tensors)
+{
+    struct halay_process_set *set = b->set;
+    struct halay_context *ctx = set->ctx;
+    struct halay_express *express = &ctx->driven.negotiation.express;
+    size_t bytes = 0, pairs = set == &ctx->all ? express->pairs : 0;
+
+    for (size_t i = 0; i < item->range_count; i++)
+        for (uint32_t k = 0; k < item->ranges[i].count; k++) {
+            struct halay_entry *entry = halay_ids_find(set, item->ranges[i].first + k);
+            struct halay_request *request = entry ? take_request(ctx, entry) : NULL;
+            if (!request || (b->count && !can_join(&request->signature, &b->requests[0]->signature)))
+                return HALAY_ERR_FORMAT;
+            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, pairs);
+            b->is_plain &= halay_signature_is_plain(&entry->agreed);
+            request->is_running = 1;
+            request->buckets_left = 1;
+            b->requests[b->count++] = request;
+            bytes += request->bytes;
+        }
+    halay_count(&ctx->observers.meters->tally.bytes, bytes);
+    halay_count(&ctx->observers.meters->tally.fused_tensors, tensors > 1 ? tensors : 0);
+    return HALAY_OK;
+}
+
+enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_context *ctx = set->ctx;
+    size_t tensors = 0;
+
+    if (item->absent >= set->size)
+        return HALAY_ERR_FORMAT;
+    for (size_t i = 0; i < item->range_count; i++)
+        tensors += item->ranges[i].count;
+    if (!tensors || tensors > set->id_capacity)
+        return HALAY_ERR_FORMAT;
+    struct halay_bucket *b = bucket_get(set, tensors);
+    if (!b)
+        return HALAY_ERR_NO_MEMORY;
+    b->absent = item->absent;
+    b->has_parts = item->has_parts;
+    enum halay_status status = collect_requests(b, item, tensors);
+    const struct halay_request *first = b->count ? b->requests[0] : NULL;
+    if (status == HALAY_OK && first->signature.collective == HALAY_CHANGE_SETS)
+        status = halay_process_sets_prepare(ctx, b->requests[0]);
+    if (status != HALAY_OK) {
+        halay_bucket_drop(ctx, b);
+        return status;
+    }
+    b->dtype = (enum halay_dtype)first->signature.dtype;
+    if (first->signature.members)
+        return line_up_group(b);
+    line_up(b);
+    return HALAY_OK;
+}
+
+int halay_buckets_are_pending(const struct halay_context *ctx)
+{
+    return ctx->driven.execution.running_count || ctx->driven.execution.waiting_count;
+}
+
+static void abandon_set(struct halay_process_set *set)
+{
+    for (struct halay_bucket *b = set->running, *next; b; b = next) {
+        next = b->next;
+        halay_bucket_drop(set->ctx, b);
+    }
+    for (struct halay_bucket *b = set->waiting, *next; b; b = next) {
+        next = b->next;
+        halay_bucket_drop(set->ctx, b);
+    }
+    set->running = set->waiting = NULL;
+    set->waiting_last = &set->waiting;
+}
+
+void halay_buckets_abandon(struct halay_context *ctx)
+{
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        abandon_set(set);
+    halay_process_sets_abandon(ctx);
+    ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
+    halay_tally_idle(&ctx->observers.meters->tally);
+}
+
+void halay_buckets_free_all(struct halay_context *ctx)
+{
+    for (struct halay_bucket *b = ctx->driven.execution.free_buckets, *next; b; b = next) {
+        next = b->next;
+        bucket_free(ctx, b);
+    }
+    ctx->driven.execution.free_buckets = NULL;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ragged all-gather: every rank gets every rank's rows, in order of rank.
+ *
+ *     rank 0: a a     rank 1: b     rank 2: c c c     every rank: a a b c c c
+ *
+ * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they
+ * go: they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
+ */
+#include "fusion/run/op_allgather.h"
+#include "fusion/run/result.h"
+#include "fusion/state/entry.h"
+#include <string.h>
+
+enum halay_status halay_allgather_own_rows(struct halay_context *ctx, struct halay_bucket *b, size_t first,
+                                           const char *out, const void **in)
+{
+    const struct halay_request *r = b->requests[0];
+    const char *rows = r->in, *place = out + first * halay_dtype_size((enum halay_dtype)r->signature.dtype);
+
+    *in = rows;
+    if (!r->bytes || rows == place || rows >= out + r->result_bytes || rows + r->bytes <= out)
+        return HALAY_OK;
+    enum halay_status status = halay_bucket_scratch(ctx, b, r->bytes);
+    if (status != HALAY_OK)
+        return status;
+    memcpy(b->scratch, rows, r->bytes);
+    *in = b->scratch;
+    return HALAY_OK;
+}
+
+enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    size_t row = halay_signature_row(&r->signature), first = 0;
+    const void *in;
+    void *out;
+
+    enum halay_status status = halay_result_heard(ctx, r, &out);
+    if (status != HALAY_OK || !r->result_bytes)
+        return status;
+    for (int i = 0; i < b->set->size; i++)
+        ctx->driven.execution.counts[i] = r->rows[i] * row;
+    for (int i = 0; i < b->set->rank; i++)
+        first += ctx->driven.execution.counts[i];
+    status = halay_allgather_own_rows(ctx, b, first, out, &in);
+    if (status != HALAY_OK)
+        return status;
+    return halay_group_allgatherv_start(b->set->group, in, out, ctx->driven.execution.counts,
+                                        (enum halay_dtype)r->signature.dtype, &b->coll);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group.
+ *
+ *     the inputs as one list, the results as another: factors and wire type go with them, and the collective packs,
+ *     converts and unpacks as the data pass by (collectives/group/group.h). One pass over memory, whatever is asked
+ *     for.
+ *
+ * Empty tensors have no piece; that depends on shapes only, so all ranks give lists or none does. Neighbours in memory
+ * are one piece: where a rank's tensors lie is its own affair.
+ */
+#include "fusion/run/op_allreduce.h"
+#include "collectives/api/calls.h"
+#include "collectives/schedule/vector.h"
+#include "fusion/state/entry.h"
+
+static void add_tensor(struct halay_bucket *b, const struct halay_signature *s, const struct halay_buffers *buffers)
+{
+    if (buffers->count && buffers->dtype == b->dtype)
+        b->tensors[b->tensor_count++] = (struct halay_bucket_tensor){ *buffers, s->prescale, s->postscale };
+}
+
+enum halay_status halay_allreduce_collect(struct halay_bucket *b)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < b->count; i++)
+        most += b->requests[i]->signature.members ? b->requests[i]->signature.members : 1;
+    enum halay_status status = halay_bucket_reserve_tensors(b, most);
+    b->tensor_count = 0;
+    for (size_t i = 0; i < b->count && status == HALAY_OK; i++) {
+        const struct halay_request *r = b->requests[i];
+        for (size_t m = 0; m < r->signature.members; m++)
+            add_tensor(b, &r->signature, &r->buffers[m]);
+        if (!r->signature.members)
+            add_tensor(b, &r->signature, &(struct halay_buffers){ r->in, r->out, r->count, b->dtype });
+    }
+    return status;
+}
+
+/* The lists of all tensors. Nonzero if one list serves as both. */
+static int list_tensors(struct halay_bucket *b)
+{
+    int in_place = !b->requests[0]->signature.wire;
+
+    for (size_t i = 0; i < b->tensor_count; i++) {
+        const struct halay_bucket_tensor *p = &b->tensors[i];
+        b->pieces[i] =
+            (struct halay_piece){ .data = (void *)p->buffers.in, .count = p->buffers.count, .factor = p->prescale };
+        b->results[i] =
+            (struct halay_piece){ .data = p->buffers.out, .count = p->buffers.count, .factor = p->postscale };
+        in_place &= p->buffers.in == p->buffers.out && p->prescale == 1 && p->postscale == 1;
+    }
+    return in_place;
+}
+
+static enum halay_status start_lists(struct halay_bucket *b, enum halay_reduction reduction)
+{
+    enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
+    size_t element = halay_dtype_size(b->dtype);
+    int in_place = list_tensors(b);
+    struct halay_lists lists = { .in = b->pieces,
+                                 .out = in_place ? b->pieces : b->results,
+                                 .in_count = b->tensor_count,
+                                 .out_count = b->tensor_count,
+                                 .dtype = b->dtype };
+
+    if (reduction != HALAY_ADASUM) { /* of each tensor by itself */
+        lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->tensor_count, element);
+        if (!in_place)
+            lists.out_count = halay_pieces_join(b->results, b->tensor_count, element);
+    }
+    enum halay_dtype dtype = b->dtype;
+
+    if (wire != HALAY_WIRE_AS_IS)
+        dtype = wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
+    return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, reduction, &b->coll);
+}
+
+enum halay_status halay_allreduce_run(struct halay_bucket *b)
+{
+    enum halay_reduction reduction = (enum halay_reduction)b->requests[0]->signature.reduction;
+    enum halay_status status = halay_allreduce_collect(b);
+
+    if (status != HALAY_OK || !b->tensor_count)
+        return status;
+    halay_group_set_absent(b->set->group, b->absent);
+    const struct halay_buffers *only = &b->tensors[0].buffers;
+    if (b->tensor_count == 1 && b->is_plain)
+        status =
+            halay_group_allreduce_start(b->set->group, only->in, only->out, only->count, b->dtype, reduction, &b->coll);
+    else
+        status = start_lists(b, reduction);
+    halay_group_set_absent(b->set->group, 0);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduce of a bucket. Driver only.
+ */
+#ifndef HALAY_OP_ALLREDUCE_H
+#define HALAY_OP_ALLREDUCE_H
+
+#include "fusion/run/bucket.h"
+
+/* Collect the tensors of its requests that are not empty. */
+enum halay_status halay_allreduce_collect(struct halay_bucket *b);
+
+/* Start the collective of all its requests; b->coll stays NULL if nothing has to be moved. An error is the end of the
+ * engine. */
+enum halay_status halay_allreduce_run(struct halay_bucket *b);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-to-all with splits: each rank gives some of its rows to each rank.
+ *
+ *     rank 0: a a | b      splits 2, 1     gets 2, 1 rows: a a c
+ *     rank 1: c | d d d    splits 1, 3     gets 1, 3 rows: b d d d
+ *
+ * Gather and scatter are the same with one receiver, or one giver: what is empty moves nothing.
+ *
+ *     gather to rank 1:      rank 0: | a a     rank 1: | b     rank 1 gets a a b
+ *     scatter from rank 1:   rank 1: a | b b                   rank 0 gets a, rank 1 b b
+ *
+ * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have,
+ * and cannot know it: all take part unless a row is empty.
+ */
+#include "fusion/run/op_alltoall.h"
+#include "fusion/run/op_allgather.h"
+#include "fusion/run/result.h"
+#include "fusion/state/entry.h"
+#include <string.h>
+
+/* The counts in the context's scratch memory are set. in or out may be NULL where it has none. */
+static enum halay_status exchange(struct halay_context *ctx, struct halay_bucket *b, const void *in, void *out)
+{
+    const size_t *counts = ctx->driven.execution.counts;
+
+    return halay_group_alltoallv_start(b->set->group, in, counts, out, counts + b->set->size,
+                                       (enum halay_dtype)b->requests[0]->signature.dtype, &b->coll);
+}
+
+/* Elements for each rank, and from each: as was said, and heard. */
+static void count_all(struct halay_context *ctx, const struct halay_bucket *b, size_t row)
+{
+    const struct halay_request *r = b->requests[0];
+    size_t *counts = ctx->driven.execution.counts;
+
+    for (int i = 0; i < b->set->size; i++) {
+        counts[i] = (size_t)r->words.at[i] * row;
+        counts[b->set->size + i] = r->rows[i] * row;
+    }
+}
+
+enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    size_t row = halay_signature_row(&r->signature);
+    void *out;
+
+    enum halay_status status = halay_result_heard(ctx, r, &out);
+    if (status != HALAY_OK || !row)
+        return status;
+    count_all(ctx, b, row);
+    return exchange(ctx, b, r->in, out);
+}
+
+enum halay_status halay_gather_run(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    size_t row = halay_signature_row(&r->signature), first = 0, size = (size_t)b->set->size,
+           *counts = ctx->driven.execution.counts;
+    const void *in = r->in;
+    void *out;
+
+    enum halay_status status = halay_result_heard(ctx, r, &out);
+    if (status != HALAY_OK || !row)
+        return status;
+    memset(counts, 0, 2 * size * sizeof *counts);
+    counts[halay_process_set_rank_of(b->set, r->signature.root)] = r->count;
+    if (r->signature.root != ctx->rank)
+        return exchange(ctx, b, in, NULL);
+    for (size_t i = 0; i < size; i++)
+        counts[size + i] = r->rows[i] * row;
+    for (int i = 0; i < b->set->rank; i++)
+        first += r->rows[i] * row;
+    status = halay_allgather_own_rows(ctx, b, first, out, &in);
+    if (status != HALAY_OK)
+        return status;
+    if (in == (char *)out + first * halay_dtype_size((enum halay_dtype)r->signature.dtype)) {
+        counts[b->set->rank] = 0; /* it keeps what is there */
+        in = NULL;
+    }
+    return exchange(ctx, b, in, out);
+}
+
+enum halay_status halay_scatter_run(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    size_t row = halay_signature_row(&r->signature), first = 0, *counts = ctx->driven.execution.counts;
+    void *out;
+
+    enum halay_status status = halay_result_heard(ctx, r, &out);
+    if (status != HALAY_OK || !row)
+        return status;
+    count_all(ctx, b, row);
+    for (int i = 0; i < b->set->rank; i++)
+        first += counts[i];
+    if (r->in && out == (const char *)r->in + first * halay_dtype_size((enum halay_dtype)r->signature.dtype)) {
+        counts[b->set->size + b->set->rank] = 0; /* it keeps what is there */
+        out = NULL;
+    }
+    return exchange(ctx, b, r->in, out);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reduce-scatter: each rank gets a part of the reduced rows: what the splits say, which were agreed on with the name,
+ * else as even as can be, the first ranks one more.
+ *
+ *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
+ */
+#include "fusion/run/op_reduce_scatter.h"
+#include "collectives/reduce/scale.h"
+#include "fusion/run/op_reduce.h"
+#include "fusion/run/result.h"
+#include "fusion/state/entry.h"
+
+static size_t scattered_rows(const struct halay_bucket *b, int rank)
+{
+    const struct halay_request *r = b->requests[0];
+
+    return r->signature.words ? (size_t)r->entry->heard.at[rank]
+                              : halay_scatter_rows((size_t)r->signature.shape[0], b->set->size, rank, NULL);
+}
+
+enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    const struct halay_signature *s = &r->signature;
+    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
+    size_t row = halay_signature_row(s);
+    const void *in;
+    void *out;
+
+    enum halay_status status = halay_result_place(r, scattered_rows(b, b->set->rank), &out);
+    if (status != HALAY_OK || !r->bytes)
+        return status;
+    status = halay_reduce_input(ctx, b, &in);
+    if (status != HALAY_OK)
+        return status;
+    for (int i = 0; i < b->set->size; i++)
+        ctx->driven.execution.counts[i] = scattered_rows(b, i) * row;
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->driven.execution.counts, dtype,
+                                             (enum halay_reduction)s->reduction, &b->coll);
+}
+
+void halay_reduce_scatter_finish(struct halay_request *r)
+{
+    const struct halay_signature *s = &r->signature;
+    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
+    void *out = r->held ? r->held : r->out;
+
+    if (s->postscale != 1)
+        halay_scale(out, out, r->result_bytes / halay_dtype_size(dtype), dtype, s->postscale);
+}
