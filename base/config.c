@@ -289,13 +289,35 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
     return status;
 }
 
+static int is_text(const struct row *row)
+{
+    return row->type == HALAY_VALUE_TEXT || row->type == HALAY_VALUE_NETWORKS;
+}
+
+static char **text_of(const struct row *row, struct halay_config *config)
+{
+    return (char **)((char *)config + row->offset);
+}
+
+enum halay_status halay_config_copy(const struct halay_config *from, struct halay_config *to)
+{
+    enum halay_status status = HALAY_OK;
+
+    *to = *from;
+    for (const struct row *row = table; row < table + ROWS; row++) {
+        char **text = is_text(row) ? text_of(row, to) : NULL;
+        if (text && *text && !(*text = strdup(*text)))
+            status = HALAY_ERR_NO_MEMORY;
+    }
+    return status;
+}
+
 void halay_config_fini(struct halay_config *config)
 {
     for (const struct row *row = table; row < table + ROWS; row++)
-        if (row->type == HALAY_VALUE_TEXT || row->type == HALAY_VALUE_NETWORKS) {
-            char **field = (char **)((char *)config + row->offset);
-            free(*field);
-            *field = NULL;
+        if (is_text(row)) {
+            free(*text_of(row, config));
+            *text_of(row, config) = NULL;
         }
 }
 

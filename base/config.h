@@ -48,6 +48,8 @@ enum halay_status halay_config_load(struct halay_log *log, struct halay_config *
  * end; NULL: none) override the environment; an unknown one, or one that halayrun makes, is HALAY_ERR_CONFIG. */
 enum halay_status halay_config_load_rest(struct halay_log *log, const char *const *settings,
                                          struct halay_config *config);
+/* Copies a loaded configuration. HALAY_ERR_NO_MEMORY; *to may be finished all the same. */
+enum halay_status halay_config_copy(const struct halay_config *from, struct halay_config *to);
 void halay_config_fini(struct halay_config *config); /* zeroed or loaded */
 
 /* Prints the table: a line a variable with its value, default and help. */

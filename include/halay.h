@@ -208,6 +208,27 @@ HALAY_API int halay_process_set_is_included(const struct halay_process_set *set)
 /* The job's numbers of the members, ascending: halay_process_set_size of them. */
 HALAY_API void halay_process_set_ranks(const struct halay_process_set *set, int *ranks);
 
+/* ---- groups ----------------------------------------------------------------------------------------------------- */
+
+struct halay_group; /* halay_coll.h */
+
+/*
+ * Open a group of the members of a process set (NULL: of all ranks), which all call it: for a program that uses the
+ * collectives of halay_coll.h beside the engine. The ranks meet over the engine; there is nothing else to start.
+ * The group has links and memory of its own, so one thread drives it while the engine works, and memory of halay_alloc
+ * is private memory to it. That costs as much as a start: open it once. It has the context's settings and log, and the
+ * set's numbers for ranks. Over several hosts it listens at one more of HALAY_PORTS. It is independent of the set from
+ * then on, and closed by halay_group_close, before halay_fini. In an elastic job it ends with the ranks that it has: it
+ * is closed, and opened anew, after each change.
+ * Blocks until all members have called it, at most HALAY_START_TIMEOUT; one call for a set at a time. Not in a
+ * callback. Keeps names that begin with "halay group" for itself. Errors: as of halay_submit and halay_group_open;
+ * HALAY_ERR_DUPLICATE: another thread is opening one of this set; HALAY_ERR_UNSUPPORTED: a member has joined, or over
+ * MPI (HALAY_TRANSPORT=mpi) the set has other ranks than MPI_COMM_WORLD; HALAY_ERR_ARGUMENT, on this rank alone: it is
+ * not a member.
+ */
+HALAY_API enum halay_status halay_group_of(struct halay_context *ctx, struct halay_process_set *set,
+                                           struct halay_group **group);
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* Memory that the ranks of this host can reduce in place. 4096-aligned, contents undefined; local, other ranks need not

@@ -2,6 +2,7 @@
  *
  * A group of all ranks of this job, with a world of its own.
  */
+#include "collectives/api/group_open.h"
 #include "base/error_text.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
@@ -18,20 +19,12 @@ static enum halay_status check_options(const struct halay_options *how, struct h
     return HALAY_OK;
 }
 
-static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
-                                    struct halay_group **group)
+enum halay_status halay_group_open_world(const struct halay_world_options *options, int reports_errors,
+                                         struct halay_group **group)
 {
-    struct halay_options how;
-    struct halay_world_options start;
     struct halay_world *world;
 
-    halay_world_options_read(options, &how, &start);
-    start.comm = comm;
-    start.comm_abi = abi;
-    if (start.status == HALAY_OK)
-        start.status = check_options(&how, group);
-    /* Start with the others even if something is wrong here: they must not wait for this rank. */
-    enum halay_status status = halay_world_open(&start, &world);
+    enum halay_status status = halay_world_open(options, &world);
     if (status != HALAY_OK)
         return status;
     halay_world_forget_hosts(world);
@@ -41,9 +34,24 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
         return status;
     }
     halay_world_finish_start(world);
-    atomic_store_explicit(&world->log->reports_errors, how.reports_errors != 0, memory_order_relaxed);
+    atomic_store_explicit(&world->log->reports_errors, reports_errors, memory_order_relaxed);
     world->closes_with_groups = 1;
     return HALAY_OK;
+}
+
+static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
+                                    struct halay_group **group)
+{
+    struct halay_options how;
+    struct halay_world_options start;
+
+    halay_world_options_read(options, &how, &start);
+    start.comm = comm;
+    start.comm_abi = abi;
+    if (start.status == HALAY_OK)
+        start.status = check_options(&how, group);
+    /* Start with the others even if something is wrong here: they must not wait for this rank. */
+    return halay_group_open_world(&start, how.reports_errors != 0, group);
 }
 
 enum halay_status halay_group_open(const struct halay_options *options, struct halay_group **group)

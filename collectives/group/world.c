@@ -51,16 +51,19 @@ static enum halay_status world_fill(struct halay_world *world, const struct hala
 
 enum halay_status halay_world_open(const struct halay_world_options *options, struct halay_world **out)
 {
+    struct halay_boot *boot = options ? options->boot : NULL;
     struct halay_world *world = calloc(1, sizeof *world);
-
-    if (!world)
-        return HALAY_ERR_NO_MEMORY;
     int has_log = options && options->carried && options->carried->log;
-    world->log = has_log ? options->carried->log : malloc(sizeof *world->log);
-    if (!world->log) {
+
+    if (world)
+        world->log = has_log ? options->carried->log : malloc(sizeof *world->log);
+    if (!world || !world->log) {
+        if (boot)
+            boot->ops->destroy(boot);
         free(world);
         return HALAY_ERR_NO_MEMORY;
     }
+    world->boot = boot;
     world->is_parent = halay_fork_mark();
     halay_bell_init(&world->bell, world->log);
     if (!has_log)

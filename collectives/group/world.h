@@ -80,10 +80,13 @@ struct halay_world_options {
     const struct halay_rendezvous *rendezvous; /* the same with a store of the program's; NULL: none. Borrowed, too. */
     const struct halay_unique_id *unique_id;   /* borrowed, too; NULL: none */
     int rank, size;                            /* with a unique id */
+    struct halay_boot *boot;                   /* one that is open, instead; the world owns it */
     struct halay_boot_watch *watch;            /* borrowed until halay_world_finish_start; NULL: none */
     const char *transport;
     const char *const *settings; /* halay_config_load_rest's; NULL: none */
-    const char *join_average;    /* "all", "present"; NULL: the configuration's */
+    /* With boot: the settings of another world, to be copied; borrowed for the call. NULL: the environment. */
+    const struct halay_config *config;
+    const char *join_average; /* "all", "present"; NULL: the configuration's */
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
     /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */

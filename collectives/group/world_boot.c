@@ -139,9 +139,11 @@ static enum halay_status boot_choose(struct halay_world *world)
 
 enum halay_status halay_world_boot(struct halay_world *world, const struct halay_world_options *options)
 {
-    enum halay_status status;
+    enum halay_status status = HALAY_OK;
 
-    if (options && options->comm)
+    if (world->boot) /* the caller's */
+        world->boot->log = world->log;
+    else if (options && options->comm)
         status = boot_communicator(world, options);
     else if (options && options->rendezvous)
         status = boot_rendezvous(world, options);

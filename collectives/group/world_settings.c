@@ -53,9 +53,21 @@ static enum halay_status check_encryption(struct halay_log *log, const struct ha
     return HALAY_OK;
 }
 
+/* Copies another world's, which may be an elastic job's: this one's ranks stay the same. */
+static enum halay_status inherit_config(struct halay_world *world, const struct halay_config *config)
+{
+    enum halay_status status = halay_config_copy(config, &world->config);
+
+    world->config.elastic = -1;
+    return status == HALAY_OK ? status : halay_fail(world->log, status, "no memory for a copy of the settings");
+}
+
 enum halay_status halay_world_configure(struct halay_world *world, const struct halay_world_options *options)
 {
-    enum halay_status status = halay_config_load_rest(world->log, options ? options->settings : NULL, &world->config);
+    enum halay_status status =
+        options && options->config
+            ? inherit_config(world, options->config)
+            : halay_config_load_rest(world->log, options ? options->settings : NULL, &world->config);
     enum halay_status given = HALAY_OK;
     world->log->level = world->config.log_level;
     /* Needed even if other settings are wrong: this is how the ranks find each other. */

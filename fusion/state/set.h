@@ -29,6 +29,7 @@ struct halay_process_set {
     struct halay_table names;       /* guarded by lock */
     /* Which name the next collective without one gets (requests/names.h); guarded by lock. */
     unsigned unnamed[HALAY_COLLECTIVE_COUNT];
+    unsigned groups;            /* the number of the last start of a group of it (api/group_of.c); guarded by lock */
     struct halay_entry **by_id; /* owned array: [id], borrowed entries */
     size_t id_capacity;
     struct halay_coordinator *coordinator;        /* owned; rank 0 of the job only */

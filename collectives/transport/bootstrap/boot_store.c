@@ -204,15 +204,20 @@ static void launched_finish(struct halay_boot *boot)
     self->access.client = NULL;
 }
 
+/* The secret stays, for groups that are made of a context (fusion/api/group_of.c). */
 static void unique_finish(struct halay_boot *boot)
 {
+    struct boot_store *self = (struct boot_store *)boot;
+
     store_finish(boot);
-    halay_store_access_close(&((struct boot_store *)boot)->access);
+    halay_store_client_close(self->access.client);
+    self->access.client = NULL;
 }
 
 static void store_destroy(struct halay_boot *boot)
 {
-    unique_finish(boot);
+    store_finish(boot);
+    halay_store_access_close(&((struct boot_store *)boot)->access);
     if (boot->port.is_open)
         close(boot->port.fd);
     free(boot);
