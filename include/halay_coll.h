@@ -267,6 +267,23 @@ enum { HALAY_EXPLAIN_DEVICES = 2 };
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
                                           enum halay_dtype dtype, int shared, char *text, size_t size);
 
+/* ---- groups by colour ------------------------------------------------------------------------------------------- */
+
+enum {
+    HALAY_COLOR_NONE = -1, /* of a rank that is in no new group */
+    HALAY_COLOR_HOST = -2, /* one colour for the ranks of each host */
+};
+
+/*
+ * Split a group: all its ranks call it, and those of one colour (0 or more) form a group, numbered in ascending order
+ * of their keys, ranks with the same key in that of their numbers. A colour may be HALAY_COLOR_HOST; *group is NULL on
+ * a rank with HALAY_COLOR_NONE. For the ranks with the same number on each host, colour them by halay_group_local_rank.
+ * A collective of the parent, in order with its others; it blocks until all have called it. The new group is as of
+ * halay_group_subset. Errors: as there; HALAY_ERR_ARGUMENT, on this rank alone: another negative colour.
+ */
+HALAY_API enum halay_status halay_group_split(struct halay_group *parent, int color, int key,
+                                              struct halay_group **group);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,7 +2,7 @@
  *
  * Groups of some ranks: overlapping ones with collectives in flight at once, waited for in an order that goes around in
  * a circle; far more of them at once than shared memory has
- * room for, and with numbers that no tag of 16 bits holds; the whole matrix on one whose ranks are in
+ * room for, and with numbers that no tag of 16 bits holds; groups by colour; the whole matrix on one whose ranks are in
  * another order; lists that are wrong or differ; one that fails while the others live on.
  */
 #include "tests/coll/subsets.h"
@@ -251,6 +251,62 @@ static void wrong_lists(struct run *run)
               HALAY_ERR_ARGUMENT);
 }
 
+/* ---- by colour ---- */
+
+/* The ranks are those of the job, in order of their numbers in the group. */
+static void expect_members(struct run *run, struct halay_group *group, const int *ranks, int count, int seed)
+{
+    if (!CHECK(group && halay_group_size(group) == count, "rank %d: %d members", run->rank,
+               group ? halay_group_size(group) : 0))
+        return;
+    CHECK(ranks[halay_group_rank(group)] == run->rank, "rank %d is number %d", run->rank, halay_group_rank(group));
+    use(run, group, ranks, count, seed);
+    halay_group_close(group);
+}
+
+/* Odd and even ranks, downwards; the last rank is in neither. */
+static void split_by_parity(struct run *run)
+{
+    struct halay_group *group = run->all;
+    int ranks[RANKS_MAX], count = 0, is_out = run->rank == run->size - 1;
+
+    CHECK(halay_group_split(run->all, is_out ? HALAY_COLOR_NONE : run->rank % 2, -run->rank, &group) == HALAY_OK);
+    for (int r = run->size - 2; r >= 0; r--)
+        if (r % 2 == run->rank % 2)
+            ranks[count++] = r;
+    if (is_out)
+        CHECK(!group);
+    else
+        expect_members(run, group, ranks, count, 40);
+}
+
+/* Rank 0 names a colour of its own; the others go by host, all keys being equal. */
+static void split_by_host(struct run *run)
+{
+    const struct halay_world *world = run->all->world;
+    struct halay_group *group = NULL;
+    int ranks[RANKS_MAX], count = 0;
+
+    CHECK(halay_group_split(run->all, run->rank ? HALAY_COLOR_HOST : 0, 5, &group) == HALAY_OK);
+    for (int r = 0; r < run->size; r++)
+        if (run->rank ? r && world->node_of[r] == world->node_of[run->rank] : !r)
+            ranks[count++] = r;
+    if (group)
+        CHECK(halay_group_local_size(group) == count);
+    expect_members(run, group, ranks, count, 50);
+}
+
+static void by_color(struct run *run)
+{
+    struct halay_group *group = NULL;
+
+    CHECK(halay_group_split(run->all, -3, 0, &group) == HALAY_ERR_ARGUMENT && !group);
+    CHECK(halay_group_split(NULL, 0, 0, &group) == HALAY_ERR_ARGUMENT && !group);
+    CHECK(halay_group_split(run->all, 0, 0, NULL) == HALAY_ERR_ARGUMENT);
+    split_by_parity(run);
+    split_by_host(run);
+}
+
 /* ---- one fails, the others live on ---- */
 
 static void one_fails(struct run *run)
@@ -303,6 +359,7 @@ int subsets_run(struct halay_group *group, int brief)
     CHECK(halay_group_barrier(group) == HALAY_OK);
     many_at_once(&run);
     of_a_subset(&run);
+    by_color(&run);
     CHECK(halay_group_barrier(group) == HALAY_OK);
     one_fails(&run);
     halay_group_free(group, shared);
