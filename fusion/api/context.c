@@ -16,6 +16,7 @@
 #include "fusion/device/devices.h"
 #include "fusion/device/staging.h"
 #include "fusion/paths/device/direct.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "halay_elastic.h"
@@ -128,7 +129,8 @@ void halay_fini(struct halay_context *ctx)
         free(set);
     }
     halay_names_free_all(&ctx->all);
-    halay_names_free_all(&ctx->points);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        halay_names_free_all(&path->names);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
     halay_staging_free_all(ctx);

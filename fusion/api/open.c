@@ -23,9 +23,10 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/paths/device/direct.h"
 #include "fusion/paths/device/hold.h"
-#include "fusion/paths/p2p/points.h"
+#include "fusion/paths/paths.h"
 #include "fusion/place/placement.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
@@ -138,6 +139,7 @@ err_free_left:
 
 void halay_context_destroy(struct halay_context *ctx)
 {
+    halay_paths_destroy(ctx);
     halay_devices_fini(&ctx->devices);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
@@ -161,8 +163,9 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     halay_devices_init(&ctx->devices);
     pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
-    halay_process_set_init(&ctx->points, ctx, world->size, world->rank);
-    enum halay_status status = halay_context_open(ctx, world);
+    enum halay_status status = halay_paths_create(ctx);
+    if (status == HALAY_OK)
+        status = halay_context_open(ctx, world);
     if (status == HALAY_OK)
         *out = ctx;
     else
@@ -211,7 +214,8 @@ void halay_context_close(struct halay_context *ctx)
     if (ctx->driven.negotiation.coordinator)
         halay_coordinator_report_stragglers(ctx->driven.negotiation.coordinator);
     halay_recorder_close(ctx);
-    halay_points_abandon(ctx);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        path->ops->abandon(path);
     halay_buckets_abandon(ctx);
     halay_direct_close(ctx);
     halay_staging_close(ctx);

@@ -19,9 +19,8 @@ struct halay_submission {
     halay_callback callback;
     void *arg;
     int timeout_ms;
-    struct halay_meeting meeting; /* of a send or receive */
     const struct halay_placing *placing;
-    const struct halay_process_set *set;
+    struct halay_process_set *set;
     struct halay_staging *staging; /* the request's once it is submitted; NULL: none */
     char *
         unnamed; /* borrowed: the room at info->name for a name by the order of calls; NULL: the program has named it */

@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/naming.h"
 #include "fusion/api/place.h"
-#include "fusion/api/point.h"
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
@@ -42,16 +42,16 @@ static enum halay_status place(struct halay_context *ctx, const char *name, cons
 }
 
 /* What goes with the signature. */
-static enum halay_status say_words(const struct halay_process_set *set, const struct halay_tensor *tensor,
-                                   const struct halay_submission *s, struct halay_words *words)
+static enum halay_status say_words(const struct halay_tensor *tensor, const struct halay_submission *s,
+                                   struct halay_words *words)
 {
-    size_t says = halay_signature_said_count(s->signature, set->size);
+    size_t says = halay_signature_said_count(s->signature, s->set->size);
 
     if (!s->info)
         return halay_words_set(words, tensor->words.at, says);
     if (halay_words_resize(words, says) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_say(s->info, set->size, words->at);
+    halay_signature_say(s->info, s->set->size, words->at);
     return HALAY_OK;
 }
 
@@ -91,7 +91,7 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, con
         *why = "it was registered for other ranks: unregister it, and register it again";
         return HALAY_ERR_ARGUMENT;
     }
-    *why = halay_set_refusal_locked(s->meeting.set ? s->meeting.set : entry->set);
+    *why = halay_set_refusal_locked(s->set);
     if (!*why)
         return HALAY_OK;
     return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
@@ -102,9 +102,9 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
 {
     const struct halay_tensor *tensor = entry->tensor;
 
-    if (say_words(entry->set, tensor, s, &request->words) != HALAY_OK || take_buffers(tensor, s, request) != HALAY_OK)
+    if (say_words(tensor, s, &request->words) != HALAY_OK || take_buffers(tensor, s, request) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    request->set = entry->set;
+    request->set = s->set;
     request->entry = entry;
     request->signature = *s->signature;
     request->count = s->count;
@@ -118,7 +118,6 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
     request->static_bucket = tensor ? tensor->static_bucket : NULL;
-    request->meeting = s->meeting;
     if (s->staging)
         halay_staging_apply(s->staging, request);
     return HALAY_OK;
@@ -158,7 +157,7 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
     if (request->static_bucket)
         request->static_bucket->is_sealed = 1;
     ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
-    if (!halay_collective_is_point(request->signature.collective)) /* the coordinator hears of no other */
+    if (!entry->set->path) /* the coordinator hears of no other */
         atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
     request->ordinal = ++entry->submissions;
     request->hash = entry->node.hash;
@@ -202,9 +201,8 @@ static struct halay_submission submission_of(const struct halay_tensor *tensor, 
                                       .callback = callback,
                                       .arg = arg,
                                       .timeout_ms = tensor->timeout_ms,
-                                      .meeting = tensor->meeting,
                                       .placing = &tensor->placing,
-                                      .set = tensor->entry->set };
+                                      .set = tensor->set };
 }
 
 /* It was not submitted. lock held; unlocks. */
@@ -240,7 +238,7 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     else
         give_up_unlock(ctx, s.staging);
     if (why)
-        halay_info_say_fault(ctx, tensor->entry->set, tensor->entry->node.name, why);
+        halay_info_say_fault(ctx, tensor->set, tensor->entry->node.name, why);
     return halay_returns(status);
 }
 
@@ -339,7 +337,7 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     }
     free(stagings);
     if (why)
-        halay_info_say_fault(ctx, fault->entry->set, fault->entry->node.name, why);
+        halay_info_say_fault(ctx, fault->set, fault->entry->node.name, why);
     return halay_returns(status);
 }
 
@@ -391,7 +389,7 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                     struct halay_request **request)
 {
     struct halay_signature signature;
-    struct halay_point point;
+    struct halay_naming naming;
     struct halay_tensor_info own;
     size_t count, length;
     const char *why = NULL;
@@ -401,11 +399,11 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                              ctx ? "callback, and no place for the request" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    enum halay_status status = halay_point_name(ctx, info, &point);
+    enum halay_status status = halay_naming_make(ctx, info, &naming);
     if (status != HALAY_OK)
         return halay_returns(status);
-    halay_point_name_unnamed(&point);
-    info = halay_info_trim(ctx, point.info, &own);
+    halay_naming_unnamed(&naming);
+    info = halay_info_trim(ctx, naming.info, &own);
     status = halay_info_check(ctx, info, &signature, &count, &length);
     if (status != HALAY_OK)
         return halay_returns(status);
@@ -419,12 +417,11 @@ enum halay_status halay_submit_info(struct halay_context *ctx, const struct hala
                                   .callback = callback,
                                   .arg = arg,
                                   .timeout_ms = info->timeout_ms,
-                                  .meeting = point.meeting,
                                   .placing = &placing,
                                   .set = halay_info_set(ctx, info),
-                                  .unnamed = point.unnamed };
+                                  .unnamed = naming.unnamed };
     s.out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, s.bytes);
-    status = submit_checked(ctx, point.names, &s, length, attendance, request, &why);
+    status = submit_checked(ctx, naming.names, &s, length, attendance, request, &why);
     if (why && info->collective == HALAY_CHANGE_SETS)
         halay_error(ctx->log, "process sets: %s", why);
     else if (why)

@@ -6,8 +6,8 @@
 #include "fusion/api/tensor.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/naming.h"
 #include "fusion/api/place.h"
-#include "fusion/api/point.h"
 #include "fusion/api/wait.h"
 #include "fusion/device/devices.h"
 #include "fusion/paths/static_bucket.h"
@@ -18,9 +18,9 @@
 
 static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,
                                          const struct halay_signature *signature, size_t count,
-                                         const struct halay_meeting *meeting, struct halay_tensor *tensor)
+                                         struct halay_tensor *tensor)
 {
-    const struct halay_process_set *set = halay_info_set(ctx, info);
+    struct halay_process_set *set = halay_info_set(ctx, info);
     size_t bytes = halay_info_bytes(info, count);
 
     *tensor = (struct halay_tensor){ .ctx = ctx,
@@ -32,7 +32,7 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .out_bytes = halay_room_at_out(set, info, bytes),
                                      .timeout_ms = info->timeout_ms,
                                      .placing = halay_info_placing(info),
-                                     .meeting = *meeting };
+                                     .set = set };
     if (halay_words_resize(&tensor->words, halay_signature_said_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     halay_signature_say(info, set->size, tensor->words.at);
@@ -54,11 +54,11 @@ static void tensor_free(struct halay_tensor *tensor)
     free(tensor);
 }
 
-/* Give a tensor, complete otherwise, its name. *why: the text of the error, if there is one. */
-static enum halay_status enter_locked(struct halay_context *ctx, struct halay_process_set *set, const char *name,
+/* Gives a tensor, complete otherwise, its name. *why: the text of the error, if there is one. */
+static enum halay_status enter_locked(struct halay_context *ctx, struct halay_process_set *names, const char *name,
                                       size_t length, struct halay_tensor *tensor, const char **why)
 {
-    struct halay_entry *entry = halay_entry_get_locked(set, name, length, halay_table_hash(name, length));
+    struct halay_entry *entry = halay_entry_get_locked(names, name, length, halay_table_hash(name, length));
     enum halay_status status = HALAY_OK;
 
     if (!entry)
@@ -67,12 +67,11 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
         *why = "a tensor of that name is registered";
         return HALAY_ERR_DUPLICATE;
     }
-    const struct halay_process_set *used = tensor->meeting.set ? tensor->meeting.set : set;
-    if (used->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(used)))
+    if (tensor->set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(tensor->set)))
         status = HALAY_ERR_ARGUMENT;
     tensor->entry = entry;
-    tensor->order = tensor->meeting.set ? 0 : ctx->registered + 1; /* a send or receive has no part in it */
-    if (status == HALAY_OK && ctx->rank == 0 && tensor->order && !set->number &&
+    tensor->order = names->path ? 0 : ctx->registered + 1; /* the coordinator hears of no other */
+    if (status == HALAY_OK && ctx->rank == 0 && tensor->order && !tensor->set->number &&
         ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         status = halay_static_bucket_join_locked(ctx, tensor);
     if (status != HALAY_OK) {
@@ -89,7 +88,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
 {
     struct halay_signature signature;
     struct halay_tensor_info known, own;
-    struct halay_point point;
+    struct halay_naming naming;
     const char *why = NULL;
     size_t count, length;
 
@@ -99,10 +98,10 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
         return halay_refuse_child();
     enum halay_status status = halay_info_read(ctx, info, &known);
     if (status == HALAY_OK)
-        status = halay_point_name(ctx, &known, &point);
+        status = halay_naming_make(ctx, &known, &naming);
     const struct halay_tensor_info *trimmed = &known;
     if (status == HALAY_OK) {
-        trimmed = halay_info_trim(ctx, point.info, &own);
+        trimmed = halay_info_trim(ctx, naming.info, &own);
         status = halay_info_check(ctx, trimmed, &signature, &count, &length);
     }
     if (status != HALAY_OK)
@@ -111,12 +110,12 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (halay_staging_is_wanted(ctx, &placing) && (status = halay_devices_open(ctx)) != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor || tensor_describe(ctx, trimmed, &signature, count, &point.meeting, tensor) != HALAY_OK) {
+    if (!tensor || tensor_describe(ctx, trimmed, &signature, count, tensor) != HALAY_OK) {
         tensor_free(tensor);
         return halay_returns(HALAY_ERR_NO_MEMORY);
     }
     pthread_mutex_lock(&ctx->lock);
-    status = enter_locked(ctx, point.names, trimmed->name, length, tensor, &why);
+    status = enter_locked(ctx, naming.names, trimmed->name, length, tensor, &why);
     pthread_mutex_unlock(&ctx->lock);
     if (status == HALAY_OK)
         *out = tensor;
@@ -214,10 +213,10 @@ void halay_registry_free_all(struct halay_context *ctx)
 }
 
 /* Ranks have other numbers now. */
-static void make_points_stale(struct halay_context *ctx)
+static void make_stale(struct halay_process_set *names)
 {
-    for (size_t i = 0; i < ctx->points.names.size; i++)
-        for (struct halay_table_node *node = ctx->points.names.chains[i]; node; node = node->next)
+    for (size_t i = 0; i < names->names.size; i++)
+        for (struct halay_table_node *node = names->names.chains[i]; node; node = node->next)
             if (((struct halay_entry *)node)->tensor)
                 ((struct halay_entry *)node)->tensor->is_stale = 1;
 }
@@ -230,7 +229,8 @@ enum halay_status halay_registry_renew(struct halay_context *ctx)
 
     if (!tensors)
         return HALAY_ERR_NO_MEMORY;
-    make_points_stale(ctx);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        make_stale(&path->names);
     size_t count = take_registered(ctx, tensors);
     halay_registry_free_all(ctx);
     for (size_t i = 0; i < count; i++) {

@@ -49,7 +49,6 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/paths/device/direct.h"
 #include "fusion/paths/device/hold.h"
-#include "fusion/paths/p2p/points.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"

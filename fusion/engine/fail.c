@@ -16,8 +16,8 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/paths/device/hold.h"
 #include "fusion/paths/express.h"
-#include "fusion/paths/p2p/points.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
@@ -34,7 +34,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && !(ctx->driven.negotiation.is_draining && r->is_running))
+            if (r && (set->path || !ctx->driven.negotiation.is_draining || !r->is_running))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }
@@ -53,7 +53,8 @@ static void end_all(struct halay_context *ctx)
     ctx->queue.submitted.count = kept;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         end_requests_locked(set);
-    end_requests_locked(&ctx->points);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        end_requests_locked(&path->names);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -120,7 +121,8 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
     tell_others(ctx, status, rank);
     halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
-    halay_points_abandon(ctx);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        path->ops->abandon(path);
     /* A rank that has left did its part of what is under way, so that completes. */
     ctx->driven.negotiation.is_draining =
         status == HALAY_ERR_PEER && rank >= 0 && ctx->driven.negotiation.left[rank] && halay_buckets_are_pending(ctx);

@@ -18,10 +18,10 @@
 #include "fusion/engine/withdraw.h"
 #include "fusion/paths/device/hold.h"
 #include "fusion/paths/express.h"
-#include "fusion/paths/p2p/points.h"
 #include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/requests/ids.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
@@ -86,9 +86,9 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
                                              .order = r->order });
 }
 
-static void begin_point(struct halay_context *ctx, struct halay_request *r)
+static void begin_on_path(struct halay_context *ctx, struct halay_path *path, struct halay_request *r)
 {
-    enum halay_status status = halay_points_submitted(ctx, r);
+    enum halay_status status = path->ops->submit(path, r);
 
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
@@ -96,8 +96,10 @@ static void begin_point(struct halay_context *ctx, struct halay_request *r)
 
 static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 {
-    if (halay_collective_is_point(r->signature.collective)) {
-        begin_point(ctx, r);
+    struct halay_path *path = halay_request_path(r);
+
+    if (path) {
+        begin_on_path(ctx, path, r);
         halay_withdraw_watch(ctx, r);
         return;
     }
@@ -361,15 +363,25 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
                       : halay_coordinator_receive(set->coordinator, member, item, ctx->driven.now_us);
 }
 
-/* A rank has said something to another, which must hear it; rank 0 passes that on. */
+/* That rank has sent this one messages of a path. */
+static enum halay_status listen_to(struct halay_context *ctx, int rank, uint64_t due)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next)
+        status = path->ops->listen(path, rank, due);
+    return status;
+}
+
+/* A rank has sent another one a message that it must receive; rank 0 passes that on. */
 static enum halay_status take_listen(struct halay_context *ctx, int rank, const struct halay_item *item)
 {
     if (item->rank == (ctx->driven.negotiation.coordinator ? rank : ctx->rank))
         return HALAY_ERR_FORMAT;
     if (!ctx->driven.negotiation.coordinator)
-        return halay_points_listen(ctx, item->rank, item->round);
+        return listen_to(ctx, item->rank, item->round);
     if (item->rank == 0)
-        return halay_points_listen(ctx, rank, item->round);
+        return listen_to(ctx, rank, item->round);
     return halay_messenger_append(
         ctx->driven.negotiation.messenger, item->rank,
         &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .round = item->round });

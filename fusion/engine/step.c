@@ -8,7 +8,7 @@
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
- *     sends, receives    -> moved, ended
+ *     paths              -> whatever they do
  *     express            -> ended
  *     results            -> on the devices that they are for
  *     what has ended     -> callbacks, waiters
@@ -24,8 +24,8 @@
 #include "fusion/engine/tell.h"
 #include "fusion/engine/withdraw.h"
 #include "fusion/paths/express.h"
-#include "fusion/paths/p2p/points.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
@@ -62,16 +62,15 @@ static void look_after_rest(struct halay_context *ctx)
     halay_buckets_progress(ctx);
 }
 
-static void look_at_points(struct halay_context *ctx)
+static void look_at_paths(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
-    char text[HALAY_TEXT_MAX];
-    int rank;
+    struct halay_path_look look = { .report_us = (int64_t)config->stall_check_ms * 1000,
+                                    .limit_us = (int64_t)config->stall_shutdown_ms * 1000 };
 
-    if (ctx->status == HALAY_OK &&
-        halay_points_look_for_stalls(ctx, (int64_t)config->stall_check_ms * 1000,
-                                     (int64_t)config->stall_shutdown_ms * 1000, text, sizeof text, &rank) != HALAY_OK)
-        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "%s", text);
+    for (struct halay_path *path = ctx->paths; path && ctx->status == HALAY_OK; path = path->next)
+        if (path->ops->look(path, &look) != HALAY_OK)
+            halay_engine_fail(ctx, HALAY_ERR_PEER, look.rank, "%s", look.text);
 }
 
 /* Who is dead, who is silent, what stalls. */
@@ -108,7 +107,7 @@ static void look_after(struct halay_context *ctx)
                           config->peer_timeout_ms / 1e3);
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.coordinator)
         halay_negotiate_stalls(ctx);
-    look_at_points(ctx);
+    look_at_paths(ctx);
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
@@ -193,19 +192,22 @@ static int can_move_data(struct halay_context *ctx)
     return !ctx->driven.negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
-static size_t progress_points(struct halay_context *ctx)
+static size_t progress_paths(struct halay_context *ctx)
 {
+    enum halay_status status = HALAY_OK;
     size_t did = 0;
     int rank;
 
     if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us)
         return 0;
-    enum halay_status status = halay_points_progress(ctx, &did, &rank);
-    if (status == HALAY_ERR_PEER)
-        halay_engine_peer_is_gone(ctx, rank);
-    else if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "a send or receive failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
+    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next) {
+        status = path->ops->progress(path, &did, &rank);
+        if (status == HALAY_ERR_PEER)
+            halay_engine_peer_is_gone(ctx, rank);
+        else if (status != HALAY_OK)
+            halay_engine_fail(ctx, status, ctx->rank, "%s failed on rank %d: %s", path->ops->what, ctx->rank,
+                              halay_status_string(status));
+    }
     return did;
 }
 
@@ -229,7 +231,7 @@ int halay_engine_step(struct halay_context *ctx)
         halay_engine_judge(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
-    did += progress_points(ctx);
+    did += progress_paths(ctx);
     did += halay_express_progress(ctx);
     did += land(ctx);
     did += halay_requests_deliver(ctx);

@@ -8,17 +8,16 @@
  *     its time is over and it does      the engine fails after as long again, GRACE_US at least: a peer is there but
  *     not end all the same              does not do its part, or the coordinator does not answer
  *
- * A send or receive is none of the coordinator's: its peer says whether it has met something (points_wait.c), and
- * rank 0 passes on that it is asked.
+ * A path that has the request withdraws it without the coordinator (requests/path.h).
  *
  * Requests with a time-out are on a list; the earliest moment at which one is to be looked at is kept.
  */
 #include "fusion/engine/withdraw.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/tell.h"
-#include "fusion/paths/p2p/points.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/requests/ids.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/state/entry.h"
 #include <stdio.h>
@@ -45,16 +44,10 @@ static void look_at(struct halay_negotiation *n, struct halay_request *r, int64_
         n->look_us = when_us;
 }
 
-static void withdraw_point(struct halay_context *ctx, struct halay_request *r)
+static void withdraw_from_path(struct halay_context *ctx, struct halay_path *path, struct halay_request *r)
 {
-    int peer = r->meeting.peer, is_first = ctx->driven.negotiation.coordinator != NULL;
-    uint64_t due;
+    enum halay_status status = path->ops->withdraw(path, r);
 
-    enum halay_status status = halay_points_withdraw(ctx, r, &due);
-    if (status == HALAY_OK && due)
-        status = halay_messenger_append(
-            ctx->driven.negotiation.messenger, is_first ? peer : 0,
-            &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : peer, .round = due });
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
 }
@@ -62,9 +55,10 @@ static void withdraw_point(struct halay_context *ctx, struct halay_request *r)
 static void withdraw(struct halay_context *ctx, struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
+    struct halay_path *path = halay_request_path(r);
 
-    if (halay_collective_is_point(r->signature.collective)) {
-        withdraw_point(ctx, r);
+    if (path) {
+        withdraw_from_path(ctx, path, r);
         return;
     }
     r->again_us = ctx->driven.now_us + AGAIN_US;
@@ -97,10 +91,10 @@ void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
 
 static void fail_overdue(struct halay_context *ctx, const struct halay_request *r)
 {
-    int asked = halay_collective_is_point(r->signature.collective) ? r->meeting.peer : 0;
+    int asked = halay_request_path(r) ? r->other_rank : 0;
     char why[64] = "it has begun, and does not end";
 
-    if (!r->is_running && !r->has_met)
+    if (!r->is_running)
         snprintf(why, sizeof why, "rank %d does not answer", asked);
     halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': rank %d gave it %g s; %s",
                       (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3, why);

@@ -37,7 +37,7 @@
  *       HOLD      1 has put | 4 id u32 | 8 round u64                who has not put this round of express will not; and
  *                                                                   back: whether the sender has
  *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
- *                                                                   (paths/p2p/points.h); rank 0 passes it on
+ *                                                                   (paths/p2p/p2p.c); rank 0 passes it on
  *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
  */
 #ifndef HALAY_MESSAGES_H

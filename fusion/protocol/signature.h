@@ -34,7 +34,8 @@ struct halay_signature {
     uint8_t dimensions;
     int32_t root;            /* of operations that have one: the job's number; else 0 */
     uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
-                                   process sets and of a reduce-scatter with splits the words only; else 0 */
+                                   process sets, of a send or receive, of a reduce-scatter with splits the words
+                                   only; else 0 */
     int32_t priority;
     uint16_t wire;              /* enum halay_wire */
     uint16_t is_on_devices;     /* of an all-reduce that ranks may reduce on their devices: said by all of them */

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "collectives/reduce/scale.h"
 #include "fusion/protocol/members.h"
+#include "fusion/protocol/signature_words.h"
 #include <math.h>
 #include <string.h>
 
@@ -176,6 +177,8 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         status = make_group(info, &made, &elements, why);
     } else {
         status = make_tensor(info, size, &made, &elements, why);
+        if (halay_collective_is_point((int)info->collective))
+            made.words = HALAY_POINT_WORDS;
     }
     if (status == HALAY_OK) {
         *signature = made;

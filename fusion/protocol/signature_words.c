@@ -33,6 +33,8 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
         halay_members_say(info, words);
     if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
         words[0] = info->shape[0];
+    for (size_t i = 0; halay_collective_is_point((int)info->collective) && i < HALAY_POINT_WORDS; i++)
+        words[i] = info->splits[i];
     for (size_t i = 0; info->collective == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
         words[i] = info->splits[i];
     for (int r = 0; info->collective == HALAY_REDUCE_SCATTER && info->splits && r < size; r++)

@@ -11,11 +11,14 @@
  *     join                                              the rank that joined last
  *     a group           what its members are: equal on all ranks, as is the answer
  *     process sets      what is made or removed (set_words.h): equal on all ranks that say it, as is the answer
+ *     send, receive     peer, tag, length of the name: only this rank's path hears it (paths/p2p/p2p_impl.h)
  */
 #ifndef HALAY_SIGNATURE_WORDS_H
 #define HALAY_SIGNATURE_WORDS_H
 
 #include "fusion/protocol/signature.h"
+
+enum { HALAY_POINT_WORDS = 3 }; /* of a send or receive */
 
 /* How many words a rank says of such a tensor, and how many it is answered. */
 size_t halay_signature_said_count(const struct halay_signature *signature, int size);

@@ -54,7 +54,7 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     request->held = NULL;
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
-    request->is_running = request->is_over = request->is_part = request->has_met = 0;
+    request->is_running = request->is_over = request->is_part = 0;
     request->timeout_ms = 0;
     request->expires_us = request->overdue_us = request->again_us = 0;
     request->withdrawn = HALAY_OK;

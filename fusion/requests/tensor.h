@@ -9,15 +9,15 @@
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/signature.h"
-#include "fusion/state/meeting.h"
 #include "halay.h"
 
 struct halay_entry;
 struct halay_static_bucket;
 
 struct halay_tensor {
-    struct halay_context *ctx; /* borrowed: outlives it */
-    struct halay_entry *entry; /* borrowed: outlives it */
+    struct halay_context *ctx;     /* borrowed: outlives it */
+    struct halay_entry *entry;     /* borrowed: outlives it */
+    struct halay_process_set *set; /* borrowed: outlives it; whose ranks take part */
     struct halay_signature signature;
     size_t count, bytes;
     struct halay_words words;      /* owned: what this rank says with the signature */
@@ -27,7 +27,6 @@ struct halay_tensor {
     size_t out_bytes;
     int timeout_ms;
     struct halay_placing placing;
-    struct halay_meeting meeting;              /* of a send or receive */
     uint64_t order;                            /* of registration, from 1 */
     struct halay_static_bucket *static_bucket; /* shared, or NULL */
     size_t member;

@@ -107,9 +107,9 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
                                 .bytes = has_own_size ? r->result_bytes : all_bytes,
                                 .dimensions = s->dimensions,
                                 .rows = r->has_rows ? r->rows : NULL,
-                                .last_joined = s->collective == HALAY_JOIN ? r->last_joined : -1,
+                                .last_joined = s->collective == HALAY_JOIN ? r->other_rank : -1,
                                 .set = set_made(r),
-                                .peer = s->collective == HALAY_RECEIVE ? r->meeting.peer : -1 };
+                                .peer = s->collective == HALAY_RECEIVE ? r->other_rank : -1 };
     for (int d = 0; d < s->dimensions; d++)
         all.shape[d] = (size_t)s->shape[d];
     if (has_own_size)

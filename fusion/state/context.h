@@ -23,6 +23,7 @@
 
 struct halay_elastic;
 struct halay_memories;
+struct halay_path;
 struct halay_static_bucket;
 
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
@@ -32,8 +33,7 @@ struct halay_context {
     struct halay_elastic *elastic;   /* owned; NULL: neither an elastic job nor state */
     struct halay_memories *memories; /* api/memory.c; guarded by lock; NULL: nothing is or was referenced */
     struct halay_process_set all;    /* of all ranks; the first of the list of all sets that live */
-    struct halay_process_set points; /* no set, but the names of sends and receives */
-    _Atomic uint64_t points_named;   /* those without a name, so far; relaxed: only to tell them apart */
+    struct halay_path *paths;        /* owned: optional ways of a submission (requests/path.h); set once */
     struct halay_process_set *
         *by_number; /* owned: [set_room], those that live but for all; stored by the driver under lock */
     size_t set_room;

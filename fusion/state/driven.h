@@ -9,8 +9,6 @@
 #include "fusion/state/negotiation.h"
 #include <stdint.h>
 
-struct halay_points;
-
 struct halay_driven {
     int64_t now_us;     /* the clock at the beginning of this step */
     int64_t checked_us; /* when peers and stalls were looked at last */
@@ -18,7 +16,6 @@ struct halay_driven {
     struct halay_negotiation negotiation;
     struct halay_execution execution;
     struct halay_events held, released; /* owned: of submissions whose data are not there yet (paths/device/hold.c) */
-    struct halay_points *points;        /* owned: paths/p2p/points.c; NULL: nothing was ever sent or received */
 };
 
 #endif

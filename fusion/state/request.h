@@ -8,7 +8,6 @@
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/signature.h"
-#include "fusion/state/meeting.h"
 #include "halay.h"
 #include <stdatomic.h>
 
@@ -18,7 +17,7 @@ struct halay_static_bucket;
 
 struct halay_request {
     struct halay_context *ctx;     /* borrowed */
-    struct halay_process_set *set; /* borrowed: outlives it */
+    struct halay_process_set *set; /* borrowed: outlives it; whose ranks take part */
     struct halay_entry *entry;     /* borrowed while in flight */
     struct halay_request *next;    /* free list, or list of those that have ended */
     struct halay_signature signature;
@@ -33,11 +32,9 @@ struct halay_request {
     size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
     void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
     size_t result_rows, result_bytes;
-    int last_joined;              /* of a join */
-    int set_number;               /* of a change of process sets: of the first one made */
-    struct halay_meeting meeting; /* of a send or receive */
-    int has_met;                  /* the same; driver only */
-    size_t *rows;                 /* owned, kept, [row_capacity]: of each rank in the result */
+    int other_rank; /* of a join: who joined last; on a path: whom it waits for, or has its data from */
+    int set_number; /* of a change of process sets: of the first one made */
+    size_t *rows;   /* owned, kept, [row_capacity]: of each rank in the result */
     size_t row_capacity;
     int has_rows;
     halay_callback callback;
@@ -49,7 +46,7 @@ struct halay_request {
                              final, loaded (acquire) by halay_test and halay_wait */
     _Atomic int is_launched; /* the result is on its way to a device: staging->moved was recorded; stored (release) by
                                 the driver, loaded (acquire) by halay_wait_stream */
-    int is_running;          /* given out by the coordinator; driver only */
+    int is_running;          /* given out by the coordinator, or begun on its path; driver only */
     int is_over;             /* on the list of the ended; driver only */
     int is_part;             /* of nobody: join.c; driver only */
     int is_told;             /* of express: the coordinator knows of it; driver only, as is the next */

@@ -13,6 +13,7 @@ struct halay_bucket;
 struct halay_coordinator;
 struct halay_entry;
 struct halay_group;
+struct halay_path;
 
 /*
  * Some ranks of the job, or all of them: with names, an order, buckets and a group of their own, so that nothing in one
@@ -27,6 +28,7 @@ struct halay_process_set {
     struct halay_process_set *next; /* stored under lock by the driver: others look under lock */
     enum halay_set_state state;     /* guarded by lock */
     struct halay_table names;       /* guarded by lock */
+    struct halay_path *path;        /* borrowed: it takes what has these names; NULL: the coordinator; set once */
     /* Which name the next collective without one gets (requests/names.h); guarded by lock. */
     unsigned unnamed[HALAY_COLLECTIVE_COUNT];
     unsigned groups;            /* the number of the last start of a group of it (api/group_of.c); guarded by lock */

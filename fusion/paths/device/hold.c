@@ -3,7 +3,7 @@
  * Hold: which events of the program wait for which data.
  *
  *     a submission     until its data are in the host's memory (staging.h)
- *     behind one       a send or receive behind a send or receive: the n-th of a tag meets the n-th
+ *     behind one       what a path takes behind what it takes: the n-th send of a tag meets the n-th receive
  *                      a join, a change of process sets: what was submitted before counts as submitted before
  *                      a cancellation of what is held itself
  *                      under HALAY_DETERMINISTIC all but what a rank answers to others: the order decides what is fused
@@ -12,12 +12,14 @@
  */
 #include "fusion/paths/device/hold.h"
 #include "fusion/device/staging.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include <stdlib.h>
 
-static int is_point(const struct halay_event *e)
+/* The path that takes it without the coordinator, or NULL. */
+static const struct halay_path *path_of(const struct halay_event *e)
 {
-    return e->kind == HALAY_EVENT_SUBMITTED && halay_collective_is_point(e->request->signature.collective);
+    return e->kind == HALAY_EVENT_SUBMITTED ? halay_request_path(e->request) : NULL;
 }
 
 /* Must it stay behind the events in front of it? */
@@ -36,8 +38,8 @@ static int stays_behind(const struct halay_context *ctx, const struct halay_even
         return 1;
     if (e->kind == HALAY_EVENT_SUBMITTED && e->request->signature.collective >= HALAY_JOIN)
         return 1;
-    for (size_t i = 0; i < count && is_point(e); i++)
-        if (is_point(&front[i]))
+    for (size_t i = 0; i < count && path_of(e); i++)
+        if (path_of(&front[i]) == path_of(e))
             return 1;
     return 0;
 }
