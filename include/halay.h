@@ -277,6 +277,7 @@ enum halay_collective {
     HALAY_SCATTER = 8,
     HALAY_SEND = 9,
     HALAY_RECEIVE = 10,
+    HALAY_JOIN = 11, /* halay_join: without data; the rest of its description, its name among it, is ignored */
     HALAY_COLLECTIVE_COUNT
 };
 
@@ -489,55 +490,58 @@ HALAY_API enum halay_status halay_submit_named(struct halay_context *ctx, const 
 
 /* The operations by name, or with name NULL by the order of calls, for count elements in one dimension. in may equal
  * out. */
-HALAY_API enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in,
-                                                  void *out, size_t count, enum halay_dtype dtype,
-                                                  enum halay_reduction reduction, struct halay_request **request);
-HALAY_API enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data, size_t count,
-                                                  enum halay_dtype dtype, int root, struct halay_request **request);
+static inline enum halay_status halay_allreduce_async(struct halay_context *ctx, const char *name, const void *in,
+                                                      void *out, size_t count, enum halay_dtype dtype,
+                                                      enum halay_reduction reduction, struct halay_request **request);
+static inline enum halay_status halay_broadcast_async(struct halay_context *ctx, const char *name, void *data,
+                                                      size_t count, enum halay_dtype dtype, int root,
+                                                      struct halay_request **request);
 
 /*
  * Those that go by rows, of columns elements each. in and out do not overlap; out may be NULL (struct halay_tensor_info
  * says what happens then). out: room for out_rows rows; of a reduce-scatter it has this rank's part
  * (halay_scatter_rows). splits (size): rows for each rank, NULL: rows / size, which must come out even.
  */
-HALAY_API enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in,
-                                                       void *out, size_t rows, size_t columns, enum halay_dtype dtype,
-                                                       enum halay_reduction reduction, struct halay_request **request);
-HALAY_API enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in,
-                                                  size_t rows, size_t columns, enum halay_dtype dtype, void *out,
-                                                  size_t out_rows, struct halay_request **request);
-HALAY_API enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
-                                                 const size_t *splits, size_t rows, size_t columns,
-                                                 enum halay_dtype dtype, void *out, size_t out_rows,
-                                                 struct halay_request **request);
+static inline enum halay_status halay_reduce_scatter_async(struct halay_context *ctx, const char *name, const void *in,
+                                                           void *out, size_t rows, size_t columns,
+                                                           enum halay_dtype dtype, enum halay_reduction reduction,
+                                                           struct halay_request **request);
+static inline enum halay_status halay_allgather_async(struct halay_context *ctx, const char *name, const void *in,
+                                                      size_t rows, size_t columns, enum halay_dtype dtype, void *out,
+                                                      size_t out_rows, struct halay_request **request);
+static inline enum halay_status halay_alltoall_async(struct halay_context *ctx, const char *name, const void *in,
+                                                     const size_t *splits, size_t rows, size_t columns,
+                                                     enum halay_dtype dtype, void *out, size_t out_rows,
+                                                     struct halay_request **request);
 
 /*
  * To and from the root. Of a reduce and a gather out is looked at on the root only; so are in, splits and rows of a
  * scatter. splits NULL: as halay_scatter_rows has it. Otherwise as above.
  */
-HALAY_API enum halay_status halay_reduce_async(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                               size_t count, enum halay_dtype dtype, enum halay_reduction reduction,
-                                               int root, struct halay_request **request);
-HALAY_API enum halay_status halay_gather_async(struct halay_context *ctx, const char *name, const void *in, size_t rows,
-                                               size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
-                                               int root, struct halay_request **request);
-HALAY_API enum halay_status halay_scatter_async(struct halay_context *ctx, const char *name, const void *in,
-                                                const size_t *splits, size_t rows, size_t columns,
-                                                enum halay_dtype dtype, void *out, size_t out_rows, int root,
-                                                struct halay_request **request);
+static inline enum halay_status halay_reduce_async(struct halay_context *ctx, const char *name, const void *in,
+                                                   void *out, size_t count, enum halay_dtype dtype,
+                                                   enum halay_reduction reduction, int root,
+                                                   struct halay_request **request);
+static inline enum halay_status halay_gather_async(struct halay_context *ctx, const char *name, const void *in,
+                                                   size_t rows, size_t columns, enum halay_dtype dtype, void *out,
+                                                   size_t out_rows, int root, struct halay_request **request);
+static inline enum halay_status halay_scatter_async(struct halay_context *ctx, const char *name, const void *in,
+                                                    const size_t *splits, size_t rows, size_t columns,
+                                                    enum halay_dtype dtype, void *out, size_t out_rows, int root,
+                                                    struct halay_request **request);
 
 /* To and from one rank, or from HALAY_ANY_RANK: count elements of in, or to out. name NULL: by tag (struct
  * halay_tensor_info). */
-HALAY_API enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in, size_t count,
-                                             enum halay_dtype dtype, int peer, int64_t tag,
-                                             struct halay_request **request);
-HALAY_API enum halay_status halay_receive_async(struct halay_context *ctx, const char *name, void *out, size_t count,
-                                                enum halay_dtype dtype, int peer, int64_t tag,
-                                                struct halay_request **request);
+static inline enum halay_status halay_send_async(struct halay_context *ctx, const char *name, const void *in,
+                                                 size_t count, enum halay_dtype dtype, int peer, int64_t tag,
+                                                 struct halay_request **request);
+static inline enum halay_status halay_receive_async(struct halay_context *ctx, const char *name, void *out,
+                                                    size_t count, enum halay_dtype dtype, int peer, int64_t tag,
+                                                    struct halay_request **request);
 
 /* Ends when all ranks have submitted it. name NULL: "barrier". */
-HALAY_API enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name,
-                                                struct halay_request **request);
+static inline enum halay_status halay_barrier_async(struct halay_context *ctx, const char *name,
+                                                    struct halay_request **request);
 
 /* Whether it has ended: HALAY_IN_PROGRESS, or its final status. Never blocks. */
 HALAY_API enum halay_status halay_test(struct halay_request *request);
@@ -618,37 +622,47 @@ HALAY_API enum halay_status halay_request_result(const struct halay_request *req
 /* Release a request, ended or not (one in flight ends all the same, its callback is called). NULL is allowed. */
 HALAY_API void halay_request_free(struct halay_request *request);
 
-/* The same, blocking: submit, wait, free. */
-HALAY_API enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                            size_t count, enum halay_dtype dtype, enum halay_reduction reduction);
-HALAY_API enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
-                                            enum halay_dtype dtype, int root);
-HALAY_API enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                                 size_t rows, size_t columns, enum halay_dtype dtype,
-                                                 enum halay_reduction reduction);
+/*
+ * Submit by name, wait and free: as halay_submit_named, then halay_wait without a time limit, for less time, because
+ * the engine need not wake its thread. Blocks until the operation has ended; not in a callback (HALAY_ERR_UNSUPPORTED).
+ * *result (NULL: not wanted; set struct_size): as of halay_request_result, without what is freed with the request: rows
+ * is NULL, and so is data unless the result is in out. rows_from (NULL: not wanted): what its rows would be, for each
+ * rank of the process set. Both are written on success and if out was too small.
+ */
+HALAY_API enum halay_status halay_run(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                      struct halay_result *result, size_t *rows_from);
+
+/* The operations by name, blocking: halay_run of their arguments. */
+static inline enum halay_status halay_allreduce(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                                size_t count, enum halay_dtype dtype, enum halay_reduction reduction);
+static inline enum halay_status halay_broadcast(struct halay_context *ctx, const char *name, void *data, size_t count,
+                                                enum halay_dtype dtype, int root);
+static inline enum halay_status halay_reduce_scatter(struct halay_context *ctx, const char *name, const void *in,
+                                                     void *out, size_t rows, size_t columns, enum halay_dtype dtype,
+                                                     enum halay_reduction reduction);
 /* rows_from (size; NULL: not wanted): rows from each rank, written on success and if out was too small. */
-HALAY_API enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
-                                            size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
-                                            size_t *rows_from);
-HALAY_API enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in,
-                                           const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
-                                           void *out, size_t out_rows, size_t *rows_from);
-HALAY_API enum halay_status halay_reduce(struct halay_context *ctx, const char *name, const void *in, void *out,
-                                         size_t count, enum halay_dtype dtype, enum halay_reduction reduction,
-                                         int root);
+static inline enum halay_status halay_allgather(struct halay_context *ctx, const char *name, const void *in,
+                                                size_t rows, size_t columns, enum halay_dtype dtype, void *out,
+                                                size_t out_rows, size_t *rows_from);
+static inline enum halay_status halay_alltoall(struct halay_context *ctx, const char *name, const void *in,
+                                               const size_t *splits, size_t rows, size_t columns,
+                                               enum halay_dtype dtype, void *out, size_t out_rows, size_t *rows_from);
+static inline enum halay_status halay_reduce(struct halay_context *ctx, const char *name, const void *in, void *out,
+                                             size_t count, enum halay_dtype dtype, enum halay_reduction reduction,
+                                             int root);
 /* rows_from: as of halay_allgather, on all ranks. */
-HALAY_API enum halay_status halay_gather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
-                                         size_t columns, enum halay_dtype dtype, void *out, size_t out_rows, int root,
-                                         size_t *rows_from);
+static inline enum halay_status halay_gather(struct halay_context *ctx, const char *name, const void *in, size_t rows,
+                                             size_t columns, enum halay_dtype dtype, void *out, size_t out_rows,
+                                             int root, size_t *rows_from);
 /* *got (NULL: not wanted): rows of this rank's part, written as rows_from is. */
-HALAY_API enum halay_status halay_scatter(struct halay_context *ctx, const char *name, const void *in,
-                                          const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
-                                          void *out, size_t out_rows, int root, size_t *got);
-HALAY_API enum halay_status halay_send(struct halay_context *ctx, const char *name, const void *in, size_t count,
-                                       enum halay_dtype dtype, int peer, int64_t tag);
-HALAY_API enum halay_status halay_receive(struct halay_context *ctx, const char *name, void *out, size_t count,
-                                          enum halay_dtype dtype, int peer, int64_t tag);
-HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char *name);
+static inline enum halay_status halay_scatter(struct halay_context *ctx, const char *name, const void *in,
+                                              const size_t *splits, size_t rows, size_t columns, enum halay_dtype dtype,
+                                              void *out, size_t out_rows, int root, size_t *got);
+static inline enum halay_status halay_send(struct halay_context *ctx, const char *name, const void *in, size_t count,
+                                           enum halay_dtype dtype, int peer, int64_t tag);
+static inline enum halay_status halay_receive(struct halay_context *ctx, const char *name, void *out, size_t count,
+                                              enum halay_dtype dtype, int peer, int64_t tag);
+static inline enum halay_status halay_barrier(struct halay_context *ctx, const char *name);
 
 /*
  * This rank has no more data. Until all ranks have joined it takes part in what the others submit with elements that
@@ -660,8 +674,8 @@ HALAY_API enum halay_status halay_barrier(struct halay_context *ctx, const char 
  * (NULL: not wanted): who was last. Keeps the name "join" for itself.
  * HALAY_DETERMINISTIC holds: which rank joins after which of its submissions counts, not when. Errors: as halay_submit.
  */
-HALAY_API enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request);
-HALAY_API enum halay_status halay_join(struct halay_context *ctx, int *last_joined);
+static inline enum halay_status halay_join_async(struct halay_context *ctx, struct halay_request **request);
+static inline enum halay_status halay_join(struct halay_context *ctx, int *last_joined);
 
 /* ---- counters --------------------------------------------------------------------------------------------------- */
 
@@ -750,4 +764,7 @@ HALAY_API enum halay_status halay_timeline_stop(struct halay_context *ctx);
 #ifdef __cplusplus
 }
 #endif
+
+#include "halay_inline.h"
+
 #endif

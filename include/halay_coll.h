@@ -5,7 +5,8 @@
  * A group is an ordered set of ranks that can move data between each other. A collective is an operation that every
  * rank of a group takes part in; all ranks call the same collectives of a group in the same order with matching
  * arguments (the engine in halay.h has no such rule: it agrees on the order by tensor name). Each collective comes in
- * two forms: one that blocks, and one that starts it and is then driven by halay_coll_progress.
+ * two forms: one that starts it and is then driven by halay_coll_progress, and one that blocks, which is the first and
+ * halay_coll_finish in a function of the header's.
  *
  * Counts are elements (size_t; zero is allowed), not bytes. Unless it says otherwise, in and out are either the same
  * pointer (in place) or do not overlap; both are borrowed until the collective has ended.
@@ -116,8 +117,9 @@ HALAY_API enum halay_status halay_group_alloc(struct halay_group *group, size_t 
 HALAY_API enum halay_status halay_group_free(struct halay_group *group, void *ptr);
 
 /* Reduce count elements over all ranks; every rank gets the result, the same bits. */
-HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                                  enum halay_dtype dtype, enum halay_reduction reduction);
+static inline enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out,
+                                                      size_t count, enum halay_dtype dtype,
+                                                      enum halay_reduction reduction);
 
 /*
  * Adasum over all ranks: two vectors a and b are joined as (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b, pairs of ranks
@@ -131,45 +133,46 @@ HALAY_API enum halay_status halay_group_allreduce(struct halay_group *group, con
  * one of f64 whose square overflows (1e154), comes out as NaNs. Errors: HALAY_ERR_UNSUPPORTED also under
  * HALAY_DETERMINISTIC=ranks, as the last bits depend on the counts.
  */
-HALAY_API enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
-                                                         const size_t *counts, size_t tensors, enum halay_dtype dtype);
+static inline enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
+                                                             const size_t *counts, size_t tensors,
+                                                             enum halay_dtype dtype);
 
 /* Copy count elements from the root's buf into every rank's. The root may return before others have begun, and so
  * may the ranks of a reduction except its root: only halay_group_barrier is a barrier. */
-HALAY_API enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
-                                                  enum halay_dtype dtype, int root);
+static inline enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
+                                                      enum halay_dtype dtype, int root);
 
 /* Every rank gives count elements and gets every rank's in order of rank: out (size * count). In place: in is
  * out + rank * count. */
-HALAY_API enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out, size_t count,
-                                                  enum halay_dtype dtype);
+static inline enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out,
+                                                      size_t count, enum halay_dtype dtype);
 
 /* The same with counts[r] elements from rank r, in order of rank without gaps; counts (size) is equal on all ranks and
  * borrowed for the duration of the call (of the start call only, in that form). */
-HALAY_API enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out,
-                                                   const size_t *counts, enum halay_dtype dtype);
+static inline enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out,
+                                                       const size_t *counts, enum halay_dtype dtype);
 
 /* Reduce count elements over all ranks into the root's out. On the other ranks out is ignored and may be NULL. */
-HALAY_API enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
-                                               enum halay_dtype dtype, enum halay_reduction reduction, int root);
+static inline enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                                   enum halay_dtype dtype, enum halay_reduction reduction, int root);
 
 /* Reduce size * count elements over all ranks; rank r gets part r of the result: in (size * count), out (count). In
  * place: out is in + rank * count; the rest of in is only read. */
-HALAY_API enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out,
-                                                       size_t count, enum halay_dtype dtype,
-                                                       enum halay_reduction reduction);
+static inline enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out,
+                                                           size_t count, enum halay_dtype dtype,
+                                                           enum halay_reduction reduction);
 
 /* The same with counts[r] elements for rank r, in order of rank without gaps: in (sum of counts), out (counts[rank]),
  * in place: out is where this rank's part begins in in. counts (size) is equal on all ranks and borrowed for the
  * duration of the call (of the start call only, in that form). */
-HALAY_API enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
-                                                        const size_t *counts, enum halay_dtype dtype,
-                                                        enum halay_reduction reduction);
+static inline enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
+                                                            const size_t *counts, enum halay_dtype dtype,
+                                                            enum halay_reduction reduction);
 
 /* Every rank gives count elements to every rank: part r of in (size * count) goes to rank r, part r of out (size *
  * count) comes from rank r. In place (in == out) costs a second copy of the data. */
-HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
-                                                 enum halay_dtype dtype);
+static inline enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
+                                                     enum halay_dtype dtype);
 
 /* The same with in_counts[r] elements for rank r and out_counts[r] from rank r, in in and out in order of rank without
  * gaps. A rank knows its own counts only; in_counts[r] here must be out_counts[this rank] on rank r, but of what it
@@ -178,11 +181,12 @@ HALAY_API enum halay_status halay_group_alltoall(struct halay_group *group, cons
  * that meet have different lengths: otherwise a rank waits forever. HALAY_CHECK finds it in any case. In place
  * in_counts and out_counts must be the same. Both arrays (size) are borrowed for the duration of the call (of the start
  * call only, in that form). */
-HALAY_API enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in, const size_t *in_counts,
-                                                  void *out, const size_t *out_counts, enum halay_dtype dtype);
+static inline enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in,
+                                                      const size_t *in_counts, void *out, const size_t *out_counts,
+                                                      enum halay_dtype dtype);
 
 /* Wait until all ranks have called it. */
-HALAY_API enum halay_status halay_group_barrier(struct halay_group *group);
+static inline enum halay_status halay_group_barrier(struct halay_group *group);
 
 /*
  * The collectives above, only started: nothing blocks. halay_coll_progress drives *coll, halay_coll_end ends it. Up
@@ -225,6 +229,10 @@ HALAY_API enum halay_status halay_coll_progress(struct halay_coll *coll);
 /* Drive it until it is complete, at most timeout_ms (negative: forever): spins for a while, then sleeps where the
  * transport can. The final status, or HALAY_ERR_TIMEOUT (it is still under way then). */
 HALAY_API enum halay_status halay_coll_wait(struct halay_coll *coll, int timeout_ms);
+
+/* Wait until it is complete, then end it: its final status. For less time than halay_coll_wait and halay_coll_end one
+ * after the other take, if it follows the start at once. HALAY_ERR_ARGUMENT: NULL. */
+HALAY_API enum halay_status halay_coll_finish(struct halay_coll *coll);
 
 /* End and free it. A collective that is still under way is given up: the group is closed with HALAY_ERR_CANCELED, and
  * no rank is left waiting: peers get HALAY_ERR_PEER, at once where the ranks share memory (one host, over any
@@ -287,4 +295,7 @@ HALAY_API enum halay_status halay_group_split(struct halay_group *parent, int co
 #ifdef __cplusplus
 }
 #endif
+
+#include "halay_coll_inline.h"
+
 #endif

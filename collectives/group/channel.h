@@ -177,8 +177,6 @@ const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
 enum halay_status halay_coll_begin(struct halay_coll *c);
 /* Releases the channel's scratch. */
 void halay_channel_scratch_put(struct halay_channel *channel, struct halay_link *link);
-/* Waits for it, ends it, and returns its status. */
-enum halay_status halay_coll_finish(struct halay_coll *c);
 /* Checks the peers for a rank that waits for the others outside of collectives: closes the group if any rank has given
  * up. */
 void halay_group_check_all(struct halay_group *group);

@@ -708,6 +708,10 @@ static void look_first(struct halay_coll *c)
 
 enum halay_status halay_coll_finish(struct halay_coll *c)
 {
+    if (!c)
+        return refuse_nothing();
+    if (halay_group_check_process(c->group) != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
     if (c->status == HALAY_IN_PROGRESS)
         look_first(c);
     enum halay_status status =

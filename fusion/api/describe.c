@@ -162,6 +162,10 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
         halay_error(ctx->log, "tensor: %d is no collective", (int)known->collective);
         return HALAY_ERR_ARGUMENT;
     }
+    if (status == HALAY_OK && known->collective == HALAY_JOIN)
+        *known = (struct halay_tensor_info){ .struct_size = sizeof *known,
+                                             .name = HALAY_JOIN_NAME,
+                                             .collective = HALAY_JOIN };
     return status;
 }
 

@@ -97,6 +97,8 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (halay_is_child(ctx))
         return halay_refuse_child();
     enum halay_status status = halay_info_read(ctx, info, &known);
+    if (status == HALAY_OK && known.collective == HALAY_JOIN)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_register: a join is not a tensor");
     if (status == HALAY_OK)
         status = halay_naming_make(ctx, &known, &naming);
     const struct halay_tensor_info *trimmed = &known;

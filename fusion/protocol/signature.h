@@ -22,10 +22,9 @@
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
 
-/* What ranks agree on like a tensor, and no program submits by itself. */
-#define HALAY_JOIN ((enum halay_collective)HALAY_COLLECTIVE_COUNT)              /* halay_join */
-#define HALAY_CHANGE_SETS ((enum halay_collective)(HALAY_COLLECTIVE_COUNT + 1)) /* halay_process_set_create, remove */
-enum { HALAY_COLLECTIVE_KINDS = HALAY_COLLECTIVE_COUNT + 2 };
+/* What ranks agree on like a tensor, and no program submits by itself: halay_process_set_create, remove. */
+#define HALAY_CHANGE_SETS ((enum halay_collective)HALAY_COLLECTIVE_COUNT)
+enum { HALAY_COLLECTIVE_KINDS = HALAY_COLLECTIVE_COUNT + 1 };
 
 struct halay_signature {
     uint8_t collective; /* enum halay_collective */
@@ -52,7 +51,7 @@ static inline int halay_collective_is_point(int collective)
 }
 static inline int halay_collective_is_empty(int collective)
 {
-    return collective == HALAY_BARRIER || collective >= HALAY_COLLECTIVE_COUNT;
+    return collective == HALAY_BARRIER || collective >= HALAY_JOIN;
 }
 /* Operations that reduce; that have a root; whose number of rows may differ between ranks; that divide data by rows. */
 static inline int halay_collective_reduces(int collective)

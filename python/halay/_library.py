@@ -217,7 +217,6 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_wait_all", c_int, [POINTER(c_void_p), c_size_t, c_int]),
     ("halay_wait_any", c_int, [POINTER(c_void_p), c_size_t, c_int, POINTER(c_size_t)]),
     ("halay_completion_fd", c_int, [c_void_p]),
-    ("halay_join_async", c_int, [c_void_p, POINTER(c_void_p)]),
     ("halay_cancel", c_int, [c_void_p]),
     ("halay_test", c_int, [c_void_p]),
     ("halay_wait", c_int, [c_void_p, c_int]),

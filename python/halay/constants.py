@@ -80,6 +80,7 @@ class Collective(enum.IntEnum):
     SCATTER = 8
     SEND = 9
     RECEIVE = 10
+    JOIN = 11
 
 
 DIMENSIONS_MAX = 8

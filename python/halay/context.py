@@ -695,8 +695,9 @@ class Context:
         all ranks have joined. The result is the rank that joined last.
         """
         place = ctypes.c_void_p()
+        info = TensorInfo(_info_size, None, Collective.JOIN)
         with self._lock:
-            status = held.halay_join_async(self._open(), ctypes.byref(place))
+            status = held.halay_submit_named(self._open(), ctypes.byref(info), None, None, ctypes.byref(place))
             if status:
                 raise last_error(status, "join")
             return Request(self, place.value, "join", None, None, _finish_join)  # type: ignore[arg-type]

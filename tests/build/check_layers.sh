@@ -9,9 +9,10 @@
 # which is the library itself in another world, and perf/trainer, which measures the trainer), so do the trainer's
 # tools, tft/tools, above its core, tft/core, sagemaker/ stands on the programs and only their main functions
 # know it, a library of others is included in the one place that wraps it, and nothing includes in a circle: no folders,
-# and no files, where x.h, x.c and x_impl.h, the inside of x, count as one. A header declares only what its own folder
-# defines, so what a file includes is what it can call; include/ declares what is defined above, so calls are checked as
-# well: no floor calls a higher one, no folders call in a circle. The environment is read in one file.
+# and no files, where x.h, x.c, x_impl.h, the inside of x, and x_inline.h, its bodies, count as one. A header declares
+# only what its own folder defines, so what a file includes is what it can call; include/ declares what is defined
+# above, so calls are checked as well: no floor calls a higher one, no folders call in a circle. The environment is
+# read in one file.
 #
 # usage: check_layers.sh [TREE]; without one it first checks itself on trees made for that.
 set -eu
@@ -19,6 +20,10 @@ set -eu
 # For each layer: its folder, then what it may include (folders with a slash, or single headers).
 layers='
 include                 halay_types.h
+include/halay.h         halay_types.h halay_inline.h
+include/halay_inline.h  halay.h
+include/halay_coll.h    halay_types.h halay_coll_inline.h
+include/halay_coll_inline.h halay_coll.h
 include/halay_mpi.h     halay_types.h halay_coll.h halay.h
 include/halay_elastic.h halay_types.h halay.h
 include/halay_xla.h     halay_types.h halay.h
@@ -226,7 +231,7 @@ check_circles() {
             if (what == "folder")
                 sub(/\/[^\/]*$/, "", path)
             else
-                sub(/(_impl)?[.][a-z]+$/, "", path)
+                sub(/(_impl|_inline)?[.][a-z]+$/, "", path)
             return path
         }
         # Follow what includes lead to from a node; the path so far is path[1..depth]. True once a circle was printed.

@@ -15,16 +15,16 @@
 # Longer or with more parameters, as FILE:FUNCTION.
 # The public interface, which says what MPI's calls say, once as it is and once with a request.
 exceptions='
-fusion/api/calls.c:halay_reduce_scatter_async
-fusion/api/calls.c:halay_allgather_async
-fusion/api/calls.c:halay_alltoall_async
-fusion/api/calls.c:halay_reduce_async
-fusion/api/calls.c:halay_gather_async
-fusion/api/calls.c:halay_scatter_async
-fusion/api/calls.c:halay_allgather
-fusion/api/calls.c:halay_alltoall
-fusion/api/calls.c:halay_gather
-fusion/api/calls.c:halay_scatter
+include/halay_inline.h:halay_reduce_scatter_async
+include/halay_inline.h:halay_allgather_async
+include/halay_inline.h:halay_alltoall_async
+include/halay_inline.h:halay_reduce_async
+include/halay_inline.h:halay_gather_async
+include/halay_inline.h:halay_scatter_async
+include/halay_inline.h:halay_allgather
+include/halay_inline.h:halay_alltoall
+include/halay_inline.h:halay_gather
+include/halay_inline.h:halay_scatter
 '
 
 # Folders and how many phrases each may have.

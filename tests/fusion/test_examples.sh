@@ -26,11 +26,16 @@ ldd "$top_builddir/.libs/libhalay.so" | grep -q -e libasan -e libtsan && exit 0 
 cat >loaded.$$.py <<'END'
 import ctypes, sys
 halay = ctypes.CDLL(sys.argv[1])
+class Info(ctypes.Structure):  # struct halay_tensor_info as it was first: the functions with plain arguments fill it in
+    _fields_ = [("struct_size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("collective", ctypes.c_int),
+                ("dtype", ctypes.c_int), ("dimensions", ctypes.c_int), ("shape", ctypes.c_size_t * 8),
+                ("in_", ctypes.c_void_p), ("out", ctypes.c_void_p), ("reduction", ctypes.c_int), ("root", ctypes.c_int)]
 ctx = ctypes.c_void_p()
 assert halay.halay_init(None, ctypes.byref(ctx)) == 0
-halay.halay_rank.argtypes = halay.halay_fini.argtypes = [ctypes.c_void_p]
+halay.halay_fini.argtypes = [ctypes.c_void_p]
 data = (ctypes.c_float * 3)(1, 2, 3)
-assert halay.halay_allreduce(ctx, b"x", None, data, ctypes.c_size_t(3), 0, 0) == 0
+info = Info(ctypes.sizeof(Info), b"x", dimensions=1, shape=(3,), out=ctypes.addressof(data))
+assert halay.halay_run(ctx, ctypes.byref(info), None, None) == 0
 assert list(data) == [2, 4, 6], list(data)
 halay.halay_fini(ctx)
 END

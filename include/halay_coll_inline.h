@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * halay: the bodies of what halay_coll.h declares static inline. Include halay_coll.h; nothing else here is for
+ * programs.
+ */
+#ifndef HALAY_COLL_INLINE_H
+#define HALAY_COLL_INLINE_H
+
+#include "halay_coll.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+static inline enum halay_status halay_inline_finish(enum halay_status started, struct halay_coll *coll)
+{
+    return started == HALAY_OK ? halay_coll_finish(coll) : started;
+}
+
+static inline enum halay_status halay_group_allreduce(struct halay_group *group, const void *in, void *out,
+                                                      size_t count, enum halay_dtype dtype,
+                                                      enum halay_reduction reduction)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_allreduce_start(group, in, out, count, dtype, reduction, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_allreduce_adasum(struct halay_group *group, const void *in, void *out,
+                                                             const size_t *counts, size_t tensors,
+                                                             enum halay_dtype dtype)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_allreduce_adasum_start(group, in, out, counts, tensors, dtype, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_broadcast(struct halay_group *group, void *buf, size_t count,
+                                                      enum halay_dtype dtype, int root)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_broadcast_start(group, buf, count, dtype, root, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_allgather(struct halay_group *group, const void *in, void *out,
+                                                      size_t count, enum halay_dtype dtype)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_allgather_start(group, in, out, count, dtype, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_allgatherv(struct halay_group *group, const void *in, void *out,
+                                                       const size_t *counts, enum halay_dtype dtype)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_allgatherv_start(group, in, out, counts, dtype, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_reduce(struct halay_group *group, const void *in, void *out, size_t count,
+                                                   enum halay_dtype dtype, enum halay_reduction reduction, int root)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_reduce_start(group, in, out, count, dtype, reduction, root, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_reduce_scatter(struct halay_group *group, const void *in, void *out,
+                                                           size_t count, enum halay_dtype dtype,
+                                                           enum halay_reduction reduction)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_reduce_scatter_start(group, in, out, count, dtype, reduction, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_reduce_scatterv(struct halay_group *group, const void *in, void *out,
+                                                            const size_t *counts, enum halay_dtype dtype,
+                                                            enum halay_reduction reduction)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_reduce_scatterv_start(group, in, out, counts, dtype, reduction, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_alltoall(struct halay_group *group, const void *in, void *out, size_t count,
+                                                     enum halay_dtype dtype)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_alltoall_start(group, in, out, count, dtype, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_alltoallv(struct halay_group *group, const void *in,
+                                                      const size_t *in_counts, void *out, const size_t *out_counts,
+                                                      enum halay_dtype dtype)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_alltoallv_start(group, in, in_counts, out, out_counts, dtype, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_barrier(struct halay_group *group)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_barrier_start(group, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
