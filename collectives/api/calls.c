@@ -246,14 +246,14 @@ enum halay_status halay_group_broadcast_pieces_start(struct halay_group *group, 
 }
 
 /* Computes where each rank's block of a long array begins, and where the last one ends; counts NULL: `count` elements
- * each. which: starts (0) or in_starts (1) of struct halay_coll. */
+ * each. which: starts (0), in_starts (1) or rooted (2) of struct halay_coll. */
 static enum halay_status set_starts(struct halay_coll *c, const size_t *counts, size_t count, size_t which,
                                     const size_t **out)
 {
     size_t size = (size_t)c->size, bytes;
 
     if (!c->channel->starts)
-        c->channel->starts = calloc(2 * (size + 1), sizeof *c->channel->starts);
+        c->channel->starts = calloc(3 * (size + 1), sizeof *c->channel->starts);
     if (!c->channel->starts)
         return halay_fail(c->group->world->log, HALAY_ERR_NO_MEMORY, "no memory for the counts of %zu ranks", size);
     size_t *starts = c->channel->starts + which * (size + 1);
@@ -430,6 +430,114 @@ enum halay_status halay_group_alltoallv_start(struct halay_group *group, const v
     if (!in_counts || !out_counts)
         return refuse_argument(group, "counts are missing");
     return alltoall_start(group, in, in_counts, out, out_counts, 0, dtype, coll);
+}
+
+/* ---- gather, scatter: an all-to-all of which most parts are empty ---- */
+
+/* Sets starts or in_starts (which) to no blocks but that of one rank, of this length. */
+static const size_t *set_one_block(struct halay_coll *c, size_t which, int rank, size_t length)
+{
+    size_t size = (size_t)c->size, *starts = c->channel->starts + which * (size + 1);
+
+    for (size_t r = 0; r <= size; r++)
+        starts[r] = r > (size_t)rank ? length : 0;
+    return starts;
+}
+
+/* Checks what all ranks know alike; *mine: the elements of this rank's block. */
+static enum halay_status set_rooted(struct halay_coll *c, const size_t *counts, size_t count, enum halay_dtype dtype,
+                                    int root, size_t *mine)
+{
+    enum halay_status status = set_type(c, dtype);
+
+    if (status == HALAY_OK)
+        status = set_root(c, root);
+    if (status == HALAY_OK)
+        status = set_starts(c, counts, count, 2, &c->rooted);
+    if (status != HALAY_OK)
+        return status;
+    c->has_counts = counts != NULL;
+    *mine = c->rooted[c->rank + 1] - c->rooted[c->rank];
+    return HALAY_OK;
+}
+
+/* Returns nonzero if the root's block is where it belongs in the long array. */
+static int is_in_its_place(const struct halay_coll *c, const void *block, const void *all)
+{
+    return c->rank == c->root && all && block == (const char *)all + c->rooted[c->rank] * c->element;
+}
+
+static enum halay_status launch_rooted(struct halay_coll *c, const void *in, void *out, struct halay_coll **coll)
+{
+    enum halay_status status = set_array(c, (void *)in, c->in_starts[c->size], &c->in, &c->in_piece);
+
+    if (status == HALAY_OK)
+        status = set_array(c, out, c->starts[c->size], &c->out, &c->out_piece);
+    if (status == HALAY_OK && arrays_overlap(in, c->in.count * c->element, out, c->out.count * c->element))
+        status = refuse_argument(c->group, "in and out overlap, and neither is the root's part of the other");
+    return status == HALAY_OK ? launch_coll(c, SIZE_MAX, coll) : status;
+}
+
+static enum halay_status gather_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                      size_t count, enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    size_t mine;
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLTOALL, &c);
+
+    if (status == HALAY_OK)
+        status = set_rooted(c, counts, count, dtype, root, &mine);
+    if (status != HALAY_OK)
+        return status;
+    c->form = HALAY_FORM_GATHER;
+    c->starts = c->rank == root ? c->rooted : set_one_block(c, 0, 0, 0);
+    c->in_starts = set_one_block(c, 1, root, is_in_its_place(c, in, out) ? 0 : mine);
+    return launch_rooted(c, c->in_starts[c->size] ? in : NULL, c->rank == root ? out : NULL, coll);
+}
+
+enum halay_status halay_group_gather_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                           enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    return gather_start(group, in, out, NULL, count, dtype, root, coll);
+}
+
+enum halay_status halay_group_gatherv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                            enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    if (!counts)
+        return refuse_argument(group, "counts are missing");
+    return gather_start(group, in, out, counts, 0, dtype, root, coll);
+}
+
+static enum halay_status scatter_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                       size_t count, enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    struct halay_coll *c;
+    size_t mine;
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLTOALL, &c);
+
+    if (status == HALAY_OK)
+        status = set_rooted(c, counts, count, dtype, root, &mine);
+    if (status != HALAY_OK)
+        return status;
+    c->form = HALAY_FORM_SCATTER;
+    c->in_starts = c->rank == root ? c->rooted : set_one_block(c, 1, 0, 0);
+    c->starts = set_one_block(c, 0, root, is_in_its_place(c, out, in) ? 0 : mine);
+    return launch_rooted(c, c->rank == root ? in : NULL, c->starts[c->size] ? out : NULL, coll);
+}
+
+enum halay_status halay_group_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
+                                            enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    return scatter_start(group, in, out, NULL, count, dtype, root, coll);
+}
+
+enum halay_status halay_group_scatterv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                             enum halay_dtype dtype, int root, struct halay_coll **coll)
+{
+    if (!counts)
+        return refuse_argument(group, "counts are missing");
+    return scatter_start(group, in, out, counts, 0, dtype, root, coll);
 }
 
 enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll)

@@ -30,7 +30,7 @@ struct halay_channel {
     unsigned char *state;   /* owned; NULL until the channel is first used */
     unsigned char *scratch; /* owned: the link's alloc gave it, where it has one */
     size_t scratch_bytes;
-    size_t *starts; /* owned: 2 (size + 1): coll.h's starts, then in_starts */
+    size_t *starts; /* owned: 3 (size + 1): coll.h's starts, then in_starts, then rooted */
     struct halay_channel_numbers numbers;
     /* Owned, [rank]: this channel's area of each that shares memory with this rank, NULL for the others; all NULL if
      * nothing is shared. */

@@ -82,9 +82,18 @@ static const char *const calls[HALAY_COLL_COUNT][2] = {
     [HALAY_COLL_BARRIER] = { "barrier", "barrier" },
 };
 
+/* Forms of the all-to-all, the first one after the calls above. */
+static const char *const forms[][2] = {
+    [HALAY_FORM_GATHER - 1] = { "gather", "gatherv" },
+    [HALAY_FORM_SCATTER - 1] = { "scatter", "scatterv" },
+};
+enum { CALLS = HALAY_COLL_COUNT + sizeof forms / sizeof *forms };
+
 static const char *call_name(uint64_t call)
 {
-    return call < 2 * HALAY_COLL_COUNT ? calls[call / 2][call % 2] : "?";
+    if (call >= 2 * CALLS)
+        return "?";
+    return call < 2 * HALAY_COLL_COUNT ? calls[call / 2][call % 2] : forms[call / 2 - HALAY_COLL_COUNT][call % 2];
 }
 
 /* All-reduces with adasum and with other reductions count as the same call. */
@@ -92,7 +101,9 @@ static uint64_t call_of(const struct halay_coll *c)
 {
     if (c->operation == HALAY_COLL_ALLREDUCE_ADASUM && !c->has_counts)
         return HALAY_COLL_ALLREDUCE * 2;
-    return (uint64_t)c->operation * 2 + (uint64_t)c->has_counts;
+    uint64_t call = c->form ? HALAY_COLL_COUNT + (uint64_t)c->form - 1 : (uint64_t)c->operation;
+
+    return call * 2 + (uint64_t)c->has_counts;
 }
 
 /* The one count of a call without a list of them. */
@@ -101,6 +112,8 @@ static uint64_t one_count(const struct halay_coll *c)
     int is_cut = c->operation == HALAY_COLL_REDUCE_SCATTER || c->operation == HALAY_COLL_ALLGATHER ||
                  c->operation == HALAY_COLL_ALLTOALL;
 
+    if (c->form)
+        return c->rooted[1];
     return is_cut ? c->starts[1] : c->in.count;
 }
 
@@ -128,6 +141,12 @@ static struct signature signature_of(const struct halay_coll *c)
     return s;
 }
 
+/* Returns nonzero for an all-to-all whose counts are each rank's own. */
+static int is_exchange(const struct halay_coll *c)
+{
+    return c->operation == HALAY_COLL_ALLTOALL && !c->form;
+}
+
 /* Returns the number of counts that this rank sends. Those of a row are sent as the ends of its blocks. */
 static size_t counts_length(const struct halay_coll *c)
 {
@@ -137,11 +156,13 @@ static size_t counts_length(const struct halay_coll *c)
         return 0;
     if (c->operation == HALAY_COLL_ALLREDUCE_ADASUM)
         return c->tensors;
-    return c->operation == HALAY_COLL_ALLTOALL ? 2 * (size + 1) : size + 1;
+    return is_exchange(c) ? 2 * (size + 1) : size + 1;
 }
 
 static const size_t *counts_of(const struct halay_coll *c)
 {
+    if (c->form)
+        return c->rooted;
     return c->operation == HALAY_COLL_ALLREDUCE_ADASUM ? c->counts : c->starts; /* in_starts follow those */
 }
 
@@ -218,7 +239,7 @@ static struct verdict judge_calls(const struct halay_coll *c, const struct state
         return v;
     if (!s->has_counts && counts_length(c))
         return (struct verdict){ .what = WANTS_COUNTS };
-    if (s->has_counts && (c->operation == HALAY_COLL_ALLTOALL ? find_split(c, &v) : find_count(c, &v)))
+    if (s->has_counts && (is_exchange(c) ? find_split(c, &v) : find_count(c, &v)))
         v.call = s->signatures[FIRST].field[CALL];
     else
         find_difference(c, s, ALGORITHM, FIELDS, &v);

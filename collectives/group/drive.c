@@ -103,7 +103,8 @@ static void coll_reset(struct halay_coll *c, struct halay_group *group, struct h
     c->root = 0;
     c->element = 0;
     c->in = c->out = (struct halay_vector){ .pieces = NULL };
-    c->starts = c->in_starts = c->counts = NULL;
+    c->starts = c->in_starts = c->rooted = c->counts = NULL;
+    c->form = HALAY_FORM_PLAIN;
     c->tensors = 0;
     c->has_counts = c->is_list = 0;
     c->slot = c->chunk = c->bytes = 0;

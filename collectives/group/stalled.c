@@ -192,6 +192,13 @@ void halay_stall_print(const struct halay_stall *stall, const char *subject, con
                    ranks);
 }
 
+static const char *name_of(const struct halay_coll *c)
+{
+    if (c->form == HALAY_FORM_PLAIN)
+        return halay_coll_kind_name(c->operation);
+    return c->form == HALAY_FORM_GATHER ? "gather" : "scatter";
+}
+
 /* The rank to name, -1: none is known. */
 static int report_stall(struct halay_group *group, enum halay_log_level level)
 {
@@ -204,8 +211,8 @@ static int report_stall(struct halay_group *group, enum halay_log_level level)
         return -1;
     list_posted(group, c, &(struct halay_posted){ .is_awaited = is_awaited });
     list_missing(group, c, is_awaited);
-    snprintf(subject, sizeof subject, "%s number %llu of a group of %d ranks, algorithm '%s'",
-             halay_coll_kind_name(c->operation), (unsigned long long)c->number, group->size, c->algorithm->name);
+    snprintf(subject, sizeof subject, "%s number %llu of a group of %d ranks, algorithm '%s'", name_of(c),
+             (unsigned long long)c->number, group->size, c->algorithm->name);
     halay_stall_print(&group->stall, subject, is_awaited, group->size, group->members, text, sizeof text);
     halay_log_write(group->world->log, level, "%s", text);
     while (rank < group->size && !is_awaited[rank])

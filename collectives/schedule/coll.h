@@ -25,6 +25,9 @@ enum halay_coll_kind {
     HALAY_COLL_COUNT
 };
 
+/* An all-to-all of one rank with all, which the program knows by another name. */
+enum halay_coll_form { HALAY_FORM_PLAIN, HALAY_FORM_GATHER, HALAY_FORM_SCATTER };
+
 enum halay_algorithm_flags {
     HALAY_ALGORITHM_SHARED = 1, /* needs memory that all ranks share; moves data by load and store, not by messages */
     HALAY_ALGORITHM_TREE = 2,   /* sums along the tree over ranks: bits independent of count, pieces and algorithm */
@@ -92,6 +95,8 @@ struct halay_coll {
     /* The start of each rank's block in the long array, and the end (size + 1): all-gather: in out; reduce-scatter: in
      * in; all-to-all: in out (starts: from which) and in in (in_starts: for which). The channel's. */
     const size_t *starts, *in_starts;
+    enum halay_coll_form form;
+    const size_t *rooted; /* gather, scatter: starts as all ranks know them, of the root's long array */
     /* Adasum: elements of each of `tensors` tensors, borrowed to the end; NULL: each piece is one. */
     const size_t *counts;
     size_t tensors;

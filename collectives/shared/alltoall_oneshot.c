@@ -56,7 +56,7 @@ static size_t state_bytes(int size)
 
 static void start(struct halay_coll *c)
 {
-    if (c->has_counts) {
+    if (c->has_counts || c->form != HALAY_FORM_PLAIN) {
         c->ops = &halay_alltoall_shared;
         c->ops->start(c);
     } else {

@@ -19,6 +19,7 @@
 #include "collectives/schedule/coll.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
+#include "tests/coll/exchanges.h"
 #include "tests/coll/losses.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
@@ -97,8 +98,8 @@ static int run_what(struct halay_group *group, const char *what, const struct ha
     if (!strcmp(what, "allocations"))
         return allocations_run(group);
     if (!strcmp(what, "checking"))
-        return checking_run(group) + matrix_run(group, 1) + subsets_run(group, 0);
-    return matrix_run(group, !strcmp(what, "quick")) + subsets_run(group, 0);
+        return checking_run(group) + matrix_run(group, 1) + exchanges_run(group) + subsets_run(group, 0);
+    return matrix_run(group, !strcmp(what, "quick")) + exchanges_run(group) + subsets_run(group, 0);
 }
 
 static int be_rank(const char *what, const struct halay_algorithm *algorithm)

@@ -6,6 +6,7 @@
  */
 #include "collectives/group/group.h"
 #include "tests/coll/checking.h"
+#include "tests/coll/exchanges.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
 #include "tests/fake/fake.h"
@@ -41,6 +42,7 @@ static void *run_rank(void *arg)
     REQUIRE(halay_group_create(world, &group) == HALAY_OK);
     r->failed = r->checks ? checking_run(group) : 0;
     r->failed += r->only_subsets ? 0 : matrix_run(group, r->quick);
+    r->failed += exchanges_run(group);
     r->failed += subsets_run(group, r->brief);
     halay_group_close(group);
     halay_world_close(world);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Gather and scatter: every root, each algorithm of the all-to-all, with one count and with a list of them, some of
+ * them zero, in place and not, in memory of the group and of the program; in the checking mode ranks that differ.
+ */
+#include "tests/coll/exchanges.h"
+#include "collectives/group/channel.h"
+#include "tests/test.h"
+#include <string.h>
+
+enum { RANKS_MAX = 16, COUNT_MAX = 20011 };
+
+struct run {
+    struct halay_group *group;
+    int rank, size;
+    int32_t *in, *out; /* of COUNT_MAX a rank */
+    size_t counts[RANKS_MAX], starts[RANKS_MAX + 1];
+};
+
+/* Element i of rank r's block, in the round with this number. */
+static int32_t value(int r, size_t i, int round)
+{
+    return (int32_t)(r * 1000003 + (int)i * 7 + round);
+}
+
+static void fill(int32_t *data, const struct run *run, int r, int round)
+{
+    for (size_t i = 0; i < run->counts[r]; i++)
+        data[i] = value(r, i, round);
+}
+
+static int holds(const int32_t *data, const struct run *run, int r, int round)
+{
+    for (size_t i = 0; i < run->counts[r]; i++)
+        if (data[i] != value(r, i, round))
+            return 0;
+    return 1;
+}
+
+/* Does the call, once started. */
+static enum halay_status finish(enum halay_status started, struct halay_coll **c)
+{
+    return started == HALAY_OK ? halay_coll_finish(*c) : started;
+}
+
+static void set_counts(struct run *run, size_t count, int is_list)
+{
+    for (int r = 0; r < run->size; r++) {
+        run->counts[r] = is_list ? (size_t)(r % 3) * count / 2 : count;
+        run->starts[r + 1] = run->starts[r] + run->counts[r];
+    }
+}
+
+static void gather(struct run *run, int root, int is_list, int in_place, int round)
+{
+    struct halay_group *g = run->group;
+    int is_root = run->rank == root;
+    int32_t *in = is_root && in_place ? run->out + run->starts[run->rank] : run->in, *out = is_root ? run->out : NULL;
+
+    memset(run->out, 0xff, run->starts[run->size] * sizeof *run->out);
+    fill(in, run, run->rank, round);
+    enum halay_status status = is_list ? halay_group_gatherv(g, in, out, run->counts, HALAY_I32, root)
+                                       : halay_group_gather(g, in, out, run->counts[0], HALAY_I32, root);
+    CHECK(status == HALAY_OK, "gather: %s", halay_status_string(status));
+    for (int r = 0; is_root && r < run->size; r++)
+        CHECK(holds(run->out + run->starts[r], run, r, round), "gather at %d of %d: block %d", root, run->size, r);
+}
+
+static void scatter(struct run *run, int root, int is_list, int in_place, int round)
+{
+    struct halay_group *g = run->group;
+    int is_root = run->rank == root;
+    int32_t *in = is_root ? run->in : NULL;
+    int32_t *out = is_root && in_place ? run->in + run->starts[run->rank] : run->out;
+
+    memset(run->out, 0xff, run->starts[run->size] * sizeof *run->out);
+    for (int r = 0; is_root && r < run->size; r++)
+        fill(run->in + run->starts[r], run, r, round);
+    enum halay_status status = is_list ? halay_group_scatterv(g, in, out, run->counts, HALAY_I32, root)
+                                       : halay_group_scatter(g, in, out, run->counts[0], HALAY_I32, root);
+    CHECK(status == HALAY_OK, "scatter: %s", halay_status_string(status));
+    CHECK(holds(out, run, run->rank, round), "scatter from %d of %d: rank %d", root, run->size, run->rank);
+    for (int r = 0; is_root && r < run->size; r++)
+        CHECK(holds(run->in + run->starts[r], run, r, round), "scatter from %d: input %d", root, r);
+}
+
+static void all_ways(struct run *run)
+{
+    static const size_t counts[] = { 0, 1, 3, 1000, COUNT_MAX };
+    int round = 0;
+
+    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
+        for (int way = 0; way < 4; way++) {
+            int root = (int)((k + (size_t)way) % (size_t)run->size);
+            set_counts(run, counts[k], way & 1);
+            gather(run, root, way & 1, way >> 1, round++);
+            scatter(run, root, way & 1, way >> 1, round++);
+        }
+}
+
+static void each_algorithm(struct run *run)
+{
+    const char *name;
+
+    all_ways(run);
+    for (size_t i = 0; (name = halay_group_algorithm(run->group, "alltoall", i, NULL)); i++) {
+        CHECK(halay_group_set_algorithm(run->group, "alltoall", name) == HALAY_OK);
+        all_ways(run);
+    }
+    CHECK(halay_group_set_algorithm(run->group, "alltoall", "auto") == HALAY_OK);
+}
+
+static void wrong_arguments(struct run *run)
+{
+    struct halay_group *g = run->group;
+    struct halay_coll *c = NULL;
+
+    CHECK(halay_group_gather_start(NULL, run->in, run->out, 1, HALAY_I32, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_gather_start(g, run->in, run->out, 1, HALAY_I32, run->size, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_gather_start(g, NULL, run->out, 1, HALAY_I32, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_gather_start(g, run->in, NULL, 1, HALAY_I32, run->rank, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_gatherv_start(g, run->in, run->out, NULL, HALAY_I32, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_scatterv_start(g, run->in, run->out, NULL, HALAY_I32, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_scatter_start(g, run->in, run->out, SIZE_MAX / 2, HALAY_I32, 0, &c) == HALAY_ERR_ARGUMENT);
+    if (run->size > 1)
+        CHECK(halay_group_scatter_start(g, run->in, run->in + (run->rank ? 0 : 1), 2, HALAY_I32, run->rank, &c) ==
+              HALAY_ERR_ARGUMENT);
+    CHECK(!c);
+}
+
+static void expect(struct run *run, enum halay_status status, const char *text)
+{
+    char got[512];
+
+    halay_group_last_error(run->group, got, sizeof got);
+    CHECK(status == HALAY_ERR_MISMATCH && strstr(got, text), "rank %d: '%s' and '%s' instead of '%s'", run->rank,
+          halay_status_string(status), got, text);
+}
+
+/* The last rank calls something else; all are told what, and the group goes on. */
+static void differences(struct run *run)
+{
+    struct halay_group *g = run->group;
+    struct halay_coll *c;
+    int is_odd = run->rank == run->size - 1;
+
+    set_counts(run, 4, 1);
+    expect(run, finish(halay_group_gather_start(g, run->in, run->out, is_odd ? 3 : 4, HALAY_I32, 0, &c), &c),
+           ", gather: rank");
+    expect(run, finish(halay_group_gather_start(g, run->in, run->out, 4, HALAY_I32, is_odd, &c), &c), "has root 1");
+    expect(run,
+           finish(is_odd ? halay_group_gather_start(g, run->in, run->out, 4, HALAY_I32, 0, &c)
+                         : halay_group_scatter_start(g, run->in, run->out, 4, HALAY_I32, 0, &c),
+                  &c),
+           " calls gather, rank 0 calls scatter");
+    run->counts[1] += (size_t)is_odd;
+    expect(run, finish(halay_group_scatterv_start(g, run->in, run->out, run->counts, HALAY_I32, 0, &c), &c),
+           "has counts[1] = ");
+    set_counts(run, 5, 0);
+    gather(run, 0, 0, 0, 77);
+}
+
+int exchanges_run(struct halay_group *group)
+{
+    struct run run = { .group = group, .rank = halay_group_rank(group), .size = halay_group_size(group) };
+    size_t bytes = (size_t)run.size * COUNT_MAX * sizeof(int32_t);
+    void *shared[2];
+
+    REQUIRE(run.size <= RANKS_MAX);
+    for (int i = 0; i < 2; i++)
+        REQUIRE(halay_group_alloc(group, bytes, &shared[i]) == HALAY_OK);
+    run.in = shared[0];
+    run.out = shared[1];
+    each_algorithm(&run);
+    run.out = malloc(bytes);
+    REQUIRE(run.out);
+    all_ways(&run);
+    wrong_arguments(&run);
+    if (group->is_checked)
+        differences(&run);
+    free(run.out);
+    for (int i = 0; i < 2; i++)
+        CHECK(halay_group_free(group, shared[i]) == HALAY_OK);
+    return test_failed;
+}
