@@ -262,6 +262,35 @@ HALAY_API enum halay_status halay_memory_retain(struct halay_context *ctx, void 
 /* Give up one reference: any thread, at any time, before, during and after halay_fini. NULL is allowed. */
 HALAY_API void halay_memory_release(struct halay_memory *memory);
 
+/*
+ * Let the ranks of this host reduce memory in place that the program has already, as a framework's gradients: bytes
+ * from ptr on, private anonymous memory as malloc and mmap give it, of any alignment. Its whole pages are replaced by
+ * shared ones with the same contents, at the same address; what lies on the pages at both ends stays private, and is
+ * copied in each collective; of several tensors that run as one, all must have whole pages or lie side by side. Local,
+ * other ranks need not call it. To register and to unregister costs what fifteen all-reduces gain, and as much room in
+ * the segment as halay_alloc of that size.
+ *
+ * The program sees to it that
+ *     during this call, and that of halay_memory_unregister, no thread writes to the memory, and nothing in flight
+ *       uses it: what is written meanwhile is lost. Reading is allowed;
+ *     it is not pinned for a device or a network card (cudaHostRegister, ibv_reg_mr): those keep the old pages;
+ *     it is unregistered before it is freed, unmapped, moved (realloc, mremap) or given back in part (MADV_DONTNEED).
+ *       Each collective looks whether the pages are there; private memory that has taken their place is reduced as
+ *       such, with a line in the log. An allocator that counts on zeros after MADV_DONTNEED, and a file that is mapped
+ *       there, are not seen.
+ * Collectives may use any part of it. After a fork the child shares it with its parent, as it does memory of
+ * halay_alloc: what either writes the other sees. It stays registered when an elastic job is re-formed. After
+ * halay_fini it is plain memory of this process with the contents that it had, still shared with children of fork.
+ *
+ * Errors: HALAY_ERR_UNSUPPORTED: it is a file's, shared or read-only memory, or has no whole page, or the ranks of this
+ * host share no memory over this transport; HALAY_ERR_ARGUMENT: some of it is not mapped; HALAY_ERR_DUPLICATE: some of
+ * it is registered already, or from halay_alloc; HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM. It is as before then.
+ */
+HALAY_API enum halay_status halay_memory_register(struct halay_context *ctx, void *ptr, size_t bytes);
+/* Make it private again, with its contents. ptr: as it was registered. HALAY_ERR_NO_MEMORY: it stays registered.
+ * HALAY_ERR_ARGUMENT: nothing is registered there, or it has been unmapped since; its room in the segment is lost. */
+HALAY_API enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr);
+
 /* ---- registered tensors ----------------------------------------------------------------------------------------- */
 
 /* What is done with a tensor. */

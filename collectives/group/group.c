@@ -512,6 +512,27 @@ enum halay_status halay_group_free(struct halay_group *group, void *ptr)
     return HALAY_OK;
 }
 
+enum halay_status halay_group_register(struct halay_group *group, void *ptr, size_t bytes)
+{
+    struct halay_shared_memory *shared = shared_of(group);
+
+    if (!shared || !shared->ops->register_memory)
+        return halay_fail(group->world->log, HALAY_ERR_UNSUPPORTED,
+                          "cannot register %zu bytes at %p: ranks of this host share no memory over this transport",
+                          bytes, ptr);
+    return shared->ops->register_memory(shared, ptr, bytes);
+}
+
+enum halay_status halay_group_unregister(struct halay_group *group, void *ptr)
+{
+    struct halay_shared_memory *shared = shared_of(group);
+
+    if (!shared || !shared->ops->register_memory)
+        return halay_fail(group->world->log, HALAY_ERR_ARGUMENT, "cannot unregister %p: nothing is registered there",
+                          ptr);
+    return shared->ops->unregister_memory(shared, ptr);
+}
+
 /* ---- settings ---- */
 
 void halay_group_set_absent(struct halay_group *group, int ranks)

@@ -32,6 +32,11 @@ enum halay_status halay_group_may_keep(struct halay_group *group, const void *pt
 /* Takes that memory from the group: the caller frees it after the world is closed. kept is borrowed until then. */
 void halay_group_keep(struct halay_group *group, void *ptr, struct halay_kept *kept);
 
+/* Registers memory of the program's that local ranks are to reduce in place, and ends that (include/halay.h). Any
+ * thread. HALAY_ERR_UNSUPPORTED, logged: local ranks share no memory; otherwise as in shared_memory.h. */
+enum halay_status halay_group_register(struct halay_group *group, void *ptr, size_t bytes);
+enum halay_status halay_group_unregister(struct halay_group *group, void *ptr);
+
 /* Returns the number of the next collective: one more than that of the last one, or what halay_group_start_at set. */
 uint64_t halay_group_next(const struct halay_group *group);
 /* Returns nonzero if the next collective can start now, because its channel is free. */

@@ -33,6 +33,10 @@
  * A rank reads and writes its own block in its own buffers directly. in and out may differ: a shared one is used in
  * place. Ranks with shared and with private buffers mix freely: the arrival has the kind of each.
  *
+ * A buffer that the program has registered is shared but for less than a page at each end (halay_memory_register). Its
+ * rank lends the others a copy of these ends in its slots, which it does not need then, in a table of up to three
+ * pieces; when all have done, what others have written there goes back to where it belongs.
+ *
  * Blocks of an N-th are cut at cache lines. Lists of pieces must agree only in the sums of their lengths: each rank may
  * cut them in its own way, and in differently from out.
  *
@@ -63,14 +67,26 @@ struct peer {
     int is_same;           /* in place: both are one, and not private */
 };
 
+/* An end of this rank's buffer that others cannot reach: copy number i is that far in pages from its first slot. */
+struct end {
+    unsigned char *memory;
+    size_t first, count; /* elements of the vector */
+    int is_out;          /* others write to the copy */
+};
+
+enum { ENDS_MAX = 4 };
+
 struct state {
-    uint64_t base;                   /* chunks of this channel before this collective */
-    struct halay_span block;         /* this rank's */
-    size_t chunks;                   /* of the longest block; the same on all ranks */
-    size_t chunk;                    /* elements */
-    size_t slot;                     /* bytes of the slot for one owner */
-    int arrived;                     /* ranks below have */
-    int slotted;                     /* some rank uses slots */
+    uint64_t base;           /* chunks of this channel before this collective */
+    struct halay_span block; /* this rank's */
+    size_t chunks;           /* of the longest block; the same on all ranks */
+    size_t chunk;            /* elements */
+    size_t slot;             /* bytes of the slot for one owner */
+    int arrived;             /* ranks below have */
+    int slotted;             /* some rank uses slots */
+    int lends;               /* this rank may lend copies of ends: */
+    struct end end[ENDS_MAX];
+    size_t ends;
     size_t filled, reduced, drained; /* chunks of this rank */
     struct halay_cursor filling, reducing_in, reducing_out, draining;
     const void **src; /* after the peers: size */
@@ -125,6 +141,66 @@ static int is_slotted(const struct peer *p)
     return p->in.is_private || p->out.is_private;
 }
 
+static unsigned char *end_copy(const struct halay_coll *c, size_t i)
+{
+    return shared_slots(c, c->rank) + i * HALAY_PAGE;
+}
+
+/* Adds an end to the table; returns the offset of its copy. */
+static uint64_t lend_end(struct halay_coll *c, const struct halay_vector *v, size_t at, size_t bytes)
+{
+    struct state *s = c->state;
+    unsigned char *memory = (unsigned char *)v->pieces[0].data + at, *copy = end_copy(c, s->ends);
+
+    memcpy(copy, memory, bytes);
+    s->end[s->ends++] = (struct end){ .memory = memory,
+                                      .first = at / v->element,
+                                      .count = bytes / v->element,
+                                      .is_out = v == &c->out || coll_is_in_place(c) };
+    return shared_locate(c, copy, bytes);
+}
+
+/* Publishes an array that is registered but for its ends as a table of up to three pieces; returns their number. */
+static uint32_t publish_ends(struct halay_coll *c, const struct halay_vector *v, size_t first)
+{
+    const struct halay_shared_memory_ops *ops = c->group->memory->ops;
+    size_t bytes = v->count * v->element, head, length;
+    uint64_t *entry = shared_mine(c)->table + first;
+    uint32_t pieces = 0;
+
+    if (!ops->locate_pages || !bytes)
+        return 0;
+    uint64_t offset = ops->locate_pages(c->group->memory, v->pieces[0].data, bytes, &head, &length);
+    if (offset == HALAY_PRIVATE || head % v->element || length % v->element)
+        return 0;
+    const size_t end[] = { head, head + length, bytes };
+    for (size_t i = 0, at = 0; i < 3; at = end[i++]) {
+        if (end[i] == at)
+            continue;
+        entry[2 * pieces] = i == 1 ? offset : lend_end(c, v, at, end[i] - at);
+        entry[2 * pieces++ + 1] = end[i] / v->element;
+    }
+    return pieces;
+}
+
+/* Writes back what others have written to the copies: all but this rank's own block. */
+static void take_ends_back(struct halay_coll *c)
+{
+    const struct state *s = c->state;
+
+    for (size_t i = 0; i < s->ends && is_sink(c, c->rank); i++) {
+        const struct end *e = &s->end[i];
+        size_t from = s->block.start > e->first ? s->block.start - e->first : 0;
+        size_t to = s->block.start + s->block.length > e->first ? s->block.start + s->block.length - e->first : 0;
+        if (!e->is_out)
+            continue;
+        from = from < e->count ? from : e->count;
+        to = to < e->count ? to : e->count;
+        memcpy(e->memory, end_copy(c, i), from * c->element);
+        memcpy(e->memory + to * c->element, end_copy(c, i) + to * c->element, (e->count - to) * c->element);
+    }
+}
+
 /* Publishes the place of a buffer of this rank: an offset, or the number of its pieces in the table from `first` on.
  * Returns nonzero if others cannot reach it, or its data need a conversion. */
 static int publish_buffer(struct halay_coll *c, const struct halay_vector *v, size_t first, uint64_t *offset,
@@ -138,10 +214,12 @@ static int publish_buffer(struct halay_coll *c, const struct halay_vector *v, si
         *pieces = shared_publish_table(c, v, first, shared_mine(c));
     else
         *offset = shared_locate(c, v->pieces[0].data, v->count * v->element);
+    if (v->piece_count == 1 && *offset == HALAY_PRIVATE && ((struct state *)c->state)->lends)
+        *pieces = publish_ends(c, v, first);
     return !*pieces && *offset == HALAY_PRIVATE;
 }
 
-static void announce_buffer(struct halay_coll *c)
+static void publish_buffers(struct halay_coll *c)
 {
     struct state *s = c->state;
     struct halay_area *area = shared_mine(c);
@@ -157,6 +235,21 @@ static void announce_buffer(struct halay_coll *c)
     } else if (!coll_is_in_place(c)) {
         area->out_first = 2 * area->in_table;
         me->out.is_private = publish_buffer(c, &c->out, area->out_first, &area->out_offset, &area->out_table);
+    }
+}
+
+static void announce_buffer(struct halay_coll *c)
+{
+    struct state *s = c->state;
+    struct halay_area *area = shared_mine(c);
+    struct peer *me = &s->peer[c->rank];
+
+    s->lends = 1;
+    publish_buffers(c);
+    if (is_slotted(me) && s->ends) { /* the copies would lie where its chunks go */
+        s->lends = 0;
+        s->ends = 0;
+        publish_buffers(c);
     }
     s->slotted = is_slotted(me);
     shared_publish(c, &area->arrived, s->base + 1);
@@ -409,6 +502,8 @@ static enum halay_status reduce_progress(struct halay_coll *c)
         drain_slots(c);
     if (s->reduced < s->chunks || (mine && s->drained < s->chunks) || !shared_all_have_done(c, s->base + s->chunks))
         return HALAY_IN_PROGRESS;
+    if (s->ends)
+        take_ends_back(c);
     halay_prefetch_write(&shared_mine(c)->arrived); /* for the next one */
     return HALAY_OK;
 }

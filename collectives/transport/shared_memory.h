@@ -33,6 +33,17 @@ struct halay_shared_memory_ops {
     /* Keeps memory of alloc when this ends, as in link.h. NULL: not possible. */
     void (*keep)(struct halay_shared_memory *m, void *ptr, struct halay_kept *kept);
 
+    /* Makes the program's own memory reachable for peers at its address, and private again (include/halay.h); whole
+     * pages only. NULL: not possible. Errors, logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_DUPLICATE,
+     * HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM. */
+    enum halay_status (*register_memory)(struct halay_shared_memory *m, void *ptr, size_t bytes);
+    enum halay_status (*unregister_memory)(struct halay_shared_memory *m, void *ptr);
+    /* Returns the offset of the part of [ptr, ptr + bytes) that is registered where locate does not: all but less than
+     * a page at each end. *head: the bytes before it, *length: its bytes. HALAY_PRIVATE: there is none. NULL as above.
+     */
+    uint64_t (*locate_pages)(struct halay_shared_memory *m, const void *ptr, size_t bytes, size_t *head,
+                             size_t *length);
+
     /* HALAY_GROUP_BYTES of this rank's segment for the areas of a group, all zero. The first that a rank takes have
      * the same offset as those of the others. HALAY_ERR_NO_MEMORY, not logged: the segment is full. */
     enum halay_status (*take_areas)(struct halay_shared_memory *m, uint64_t *offset);

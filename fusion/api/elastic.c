@@ -146,6 +146,16 @@ void halay_elastic_free(struct halay_context *ctx, void *ptr)
     halay_shm_memory_free(ctx->elastic->carried.memory, ptr);
 }
 
+enum halay_status halay_elastic_register(struct halay_context *ctx, void *ptr, size_t bytes)
+{
+    return halay_shm_memory_register(ctx->elastic->carried.memory, ptr, bytes);
+}
+
+enum halay_status halay_elastic_unregister(struct halay_context *ctx, void *ptr)
+{
+    return halay_shm_memory_unregister(ctx->elastic->carried.memory, ptr);
+}
+
 int halay_elastic_has_allocated(struct halay_context *ctx, const void *ptr)
 {
     return halay_shm_memory_size(ctx->elastic->carried.memory, ptr) > 0;

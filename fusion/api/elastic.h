@@ -18,6 +18,9 @@ void halay_elastic_fini(struct halay_context *ctx); /* the world is closed */
 /* the world is closed */
 enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr);
 void halay_elastic_free(struct halay_context *ctx, void *ptr);
+/* As of halay_shm_memory_register; what is registered stays so when the job is re-formed. */
+enum halay_status halay_elastic_register(struct halay_context *ctx, void *ptr, size_t bytes);
+enum halay_status halay_elastic_unregister(struct halay_context *ctx, void *ptr);
 int halay_elastic_has_allocated(struct halay_context *ctx, const void *ptr);
 /* It outlives the context; kept as in halay_shm_memory_keep. */
 void halay_elastic_keep(struct halay_context *ctx, void *ptr, struct halay_kept *kept);

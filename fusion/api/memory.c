@@ -168,6 +168,28 @@ void halay_memories_leave(struct halay_context *ctx)
         memories_destroy(all);
 }
 
+/* ---- memory of the program's ---- */
+
+enum halay_status halay_memory_register(struct halay_context *ctx, void *ptr, size_t bytes)
+{
+    if (!ctx || !ptr || !bytes)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_memory_register: no %s", ctx ? "memory" : "context");
+    if (halay_is_child(ctx))
+        return halay_refuse_child();
+    return halay_returns(halay_elastic_is_on(ctx) ? halay_elastic_register(ctx, ptr, bytes)
+                                                  : halay_group_register(ctx->all.group, ptr, bytes));
+}
+
+enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr)
+{
+    if (!ctx || !ptr)
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_memory_unregister: no %s", ctx ? "memory" : "context");
+    if (halay_is_child(ctx))
+        return halay_refuse_child();
+    return halay_returns(halay_elastic_is_on(ctx) ? halay_elastic_unregister(ctx, ptr)
+                                                  : halay_group_unregister(ctx->all.group, ptr));
+}
+
 /* ---- public ---- */
 
 void halay_free(struct halay_context *ctx, void *ptr)

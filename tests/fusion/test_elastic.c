@@ -27,7 +27,8 @@ enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, NONE = -1 }; /* of 
 struct training {
     struct halay_context *ctx;
     struct halay_tensor *gradient;
-    float *values;               /* of halay_alloc */
+    float *values;               /* of halay_alloc, or on some ranks: */
+    float *own;                  /* of malloc, registered */
     struct halay_memory *memory; /* holds values beyond halay_fini */
     double *weights;
     /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
@@ -247,10 +248,16 @@ static int prepare(struct training *t)
     t->weights = calloc(COUNT, sizeof *t->weights);
     if (halay_alloc(t->ctx, COUNT * sizeof *t->values, &memory) != HALAY_OK || !t->weights)
         return 11;
-    info.out = t->values = memory;
+    t->values = memory;
     if (halay_memory_retain(t->ctx, memory, &t->memory) != HALAY_OK)
         return 17;
     halay_free(t->ctx, memory);
+    if (atoi(getenv("HALAY_RANK")) % 2) {
+        t->own = t->values = malloc(COUNT * sizeof *t->own);
+        if (!t->own || halay_memory_register(t->ctx, t->own, COUNT * sizeof *t->own) != HALAY_OK)
+            return 18;
+    }
+    info.out = t->values;
     if (halay_register(t->ctx, &info, &t->gradient) != HALAY_OK ||
         halay_elastic_add(t->ctx, t->weights, COUNT * sizeof *t->weights) != HALAY_OK ||
         halay_elastic_add(t->ctx, &t->step, sizeof t->step) != HALAY_OK || !halay_elastic_is_on(t->ctx) ||
@@ -267,6 +274,7 @@ static int leave(struct training *t)
     halay_fini(t->ctx);
     int is_there = t->values[COUNT - 1] > COUNT - 2;
     halay_memory_release(t->memory);
+    free(t->own);
     free(t->weights);
     return is_there;
 }

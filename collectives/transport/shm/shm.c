@@ -225,9 +225,37 @@ static uint64_t shm_locate(struct halay_shared_memory *m, const void *ptr, size_
     uintptr_t at = (uintptr_t)ptr, start = (uintptr_t)self->context.segment;
     size_t end = self->map.layout.bytes;
 
-    if (at < start + self->map.layout.areas || at - start > end || bytes > end - (at - start))
+    if (at >= start + self->map.layout.areas && at - start <= end && bytes <= end - (at - start))
+        return at - start;
+    struct halay_shm_registered *registered = &self->memory->registered;
+    size_t head = 0, length = 0;
+    uint64_t offset = halay_shm_registered_find(registered, ptr, bytes, &head, &length);
+    int is_there = offset != HALAY_PRIVATE && length == bytes &&
+                   halay_shm_registered_is_there(self->base.log, registered, ptr, bytes);
+    return is_there ? offset : HALAY_PRIVATE;
+}
+
+static uint64_t shm_locate_pages(struct halay_shared_memory *m, const void *ptr, size_t bytes, size_t *head,
+                                 size_t *length)
+{
+    struct shm_transport *self = sharer_of(m);
+    struct halay_shm_registered *registered = &self->memory->registered;
+    uint64_t offset = halay_shm_registered_find(registered, ptr, bytes, head, length);
+
+    if (offset != HALAY_PRIVATE &&
+        !halay_shm_registered_is_there(self->base.log, registered, (const unsigned char *)ptr + *head, *length))
         return HALAY_PRIVATE;
-    return at - start;
+    return offset;
+}
+
+static enum halay_status shm_register(struct halay_shared_memory *m, void *ptr, size_t bytes)
+{
+    return halay_shm_memory_register(sharer_of(m)->memory, ptr, bytes);
+}
+
+static enum halay_status shm_unregister(struct halay_shared_memory *m, void *ptr)
+{
+    return halay_shm_memory_unregister(sharer_of(m)->memory, ptr);
 }
 
 static void *shm_reach(struct halay_shared_memory *m, int peer, uint64_t offset, size_t bytes)
@@ -354,6 +382,9 @@ static const struct halay_shared_memory_ops memory_ops = {
     .free = shm_free,
     .keep = shm_keep,
     .take_areas = shm_take_areas,
+    .register_memory = shm_register,
+    .unregister_memory = shm_unregister,
+    .locate_pages = shm_locate_pages,
     .give_areas = shm_give_areas,
     .locate = shm_locate,
     .reach = shm_reach,

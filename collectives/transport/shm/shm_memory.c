@@ -15,6 +15,7 @@
 void halay_shm_memory_init(struct halay_log *log, struct halay_shm_memory *memory)
 {
     *memory = (struct halay_shm_memory){ .log = log, .fd = -1 };
+    halay_shm_registered_init(&memory->registered);
 }
 
 static enum halay_status init_areas(struct halay_shm_memory *memory)
@@ -70,6 +71,7 @@ void halay_shm_memory_fini(struct halay_shm_memory *memory)
 {
     if (memory->base)
         memory_unmap(memory);
+    halay_shm_registered_fini(&memory->registered);
     halay_heap_fini(&memory->areas);
     halay_heap_fini(&memory->heap);
     if (memory->fd >= 0)
@@ -143,6 +145,61 @@ void halay_shm_memory_free(struct halay_shm_memory *self, void *ptr)
     if (!memory_punch(self, self->layout.heap + offset, bytes))
         halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno));
     halay_heap_give(&self->heap, offset);
+}
+
+/* Returns nonzero if the program's memory overlaps what this segment is mapped at. */
+static int is_in_segment(const struct halay_shm_memory *self, const unsigned char *ptr, size_t bytes)
+{
+    const unsigned char *base = self->base;
+
+    return ptr < base + self->layout.bytes && base < ptr + bytes;
+}
+
+enum halay_status halay_shm_memory_register(struct halay_shm_memory *self, void *ptr, size_t bytes)
+{
+    struct halay_shm_place place = { .ptr = ptr, .bytes = bytes, .fd = self->fd };
+    const char *why = "it is memory of halay_alloc";
+    enum halay_status status = HALAY_ERR_DUPLICATE;
+    size_t offset;
+
+    if (!self->base)
+        return halay_fail(self->log, HALAY_ERR_UNSUPPORTED, "cannot register %zu bytes at %p: no shared memory", bytes,
+                          ptr);
+    if (!is_in_segment(self, ptr, bytes))
+        status = halay_shm_registered_check(&self->registered, &place, &why);
+    if (status != HALAY_OK)
+        return halay_fail(self->log, status, "cannot register %zu bytes at %p: %s", bytes, ptr, why);
+    if (halay_heap_take(&self->heap, place.length, &offset) != HALAY_OK)
+        return halay_fail(self->log, HALAY_ERR_NO_MEMORY,
+                          "cannot register %zu bytes: no room in a shared segment of %zu (HALAY_SEGMENT_BYTES)", bytes,
+                          self->layout.bytes);
+    place.offset = self->layout.heap + offset;
+    if (memory_populate(self, place.offset, place.length))
+        status = halay_shm_registered_add(self->log, &self->registered, &place);
+    else
+        status = HALAY_ERR_NO_MEMORY;
+    if (status != HALAY_OK) {
+        memory_punch(self, place.offset, place.length);
+        halay_heap_give(&self->heap, offset);
+    }
+    return status;
+}
+
+enum halay_status halay_shm_memory_unregister(struct halay_shm_memory *self, void *ptr)
+{
+    struct halay_shm_place place;
+
+    enum halay_status status = halay_shm_registered_remove(&self->registered, ptr, &place);
+    if (status == HALAY_ERR_ARGUMENT)
+        return halay_fail(self->log, status, "cannot unregister %p: nothing is registered there", ptr);
+    if (status == HALAY_ERR_NO_MEMORY)
+        return halay_fail(self->log, status, "cannot unregister %p: no memory for private pages", ptr);
+    if (status == HALAY_ERR_CLOSED) /* what is mapped elsewhere must keep its contents: the pages are lost */
+        return halay_fail(self->log, HALAY_ERR_ARGUMENT, "%p was unmapped or freed before it was unregistered", ptr);
+    if (!memory_punch(self, place.offset, place.length))
+        halay_warning(self->log, "cannot give shared memory back: %s", strerror(errno));
+    halay_heap_give(&self->heap, place.offset - self->layout.heap);
+    return HALAY_OK;
 }
 
 enum halay_status halay_shm_memory_take_areas(struct halay_shm_memory *self, uint64_t *offset)

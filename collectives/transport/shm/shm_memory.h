@@ -8,6 +8,7 @@
 #ifndef HALAY_SHM_MEMORY_H
 #define HALAY_SHM_MEMORY_H
 
+#include "collectives/transport/shm/shm_registered.h"
 #include "collectives/transport/shm/shm_segment.h"
 
 struct halay_shm_memory {
@@ -17,6 +18,7 @@ struct halay_shm_memory {
     struct halay_shm_layout layout;
     struct halay_heap areas; /* in units of a group's */
     struct halay_heap heap;
+    struct halay_shm_registered registered;
 };
 
 /* Initialises storage without a segment; fini accepts it. */
@@ -38,6 +40,12 @@ size_t halay_shm_memory_size(struct halay_shm_memory *memory, const void *ptr);
 /* Areas, as in shared_memory.h. */
 enum halay_status halay_shm_memory_take_areas(struct halay_shm_memory *memory, uint64_t *offset);
 void halay_shm_memory_give_areas(struct halay_shm_memory *memory, uint64_t offset);
+
+/* Replaces the whole pages in the program's memory [ptr, ptr + bytes) by pages of the heap with the same contents, and
+ * back, as include/halay.h has it. Any thread. Errors, logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED,
+ * HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM. */
+enum halay_status halay_shm_memory_register(struct halay_shm_memory *memory, void *ptr, size_t bytes);
+enum halay_status halay_shm_memory_unregister(struct halay_shm_memory *memory, void *ptr);
 
 /* Keeps an allocation mapped when fini unmaps the rest. */
 void halay_shm_memory_keep(struct halay_shm_memory *memory, void *ptr, struct halay_kept *kept);
