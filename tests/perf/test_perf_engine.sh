@@ -35,6 +35,9 @@ awk -F'[:,]' '{ gsub(/[" ]/, "", $1); v[$1] = $2 }
           exit !(hidden < 1e-6 && hidden > -1e-6) }' "$json" || wrong "hidden_percent is not what it is made of"
 expect 0 "$perf" engine -n 2 --idle 0 --json -
 holds "$scratch/out" op=engine idle_cpu_percent=absent
+HALAY_TRANSPORT=shm expect 0 "$halayrun" -np 2 "$perf" engine -n 3 --idle 0.1 --model many-small -s 1 \
+    --buffers registered --apart --json "$json"
+holds "$json" buffers=registered model=many-small step_ms=positive register_ms=positive
 # Data on a device: where tests emulate one, whose module is apart from the programs.
 emulated=$top_builddir/tests/cuda/module/.libs
 if [ -f "$emulated/libhalay-cuda.so" ]; then

@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const buffers_names[] = { "shared", "private", "device", NULL }; /* as enum perf_memory */
-static const char *const wire_names[] = { "none", "f16", "bf16", NULL };            /* as enum halay_wire */
+static const char *const buffers_names[] = { "shared", "private", "device", "registered",
+                                             NULL };                     /* as enum perf_memory */
+static const char *const wire_names[] = { "none", "f16", "bf16", NULL }; /* as enum halay_wire */
 static const char *const versus_names[] = { "none", "mpi", "nccl", NULL };
 
 enum { VERSUS_NCCL = 2 };
@@ -49,8 +50,8 @@ static const struct halay_option table[] = {
     { "--model", NULL, NULL, "also time a step of a model (none)", HALAY_OPTION_CHOICE, SETS(model),
       .choices = perf_model_names },
     { "--buffers", NULL, NULL,
-      "memory that ranks of a host share, the program's own, or that of a CUDA device (shared)", HALAY_OPTION_CHOICE,
-      SETS(buffers), .choices = buffers_names },
+      "memory that ranks of a host share, the program's own, the same registered, or a CUDA device's (shared)",
+      HALAY_OPTION_CHOICE, SETS(buffers), .choices = buffers_names },
     { "--apart", NULL, NULL, "the model's gradients and their sums are apart in memory", HALAY_OPTION_FLAG,
       SETS(is_apart) },
     { "--wire", NULL, NULL, "type of the model's gradients while they travel (none: unchanged)", HALAY_OPTION_CHOICE,
@@ -229,6 +230,16 @@ static void report_overlap(struct run *run, const struct perf_step *step)
     }
 }
 
+static void report_registration(struct run *run)
+{
+    double ms = run->engine.register_seconds * 1e3;
+
+    if (run->prints)
+        printf("%-46s %9.3f ms, once, on rank 0\n", "to register this memory", ms);
+    if (run->report)
+        json_object_set_new(run->report, "register_ms", json_real(ms));
+}
+
 static enum halay_status model(struct run *run)
 {
     struct perf_step step;
@@ -253,6 +264,8 @@ static enum halay_status model(struct run *run)
         json_object_set_new(run->report, "messages_per_step", json_integer((json_int_t)step.messages));
         json_object_set_new(run->report, "bytes_per_step", json_integer((json_int_t)step.bytes));
     }
+    if (run->options.buffers == PERF_REGISTERED)
+        report_registration(run);
     if (run->options.compute_ms > 0)
         report_overlap(run, &step);
     if (run->engine.peer)

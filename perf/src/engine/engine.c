@@ -4,7 +4,9 @@
  */
 #include "perf/src/engine/engine.h"
 #include "base/memory.h"
+#include "perf/src/stats.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum halay_status perf_engine_open(struct perf_engine *engine, const char *transport, enum perf_memory memory)
 {
@@ -31,25 +33,47 @@ enum halay_status perf_engine_worst(struct perf_engine *engine, double *values, 
     return halay_allreduce(engine->context, "perf.worst", values, values, count, HALAY_F64, HALAY_MAX);
 }
 
+static enum halay_status register_block(struct perf_engine *engine, unsigned char *block, size_t bytes, void **out)
+{
+    unsigned char *ptr = block + HALAY_CACHE_LINE;
+
+    memset(ptr, 0, bytes); /* memory that a program has written to */
+    double start = perf_now();
+    enum halay_status status = halay_memory_register(engine->context, ptr, bytes);
+    engine->register_seconds += perf_now() - start;
+    if (status == HALAY_OK)
+        *out = ptr;
+    else
+        free(block);
+    return status;
+}
+
 enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, void **out)
 {
     if (engine->memory == PERF_SHARED)
         return halay_alloc(engine->context, bytes, out);
     if (engine->memory == PERF_DEVICE)
         return halay_alloc_device(engine->context, HALAY_DEVICE_CURRENT, bytes, out);
-    void *block = halay_aligned_alloc(HALAY_PAGE, bytes);
+    size_t room = engine->memory == PERF_REGISTERED ? bytes + 3 * HALAY_PAGE : bytes; /* at least a whole page in it */
+    void *block = halay_aligned_alloc(HALAY_PAGE, room);
     if (!block)
         return HALAY_ERR_NO_MEMORY;
+    if (engine->memory == PERF_REGISTERED)
+        return register_block(engine, block, bytes + 2 * HALAY_PAGE, out);
     *out = block;
     return HALAY_OK;
 }
 
 void perf_engine_free(struct perf_engine *engine, void *ptr)
 {
-    if (engine->memory == PERF_PRIVATE)
+    if (engine->memory == PERF_REGISTERED && ptr) {
+        halay_memory_unregister(engine->context, ptr);
+        free((unsigned char *)ptr - HALAY_CACHE_LINE);
+    } else if (engine->memory == PERF_PRIVATE) {
         free(ptr);
-    else
+    } else {
         halay_free(engine->context, ptr);
+    }
 }
 
 enum halay_status perf_engine_near(struct perf_engine *engine, float *data, size_t count, float **near)

@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where tensors lie: in halay_alloc memory, the program's own, or that of the current CUDA device. */
-enum perf_memory { PERF_SHARED, PERF_PRIVATE, PERF_DEVICE };
+/* Where tensors lie: in halay_alloc memory, the program's own, that of the current CUDA device, or in the program's own
+ * that is registered, and begins 64 bytes after a page as PyTorch's does. */
+enum perf_memory { PERF_SHARED, PERF_PRIVATE, PERF_DEVICE, PERF_REGISTERED };
 
 struct perf_engine {
     struct halay_context *context; /* owned */
@@ -21,6 +22,7 @@ struct perf_engine {
     enum perf_memory memory;
     int is_apart;                     /* a model's gradients and their sums lie apart */
     enum halay_wire wire;             /* of a model's gradients */
+    double register_seconds;          /* of this rank, for what is registered now */
     int wrong;                        /* a tensor came out wrong on some rank */
     size_t bucket_bytes;              /* the most that the engine fuses */
     const struct perf_peer_ops *peer; /* borrowed; NULL: no comparison */
