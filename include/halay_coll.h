@@ -324,6 +324,31 @@ HALAY_API enum halay_status halay_group_scatterv_start(struct halay_group *group
                                                        const size_t *counts, enum halay_dtype dtype, int root,
                                                        struct halay_coll **coll);
 
+/* ---- send and receive ------------------------------------------------------------------------------------------- */
+
+enum { HALAY_TAG_MAX = 0xffffff };
+
+/*
+ * Start to send count elements to another rank of the group, or to receive them from it: the n-th send under a tag (0
+ * to HALAY_TAG_MAX) meets the n-th receive of it by that peer. Type and count must be the same on both; where they
+ * differ the group, and all with the same origin, may end with HALAY_ERR_FORMAT. HALAY_CHECK=1 compares them first:
+ * both get HALAY_ERR_MISMATCH then, and all goes on. Any number may be under way, in both directions; they have no part
+ * in the order of collectives. Driven and ended as a collective is (halay_coll_wait, halay_coll_finish, halay_coll_end;
+ * one that is ended before it is complete closes the group). A send may wait until its receive has been started, and
+ * is complete when the buffer may be used again. No elements are no message: the call is complete at once. A receive
+ * from a rank that has closed the group ends with HALAY_ERR_PEER after two seconds in which nothing came.
+ */
+HALAY_API enum halay_status halay_group_send_start(struct halay_group *group, const void *buf, size_t count,
+                                                   enum halay_dtype dtype, int peer, int tag, struct halay_coll **coll);
+HALAY_API enum halay_status halay_group_receive_start(struct halay_group *group, void *buf, size_t count,
+                                                      enum halay_dtype dtype, int peer, int tag,
+                                                      struct halay_coll **coll);
+/* The same, complete. Two ranks that both send to each other before they receive may wait forever. */
+static inline enum halay_status halay_group_send(struct halay_group *group, const void *buf, size_t count,
+                                                 enum halay_dtype dtype, int peer, int tag);
+static inline enum halay_status halay_group_receive(struct halay_group *group, void *buf, size_t count,
+                                                    enum halay_dtype dtype, int peer, int tag);
+
 #ifdef __cplusplus
 }
 #endif

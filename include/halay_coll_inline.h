@@ -156,6 +156,24 @@ static inline enum halay_status halay_group_scatterv(struct halay_group *group, 
     return halay_inline_finish(status, coll);
 }
 
+static inline enum halay_status halay_group_send(struct halay_group *group, const void *buf, size_t count,
+                                                 enum halay_dtype dtype, int peer, int tag)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_send_start(group, buf, count, dtype, peer, tag, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_receive(struct halay_group *group, void *buf, size_t count,
+                                                    enum halay_dtype dtype, int peer, int tag)
+{
+    struct halay_coll *coll = NULL;
+    enum halay_status status = halay_group_receive_start(group, buf, count, dtype, peer, tag, &coll);
+
+    return halay_inline_finish(status, coll);
+}
+
 #ifdef __cplusplus
 }
 #endif

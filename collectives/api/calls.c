@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
+#include "collectives/group/p2p.h"
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -538,6 +539,47 @@ enum halay_status halay_group_scatterv_start(struct halay_group *group, const vo
     if (!counts)
         return refuse_argument(group, "counts are missing");
     return scatter_start(group, in, out, counts, 0, dtype, root, coll);
+}
+
+/* ---- send, receive ---- */
+
+static enum halay_status p2p_start(struct halay_group *group, const struct halay_p2p_call *call, int tag,
+                                   struct halay_coll **coll)
+{
+    size_t element = halay_dtype_size(call->dtype), bytes;
+    enum halay_status status = halay_group_check_call(group, call->is_send ? "send" : "receive");
+
+    if (status != HALAY_OK)
+        return status;
+    if (!coll)
+        return refuse_argument(group, "no place for the collective's handle");
+    if (!element)
+        return refuse_argument(group, "no such type");
+    if (call->peer < 0 || call->peer >= group->size || call->peer == group->rank)
+        return refuse_argument(group, "the peer of a send or receive is another rank of the group");
+    if (tag < 0 || tag > HALAY_TAG_MAX)
+        return refuse_argument(group, "a tag is from 0 to HALAY_TAG_MAX");
+    if (halay_mul_overflows(call->count, element, &bytes))
+        return refuse_argument(group, "count is too large for the address space");
+    if (call->count && (!call->data || is_misaligned(call->data, element)))
+        return refuse_argument(group, "a buffer is missing or not aligned to its element");
+    return halay_returns(halay_p2p_start(group, call, bytes, coll));
+}
+
+enum halay_status halay_group_send_start(struct halay_group *group, const void *buf, size_t count,
+                                         enum halay_dtype dtype, int peer, int tag, struct halay_coll **coll)
+{
+    const struct halay_p2p_call call = { 1, (void *)buf, count, dtype, peer, (uint32_t)tag };
+
+    return p2p_start(group, &call, tag, coll);
+}
+
+enum halay_status halay_group_receive_start(struct halay_group *group, void *buf, size_t count, enum halay_dtype dtype,
+                                            int peer, int tag, struct halay_coll **coll)
+{
+    const struct halay_p2p_call call = { 0, buf, count, dtype, peer, (uint32_t)tag };
+
+    return p2p_start(group, &call, tag, coll);
 }
 
 enum halay_status halay_group_barrier_start(struct halay_group *group, struct halay_coll **coll)

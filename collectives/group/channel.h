@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 struct halay_area;  /* area.h */
+struct halay_p2p;   /* p2p.h */
 struct halay_nodes; /* nodes.h */
 
 /* The channel's counters; equal on all ranks between two collectives, except all_read. */
@@ -71,6 +72,12 @@ struct halay_posted {
     unsigned char *is_awaited; /* borrowed, [rank]: set for a peer of a transfer; NULL: not wanted */
 };
 
+/* Sends and receives with a member that has closed its group: they have come this far since then. */
+struct halay_p2p_left {
+    uint64_t work;
+    int64_t since_us; /* 0: no such member */
+};
+
 struct halay_group {
     struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
     struct halay_group *next;  /* on world->groups */
@@ -107,6 +114,9 @@ struct halay_group {
     long spin_us;                /* how long a wait may spin before it sleeps */
     int may_hog;                 /* there is a processor for every local rank: spinning takes it from no one */
     struct halay_channel channels[HALAY_CHANNELS];
+    struct halay_p2p *p2p_first; /* borrowed: sends and receives under way, in the order of their start */
+    struct halay_p2p *p2p_all;   /* owned: all that there are */
+    struct halay_p2p_left p2p_left;
 
     pthread_mutex_t lock;       /* guards blocks */
     struct halay_block *blocks; /* owned: what halay_group_alloc gave and halay_group_free has not taken */
@@ -115,6 +125,12 @@ struct halay_group {
 /* Return the world's number of a rank of the group, and back: -1 if it is not a member. */
 int halay_group_world_rank(const struct halay_group *group, int rank);
 int halay_group_rank_of(const struct halay_group *group, int world_rank);
+
+/* Returns nonzero if collectives, sends or receives are under way. */
+static inline int halay_group_is_active(const struct halay_group *group)
+{
+    return group->under_way || group->p2p_first;
+}
 
 /* Wakes a member that shares memory with this rank and may be waiting for what was stored there. Any thread. */
 static inline void halay_group_notify(const struct halay_group *group, int rank)
@@ -165,6 +181,10 @@ void halay_world_drive(struct halay_world *world);
 /* How far all groups have come; changes when any collective does. */
 unsigned long halay_world_work(const struct halay_world *world);
 
+/* Makes the handle of a send or receive, which has no channel and no algorithm. */
+void halay_coll_init(struct halay_coll *c, struct halay_group *group);
+/* Returns HALAY_OK if the group takes calls. operation: for errors. */
+enum halay_status halay_group_check_call(const struct halay_group *group, const char *operation);
 /* Takes the next channel and resets its collective. */
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out);
 /* Starts the collective that the caller has filled in: chooses the algorithm, gets the storage. Returns the channel on

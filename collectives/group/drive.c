@@ -30,6 +30,7 @@
 #include "collectives/group/check.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/group.h"
+#include "collectives/group/p2p.h"
 #include "collectives/group/packed.h"
 #include <sched.h>
 #include <stdlib.h>
@@ -113,6 +114,15 @@ static void coll_reset(struct halay_coll *c, struct halay_group *group, struct h
     c->scratch = NULL;
 }
 
+void halay_coll_init(struct halay_coll *c, struct halay_group *group)
+{
+    c->group = group;
+    c->channel = NULL;
+    c->status = HALAY_IN_PROGRESS;
+    c->work = &group->work;
+    c->take_back = take_back;
+}
+
 /* The status of a group, or of its collective, for the program: an error has the text that the log has. */
 static enum halay_status report_status(const struct halay_group *group, enum halay_status status)
 {
@@ -121,16 +131,21 @@ static enum halay_status report_status(const struct halay_group *group, enum hal
     return halay_log_returns(group->world->log, status);
 }
 
-enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
+enum halay_status halay_group_check_call(const struct halay_group *group, const char *operation)
 {
     if (!group)
-        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "%s: no group", halay_coll_kind_name(operation));
-    struct halay_channel *channel = &group->channels[group->next_number % HALAY_CHANNELS];
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "%s: no group", operation);
     enum halay_status status = halay_group_check_process(group);
+
+    return status == HALAY_OK ? report_status(group, group->status) : status;
+}
+
+enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out)
+{
+    enum halay_status status = halay_group_check_call(group, halay_coll_kind_name(operation));
     if (status != HALAY_OK)
         return status;
-    if (group->status != HALAY_OK)
-        return report_status(group, group->status);
+    struct halay_channel *channel = &group->channels[group->next_number % HALAY_CHANNELS];
     if (channel->is_taken) {
         halay_error(group->world->log, "too many collectives under way: %d of this group have not been ended",
                     HALAY_CHANNELS);
@@ -393,13 +408,15 @@ void halay_group_fail(struct halay_group *group, enum halay_status status, int f
         group->work++;
     }
     group->under_way = 0;
+    halay_p2p_cancel(group);
+    halay_p2p_fail(group, status);
     if (was_shared)
         wait_until_quiet(group);
 }
 
 void halay_group_leave(struct halay_group *group)
 {
-    if (group->under_way)
+    if (halay_group_is_active(group))
         halay_group_fail(group, HALAY_ERR_CANCELED, -1);
     if (group->status == HALAY_OK)
         publish_end(group, HALAY_ERR_CLOSED, -1);
@@ -468,7 +485,8 @@ static void check_ends(struct halay_group *group, int given_up_counts)
         halay_group_end_receive(group->end, group->world->data);
     for (int r = 0; r < group->size && group->status == HALAY_OK; r++) {
         if (r == group->rank || !has_ended(group, r, &notice) ||
-            !(is_missed(group, &notice) || (given_up_counts && notice.status != HALAY_ERR_CLOSED)))
+            !(is_missed(group, &notice) || halay_p2p_misses(group, r, &notice) ||
+              (given_up_counts && notice.status != HALAY_ERR_CLOSED)))
             continue;
         report_end(group, r, &notice);
         halay_group_fail(group, HALAY_ERR_PEER, notice.status == HALAY_ERR_CLOSED ? r : notice.failed_rank);
@@ -566,7 +584,7 @@ static void coll_step(struct halay_group *group, struct halay_coll *c)
 static void drive_group(struct halay_group *group, unsigned channels)
 {
     unsigned long before = group->work;
-    unsigned messages = 0;
+    unsigned messages = group->p2p_first != NULL;
 
     for (unsigned left = channels & group->under_way; left; left &= left - 1)
         messages |= !(group->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_SHARED);
@@ -574,6 +592,8 @@ static void drive_group(struct halay_group *group, unsigned channels)
         (void)progress_links(group);
     for (unsigned left = channels & group->under_way; left && group->under_way; left &= left - 1)
         coll_step(group, &group->channels[__builtin_ctz(left)].coll);
+    if (group->p2p_first)
+        halay_p2p_progress(group);
     if (group->work != before)
         group->idle_polls = 0;
     else if (++group->idle_polls % CHECK_EVERY == 0)
@@ -583,7 +603,7 @@ static void drive_group(struct halay_group *group, unsigned channels)
 void halay_world_drive(struct halay_world *world)
 {
     for (struct halay_group *group = world->groups; group; group = group->next)
-        if (group->under_way)
+        if (halay_group_is_active(group))
             drive_group(group, ~0u);
 }
 
@@ -601,7 +621,7 @@ static void drive_all(struct halay_group *group)
 {
     drive_group(group, ~0u);
     for (struct halay_group *other = group->world->groups; other; other = other->next)
-        if (other != group && other->under_way)
+        if (other != group && halay_group_is_active(other))
             drive_group(other, ~0u);
 }
 
@@ -619,7 +639,7 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
     enum halay_status status = halay_group_check_process(c->group);
     if (status != HALAY_OK)
         return status;
-    drive_group(c->group, 1u << c->channel->index);
+    drive_group(c->group, c->channel ? 1u << c->channel->index : 0);
     return report_status(c->group, c->status);
 }
 
@@ -684,13 +704,16 @@ void halay_coll_end(struct halay_coll *c)
 {
     if (!c || halay_is_forked(c->group->is_parent))
         return;
-    if (!c->channel->is_taken) {
+    if (c->channel && !c->channel->is_taken) {
         halay_error(c->group->world->log, "a collective was ended twice");
         return;
     }
     if (c->status == HALAY_IN_PROGRESS)
         halay_group_fail(c->group, HALAY_ERR_CANCELED, -1);
-    c->channel->is_taken = 0;
+    if (c->channel)
+        c->channel->is_taken = 0;
+    else if (halay_p2p_release(c) != HALAY_OK)
+        halay_error(c->group->world->log, "a send or receive was ended twice");
 }
 
 /* Small collectives in shared memory are over before anything else is worth checking, if every rank has a processor. */

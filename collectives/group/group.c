@@ -13,6 +13,7 @@
 #include "collectives/group/area.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
+#include "collectives/group/p2p.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +94,7 @@ void halay_group_free_all(struct halay_group *group)
         free(group->channels[k].starts);
         free(group->channels[k].areas);
     }
+    halay_p2p_free_all(group);
     free(group->closed);
     free(group->shared);
     free(group->members);
@@ -356,6 +358,7 @@ static void keep_end(struct halay_group *group)
         return;
     count_as_leaver(group);
     group->end->is_spoilt = group->status != HALAY_OK;
+    group->end->has_p2p = group->p2p_all != NULL;
     group->end->next = world->ends;
     world->ends = group->end;
     group->end = NULL;

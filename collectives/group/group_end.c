@@ -132,6 +132,8 @@ void halay_group_ends_sweep(struct halay_group_end **ends, const struct halay_ro
             ends = &end->next;
             continue;
         }
+        if (end->has_p2p)
+            end_forget(end, route);
         *ends = end->next;
         halay_group_end_destroy(end, route->data, 1);
     }

@@ -38,6 +38,7 @@ struct halay_group_end {
     struct halay_group_end *next;
     uint32_t number;
     int is_spoilt;                      /* it failed: notices are not waited for */
+    int has_p2p;                        /* messages of it may have met no receive */
     int is_forgotten;                   /* by the links: what arrives of it is dropped */
     int sharers, apart_count;           /* other members that share memory with this rank, and that do not */
     struct halay_shared_memory *memory; /* borrowed; NULL: this rank has no areas */

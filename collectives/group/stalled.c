@@ -23,6 +23,7 @@
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
+#include "collectives/group/p2p.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,8 @@ static void list_posted(struct halay_group *group, const struct halay_coll *only
         if (c->ops->cancel && (!only || c == only))
             c->ops->cancel(c);
     }
+    if (!only)
+        halay_p2p_cancel(group);
     group->posted = NULL;
 }
 
@@ -199,6 +202,20 @@ static const char *name_of(const struct halay_coll *c)
     return c->form == HALAY_FORM_GATHER ? "gather" : "scatter";
 }
 
+/* c: the oldest collective under way; NULL: only sends or receives are. */
+static void print_subject(const struct halay_group *group, const struct halay_coll *c, char *text, size_t size)
+{
+    char what[80];
+
+    if (c) {
+        halay_snprintf(text, size, "%s number %llu of a group of %d ranks, algorithm '%s'", name_of(c),
+                       (unsigned long long)c->number, group->size, c->algorithm->name);
+        return;
+    }
+    halay_p2p_print(group, what, sizeof what);
+    halay_snprintf(text, size, "%s in a group of %d ranks", what, group->size);
+}
+
 /* The rank to name, -1: none is known. */
 static int report_stall(struct halay_group *group, enum halay_log_level level)
 {
@@ -210,9 +227,9 @@ static int report_stall(struct halay_group *group, enum halay_log_level level)
     if (!is_awaited)
         return -1;
     list_posted(group, c, &(struct halay_posted){ .is_awaited = is_awaited });
-    list_missing(group, c, is_awaited);
-    snprintf(subject, sizeof subject, "%s number %llu of a group of %d ranks, algorithm '%s'", name_of(c),
-             (unsigned long long)c->number, group->size, c->algorithm->name);
+    if (c)
+        list_missing(group, c, is_awaited);
+    print_subject(group, c, subject, sizeof subject);
     halay_stall_print(&group->stall, subject, is_awaited, group->size, group->members, text, sizeof text);
     halay_log_write(group->world->log, level, "%s", text);
     while (rank < group->size && !is_awaited[rank])
@@ -227,7 +244,7 @@ int halay_group_has_stalled(struct halay_group *group, int *rank)
     struct halay_posted posted = { 0 };
     int64_t now;
 
-    if (!group->under_way) {
+    if (!halay_group_is_active(group)) {
         group->stall.looked_us = 0;
         return 0;
     }

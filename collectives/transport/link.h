@@ -12,7 +12,7 @@
  * freely: one whose receive is not posted yet must not hold up the others. Zero bytes are not sent: callers skip them.
  *
  * Tags have 64 bits:
- *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...)
+ *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...), or the program's (group/p2p.c)
  *
  * Groups:
  *     0         of all ranks

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Gather and scatter: every root, each algorithm of the all-to-all, with one count and with a list of them, some of
- * them zero, in place and not, in memory of the group and of the program; in the checking mode ranks that differ.
+ * them zero, in place and not, in memory of the group and of the program; in the checking mode ranks that differ. Sends
+ * and receives: around a ring both ways, many at a time under several tags, waited for in another order, large and
+ * empty ones, beside a collective; ranks that differ; a receive from a rank that has closed its group.
  */
 #include "tests/coll/exchanges.h"
 #include "collectives/group/channel.h"
@@ -160,6 +162,139 @@ static void differences(struct run *run)
     gather(run, 0, 0, 0, 77);
 }
 
+/* ---- send, receive ---- */
+
+enum { MESSAGES = 6, TAGS = 3 };
+
+static size_t message_length(int i)
+{
+    static const size_t lengths[MESSAGES] = { 1, 0, 500, COUNT_MAX / 2, 3, 4000 };
+
+    return lengths[i];
+}
+
+/* Message i of a round goes to the next rank, and to the one before under the same tags, while a collective is under
+ * way; the last started is waited for first. */
+static void ring(struct run *run, int is_upwards)
+{
+    struct halay_group *g = run->group;
+    int step = is_upwards ? 1 : run->size - 1, to = (run->rank + step) % run->size,
+        from = (run->rank + run->size - step) % run->size;
+    struct halay_coll *c[2 * MESSAGES], *barrier;
+    size_t at[MESSAGES + 1] = { 0 };
+
+    CHECK(halay_group_barrier_start(g, &barrier) == HALAY_OK);
+    for (int i = 0; i < MESSAGES; i++) {
+        size_t n = message_length(i);
+        int tag = i % TAGS ? i % TAGS : HALAY_TAG_MAX;
+        at[i + 1] = at[i] + n;
+        for (size_t k = 0; k < n; k++)
+            run->in[at[i] + k] = value(run->rank, k, i);
+        memset(run->out + at[i], 0xff, n * sizeof *run->out);
+        CHECK(halay_group_send_start(g, run->in + at[i], n, HALAY_I32, to, tag, &c[2 * i]) == HALAY_OK);
+        CHECK(halay_group_receive_start(g, run->out + at[i], n, HALAY_I32, from, tag, &c[2 * i + 1]) == HALAY_OK);
+    }
+    for (int i = 2 * MESSAGES; i--;)
+        CHECK(halay_coll_finish(c[i]) == HALAY_OK);
+    for (int i = 0; i < MESSAGES; i++)
+        for (size_t k = 0; k < message_length(i); k++)
+            if (!CHECK(run->out[at[i] + k] == value(from, k, i), "message %d, element %zu", i, k))
+                break;
+    CHECK(halay_coll_finish(barrier) == HALAY_OK);
+}
+
+/* One rank after the other, by blocking calls. */
+static void relay(struct run *run)
+{
+    int32_t token = run->rank;
+
+    if (run->rank > 0)
+        CHECK(halay_group_receive(run->group, &token, 1, HALAY_I32, run->rank - 1, 9) == HALAY_OK &&
+              token == run->rank - 1);
+    token = run->rank;
+    if (run->rank < run->size - 1)
+        CHECK(halay_group_send(run->group, &token, 1, HALAY_I32, run->rank + 1, 9) == HALAY_OK);
+}
+
+static void wrong_peers(struct run *run)
+{
+    struct halay_group *g = run->group;
+    struct halay_coll *c = NULL;
+    int other = run->rank ? 0 : 1;
+
+    CHECK(halay_group_send_start(NULL, run->in, 1, HALAY_I32, 0, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_send_start(g, run->in, 1, HALAY_I32, run->rank, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_send_start(g, run->in, 1, HALAY_I32, run->size, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_receive_start(g, run->in, 1, HALAY_I32, -1, 0, &c) == HALAY_ERR_ARGUMENT && !c);
+    if (run->size < 2)
+        return;
+    CHECK(halay_group_send_start(g, run->in, 1, HALAY_I32, other, -1, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_send_start(g, run->in, 1, HALAY_I32, other, HALAY_TAG_MAX + 1, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_send_start(g, NULL, 1, HALAY_I32, other, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_send_start(g, run->in, 1, (enum halay_dtype)99, other, 0, &c) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_send_start(g, run->in, 1, HALAY_I32, other, 0, NULL) == HALAY_ERR_ARGUMENT && !c);
+}
+
+/* In the checking mode: of three messages under one tag the second has another length there, the third another type. */
+static void unlike_messages(struct run *run)
+{
+    struct halay_group *g = run->group;
+    struct halay_coll *c[3];
+    int is_receiver = run->rank == run->size - 1;
+
+    if (run->rank && !is_receiver)
+        return;
+    for (int i = 0; i < 3; i++) {
+        run->in[i] = 100 + i;
+        run->out[2 * i] = -1;
+        CHECK((is_receiver
+                   ? halay_group_receive_start(g, run->out + 2 * i, i == 1 ? 2 : 1, i == 2 ? HALAY_F32 : HALAY_I32, 0,
+                                               5, &c[i])
+                   : halay_group_send_start(g, run->in + i, 1, HALAY_I32, run->size - 1, 5, &c[i])) == HALAY_OK);
+    }
+    CHECK(halay_coll_finish(c[0]) == HALAY_OK);
+    expect(run, halay_coll_finish(c[2]),
+           is_receiver ? "receives 1 of type f32, rank 0 sends 1 of type i32" : "receives 1 of type f32");
+    CHECK(halay_coll_finish(c[1]) == HALAY_ERR_MISMATCH);
+    CHECK(!is_receiver || (run->out[0] == 100 && run->out[2] == -1 && run->out[4] == -1));
+    int32_t number = 7;
+    CHECK((is_receiver ? halay_group_receive(g, &number, 1, HALAY_I32, 0, 5)
+                       : halay_group_send(g, &number, 1, HALAY_I32, run->size - 1, 5)) == HALAY_OK &&
+          number == 7);
+}
+
+/* In a group of its own: the last rank sends and closes it, its message arrives, a second one never comes. */
+static void leaver(struct run *run)
+{
+    struct halay_group *group = NULL;
+    int32_t number = 3;
+
+    REQUIRE(halay_group_split(run->group, 0, 0, &group) == HALAY_OK);
+    if (run->rank == run->size - 1)
+        CHECK(halay_group_send(group, &number, 1, HALAY_I32, 0, 1) == HALAY_OK);
+    if (run->rank == 0) {
+        number = 0;
+        CHECK(halay_group_receive(group, &number, 1, HALAY_I32, run->size - 1, 1) == HALAY_OK && number == 3);
+        CHECK(halay_group_receive(group, &number, 1, HALAY_I32, run->size - 1, 1) == HALAY_ERR_PEER);
+    }
+    halay_group_close(group);
+    CHECK(halay_group_barrier(run->group) == HALAY_OK);
+}
+
+static void messages(struct run *run)
+{
+    wrong_peers(run);
+    if (run->size < 2)
+        return;
+    for (int i = 0; i < 4; i++)
+        ring(run, i % 2);
+    relay(run);
+    if (run->group->is_checked)
+        unlike_messages(run);
+    if (run->size == 3)
+        leaver(run);
+}
+
 int exchanges_run(struct halay_group *group)
 {
     struct run run = { .group = group, .rank = halay_group_rank(group), .size = halay_group_size(group) };
@@ -175,6 +310,7 @@ int exchanges_run(struct halay_group *group)
     run.out = malloc(bytes);
     REQUIRE(run.out);
     all_ways(&run);
+    messages(&run);
     wrong_arguments(&run);
     if (group->is_checked)
         differences(&run);

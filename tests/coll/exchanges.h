@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Gather and scatter: run by each rank on its own group, all in the same order.
+ * Gather and scatter, send and receive: run by each rank on its own group, all in the same order.
  */
 #ifndef HALAY_TEST_EXCHANGES_H
 #define HALAY_TEST_EXCHANGES_H
