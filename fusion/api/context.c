@@ -13,9 +13,7 @@
 #include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
-#include "fusion/device/devices.h"
-#include "fusion/device/staging.h"
-#include "fusion/paths/device/direct.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
@@ -133,9 +131,7 @@ void halay_fini(struct halay_context *ctx)
         halay_names_free_all(&path->names);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
-    halay_staging_free_all(ctx);
-    halay_direct_free(ctx);
-    halay_devices_close(&ctx->devices);
+    ctx->carrier->ops->close(ctx);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);
     halay_memories_leave(ctx);

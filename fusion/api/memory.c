@@ -15,7 +15,7 @@
 #include "base/error_text.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/wait.h"
-#include "fusion/device/devices.h"
+#include "fusion/paths/device/devices.h"
 #include "fusion/state/context.h"
 #include "halay_elastic.h"
 #include <stdlib.h>

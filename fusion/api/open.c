@@ -15,17 +15,14 @@
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/express_rounds.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/device/devices.h"
-#include "fusion/device/staging.h"
 #include "fusion/engine/driver.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/direct.h"
-#include "fusion/paths/device/hold.h"
 #include "fusion/paths/paths.h"
 #include "fusion/place/placement.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
@@ -83,8 +80,6 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
-    ctx->driven.execution.landing_last = &ctx->driven.execution.landing;
-    ctx->driven.execution.device_status = HALAY_OK;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
     ctx->driven.negotiation.left = calloc((size_t)ctx->size, 1);
@@ -110,7 +105,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     if (status != HALAY_OK)
         goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
-    halay_direct_init(ctx);
+    ctx->carrier->ops->open(ctx);
     set_express(ctx);
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
@@ -140,7 +135,6 @@ err_free_left:
 void halay_context_destroy(struct halay_context *ctx)
 {
     halay_paths_destroy(ctx);
-    halay_devices_fini(&ctx->devices);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
         close(ctx->completion_fd);
@@ -160,7 +154,6 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     ctx->completion_fd = -1;
     ctx->observers.meters = &ctx->observers.own;
     halay_driver_init(ctx);
-    halay_devices_init(&ctx->devices);
     pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
     enum halay_status status = halay_paths_create(ctx);
@@ -199,7 +192,7 @@ static void end_rest(struct halay_context *ctx)
     if (in_flight)
         halay_engine_fail(ctx, HALAY_ERR_CLOSED, ctx->rank, "rank %d has left with %zu tensors in flight", ctx->rank,
                           in_flight);
-    halay_requests_land(ctx, 1);
+    ctx->carrier->ops->end(ctx);
     halay_requests_deliver(ctx);
 }
 
@@ -217,9 +210,7 @@ void halay_context_close(struct halay_context *ctx)
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         path->ops->abandon(path);
     halay_buckets_abandon(ctx);
-    halay_direct_close(ctx);
-    halay_staging_close(ctx);
-    halay_hold_fini(ctx);
+    ctx->carrier->ops->stop(ctx);
     halay_count(&ctx->observers.meters->tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
     halay_messenger_destroy(ctx->driven.negotiation.messenger);
     halay_buckets_free_all(ctx);

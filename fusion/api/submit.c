@@ -8,12 +8,12 @@
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
 #include "fusion/api/naming.h"
-#include "fusion/api/place.h"
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/signature_words.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/tensor.h"
@@ -29,16 +29,16 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
 }
 
 /* What it needs to reach its data, unless submissions are refused anyway. */
-static enum halay_status place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+static enum halay_status bring(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
                                struct halay_submission *s)
 {
-    s->staging = NULL;
-    if (!halay_staging_is_wanted(ctx, s->placing))
+    s->cargo = NULL;
+    if (!halay_carrier_is_wanted(ctx, s->placing))
         return HALAY_OK;
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = check_open_locked(ctx);
     pthread_mutex_unlock(&ctx->lock);
-    return status == HALAY_OK ? halay_place(ctx, name, buffers, s) : status;
+    return status == HALAY_OK ? ctx->carrier->ops->prepare(ctx, name, buffers, s) : status;
 }
 
 /* What goes with the signature. */
@@ -118,8 +118,8 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
     request->static_bucket = tensor ? tensor->static_bucket : NULL;
-    if (s->staging)
-        halay_staging_apply(s->staging, request);
+    if (s->cargo)
+        s->cargo->carrier->ops->apply_locked(s->cargo, request);
     return HALAY_OK;
 }
 
@@ -206,10 +206,10 @@ static struct halay_submission submission_of(const struct halay_tensor *tensor, 
 }
 
 /* It was not submitted. lock held; unlocks. */
-static void give_up_unlock(struct halay_context *ctx, struct halay_staging *staging)
+static void give_up_unlock(struct halay_context *ctx, struct halay_cargo *cargo)
 {
-    if (staging)
-        halay_staging_put_locked(staging);
+    if (cargo)
+        ctx->carrier->ops->put_locked(cargo);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -225,8 +225,8 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     struct halay_submission s = submission_of(tensor, callback, arg);
     const char *why = NULL;
     enum halay_status status = HALAY_OK;
-    if (halay_devices_ops(ctx))
-        status = place(ctx, tensor->entry->node.name, tensor->buffers, &s);
+    if (halay_carrier_is_loaded(ctx))
+        status = bring(ctx, tensor->entry->node.name, tensor->buffers, &s);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
@@ -236,44 +236,47 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     if (status == HALAY_OK)
         halay_driver_submitted_unlock(ctx, tensor->entry, tensor->bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     else
-        give_up_unlock(ctx, s.staging);
+        give_up_unlock(ctx, s.cargo);
     if (why)
         halay_info_say_fault(ctx, tensor->set, tensor->entry->node.name, why);
     return halay_returns(status);
 }
 
 /* What each of several needs to reach its data; *all is NULL where none needs anything. All or none. */
-static enum halay_status place_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count,
-                                    struct halay_staging ***all)
+static enum halay_status bring_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count,
+                                    struct halay_cargo ***all)
 {
     enum halay_status status = HALAY_OK;
     size_t done = 0;
 
     *all = NULL;
-    if (!halay_devices_ops(ctx)) /* who registers what needs them loads them */
+    if (!halay_carrier_is_loaded(ctx)) /* halay_register has, if it is needed */
         return HALAY_OK;
-    struct halay_staging **stagings = calloc(count, sizeof *stagings);
-    if (!stagings)
+    struct halay_cargo **cargo = calloc(count, sizeof *cargo);
+    if (!cargo)
         return HALAY_ERR_NO_MEMORY;
     for (; done < count && status == HALAY_OK; done++) {
         struct halay_submission s = submission_of(tensors[done], NULL, NULL);
-        status = place(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
-        stagings[done] = s.staging;
+        status = bring(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
+        cargo[done] = s.cargo;
     }
     if (status == HALAY_OK) {
-        *all = stagings;
+        *all = cargo;
         return HALAY_OK;
     }
+    pthread_mutex_lock(&ctx->lock);
     for (size_t i = 0; i < done; i++)
-        halay_staging_put(ctx, stagings[i]);
-    free(stagings);
+        if (cargo[i])
+            ctx->carrier->ops->put_locked(cargo[i]);
+    pthread_mutex_unlock(&ctx->lock);
+    free(cargo);
     return status;
 }
 
-/* All or none. *fault: the one that is refused. stagings, NULL if there are none, loses what has become a request's. */
+/* All or none. *fault: the one that is refused. cargo, NULL if there are none, loses what has become a request's. */
 static enum halay_status prepare_many_locked(struct halay_context *ctx, struct halay_tensor *const *tensors,
                                              size_t count, halay_callback callback, void *arg,
-                                             struct halay_staging **stagings, const struct halay_tensor **fault,
+                                             struct halay_cargo **cargo, const struct halay_tensor **fault,
                                              const char **why)
 {
     enum halay_status status = check_open_locked(ctx);
@@ -283,11 +286,11 @@ static enum halay_status prepare_many_locked(struct halay_context *ctx, struct h
         status = halay_queue_reserve_locked(&ctx->queue, count);
     for (; done < count && status == HALAY_OK; done++) {
         struct halay_submission s = submission_of(tensors[done], callback, arg);
-        s.staging = stagings ? stagings[done] : NULL;
+        s.cargo = cargo ? cargo[done] : NULL;
         *fault = tensors[done];
         status = prepare_locked(ctx, tensors[done]->entry, &s, why);
-        if (stagings && status == HALAY_OK)
-            stagings[done] = NULL;
+        if (cargo && status == HALAY_OK)
+            cargo[done] = NULL;
     }
     if (status == HALAY_OK || !done)
         return status;
@@ -300,7 +303,7 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
                                     void *arg, struct halay_request **requests)
 {
     const struct halay_tensor *fault = NULL;
-    struct halay_staging **stagings;
+    struct halay_cargo **cargo;
     const char *why = NULL;
     size_t bytes = 0;
 
@@ -316,11 +319,11 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     struct halay_context *ctx = tensors[0]->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    enum halay_status status = place_many(ctx, tensors, count, &stagings);
+    enum halay_status status = bring_many(ctx, tensors, count, &cargo);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
-    status = prepare_many_locked(ctx, tensors, count, callback, arg, stagings, &fault, &why);
+    status = prepare_many_locked(ctx, tensors, count, callback, arg, cargo, &fault, &why);
     if (status == HALAY_OK) {
         for (size_t i = 0; i < count; i++) {
             commit_locked(ctx, tensors[i]->entry, requests ? &requests[i] : NULL);
@@ -330,12 +333,12 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
         halay_driver_submitted_unlock(ctx, tensors[count - 1]->entry, bytes,
                                       callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     } else {
-        for (size_t i = 0; stagings && i < count; i++)
-            if (stagings[i])
-                halay_staging_put_locked(stagings[i]);
+        for (size_t i = 0; cargo && i < count; i++)
+            if (cargo[i])
+                ctx->carrier->ops->put_locked(cargo[i]);
         pthread_mutex_unlock(&ctx->lock);
     }
-    free(stagings);
+    free(cargo);
     if (why)
         halay_info_say_fault(ctx, fault->set, fault->entry->node.name, why);
     return halay_returns(status);
@@ -357,7 +360,7 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
     uint64_t hash = s->unnamed ? 0 : halay_table_hash(s->info->name, length);
     struct halay_entry *entry = NULL;
 
-    enum halay_status status = place(ctx, s->info->name, NULL, s);
+    enum halay_status status = bring(ctx, s->info->name, NULL, s);
     if (status != HALAY_OK)
         return status;
     pthread_mutex_lock(&ctx->lock);
@@ -380,7 +383,7 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
     if (status == HALAY_OK)
         halay_driver_submitted_unlock(ctx, entry, s->bytes, attendance);
     else
-        give_up_unlock(ctx, s->staging);
+        give_up_unlock(ctx, s->cargo);
     return status;
 }
 

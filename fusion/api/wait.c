@@ -5,11 +5,10 @@
 #include "fusion/api/wait.h"
 #include "base/clock.h"
 #include "base/error_text.h"
-#include "fusion/device/devices.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
-#include "fusion/state/staging.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -126,13 +125,18 @@ static enum halay_status set_awaited(struct awaited *a, struct halay_request *co
     return a->ctx && halay_is_child(a->ctx) ? halay_refuse_child() : HALAY_OK;
 }
 
+/* Returns nonzero if a stream can wait for the result. */
+static int is_on_its_way(const struct halay_request *request)
+{
+    return request->cargo && atomic_load_explicit(&request->cargo->is_launched, memory_order_acquire);
+}
+
 /* Of one request. */
 static int is_launched(void *arg)
 {
     const struct awaited *a = arg;
 
-    return atomic_load_explicit(&a->requests[0]->is_launched, memory_order_acquire) ||
-           status_of(a->requests[0]) != HALAY_IN_PROGRESS;
+    return is_on_its_way(a->requests[0]) || status_of(a->requests[0]) != HALAY_IN_PROGRESS;
 }
 
 static int have_all_ended(void *arg)
@@ -201,12 +205,11 @@ static enum halay_status first_error(const struct awaited *a)
 /* What the stream is given from now on comes after the request's result, if that is for a device. */
 static enum halay_status join_stream(struct halay_request *request, void *stream)
 {
-    const struct halay_context *ctx = request->ctx;
+    struct halay_context *ctx = request->ctx;
 
-    if (!atomic_load_explicit(&request->is_launched, memory_order_acquire))
+    if (!is_on_its_way(request))
         return say_status(request);
-    return halay_returns(halay_devices_ops(ctx)->stream_wait(&ctx->devices.host, request->staging->device->number,
-                                                             stream, request->staging->moved));
+    return halay_returns(ctx->carrier->ops->join(ctx, request->cargo, stream));
 }
 
 enum halay_status halay_wait_stream(struct halay_request *request, int timeout_ms, void *stream)

@@ -38,8 +38,8 @@
  * that it needs a bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every
  * thread that had noted it by then either wakes, or does not fall asleep because its token is old.
  *
- * All links ring the one bell, or limit the sleep (halay_world_arm). Work of devices rings none, and limits it in the
- * same way (device_sleep_us).
+ * All links ring the one bell, or limit the sleep (halay_world_arm). A carrier rings none, and limits it in the
+ * same way (carrier_sleep_us).
  */
 #include "fusion/engine/driver.h"
 #include "base/clock.h"
@@ -47,9 +47,8 @@
 #include "base/sync.h"
 #include "fusion/engine/step.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/direct.h"
-#include "fusion/paths/device/hold.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
 #include <sched.h>
@@ -73,12 +72,10 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* How long to sleep at most for the sake of devices; HALAY_RINGS: none is at work, 0: look again at once. */
-static long device_sleep_us(const struct halay_context *ctx)
+/* The longest sleep for the sake of data that are carried; HALAY_RINGS: none, 0: look again at once. */
+static long carrier_sleep_us(const struct halay_context *ctx)
 {
-    if (!ctx->driven.execution.landing && halay_hold_is_empty(ctx) && !halay_direct_is_at_work(ctx))
-        return HALAY_RINGS;
-    return halay_unrung_sleep_us(ctx->driven.now_us - ctx->driven.copied_us);
+    return ctx->carrier->ops->sleep_us(ctx);
 }
 
 /* The engine has failed, and not all peers have heard why. */
@@ -89,13 +86,13 @@ static int owes_word(const struct halay_context *ctx)
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
-    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx), device_us = device_sleep_us(ctx);
+    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx), carrier_us = carrier_sleep_us(ctx);
 
     if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
                                        atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
-    if (longest > device_us)
-        longest = device_us;
+    if (longest > carrier_us)
+        longest = carrier_us;
     if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
@@ -210,14 +207,14 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
                 continue;
             }
         }
-        if (!device_sleep_us(ctx)) {
+        if (!carrier_sleep_us(ctx)) {
             sched_yield();
             continue;
         }
         halay_count(&ctx->observers.meters->tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
-        if (did || device_sleep_us(ctx) == HALAY_RINGS) /* one look for a device after the other needs no spin */
+        if (did || carrier_sleep_us(ctx) == HALAY_RINGS) /* one look for a device after the other needs no spin */
             idle_since = 0;
     }
 }

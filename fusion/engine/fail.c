@@ -14,9 +14,9 @@
 #include "fusion/engine/fail.h"
 #include "base/number_text.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/hold.h"
 #include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
@@ -42,7 +42,7 @@ static void end_requests_locked(struct halay_process_set *set)
 /* All requests in flight end; what they had queued for the driver is dropped. */
 static void end_all(struct halay_context *ctx)
 {
-    halay_hold_drop(ctx);
+    ctx->carrier->ops->drop(ctx);
     pthread_mutex_lock(&ctx->lock);
     size_t kept = 0;
     for (size_t i = 0; i < ctx->queue.submitted.count; i++) {

@@ -2,7 +2,7 @@
  *
  * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
  *
- *     submitted -> hold.c, if its data are on a device
+ *     submitted -> carrier, if its data are not at hand
  *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
  *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
@@ -16,10 +16,10 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/tell.h"
 #include "fusion/engine/withdraw.h"
-#include "fusion/paths/device/hold.h"
 #include "fusion/paths/express.h"
 #include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -138,9 +138,9 @@ static void tell_unregistered(struct halay_context *ctx, struct halay_static_buc
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static void fail_device(struct halay_context *ctx, enum halay_status status)
+static void fail_carrier(struct halay_context *ctx, enum halay_status status)
 {
-    halay_engine_fail(ctx, status, ctx->rank, "data on a device cannot be reached on rank %d: %s", ctx->rank,
+    halay_engine_fail(ctx, status, ctx->rank, "%s on rank %d: %s", ctx->carrier->ops->unreachable, ctx->rank,
                       halay_status_string(status));
 }
 
@@ -162,31 +162,34 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
         halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
 }
 
-/* Those that wait for data of a device, or for one of them. */
-static void take_or_hold(struct halay_context *ctx, const struct halay_event *e)
+/* An event that may have to wait for its data, or after one that does. */
+static void take_or_defer(struct halay_context *ctx, const struct halay_event *e)
 {
-    int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->staging && halay_hold_is_empty(ctx), is_held = 0;
-    enum halay_status status = ctx->status == HALAY_OK && !is_plain ? halay_hold_event(ctx, e, &is_held) : HALAY_OK;
+    int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->cargo && !ctx->carrier->deferred, is_deferred = 0;
+    enum halay_status status = HALAY_OK;
+
+    if (ctx->status == HALAY_OK && !is_plain)
+        status = ctx->carrier->ops->defer(ctx, e, &is_deferred);
 
     if (status != HALAY_OK)
-        fail_device(ctx, status);
-    if (!is_held)
+        fail_carrier(ctx, status);
+    if (!is_deferred)
         take_event(ctx, e);
 }
 
-/* Those that need not wait any longer. */
+/* Deferred events that need not wait any longer. */
 static size_t take_released(struct halay_context *ctx)
 {
     const struct halay_event *events;
     size_t count = 0;
 
-    if (halay_hold_is_empty(ctx))
+    if (!ctx->carrier->deferred)
         return 0;
-    enum halay_status status = halay_hold_release(ctx, &events, &count);
+    enum halay_status status = ctx->carrier->ops->release(ctx, &events, &count);
     for (size_t i = 0; i < count; i++)
         take_event(ctx, &events[i]);
     if (status != HALAY_OK)
-        fail_device(ctx, status);
+        fail_carrier(ctx, status);
     return count;
 }
 
@@ -206,7 +209,7 @@ static size_t take_submitted(struct halay_context *ctx)
     if (is_aborted) /* the reason is set once */
         halay_engine_fail(ctx, HALAY_ERR_CANCELED, ctx->rank, "aborted: %s", ctx->queue.reason);
     for (size_t i = 0; i < taken.count; i++)
-        take_or_hold(ctx, &taken.events[i]);
+        take_or_defer(ctx, &taken.events[i]);
     return taken.count + (size_t)is_aborted;
 }
 
@@ -441,7 +444,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         return 0;
     /* Once the context is closing no events are added: everything submitted before has been announced. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
-        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || !halay_hold_is_empty(ctx))
+        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->carrier->deferred)
         return 0;
     ctx->driven.negotiation.said_bye = 1;
     halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */

@@ -7,7 +7,7 @@
 #include "collectives/schedule/vector.h"
 #include "fusion/engine/fail.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/direct.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/join.h"
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
@@ -64,7 +64,7 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
         b->requests[0]->other_rank = (int)b->requests[0]->entry->heard.at[0];
         return HALAY_OK;
     default:
-        return b->requests[0]->signature.is_on_devices ? halay_direct_start(b) : halay_allreduce_run(b);
+        return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->start(b) : halay_allreduce_run(b);
     }
 }
 
@@ -73,7 +73,8 @@ static enum halay_status progress_bucket(struct halay_context *ctx, struct halay
 {
     if (b->coll)
         return halay_coll_progress(b->coll);
-    return halay_direct_has(b) ? halay_direct_progress(b) : halay_process_sets_progress(ctx, b->requests[0]);
+    return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->progress_bucket(b)
+                                                   : halay_process_sets_progress(ctx, b->requests[0]);
 }
 
 static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
@@ -171,7 +172,7 @@ static int can_start(struct halay_process_set *set)
 {
     const struct halay_request *first = set->waiting->requests[0];
 
-    return halay_group_can_start(set->group) && !halay_direct_is_busy(set) &&
+    return halay_group_can_start(set->group) && !set->ctx->carrier->ops->excludes(set) &&
            (first->signature.collective != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
 }
 

@@ -10,7 +10,7 @@
  *     buckets            -> started, progressed, ended
  *     paths              -> whatever they do
  *     express            -> ended
- *     results            -> on the devices that they are for
+ *     carrier            -> results are brought back
  *     what has ended     -> callbacks, waiters
  *     nothing happened   -> check who is dead, who is silent, what stalls
  */
@@ -25,6 +25,7 @@
 #include "fusion/engine/withdraw.h"
 #include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
@@ -211,15 +212,15 @@ static size_t progress_paths(struct halay_context *ctx)
     return did;
 }
 
-/* Results on their way to devices. */
-static size_t land(struct halay_context *ctx)
+/* Results that have to be brought back. */
+static size_t progress_carrier(struct halay_context *ctx)
 {
-    size_t did = halay_requests_land(ctx, 0);
+    enum halay_status status;
 
-    if (ctx->driven.execution.device_status != HALAY_OK && ctx->status == HALAY_OK)
-        halay_engine_fail(ctx, ctx->driven.execution.device_status, ctx->rank,
-                          "results cannot be brought to a device on rank %d: %s", ctx->rank,
-                          halay_status_string(ctx->driven.execution.device_status));
+    size_t did = ctx->carrier->ops->progress(ctx, &status);
+    if (status != HALAY_OK && ctx->status == HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "%s on rank %d: %s", ctx->carrier->ops->lost, ctx->rank,
+                          halay_status_string(status));
     return did;
 }
 
@@ -233,7 +234,7 @@ int halay_engine_step(struct halay_context *ctx)
         did += halay_buckets_progress(ctx);
     did += progress_paths(ctx);
     did += halay_express_progress(ctx);
-    did += land(ctx);
+    did += progress_carrier(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);

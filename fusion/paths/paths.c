@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Paths: a line for each.
+ * Paths: a line for each, and the carrier.
  */
 #include "fusion/paths/paths.h"
+#include "fusion/paths/device/device_carrier.h"
 #include "fusion/paths/p2p/p2p.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 
 static struct halay_path *(*const creators[])(void) = {
@@ -12,6 +14,9 @@ static struct halay_path *(*const creators[])(void) = {
 
 enum halay_status halay_paths_create(struct halay_context *ctx)
 {
+    ctx->carrier = halay_device_carrier_create();
+    if (!ctx->carrier)
+        return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < sizeof creators / sizeof *creators; i++) {
         struct halay_path *path = creators[i]();
         if (!path)
@@ -32,4 +37,7 @@ void halay_paths_destroy(struct halay_context *ctx)
         ctx->paths = path->next;
         path->ops->destroy(path);
     }
+    if (ctx->carrier)
+        ctx->carrier->ops->destroy(ctx->carrier);
+    ctx->carrier = NULL;
 }

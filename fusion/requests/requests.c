@@ -4,8 +4,8 @@
  *
  *     submit    references: engine, caller (if he wants a handle)
  *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended, or, if
- *               it has results for a device, on that of the landing until they are there: its name may be submitted
- *               again meanwhile, by what follows them
+ *               its results have to be brought back, its carrier has it until they are (carrier.h): its name may be
+ *               submitted again meanwhile, by what follows them
  *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
  *
  * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
@@ -14,9 +14,9 @@
  */
 #include "fusion/requests/requests.h"
 #include "base/error_text.h"
-#include "fusion/device/staging.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_words.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -76,10 +76,9 @@ void halay_request_put_locked(struct halay_request *request)
     free(request->text);
     free(request->held);
     request->text = request->held = NULL;
-    if (request->staging) {
-        halay_staging_put_locked(request->staging);
-        request->staging = NULL;
-        atomic_store_explicit(&request->is_launched, 0, memory_order_relaxed);
+    if (request->cargo) {
+        ctx->carrier->ops->put_locked(request->cargo);
+        request->cargo = NULL;
     }
     request->next = ctx->queue.free_requests;
     ctx->queue.free_requests = request;
@@ -117,52 +116,9 @@ static void append_ended(struct halay_context *ctx, struct halay_request *reques
     ctx->driven.execution.ended_last = &request->next;
 }
 
-/* Nonzero if a device is at work for it, so that it is delivered later: when its results are there or, as nothing may
- * touch the program's memory after the end, when the copies that were under way have ended. */
-static int is_on_a_device(struct halay_context *ctx, struct halay_request *request)
+void halay_request_landed(struct halay_request *request)
 {
-    struct halay_execution *x = &ctx->driven.execution;
-
-    if (!request->staging)
-        return 0;
-    enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(ctx, request) : request->final;
-    if (status != HALAY_IN_PROGRESS) {
-        if (request->final == HALAY_OK && status != HALAY_OK)
-            x->device_status = status;
-        request->final = status;
-        if (!halay_staging_leave(ctx, request->staging))
-            return 0;
-    }
-    request->next = NULL;
-    *x->landing_last = request;
-    x->landing_last = &request->next;
-    x->launched = x->launched ? x->launched : request;
-    ctx->driven.copied_us = ctx->driven.now_us;
-    return 1;
-}
-
-size_t halay_requests_land(struct halay_context *ctx, int is_over)
-{
-    struct halay_execution *x = &ctx->driven.execution;
-    size_t did = 0;
-
-    for (struct halay_request *r = x->landing; r; r = x->landing, did++) {
-        enum halay_status status = halay_staging_look(ctx, r->staging);
-        if (status == HALAY_IN_PROGRESS && !is_over)
-            break;
-        if (r->final == HALAY_OK)
-            r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
-        if (status != HALAY_IN_PROGRESS && x->device_status == HALAY_OK)
-            x->device_status = status;
-        x->landing = r->next;
-        if (x->launched == r)
-            x->launched = r->next;
-        if (!x->landing)
-            x->landing_last = &x->landing;
-        append_ended(ctx, r);
-        ctx->driven.copied_us = ctx->driven.now_us;
-    }
-    return did;
+    append_ended(request->ctx, request);
 }
 
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text)
@@ -177,7 +133,7 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     request->is_over = 1;
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
-    if (!is_on_a_device(ctx, request))
+    if (!request->cargo || !ctx->carrier->ops->land(ctx, request))
         append_ended(ctx, request);
 }
 
@@ -210,8 +166,7 @@ static void signal_completion(int fd)
         continue; /* EAGAIN: nobody reads, and it is readable */
 }
 
-/* Its name is no longer in flight. */
-static void detach_locked(struct halay_request *r)
+void halay_request_detach_locked(struct halay_request *r)
 {
     if (!r->entry)
         return;
@@ -220,31 +175,11 @@ static void detach_locked(struct halay_request *r)
     r->entry = NULL;
 }
 
-/* For those in halay_wait_stream. */
-static void tell_launched(struct halay_context *ctx)
-{
-    struct halay_request *first = ctx->driven.execution.launched;
-
-    ctx->driven.execution.launched = NULL;
-    pthread_mutex_lock(&ctx->lock);
-    for (struct halay_request *r = first; r; r = r->next) {
-        if (r->final != HALAY_OK)
-            continue;
-        detach_locked(r);
-        atomic_store_explicit(&r->is_launched, 1, memory_order_release);
-    }
-    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
-    pthread_mutex_unlock(&ctx->lock);
-}
-
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
     struct halay_request *first = ctx->driven.execution.ended, *next;
     size_t count = 0;
 
-    if (ctx->driven.execution.launched)
-        tell_launched(ctx);
     if (!first)
         return 0;
     ctx->driven.execution.ended = NULL;
@@ -257,7 +192,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
         }
         if (r->signature.collective == HALAY_CHANGE_SETS)
             keep_set_locked(ctx, r);
-        detach_locked(r);
+        halay_request_detach_locked(r);
     }
     atomic_fetch_sub_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);

@@ -18,9 +18,10 @@ void halay_request_put_locked(struct halay_request *request);
 void halay_request_unwatch(struct halay_request *request);
 /* Driver: the request ends; delivered later in this step. text may be NULL; copied. */
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
-/* Driver: those whose results have come to their device are delivered later in this step. is_over: the others too, with
- * an error. Returns how many. */
-size_t halay_requests_land(struct halay_context *ctx, int is_over);
+/* Driver: its carrier has brought its result back (carrier.h); delivered later in this step. */
+void halay_request_landed(struct halay_request *request);
+/* Its name may be submitted again. */
+void halay_request_detach_locked(struct halay_request *request);
 /* Driver, no lock held: callbacks, then waiters. Returns how many. */
 size_t halay_requests_deliver(struct halay_context *ctx);
 void halay_requests_free_all(struct halay_context *ctx);

@@ -5,10 +5,10 @@
 #ifndef HALAY_TENSOR_H
 #define HALAY_TENSOR_H
 
-#include "fusion/device/staging.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/signature.h"
+#include "fusion/requests/carrier.h"
 #include "halay.h"
 
 struct halay_entry;

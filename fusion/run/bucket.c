@@ -13,6 +13,7 @@
 #include "fusion/run/bucket.h"
 #include "base/memory.h"
 #include "collectives/schedule/vector.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/join.h"
 #include "fusion/requests/sets.h"
@@ -105,23 +106,12 @@ void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
     ctx->driven.execution.free_buckets = b;
 }
 
-/* What devices have been given goes on. */
-static void drop_direct(struct halay_direct *d, const struct halay_bucket *b)
-{
-    if (d->bucket != b)
-        return;
-    if (d->coll)
-        halay_coll_end(d->coll);
-    d->coll = NULL;
-    d->bucket = NULL;
-}
-
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
 {
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
-    drop_direct(&ctx->devices.direct, b);
+    ctx->carrier->ops->drop_bucket(b);
     for (size_t i = 0; i < b->count; i++)
         if (!--b->requests[i]->buckets_left && b->requests[i]->is_part)
             halay_join_part_end(b->requests[i]);

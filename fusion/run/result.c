@@ -9,10 +9,10 @@
 #include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/protocol/set_words.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "fusion/state/entry.h"
-#include "fusion/state/staging.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +100,7 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
     if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))
         return status;
     const struct halay_signature *s = &r->signature;
-    void *out = r->staging ? r->staging->program_out : r->out;
+    void *out = r->cargo ? r->cargo->program_out : r->out;
     int has_own_size = r->has_rows || s->collective == HALAY_REDUCE_SCATTER;
     size_t all_bytes = s->collective == HALAY_REDUCE && !out ? 0 : r->bytes; /* the root has the result */
     struct halay_result all = { .data = r->held ? r->held : out,

@@ -11,7 +11,6 @@
 #include "base/fork.h"
 #include "collectives/group/group.h"
 #include "collectives/group/world.h"
-#include "fusion/state/devices.h"
 #include "fusion/state/driven.h"
 #include "fusion/state/driver_role.h"
 #include "fusion/state/observers.h"
@@ -21,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct halay_carrier;
 struct halay_elastic;
 struct halay_memories;
 struct halay_path;
@@ -34,6 +34,7 @@ struct halay_context {
     struct halay_memories *memories; /* api/memory.c; guarded by lock; NULL: nothing is or was referenced */
     struct halay_process_set all;    /* of all ranks; the first of the list of all sets that live */
     struct halay_path *paths;        /* owned: optional ways of a submission (requests/path.h); set once */
+    struct halay_carrier *carrier;   /* owned: brings data that are not the host's (requests/carrier.h); set once */
     struct halay_process_set *
         *by_number; /* owned: [set_room], those that live but for all; stored by the driver under lock */
     size_t set_room;
@@ -45,7 +46,6 @@ struct halay_context {
 
     pthread_mutex_t lock;
     struct halay_queue queue;
-    struct halay_devices devices;
     size_t registered;                                      /* count of registrations ever; guarded by lock */
     unsigned unnamed_first;                                 /* where `unnamed` of all sets began; guarded by lock */
     struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */

@@ -12,10 +12,8 @@
 struct halay_driven {
     int64_t now_us;     /* the clock at the beginning of this step */
     int64_t checked_us; /* when peers and stalls were looked at last */
-    int64_t copied_us;  /* when a device was given copies, or seen to have made some, last */
     struct halay_negotiation negotiation;
     struct halay_execution execution;
-    struct halay_events held, released; /* owned: of submissions whose data are not there yet (paths/device/hold.c) */
 };
 
 #endif

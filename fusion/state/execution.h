@@ -18,10 +18,7 @@ struct halay_execution {
     size_t waiting_count;                      /* and lined up behind them */
     size_t *counts;                            /* owned: [2 size], scratch: elements to and from each rank */
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
-    /* Ended well, and their results are on the way to a device; those from launched on nobody has been told of. */
-    struct halay_request *landing, **landing_last, *launched;
-    enum halay_status device_status; /* an error: copies of results have failed */
-    int sets_made;                   /* process sets so far; the same on all ranks */
+    int sets_made;                             /* process sets so far; the same on all ranks */
     int is_changing; /* process sets are about to be made or removed: nothing new is given out until then */
     struct halay_group_making *making; /* owned: the group of set number `making_number`; NULL: none is being made */
     int making_number;

@@ -11,8 +11,8 @@
 #include "halay.h"
 #include <stdatomic.h>
 
+struct halay_cargo;
 struct halay_entry;
-struct halay_staging;
 struct halay_static_bucket;
 
 struct halay_request {
@@ -28,9 +28,9 @@ struct halay_request {
     size_t buckets_left; /* of a group: one a type; driver only */
     const void *in;      /* borrowed while in flight; in == out: in place */
     void *out;
-    struct halay_staging *staging; /* held until the last reference ends; NULL: the host's memory, nothing followed */
-    size_t out_bytes; /* room at out, of operations whose result has a size of its own; of their results: */
-    void *held;       /* owned until the request is released: the result, where out is NULL or too small for it */
+    struct halay_cargo *cargo; /* held until the last reference ends; NULL: its data are at hand (carrier.h) */
+    size_t out_bytes;          /* room at out, of operations whose result has a size of its own; of their results: */
+    void *held; /* owned until the request is released: the result, where out is NULL or too small for it */
     size_t result_rows, result_bytes;
     int other_rank; /* of a join: who joined last; on a path: whom it waits for, or has its data from */
     int set_number; /* of a change of process sets: of the first one made */
@@ -44,12 +44,10 @@ struct halay_request {
     _Atomic int references;                    /* the engine's until it has ended, the caller's */
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
-    _Atomic int is_launched; /* the result is on its way to a device: staging->moved was recorded; stored (release) by
-                                the driver, loaded (acquire) by halay_wait_stream */
-    int is_running;          /* given out by the coordinator, or begun on its path; driver only */
-    int is_over;             /* on the list of the ended; driver only */
-    int is_part;             /* of nobody: join.c; driver only */
-    int is_told;             /* of express: the coordinator knows of it; driver only, as is the next */
+    int is_running;     /* given out by the coordinator, or begun on its path; driver only */
+    int is_over;        /* on the list of the ended; driver only */
+    int is_part;        /* of nobody: join.c; driver only */
+    int is_told;        /* of express: the coordinator knows of it; driver only, as is the next */
     int64_t put_us;
     int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
     int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */

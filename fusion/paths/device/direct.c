@@ -22,8 +22,8 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/choose/select.h"
-#include "fusion/device/devices.h"
-#include "fusion/device/staging.h"
+#include "fusion/paths/device/devices.h"
+#include "fusion/paths/device/staging.h"
 #include "fusion/run/op_allreduce.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ enum { ALIGN_BYTES = 16, CLOSE_MS = 2000 };
 
 static struct halay_direct *direct_of(const struct halay_bucket *b)
 {
-    return &b->set->ctx->devices.direct;
+    return &halay_devices_of(b->set->ctx)->direct;
 }
 
 static void set_state(struct halay_direct *d, enum halay_direct_state state)
@@ -52,7 +52,7 @@ void halay_direct_init(struct halay_context *ctx)
                  world->config.deterministic == HALAY_DETERMINISTIC_OFF && ctx->size <= HALAY_DEVICE_RANKS &&
                  world->local_size == ctx->size;
 
-    set_state(&ctx->devices.direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
+    set_state(&halay_devices_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
 }
 
 /* ---- opening ---- */
@@ -60,8 +60,8 @@ void halay_direct_init(struct halay_context *ctx)
 static enum halay_status segment_create(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &ctx->devices.host;
-    struct halay_direct *d = &ctx->devices.direct;
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
     int number = d->device->number;
     size_t bytes = ctx->world->config.device_segment / ALIGN_BYTES * ALIGN_BYTES;
     enum halay_status status = HALAY_OK;
@@ -90,11 +90,12 @@ static enum halay_status start_sharing(struct halay_bucket *b)
 
 static void unreach_all(struct halay_context *ctx)
 {
-    struct halay_direct *d = &ctx->devices.direct;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
 
     for (int r = 0; r < HALAY_DEVICE_RANKS; r++) {
         if (d->segments[r] && r != ctx->rank)
-            halay_devices_ops(ctx)->unreach(&ctx->devices.host, d->device->number, &d->shares[r], d->segments[r]);
+            halay_devices_ops(ctx)->unreach(&halay_devices_of(ctx)->host, d->device->number, &d->shares[r],
+                                            d->segments[r]);
         d->segments[r] = NULL;
     }
 }
@@ -102,7 +103,7 @@ static void unreach_all(struct halay_context *ctx)
 static enum halay_status start_agreeing(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
-    struct halay_direct *d = &ctx->devices.direct;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
 
     d->says = 1;
     d->room = SIZE_MAX;
@@ -114,8 +115,8 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
         if (d->says && r == ctx->rank)
             d->segments[r] = d->segment;
         else if (d->says)
-            d->says = halay_devices_ops(ctx)->reach(&ctx->devices.host, d->device->number, share, &d->segments[r]) ==
-                      HALAY_OK;
+            d->says = halay_devices_ops(ctx)->reach(&halay_devices_of(ctx)->host, d->device->number, share,
+                                                    &d->segments[r]) == HALAY_OK;
     }
     d->step = HALAY_DIRECT_CONCLUDE;
     return halay_group_allgather_start(b->set->group, &d->says, d->said, 1, HALAY_U8, &d->coll);
@@ -123,7 +124,7 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
 
 static void conclude(struct halay_context *ctx)
 {
-    struct halay_direct *d = &ctx->devices.direct;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
     int refuses = -1;
 
     for (int r = 0; r < ctx->size; r++)
@@ -146,9 +147,9 @@ static enum halay_status stage_all(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     direct_of(b)->step = HALAY_DIRECT_STAGE;
-    b->set->ctx->driven.copied_us = b->set->ctx->driven.now_us;
+    halay_devices_of(b->set->ctx)->copied_us = b->set->ctx->driven.now_us;
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
-        if (b->requests[i]->staging)
+        if (halay_staging_of(b->requests[i]))
             status = halay_staging_fall_back(b->set->ctx, b->requests[i]);
     return status;
 }
@@ -158,8 +159,8 @@ static enum halay_status look_at_all(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
-        if (b->requests[i]->staging)
-            status = halay_staging_look(b->set->ctx, b->requests[i]->staging);
+        if (halay_staging_of(b->requests[i]))
+            status = halay_staging_look(b->set->ctx, halay_staging_of(b->requests[i]));
     return status;
 }
 
@@ -203,7 +204,7 @@ static int takes_one_shot(const struct halay_context *ctx, size_t bytes)
 static enum halay_status begin(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
-    struct halay_direct *d = &ctx->devices.direct;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
 
     d->base = d->total = 0;
     for (size_t i = 0; i < b->tensor_count; i++)
@@ -217,7 +218,7 @@ static enum halay_status begin(struct halay_bucket *b)
     }
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
     for (size_t i = 0; i < b->count; i++)
-        halay_staging_goes_by(b->requests[i]->staging, d->stream);
+        halay_staging_goes_by(halay_staging_of(b->requests[i]), d->stream);
     d->step = HALAY_DIRECT_PACK;
     return HALAY_OK;
 }
@@ -270,8 +271,8 @@ static enum halay_status launch(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &ctx->devices.host;
-    struct halay_direct *d = &ctx->devices.direct;
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
     int number = d->device->number;
 
     if (d->step == HALAY_DIRECT_PACK)
@@ -283,7 +284,7 @@ static enum halay_status launch(struct halay_bucket *b)
     if (status == HALAY_OK)
         status = ops->event_record(host, number, d->done, d->stream);
     d->is_launched = status == HALAY_OK;
-    ctx->driven.copied_us = ctx->driven.now_us;
+    halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
     if (d->step == HALAY_DIRECT_PACK) {
         d->step = HALAY_DIRECT_REDUCE;
     } else if (d->step == HALAY_DIRECT_REDUCE && !d->is_one_shot) {
@@ -305,7 +306,7 @@ static enum halay_status meet(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     if (d->is_launched) {
-        status = halay_devices_ops(ctx)->event_done(&ctx->devices.host, d->device->number, d->done);
+        status = halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, d->device->number, d->done);
         if (status == HALAY_OK) {
             d->is_launched = 0;
             status = halay_group_barrier_start(b->set->group, &d->coll);
@@ -375,12 +376,29 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
 }
 
+int halay_direct_is_busy(const struct halay_process_set *set)
+{
+    return set == &set->ctx->all && halay_devices_of(set->ctx)->direct.bucket;
+}
+
+void halay_direct_drop(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+
+    if (d->bucket != b)
+        return;
+    if (d->coll)
+        halay_coll_end(d->coll);
+    d->coll = NULL;
+    d->bucket = NULL;
+}
+
 /* ---- the end ---- */
 
 /* All ranks have let go of the others' segments. */
 static enum halay_status part(struct halay_context *ctx)
 {
-    struct halay_direct *d = &ctx->devices.direct;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
     enum halay_status status = ctx->status;
 
     if (status == HALAY_OK)
@@ -395,7 +413,7 @@ static enum halay_status part(struct halay_context *ctx)
 
 void halay_direct_close(struct halay_context *ctx)
 {
-    struct halay_direct *d = &ctx->devices.direct;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
     int was_shared = d->is_shared,
         is_agreed = atomic_load_explicit(&d->state, memory_order_relaxed) != HALAY_DIRECT_UNKNOWN;
 
@@ -413,8 +431,8 @@ void halay_direct_close(struct halay_context *ctx)
 void halay_direct_free(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &ctx->devices.host;
-    struct halay_direct *d = &ctx->devices.direct;
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    struct halay_direct *d = &halay_devices_of(ctx)->direct;
 
     if (d->stream)
         ops->stream_destroy(host, d->device->number, d->stream);

@@ -6,6 +6,7 @@
 #ifndef HALAY_DIRECT_H
 #define HALAY_DIRECT_H
 
+#include "fusion/paths/device/devices.h"
 #include "fusion/run/bucket.h"
 
 /* Before the driver starts: whether it may be tried in this world. */
@@ -19,8 +20,7 @@ void halay_direct_free(struct halay_context *ctx);
 /* May what is submitted now go this way? Any thread: what is submitted alike may not, after all. */
 static inline int halay_direct_may_be(const struct halay_context *ctx)
 {
-    return atomic_load_explicit(&((struct halay_context *)ctx)->devices.direct.state, memory_order_relaxed) !=
-           HALAY_DIRECT_REFUSED;
+    return atomic_load_explicit(&halay_devices_of(ctx)->direct.state, memory_order_relaxed) != HALAY_DIRECT_REFUSED;
 }
 
 /* Start a bucket of which all ranks have said that its data are on devices. HALAY_IN_PROGRESS, or an error. */
@@ -28,21 +28,16 @@ enum halay_status halay_direct_start(struct halay_bucket *b);
 /* HALAY_OK once the results are on their way by a stream of ours, or b->coll runs in its place. */
 enum halay_status halay_direct_progress(struct halay_bucket *b);
 
-static inline int halay_direct_has(const struct halay_bucket *b)
-{
-    return b->set->ctx->devices.direct.bucket == b;
-}
 /* Nonzero while a device works for the bucket; otherwise ranks are waited for, whose messages ring. */
 static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 {
-    const struct halay_direct *d = &ctx->devices.direct;
+    const struct halay_direct *d = &halay_devices_of(ctx)->direct;
 
     return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE);
 }
-/* Must what comes next in this set wait? */
-static inline int halay_direct_is_busy(const struct halay_process_set *set)
-{
-    return set == &set->ctx->all && set->ctx->devices.direct.bucket;
-}
+/* Nonzero if what comes next in this set must wait. */
+int halay_direct_is_busy(const struct halay_process_set *set);
+/* The bucket is given up. What devices have been given continues. */
+void halay_direct_drop(struct halay_bucket *b);
 
 #endif

@@ -11,7 +11,7 @@
  * Everything else overtakes, so that a tensor of the host's does not wait for a device.
  */
 #include "fusion/paths/device/hold.h"
-#include "fusion/device/staging.h"
+#include "fusion/paths/device/staging.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include <stdlib.h>
@@ -60,15 +60,18 @@ static enum halay_status append(struct halay_events *list, const struct halay_ev
 
 enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay_event *e, int *held)
 {
-    struct halay_events *all = &ctx->driven.held;
-    struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? e->request->staging : NULL;
+    struct halay_events *all = &halay_devices_of(ctx)->held;
+    struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e->request) : NULL;
     enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
 
     *held =
         status == HALAY_OK && ((s && s->state != HALAY_STAGING_STILL) || stays_behind(ctx, all->events, all->count, e));
     if (*held)
-        ctx->driven.copied_us = ctx->driven.now_us;
-    return *held ? append(all, e) : status;
+        halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
+    if (*held)
+        status = append(all, e);
+    halay_devices_of(ctx)->carrier.deferred = all->count;
+    return status;
 }
 
 /* Of those that are not there yet, the last one of which kind was looked at: what comes after it need not be asked. */
@@ -94,7 +97,7 @@ static enum halay_status look(struct halay_context *ctx, struct halay_staging *s
 
 enum halay_status halay_hold_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
 {
-    struct halay_events *all = &ctx->driven.held, *go = &ctx->driven.released;
+    struct halay_events *all = &halay_devices_of(ctx)->held, *go = &halay_devices_of(ctx)->released;
     struct late late = { 0 };
     enum halay_status status = HALAY_OK;
     size_t kept = 0;
@@ -102,7 +105,7 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
     go->count = 0;
     for (size_t i = 0; i < all->count; i++) {
         const struct halay_event e = all->events[i];
-        struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? e.request->staging : NULL;
+        struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e.request) : NULL;
         int is_there = !s || s->state == HALAY_STAGING_STILL;
         if (!is_there && status == HALAY_OK) {
             enum halay_status is = look(ctx, s, &late);
@@ -113,9 +116,9 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
             continue;
         all->events[kept++] = e;
     }
-    all->count = kept;
+    all->count = halay_devices_of(ctx)->carrier.deferred = kept;
     if (go->count)
-        ctx->driven.copied_us = ctx->driven.now_us;
+        halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
     *events = go->events;
     *count = go->count;
     return status;
@@ -123,17 +126,17 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
 
 void halay_hold_drop(struct halay_context *ctx)
 {
-    struct halay_events *all = &ctx->driven.held;
+    struct halay_events *all = &halay_devices_of(ctx)->held;
 
     for (size_t i = 0; i < all->count; i++)
         if (all->events[i].kind == HALAY_EVENT_CANCELED)
             halay_request_put(all->events[i].request);
-    all->count = 0;
+    all->count = halay_devices_of(ctx)->carrier.deferred = 0;
 }
 
 void halay_hold_fini(struct halay_context *ctx)
 {
-    free(ctx->driven.held.events);
-    free(ctx->driven.released.events);
-    ctx->driven.held = ctx->driven.released = (struct halay_events){ 0 };
+    free(halay_devices_of(ctx)->held.events);
+    free(halay_devices_of(ctx)->released.events);
+    halay_devices_of(ctx)->held = halay_devices_of(ctx)->released = (struct halay_events){ 0 };
 }

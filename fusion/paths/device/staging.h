@@ -5,11 +5,49 @@
 #ifndef HALAY_STAGING_H
 #define HALAY_STAGING_H
 
-#include "fusion/device/devices.h"
-#include "fusion/state/context.h"
-#include "fusion/state/staging.h"
+#include "fusion/paths/device/devices.h"
+#include "fusion/state/request.h"
 
-struct halay_request;
+/* A submission's data, or those of one tensor of a group. NULL at a device: they are the host's, and host is theirs. */
+struct halay_staged {
+    const void *device_in; /* borrowed while in flight, as the next */
+    void *device_out;
+    const void *host_in; /* what the engine works on */
+    void *host_out;
+    size_t in_bytes, out_bytes; /* to be copied; of a result whose size is not known before, the room for it */
+};
+
+enum halay_staging_state {
+    HALAY_STAGING_STILL,
+    HALAY_STAGING_FOLLOWS, /* what it follows has not come */
+    HALAY_STAGING_MOVES,   /* copies were started, and have not been seen to end */
+};
+
+struct halay_staging {
+    struct halay_cargo cargo;       /* first */
+    struct halay_staging *next;     /* of the idle ones */
+    struct halay_staging *all_next; /* of all; guarded by the context's lock */
+    struct halay_device *device;    /* borrowed: as long as the context */
+    void *block;                    /* owned: `capacity` bytes, pinned; NULL: none */
+    size_t capacity;
+    void *aside;        /* owned: a stream that waits for the program's event; NULL: none was ever given */
+    void *follows;      /* owned: an event, what the submission follows as it was then */
+    const void *behind; /* the program's stream, if that is all it follows: compared, never used */
+    void *moved;        /* owned: an event, the end of the copies that were started last */
+    void *by;           /* a stream of ours in which devices reduce the data; NULL: they are copied */
+    int is_direct;      /* it stays on the device unless it falls back */
+    int must_wait;      /* it follows something */
+    int is_lost;        /* nobody will know when its copies end: the memory cannot be given back */
+    enum halay_staging_state state;
+    struct halay_staged *staged; /* owned, kept, [staged_capacity] */
+    size_t count, staged_capacity;
+};
+
+/* What the request has, or NULL. */
+static inline struct halay_staging *halay_staging_of(const struct halay_request *request)
+{
+    return (struct halay_staging *)request->cargo;
+}
 
 /* The data of a tensor as the program has them: what goes in, and the room for what comes out. */
 struct halay_extent {
@@ -22,19 +60,8 @@ struct halay_extent {
     int in_on, out_on; /* filled in: the device, -1: the host */
 };
 
-/* What the program says of its devices. */
-struct halay_placing {
-    enum halay_memory_kind memory;
-    void *stream, *event; /* NULL: none */
-};
-
 /* ---- on the program's threads, no lock held ---- */
 
-/* Can a submission that says this have data on a device, or anything to follow? Cheap. */
-static inline int halay_staging_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
-{
-    return placing->memory != HALAY_MEMORY_ANY || placing->stream || placing->event || halay_devices_ops(ctx);
-}
 /* What a submission with these data needs; *out is NULL where all is the host's and nothing is followed. Its stream and
  * event are noted as they are now. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and those of
  * device_ops.h, each with a line that names the tensor, or what failed. */
@@ -46,9 +73,9 @@ void halay_staging_put(struct halay_context *ctx, struct halay_staging *staging)
 
 /* ---- the context's lock is held ---- */
 
-/* The request gets these places instead of the program's. */
-void halay_staging_apply(struct halay_staging *staging, struct halay_request *request);
-void halay_staging_put_locked(struct halay_staging *staging);
+/* halay_carrier_ops.apply_locked and put_locked */
+void halay_staging_apply_locked(struct halay_cargo *cargo, struct halay_request *request);
+void halay_staging_put_cargo_locked(struct halay_cargo *cargo);
 
 /* ---- driver ---- */
 

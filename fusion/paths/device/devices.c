@@ -2,7 +2,7 @@
  *
  * Devices; devices.h.
  */
-#include "fusion/device/devices.h"
+#include "fusion/paths/device/devices.h"
 #include "base/clock.h"
 #include "collectives/transport/bell.h"
 #include "collectives/transport/module.h"
@@ -44,7 +44,7 @@ void halay_devices_close(struct halay_devices *devices)
 
 static enum halay_status load_locked(struct halay_context *ctx)
 {
-    struct halay_devices *devices = &ctx->devices;
+    struct halay_devices *devices = halay_devices_of(ctx);
     const struct halay_module_api *api = NULL;
     void *module;
 
@@ -60,6 +60,7 @@ static enum halay_status load_locked(struct halay_context *ctx)
     }
     devices->module = module;
     atomic_store_explicit(&devices->ops, api->devices, memory_order_release);
+    atomic_store_explicit(&devices->carrier.is_loaded, 1, memory_order_release);
     return HALAY_OK;
 }
 
@@ -69,17 +70,17 @@ enum halay_status halay_devices_open(struct halay_context *ctx)
 
     if (halay_devices_ops(ctx))
         return HALAY_OK;
-    pthread_mutex_lock(&ctx->devices.lock);
+    pthread_mutex_lock(&halay_devices_of(ctx)->lock);
     if (!halay_devices_ops(ctx))
         status = load_locked(ctx);
-    pthread_mutex_unlock(&ctx->devices.lock);
+    pthread_mutex_unlock(&halay_devices_of(ctx)->lock);
     return status;
 }
 
 static enum halay_status device_create(struct halay_context *ctx, int number, struct halay_device **out)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &ctx->devices.host;
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_device *device = calloc(1, sizeof *device);
 
     if (!device)
@@ -103,7 +104,7 @@ err_free:
 
 enum halay_status halay_devices_get(struct halay_context *ctx, int number, struct halay_device **out)
 {
-    struct halay_devices *devices = &ctx->devices;
+    struct halay_devices *devices = halay_devices_of(ctx);
     enum halay_status status = HALAY_OK;
 
     pthread_mutex_lock(&devices->lock);
@@ -128,7 +129,7 @@ enum halay_status halay_devices_await(struct halay_context *ctx, int number, voi
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     enum halay_status status;
 
-    while ((status = ops->event_done(&ctx->devices.host, number, event)) == HALAY_IN_PROGRESS &&
+    while ((status = ops->event_done(&halay_devices_of(ctx)->host, number, event)) == HALAY_IN_PROGRESS &&
            !halay_deadline_passed(deadline_us))
         usleep(HALAY_UNRUNG_MIN_US);
     return status;
@@ -136,7 +137,7 @@ enum halay_status halay_devices_await(struct halay_context *ctx, int number, voi
 
 enum halay_status halay_devices_alloc(struct halay_context *ctx, int number, size_t bytes, void **ptr)
 {
-    struct halay_devices *devices = &ctx->devices;
+    struct halay_devices *devices = halay_devices_of(ctx);
     const struct halay_device_ops *ops;
 
     enum halay_status status = halay_devices_open(ctx);
@@ -164,7 +165,7 @@ enum halay_status halay_devices_alloc(struct halay_context *ctx, int number, siz
 
 int halay_devices_free(struct halay_context *ctx, void *ptr)
 {
-    struct halay_devices *devices = &ctx->devices;
+    struct halay_devices *devices = halay_devices_of(ctx);
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
 
     if (!ops)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct: how the ranks of a host reduce what is on their devices (paths/device/direct.c). Driver only, where not said
+ * Direct: how the ranks of a host reduce what is on their devices (direct.c). Driver only, where not said
  * otherwise.
  */
 #ifndef HALAY_STATE_DIRECT_H

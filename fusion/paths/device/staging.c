@@ -4,7 +4,7 @@
  *
  *     submit    the program's thread: a staging from the pool; the event `follows` is what the submission follows
  *     start     the driver: once that has come, copies device -> pinned, in stream `in`; then an event
- *     look      the event has come: the tensor is told to the others (paths/device/hold.h), and is like any other from
+ *     look      the event has come: the tensor is told to the others (hold.h), and is like any other from
  *               now on
  *     finish    it has ended well: copies pinned -> device, in stream `out`; an event; from now on a stream of the
  *               program's can wait for the result
@@ -23,7 +23,7 @@
  *
  * Nothing is allocated in a step: stagings are kept, sorted by size with at most a quarter more than was asked for.
  */
-#include "fusion/device/staging.h"
+#include "fusion/paths/device/staging.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "fusion/state/request.h"
@@ -50,11 +50,11 @@ static void staging_free(struct halay_context *ctx, struct halay_staging *s)
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
 
     if (s->moved)
-        ops->event_destroy(&ctx->devices.host, s->device->number, s->moved);
+        ops->event_destroy(&halay_devices_of(ctx)->host, s->device->number, s->moved);
     if (s->follows)
-        ops->event_destroy(&ctx->devices.host, s->device->number, s->follows);
+        ops->event_destroy(&halay_devices_of(ctx)->host, s->device->number, s->follows);
     if (s->aside)
-        ops->stream_destroy(&ctx->devices.host, s->device->number, s->aside);
+        ops->stream_destroy(&halay_devices_of(ctx)->host, s->device->number, s->aside);
     free(s->staged);
     free(s);
 }
@@ -66,7 +66,7 @@ static enum halay_status block_get(struct halay_context *ctx, struct halay_stagi
     enum halay_status status = halay_group_alloc(ctx->all.group, capacity, &block);
     if (status != HALAY_OK)
         return status;
-    status = halay_devices_ops(ctx)->pin(&ctx->devices.host, s->device->number, block, capacity);
+    status = halay_devices_ops(ctx)->pin(&halay_devices_of(ctx)->host, s->device->number, block, capacity);
     if (status != HALAY_OK) {
         halay_group_free(ctx->all.group, block);
         return status;
@@ -85,16 +85,17 @@ static enum halay_status staging_create(struct halay_context *ctx, struct halay_
     if (!s)
         return HALAY_ERR_NO_MEMORY;
     s->device = device;
-    enum halay_status status = ops->event_create(&ctx->devices.host, device->number, &s->follows);
+    enum halay_status status = ops->event_create(&halay_devices_of(ctx)->host, device->number, &s->follows);
     if (status == HALAY_OK)
-        status = ops->event_create(&ctx->devices.host, device->number, &s->moved);
+        status = ops->event_create(&halay_devices_of(ctx)->host, device->number, &s->moved);
     if (status != HALAY_OK) {
         staging_free(ctx, s);
         return status;
     }
+    s->cargo.carrier = ctx->carrier;
     pthread_mutex_lock(&ctx->lock);
-    s->all_next = ctx->devices.stagings;
-    ctx->devices.stagings = s;
+    s->all_next = halay_devices_of(ctx)->stagings;
+    halay_devices_of(ctx)->stagings = s;
     pthread_mutex_unlock(&ctx->lock);
     *out = s;
     return HALAY_OK;
@@ -131,13 +132,19 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
     return status;
 }
 
-void halay_staging_put_locked(struct halay_staging *s)
+static void staging_put_locked(struct halay_staging *s)
 {
     size_t capacity;
     struct halay_staging **idle = &s->device->idle[class_of(s->capacity, &capacity)];
 
+    atomic_store_explicit(&s->cargo.is_launched, 0, memory_order_relaxed);
     s->next = *idle;
     *idle = s;
+}
+
+void halay_staging_put_cargo_locked(struct halay_cargo *cargo)
+{
+    staging_put_locked((struct halay_staging *)cargo);
 }
 
 void halay_staging_put(struct halay_context *ctx, struct halay_staging *s)
@@ -145,7 +152,7 @@ void halay_staging_put(struct halay_context *ctx, struct halay_staging *s)
     if (!s)
         return;
     pthread_mutex_lock(&ctx->lock);
-    halay_staging_put_locked(s);
+    staging_put_locked(s);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -153,7 +160,7 @@ void halay_staging_put(struct halay_context *ctx, struct halay_staging *s)
 
 static int owner_of(const struct halay_context *ctx, const void *ptr, size_t bytes)
 {
-    return ptr && bytes ? halay_devices_ops(ctx)->owner(&ctx->devices.host, ptr) : -1;
+    return ptr && bytes ? halay_devices_ops(ctx)->owner(&halay_devices_of(ctx)->host, ptr) : -1;
 }
 
 /* The device that all data on devices are on, -1: there are none. */
@@ -183,7 +190,7 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
 static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *span,
                                       struct halay_device *device)
 {
-    struct halay_devices *devices = &ctx->devices;
+    struct halay_devices *devices = halay_devices_of(ctx);
 
     if (span->in_on < 0 || span->out_on < 0) {
         halay_error(ctx->log, "tensor '%s': its %s is said to be on a device, as that of all ranks, and is the host's",
@@ -265,7 +272,7 @@ static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
 static enum halay_status follow_event(struct halay_context *ctx, struct halay_staging *s, void *event)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &ctx->devices.host;
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     int device = s->device->number;
     enum halay_status status = HALAY_OK;
 
@@ -279,7 +286,7 @@ static enum halay_status follow_event(struct halay_context *ctx, struct halay_st
 static enum halay_status follow(struct halay_context *ctx, struct halay_staging *s, const struct halay_placing *placing)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &ctx->devices.host;
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     int device = s->device->number;
     enum halay_status status = HALAY_OK;
 
@@ -354,7 +361,7 @@ enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *n
     if (device < 0 && !follows)
         return HALAY_OK;
     if (device < 0)
-        device = halay_devices_ops(ctx)->current(&ctx->devices.host);
+        device = halay_devices_ops(ctx)->current(&halay_devices_of(ctx)->host);
     return stage(ctx, name, device, placing, spans, count, out);
 }
 
@@ -370,11 +377,11 @@ static void point_at(struct halay_request *r, const struct halay_staging *s)
     }
 }
 
-void halay_staging_apply(struct halay_staging *s, struct halay_request *r)
+void halay_staging_apply_locked(struct halay_cargo *cargo, struct halay_request *r)
 {
-    r->staging = s;
-    s->program_out = r->out;
-    point_at(r, s);
+    r->cargo = cargo;
+    cargo->program_out = r->out;
+    point_at(r, (struct halay_staging *)cargo);
 }
 
 /* ---- copies ---- */
@@ -383,7 +390,7 @@ static enum halay_status copy(struct halay_context *ctx, struct halay_staging *s
                               size_t bytes, void *stream)
 {
     s->state = HALAY_STAGING_MOVES;
-    return halay_devices_ops(ctx)->copy_start(&ctx->devices.host, s->device->number, to, from, bytes, stream);
+    return halay_devices_ops(ctx)->copy_start(&halay_devices_of(ctx)->host, s->device->number, to, from, bytes, stream);
 }
 
 /* What was started in this stream ends with its event; also if something could not be started. */
@@ -393,7 +400,7 @@ static enum halay_status record(struct halay_context *ctx, struct halay_staging 
     if (s->state != HALAY_STAGING_MOVES)
         return status;
     enum halay_status recorded =
-        halay_devices_ops(ctx)->event_record(&ctx->devices.host, s->device->number, s->moved, stream);
+        halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, s->device->number, s->moved, stream);
     if (recorded != HALAY_OK) {
         s->is_lost = 1;
         s->state = HALAY_STAGING_STILL;
@@ -417,7 +424,8 @@ static enum halay_status copy_in(struct halay_context *ctx, struct halay_staging
 /* The event has come: HALAY_OK, and it stands still. */
 static enum halay_status look_for(struct halay_context *ctx, struct halay_staging *s, void *event)
 {
-    enum halay_status status = halay_devices_ops(ctx)->event_done(&ctx->devices.host, s->device->number, event);
+    enum halay_status status =
+        halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, s->device->number, event);
 
     if (status != HALAY_IN_PROGRESS)
         s->state = HALAY_STAGING_STILL;
@@ -468,7 +476,7 @@ void halay_staging_goes_by(struct halay_staging *s, void *stream)
 
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *r)
 {
-    struct halay_staging *s = r->staging;
+    struct halay_staging *s = halay_staging_of(r);
     struct halay_staged *d = s->staged;
     size_t capacity;
 
@@ -494,7 +502,7 @@ static size_t result_bytes(const struct halay_request *r, const struct halay_sta
 
 enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_request *r)
 {
-    struct halay_staging *s = r->staging;
+    struct halay_staging *s = halay_staging_of(r);
     enum halay_status status = HALAY_OK;
 
     if (s->by) {
@@ -524,7 +532,7 @@ static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_
         halay_warning(ctx->log, "device %d has not said for %d s that a copy is done: %zu bytes of the host's are lost",
                       s->device->number, CLOSE_MS / 1000, s->capacity);
     } else if (s->block) {
-        halay_devices_ops(ctx)->unpin(&ctx->devices.host, s->device->number, s->block);
+        halay_devices_ops(ctx)->unpin(&halay_devices_of(ctx)->host, s->device->number, s->block);
         halay_group_free(ctx->all.group, s->block);
     }
     s->block = NULL;
@@ -537,23 +545,23 @@ void halay_staging_close(struct halay_context *ctx)
 {
     int64_t deadline_us = halay_deadline_us(CLOSE_MS);
 
-    for (struct halay_staging *s = ctx->devices.stagings; s; s = s->all_next)
+    for (struct halay_staging *s = halay_devices_of(ctx)->stagings; s; s = s->all_next)
         block_put(ctx, s, deadline_us);
     pthread_mutex_lock(&ctx->lock);
-    for (struct halay_device *device = ctx->devices.first; device; device = device->next)
+    for (struct halay_device *device = halay_devices_of(ctx)->first; device; device = device->next)
         for (size_t class = 1; class < HALAY_STAGING_CLASSES; class ++) /* they are of class 0 now */
             for (struct halay_staging *s; (s = device->idle[class]);) {
                 device->idle[class] = s->next;
-                halay_staging_put_locked(s);
+                staging_put_locked(s);
             }
     pthread_mutex_unlock(&ctx->lock);
 }
 
 void halay_staging_free_all(struct halay_context *ctx)
 {
-    for (struct halay_staging *s = ctx->devices.stagings, *next; s; s = next) {
+    for (struct halay_staging *s = halay_devices_of(ctx)->stagings, *next; s; s = next) {
         next = s->all_next;
         staging_free(ctx, s);
     }
-    ctx->devices.stagings = NULL;
+    halay_devices_of(ctx)->stagings = NULL;
 }

@@ -2,14 +2,10 @@
  *
  * Place: what each collective reads of in, and writes to out, on this rank.
  */
-#include "fusion/api/place.h"
+#include "fusion/paths/device/place.h"
 #include "fusion/paths/device/direct.h"
+#include "fusion/paths/device/staging.h"
 #include <stdlib.h>
-
-struct halay_placing halay_info_placing(const struct halay_tensor_info *info)
-{
-    return (struct halay_placing){ .memory = info->memory, .stream = info->after_stream, .event = info->after_event };
-}
 
 static struct halay_extent span_of(const struct halay_context *ctx, const struct halay_submission *s)
 {
@@ -26,6 +22,16 @@ static struct halay_extent span_of(const struct halay_context *ctx, const struct
     if (collective == HALAY_RECEIVE)
         span.in_bytes = 0;
     return span;
+}
+
+static enum halay_status prepare(struct halay_context *ctx, const char *name, struct halay_submission *s,
+                                 struct halay_extent *spans, size_t count)
+{
+    struct halay_staging *staging;
+
+    enum halay_status status = halay_staging_prepare(ctx, name, s->placing, spans, count, &staging);
+    s->cargo = status == HALAY_OK && staging ? &staging->cargo : NULL;
+    return status;
 }
 
 static enum halay_status place_group(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
@@ -46,7 +52,7 @@ static enum halay_status place_group(struct halay_context *ctx, const char *name
                 .in = b->in, .in_bytes = bytes, .out = b->out, .out_bytes = bytes, .is_in_place = 1
             };
         }
-        status = halay_staging_prepare(ctx, name, s->placing, spans, count, &s->staging);
+        status = prepare(ctx, name, s, spans, count);
     }
     free(own);
     free(spans);
@@ -60,5 +66,5 @@ enum halay_status halay_place(struct halay_context *ctx, const char *name, const
         return place_group(ctx, name, buffers, s);
     struct halay_extent span = span_of(ctx, s);
     span.is_direct = s->signature->is_on_devices && s->set == &ctx->all && halay_direct_may_be(ctx);
-    return halay_staging_prepare(ctx, name, s->placing, &span, 1, &s->staging);
+    return prepare(ctx, name, s, &span, 1);
 }

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The carrier of data on devices: results on their way back, and its table.
+ */
+#include "fusion/paths/device/device_carrier.h"
+#include "base/memory.h"
+#include "collectives/transport/bell.h"
+#include "fusion/paths/device/direct.h"
+#include "fusion/paths/device/hold.h"
+#include "fusion/paths/device/place.h"
+#include "fusion/paths/device/staging.h"
+#include "fusion/requests/requests.h"
+#include <stdlib.h>
+
+/* ---- results ---- */
+
+/* Nothing may touch the program's memory after the end, so a request that fails waits for the copies under way. */
+static int land(struct halay_context *ctx, struct halay_request *request)
+{
+    struct halay_devices *devices = halay_devices_of(ctx);
+
+    enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(ctx, request) : request->final;
+    if (status != HALAY_IN_PROGRESS) {
+        if (request->final == HALAY_OK && status != HALAY_OK)
+            devices->status = status;
+        request->final = status;
+        if (!halay_staging_leave(ctx, halay_staging_of(request)))
+            return 0;
+    }
+    request->next = NULL;
+    *devices->landing_last = request;
+    devices->landing_last = &request->next;
+    devices->launched = devices->launched ? devices->launched : request;
+    devices->copied_us = ctx->driven.now_us;
+    return 1;
+}
+
+static size_t take_landed(struct halay_context *ctx, int is_over)
+{
+    struct halay_devices *devices = halay_devices_of(ctx);
+    size_t did = 0;
+
+    for (struct halay_request *r = devices->landing; r; r = devices->landing, did++) {
+        enum halay_status status = halay_staging_look(ctx, halay_staging_of(r));
+        if (status == HALAY_IN_PROGRESS && !is_over)
+            break;
+        if (r->final == HALAY_OK)
+            r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
+        if (status != HALAY_IN_PROGRESS && devices->status == HALAY_OK)
+            devices->status = status;
+        devices->landing = r->next;
+        if (devices->launched == r)
+            devices->launched = r->next;
+        if (!devices->landing)
+            devices->landing_last = &devices->landing;
+        halay_request_landed(r);
+        devices->copied_us = ctx->driven.now_us;
+    }
+    return did;
+}
+
+/* For those in halay_wait_stream: the names of what is on its way may be submitted again, by what follows it. */
+static void publish_launched(struct halay_context *ctx)
+{
+    struct halay_request *first = halay_devices_of(ctx)->launched;
+
+    halay_devices_of(ctx)->launched = NULL;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_request *r = first; r; r = r->next) {
+        if (r->final != HALAY_OK)
+            continue;
+        halay_request_detach_locked(r);
+        atomic_store_explicit(&r->cargo->is_launched, 1, memory_order_release);
+    }
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+static size_t progress(struct halay_context *ctx, enum halay_status *status)
+{
+    struct halay_devices *devices = halay_devices_of(ctx);
+    size_t did = take_landed(ctx, 0);
+
+    *status = devices->status;
+    if (devices->launched)
+        publish_launched(ctx);
+    return did;
+}
+
+static long sleep_us(const struct halay_context *ctx)
+{
+    const struct halay_devices *devices = halay_devices_of(ctx);
+
+    if (!devices->landing && !devices->carrier.deferred && !halay_direct_is_at_work(ctx))
+        return HALAY_RINGS;
+    return halay_unrung_sleep_us(ctx->driven.now_us - devices->copied_us);
+}
+
+/* ---- streams ---- */
+
+static enum halay_status join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
+{
+    const struct halay_staging *s = (const struct halay_staging *)cargo;
+
+    return halay_devices_ops(ctx)->stream_wait(&halay_devices_of(ctx)->host, s->device->number, stream, s->moved);
+}
+
+/* ---- life ---- */
+
+static void open(struct halay_context *ctx)
+{
+    struct halay_devices *devices = halay_devices_of(ctx);
+
+    devices->landing_last = &devices->landing;
+    devices->status = HALAY_OK;
+    halay_direct_init(ctx);
+}
+
+static void end(struct halay_context *ctx)
+{
+    take_landed(ctx, 1);
+}
+
+static void stop(struct halay_context *ctx)
+{
+    halay_direct_close(ctx);
+    halay_staging_close(ctx);
+    halay_hold_fini(ctx);
+}
+
+static void close_devices(struct halay_context *ctx)
+{
+    halay_staging_free_all(ctx);
+    halay_direct_free(ctx);
+    halay_devices_close(halay_devices_of(ctx));
+}
+
+static void destroy(struct halay_carrier *carrier)
+{
+    halay_devices_fini((struct halay_devices *)carrier);
+    free(carrier);
+}
+
+static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
+                                              .lost = "results cannot be brought to a device",
+                                              .load = halay_devices_open,
+                                              .prepare = halay_place,
+                                              .join = join,
+                                              .apply_locked = halay_staging_apply_locked,
+                                              .put_locked = halay_staging_put_cargo_locked,
+                                              .defer = halay_hold_event,
+                                              .release = halay_hold_release,
+                                              .drop = halay_hold_drop,
+                                              .start = halay_direct_start,
+                                              .progress_bucket = halay_direct_progress,
+                                              .drop_bucket = halay_direct_drop,
+                                              .excludes = halay_direct_is_busy,
+                                              .land = land,
+                                              .progress = progress,
+                                              .sleep_us = sleep_us,
+                                              .open = open,
+                                              .end = end,
+                                              .stop = stop,
+                                              .close = close_devices,
+                                              .destroy = destroy };
+
+struct halay_carrier *halay_device_carrier_create(void)
+{
+    struct halay_devices *devices = calloc(1, sizeof *devices);
+
+    if (!devices)
+        return NULL;
+    devices->carrier.ops = &ops;
+    halay_devices_init(devices);
+    return &devices->carrier;
+}

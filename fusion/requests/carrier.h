@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Carrier: brings the data of submissions that the host's processors do not reach to memory that they reach, or reduces
+ * them where they are, and brings the results back. It works before and after whatever way a submission takes. The
+ * engine knows the one carrier of a context, ctx->carrier, only by this table.
+ *
+ *     program's thread   prepare    reserves what a submission needs, and notes what its data follow
+ *     driver             defer      the data are not there: the event of the submission waits, and what must not
+ *                                   overtake it
+ *                        release    events whose data are there
+ *                        start      a bucket whose data stay where they are
+ *                        land       the request has ended: its result is brought back before that is published
+ *                        progress   results that are back; their requests are published next
+ */
+#ifndef HALAY_CARRIER_H
+#define HALAY_CARRIER_H
+
+#include "fusion/protocol/members.h"
+#include "fusion/protocol/signature.h"
+#include "fusion/state/context.h"
+
+struct halay_bucket;
+
+/* What the program says of memory that is not the host's. */
+struct halay_placing {
+    enum halay_memory_kind memory;
+    void *stream, *event; /* NULL: none; what the data follow */
+};
+
+/* A submission, made from a registered tensor or from the caller's description. */
+struct halay_submission {
+    const struct halay_signature *signature;
+    const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
+    size_t count, bytes;
+    const void *in;
+    void *out;
+    size_t out_bytes;
+    halay_callback callback;
+    void *arg;
+    int timeout_ms;
+    const struct halay_placing *placing;
+    struct halay_process_set *set;
+    struct halay_cargo *cargo; /* the request's once it is submitted; NULL: its data are at hand */
+    /* Borrowed: the room at info->name for a name by the order of calls; NULL: the program has named it. */
+    char *unnamed;
+};
+
+/* What a request has of the carrier, from prepare until its last reference ends; first in the carrier's own struct. */
+struct halay_cargo {
+    struct halay_carrier *carrier; /* borrowed */
+    void *program_out;             /* the program's out: the request's is the carrier's */
+    /* The result is on its way, and a stream can wait for it (join); stored (release) by the driver, loaded (acquire)
+     * by halay_wait_stream. */
+    _Atomic int is_launched;
+};
+
+struct halay_carrier_ops {
+    /* For messages: "data on a device cannot be reached", "results cannot be brought to a device". */
+    const char *unreachable, *lost;
+
+    /* ---- on the program's threads, no lock held ---- */
+
+    /* Loads what submissions with such data need. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION. */
+    enum halay_status (*load)(struct halay_context *ctx);
+    /* Sets s->cargo; NULL: the data are at hand. Loads if need be. buffers: of a registered group, else NULL. name:
+     * for errors, each of which is logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and those of
+     * device_ops.h. */
+    enum halay_status (*prepare)(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                                 struct halay_submission *s);
+    /* The stream continues after the launched result of the request. */
+    enum halay_status (*join)(struct halay_context *ctx, struct halay_cargo *cargo, void *stream);
+
+    /* ---- the context's lock is held ---- */
+
+    /* The request gets the carrier's places instead of the program's. */
+    void (*apply_locked)(struct halay_cargo *cargo, struct halay_request *request);
+    void (*put_locked)(struct halay_cargo *cargo);
+
+    /* ---- driver ---- */
+
+    /* Starts to bring the data of a submission; any event may have to stay behind others. *deferred: it is kept. */
+    enum halay_status (*defer)(struct halay_context *ctx, const struct halay_event *event, int *deferred);
+    /* Those that may go on, valid until the next call; also on an error, which is the carrier's. */
+    enum halay_status (*release)(struct halay_context *ctx, const struct halay_event **events, size_t *count);
+    /* The engine has failed: nothing is deferred any more. */
+    void (*drop)(struct halay_context *ctx);
+    /* Starts a bucket of which all ranks have said that its data are elsewhere. HALAY_IN_PROGRESS, or an error. */
+    enum halay_status (*start)(struct halay_bucket *bucket);
+    /* HALAY_OK once the results are on their way, or bucket->coll runs in its place. */
+    enum halay_status (*progress_bucket)(struct halay_bucket *bucket);
+    void (*drop_bucket)(struct halay_bucket *bucket);
+    /* Nonzero: nothing else of the set may start now. */
+    int (*excludes)(const struct halay_process_set *set);
+    /* The request, which is carried and has its final status, has ended. Nonzero: halay_request_landed will follow. */
+    int (*land)(struct halay_context *ctx, struct halay_request *request);
+    /* Returns how many have landed; *status: HALAY_OK, or why results cannot be brought back. */
+    size_t (*progress)(struct halay_context *ctx, enum halay_status *status);
+    /* The longest sleep while the carrier is at work, 0: look again at once; HALAY_RINGS: it is not. */
+    long (*sleep_us)(const struct halay_context *ctx);
+
+    /* ---- life: no other thread ---- */
+
+    void (*open)(struct halay_context *ctx);  /* the world is there; before the driver starts */
+    void (*end)(struct halay_context *ctx);   /* the driver has stopped: what has not landed does so now */
+    void (*stop)(struct halay_context *ctx);  /* the group is still there; another world may be opened */
+    void (*close)(struct halay_context *ctx); /* no request is left; the world is still there */
+    void (*destroy)(struct halay_carrier *carrier);
+};
+
+/* The part of a carrier that the engine knows; first in the carrier's own struct. */
+struct halay_carrier {
+    const struct halay_carrier_ops *ops;
+    _Atomic int is_loaded; /* data may be elsewhere: stored (release) once it is loaded, loaded (acquire) anywhere */
+    size_t deferred;       /* events that are kept; driver only */
+};
+
+static inline int halay_carrier_is_loaded(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&ctx->carrier->is_loaded, memory_order_acquire);
+}
+
+/* Returns nonzero if a submission that says this may have data elsewhere, or anything to follow. Cheap. */
+static inline int halay_carrier_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
+{
+    return placing->memory != HALAY_MEMORY_ANY || placing->stream || placing->event || halay_carrier_is_loaded(ctx);
+}
+
+static inline struct halay_placing halay_info_placing(const struct halay_tensor_info *info)
+{
+    return (struct halay_placing){ .memory = info->memory, .stream = info->after_stream, .event = info->after_event };
+}
+
+#endif
