@@ -114,7 +114,7 @@ static void end_forget(struct halay_group_end *end, const struct halay_route *ro
     if (end->is_forgotten)
         return;
     take_back_notices(end, route->data);
-    halay_route_forget(route, end->number);
+    halay_route_forget(route, (struct halay_group_range){ end->number, end->number });
     end->is_forgotten = 1;
 }
 

@@ -129,10 +129,10 @@ struct halay_link_ops {
      * The order in which those of that (peer, tag) match is then broken: the group is closed. */
     void (*cancel)(struct halay_link *link, struct halay_transfer *x);
 
-    /* No transfer of this group is posted, and none will be. What has arrived for it is dropped, as is what arrives
+    /* No transfer of these groups is posted, and none will be. What has arrived for them is dropped, as is what arrives
      * later, as if it had been received: its memory is free, and its sender's transfer completes if it was not
      * cancelled. */
-    void (*forget)(struct halay_link *link, uint32_t group);
+    void (*forget)(struct halay_link *link, struct halay_group_range groups);
 
     /* Memory from which messages are sent without a copy, 4096-aligned. in_transit: it receives messages too, such as a
      * collective's scratch: after a cancel the link may still use it, so that nothing has to be copied on the way

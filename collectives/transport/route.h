@@ -62,12 +62,12 @@ static inline void halay_route_cancel(struct halay_transfer *x)
     x->link->ops->cancel(x->link, x);
 }
 
-/* Has both links forget a group: see link.h. */
-static inline void halay_route_forget(const struct halay_route *route, uint32_t group)
+/* Has both links forget groups: see link.h. */
+static inline void halay_route_forget(const struct halay_route *route, struct halay_group_range groups)
 {
-    route->data->ops->forget(route->data, group);
+    route->data->ops->forget(route->data, groups);
     if (route->near != route->data)
-        route->near->ops->forget(route->near, group);
+        route->near->ops->forget(route->near, groups);
 }
 
 /* Returns nonzero if the transfer is one with this rank. */

@@ -414,15 +414,15 @@ static void fake_cancel(struct halay_link *link, struct halay_transfer *x)
     pthread_mutex_unlock(&hub->lock);
 }
 
-static void fake_forget(struct halay_link *link, uint32_t group)
+static void fake_forget(struct halay_link *link, struct halay_group_range groups)
 {
     struct halay_fake_hub *hub = fake_of(link)->hub;
 
     pthread_mutex_lock(&hub->lock);
-    halay_forgotten_add(&hub->ranks[link->rank].forgotten, group);
+    halay_forgotten_add(&hub->ranks[link->rank].forgotten, groups);
     for (int from = 0; from < link->size; from++)
         for (struct fake_message **place = queue_of(hub, from, link->rank), *m; (m = *place);) {
-            if (m->tag >> 32 != group) {
+            if (!halay_group_range_has(groups, m->tag)) {
                 place = &m->next;
                 continue;
             }

@@ -398,7 +398,7 @@ static void case_forget(struct conformance *c)
     synchronize(c, tag_at(900));
     if (is_receiver) {
         link->ops->cancel(link, &in);
-        link->ops->forget(link, FORGOTTEN_GROUP);
+        link->ops->forget(link, (struct halay_group_range){ FORGOTTEN_GROUP - 1, FORGOTTEN_GROUP + 2 });
     }
     if (is_sender) {
         link->ops->cancel(link, &taken_back);

@@ -52,7 +52,7 @@ enum {
     LOOKS_MAX = 8,
 };
 
-#define ANY_GROUP UINT64_MAX
+static const struct halay_group_range any_group = { 0, UINT32_MAX };
 
 struct head {
     uint64_t tag;
@@ -318,10 +318,10 @@ static void part_set_aside(struct halay_link *link, struct halay_part *part)
 }
 
 /* Receives announced parts that no receive will be posted for, so that nothing of them is left in MPI. */
-static void drop_early(struct mpi_transport *self, int source, uint64_t group)
+static void drop_early(struct mpi_transport *self, int source, struct halay_group_range groups)
 {
     for (struct halay_part **at = &self->peers[source].early, *early; (early = *at);) {
-        if (group != ANY_GROUP && early->tag >> 32 != group) {
+        if (!halay_group_range_has(groups, early->tag)) {
             at = &early->next;
             continue;
         }
@@ -331,11 +331,11 @@ static void drop_early(struct mpi_transport *self, int source, uint64_t group)
     }
 }
 
-static void mpi_forget(struct halay_link *link, uint32_t group)
+static void mpi_forget(struct halay_link *link, struct halay_group_range groups)
 {
-    halay_forgotten_add(&link->forgotten, group);
+    halay_forgotten_add(&link->forgotten, groups);
     for (int r = 0; r < link->size; r++)
-        drop_early(self_of(link), r, group);
+        drop_early(self_of(link), r, groups);
 }
 
 static const struct halay_parts_ops parts_ops = { .post = part_post, .set_aside = part_set_aside };
@@ -601,7 +601,7 @@ static void mpi_close(struct halay_link *link)
     halay_mpi_count_open(-1);
     self->is_closed = 1;
     for (int r = 0; r < link->size; r++)
-        drop_early(self, r, ANY_GROUP);
+        drop_early(self, r, any_group);
     notices_send(self);
     link->log = NULL; /* the owner's, gone soon, as is its table */
     self->parts.host = &nobody;

@@ -182,14 +182,14 @@ static void shm_cancel(struct halay_link *link, struct halay_transfer *x)
     atomic_store_explicit(&x->state, HALAY_TRANSFER_IDLE, memory_order_relaxed);
 }
 
-static void shm_forget(struct halay_link *link, uint32_t group)
+static void shm_forget(struct halay_link *link, struct halay_group_range groups)
 {
     struct shm_transport *self = shm_of(link);
 
-    halay_forgotten_add(&link->forgotten, group);
+    halay_forgotten_add(&link->forgotten, groups);
     for (int r = 0; r < link->size; r++)
         if (r != link->rank)
-            halay_shm_forget(&self->context, peer_of(self, r), group);
+            halay_shm_forget(&self->context, peer_of(self, r), groups);
 }
 
 /* ---- memory ---- */

@@ -601,11 +601,11 @@ void halay_shm_cancel(struct halay_shm_context *c, struct halay_shm_peer *p, str
     incoming_finish(c, p, m);
 }
 
-void halay_shm_forget(struct halay_shm_context *c, struct halay_shm_peer *p, uint32_t group)
+void halay_shm_forget(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_group_range groups)
 {
     for (struct halay_shm_incoming *m = p->incoming, *next; m; m = next) {
         next = m->next;
-        if (m->tag >> 32 == group)
+        if (halay_group_range_has(groups, m->tag))
             incoming_drop(c, p, m);
     }
 }

@@ -60,8 +60,8 @@ void halay_shm_send_never(struct halay_shm_peer *p, struct halay_transfer *x);
 /* Starts a receive. HALAY_ERR_FORMAT: its message has arrived, with another length. */
 enum halay_status halay_shm_recv(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x);
 void halay_shm_cancel(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_transfer *x);
-/* The group was just added to the forgotten ones of the link: drops what has come of it. */
-void halay_shm_forget(struct halay_shm_context *c, struct halay_shm_peer *p, uint32_t group);
+/* The groups were just added to the forgotten ones of the link: drops what has come of them. */
+void halay_shm_forget(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_group_range groups);
 
 /* Does a bounded part of the work that needs no waiting. HALAY_OK, HALAY_ERR_FORMAT (logged), HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_shm_pump(struct halay_shm_context *c, struct halay_shm_peer *p);

@@ -59,10 +59,10 @@ static void tcp_cancel(struct halay_link *link, struct halay_transfer *x)
     halay_tcp_peer_cancel(peer_of(link, x->peer), x);
 }
 
-static void tcp_forget(struct halay_link *link, uint32_t group)
+static void tcp_forget(struct halay_link *link, struct halay_group_range groups)
 {
-    halay_forgotten_add(&link->forgotten, group);
-    halay_tcp_mesh_forget(&self_of(link)->mesh, group);
+    halay_forgotten_add(&link->forgotten, groups);
+    halay_tcp_mesh_forget(&self_of(link)->mesh, groups);
 }
 
 /* ---- sleep ---- */

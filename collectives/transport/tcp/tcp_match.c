@@ -526,12 +526,20 @@ static void end_announcement(struct halay_tcp_peer *peer, uint64_t tag, uint64_t
         fail_lengths(peer, bytes, x->bytes);
 }
 
+static void end_refusal(struct halay_tcp_peer *peer, uint32_t first, uint64_t more)
+{
+    if (more > UINT32_MAX - first)
+        peer_fail(peer, HALAY_ERR_FORMAT, "it forgets groups that cannot exist");
+    else
+        halay_forgotten_add(&peer->refused, (struct halay_group_range){ first, first + (uint32_t)more });
+}
+
 static void end_grant(struct halay_tcp_peer *peer, const struct halay_tcp_frame *frame, uint64_t bytes)
 {
     struct halay_tcp_grant *grant = peer->unused;
 
     if (!frame->id)
-        halay_forgotten_add(&peer->refused, (uint32_t)(frame->tag >> 32));
+        end_refusal(peer, (uint32_t)(frame->tag >> 32), bytes);
     if (!frame->id || halay_forgotten_has(peer->forgotten, frame->tag))
         return;
     if (grant)
@@ -597,21 +605,21 @@ const struct halay_tcp_handler halay_tcp_peer_handler = {
 
 /* ---- connection, cancel ---- */
 
-/* Without this the sends of its large messages, which no RTS announces, would wait without a limit. */
-static void refuse_group(struct halay_tcp_peer *peer, uint32_t group)
+/* Without this the sends of their large messages, which no RTS announces, would wait without a limit. */
+static void refuse_groups(struct halay_tcp_peer *peer, struct halay_group_range groups)
 {
     const struct halay_tcp_frame frame = { .kind = HALAY_TCP_CTS,
                                            .bytes = HALAY_TCP_LENGTH_BYTES,
-                                           .tag = (uint64_t)group << 32 };
+                                           .tag = halay_tag(groups.first, 0, 0) };
 
     if (peer->connection && peer->streams > 1)
-        queue_frame(peer, &frame, NULL, 0, NULL);
+        queue_frame(peer, &frame, NULL, groups.last - groups.first, NULL);
 }
 
 void halay_tcp_peer_connected(struct halay_tcp_peer *peer)
 {
     for (size_t i = 0; i < peer->forgotten->count; i++)
-        refuse_group(peer, peer->forgotten->groups[i]);
+        refuse_groups(peer, peer->forgotten->ranges[i]);
     for (struct halay_transfer *x = peer->receives.first; x; x = x->next)
         if (!is_eager(x->tag, x->bytes))
             volunteer_grant(peer, x);
@@ -661,15 +669,15 @@ static void early_drop(struct halay_tcp_peer *peer, struct halay_tcp_early **at)
     early_remove(peer, at);
 }
 
-void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group)
+void halay_tcp_peer_forget(struct halay_tcp_peer *peer, struct halay_group_range groups)
 {
     for (struct halay_tcp_early **at = &peer->early; *at;)
-        if ((*at)->tag >> 32 == group)
+        if (halay_group_range_has(groups, (*at)->tag))
             early_drop(peer, at);
         else
             at = &(*at)->next;
     for (struct halay_tcp_grant **at = &peer->grants, *grant; (grant = *at);) {
-        if (grant->tag >> 32 != group) {
+        if (!halay_group_range_has(groups, grant->tag)) {
             at = &grant->next;
             continue;
         }
@@ -679,5 +687,5 @@ void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group)
         if (!*at)
             peer->grants_end = at;
     }
-    refuse_group(peer, group);
+    refuse_groups(peer, groups);
 }

@@ -18,8 +18,8 @@
  * Streams: a peer may have several connections, where a network limits each. Messages take the first, and so do the
  * chunks of a short one that was announced, after its RTS; the chunks of a large one, which is not announced then, take
  * one of them all, by the number of its CTS. They may arrive before or after a later message of the same tag, which is
- * for the first receive that has sent no CTS then. A group that the receiver forgets is answered by a CTS of number 0:
- * its large messages end unsent.
+ * for the first receive that has sent no CTS then. Groups that the receiver forgets are answered by a CTS of number 0,
+ * whose length is how many more follow the one of its tag: their large messages end unsent.
  *
  * Window: DATA is sent while less than WINDOW_UNITS of it (in units of UNIT_BYTES) are not taken yet. Messages beyond
  * that are announced by an RTS and wait for a CTS, as large messages do, so that no tag holds up another one. The
@@ -83,8 +83,8 @@ void halay_tcp_peer_receive(struct halay_tcp_peer *peer, int from, uint64_t tag,
                             struct halay_transfer *x);
 void halay_tcp_peer_cancel(struct halay_tcp_peer *peer, struct halay_transfer *x);
 
-/* The group was just added to the forgotten ones: drops what is kept of it. */
-void halay_tcp_peer_forget(struct halay_tcp_peer *peer, uint32_t group);
+/* The groups were just added to the forgotten ones: drops what is kept of them. */
+void halay_tcp_peer_forget(struct halay_tcp_peer *peer, struct halay_group_range groups);
 
 /* There is a connection now: everything that waited for it is queued. */
 void halay_tcp_peer_connected(struct halay_tcp_peer *peer);

@@ -436,10 +436,10 @@ void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct ha
         make_busy(m);
 }
 
-void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, uint32_t group)
+void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, struct halay_group_range groups)
 {
     for (int r = 0; r < mesh->link->size; r++) {
-        halay_tcp_peer_forget(&mesh->members[r].peer, group);
+        halay_tcp_peer_forget(&mesh->members[r].peer, groups);
         member_touch(&mesh->members[r]);
     }
 }

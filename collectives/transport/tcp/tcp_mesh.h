@@ -72,8 +72,8 @@ void halay_tcp_mesh_share(struct halay_tcp_mesh *mesh);
 void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh);
 void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh);
 
-/* A group was added to the forgotten ones of the link. */
-void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, uint32_t group);
+/* Groups were added to the forgotten ones of the link. */
+void halay_tcp_mesh_forget(struct halay_tcp_mesh *mesh, struct halay_group_range groups);
 
 /* A send of this rank was posted, or a receive from it: x. */
 void halay_tcp_mesh_touch(struct halay_tcp_mesh *mesh, int rank, const struct halay_transfer *x, int is_receive);

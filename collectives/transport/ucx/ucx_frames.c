@@ -530,14 +530,14 @@ static void early_drop(struct halay_ucx_frames *frames, struct halay_part *early
     halay_parts_give(&frames->parts, early);
 }
 
-void halay_ucx_frames_forget(struct halay_link *link, uint32_t group)
+void halay_ucx_frames_forget(struct halay_link *link, struct halay_group_range groups)
 {
     struct halay_ucx_frames *frames = frames_of(link);
 
-    halay_forgotten_add(&link->forgotten, group);
+    halay_forgotten_add(&link->forgotten, groups);
     for (int r = 0; r < link->size; r++)
         for (struct halay_part **at = &frames->peers[r].early, *early; (early = *at);) {
-            if (early->tag >> 32 != group) {
+            if (!halay_group_range_has(groups, early->tag)) {
                 at = &early->next;
                 continue;
             }

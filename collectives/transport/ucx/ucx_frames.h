@@ -108,7 +108,7 @@ enum halay_status halay_ucx_frames_init(struct halay_ucx_frames *frames, const s
 void halay_ucx_frames_fini(struct halay_ucx_frames *frames);
 
 /* As link.h's slot. */
-void halay_ucx_frames_forget(struct halay_link *link, uint32_t group);
+void halay_ucx_frames_forget(struct halay_link *link, struct halay_group_range groups);
 
 /* Starts to take frames. HALAY_ERR_SYSTEM, logged. stop: before the worker is destroyed, returns what it has lent. */
 enum halay_status halay_ucx_frames_start(struct halay_ucx_frames *frames, ucp_worker_h worker);
