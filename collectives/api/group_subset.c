@@ -34,7 +34,7 @@ struct proposal {
     uint64_t members; /* hash of the list */
     uint64_t offset;  /* of this rank's areas; HALAY_PRIVATE: it has none */
     int32_t status;
-    uint32_t number; /* none of its groups has this number or a higher one */
+    uint32_t number; /* none of its groups has had this number or a higher one */
 };
 
 /* The offsets of areas follow, if the status is HALAY_OK: members that disagree about their list disagree about the
@@ -149,7 +149,7 @@ static void making_decide(struct halay_group_making *a)
     for (int r = 1; r < a->size; r++)
         if (status == HALAY_OK && p[r].members != p[0].members)
             status = HALAY_ERR_ARGUMENT;
-    if (status == HALAY_OK && a->decision.number == UINT32_MAX)
+    if (status == HALAY_OK && a->decision.number >= UINT32_MAX - 1)
         status = HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
     for (int r = 0; r < a->size; r++)
@@ -217,7 +217,7 @@ static enum halay_status take_decision(struct halay_group_making *a)
     else if (status == HALAY_ERR_ARGUMENT)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
-        halay_error(a->world->log, "no more groups: this job has used all 2^32 numbers");
+        halay_error(a->world->log, "no more groups: this job has used all 2^31 numbers");
     else if (a->mine == HALAY_OK)
         halay_error(a->world->log, "no new group: another member reports: %s", halay_status_string(status));
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
@@ -228,7 +228,8 @@ static void making_settle(struct halay_group *group, const struct halay_group_ma
 {
     struct halay_group_end *end = group->end;
 
-    group->number = end->number = a->decision.number;
+    group->p2p_number = end->number = a->decision.number;
+    group->number = end->number + 1;
     a->world->next_group = group->number + 1;
     if (group->memory && a->offsets[0] == HALAY_PRIVATE)
         halay_group_unshare(group);

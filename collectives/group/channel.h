@@ -81,7 +81,8 @@ struct halay_p2p_left {
 struct halay_group {
     struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
     struct halay_group *next;  /* on world->groups */
-    uint32_t number;
+    uint32_t number;           /* of its collectives' tags */
+    uint32_t p2p_number;       /* of its sends, receives and close notices: another one */
     int rank, size;
     int *members;                       /* owned, [rank]: its number in the world; NULL: all ranks in order */
     struct halay_shared_memory *memory; /* borrowed: what this rank shares with members; NULL: nothing */

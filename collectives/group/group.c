@@ -331,6 +331,7 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
     if (status != HALAY_OK)
         return status;
     group->number = HALAY_WORLD_GROUP;
+    group->p2p_number = HALAY_P2P_GROUP;
     world->next_group = HALAY_GROUPS_FIRST;
     status = enter_first(group);
     if (status != HALAY_OK) {
@@ -359,6 +360,7 @@ static void keep_end(struct halay_group *group)
     count_as_leaver(group);
     group->end->is_spoilt = group->status != HALAY_OK;
     group->end->has_p2p = group->p2p_all != NULL;
+    group->end->collectives = group->number;
     group->end->next = world->ends;
     world->ends = group->end;
     group->end = NULL;

@@ -6,10 +6,9 @@
 #include "collectives/group/area.h"
 #include <stdlib.h>
 
-/* The last of channel 0's tags: no algorithm uses that many. */
 static uint64_t notice_tag(const struct halay_group_end *end)
 {
-    return halay_tag(end->number, 0, (1u << HALAY_TAG_BITS) - 1);
+    return halay_tag(end->number, 0, 0);
 }
 
 static int is_posted(struct halay_transfer *x)
@@ -115,6 +114,7 @@ static void end_forget(struct halay_group_end *end, const struct halay_route *ro
         return;
     take_back_notices(end, route->data);
     halay_route_forget(route, (struct halay_group_range){ end->number, end->number });
+    halay_route_forget(route, (struct halay_group_range){ end->collectives, end->collectives });
     end->is_forgotten = 1;
 }
 

@@ -7,8 +7,8 @@
  * notice, the last message of the group between these two. It also reports to a waiting peer that this one has given
  * up. Receives are posted at the first check for it.
  *
- * A group's number names its tags and is never used again, so a group that failed is forgotten at once: what still
- * arrives for it finds no receive. Its areas stay until all members have left it, or until the world ends.
+ * Numbers name tags and are never used again, so a group that failed is forgotten at once: what still arrives for it
+ * finds no receive. Its areas stay until all members have left it, or until the world ends.
  *
  * Driver only.
  */
@@ -36,7 +36,8 @@ struct halay_member_end {
 
 struct halay_group_end {
     struct halay_group_end *next;
-    uint32_t number;
+    uint32_t number;                    /* names the tags of notices, sends and receives */
+    uint32_t collectives;               /* names those of its collectives; set when the group is closed */
     int is_spoilt;                      /* it failed: notices are not waited for */
     int has_p2p;                        /* messages of it may have met no receive */
     int is_forgotten;                   /* by the links: what arrives of it is dropped */

@@ -4,7 +4,9 @@
  * n-th send with the n-th receive.
  *
  *     tag     63..32 group   31..24 channel   23..0 the program's tag
- *     channel    0..7 collectives   8 data   9, 10 what sender and receiver call, in the checking mode
+ *     channel    8 data   9, 10 what sender and receiver call, in the checking mode
+ *
+ * The group is number p2p_number, not that of its collectives: it has channel 0 for close notices (group_end.c).
  *
  * In the checking mode both ranks first send each other type and count. The data of one tag are posted in the order of
  * the calls, so that what differs is skipped on both sides alike.
@@ -57,7 +59,7 @@ static void p2p_send(struct halay_p2p *p, enum channel channel, const void *data
 
     if (bytes)
         halay_route_send(&group->world->route, halay_group_world_rank(group, p->call.peer),
-                         halay_tag(group->number, channel, p->call.tag), data, bytes, x);
+                         halay_tag(group->p2p_number, channel, p->call.tag), data, bytes, x);
 }
 
 static void p2p_receive(struct halay_p2p *p, enum channel channel, void *data, size_t bytes, struct halay_transfer *x)
@@ -66,7 +68,7 @@ static void p2p_receive(struct halay_p2p *p, enum channel channel, void *data, s
 
     if (bytes)
         halay_route_recv(&group->world->route, halay_group_world_rank(group, p->call.peer),
-                         halay_tag(group->number, channel, p->call.tag), data, bytes, x);
+                         halay_tag(group->p2p_number, channel, p->call.tag), data, bytes, x);
 }
 
 static void post_data(struct halay_p2p *p)

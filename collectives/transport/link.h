@@ -18,7 +18,9 @@
  *     0         of all ranks
  *     1         the engine's messages (fusion/protocol/messenger.c)
  *     2         agreement on a group of some ranks (group_subset.c)
- *     3 ..      of some ranks. Two groups with one number share no rank; a number is never used again.
+ *     3         sends and receives of the group of all ranks
+ *     4 ..      of some ranks. Two groups with one number share no rank; a number is never used again. Each group has
+ *               two of these, one after the other: of its close notices, sends and receives, and of its collectives
  *
  * Sleep. A rank sleeps on one bell, whichever links it has. What arrives over shared memory rings it, what arrives
  * elsewhere makes a descriptor readable that it watches (event_fd).
@@ -37,6 +39,7 @@ enum {
     HALAY_WORLD_GROUP,
     HALAY_CONTROL_GROUP,
     HALAY_AGREEMENT_GROUP,
+    HALAY_P2P_GROUP,
     HALAY_GROUPS_FIRST,
     HALAY_CHANNEL_SHIFT = 24,
     HALAY_CHANNELS = 8,  /* collectives in flight in one group */
