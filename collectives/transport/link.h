@@ -129,7 +129,9 @@ struct halay_link_ops {
      * kept or dropped, never written into buf. A peer may still read the buffer of a cancelled send that had begun (shm
      * copies large messages out of the sender's memory), and complete its receive with what the owner writes there:
      * contents of a group that is closed.
-     * The order in which those of that (peer, tag) match is then broken: the group is closed. */
+     * What was sent to a (peer, tag) before matches as always; of what was sent after it, nothing is received. So no
+     * more goes under the tags of a group with cancelled transfers, once all of them have been cancelled: the group is
+     * closed, or has another number. */
     void (*cancel)(struct halay_link *link, struct halay_transfer *x);
 
     /* No transfer of these groups is posted, and none will be. What has arrived for them is dropped, as is what arrives

@@ -44,6 +44,7 @@ struct fake_message {
     size_t bytes;
     struct halay_transfer *transfer; /* the sender's; NULL: it was copied at once, the sender is done */
     int held;                        /* looks of the receiver until it may be received */
+    int is_taken_back;               /* none after it with its tag is received, before the group is forgotten */
     unsigned char *copy;             /* owned, or NULL */
 };
 
@@ -341,10 +342,11 @@ static enum halay_status receive_all_locked(struct fake_transport *self)
         next = in->next;
         if (hub->stuck[in->peer * hub->size + self->base.rank])
             continue;
-        if (*place && !(*place)->held) {
+        const int is_there = *place && !(*place)->is_taken_back;
+        if (is_there && !(*place)->held) {
             if ((status = receive_locked(self, in, place)) != HALAY_OK)
                 return status;
-        } else if (!*place && !in->is_optional && has_left(&self->base, in->peer)) {
+        } else if (!is_there && !in->is_optional && has_left(&self->base, in->peer)) {
             peer_left(self, in->peer);
         }
     }
@@ -400,13 +402,13 @@ static void fake_cancel(struct halay_link *link, struct halay_transfer *x)
 
     pthread_mutex_lock(&hub->lock);
     if (!transfers_remove(&self->receives, x)) {
-        struct fake_message **place = queue_of(hub, link->rank, x->peer);
-        while (*place && (*place)->transfer != x)
-            place = &(*place)->next;
-        struct fake_message *m = *place;
+        struct fake_message *m = *queue_of(hub, link->rank, x->peer);
+        while (m && m->transfer != x)
+            m = m->next;
         if (m) {
-            *place = m->next;
-            message_free(m);
+            m->is_taken_back = 1;
+            m->transfer = NULL;
+            m->held = 0;
             atomic_fetch_sub_explicit(&hub->ranks[link->rank].sending, 1, memory_order_relaxed);
         }
     }

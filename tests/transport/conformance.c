@@ -695,6 +695,44 @@ static void case_robbed(struct conformance *c)
     }
 }
 
+enum { CUT_SHORT = 12, CUT_SHORT_GROUP = 0x7edcba90 };
+
+static size_t cut_bytes(const struct conformance *c, int i)
+{
+    return i % 3 ? 100 + (size_t)i * 8 : large_of(c) / (size_t)(i + 2);
+}
+
+/* A series under one tag is taken back by its sender, at any moment: what arrives of it is what each receive is for. */
+static void case_cut_short(struct conformance *c)
+{
+    struct halay_link *link = c->link;
+    int is_sender = link->rank % 2 == 0 && link->rank + 1 < link->size, is_receiver = link->rank % 2;
+    int peer = is_sender ? link->rank + 1 : link->rank - 1;
+    struct halay_transfer x[CUT_SHORT] = { 0 };
+    unsigned char *bytes[CUT_SHORT] = { NULL };
+
+    for (int i = 0; i < CUT_SHORT && (is_sender || is_receiver); i++) {
+        bytes[i] = make(cut_bytes(c, i), is_sender ? (uint32_t)i : 100);
+        if (is_receiver)
+            link->ops->recv(link, peer, halay_tag(CUT_SHORT_GROUP, 0, 0), bytes[i], cut_bytes(c, i), &x[i]);
+        else
+            link->ops->send(link, peer, halay_tag(CUT_SHORT_GROUP, 0, 0), bytes[i], cut_bytes(c, i), &x[i]);
+    }
+    for (unsigned i = 0; i < c->seed % 11; i++)
+        CHECK(link->ops->progress(link) == HALAY_OK);
+    for (int i = 0; i < CUT_SHORT && is_sender; i++)
+        link->ops->cancel(link, &x[i]);
+    synchronize(c, tag_at(910));
+    for (int i = 0; i < CUT_SHORT && is_receiver; i++) {
+        CHECK(!halay_transfer_is_done(&x[i]) || holds(bytes[i], cut_bytes(c, i), (uint32_t)i), "message %d", i);
+        link->ops->cancel(link, &x[i]);
+    }
+    link->ops->forget(link, (struct halay_group_range){ CUT_SHORT_GROUP, CUT_SHORT_GROUP });
+    synchronize(c, tag_at(911));
+    for (int i = 0; i < CUT_SHORT; i++)
+        free(bytes[i]);
+}
+
 void conformance_run(struct conformance *c)
 {
     CHECK(c->link->failed_peer == -1);
@@ -711,6 +749,7 @@ void conformance_run(struct conformance *c)
     case_wake(c);
     case_robbed(c);
     case_forget(c);
+    case_cut_short(c);
     case_cancel(c); /* last: the order of its tags is broken then */
     synchronize(c, tag_at(1));
 }
