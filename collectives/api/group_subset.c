@@ -149,7 +149,7 @@ static void making_decide(struct halay_group_making *a)
     for (int r = 1; r < a->size; r++)
         if (status == HALAY_OK && p[r].members != p[0].members)
             status = HALAY_ERR_ARGUMENT;
-    if (status == HALAY_OK && a->decision.number >= UINT32_MAX - 1)
+    if (status == HALAY_OK && a->decision.number + 1 >= HALAY_EPOCHS_FIRST)
         status = HALAY_ERR_UNSUPPORTED;
     a->decision.status = (int32_t)status;
     for (int r = 0; r < a->size; r++)
@@ -217,7 +217,7 @@ static enum halay_status take_decision(struct halay_group_making *a)
     else if (status == HALAY_ERR_ARGUMENT)
         halay_error(a->world->log, "no new group: its members gave different lists of ranks");
     else if (status == HALAY_ERR_UNSUPPORTED)
-        halay_error(a->world->log, "no more groups: this job has used all 2^31 numbers");
+        halay_error(a->world->log, "no more groups: this job has used all 2^30 numbers");
     else if (a->mine == HALAY_OK)
         halay_error(a->world->log, "no new group: another member reports: %s", halay_status_string(status));
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;

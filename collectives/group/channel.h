@@ -25,7 +25,7 @@ struct halay_channel_numbers {
 
 struct halay_channel {
     int index;
-    int is_taken;  /* from start to end of its collective */
+    int is_taken;  /* from start to end of its collective; after a withdrawal until the group is renewed */
     uint64_t next; /* the number of the next collective here: modulo HALAY_CHANNELS it is index */
     struct halay_coll coll;
     unsigned char *state;   /* owned; NULL until the channel is first used */
@@ -81,8 +81,9 @@ struct halay_p2p_left {
 struct halay_group {
     struct halay_world *world; /* borrowed; if it closes_with_groups, the last one owns it */
     struct halay_group *next;  /* on world->groups */
-    uint32_t number;           /* of its collectives' tags */
-    uint32_t p2p_number;       /* of its sends, receives and close notices: another one */
+    uint32_t number;           /* of its collectives' tags, in this epoch */
+    uint32_t p2p_number;       /* of its sends, receives and close notices: another one, in all epochs */
+    uint64_t proposed;         /* for the next epoch (epoch.h): what is agreed on is this or higher; 0: none */
     int rank, size;
     int *members;                       /* owned, [rank]: its number in the world; NULL: all ranks in order */
     struct halay_shared_memory *memory; /* borrowed: what this rank shares with members; NULL: nothing */

@@ -36,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ALL_CHANNELS = (1 << HALAY_CHANNELS) - 1 };
 enum { CHECK_EVERY = 128, CLOCK_EVERY = 32, SLEEP_US = 200000, QUIET_US = 1000000, RESTLESS_US = 10000 };
 /* A blocking call of at most that many bytes polls this often before it waits, the first times without a pause. */
 enum { LOOKS = 256, LOOKS_AT_ONCE = 16, LOOKED_BYTES = 1 << 16 };
@@ -321,15 +322,15 @@ static int is_dead(const struct halay_group *group, int rank)
 }
 
 /* A rank that was waited for in vain gets only RESTLESS_US in other groups: they are given up for the same reason. */
-static void wait_for_writer(struct halay_group *group, int rank, int64_t deadline_us)
+static void wait_for_writer(struct halay_group *group, int rank, unsigned channels, int64_t deadline_us)
 {
     unsigned char *restless = &group->world->restless[halay_group_world_rank(group, rank)];
     int64_t until_us = *restless ? halay_now_us() + RESTLESS_US : deadline_us;
     int first; /* of the dead */
 
-    for (int k = 0; k < HALAY_CHANNELS; k++)
-        while (group->channels[k].areas[rank] &&
-               atomic_load_explicit(&group->channels[k].areas[rank]->busy, memory_order_seq_cst)) {
+    for (unsigned left = channels; left; left &= left - 1) {
+        const struct halay_area *area = group->channels[__builtin_ctz(left)].areas[rank];
+        while (area && atomic_load_explicit(&area->busy, memory_order_seq_cst)) {
             if (halay_world_check_peers(group->world, &first) == HALAY_ERR_PEER && is_dead(group, rank))
                 return;
             if (halay_deadline_passed(until_us)) {
@@ -342,17 +343,18 @@ static void wait_for_writer(struct halay_group *group, int rank, int64_t deadlin
             }
             sched_yield();
         }
+    }
 }
 
 /* Peers that are writing into our memory finish a bounded piece, then see our flag. One that is stopped in the middle
  * may still write once it continues: this rank does not wait forever, but logs that. */
-static void wait_until_quiet(struct halay_group *group)
+static void wait_until_quiet(struct halay_group *group, unsigned channels)
 {
     int64_t deadline_us = halay_now_us() + QUIET_US;
 
     for (int r = 0; r < group->size; r++)
         if (r != group->rank)
-            wait_for_writer(group, r, deadline_us);
+            wait_for_writer(group, r, channels, deadline_us);
 }
 
 static void publish_flag(struct halay_group *group, const struct halay_close_notice *notice)
@@ -411,7 +413,31 @@ void halay_group_fail(struct halay_group *group, enum halay_status status, int f
     halay_p2p_cancel(group);
     halay_p2p_fail(group, status);
     if (was_shared)
-        wait_until_quiet(group);
+        wait_until_quiet(group, ALL_CHANNELS);
+}
+
+/* Its scratch may be written to later, where the link receives into that in transit: it gets another one. */
+void halay_coll_withdraw(struct halay_coll *c)
+{
+    struct halay_group *group = c->group;
+    struct halay_channel *channel = c->channel;
+    unsigned bit = 1u << channel->index;
+
+    if (c->status != HALAY_IN_PROGRESS) { /* the group has failed meanwhile */
+        halay_coll_end(c);
+        return;
+    }
+    if (c->ops->cancel)
+        c->ops->cancel(c);
+    c->status = HALAY_ERR_CANCELED;
+    group->under_way &= ~bit;
+    group->work++;
+    channel->next = c->number;
+    publish_next(group, channel);
+    if (c->algorithm->flags & HALAY_ALGORITHM_SHARED)
+        wait_until_quiet(group, bit);
+    if (c->route->data->ops->alloc)
+        halay_channel_scratch_put(channel, c->route->data);
 }
 
 void halay_group_leave(struct halay_group *group)

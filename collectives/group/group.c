@@ -333,6 +333,7 @@ enum halay_status halay_group_create(struct halay_world *world, struct halay_gro
     group->number = HALAY_WORLD_GROUP;
     group->p2p_number = HALAY_P2P_GROUP;
     world->next_group = HALAY_GROUPS_FIRST;
+    world->next_epoch = HALAY_EPOCHS_FIRST;
     status = enter_first(group);
     if (status != HALAY_OK) {
         halay_group_free_all(group);

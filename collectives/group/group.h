@@ -49,6 +49,12 @@ int halay_group_can_start_at(const struct halay_group *group, uint64_t number);
  * plain again once all lower numbers have been started. */
 void halay_group_start_at(struct halay_group *group, uint64_t number);
 
+/* Ends a collective, in the place of halay_coll_end, that some rank of the group has not entered and will not enter:
+ * then no rank has completed it. Its inputs are unchanged; what is only output is undefined. All buffers are the
+ * caller's again. The group stays open, and its other collectives continue. Every rank that has entered it withdraws
+ * it. Its channel cannot be used before halay_group_renew (epoch.h). Never waits for a rank to do the same. */
+void halay_coll_withdraw(struct halay_coll *c);
+
 /* Returns a number that changes whenever a collective of this group advances: a driver that is about to sleep compares
  * it before and after its last check. */
 unsigned long halay_group_work(const struct halay_group *group);

@@ -55,9 +55,11 @@ struct halay_world {
     struct halay_link *reached; /* owned: as control, before an engine wants it; NULL: it isn't open, or control */
     /* The networks that the connections with ranks of other hosts take here, as "eth0,eth1"; "": not known. */
     char interfaces[HALAY_INTERFACES_BYTES];
-    struct halay_route route;            /* over data and node; owned, from settle on */
-    struct halay_bell bell;              /* what this rank sleeps on, whichever of them it waits for */
-    uint32_t next_group;                 /* no group that this rank has been in has this number or a higher one */
+    struct halay_route route; /* over data and node; owned, from settle on */
+    struct halay_bell bell;   /* what this rank sleeps on, whichever of them it waits for */
+    /* No group that this rank has been in has this number or a higher one, below HALAY_EPOCHS_FIRST and from there. */
+    uint32_t next_group;
+    uint64_t next_epoch;
     struct halay_group_end *ends;        /* owned: of groups that are closed here, and not yet by all their members */
     struct halay_group *groups;          /* borrowed: all groups that are open */
     unsigned char *is_parent;            /* owned: base/fork.h */

@@ -122,8 +122,8 @@ struct halay_coll {
  * peer answer: a message that arrives before its receive is copied, and over tcp and ucx allocated for.
  *
  * The inputs of all ranks stay intact until every rank has entered: until then an algorithm writes nothing over an
- * input, not in place either; partial sums belong in scratch. So a collective that not all have entered can be given up
- * and begun again (tests/coll/test_failure.c).
+ * input, not in place either, and nothing into another rank's memory; partial sums belong in scratch. So a collective
+ * that not all have entered can be withdrawn and begun again (group.h: halay_coll_withdraw; tests/coll/withdrawals.c).
  */
 struct halay_algorithm_ops {
     uint32_t tags;                         /* it sends under own tags below this; 0: it sends no messages */

@@ -15,12 +15,14 @@
  *     63..32 group    31..24 channel    23..0 the algorithm's own (lane, phase, ...), or the program's (group/p2p.c)
  *
  * Groups:
- *     0         of all ranks
+ *     0         of all ranks, until it is renewed
  *     1         the engine's messages (fusion/protocol/messenger.c)
  *     2         agreement on a group of some ranks (group_subset.c)
  *     3         sends and receives of the group of all ranks
- *     4 ..      of some ranks. Two groups with one number share no rank; a number is never used again. Each group has
- *               two of these, one after the other: of its close notices, sends and receives, and of its collectives
+ *     4 ..      of some ranks. Each has two of these, one after the other: of its close notices, sends and receives,
+ *               and of its collectives until it is renewed
+ *     2^31 ..   of groups that are renewed: of their collectives in one later epoch each (group/epoch.h)
+ * Two groups with one number share no rank; a number is never used again.
  *
  * Sleep. A rank sleeps on one bell, whichever links it has. What arrives over shared memory rings it, what arrives
  * elsewhere makes a descriptor readable that it watches (event_fd).
@@ -45,6 +47,8 @@ enum {
     HALAY_CHANNELS = 8,  /* collectives in flight in one group */
     HALAY_TAG_BITS = 18, /* the algorithm's own part of a tag */
 };
+
+#define HALAY_EPOCHS_FIRST ((uint32_t)1 << 31)
 
 static inline uint64_t halay_tag(uint32_t group, int channel, uint32_t own)
 {

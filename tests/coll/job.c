@@ -4,6 +4,7 @@
  *
  *     matrix, quick  all cases of matrix.h and subsets.h over the transport that HALAY_TRANSPORT names
  *     subsets        the latter
+ *     withdrawals    those of withdrawals.h
  *     checking       the checking mode's own cases, then the quick ones in that mode
  *     allocations    those of allocations.h
  *     huge           more than 2^31 elements
@@ -23,6 +24,7 @@
 #include "tests/coll/losses.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
+#include "tests/coll/withdrawals.h"
 #include "tests/counting.h"
 #include "tests/spawn.h"
 #include "tests/test.h"
@@ -95,6 +97,8 @@ static int run_what(struct halay_group *group, const char *what, const struct ha
         return huge(group);
     if (!strcmp(what, "subsets"))
         return subsets_run(group, 0);
+    if (!strcmp(what, "withdrawals"))
+        return withdrawals_run(group, test_is_brief());
     if (!strcmp(what, "allocations"))
         return allocations_run(group);
     if (!strcmp(what, "checking"))
@@ -206,8 +210,8 @@ static int lose_with_each(int n, const char *layout, const char *what)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | checking | allocations | die | stop | "
-                    "members | huge\n"
+    fprintf(stderr, "usage: job [--spawn N [LAYOUT]] matrix | quick | subsets | withdrawals | checking | allocations | "
+                    "die | stop | members | huge\n"
                     "       job die OPERATION ALGORITHM\n");
     return 99;
 }

@@ -9,6 +9,7 @@
 #include "tests/coll/exchanges.h"
 #include "tests/coll/matrix.h"
 #include "tests/coll/subsets.h"
+#include "tests/coll/withdrawals.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>
@@ -43,6 +44,8 @@ static void *run_rank(void *arg)
     r->failed = r->checks ? checking_run(group) : 0;
     r->failed += r->only_subsets ? 0 : matrix_run(group, r->quick);
     r->failed += exchanges_run(group);
+    int withdraws = (world->size == 3 || world->size == 4) && !r->only_subsets && !r->brief;
+    r->failed += withdraws ? withdrawals_run(group, 1) : 0;
     r->failed += subsets_run(group, r->brief);
     halay_group_close(group);
     halay_world_close(world);

@@ -27,6 +27,7 @@ for n in $([ -n "${TEST_SEEDS-}" ] && echo 1 3 8 || echo 1 2 3 4 5 7 8); do
     fi
 done
 all 3 allocations
+all 3 withdrawals
 HALAY_CHECK=1 all 3 checking
 for sizes in '2 2' '3 1' '2 3'; do
     mpi_nodes $sizes "$job" quick || exit $?

@@ -14,6 +14,7 @@ for n in $([ -n "${TEST_BRIEF-}" ] && echo 1 3 8 || echo 1 2 3 4 5 7 8); do
 done
 "$job" --spawn 3 allocations || [ $? = 77 ] || exit 1
 HALAY_CHECK=1 "$job" --spawn 3 checking || exit $?
+"$job" --spawn 3 withdrawals || exit $?
 HALAY_PEER_TIMEOUT=0.2 "$job" --spawn 3 stop & # mostly waits
 stops=$!
 "$job" --spawn 3 die || { wait; echo "a death"; exit 1; }

@@ -20,6 +20,8 @@ HALAY_CHECK=1 "$job" --spawn 4 0001 checking || exit $?
 for layout in 0011 0001 00111; do
     "$job" --spawn ${#layout} $layout quick || exit $?
 done
+"$job" --spawn 3 withdrawals || exit $?
+"$job" --spawn 5 00111 withdrawals || exit $?
 HALAY_PEER_TIMEOUT=0.2 "$job" --spawn 3 stop & # mostly waits
 stops=$!
 "$job" --spawn 3 die || { wait; echo "a death"; exit 1; }
