@@ -9,6 +9,7 @@
  */
 #include "base/trace.h"
 #include "base/memory.h"
+#include "halay_tools.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

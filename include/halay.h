@@ -129,14 +129,28 @@ HALAY_API void halay_fini(struct halay_context *ctx);
  */
 HALAY_API enum halay_status halay_abort(struct halay_context *ctx, const char *reason);
 
-/* Who this process is in the job. */
-HALAY_API int halay_rank(const struct halay_context *ctx);
-HALAY_API int halay_size(const struct halay_context *ctx);
-HALAY_API int halay_local_rank(const struct halay_context *ctx); /* among the ranks of this host */
-HALAY_API int halay_local_size(const struct halay_context *ctx);
-HALAY_API int halay_cross_rank(const struct halay_context *ctx);     /* this host's number among the hosts */
-HALAY_API int halay_cross_size(const struct halay_context *ctx);     /* number of hosts */
-HALAY_API int halay_is_homogeneous(const struct halay_context *ctx); /* every host has as many ranks */
+/* What this process is in the job. Zero-initialise and set struct_size to sizeof. */
+struct halay_context_info {
+    size_t struct_size;
+    int rank, size;
+    int local_rank, local_size; /* among the ranks of this host */
+    int cross_rank, cross_size; /* this host's number among the hosts, and the number of hosts */
+    int is_homogeneous;         /* every host has the same number of ranks */
+    int is_elastic;             /* the job is elastic (halay_elastic.h) */
+};
+
+/* Read what this process is in the job; never blocks. A struct of another version is as in halay_counters_read.
+ * HALAY_ERR_ARGUMENT: ctx or info is NULL, or struct_size is not set. */
+HALAY_API enum halay_status halay_context_read(const struct halay_context *ctx, struct halay_context_info *info);
+
+/* Get one number of what halay_context_read reads; ctx is not NULL. */
+static inline int halay_rank(const struct halay_context *ctx);           /* This process's number, from 0 */
+static inline int halay_size(const struct halay_context *ctx);           /* The number of ranks */
+static inline int halay_local_rank(const struct halay_context *ctx);     /* Its number among the ranks of this host */
+static inline int halay_local_size(const struct halay_context *ctx);     /* The number of ranks of this host */
+static inline int halay_cross_rank(const struct halay_context *ctx);     /* This host's number among the hosts */
+static inline int halay_cross_size(const struct halay_context *ctx);     /* The number of hosts */
+static inline int halay_is_homogeneous(const struct halay_context *ctx); /* Nonzero if all hosts have as many ranks */
 
 /* Whether the engine works. HALAY_OK while it does; after a failure the first cause's status. text (may be NULL): the
  * cause, "" if none. */
@@ -199,14 +213,29 @@ HALAY_API struct halay_process_set *halay_process_set_find(struct halay_context 
 /* The numbers of the sets that there are, ascending, 0 first: at most room of them. Returns how many there are. */
 HALAY_API size_t halay_process_set_numbers(struct halay_context *ctx, int *numbers, size_t room);
 
-/* The number of a set. */
-HALAY_API int halay_process_set_number(const struct halay_process_set *set);
-/* How many members it has. */
-HALAY_API int halay_process_set_size(const struct halay_process_set *set);
-HALAY_API int halay_process_set_rank(const struct halay_process_set *set); /* this rank's number in it, -1: no member */
-HALAY_API int halay_process_set_is_included(const struct halay_process_set *set); /* this rank is a member */
+/* What a set is. Zero-initialise, set struct_size to sizeof, and ranks and room if the members are wanted. */
+struct halay_process_set_info {
+    size_t struct_size;
+    int *ranks;  /* where the job's numbers of the members go, ascending; NULL: not wanted */
+    size_t room; /* how many ranks has room for; the first ones are written if there are more */
+    int number;
+    int size; /* the number of members */
+    int rank; /* this rank's number in the set, -1: it is no member */
+};
+
+/* Read what a set is; never blocks. A struct of another version is as in halay_counters_read. HALAY_ERR_ARGUMENT: set
+ * or info is NULL, or struct_size is not set. */
+HALAY_API enum halay_status halay_process_set_read(const struct halay_process_set *set,
+                                                   struct halay_process_set_info *info);
+
+/* Get one number of what halay_process_set_read reads; set is not NULL. */
+static inline int halay_process_set_number(const struct halay_process_set *set); /* The set's number */
+static inline int halay_process_set_size(const struct halay_process_set *set);   /* The number of its members */
+static inline int halay_process_set_rank(const struct halay_process_set *set);   /* This rank's number in it, or -1 */
+static inline int halay_process_set_is_included(const struct halay_process_set *set); /* Nonzero for its members */
+
 /* The job's numbers of the members, ascending: halay_process_set_size of them. */
-HALAY_API void halay_process_set_ranks(const struct halay_process_set *set, int *ranks);
+static inline void halay_process_set_ranks(const struct halay_process_set *set, int *ranks);
 
 /* ---- groups ----------------------------------------------------------------------------------------------------- */
 
@@ -463,7 +492,7 @@ struct halay_tensor_info {
 
 /* Rows of the part that a rank gets of a reduce-scatter or scatter: rows / size, the first rows % size ranks one more.
  * *first (NULL: not wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
-HALAY_API size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first);
+static inline size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first);
 
 /* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under
  * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the
@@ -737,58 +766,6 @@ struct halay_counters {
  * is too small, or no size of a struct.
  */
 HALAY_API enum halay_status halay_counters_read(struct halay_context *ctx, struct halay_counters *counters);
-
-/*
- * The same as text in the format that Prometheus reads (version 0.0.4), each sample with the label rank: to be served,
- * or written to a file for the node exporter. text gets at most size bytes with the ending zero; *length (may be NULL)
- * is the length without it that the whole text has. text may be NULL with size 0. HALAY_ERR_ARGUMENT: size is too
- * small; text holds the beginning. Never blocks.
- */
-HALAY_API enum halay_status halay_counters_write(struct halay_context *ctx, char *text, size_t size, size_t *length);
-
-/*
- * Say a number of the program's own, the loss of a step for example, beside the counters: halay_counters_write has it
- * as halay_program_value{name="..."}, and `halayrun --metrics` for all ranks. name: copied; 1 to 47 letters, digits,
- * '_', '.' and '-', 32 different ones at most. Later values replace earlier ones. Any thread; never blocks for long.
- * HALAY_ERR_ARGUMENT.
- */
-HALAY_API enum halay_status halay_gauge_set(struct halay_context *ctx, const char *name, double value);
-
-/* How often a rank was the last one to submit a tensor, and by how much. Set struct_size to sizeof. */
-struct halay_straggler {
-    size_t struct_size;
-    uint64_t tensors;    /* that all ranks submitted, whoever came last */
-    uint64_t times_last; /* of these, that this rank submitted last; those that came together count for none */
-    /* By how much it was then later than the rank before it, added up: each of several tensors in flight at once
-     * counts, so that it gives the average over times_last. */
-    uint64_t late_ns;
-    uint64_t latest_ns; /* the longest of them */
-};
-
-/*
- * The straggler statistics of one rank. Rank 0 alone sees the others come, HALAY_ERR_UNSUPPORTED on the others; there
- * halay_counters_write has them too, and halay_fini logs them at level info. What was only late enough to be seen in a
- * look of rank 0's engine of its own counts: a few microseconds mean nothing, and of tensors of 4 KB at most that come
- * alone 5 milliseconds. Never blocks. HALAY_ERR_ARGUMENT: no such rank, or struct_size is too small (a larger one is as
- * in halay_counters_read).
- */
-HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank,
-                                                  struct halay_straggler *straggler);
-
-/* ---- timeline --------------------------------------------------------------------------------------------------- */
-
-/*
- * Record what this rank's engine does until halay_timeline_stop or halay_fini, and then write it to a file that
- * chrome://tracing and ui.perfetto.dev draw: submissions, collectives, what the program waited for, when the engine
- * slept. Bounded: the newest records are kept, in HALAY_TIMELINE_BYTES of memory. A local call; `halay-perf
- * timeline-merge` makes one file of those of several ranks. path: "%r" becomes the rank; without it the rank goes in
- * front of the extension. HALAY_TIMELINE starts one in halay_init. HALAY_ERR_DUPLICATE: one is on; HALAY_ERR_NO_MEMORY,
- * HALAY_ERR_SYSTEM.
- */
-HALAY_API enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path);
-/* End it and write the file, which appears when it is complete. Blocks for as long as that takes; the engine goes on
- * meanwhile. HALAY_ERR_ARGUMENT: none is on; HALAY_ERR_SYSTEM: it cannot be written, and is lost. */
-HALAY_API enum halay_status halay_timeline_stop(struct halay_context *ctx);
 
 #ifdef __cplusplus
 }

@@ -97,12 +97,25 @@ HALAY_API enum halay_status halay_group_subset(struct halay_group *parent, const
  * halay_group_barrier first if they may still need this one. NULL is allowed. */
 HALAY_API void halay_group_close(struct halay_group *group);
 
-/* Who this process is in the group. */
-HALAY_API int halay_group_rank(const struct halay_group *group);
-HALAY_API int halay_group_size(const struct halay_group *group);
-HALAY_API int halay_group_local_rank(const struct halay_group *group); /* among the ranks of this host */
-HALAY_API int halay_group_local_size(const struct halay_group *group);
-HALAY_API const char *halay_group_transport(const struct halay_group *group); /* "shm", ...; static storage */
+/* What this process is in a group. Zero-initialise and set struct_size to sizeof. */
+struct halay_group_info {
+    size_t struct_size;
+    int rank, size;
+    int local_rank, local_size; /* among the ranks of this host */
+    const char *transport;      /* "shm", ...; static storage */
+};
+
+/* Read what this process is in a group; never blocks. Of a struct of another version both know the first members; the
+ * others are zeros. HALAY_ERR_ARGUMENT: group or info is NULL, or struct_size is not set. */
+HALAY_API enum halay_status halay_group_read(const struct halay_group *group, struct halay_group_info *info);
+
+/* Get one member of what halay_group_read reads; group is not NULL. */
+static inline int halay_group_rank(const struct halay_group *group);              /* This process's number, from 0 */
+static inline int halay_group_size(const struct halay_group *group);              /* The number of ranks */
+static inline int halay_group_local_rank(const struct halay_group *group);        /* Its number on this host */
+static inline int halay_group_local_size(const struct halay_group *group);        /* The number of ranks of this host */
+static inline const char *halay_group_transport(const struct halay_group *group); /* "shm", ...; static storage */
+
 /* Text of the newest error, "" if none; cut to size. */
 HALAY_API void halay_group_last_error(struct halay_group *group, char *text, size_t size);
 
@@ -239,41 +252,6 @@ HALAY_API enum halay_status halay_coll_finish(struct halay_coll *coll);
  * transport) and in a group of halay_group_subset, else when this rank closes the group and all that were made of it.
  * After return the buffers are the caller's again. NULL is allowed. */
 HALAY_API void halay_coll_end(struct halay_coll *coll);
-
-/*
- * Force an algorithm by its name in docs/reference/algorithms.md, for one operation ("allreduce", "adasum", "reduce",
- * "reduce-scatter", "broadcast", "allgather", "alltoall", "barrier"); "auto" returns to the choice by table. All ranks
- * must do the same. HALAY_ERR_ARGUMENT: no such operation or algorithm (the log lists those there are);
- * HALAY_ERR_UNSUPPORTED: not with this group's transport.
- */
-HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group, const char *operation,
-                                                      const char *algorithm);
-
-/* The algorithms that this group may use for an operation, by number from 0 on: a name (static storage), NULL past the
- * last one or if there is no such operation. *is_tree (NULL: not wanted): nonzero if HALAY_DETERMINISTIC=ranks allows
- * it. */
-HALAY_API const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index,
-                                            int *is_tree);
-
-/*
- * Set the bytes of one chunk, which is sent while another one is added, instead of HALAY_RING_SEGMENT's or
- * the tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
- * under way. HALAY_ERR_ARGUMENT: zero.
- */
-HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
-
-/* Set the bytes of one slot: memory in which private data pass through shared memory, instead of HALAY_SLOT's or the
- * tuning table's; 0: those again. For this group and all that have the same origin. All ranks must do the same, with no
- * collective under way. Whole pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
-HALAY_API enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes);
-
-/* Explain the choice: what would be chosen for that operation and number of elements on buffers of the program's own
- * (shared: 0), from halay_group_alloc (1) or, of all-reduces by the engine, on devices of all ranks that reach each
- * other (2, see HALAY_MEMORY_DEVICES), and why, as one line of text. count: of the longer of in and out (all-gather:
- * of out, reduce-scatter: of in, all-to-all: of either). Returns the algorithm's name; static storage. */
-enum { HALAY_EXPLAIN_DEVICES = 2 };
-HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,
-                                          enum halay_dtype dtype, int shared, char *text, size_t size);
 
 /* ---- groups by colour ------------------------------------------------------------------------------------------- */
 

@@ -7,10 +7,50 @@
 #define HALAY_COLL_INLINE_H
 
 #include "halay_coll.h"
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- questions ---- */
+
+static inline struct halay_group_info halay_inline_group(const struct halay_group *group)
+{
+    struct halay_group_info info;
+
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    halay_group_read(group, &info);
+    return info;
+}
+
+static inline int halay_group_rank(const struct halay_group *group)
+{
+    return halay_inline_group(group).rank;
+}
+
+static inline int halay_group_size(const struct halay_group *group)
+{
+    return halay_inline_group(group).size;
+}
+
+static inline int halay_group_local_rank(const struct halay_group *group)
+{
+    return halay_inline_group(group).local_rank;
+}
+
+static inline int halay_group_local_size(const struct halay_group *group)
+{
+    return halay_inline_group(group).local_size;
+}
+
+static inline const char *halay_group_transport(const struct halay_group *group)
+{
+    return halay_inline_group(group).transport;
+}
+
+/* ---- blocking collectives ---- */
 
 static inline enum halay_status halay_inline_finish(enum halay_status started, struct halay_coll *coll)
 {

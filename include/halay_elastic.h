@@ -65,7 +65,10 @@ struct halay_elastic_change {
 };
 
 /* Nonzero if this is an elastic job. */
-HALAY_API int halay_elastic_is_on(const struct halay_context *ctx);
+static inline int halay_elastic_is_on(const struct halay_context *ctx)
+{
+    return ctx && halay_inline_context(ctx).is_elastic;
+}
 
 /*
  * Add memory to the state. Local; all ranks add the same sizes in the same order, before halay_elastic_begin. data is

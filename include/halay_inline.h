@@ -13,6 +13,101 @@
 extern "C" {
 #endif
 
+/* ---- questions ---- */
+
+static inline struct halay_context_info halay_inline_context(const struct halay_context *ctx)
+{
+    struct halay_context_info info;
+
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    halay_context_read(ctx, &info);
+    return info;
+}
+
+static inline int halay_rank(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).rank;
+}
+
+static inline int halay_size(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).size;
+}
+
+static inline int halay_local_rank(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).local_rank;
+}
+
+static inline int halay_local_size(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).local_size;
+}
+
+static inline int halay_cross_rank(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).cross_rank;
+}
+
+static inline int halay_cross_size(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).cross_size;
+}
+
+static inline int halay_is_homogeneous(const struct halay_context *ctx)
+{
+    return halay_inline_context(ctx).is_homogeneous;
+}
+
+static inline struct halay_process_set_info halay_inline_set(const struct halay_process_set *set, int *ranks)
+{
+    struct halay_process_set_info info;
+
+    memset(&info, 0, sizeof info);
+    info.struct_size = sizeof info;
+    info.ranks = ranks;
+    info.room = ranks ? SIZE_MAX : 0;
+    halay_process_set_read(set, &info);
+    return info;
+}
+
+static inline int halay_process_set_number(const struct halay_process_set *set)
+{
+    return halay_inline_set(set, NULL).number;
+}
+
+static inline int halay_process_set_size(const struct halay_process_set *set)
+{
+    return halay_inline_set(set, NULL).size;
+}
+
+static inline int halay_process_set_rank(const struct halay_process_set *set)
+{
+    return halay_inline_set(set, NULL).rank;
+}
+
+static inline int halay_process_set_is_included(const struct halay_process_set *set)
+{
+    return halay_process_set_rank(set) >= 0;
+}
+
+static inline void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
+{
+    (void)halay_inline_set(set, ranks);
+}
+
+static inline size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
+{
+    if (size < 1 || rank < 0 || rank >= size)
+        return 0;
+    size_t each = rows / (size_t)size, more = rows % (size_t)size, r = (size_t)rank;
+
+    if (first)
+        *first = r * each + (r < more ? r : more);
+    return each + (r < more);
+}
+
 /* ---- descriptions ---- */
 
 static inline struct halay_tensor_info halay_inline_info(const char *name, enum halay_collective collective,

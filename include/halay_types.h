@@ -56,15 +56,6 @@ HALAY_API const char *halay_status_string(enum halay_status status);
 /* The longest text of an error, with its ending zero. */
 enum { HALAY_ERROR_TEXT_MAX = 1024 };
 
-/*
- * The text of the last error that a call of halay returned on this thread: which tensor, which ranks, which values.
- * Never NULL, "" if no call has failed; of at most HALAY_ERROR_TEXT_MAX bytes, in the library's memory, valid until
- * another call on this thread fails. A call that succeeds leaves it as it is, and so do calls that return no status.
- * Of a request that has ended with an error it is halay_request_text, of a context or a group that has failed the first
- * cause. An argument that is refused, also in the log at level error, has the text of its line.
- */
-HALAY_API const char *halay_error_text(void);
-
 /* An error as fields, so that no program has to read its text. Members are added at the end. */
 struct halay_error {
     enum halay_status status; /* that the call returned */
@@ -81,6 +72,18 @@ struct halay_error {
  * HALAY_OK because no call has returned it yet.
  */
 HALAY_API const struct halay_error *halay_last_error(void);
+
+/*
+ * The text of the last error that a call of halay returned on this thread: which tensor, which ranks, which values.
+ * Never NULL, "" if no call has failed; of at most HALAY_ERROR_TEXT_MAX bytes, in the library's memory, valid until
+ * another call on this thread fails. A call that succeeds leaves it as it is, and so do calls that return no status.
+ * Of a request that has ended with an error it is halay_request_text, of a context or a group that has failed the first
+ * cause. An argument that is refused, also in the log at level error, has the text of its line.
+ */
+static inline const char *halay_error_text(void)
+{
+    return halay_last_error()->text;
+}
 
 /* Element types. The numbers are part of the ABI and of the wire format. */
 enum halay_dtype {
@@ -99,14 +102,12 @@ enum halay_dtype {
 };
 
 /* Bytes of one element; 0 for a value that is no type. */
-HALAY_API size_t halay_dtype_size(enum halay_dtype dtype);
+static inline size_t halay_dtype_size(enum halay_dtype dtype)
+{
+    static const unsigned char sizes[HALAY_DTYPE_COUNT] = { 4, 8, 2, 2, 4, 8, 1, 1, 2, 2, 1 };
 
-/* The name of a type: "f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8", "u16", "i16", "bool"; "?" for a value that
- * is no type. Static storage. */
-HALAY_API const char *halay_dtype_name(enum halay_dtype dtype);
-
-/* The type of that name; HALAY_ERR_ARGUMENT if there is none. */
-HALAY_API enum halay_status halay_dtype_parse(const char *name, enum halay_dtype *dtype);
+    return (unsigned)dtype < HALAY_DTYPE_COUNT ? sizes[dtype] : 0;
+}
 
 /*
  * Reductions.
@@ -137,16 +138,6 @@ enum halay_reduction {
     HALAY_ADASUM = 7,
     HALAY_REDUCTION_COUNT
 };
-
-/* The name of a reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum"; "?" for a value
- * that is no reduction. Static storage. */
-HALAY_API const char *halay_reduction_name(enum halay_reduction reduction);
-
-/* The reduction of that name; HALAY_ERR_ARGUMENT if there is none. */
-HALAY_API enum halay_status halay_reduction_parse(const char *name, enum halay_reduction *op);
-
-/* Nonzero if the reduction takes that type (the table above). */
-HALAY_API int halay_reduction_takes(enum halay_reduction reduction, enum halay_dtype dtype);
 
 /* The MPI that a communicator belongs to; halay_mpi.h sets it. */
 enum halay_mpi_abi {

@@ -9,6 +9,7 @@
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "collectives/group/p2p.h"
+#include "halay_tools.h"
 #include <stdint.h>
 #include <stdlib.h>
 

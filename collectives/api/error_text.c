@@ -5,11 +5,6 @@
  */
 #include "base/error_text.h"
 
-const char *halay_error_text(void)
-{
-    return halay_error_noted();
-}
-
 const struct halay_error *halay_last_error(void)
 {
     return halay_error_fields();

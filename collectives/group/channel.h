@@ -84,7 +84,7 @@ struct halay_group {
     uint32_t number;           /* of its collectives' tags, in this epoch */
     uint32_t p2p_number;       /* of its sends, receives and close notices: another one, in all epochs */
     uint64_t proposed;         /* for the next epoch (epoch.h): what is agreed on is this or higher; 0: none */
-    int rank, size;
+    int rank, size, local_rank, local_size;
     int *members;                       /* owned, [rank]: its number in the world; NULL: all ranks in order */
     struct halay_shared_memory *memory; /* borrowed: what this rank shares with members; NULL: nothing */
     int *shared;                        /* owned, [rank]: its number there, -1: it shares none; NULL without memory */

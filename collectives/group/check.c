@@ -24,6 +24,7 @@
 #include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
+#include "halay_tools.h"
 #include <stdio.h>
 #include <string.h>
 

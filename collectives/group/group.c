@@ -8,12 +8,14 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/number_text.h"
+#include "base/struct_size.h"
 #include "collectives/choose/algorithms.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/area.h"
 #include "collectives/group/choice.h"
 #include "collectives/group/nodes.h"
 #include "collectives/group/p2p.h"
+#include "halay_tools.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -224,6 +226,18 @@ static void set_waiting(struct halay_group *group)
         group->spin_us = world->config.spin_us;
 }
 
+/* Counts the members on this rank's host, and those of them below this rank. */
+static void count_local(struct halay_group *group)
+{
+    const struct halay_world *world = group->world;
+
+    for (int r = 0; r < group->size; r++) {
+        int is_local = world->node_of[halay_group_world_rank(group, r)] == world->node_of[world->rank];
+        group->local_size += is_local;
+        group->local_rank += is_local && r < group->rank;
+    }
+}
+
 static void assert_tags(void)
 {
     for (size_t i = 0; i < halay_algorithm_count; i++)
@@ -260,6 +274,7 @@ enum halay_status halay_group_make(struct halay_world *world, const int *members
     if (allocate_areas(group) != HALAY_OK || halay_nodes_create(group, &group->nodes) != HALAY_OK)
         goto err_free;
     find_sharing(group);
+    count_local(group);
     set_waiting(group);
     *out = group;
     return HALAY_OK;
@@ -387,40 +402,18 @@ void halay_group_close(struct halay_group *group)
 
 /* ---- queries ---- */
 
-int halay_group_rank(const struct halay_group *group)
+enum halay_status halay_group_read(const struct halay_group *group, struct halay_group_info *info)
 {
-    return group->rank;
-}
-
-int halay_group_size(const struct halay_group *group)
-{
-    return group->size;
-}
-
-/* Returns the number of members on this rank's host below rank `end`. */
-static int count_local(const struct halay_group *group, int end)
-{
-    const struct halay_world *world = group->world;
-    int n = 0;
-
-    for (int r = 0; r < end; r++)
-        n += world->node_of[halay_group_world_rank(group, r)] == world->node_of[world->rank];
-    return n;
-}
-
-int halay_group_local_rank(const struct halay_group *group)
-{
-    return count_local(group, group->rank);
-}
-
-int halay_group_local_size(const struct halay_group *group)
-{
-    return count_local(group, group->size);
-}
-
-const char *halay_group_transport(const struct halay_group *group)
-{
-    return group->transport;
+    if (!group || !info || !halay_struct_has_size(info))
+        return halay_fail_somewhere(group ? group->world->log : NULL, HALAY_ERR_ARGUMENT, "halay_group_read: no %s",
+                                    group ? "struct_size" : "group");
+    struct halay_group_info all = { .rank = group->rank,
+                                    .size = group->size,
+                                    .local_rank = group->local_rank,
+                                    .local_size = group->local_size,
+                                    .transport = group->transport };
+    halay_struct_write(&all, sizeof all, info);
+    return HALAY_OK;
 }
 
 void halay_group_last_error(struct halay_group *group, char *text, size_t size)

@@ -21,6 +21,7 @@
 #include "collectives/group/p2p.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "halay_tools.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

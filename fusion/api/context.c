@@ -6,6 +6,7 @@
  * stays, and so do requests.
  */
 #include "base/error_text.h"
+#include "base/struct_size.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/memory.h"
 #include "fusion/api/open.h"
@@ -140,39 +141,21 @@ void halay_fini(struct halay_context *ctx)
 
 /* ---- questions ---- */
 
-int halay_rank(const struct halay_context *ctx)
+enum halay_status halay_context_read(const struct halay_context *ctx, struct halay_context_info *info)
 {
-    return ctx->rank;
-}
-
-int halay_size(const struct halay_context *ctx)
-{
-    return ctx->size;
-}
-
-int halay_local_rank(const struct halay_context *ctx)
-{
-    return ctx->world->local_rank;
-}
-
-int halay_local_size(const struct halay_context *ctx)
-{
-    return ctx->world->local_size;
-}
-
-int halay_cross_rank(const struct halay_context *ctx)
-{
-    return ctx->world->cross_rank;
-}
-
-int halay_cross_size(const struct halay_context *ctx)
-{
-    return ctx->world->cross_size;
-}
-
-int halay_is_homogeneous(const struct halay_context *ctx)
-{
-    return ctx->world->is_homogeneous;
+    if (!ctx || !info || !halay_struct_has_size(info))
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_context_read: no %s", ctx ? "struct_size" : "context");
+    const struct halay_world *world = ctx->world;
+    struct halay_context_info all = { .rank = ctx->rank,
+                                      .size = ctx->size,
+                                      .local_rank = world->local_rank,
+                                      .local_size = world->local_size,
+                                      .cross_rank = world->cross_rank,
+                                      .cross_size = world->cross_size,
+                                      .is_homogeneous = world->is_homogeneous,
+                                      .is_elastic = halay_is_elastic(ctx) };
+    halay_struct_write(&all, sizeof all, info);
+    return HALAY_OK;
 }
 
 enum halay_status halay_context_status(struct halay_context *ctx, char *text, size_t size)

@@ -10,6 +10,7 @@
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/state/context.h"
+#include "halay_tools.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "base/struct_size.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/signature_make.h"
+#include "halay_tools.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -166,7 +166,7 @@ void halay_elastic_keep(struct halay_context *ctx, void *ptr, struct halay_kept 
     halay_shm_memory_keep(ctx->elastic->carried.memory, ptr, kept);
 }
 
-int halay_elastic_is_on(const struct halay_context *ctx)
+int halay_is_elastic(const struct halay_context *ctx)
 {
     return ctx && ctx->elastic && ctx->elastic->is_on;
 }
@@ -482,7 +482,7 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
     enum halay_status status = check_elastic_call(ctx, change);
     if (status != HALAY_OK)
         return status;
-    if (!halay_elastic_is_on(ctx) || !ctx->elastic->has_begun)
+    if (!halay_is_elastic(ctx) || !ctx->elastic->has_begun)
         return halay_refuses(HALAY_ERR_UNSUPPORTED,
                              "halay_elastic_restore: this is no elastic job, or nothing was begun");
     if (failure_of(ctx) == HALAY_OK)

@@ -8,6 +8,8 @@
 #include "collectives/group/world.h"
 #include "halay.h"
 
+/* Returns nonzero if the job is elastic. */
+int halay_is_elastic(const struct halay_context *ctx);
 /* Is it worth to start again after this? */
 int halay_elastic_may_retry(enum halay_status status);
 /* The context is of an elastic job; takes the objects that carried owns. how: as it was started. On error the context

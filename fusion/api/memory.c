@@ -17,7 +17,6 @@
 #include "fusion/api/wait.h"
 #include "fusion/paths/device/devices.h"
 #include "fusion/state/context.h"
-#include "halay_elastic.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -47,7 +46,7 @@ enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **pt
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_alloc: no %s", ctx ? "place for the pointer" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    if (halay_elastic_is_on(ctx))
+    if (halay_is_elastic(ctx))
         return halay_returns(halay_elastic_alloc(ctx, bytes, ptr));
     return halay_group_alloc(ctx->all.group, bytes, ptr);
 }
@@ -64,7 +63,7 @@ enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size
 
 static void block_free(struct halay_context *ctx, void *ptr)
 {
-    if (halay_elastic_is_on(ctx))
+    if (halay_is_elastic(ctx))
         halay_elastic_free(ctx, ptr);
     else
         halay_group_free(ctx->all.group, ptr);
@@ -72,14 +71,14 @@ static void block_free(struct halay_context *ctx, void *ptr)
 
 static enum halay_status block_may_stay(struct halay_context *ctx, const void *ptr)
 {
-    if (halay_elastic_is_on(ctx))
+    if (halay_is_elastic(ctx))
         return halay_elastic_has_allocated(ctx, ptr) ? HALAY_OK : HALAY_ERR_ARGUMENT;
     return halay_group_may_keep(ctx->all.group, ptr);
 }
 
 static void block_keep(struct halay_context *ctx, struct halay_memory *memory)
 {
-    if (halay_elastic_is_on(ctx))
+    if (halay_is_elastic(ctx))
         halay_elastic_keep(ctx, memory->ptr, &memory->kept);
     else
         halay_group_keep(ctx->all.group, memory->ptr, &memory->kept);
@@ -176,8 +175,8 @@ enum halay_status halay_memory_register(struct halay_context *ctx, void *ptr, si
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_memory_register: no %s", ctx ? "memory" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    return halay_returns(halay_elastic_is_on(ctx) ? halay_elastic_register(ctx, ptr, bytes)
-                                                  : halay_group_register(ctx->all.group, ptr, bytes));
+    return halay_returns(halay_is_elastic(ctx) ? halay_elastic_register(ctx, ptr, bytes)
+                                               : halay_group_register(ctx->all.group, ptr, bytes));
 }
 
 enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr)
@@ -186,8 +185,8 @@ enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_memory_unregister: no %s", ctx ? "memory" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    return halay_returns(halay_elastic_is_on(ctx) ? halay_elastic_unregister(ctx, ptr)
-                                                  : halay_group_unregister(ctx->all.group, ptr));
+    return halay_returns(halay_is_elastic(ctx) ? halay_elastic_unregister(ctx, ptr)
+                                               : halay_group_unregister(ctx->all.group, ptr));
 }
 
 /* ---- public ---- */

@@ -9,6 +9,7 @@
 #include "fusion/api/sets.h"
 #include "base/error_text.h"
 #include "base/memory.h"
+#include "base/struct_size.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
 #include "fusion/protocol/set_words.h"
@@ -44,30 +45,20 @@ size_t halay_process_set_numbers(struct halay_context *ctx, int *numbers, size_t
     return count;
 }
 
-int halay_process_set_number(const struct halay_process_set *set)
+enum halay_status halay_process_set_read(const struct halay_process_set *set, struct halay_process_set_info *info)
 {
-    return set->number;
-}
+    struct halay_process_set_info all = { .ranks = NULL };
 
-int halay_process_set_size(const struct halay_process_set *set)
-{
-    return set->size;
-}
-
-int halay_process_set_rank(const struct halay_process_set *set)
-{
-    return set->rank;
-}
-
-int halay_process_set_is_included(const struct halay_process_set *set)
-{
-    return set->rank >= 0;
-}
-
-void halay_process_set_ranks(const struct halay_process_set *set, int *ranks)
-{
-    for (int r = 0; r < set->size; r++)
-        ranks[r] = set->ranks ? set->ranks[r] : r;
+    if (!set || !info || !halay_struct_has_size(info))
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_read: no %s", set ? "struct_size" : "set");
+    memcpy(&all, info, info->struct_size < sizeof all ? info->struct_size : sizeof all);
+    for (int r = 0; all.ranks && r < set->size && (size_t)r < all.room; r++)
+        all.ranks[r] = set->ranks ? set->ranks[r] : r;
+    all.number = set->number;
+    all.size = set->size;
+    all.rank = set->rank;
+    halay_struct_write(&all, sizeof all, info);
+    return HALAY_OK;
 }
 
 /* Another thread asks for the same: until that has ended. HALAY_ERR_CLOSED: it won't any more. */

@@ -253,7 +253,7 @@ static int answer_metadata(const struct xla_frame *frame)
     return 1;
 }
 
-void *halay_xla_call(void *arg)
+static void *call_handler(void *arg)
 {
     struct xla_frame *frame = arg;
     struct xla_future_create create = { .head = { .struct_size = sizeof create } };
@@ -289,7 +289,7 @@ void *halay_xla_call(void *arg)
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-enum halay_status halay_xla_open(struct halay_context *ctx, struct halay_xla **out)
+static enum halay_status open_context(struct halay_context *ctx, struct halay_xla **out)
 {
     sigset_t all, before;
     pthread_t thread;
@@ -320,7 +320,7 @@ enum halay_status halay_xla_open(struct halay_context *ctx, struct halay_xla **o
     return HALAY_OK;
 }
 
-void halay_xla_close(struct halay_xla *xla)
+static void close_context(struct halay_xla *xla)
 {
     if (!xla)
         return;
@@ -331,4 +331,11 @@ void halay_xla_close(struct halay_xla *xla)
     xla->is_closed = 1;
     pthread_cond_signal(&xla->changes);
     pthread_mutex_unlock(&xla->lock);
+}
+
+const struct halay_xla_calls *halay_xla_calls(void)
+{
+    static const struct halay_xla_calls calls = { sizeof calls, open_context, close_context, call_handler };
+
+    return &calls;
 }

@@ -14,6 +14,7 @@
  */
 #include "fusion/coordinator/stragglers.h"
 #include "base/meters.h"
+#include "halay_tools.h"
 #include <stdlib.h>
 
 void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_roll *roll, int64_t now_us)

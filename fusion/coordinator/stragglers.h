@@ -6,6 +6,7 @@
 #define HALAY_STRAGGLERS_H
 
 #include "fusion/coordinator/coordinator_state.h"
+#include "halay_tools.h"
 
 /* How one rank comes. */
 struct halay_arrivals {

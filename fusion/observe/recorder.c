@@ -12,6 +12,7 @@
 #include "fusion/state/context.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
+#include "halay_tools.h"
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

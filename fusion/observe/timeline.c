@@ -12,6 +12,7 @@
 #include "base/trace.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/state/context.h"
+#include "halay_tools.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

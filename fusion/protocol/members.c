@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/struct_size.h"
 #include "collectives/reduce/scale.h"
+#include "halay_tools.h"
 #include <stdio.h>
 #include <string.h>
 

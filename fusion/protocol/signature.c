@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "base/number_text.h"
 #include "collectives/reduce/scale.h"
+#include "halay_tools.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

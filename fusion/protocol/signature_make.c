@@ -7,6 +7,7 @@
 #include "collectives/reduce/scale.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/signature_words.h"
+#include "halay_tools.h"
 #include <math.h>
 #include <string.h>
 

@@ -7,17 +7,6 @@
 #include "fusion/protocol/members.h"
 #include <string.h>
 
-size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first)
-{
-    if (size < 1 || rank < 0 || rank >= size)
-        return 0;
-    size_t each = rows / (size_t)size, more = rows % (size_t)size, r = (size_t)rank;
-
-    if (first)
-        *first = r * each + (r < more ? r : more);
-    return each + (r < more);
-}
-
 size_t halay_signature_said_count(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_ALLTOALL || s->collective == HALAY_SCATTER)

@@ -21,6 +21,7 @@
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "collectives/schedule/coll.h"
+#include "halay_tools.h"
 #include "perf/simulated/simulated.h"
 #include <mpi.h>
 #include <stdio.h>

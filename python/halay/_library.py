@@ -85,6 +85,35 @@ class Options(ctypes.Structure):
     ]
 
 
+class ContextInfo(ctypes.Structure):
+    """struct halay_context_info"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rank", c_int),
+        ("size", c_int),
+        ("local_rank", c_int),
+        ("local_size", c_int),
+        ("cross_rank", c_int),
+        ("cross_size", c_int),
+        ("is_homogeneous", c_int),
+        ("is_elastic", c_int),
+    ]
+
+
+class ProcessSetInfo(ctypes.Structure):
+    """struct halay_process_set_info"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ranks", POINTER(c_int)),
+        ("room", c_size_t),
+        ("number", c_int),
+        ("size", c_int),
+        ("rank", c_int),
+    ]
+
+
 class Member(ctypes.Structure):
     """struct halay_member"""
 
@@ -171,6 +200,17 @@ class Counters(ctypes.Structure):
     ]
 
 
+class XlaCalls(ctypes.Structure):
+    """struct halay_xla_calls"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("open", CFUNCTYPE(c_int, c_void_p, POINTER(c_void_p))),
+        ("close", CFUNCTYPE(None, c_void_p)),
+        ("call", CFUNCTYPE(c_void_p, c_void_p)),
+    ]
+
+
 CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_char_p)
 
 _Prototype = Tuple[str, Any, List[Any]]
@@ -185,29 +225,18 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_init_cancel", None, [c_void_p]),
     ("halay_unique_id_create", c_int, [POINTER(UniqueId)]),
     ("halay_fini", None, [c_void_p]),
-    ("halay_rank", c_int, [c_void_p]),
-    ("halay_size", c_int, [c_void_p]),
-    ("halay_local_rank", c_int, [c_void_p]),
-    ("halay_local_size", c_int, [c_void_p]),
-    ("halay_cross_rank", c_int, [c_void_p]),
-    ("halay_cross_size", c_int, [c_void_p]),
-    ("halay_is_homogeneous", c_int, [c_void_p]),
+    ("halay_context_read", c_int, [c_void_p, POINTER(ContextInfo)]),
     ("halay_context_status", c_int, [c_void_p, c_char_p, c_size_t]),
     ("halay_process_set_create_async", c_int, [c_void_p, POINTER(c_int), c_size_t, c_int, POINTER(c_void_p)]),
     ("halay_process_set_remove_async", c_int, [c_void_p, c_int, POINTER(c_void_p)]),
     ("halay_process_set_find", c_void_p, [c_void_p, c_int]),
     ("halay_process_set_numbers", c_size_t, [c_void_p, POINTER(c_int), c_size_t]),
-    ("halay_process_set_number", c_int, [c_void_p]),
-    ("halay_process_set_size", c_int, [c_void_p]),
-    ("halay_process_set_rank", c_int, [c_void_p]),
-    ("halay_process_set_is_included", c_int, [c_void_p]),
-    ("halay_process_set_ranks", None, [c_void_p, POINTER(c_int)]),
+    ("halay_process_set_read", c_int, [c_void_p, POINTER(ProcessSetInfo)]),
     ("halay_alloc", c_int, [c_void_p, c_size_t, POINTER(c_void_p)]),
     ("halay_free", None, [c_void_p, c_void_p]),
     ("halay_memory_retain", c_int, [c_void_p, c_void_p, POINTER(c_void_p)]),
     ("halay_memory_release", None, [c_void_p]),
     ("halay_abort", c_int, [c_void_p, c_char_p]),
-    ("halay_scatter_rows", c_size_t, [c_size_t, c_int, c_int, POINTER(c_size_t)]),
     ("halay_register", c_int, [c_void_p, POINTER(TensorInfo), POINTER(c_void_p)]),
     ("halay_unregister", c_int, [c_void_p]),
     # callback and arg are not used from Python: a callback would make the engine's thread wait for the interpreter.
@@ -229,9 +258,7 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_counters_write", c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]),
     ("halay_timeline_start", c_int, [c_void_p, c_char_p]),
     ("halay_timeline_stop", c_int, [c_void_p]),
-    ("halay_xla_open", c_int, [c_void_p, POINTER(c_void_p)]),
-    ("halay_xla_close", None, [c_void_p]),
-    ("halay_xla_call", c_void_p, [c_void_p]),
+    ("halay_xla_calls", POINTER(XlaCalls), []),
 ]
 
 
@@ -284,6 +311,18 @@ lib = _declare(ctypes.CDLL(_name), _name)
 held = _declare(ctypes.PyDLL(_name), _name)
 _check_version(lib, _name)
 path = _name
+
+
+def read_context(pointer: Any) -> ContextInfo:
+    """What this process is in the job."""
+    info = ContextInfo(ctypes.sizeof(ContextInfo))
+    held.halay_context_read(pointer, ctypes.byref(info))
+    return info
+
+
+def scatter_rows(rows: int, size: int, rank: int) -> int:
+    """The rows of a rank's part of a reduce-scatter or scatter (halay_scatter_rows)."""
+    return rows // size + (rank < rows % size)
 
 
 def read_error(pointer: Any, status: int) -> Tuple[str, Place]:

@@ -16,7 +16,22 @@ from typing import (
 )  # fmt: skip
 
 from . import buffers
-from ._library import LOG, Counters, Member, Options, RankList, Result, TensorInfo, UniqueId, held, last_error, lib
+from ._library import (
+    LOG,
+    Counters,
+    Member,
+    Options,
+    ProcessSetInfo,
+    RankList,
+    Result,
+    TensorInfo,
+    UniqueId,
+    held,
+    last_error,
+    lib,
+    read_context,
+    scatter_rows,
+)
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
 from .errors import ClosedError, DuplicateError, HalayError, UnsupportedError, error
 from .rendezvous import Rendezvous
@@ -120,11 +135,14 @@ class ProcessSet:
         self._p = pointer
         with ctx._lock:
             ctx._open()
-            self.number: int = held.halay_process_set_number(pointer)
-            self.size: int = held.halay_process_set_size(pointer)
-            self.rank: int = held.halay_process_set_rank(pointer)
-            ranks = (ctypes.c_int * self.size)()
-            held.halay_process_set_ranks(pointer, ranks)
+            info = ProcessSetInfo(ctypes.sizeof(ProcessSetInfo))
+            held.halay_process_set_read(pointer, ctypes.byref(info))
+            ranks = (ctypes.c_int * info.size)()
+            info.ranks, info.room = ranks, info.size
+            held.halay_process_set_read(pointer, ctypes.byref(info))
+        self.number: int = info.number
+        self.size: int = info.size
+        self.rank: int = info.rank
         self.ranks: Tuple[int, ...] = tuple(ranks)
 
     @property
@@ -231,13 +249,14 @@ class Context:
             if rendezvous and rendezvous.failure:
                 raise rendezvous.failure
             raise
-        self.rank: int = held.halay_rank(place)
-        self.size: int = held.halay_size(place)
-        self.local_rank: int = held.halay_local_rank(place)
-        self.local_size: int = held.halay_local_size(place)
-        self.cross_rank: int = held.halay_cross_rank(place)
-        self.cross_size: int = held.halay_cross_size(place)
-        self.is_homogeneous: bool = bool(held.halay_is_homogeneous(place))
+        info = read_context(place)
+        self.rank: int = info.rank
+        self.size: int = info.size
+        self.local_rank: int = info.local_rank
+        self.local_size: int = info.local_size
+        self.cross_rank: int = info.cross_rank
+        self.cross_size: int = info.cross_size
+        self.is_homogeneous: bool = bool(info.is_homogeneous)
         _contexts.add(self)
 
     # ---- life ----
@@ -879,7 +898,7 @@ def _check_rows(collective: int, given: buffers.Buffer) -> None:
 
 def _part(rows: int, splits: Optional[Sequence[int]], size: int, rank: int) -> int:
     """Rows of this rank's part of a reduce-scatter or scatter."""
-    return splits[rank] if splits is not None else int(held.halay_scatter_rows(rows, size, rank, None))
+    return splits[rank] if splits is not None else scatter_rows(rows, size, rank)
 
 
 def _result_shape(

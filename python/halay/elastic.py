@@ -10,7 +10,7 @@ import ctypes
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import Any
 
-from ._library import held, last_error, lib
+from ._library import last_error, lib, read_context
 from .context import Context
 
 
@@ -30,7 +30,6 @@ class Change(ctypes.Structure):
 for _name in ("begin", "commit", "restore"):
     _function = getattr(lib, "halay_elastic_" + _name)
     _function.restype, _function.argtypes = c_int, [c_void_p, ctypes.POINTER(Change)]
-held.halay_elastic_is_on.restype, held.halay_elastic_is_on.argtypes = c_int, [c_void_p]
 
 
 def _call(ctx: Context, function: Any, what: str) -> Change:
@@ -38,15 +37,16 @@ def _call(ctx: Context, function: Any, what: str) -> Change:
     status = ctx._call(function, ctx._p, ctypes.byref(change))
     if status:
         raise last_error(status, what)
-    ctx.rank, ctx.size = held.halay_rank(ctx._p), held.halay_size(ctx._p)
-    ctx.local_rank, ctx.local_size = held.halay_local_rank(ctx._p), held.halay_local_size(ctx._p)
-    ctx.cross_rank, ctx.cross_size = held.halay_cross_rank(ctx._p), held.halay_cross_size(ctx._p)
+    info = read_context(ctx._p)
+    ctx.rank, ctx.size = info.rank, info.size
+    ctx.local_rank, ctx.local_size = info.local_rank, info.local_size
+    ctx.cross_rank, ctx.cross_size = info.cross_rank, info.cross_size
     return change
 
 
 def is_on(ctx: Context) -> bool:
     """Whether this is an elastic job."""
-    return bool(held.halay_elastic_is_on(ctx._open()))
+    return bool(read_context(ctx._open()).is_elastic)
 
 
 def begin(ctx: Context) -> Change:

@@ -38,12 +38,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import buffers
-from ._library import TensorInfo, held, last_error, lib
+from ._library import TensorInfo, held, last_error, scatter_rows
 from .constants import Collective
 from .context import Context
 from .request import wait_all
 
 _TARGET = "halay"
+_xla = held.halay_xla_calls().contents
 _ROWWISE = (Collective.ALLGATHER, Collective.REDUCE_SCATTER, Collective.ALLTOALL)
 
 
@@ -77,7 +78,7 @@ def _has_handler() -> bool:
     try:
         from jax import ffi
 
-        ffi.register_ffi_target(_TARGET, ffi.pycapsule(lib.halay_xla_call), platform="cpu")
+        ffi.register_ffi_target(_TARGET, ffi.pycapsule(_xla.call), platform="cpu")
     except (ImportError, RuntimeError):  # there is no such module, or this XLA wants another version
         return False
     return True
@@ -93,10 +94,10 @@ def _place(ctx: Context) -> int:
     if ctx not in _places:
         place = ctypes.c_void_p()
         with ctx._lock:
-            status = held.halay_xla_open(ctx._open(), ctypes.byref(place))
+            status = _xla.open(ctx._open(), ctypes.byref(place))
             if status:
                 raise last_error(status, "open a context for JAX")
-            ctx._at_close.append(lambda: lib.halay_xla_close(place))
+            ctx._at_close.append(lambda: _xla.close(place))
         _places[ctx] = place.value or 0
     return _places[ctx]
 
@@ -181,7 +182,7 @@ def _result(collective: Collective, shape: Tuple[int, ...], size: int, rank: int
     if collective == Collective.ALLGATHER:
         return (shape[0] * size, *shape[1:])
     if collective == Collective.REDUCE_SCATTER:
-        return (int(held.halay_scatter_rows(shape[0], size, rank, None)), *shape[1:])
+        return (scatter_rows(shape[0], size, rank), *shape[1:])
     if shape[0] % size:
         raise ValueError(f"'{name}' has {shape[0]} rows, and {size} ranks get as many each")
     return shape

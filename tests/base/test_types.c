@@ -3,6 +3,7 @@
  * Types: names and parsing go round, sizes are C's, each status has a text of its own; which reduction takes which
  * type; the numbers, which are ABI.
  */
+#include "halay_tools.h"
 #include "halay_types.h"
 #include "tests/test.h"
 #include <string.h>

@@ -27,19 +27,21 @@ include/halay_coll_inline.h halay_coll.h
 include/halay_mpi.h     halay_types.h halay_coll.h halay.h
 include/halay_elastic.h halay_types.h halay.h
 include/halay_xla.h     halay_types.h halay.h
+include/halay_tools.h   halay_types.h
 include/halay_tft.h     halay_types.h halay.h
-base                    halay_types.h base/
+base                    halay_types.h halay_tools.h base/
 collectives/transport   halay_types.h base/ collectives/transport/
-collectives             halay_types.h halay_coll.h base/ collectives/transport/ collectives/
-fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h halay_xla.h
+collectives             halay_types.h halay_coll.h halay_tools.h base/ collectives/transport/ collectives/
+fusion                  halay_types.h halay_coll.h halay.h halay_elastic.h halay_xla.h halay_tools.h
 fusion                  base/ collectives/transport/ collectives/ fusion/
 launcher                halay_types.h base/ launcher/
 launcher/halayrun.c     halay_types.h base/ launcher/ sagemaker/
 sagemaker               halay_types.h halay.h halay_tft.h base/ launcher/ tft/tools/ sagemaker/
-perf                    halay_types.h halay_coll.h halay.h halay_elastic.h base/ perf/
-perf/simulated          halay_types.h halay_coll.h base/ collectives/transport/ collectives/ perf/simulated/
+perf                    halay_types.h halay_coll.h halay.h halay_elastic.h halay_tools.h base/ perf/
+perf/simulated          halay_types.h halay_coll.h halay_tools.h base/
+perf/simulated          collectives/transport/ collectives/ perf/simulated/
 perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
-tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h base/ tft/core/
+tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h halay_tools.h base/ tft/core/
 tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
 tft/tools/halay_tft.c   halay_types.h base/ tft/tools/ sagemaker/
 examples                halay_types.h halay_coll.h halay.h halay_elastic.h halay_mpi.h halay_tft.h

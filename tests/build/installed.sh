@@ -32,7 +32,7 @@ LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} HALAY_MODULE_PATH=$lib
 export LD_LIBRARY_PATH HALAY_MODULE_PATH
 
 for header in halay_types.h halay_coll.h halay_coll_inline.h halay.h halay_inline.h halay_elastic.h halay_mpi.h \
-    halay_tft.h halay_xla.h; do
+    halay_tft.h halay_tools.h halay_xla.h; do
     checks=$((checks + 1))
     [ -f "$root/include/$header" ] || wrong "include/$header was not installed"
 done

@@ -21,10 +21,15 @@ LC_ALL=C.UTF-8 xargs groff -man -t -K utf8 -ww -rLL=100n -Tutf8 <pages >formatte
 # groff 1.23 has no such font on a terminal; earlier versions accept it there.
 ! xargs grep -nE '^\.ft C|\\f(C|\(C)' <pages >said || wrong "font C: $(cat said)"
 
-# Each public function has a page of its own in section 3, or one that leads to it.
+# Each public function has a page of its own in section 3, or one that leads to it; of inline ones those that a header
+# declares outside of the file of their bodies.
 if command -v nm >/dev/null 2>&1; then
-    nm -D --defined-only "$top_builddir/.libs/libhalay.so" "$top_builddir/.libs/libhalay-tft.so" |
-        sed -n 's/.* T \(halay_[a-z0-9_]*\).*/\1/p' | sort -u >functions
+    {
+        nm -D --defined-only "$top_builddir/.libs/libhalay.so" "$top_builddir/.libs/libhalay-tft.so" |
+            sed -n 's/.* T \(halay_[a-z0-9_]*\).*/\1/p'
+        find "$top_srcdir/include" -name '*.h' ! -name '*_inline.h' \
+            -exec sed -n 's/^static inline [^(]*[ *]\(halay_[a-z0-9_]*\)(.*/\1/p' {} +
+    } | sort -u >functions
     [ -s functions ] || wrong "libhalay.so exports nothing"
     while read -r function; do
         checks=$((checks + 1))

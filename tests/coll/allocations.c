@@ -10,6 +10,7 @@
 #include "collectives/choose/algorithms.h"
 #include "collectives/choose/select.h"
 #include "collectives/group/channel.h"
+#include "halay_tools.h"
 #include "tests/coll/pieces.h"
 #include "tests/counting.h"
 #include "tests/test.h"

@@ -6,6 +6,7 @@
  */
 #include "tests/coll/checking.h"
 #include "collectives/group/channel.h"
+#include "halay_tools.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -7,6 +7,7 @@
  */
 #include "tests/coll/exchanges.h"
 #include "collectives/group/channel.h"
+#include "halay_tools.h"
 #include "tests/test.h"
 #include <string.h>
 

@@ -18,6 +18,7 @@
  */
 #include "collectives/choose/algorithms.h"
 #include "collectives/schedule/coll.h"
+#include "halay_tools.h"
 #include "tests/coll/allocations.h"
 #include "tests/coll/checking.h"
 #include "tests/coll/exchanges.h"

@@ -5,6 +5,7 @@
  */
 #include "tests/coll/losses.h"
 #include "collectives/choose/algorithms.h"
+#include "halay_tools.h"
 #include "tests/coll/operation.h"
 #include "tests/test.h"
 #include <signal.h>

@@ -16,6 +16,7 @@
 #include "collectives/choose/algorithms.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/nodes.h"
+#include "halay_tools.h"
 #include "tests/coll/pieces.h"
 #include "tests/test.h"
 #include <math.h>

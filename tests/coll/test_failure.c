@@ -9,6 +9,7 @@
 #include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/schedule/coll.h"
+#include "halay_tools.h"
 #include "tests/coll/operation.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"

@@ -16,6 +16,7 @@
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "collectives/shared/oneshot.h"
+#include "halay_tools.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <pthread.h>

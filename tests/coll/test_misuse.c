@@ -4,6 +4,7 @@
  * moves, and the group goes on. What the ranks of a group do differently is in checking.c.
  */
 #include "halay_coll.h"
+#include "halay_tools.h"
 #include "tests/test.h"
 #include <fcntl.h>
 #include <stdint.h>

@@ -9,6 +9,7 @@
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "collectives/group/packed.h"
+#include "halay_tools.h"
 #include "tests/coll/pieces.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"

@@ -7,6 +7,7 @@
  */
 #include "base/half.h"
 #include "collectives/reduce/reduce.h"
+#include "halay_tools.h"
 #include "tests/test.h"
 #include <math.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include "collectives/group/channel.h"
 #include "collectives/group/epoch.h"
 #include "collectives/group/group_end.h"
+#include "halay_tools.h"
 #include "tests/test.h"
 #include <sched.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 
 #include "base/half.h"
 #include "emu.h"
+#include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <cuda_runtime_api.h>
 

@@ -19,6 +19,7 @@
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
 #include "fusion/state/context.h"
+#include "halay_tools.h"
 #include "tests/fusion/program.h"
 #include "tests/fusion/random.h"
 #include "tests/spawn.h"

@@ -8,6 +8,7 @@
  */
 #include "tests/fusion/program.h"
 #include "base/half.h"
+#include "halay_tools.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <math.h>

@@ -4,6 +4,7 @@
  * stalls, idleness. Random programs are in test_programs.c.
  */
 #include "fusion/coordinator/coordinator.h"
+#include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <math.h>
 #include <unistd.h>

@@ -5,6 +5,7 @@
  */
 #include "halay_coll.h"
 #include "halay_elastic.h"
+#include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 
 static void expect(const char *want)

@@ -7,6 +7,7 @@
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
+#include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <jansson.h>
 #include <unistd.h>

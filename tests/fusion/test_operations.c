@@ -8,6 +8,7 @@
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stalls.h"
+#include "halay_tools.h"
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
 

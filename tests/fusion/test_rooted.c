@@ -5,6 +5,7 @@
  * refused on one rank and what is found by negotiation on all. Random programs mix them with all else (program.c).
  */
 #include "base/half.h"
+#include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 
 enum { COLUMNS = 3, ROWS = 6, ROOM = RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS };

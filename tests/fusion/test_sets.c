@@ -12,6 +12,7 @@
 #include "fusion/engine/negotiate.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/requests/sets.h"
+#include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>
 #include <stddef.h>

@@ -4,6 +4,7 @@
  * again, for which rank 1 comes when there is a file of that name. usage: watched FILE
  */
 #include "halay.h"
+#include "halay_tools.h"
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>

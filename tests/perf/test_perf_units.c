@@ -2,6 +2,7 @@
  *
  * The pure parts of halay-perf: statistics, the pattern that is moved and reduced, the table of operations.
  */
+#include "halay_tools.h"
 #include "perf/src/engine/models.h"
 #include "perf/src/operation/operation.h"
 #include "perf/src/operation/pattern.h"

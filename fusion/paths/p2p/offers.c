@@ -4,6 +4,7 @@
  */
 #include "fusion/paths/p2p/offers.h"
 #include "halay.h"
+#include "halay_tools.h"
 #include <stdio.h>
 #include <string.h>
 

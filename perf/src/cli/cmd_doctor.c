@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/transports.h"
 #include "halay_coll.h"
+#include "halay_tools.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/versus/module.h"
 #include <dlfcn.h>

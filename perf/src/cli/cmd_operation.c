@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/transports.h"
 #include "halay_coll.h"
+#include "halay_tools.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/cli/report.h"
 #include "perf/src/operation/measure.h"

@@ -15,6 +15,7 @@
 #include "base/output_file.h"
 #include "base/transports.h"
 #include "halay_coll.h"
+#include "halay_tools.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/operation/measure.h"
 #include "perf/src/operation/tune.h"

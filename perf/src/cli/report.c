@@ -4,6 +4,7 @@
  * alone has no algorithm.
  */
 #include "perf/src/cli/report.h"
+#include "halay_tools.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/stats.h"
 #include <stdio.h>

@@ -21,6 +21,7 @@
  */
 #include "perf/src/operation/measure.h"
 #include "base/memory.h"
+#include "halay_tools.h"
 #include "perf/src/stats.h"
 #include <stdio.h>
 #include <stdlib.h>

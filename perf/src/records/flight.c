@@ -9,6 +9,7 @@
  * made.
  */
 #include "perf/src/records/flight.h"
+#include "halay_tools.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -16,6 +16,7 @@
  */
 #include "base/clock.h"
 #include "halay_elastic.h"
+#include "halay_tools.h"
 #include "tft/core/train/trainer.h"
 
 enum halay_status tft_trainer_check_elastic(const struct tft_trainer *t)

@@ -3,6 +3,7 @@
  * The files of a training, which rank 0 reads and writes: the run's folder, checkpoints, and the state that they give:
  * fresh, from another run's parameters, or from a checkpoint.
  */
+#include "halay_tools.h"
 #include "tft/core/data/paths.h"
 #include "tft/core/train/trainer.h"
 #include <stdlib.h>

@@ -18,6 +18,7 @@
  */
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "halay_tools.h"
 #include "tft/core/train/train.h"
 #include "tft/core/train/trainer.h"
 #include <math.h>

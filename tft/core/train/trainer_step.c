@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "base/number_text.h"
+#include "halay_tools.h"
 #include "tft/core/kernels/call.h"
 #include "tft/core/run/batches.h"
 #include "tft/core/run/resident.h"
