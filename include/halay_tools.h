@@ -3,8 +3,9 @@
  * halay: calls for tools: what a benchmark, a monitor or a debugger asks for and a program that trains does not need.
  *
  * Contract. These calls are useful and kept as long as they are, but they are not promised to stay: each release may
- * change or remove what this header declares, and says so in CHANGELOG.md. What the other headers declare stays as long
- * as the library's soname.
+ * change or remove what this header declares, and says so in CHANGELOG.md. So their symbols have a version of their
+ * own, HALAY_TOOLS_ and the release's number, and a program that uses them and is run with another release does not
+ * start. What the other headers declare stays as long as the library's soname.
  *
  * Errors. See halay_types.h. Threads: as in halay.h, or where a group is given in halay_coll.h. The names of types and
  * reductions are pure functions of this header, which any thread may call.

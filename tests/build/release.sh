@@ -7,7 +7,7 @@
 tree=$scratch/tree
 mkdir -p "$tree/tools" "$tree/packaging/rpm" "$tree/packaging/conda" "$tree/.ci"
 cd "$top_srcdir"
-cp CHANGELOG.md CITATION.cff README.md configure.ac "$tree"
+cp CHANGELOG.md CITATION.cff README.md configure.ac libhalay.map libhalay-tft.map "$tree"
 cp packaging/rpm/halay.spec "$tree/packaging/rpm"
 cp packaging/conda/recipe.yaml "$tree/packaging/conda"
 cp tools/release "$tree/tools"
@@ -84,6 +84,11 @@ sed -i 's/^  version: ".*/  version: "1.2.3"/' packaging/conda/recipe.yaml
 printf '%s\n\n' 'halay (1.2.3-1) unstable; urgency=medium' '  * New.' \
     ' -- S <s@example.org>  Mon, 01 Mar 2027 10:00:00 +0000' >debian/changelog
 expect 1 'changes that are not committed' 1.2.3
+expect 1 'libhalay.map: no node HALAY_TOOLS_1.2' 1.2.3
+sed -i 's/^HALAY_TOOLS_[0-9.]*/HALAY_TOOLS_1.2/' libhalay.map
+sed -i 's/^HALAY_TFT_[0-9.]*/HALAY_TFT_1.3/' libhalay-tft.map
+expect 1 'libhalay-tft.map: version 1.3 is later than 1.2.3' 1.2.3
+sed -i 's/^HALAY_TFT_[0-9.]*/HALAY_TFT_1.2/' libhalay-tft.map
 commit second
 expect 1 'the gate failed' 1.2.3
 grep -qF 'there is no release before' "$scratch/said" || wrong "it finds a release before the first"
