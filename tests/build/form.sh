@@ -48,7 +48,7 @@ python/halay/tft 0
 list_files() {
     find . -type d \( -name '.git' -o -name 'build*' -o -name autom4te.cache -o -path ./shared -o -name man \
         -o -path ./data -o -name __pycache__ \) ! -path ./tests/build -prune -o -type f -print |
-        sed 's|^[.]/||' | grep -vE '[.](png|svg|gz|xz|json|lo|la|o)$|~$|^tests/reference/.*[.]txt$|(^|/)[.]deps/' |
+        sed 's|^[.]/||' | grep -vE '[.](png|svg|gz|xz|json|lo|la|o|abi)$|~$|^tests/reference/.*[.]txt$|(^|/)[.]deps/' |
         grep -vE '^(Makefile[.]in|aclocal[.]m4|configure|config[.]h[.]in|LICENSE|m4/l(ibtool|t).*)$' | sort
 }
 
