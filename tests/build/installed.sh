@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What `make install` puts in place works from there: each installed example builds with what pkg-config says about the
-# installed library, as C and, for what is C++, as C++, and runs as a job of one rank; the programs start; nothing
-# points back into the build folder. Where there is CMake, its find_package finds the library too.
+# installed library and runs as a job of one rank, as does a program in C++; the programs start; nothing points back
+# into the build folder. Where there is CMake, its find_package finds the library too.
 #
 # usage: installed.sh          installs under a folder of its own and looks at that
 #        installed.sh PREFIX   looks at what is installed under PREFIX (make installcheck)
 . "${top_srcdir:?}/tests/build/build.sh"
 cc=$(make_variable CC)
+cxx=$(make_variable CXX)
 sanitizer=$(make_variable SANITIZER_CFLAGS)
 pkg_config=$(make_variable PKG_CONFIG)
 
@@ -78,6 +79,15 @@ while read -r example; do
         cat "$scratch/said"
     fi
 done <"$scratch/examples"
+
+checks=$((checks + 1))
+# shellcheck disable=SC2046,SC2086 # lists of words
+if $cxx -std=c++11 -Wall -Wextra -Werror -pedantic $sanitizer "$top_srcdir/tests/build/plain_calls.cc" \
+    -o "$scratch/plain_calls" $($pkg_config --cflags --libs halay) >"$scratch/said" 2>&1; then
+    "$scratch/plain_calls" >"$scratch/said" 2>&1 || wrong "a program in C++ fails: $(cat "$scratch/said")"
+else
+    wrong "a program in C++ does not build: $(cat "$scratch/said")"
+fi
 
 # CMake finds the same library, wherever the installation lies.
 if command -v cmake >/dev/null 2>&1; then
