@@ -284,11 +284,10 @@ static void renew(struct halay_context *ctx)
     ctx->queue.is_aborted = 0;
     ctx->unnamed_first = 0;
     memset(ctx->all.unnamed, 0, sizeof ctx->all.unnamed);
-    ctx->queue.is_joined = ctx->driver.is_asleep = ctx->driver.thread_dozes = ctx->driver.thread_is_parked =
-        ctx->driver.bell_wanted = ctx->driver.has_news = 0;
+    ctx->queue.is_joined = 0;
     ctx->driver.listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;
     ctx->driver.latest = NULL;
-    ctx->driver.holder = HALAY_DRIVER_NONE;
+    ctx->driver.role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
     atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread is there, here and below */
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.is_unwaited, 0, memory_order_relaxed);

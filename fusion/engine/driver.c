@@ -2,44 +2,8 @@
  *
  * Driver: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. While the background thread sleeps with it, any thread may take it away:
- * a sleeper touches nothing but the bell. So a thread in halay_wait drives at once without waking another one first,
- * and a thread that submits tells the peers before it wakes the background thread, since getting that onto a processor
- * takes longest of all.
- *
- *     background thread                                waiter
- *       drives while something is in flight              role free, or the thread sleeps: takes it, drives until its
- *       nothing to do: sleeps on the bell, with            request has ended
- *         the role, so that peers reach it               another thread drives: sleeps on waiter_wakes
- *       lost the role: parks on thread_wakes; returns
- *         to the transport when nobody has driven for    submitter
- *         park_us()                                        role free, or the thread sleeps: takes it, tells the peers,
- *       nothing to do and a thread waits: gives the        gives it back; wakes the thread
- *         role away, parks
- *
- * A submitter need not wake the thread if a call follows at once that drives, or that can wake it. halay_allreduce and
- * its like know that a wait follows. The engine also expects a call if the last submissions of a tensor were followed
- * at once by another submission or a wait, or if a wait that left more in flight was followed by another one. Then the
- * wake is owed. Whoever takes the role pays it, and so does a call that comes too late or is not the expected one: a
- * submission, a test, freeing a request. A submission also pays once the first wake has been owed for HALAY_OWED_US, or
- * when more than HALAY_OWED_BYTES would be. If a program makes none of these calls (a wait for what has ended is none),
- * its last submissions wait until the thread looks by itself, park_us() later at most. A request with a callback never
- * relies on that.
- *
- * While the thread is parked, or has lost the role in its sleep, and no thread waits, nobody listens to the peers. That
- * is safe: nothing was promised to them, so all they can need is an answer to a PING, and the gap is at most a quarter
- * of the time that they allow for it, or to the withdrawal of a send or receive, which waits so long. Rank 0 has
- * promised more if it coordinates process sets that it is no member of: then (ctx->driver.listens) whoever gives the
- * role up wakes the thread, and nothing is owed.
- *
- * No wake-up is lost. Between peers: the driver arms the bell, then does a whole step, then sleeps; peers store first
- * and ring afterwards (transport/bell.h). Inside the process everything is under the lock: a thread with news for a
- * driver that is awake sets has_news, which the driver checks before it falls asleep. A sleeper notes under the lock
- * that it needs a bell (bell_wanted), after it has taken a token. Whoever clears that note rings after unlocking: every
- * thread that had noted it by then either wakes, or does not fall asleep because its token is old.
- *
- * All links ring the one bell, or limit the sleep (halay_world_arm). A carrier rings none, and limits it in the
- * same way (carrier_sleep_us).
+ * One thread at a time has the driver's role. fusion/state/role.h says how it passes from thread to thread and which
+ * thread has to be woken; docs/reference/threading.md says why, which wakes may be owed, and why none is lost.
  */
 #include "fusion/engine/driver.h"
 #include "base/clock.h"
@@ -60,6 +24,14 @@
 #define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
+
+static enum halay_role_action pass_role_locked(struct halay_context *ctx, enum halay_role_event event)
+{
+    struct halay_role_step step = halay_role_next(ctx->driver.role, event);
+
+    ctx->driver.role = step.role;
+    return step.action;
+}
 
 /* ---- sleeping ---- */
 
@@ -117,24 +89,17 @@ static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
 /* From here on others may take the role, and ring. Zero: something has come, do not sleep. */
 static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
 {
-    if (ctx->driver.has_news || is_wanted_elsewhere(ctx, is_thread)) {
-        ctx->driver.has_news = 0;
-        return 0;
-    }
-    ctx->driver.is_asleep = ctx->driver.bell_wanted = 1;
-    if (is_thread)
-        ctx->driver.thread_dozes = 1;
-    return 1;
+    if (!is_wanted_elsewhere(ctx, is_thread))
+        return pass_role_locked(ctx, HALAY_ROLE_SLEEPS) != HALAY_ROLE_LOOK;
+    pass_role_locked(ctx, HALAY_ROLE_STAYS);
+    return 0;
 }
 
 /* Nonzero if the role is still ours. */
-static int wake_up_locked(struct halay_context *ctx, int is_thread, uint64_t role)
+static int wake_up_locked(struct halay_context *ctx, int is_thread)
 {
-    if (is_thread)
-        ctx->driver.thread_dozes = 0;
-    if (ctx->driver.number != role)
+    if (pass_role_locked(ctx, is_thread ? HALAY_ROLE_WAKES_THREAD : HALAY_ROLE_WAKES_WAITER) == HALAY_ROLE_LOST)
         return 0;
-    ctx->driver.is_asleep = 0;
     atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
     return 1;
 }
@@ -146,7 +111,6 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     long wanted_us = sleep_us(ctx, deadline_us), timeout_us = wanted_us < armed_us ? wanted_us : armed_us;
 
     pthread_mutex_lock(&ctx->lock);
-    uint64_t role = ctx->driver.number;
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
     int64_t since_ns =
@@ -154,7 +118,7 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     if (sleeps) {
         halay_bell_sleep(bell, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
-        has_role = wake_up_locked(ctx, is_thread, role);
+        has_role = wake_up_locked(ctx, is_thread);
         pthread_mutex_unlock(&ctx->lock);
     }
     if (since_ns && has_role)
@@ -221,28 +185,11 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
 
 /* ---- waking ---- */
 
-enum wake { WAKE_NOBODY, WAKE_BELL, WAKE_THREAD };
-
-/* There is work for the driver: decide whom to wake; wake_now does it after unlocking. */
-static enum wake wake_locked(struct halay_context *ctx)
+/* There is work for the driver: decides whom to wake; wake_now does it after unlocking. */
+static enum halay_role_action wake_locked(struct halay_context *ctx)
 {
-    int is_free = ctx->driver.holder == HALAY_DRIVER_NONE;
-
     atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
-    if (!is_free && !ctx->driver.is_asleep) {
-        ctx->driver.has_news = 1;
-        return WAKE_NOBODY;
-    }
-    if (!is_free || ctx->driver.thread_dozes) {
-        if (!ctx->driver.bell_wanted)
-            return WAKE_NOBODY; /* the bell was rung: the sleeper is waking up and will see what comes meanwhile */
-        ctx->driver.bell_wanted = 0;
-        return WAKE_BELL;
-    }
-    if (!ctx->driver.thread_is_parked)
-        return WAKE_NOBODY;
-    ctx->driver.thread_is_parked = 0;
-    return WAKE_THREAD;
+    return pass_role_locked(ctx, HALAY_ROLE_WORK);
 }
 
 /* A call that has told or woken somebody returns. Waking takes longer after an idle time; that is not the program's own
@@ -252,11 +199,11 @@ static void note_return(struct halay_context *ctx)
     atomic_store_explicit(&ctx->driver.called_us, halay_now_us(), memory_order_relaxed);
 }
 
-static void wake_now(struct halay_context *ctx, enum wake wake)
+static void wake_now(struct halay_context *ctx, enum halay_role_action wake)
 {
-    if (wake == WAKE_THREAD)
+    if (wake == HALAY_ROLE_SIGNAL)
         pthread_cond_signal(&ctx->driver.thread_wakes);
-    else if (wake == WAKE_BELL)
+    else if (wake == HALAY_ROLE_RING)
         halay_bell_wake(&ctx->world->bell);
 }
 
@@ -265,9 +212,9 @@ static void wake_now(struct halay_context *ctx, enum wake wake)
  * note_return. */
 static void wake_unlock(struct halay_context *ctx, int returns)
 {
-    enum wake wake = wake_locked(ctx);
+    enum halay_role_action wake = wake_locked(ctx);
 
-    if (wake == WAKE_NOBODY) {
+    if (wake == HALAY_ROLE_NOTHING) {
         pthread_mutex_unlock(&ctx->lock);
         return;
     }
@@ -294,33 +241,22 @@ static int has_work_locked(const struct halay_context *ctx)
            atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.owes_word;
 }
 
-/* Free, or the thread's, who sleeps. */
-static int may_take_locked(const struct halay_context *ctx)
-{
-    return ctx->driver.holder == HALAY_DRIVER_NONE ||
-           (ctx->driver.holder == HALAY_DRIVER_THREAD && ctx->driver.is_asleep);
-}
-
 /* lock held; unlocks: the driver's work is done without it. */
-static void take_role_unlock(struct halay_context *ctx, enum halay_driver driver)
+static void take_role_unlock(struct halay_context *ctx, enum halay_role_event takes)
 {
-    int is_armed = ctx->driver.is_asleep;
+    enum halay_role_action action = pass_role_locked(ctx, takes);
 
-    halay_error_mute(1); /* from here on errors are anybody's */
-    ctx->driver.holder = driver;
-    ctx->driver.number++;
-    ctx->driver.is_asleep = 0;
-    ctx->driver.has_news = 0; /* the first step sees all there is */
+    halay_error_mute(1); /* from here on errors are not this call's */
     atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
-    if (is_armed)
+    if (action == HALAY_ROLE_DISARM)
         halay_bell_disarm(&ctx->world->bell);
 }
 
 static void give_role_locked(struct halay_context *ctx)
 {
     halay_error_mute(0);
-    ctx->driver.holder = HALAY_DRIVER_NONE;
+    pass_role_locked(ctx, HALAY_ROLE_GIVES);
     ctx->driver.drove_us = ctx->driven.now_us;
     ctx->driver.owes_word = owes_word(ctx);
 }
@@ -330,7 +266,7 @@ static void give_role_locked(struct halay_context *ctx)
  * Nonzero: wake the background thread. */
 static int pass_on_locked(struct halay_context *ctx)
 {
-    if (ctx->driver.holder != HALAY_DRIVER_NONE)
+    if (ctx->driver.role.driver != HALAY_ROLE_FREE)
         return 0;
     if (!atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         return has_work_locked(ctx);
@@ -339,12 +275,6 @@ static int pass_on_locked(struct halay_context *ctx)
 }
 
 /* ---- wakes that are owed ---- */
-
-/* Is the background thread asleep, with no wake on its way? */
-static int thread_sleeps_locked(const struct halay_context *ctx)
-{
-    return ctx->driver.thread_is_parked || (ctx->driver.thread_dozes && ctx->driver.bell_wanted);
-}
 
 static void owe_locked(struct halay_context *ctx, size_t bytes)
 {
@@ -366,7 +296,7 @@ static int may_owe_nothing_locked(const struct halay_context *ctx)
  * its peers wait meanwhile. Once it has been too long the thread is woken and nothing is owed any more. */
 static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
 {
-    if (!thread_sleeps_locked(ctx))
+    if (!halay_role_thread_sleeps(ctx->driver.role))
         return 0;
     return !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed) ||
            (atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) - ctx->driver.owed_us < HALAY_OWED_US &&
@@ -434,12 +364,12 @@ static void tell_unlock(struct halay_context *ctx)
 {
     int64_t called_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
 
-    if (!ctx->control || !may_take_locked(ctx) ||
-        (!thread_sleeps_locked(ctx) && called_us - ctx->driven.now_us < TELL_US)) {
+    if (!ctx->control || !halay_role_may_take(ctx->driver.role) ||
+        (!halay_role_thread_sleeps(ctx->driver.role) && called_us - ctx->driven.now_us < TELL_US)) {
         wake_unlock(ctx, 1);
         return;
     }
-    take_role_unlock(ctx, HALAY_DRIVER_WAITER);
+    take_role_unlock(ctx, HALAY_ROLE_TAKES_WAITER);
     halay_engine_say(ctx); /* no callbacks here: the submitting thread may hold the program's locks */
     pthread_mutex_lock(&ctx->lock);
     give_role_locked(ctx);
@@ -462,7 +392,7 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
         (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
 
     ctx->driver.latest = entry;
-    if (!is_expected || !may_take_locked(ctx) || may_owe_nothing_locked(ctx)) {
+    if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx)) {
         tell_unlock(ctx);
         return;
     }
@@ -492,11 +422,11 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     pthread_mutex_lock(&ctx->lock);
     note_call_locked(ctx, halay_now_us(), 1);
     while (!(is_done = done(arg)) && !halay_deadline_passed(deadline_us)) {
-        if (!may_take_locked(ctx)) {
+        if (!halay_role_may_take(ctx->driver.role)) {
             wait_for_driver_locked(ctx, deadline_us);
             continue;
         }
-        take_role_unlock(ctx, HALAY_DRIVER_WAITER);
+        take_role_unlock(ctx, HALAY_ROLE_TAKES_WAITER);
         drive_until(ctx, done, arg, 0, deadline_us); /* nobody robs a waiter */
         pthread_mutex_lock(&ctx->lock);
         give_role_locked(ctx);
@@ -523,11 +453,11 @@ static void *run_thread(void *arg)
 
     pthread_mutex_lock(&ctx->lock);
     while (!atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed)) {
-        int is_free = ctx->driver.holder == HALAY_DRIVER_NONE &&
+        int is_free = ctx->driver.role.driver == HALAY_ROLE_FREE &&
                       !atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed);
         int is_owed = atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
         if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->driver.drove_us + park)) {
-            take_role_unlock(ctx, HALAY_DRIVER_THREAD);
+            take_role_unlock(ctx, HALAY_ROLE_TAKES_THREAD);
             int has_role = drive_until(ctx, NULL, NULL, 1, HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);
             if (!has_role)
@@ -538,9 +468,9 @@ static void *run_thread(void *arg)
             continue;
         }
         struct timespec t = at_us((is_free ? ctx->driver.drove_us : halay_now_us()) + park);
-        ctx->driver.thread_is_parked = 1;
+        pass_role_locked(ctx, HALAY_ROLE_PARKS);
         pthread_cond_timedwait(&ctx->driver.thread_wakes, &ctx->lock, &t);
-        ctx->driver.thread_is_parked = 0;
+        pass_role_locked(ctx, HALAY_ROLE_UNPARKS);
     }
     pthread_mutex_unlock(&ctx->lock);
     return NULL;

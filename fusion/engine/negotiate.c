@@ -242,7 +242,7 @@ static struct halay_item make_doing(struct halay_context *ctx, char *name)
     const struct halay_request *request = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         item.doing = HALAY_DOING_LEAVES;
-    else if (request || ctx->driver.holder == HALAY_DRIVER_WAITER ||
+    else if (request || halay_role_is_waiters(ctx->driver.role) ||
              atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         item.doing = HALAY_DOING_WAITS;
     if (item.doing == HALAY_DOING_WAITS && request && request->entry) {

@@ -6,6 +6,7 @@
 #ifndef HALAY_DRIVER_ROLE_H
 #define HALAY_DRIVER_ROLE_H
 
+#include "fusion/state/role.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -14,16 +15,8 @@
 struct halay_entry;
 struct halay_request;
 
-enum halay_driver { HALAY_DRIVER_NONE, HALAY_DRIVER_THREAD, HALAY_DRIVER_WAITER };
-
 struct halay_driver_role {
-    enum halay_driver holder;
-    uint64_t number;         /* grows whenever the role is taken: who slept sees whether it still has it */
-    int is_asleep;           /* who has the role sleeps, and touches nothing but the bell */
-    int thread_dozes;        /* the background thread sleeps on the bell, whether it still has the role or not */
-    int thread_is_parked;    /* it sleeps on thread_wakes, and no signal is on its way */
-    int bell_wanted;         /* a thread has fallen asleep on the bell since it was last rung */
-    int has_news;            /* something came while the driver was awake; it looks before it sleeps */
+    struct halay_role role;  /* who has it, and who has to be woken */
     int64_t drove_us;        /* when somebody gave the role up last */
     int listens;             /* somebody listens to peers at all times: rank 0 serves ranks in which it takes no part */
     int owes_word;           /* the engine has failed, and the messages that say so are on their way */

@@ -10,12 +10,12 @@
 #include <sched.h>
 #include <unistd.h>
 
-static enum halay_driver driver_of(struct halay_context *ctx)
+static int does_waiter_drive(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    enum halay_driver driver = ctx->driver.holder;
+    int does = halay_role_is_waiters(ctx->driver.role);
     pthread_mutex_unlock(&ctx->lock);
-    return driver;
+    return does;
 }
 
 /* ---- a deadline ---- */
@@ -59,7 +59,7 @@ static void body_deadline(struct rank_run *run)
     REQUIRE(run->rank || halay_process_set_create(run->ctx, alone, 1, &set) == HALAY_OK);
     REQUIRE(halay_barrier(run->ctx, NULL) == HALAY_OK);
     if (run->rank == 1) {
-        while (driver_of(first->ctx) != HALAY_DRIVER_WAITER)
+        while (!does_waiter_drive(first->ctx))
             sched_yield();
         CHECK(halay_barrier(run->ctx, "begin") == HALAY_OK);
         while (!has_waited)
@@ -206,7 +206,7 @@ static void watch(struct rank_run *run, struct halay_config *config)
 static int is_asleep(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    int sleeps = ctx->driver.thread_is_parked || (ctx->driver.thread_dozes && ctx->driver.bell_wanted);
+    int sleeps = halay_role_thread_sleeps(ctx->driver.role);
     pthread_mutex_unlock(&ctx->lock);
     return sleeps;
 }
