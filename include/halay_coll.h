@@ -35,7 +35,8 @@
  * sequence, four with lists of counts.
  *
  * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were
- * opened separately are independent. halay_group_alloc, halay_group_free and the queries may be called from any thread.
+ * opened separately are independent. halay_group_alloc, halay_group_free, halay_group_abort, halay_group_status and the
+ * queries may be called from any thread.
  *
  * Fork. A child of fork has no groups: collectives, halay_coll_progress, halay_coll_wait, halay_group_subset and
  * halay_group_alloc on the parent's give HALAY_ERR_UNSUPPORTED there (Linux 4.14), halay_coll_end, halay_group_free and
@@ -326,6 +327,24 @@ static inline enum halay_status halay_group_send(struct halay_group *group, cons
                                                  enum halay_dtype dtype, int peer, int tag);
 static inline enum halay_status halay_group_receive(struct halay_group *group, void *buf, size_t count,
                                                     enum halay_dtype dtype, int peer, int tag);
+
+/* ---- failures --------------------------------------------------------------------------------------------------- */
+
+/*
+ * Give a group up, from any thread: what is under way on this rank, and every later call, ends with
+ * HALAY_ERR_CANCELED; a call that blocks returns at once. The others get HALAY_ERR_PEER, which names this rank: at once
+ * where the ranks share memory, and in a group that was made of another one, else when this rank closes the group and
+ * all that were made of it. The group is then good for halay_group_close only, which no thread may have called.
+ * Never waits for another rank. After a failure it does nothing. HALAY_ERR_ARGUMENT: NULL.
+ */
+HALAY_API enum halay_status halay_group_abort(struct halay_group *group);
+
+/*
+ * Whether the group works, without a collective: HALAY_OK, or the status of the first cause, and the rank that it names
+ * in *rank (-1: none; NULL: not wanted), with halay_error_text. While no call of the group is under way it looks at the
+ * peers: so a program that computes for long learns that one has died or given up. Any thread; never blocks.
+ */
+HALAY_API enum halay_status halay_group_status(struct halay_group *group, int *rank);
 
 #ifdef __cplusplus
 }

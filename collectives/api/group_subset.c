@@ -386,6 +386,7 @@ static enum halay_status look_at_all(struct halay_group_making *a, struct halay_
         return status;
     if (checks)
         halay_group_check_all(a->parent);
+    halay_visits_look(a->world);
     halay_world_drive(a->world);
     *work = halay_world_work(a->world) + a->steps * (unsigned long)(a->size + 1) + (unsigned long)count_settled(a);
     return HALAY_IN_PROGRESS;
@@ -429,13 +430,13 @@ enum halay_status halay_group_subset(struct halay_group *parent, const int *rank
     enum halay_status status = halay_group_check_process(parent);
     if (status != HALAY_OK)
         return status;
+    halay_call_enter(parent->world);
     status = halay_group_making_start(parent, ranks, count, &a);
-    if (!a) {
-        if (status == HALAY_OK)
-            *group = NULL;
-        return halay_returns(status);
-    }
-    status = making_wait(a, group);
+    if (a)
+        status = making_wait(a, group);
+    else if (status == HALAY_OK)
+        *group = NULL;
     halay_group_making_end(a);
+    halay_call_leave(parent->world);
     return halay_returns(status);
 }

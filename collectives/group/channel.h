@@ -104,13 +104,14 @@ struct halay_group {
     int hosts;                                              /* that the ranks are on */
     struct halay_choice choices[HALAY_CHOICES];             /* recent ones */
 
-    const unsigned char *is_parent; /* borrowed: the world's; base/fork.h */
-    enum halay_status status;       /* the first cause */
-    int failed_rank;                /* the rank that it names, or -1 */
-    uint64_t next_number;           /* of the next collective */
-    unsigned under_way;             /* bit i: channel i has a collective that is not complete */
-    unsigned long work;             /* grows when a collective gets further */
-    unsigned idle_polls;            /* looks since something happened; every so often the peers are checked */
+    const unsigned char *is_parent;    /* borrowed: the world's; base/fork.h */
+    _Atomic(enum halay_status) status; /* the first cause; any thread reads it */
+    _Atomic int failed_rank;           /* the rank that it names, or -1; stored before the status */
+    _Atomic int is_aborted;            /* an abort is wanted; relaxed: struct halay_visits orders it */
+    uint64_t next_number;              /* of the next collective */
+    unsigned under_way;                /* bit i: channel i has a collective that is not complete */
+    unsigned long work;                /* grows when a collective gets further */
+    unsigned idle_polls;               /* looks since something happened; every so often the peers are checked */
     struct halay_stall stall;
     struct halay_posted *posted; /* borrowed; not NULL while cancel lists what is posted */
     long spin_us;                /* how long a wait may spin before it sleeps */
@@ -177,6 +178,18 @@ void halay_stall_print(const struct halay_stall *stall, const char *subject, con
 void halay_posted_add(const struct halay_group *group, const struct halay_transfer *x);
 
 /* drive.c */
+
+/* Begin and end a call of the thread that uses the world's groups (visit.h). */
+static inline void halay_call_enter(struct halay_world *world)
+{
+    if (halay_visits_begin(&world->visits))
+        halay_visits_give_way(world);
+}
+static inline void halay_call_leave(struct halay_world *world)
+{
+    while (halay_visits_end(&world->visits))
+        halay_call_enter(world);
+}
 
 /* Drives the collectives under way in all groups of the world. */
 void halay_world_drive(struct halay_world *world);

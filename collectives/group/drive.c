@@ -282,7 +282,7 @@ static void publish_next(const struct halay_group *group, const struct halay_cha
         atomic_store_explicit(&channel->areas[group->rank]->next, channel->next, memory_order_relaxed);
 }
 
-enum halay_status halay_coll_launch(struct halay_coll *c)
+static enum halay_status coll_launch(struct halay_coll *c)
 {
     struct halay_group *group = c->group;
     unsigned bit = 1u << c->channel->index;
@@ -301,6 +301,17 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
         c->channel->next = c->number;        /* without us */
         halay_group_fail(group, status, -1); /* the others have started it and would wait for us */
     }
+    return status;
+}
+
+enum halay_status halay_coll_launch(struct halay_coll *c)
+{
+    halay_call_enter(c->group->world);
+    enum halay_status status = report_status(c->group, c->group->status); /* it may have been aborted since take */
+
+    if (status == HALAY_OK)
+        status = coll_launch(c);
+    halay_call_leave(c->group->world);
     return status;
 }
 
@@ -396,8 +407,8 @@ void halay_group_fail(struct halay_group *group, enum halay_status status, int f
 
     if (group->status != HALAY_OK)
         return;
-    group->status = status;
     group->failed_rank = failed_rank;
+    group->status = status;
     publish_end(group, status, failed_rank >= 0 ? failed_rank : group->rank);
     for (int k = 0; k < HALAY_CHANNELS; k++) {
         struct halay_coll *c = &group->channels[k].coll;
@@ -612,6 +623,8 @@ static void drive_group(struct halay_group *group, unsigned channels)
     unsigned long before = group->work;
     unsigned messages = group->p2p_first != NULL;
 
+    if (atomic_load_explicit(&group->world->visits.wanted, memory_order_relaxed) & HALAY_VISIT_ABORTS)
+        halay_visits_look(group->world);
     for (unsigned left = channels & group->under_way; left; left &= left - 1)
         messages |= !(group->channels[__builtin_ctz(left)].coll.algorithm->flags & HALAY_ALGORITHM_SHARED);
     if (messages)
@@ -665,8 +678,88 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
     enum halay_status status = halay_group_check_process(c->group);
     if (status != HALAY_OK)
         return status;
+    halay_call_enter(c->group->world);
     drive_group(c->group, c->channel ? 1u << c->channel->index : 0);
+    halay_call_leave(c->group->world);
     return report_status(c->group, c->status);
+}
+
+/* ---- visits ---- */
+
+void halay_visits_look(struct halay_world *world)
+{
+    if (!(atomic_fetch_and_explicit(&world->visits.wanted, ~HALAY_VISIT_ABORTS, memory_order_acq_rel) &
+          HALAY_VISIT_ABORTS))
+        return;
+    for (struct halay_group *group = world->groups; group; group = group->next) {
+        if (!atomic_exchange_explicit(&group->is_aborted, 0, memory_order_relaxed) || group->status != HALAY_OK)
+            continue;
+        halay_error(world->log, "this rank has aborted its group of %d ranks", group->size);
+        halay_group_fail(group, HALAY_ERR_CANCELED, -1);
+    }
+}
+
+void halay_visits_give_way(struct halay_world *world)
+{
+    struct halay_visits *v = &world->visits;
+
+    atomic_store_explicit(&v->inside, 0, memory_order_release);
+    pthread_mutex_lock(&v->lock);
+    atomic_store_explicit(&v->inside, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&v->lock);
+    halay_visits_look(world);
+}
+
+/* Returns nonzero if the visitor, which has the lock, has the groups to itself. */
+static int visit_begin(struct halay_visits *v, int wanted)
+{
+    pthread_mutex_lock(&v->lock);
+    atomic_store_explicit(&v->visitor, pthread_self(), memory_order_relaxed);
+    atomic_fetch_or_explicit(&v->wanted, wanted, memory_order_seq_cst);
+    return halay_bell_heavy_barrier(v->has_barrier) && !atomic_load_explicit(&v->inside, memory_order_acquire);
+}
+
+static void visit_end(struct halay_visits *v)
+{
+    atomic_fetch_and_explicit(&v->wanted, ~HALAY_VISIT_LOOKS, memory_order_release);
+    atomic_store_explicit(&v->visitor, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&v->lock);
+}
+
+enum halay_status halay_group_abort(struct halay_group *group)
+{
+    if (!group)
+        return halay_returns(halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_abort: no group"));
+    enum halay_status status = halay_group_check_process(group);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_world *world = group->world;
+    atomic_store_explicit(&group->is_aborted, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&world->visits.visitor, memory_order_relaxed) == pthread_self())
+        return HALAY_OK; /* in a log function: the visit sees it */
+    if (visit_begin(&world->visits, HALAY_VISIT_ABORTS))
+        halay_visits_look(world);
+    else
+        halay_bell_wake(&world->bell);
+    visit_end(&world->visits);
+    return HALAY_OK;
+}
+
+enum halay_status halay_group_status(struct halay_group *group, int *rank)
+{
+    if (!group)
+        return halay_returns(halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_status: no group"));
+    enum halay_status status = halay_group_check_process(group);
+    if (status != HALAY_OK)
+        return status;
+    struct halay_visits *v = &group->world->visits;
+    if (group->status == HALAY_OK && atomic_load_explicit(&v->visitor, memory_order_relaxed) != pthread_self()) {
+        if (visit_begin(v, HALAY_VISIT_LOOKS))
+            halay_group_check_all(group);
+        visit_end(v);
+    }
+    status = halay_group_failure(group, rank);
+    return status == HALAY_OK ? status : report_status(group, status);
 }
 
 /* ---- wait ---- */
@@ -691,16 +784,12 @@ static void wait_rest(struct halay_group *group, const struct halay_coll *c, int
     halay_bell_disarm(bell);
 }
 
-enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
+static enum halay_status coll_wait(struct halay_coll *c, int timeout_ms)
 {
-    if (!c)
-        return refuse_nothing();
     struct halay_group *group = c->group;
     int64_t deadline = timeout_ms < 0 ? HALAY_NEVER : halay_deadline_us(timeout_ms), since = 0;
     unsigned long seen = halay_world_work(group->world), now_at;
 
-    if (halay_group_check_process(group) != HALAY_OK)
-        return HALAY_ERR_UNSUPPORTED;
     for (unsigned polls = 1; c->status == HALAY_IN_PROGRESS; polls++) {
         drive_all(group);
         if ((now_at = halay_world_work(group->world)) != seen) {
@@ -726,6 +815,18 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
     return report_status(group, c->status);
 }
 
+enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
+{
+    if (!c)
+        return refuse_nothing();
+    if (halay_group_check_process(c->group) != HALAY_OK)
+        return HALAY_ERR_UNSUPPORTED;
+    halay_call_enter(c->group->world);
+    enum halay_status status = coll_wait(c, timeout_ms);
+    halay_call_leave(c->group->world);
+    return status;
+}
+
 void halay_coll_end(struct halay_coll *c)
 {
     if (!c || halay_is_forked(c->group->is_parent))
@@ -734,8 +835,11 @@ void halay_coll_end(struct halay_coll *c)
         halay_error(c->group->world->log, "a collective was ended twice");
         return;
     }
-    if (c->status == HALAY_IN_PROGRESS)
+    if (c->status == HALAY_IN_PROGRESS) {
+        halay_call_enter(c->group->world);
         halay_group_fail(c->group, HALAY_ERR_CANCELED, -1);
+        halay_call_leave(c->group->world);
+    }
     if (c->channel)
         c->channel->is_taken = 0;
     else if (halay_p2p_release(c) != HALAY_OK)
@@ -762,8 +866,11 @@ enum halay_status halay_coll_finish(struct halay_coll *c)
         return refuse_nothing();
     if (halay_group_check_process(c->group) != HALAY_OK)
         return HALAY_ERR_UNSUPPORTED;
-    if (c->status == HALAY_IN_PROGRESS)
+    if (c->status == HALAY_IN_PROGRESS) {
+        halay_call_enter(c->group->world);
         look_first(c);
+        halay_call_leave(c->group->world);
+    }
     enum halay_status status =
         c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : report_status(c->group, c->status);
 

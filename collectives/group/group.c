@@ -395,9 +395,14 @@ void halay_group_close(struct halay_group *group)
 {
     if (!group || halay_is_forked(group->is_parent))
         return;
+    struct halay_world *world = group->world;
+    halay_call_enter(world);
+    int ends_world = world->closes_with_groups && world->groups == group && !group->next;
     halay_group_leave(group);
     keep_end(group);
     halay_group_free_all(group);
+    if (!ends_world)
+        halay_call_leave(world);
 }
 
 /* ---- queries ---- */
@@ -421,11 +426,13 @@ void halay_group_last_error(struct halay_group *group, char *text, size_t size)
     halay_log_last_error(group->world->log, text, size);
 }
 
-enum halay_status halay_group_status(const struct halay_group *group, int *rank)
+enum halay_status halay_group_failure(const struct halay_group *group, int *rank)
 {
+    enum halay_status status = ((struct halay_group *)group)->status; /* before the rank; atomic loads take no const */
+
     if (rank)
-        *rank = group->failed_rank;
-    return group->status;
+        *rank = ((struct halay_group *)group)->failed_rank;
+    return status;
 }
 
 /* ---- memory ---- */

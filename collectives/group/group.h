@@ -71,7 +71,8 @@ void halay_group_lost(struct halay_group *group, int rank);
  * left. */
 void halay_group_check(struct halay_group *group);
 
-/* Returns the status of the first cause, HALAY_OK while the group is open; *rank: the peer that it names, or -1. */
-enum halay_status halay_group_status(const struct halay_group *group, int *rank);
+/* Returns the status of the first cause, HALAY_OK while the group is open; *rank (NULL: not wanted): the peer that it
+ * names, or -1. Looks at nothing else; any thread. */
+enum halay_status halay_group_failure(const struct halay_group *group, int *rank);
 
 #endif

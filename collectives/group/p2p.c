@@ -119,8 +119,8 @@ static void p2p_append(struct halay_group *group, struct halay_p2p *p)
     *last = p;
 }
 
-enum halay_status halay_p2p_start(struct halay_group *group, const struct halay_p2p_call *call, size_t bytes,
-                                  struct halay_coll **coll)
+static enum halay_status p2p_start(struct halay_group *group, const struct halay_p2p_call *call, size_t bytes,
+                                   struct halay_coll **coll)
 {
     struct halay_p2p *p = p2p_take(group);
 
@@ -141,6 +141,18 @@ enum halay_status halay_p2p_start(struct halay_group *group, const struct halay_
         post_data(p);
     *coll = &p->coll;
     return HALAY_OK;
+}
+
+enum halay_status halay_p2p_start(struct halay_group *group, const struct halay_p2p_call *call, size_t bytes,
+                                  struct halay_coll **coll)
+{
+    halay_call_enter(group->world);
+    enum halay_status status = group->status; /* it may have been aborted meanwhile */
+
+    if (status == HALAY_OK)
+        status = p2p_start(group, call, bytes, coll);
+    halay_call_leave(group->world);
+    return status;
 }
 
 enum halay_status halay_p2p_release(struct halay_coll *coll)

@@ -65,6 +65,8 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
     }
     world->boot = boot;
     world->is_parent = halay_fork_mark();
+    pthread_mutex_init(&world->visits.lock, NULL);
+    world->visits.has_barrier = halay_bell_register();
     halay_bell_init(&world->bell, world->log);
     if (!has_log)
         halay_log_init(world->log, HALAY_LOG_WARNING);
@@ -132,6 +134,7 @@ void halay_world_close(struct halay_world *world)
     free(world->restless);
     free(world->tuning);
     halay_fork_unmark(world->is_parent);
+    pthread_mutex_destroy(&world->visits.lock);
     halay_bell_fini(&world->bell);
     halay_config_fini(&world->config);
     if (!world->carried) {

@@ -10,6 +10,7 @@
 #include "base/machine/topology.h"
 #include "base/transports.h"
 #include "collectives/group/group_end.h"
+#include "collectives/group/visit.h"
 #include "collectives/transport/bell.h"
 #include "collectives/transport/bootstrap/boot.h"
 #include "collectives/transport/route.h"
@@ -62,6 +63,7 @@ struct halay_world {
     uint64_t next_epoch;
     struct halay_group_end *ends;        /* owned: of groups that are closed here, and not yet by all their members */
     struct halay_group *groups;          /* borrowed: all groups that are open */
+    struct halay_visits visits;          /* of threads that do not use the groups */
     unsigned char *is_parent;            /* owned: base/fork.h */
     int closes_with_groups;              /* the last group that is closed closes the world */
     struct halay_host *host;             /* owned: what modules may call */

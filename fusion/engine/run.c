@@ -108,7 +108,7 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
 
     if (status == HALAY_ERR_PEER) {
         halay_group_fail(set->group, status, -1); /* close it if it is open: nothing moves until the cause is known */
-        halay_group_status(set->group, &rank);
+        halay_group_failure(set->group, &rank);
         rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
         if (rank < 0)
             halay_world_check_peers(ctx->world, &rank);

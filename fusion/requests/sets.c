@@ -54,7 +54,7 @@ enum halay_status halay_process_sets_status(const struct halay_context *ctx)
     enum halay_status status = HALAY_OK;
 
     for (const struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
-        status = set->group ? halay_group_status(set->group, NULL) : HALAY_OK;
+        status = set->group ? halay_group_failure(set->group, NULL) : HALAY_OK;
     return status;
 }
 

@@ -692,7 +692,7 @@ static void *leave_gap(void *arg)
         __atomic_store_n(g->has_left, 1, __ATOMIC_RELEASE);
     } else {
         halay_group_check(group);
-        CHECK(halay_group_status(group, NULL) == HALAY_OK);
+        CHECK(halay_group_failure(group, NULL) == HALAY_OK);
         halay_group_start_at(group, 2);
         CHECK(halay_group_broadcast(group, data, 8, HALAY_F32, VICTIM) == HALAY_ERR_PEER, "rank %d", g->rank);
     }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank that aborts its group, over the fake transport: by the thread that uses the group or by another one, while a
+ * call waits, between calls, and at any moment of a loop of calls. The others' collectives, receives and queries end
+ * and name the rank. With shared memory the group is that of all ranks, by messages one that is made of it.
+ */
+#include "collectives/group/channel.h"
+#include "collectives/group/group.h"
+#include "tests/fake/fake.h"
+#include "tests/test.h"
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+enum { RANKS = 3, ABORTS = 1 };
+
+enum how {
+    IN_A_CALL, /* by another thread, while this rank waits for a collective */
+    BY_ITSELF, /* by the thread that uses the group, between calls */
+    BETWEEN,   /* by another thread, between calls */
+    AT_ANY_TIME,
+    HOWS
+};
+
+struct job {
+    struct halay_fake_hub *hub;
+    enum how how;
+    int is_shared, round;
+    pthread_barrier_t ended;
+};
+
+struct rank {
+    struct job *job;
+    int rank;
+    struct halay_group *all, *group;
+    _Atomic int is_waiting;
+};
+
+static void swallow(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line;
+}
+
+static void *abort_group(void *arg)
+{
+    struct rank *r = arg;
+
+    while (!r->is_waiting)
+        sched_yield();
+    for (int i = r->job->how == AT_ANY_TIME ? r->job->round * 37 % 400 : 0; i--;)
+        sched_yield();
+    CHECK(halay_group_abort(r->group) == HALAY_OK);
+    return NULL;
+}
+
+static void use_until_aborted(struct rank *r)
+{
+    int number = 1, sum;
+    pthread_t thread;
+    enum halay_status status;
+
+    REQUIRE(!pthread_create(&thread, NULL, abort_group, r));
+    r->is_waiting = 1;
+    if (r->job->how == BETWEEN) /* this rank starts nothing until the abort is over */
+        pthread_join(thread, NULL);
+    while ((status = halay_group_allreduce(r->group, &number, &sum, 1, HALAY_I32, HALAY_SUM)) == HALAY_OK)
+        ;
+    CHECK(status == HALAY_ERR_CANCELED, "%s", halay_status_string(status));
+    if (r->job->how != BETWEEN)
+        pthread_join(thread, NULL);
+}
+
+static void be_aborter(struct rank *r)
+{
+    int named = 0;
+
+    if (r->job->how == BY_ITSELF)
+        CHECK(halay_group_abort(r->group) == HALAY_OK);
+    else
+        use_until_aborted(r);
+    CHECK(halay_group_abort(r->group) == HALAY_OK, "a second time");
+    CHECK(halay_group_status(r->group, &named) == HALAY_ERR_CANCELED && named == -1);
+    CHECK(strstr(halay_error_text(), "aborted"), "%s", halay_error_text());
+    CHECK(halay_group_barrier(r->group) == HALAY_ERR_CANCELED);
+}
+
+/* One waits for collectives, the other one for a message, or looks. */
+static void be_peer(struct rank *r)
+{
+    int number = 1, sum, named = -1;
+    enum halay_status status;
+
+    if (r->job->how == AT_ANY_TIME || r->rank == 0) {
+        while ((status = halay_group_allreduce(r->group, &number, &sum, 1, HALAY_I32, HALAY_SUM)) == HALAY_OK)
+            ;
+    } else if (r->job->round % 2) {
+        status = halay_group_receive(r->group, &number, 1, HALAY_I32, 0, 3);
+    } else {
+        while ((status = halay_group_status(r->group, NULL)) == HALAY_OK)
+            sched_yield();
+    }
+    CHECK(status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    CHECK(halay_group_status(r->group, &named) == HALAY_ERR_PEER && named == ABORTS, "named %d", named);
+    CHECK(strstr(halay_error_text(), "rank 1"), "%s", halay_error_text());
+}
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct halay_world *world;
+    const int ranks[RANKS] = { 0, 1, 2 };
+
+    REQUIRE(halay_world_open_fake(r->job->hub, r->rank, &world) == HALAY_OK);
+    world->log->write = swallow;
+    world->config.spin_us = r->job->round % 3 ? 20 : 1000;
+    REQUIRE(halay_group_create(world, &r->all) == HALAY_OK);
+    r->group = r->all;
+    if (!r->job->is_shared)
+        REQUIRE(halay_group_subset(r->all, ranks, RANKS, &r->group) == HALAY_OK);
+    CHECK(halay_group_status(r->group, NULL) == HALAY_OK);
+    CHECK(halay_group_barrier(r->group) == HALAY_OK);
+    if (r->rank == ABORTS)
+        be_aborter(r);
+    else
+        be_peer(r);
+    pthread_barrier_wait(&r->job->ended); /* nobody is helped by a group that is closed */
+    if (r->group != r->all) {
+        CHECK(halay_group_barrier(r->all) == HALAY_OK, "its parent lives on");
+        halay_group_close(r->group);
+    }
+    halay_group_close(r->all);
+    halay_world_close(world);
+    return NULL;
+}
+
+static void run(enum how how, int is_shared, int round)
+{
+    struct job job = { .how = how, .is_shared = is_shared, .round = round };
+    struct rank ranks[RANKS];
+    pthread_t threads[RANKS];
+
+    REQUIRE(halay_fake_hub_create(RANKS, &job.hub) == HALAY_OK);
+    halay_fake_hub_set_shared(job.hub, is_shared);
+    pthread_barrier_init(&job.ended, NULL, RANKS);
+    for (int r = 0; r < RANKS; r++) {
+        ranks[r] = (struct rank){ .job = &job, .rank = r };
+        REQUIRE(!pthread_create(&threads[r], NULL, run_rank, &ranks[r]));
+    }
+    for (int r = 0; r < RANKS; r++)
+        pthread_join(threads[r], NULL);
+    pthread_barrier_destroy(&job.ended);
+    halay_fake_hub_destroy(job.hub);
+}
+
+int main(void)
+{
+    CHECK(halay_group_abort(NULL) == HALAY_ERR_ARGUMENT);
+    CHECK(halay_group_status(NULL, NULL) == HALAY_ERR_ARGUMENT);
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        for (int how = 0; how < HOWS; how++)
+            for (int round = 0; round < 6; round++)
+                run((enum how)how, is_shared, round);
+        for (int round = 0; round < (test_is_brief() ? 40 : 200); round++)
+            run(AT_ANY_TIME, is_shared, round);
+    }
+    return test_end();
+}
