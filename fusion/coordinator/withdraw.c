@@ -48,7 +48,7 @@ static void withdrawal_free(struct halay_withdrawal *w)
 }
 
 /* Drop what nobody owes. If that is all, free it, and the roll if nothing else keeps that. */
-static void release(struct halay_coordinator *c, struct halay_roll *roll)
+static void roll_release(struct halay_coordinator *c, struct halay_roll *roll)
 {
     struct halay_withdrawal **at = &c->withdrawals, *w = roll->withdrawal;
     size_t most = 0;
@@ -159,7 +159,7 @@ static enum halay_status end_round(struct halay_coordinator *c, struct halay_rol
             w->owed[r] += is_missing(c, roll, r);
     w->is_held = 0;
     halay_coordinator_void_roll(c, roll); /* stays: it has a withdrawal */
-    release(c, roll);
+    roll_release(c, roll);
     return status;
 }
 
@@ -223,7 +223,7 @@ enum halay_status halay_coordinator_held(struct halay_coordinator *c, int rank, 
     if (w->stood_back && halay_roll_is_held(roll))
         return end_round(c, roll);
     w->is_held = 0; /* all see that it is complete, or it has ended otherwise */
-    release(c, roll);
+    roll_release(c, roll);
     return HALAY_OK;
 }
 
@@ -233,7 +233,7 @@ enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct h
     enum halay_status status = tell(c, roll, rank, &w->verdicts[w->count - w->owed[rank]]);
 
     w->owed[rank]--;
-    release(c, roll);
+    roll_release(c, roll);
     return status;
 }
 
@@ -242,7 +242,7 @@ void halay_coordinator_forgive(struct halay_coordinator *c, int rank)
     for (struct halay_withdrawal *w = c->withdrawals, *next; w; w = next) {
         next = w->next;
         w->owed[rank] = 0;
-        release(c, w->roll);
+        roll_release(c, w->roll);
     }
 }
 
