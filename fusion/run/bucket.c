@@ -111,7 +111,8 @@ void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
-    ctx->carrier->ops->drop_bucket(b);
+    if (b->count && b->requests[0]->signature.is_on_devices)
+        ctx->carrier->ops->drop_bucket(b);
     for (size_t i = 0; i < b->count; i++)
         if (!--b->requests[i]->buckets_left && b->requests[i]->is_part)
             halay_join_part_end(b->requests[i]);
