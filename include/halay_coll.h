@@ -277,31 +277,33 @@ HALAY_API enum halay_status halay_group_split(struct halay_group *parent, int co
  * Every rank gives count elements, and the root gets every rank's in order of rank: out (size * count), which is
  * ignored on the other ranks. In place the root's in is out + rank * count. gatherv: counts[r] elements from rank r, in
  * order of rank without gaps; counts (size) is equal on all ranks and borrowed for the duration of the start call.
+ * Where it is NULL, each rank gives count elements.
  * A gather, and a scatter, is an all-to-all of which only the root's parts have elements, and goes by that one's
  * algorithms.
  */
+HALAY_API enum halay_status halay_group_gatherv_start(struct halay_group *group, const void *in, void *out,
+                                                      const size_t *counts, size_t count, enum halay_dtype dtype,
+                                                      int root, struct halay_coll **coll);
+static inline enum halay_status halay_group_gather_start(struct halay_group *group, const void *in, void *out,
+                                                         size_t count, enum halay_dtype dtype, int root,
+                                                         struct halay_coll **coll);
 static inline enum halay_status halay_group_gather(struct halay_group *group, const void *in, void *out, size_t count,
                                                    enum halay_dtype dtype, int root);
 static inline enum halay_status halay_group_gatherv(struct halay_group *group, const void *in, void *out,
                                                     const size_t *counts, enum halay_dtype dtype, int root);
-HALAY_API enum halay_status halay_group_gather_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                                     enum halay_dtype dtype, int root, struct halay_coll **coll);
-HALAY_API enum halay_status halay_group_gatherv_start(struct halay_group *group, const void *in, void *out,
-                                                      const size_t *counts, enum halay_dtype dtype, int root,
-                                                      struct halay_coll **coll);
 
 /* The root gives every rank count elements: part r of in (size * count), which is ignored on the other ranks, goes to
  * rank r's out (count). In place the root's out is in + rank * count. scatterv: counts as of gatherv. */
+HALAY_API enum halay_status halay_group_scatterv_start(struct halay_group *group, const void *in, void *out,
+                                                       const size_t *counts, size_t count, enum halay_dtype dtype,
+                                                       int root, struct halay_coll **coll);
+static inline enum halay_status halay_group_scatter_start(struct halay_group *group, const void *in, void *out,
+                                                          size_t count, enum halay_dtype dtype, int root,
+                                                          struct halay_coll **coll);
 static inline enum halay_status halay_group_scatter(struct halay_group *group, const void *in, void *out, size_t count,
                                                     enum halay_dtype dtype, int root);
 static inline enum halay_status halay_group_scatterv(struct halay_group *group, const void *in, void *out,
                                                      const size_t *counts, enum halay_dtype dtype, int root);
-HALAY_API enum halay_status halay_group_scatter_start(struct halay_group *group, const void *in, void *out,
-                                                      size_t count, enum halay_dtype dtype, int root,
-                                                      struct halay_coll **coll);
-HALAY_API enum halay_status halay_group_scatterv_start(struct halay_group *group, const void *in, void *out,
-                                                       const size_t *counts, enum halay_dtype dtype, int root,
-                                                       struct halay_coll **coll);
 
 /* ---- send and receive ------------------------------------------------------------------------------------------- */
 

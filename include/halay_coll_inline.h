@@ -160,6 +160,13 @@ static inline enum halay_status halay_group_barrier(struct halay_group *group)
     return halay_inline_finish(status, coll);
 }
 
+static inline enum halay_status halay_group_gather_start(struct halay_group *group, const void *in, void *out,
+                                                         size_t count, enum halay_dtype dtype, int root,
+                                                         struct halay_coll **coll)
+{
+    return halay_group_gatherv_start(group, in, out, NULL, count, dtype, root, coll);
+}
+
 static inline enum halay_status halay_group_gather(struct halay_group *group, const void *in, void *out, size_t count,
                                                    enum halay_dtype dtype, int root)
 {
@@ -173,9 +180,16 @@ static inline enum halay_status halay_group_gatherv(struct halay_group *group, c
                                                     const size_t *counts, enum halay_dtype dtype, int root)
 {
     struct halay_coll *coll = NULL;
-    enum halay_status status = halay_group_gatherv_start(group, in, out, counts, dtype, root, &coll);
+    enum halay_status status = halay_group_gatherv_start(group, in, out, counts, 0, dtype, root, &coll);
 
     return halay_inline_finish(status, coll);
+}
+
+static inline enum halay_status halay_group_scatter_start(struct halay_group *group, const void *in, void *out,
+                                                          size_t count, enum halay_dtype dtype, int root,
+                                                          struct halay_coll **coll)
+{
+    return halay_group_scatterv_start(group, in, out, NULL, count, dtype, root, coll);
 }
 
 static inline enum halay_status halay_group_scatter(struct halay_group *group, const void *in, void *out, size_t count,
@@ -191,7 +205,7 @@ static inline enum halay_status halay_group_scatterv(struct halay_group *group, 
                                                      const size_t *counts, enum halay_dtype dtype, int root)
 {
     struct halay_coll *coll = NULL;
-    enum halay_status status = halay_group_scatterv_start(group, in, out, counts, dtype, root, &coll);
+    enum halay_status status = halay_group_scatterv_start(group, in, out, counts, 0, dtype, root, &coll);
 
     return halay_inline_finish(status, coll);
 }

@@ -480,8 +480,8 @@ static enum halay_status launch_rooted(struct halay_coll *c, const void *in, voi
     return status == HALAY_OK ? launch_coll(c, SIZE_MAX, coll) : status;
 }
 
-static enum halay_status gather_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
-                                      size_t count, enum halay_dtype dtype, int root, struct halay_coll **coll)
+enum halay_status halay_group_gatherv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                            size_t count, enum halay_dtype dtype, int root, struct halay_coll **coll)
 {
     struct halay_coll *c;
     size_t mine;
@@ -497,22 +497,8 @@ static enum halay_status gather_start(struct halay_group *group, const void *in,
     return launch_rooted(c, c->in_starts[c->size] ? in : NULL, c->rank == root ? out : NULL, coll);
 }
 
-enum halay_status halay_group_gather_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                           enum halay_dtype dtype, int root, struct halay_coll **coll)
-{
-    return gather_start(group, in, out, NULL, count, dtype, root, coll);
-}
-
-enum halay_status halay_group_gatherv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
-                                            enum halay_dtype dtype, int root, struct halay_coll **coll)
-{
-    if (!counts)
-        return refuse_argument(group, "counts are missing");
-    return gather_start(group, in, out, counts, 0, dtype, root, coll);
-}
-
-static enum halay_status scatter_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
-                                       size_t count, enum halay_dtype dtype, int root, struct halay_coll **coll)
+enum halay_status halay_group_scatterv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
+                                             size_t count, enum halay_dtype dtype, int root, struct halay_coll **coll)
 {
     struct halay_coll *c;
     size_t mine;
@@ -526,20 +512,6 @@ static enum halay_status scatter_start(struct halay_group *group, const void *in
     c->in_starts = c->rank == root ? c->rooted : set_one_block(c, 1, 0, 0);
     c->starts = set_one_block(c, 0, root, is_in_its_place(c, out, in) ? 0 : mine);
     return launch_rooted(c, c->rank == root ? in : NULL, c->starts[c->size] ? out : NULL, coll);
-}
-
-enum halay_status halay_group_scatter_start(struct halay_group *group, const void *in, void *out, size_t count,
-                                            enum halay_dtype dtype, int root, struct halay_coll **coll)
-{
-    return scatter_start(group, in, out, NULL, count, dtype, root, coll);
-}
-
-enum halay_status halay_group_scatterv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
-                                             enum halay_dtype dtype, int root, struct halay_coll **coll)
-{
-    if (!counts)
-        return refuse_argument(group, "counts are missing");
-    return scatter_start(group, in, out, counts, 0, dtype, root, coll);
 }
 
 /* ---- send, receive ---- */
