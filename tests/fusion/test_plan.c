@@ -4,6 +4,7 @@
  * from rank 0, and those that it refuses.
  */
 #include "fusion/protocol/bucket_plan.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/run/bucket.h"
 #include "fusion/state/context.h"
 #include "fusion/state/entry.h"
@@ -70,6 +71,14 @@ static void check_properties(struct random *random)
 
 enum { TENSORS = 3 };
 
+/* A carrier to which no bucket has been given. */
+static void drop_bucket(struct halay_bucket *bucket)
+{
+    (void)bucket;
+}
+
+static const struct halay_carrier_ops carrier_ops = { .drop_bucket = drop_bucket };
+static struct halay_carrier carrier = { .ops = &carrier_ops };
 static struct halay_context context;
 static struct halay_entry entries[TENSORS];
 static struct halay_request requests[TENSORS];
@@ -88,6 +97,7 @@ static enum halay_status add_bucket(const struct halay_signature *last, const st
 {
     memset(&context, 0, sizeof context);
     context.size = 2;
+    context.carrier = &carrier;
     context.observers.meters = &context.observers.own;
     halay_process_set_init(&context.all, &context, 2, 0);
     context.all.by_id = by_id;
