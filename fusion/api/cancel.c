@@ -5,6 +5,7 @@
 #include "base/error_text.h"
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/requests.h"
 
 enum halay_status halay_cancel(struct halay_request *request)
@@ -19,7 +20,9 @@ enum halay_status halay_cancel(struct halay_request *request)
     if (request->signature.collective == HALAY_JOIN)
         return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join is not taken back");
     pthread_mutex_lock(&ctx->lock);
-    if (request->entry) { /* in flight: it cannot end before the driver gets the lock */
+    if (halay_steady_is_in_plan(request)
+            ? halay_steady_is_in_flight(request)
+            : request->entry != NULL) { /* in flight: it cannot end before the driver gets the lock */
         status = halay_queue_push_locked(&ctx->queue,
                                          &(struct halay_event){ .kind = HALAY_EVENT_CANCELED, .request = request });
         if (status == HALAY_OK)

@@ -14,6 +14,7 @@
 #include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
+#include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -132,6 +133,7 @@ void halay_fini(struct halay_context *ctx)
         halay_names_free_all(&path->names);
     halay_registry_free_all(ctx);
     halay_requests_free_all(ctx);
+    halay_replay_free_all(ctx);
     ctx->carrier->ops->close(ctx);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);

@@ -22,6 +22,7 @@
 #include "fusion/paths/paths.h"
 #include "fusion/place/placement.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -42,6 +43,7 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
                                             .threshold = ctx->world->config.fusion_threshold,
                                             .deterministic = ctx->world->config.deterministic,
                                             .join_average = ctx->world->config.join_average,
+                                            .replay = ctx->world->config.replay,
                                             .ids_max = IDS_MAX,
                                             .log = ctx->log,
                                             .emit = halay_negotiate_emit,
@@ -56,7 +58,8 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
 static void set_express(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
-    int has_pairs = world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->data == ctx->control;
+    int has_pairs =
+        world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->data == ctx->control && !world->config.replay;
 
     ctx->driven.negotiation.express.pairs = has_pairs ? halay_express_pairs(ctx->all.group) : 0;
     if (ctx->driven.negotiation.coordinator)

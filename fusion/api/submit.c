@@ -13,12 +13,45 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/signature_words.h"
+#include "fusion/replay/plan.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/tensor.h"
 #include <stdlib.h>
 #include <string.h>
+
+static const char in_flight_text[] = "a tensor of that name is in flight already";
+
+/* ---- steady submissions (replay/steady.h) ---- */
+
+/* The bucket of a plan is complete: to the driver. */
+static void hand_over(struct halay_context *ctx, struct halay_entry *entry, struct halay_plan_bucket *ready,
+                      size_t bytes, int calls_back)
+{
+    pthread_mutex_lock(&ctx->lock);
+    /* Without memory for the event the driver sees it when it looks at the plan next. */
+    (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+    halay_driver_submitted_unlock(ctx, entry, bytes, calls_back ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+}
+
+/* Submits a registered tensor that a plan has, without a lock unless it is the last of its bucket. Returns 0 if it has
+ * to be submitted otherwise. */
+static int submit_steady(struct halay_tensor *tensor, halay_callback callback, void *arg, struct halay_request **out)
+{
+    struct halay_context *ctx = tensor->ctx;
+    struct halay_request *r = atomic_load_explicit(&tensor->entry->steady, memory_order_acquire);
+    struct halay_plan_bucket *ready;
+
+    if (!r || halay_recording(&ctx->observers.recorder) || !halay_steady_submit(r, callback, arg, out != NULL, &ready))
+        return 0;
+    if (out)
+        *out = r;
+    if (ready)
+        hand_over(ctx, tensor->entry, ready, tensor->bytes, callback != NULL);
+    return 1;
+}
 
 /* HALAY_OK if submissions are taken. */
 static enum halay_status check_open_locked(const struct halay_context *ctx)
@@ -84,7 +117,7 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, con
     if (entry->request) {
         *why = is_change    ? NULL /* sets.c: waits, and comes again */
                : s->unnamed ? "as many without a name are in flight as can be"
-                            : "a tensor of that name is in flight already";
+                            : in_flight_text;
         return HALAY_ERR_DUPLICATE;
     }
     if (entry->tensor && entry->tensor->is_stale) {
@@ -123,6 +156,23 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     return HALAY_OK;
 }
 
+/* The tensor has a steady request, which is not to be submitted as well. *why: the text of the error. */
+static enum halay_status take_turn_locked(struct halay_entry *entry, const char **why)
+{
+    struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
+    if (!steady || !halay_steady_is_in_plan(steady))
+        return HALAY_OK;
+    if (halay_steady_is_held(steady) && !halay_steady_is_in_flight(steady)) {
+        halay_steady_drop_locked(entry);
+        return HALAY_OK;
+    }
+    if (halay_steady_take_turn_locked(steady))
+        return HALAY_OK;
+    *why = in_flight_text;
+    return HALAY_ERR_DUPLICATE;
+}
+
 /* A request that is in flight for its name, but not yet for the driver. *why: the error, if there is a text for it. */
 static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_entry *entry,
                                         const struct halay_submission *s, const char **why)
@@ -134,9 +184,12 @@ static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_
     struct halay_request *request = halay_request_get_locked(ctx);
     if (!request)
         return HALAY_ERR_NO_MEMORY;
-    if (fill_locked(request, entry, s) != HALAY_OK) {
+    status = fill_locked(request, entry, s);
+    if (status == HALAY_OK)
+        status = take_turn_locked(entry, why);
+    if (status != HALAY_OK) {
         halay_request_drop_locked(request);
-        return HALAY_ERR_NO_MEMORY;
+        return status;
     }
     entry->request = request;
     return HALAY_OK;
@@ -144,6 +197,10 @@ static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_
 
 static void take_back_locked(struct halay_entry *entry)
 {
+    struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
+    if (steady && halay_steady_is_in_plan(steady))
+        halay_steady_return_turn_locked(steady);
     halay_request_drop_locked(entry->request);
     entry->request = NULL;
 }
@@ -190,6 +247,48 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     return HALAY_OK;
 }
 
+/* The steady request of a registered tensor, made from the submission; in no plan. NULL: no memory. */
+static struct halay_request *make_steady_locked(struct halay_entry *entry, const struct halay_submission *s)
+{
+    struct halay_request *r = halay_steady_idle_locked(entry);
+
+    if (!r && !(r = halay_request_get_locked(entry->set->ctx)))
+        return NULL;
+    atomic_store_explicit(&r->references, 1, memory_order_relaxed);
+    if (fill_locked(r, entry, s) != HALAY_OK) {
+        atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
+        halay_request_drop_locked(r);
+        return NULL;
+    }
+    r->hash = entry->node.hash;
+    atomic_store_explicit(&entry->steady, r, memory_order_release);
+    return r;
+}
+
+/* From now on a plan's tensor is submitted without a lock, if nothing speaks against it. Returns nonzero if it was
+ * submitted like that now; *ready: its bucket is complete. */
+static int begin_steady_locked(struct halay_tensor *tensor, const struct halay_submission *s, int holds,
+                               struct halay_plan_bucket **ready)
+{
+    struct halay_entry *entry = tensor->entry;
+    const char *why;
+
+    if (!halay_replay_takes_steady_locked(entry) || entry->request || s->cargo || tensor->timeout_ms ||
+        halay_recording(&tensor->ctx->observers.recorder) || check_entry_locked(entry, s, &why) != HALAY_OK)
+        return 0;
+    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+    if (r && halay_steady_is_in_plan(r)) {
+        if (!halay_steady_is_held(r) || halay_steady_is_in_flight(r))
+            return 0;
+        halay_steady_drop_locked(entry); /* the program has kept it: it is the program's from now on */
+    }
+    r = make_steady_locked(entry, s);
+    if (!r)
+        return 0;
+    halay_replay_attach_locked(entry, r);
+    return halay_steady_submit(r, s->callback, s->arg, holds, ready);
+}
+
 static struct halay_submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
 {
     return (struct halay_submission){ .signature = &tensor->signature,
@@ -222,7 +321,10 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     struct halay_context *ctx = tensor->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
+    if (submit_steady(tensor, callback, arg, request))
+        return HALAY_OK;
     struct halay_submission s = submission_of(tensor, callback, arg);
+    struct halay_plan_bucket *ready = NULL;
     const char *why = NULL;
     enum halay_status status = HALAY_OK;
     if (halay_carrier_is_loaded(ctx))
@@ -231,6 +333,14 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
     status = check_open_locked(ctx);
+    if (status == HALAY_OK && begin_steady_locked(tensor, &s, request != NULL, &ready)) {
+        if (request)
+            *request = atomic_load_explicit(&tensor->entry->steady, memory_order_relaxed);
+        pthread_mutex_unlock(&ctx->lock);
+        if (ready)
+            hand_over(ctx, tensor->entry, ready, tensor->bytes, callback != NULL);
+        return HALAY_OK;
+    }
     if (status == HALAY_OK)
         status = submit_locked(ctx, tensor->entry, &s, request, &why);
     if (status == HALAY_OK)

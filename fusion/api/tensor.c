@@ -10,9 +10,11 @@
 #include "fusion/api/wait.h"
 #include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/signature_words.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/path.h"
+#include "fusion/requests/requests.h"
 #include "fusion/requests/tensor.h"
 #include <stdlib.h>
 
@@ -138,12 +140,14 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
     if (halay_is_child(ctx))
         return halay_refuse_child();
     pthread_mutex_lock(&ctx->lock);
-    if (tensor->entry->request)
+    struct halay_request *steady = atomic_load_explicit(&tensor->entry->steady, memory_order_relaxed);
+    if (tensor->entry->request || (steady && halay_steady_is_in_flight(steady)))
         status = halay_refuses(HALAY_ERR_ARGUMENT, "tensor '%s' is in flight: it stays registered",
                                tensor->entry->node.name);
     else
         status = halay_returns(halay_static_bucket_leave_locked(ctx, tensor));
     if (status == HALAY_OK) {
+        halay_steady_drop_locked(tensor->entry);
         tensor->entry->tensor = NULL;
         halay_entry_release_locked(tensor->entry);
     }
@@ -180,6 +184,7 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     entry->agreed = (struct halay_signature){ 0 };
     entry->enrolment = (struct halay_enrolment){ 0 };
     entry->held = 0;
+    entry->planned = NULL;
     halay_words_fini(&entry->said);
     halay_words_fini(&entry->heard);
     entry->followed = 0;

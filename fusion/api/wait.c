@@ -7,6 +7,7 @@
 #include "base/error_text.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
 #include <errno.h>
@@ -52,11 +53,6 @@ void halay_calls_end(struct halay_context *ctx)
         usleep(LOOK_AGAIN_US);
 }
 
-static enum halay_status status_of(struct halay_request *request)
-{
-    return (enum halay_status)atomic_load_explicit(&request->status, memory_order_acquire);
-}
-
 /* A thread waits, so what is ready must not accumulate any longer. In the deterministic modes this decides what runs
  * alone (streams.h): its position among this rank's submissions counts, whether or not the awaited request has ended; a
  * second wait without a submission in between adds nothing. */
@@ -81,7 +77,7 @@ static void note_waiter(struct halay_context *ctx, int is_test)
 /* The status of a request, for the program. */
 static enum halay_status say_status(struct halay_request *request)
 {
-    enum halay_status status = status_of(request);
+    enum halay_status status = halay_request_status(request);
 
     if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
         return status;
@@ -136,14 +132,14 @@ static int is_launched(void *arg)
 {
     const struct awaited *a = arg;
 
-    return is_on_its_way(a->requests[0]) || status_of(a->requests[0]) != HALAY_IN_PROGRESS;
+    return is_on_its_way(a->requests[0]) || halay_request_status(a->requests[0]) != HALAY_IN_PROGRESS;
 }
 
 static int have_all_ended(void *arg)
 {
     struct awaited *a = arg;
 
-    while (a->at < a->count && (!a->requests[a->at] || status_of(a->requests[a->at]) != HALAY_IN_PROGRESS))
+    while (a->at < a->count && (!a->requests[a->at] || halay_request_status(a->requests[a->at]) != HALAY_IN_PROGRESS))
         a->at++;
     return a->at == a->count;
 }
@@ -159,7 +155,7 @@ static int has_any_ended(void *arg)
         return a->at < a->count;
     a->deliveries = deliveries;
     for (a->at = 0; a->at < a->count; a->at++)
-        if (a->requests[a->at] && status_of(a->requests[a->at]) != HALAY_IN_PROGRESS)
+        if (a->requests[a->at] && halay_request_status(a->requests[a->at]) != HALAY_IN_PROGRESS)
             break;
     return a->at < a->count;
 }
@@ -197,7 +193,7 @@ static enum halay_status wait_until(struct awaited *a, struct halay_request *wai
 static enum halay_status first_error(const struct awaited *a)
 {
     for (size_t i = 0; i < a->count; i++)
-        if (a->requests[i] && status_of(a->requests[i]) != HALAY_OK)
+        if (a->requests[i] && halay_request_status(a->requests[i]) != HALAY_OK)
             return say_status(a->requests[i]);
     return HALAY_OK;
 }
@@ -307,7 +303,7 @@ const char *halay_request_text(const struct halay_request *request)
 {
     struct halay_request *r = (struct halay_request *)request; /* atomic loads take no const */
 
-    return r && status_of(r) != HALAY_IN_PROGRESS && r->text ? r->text : "";
+    return r && halay_request_status(r) != HALAY_IN_PROGRESS && r->text ? r->text : "";
 }
 
 void halay_request_free(struct halay_request *request)
@@ -315,8 +311,9 @@ void halay_request_free(struct halay_request *request)
     if (!request || halay_is_child(request->ctx))
         return;
     struct halay_context *ctx = request->ctx;
-    int is_left_alone = status_of(request) == HALAY_IN_PROGRESS;
-    halay_request_put(request);
+    int is_left_alone = halay_request_status(request) == HALAY_IN_PROGRESS;
+    if (!halay_steady_free(request))
+        halay_request_put(request);
     if (is_left_alone)
         halay_driver_pay(ctx);
 }

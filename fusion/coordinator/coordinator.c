@@ -17,6 +17,7 @@
 #include "fusion/coordinator/coordinator_state.h"
 #include "fusion/coordinator/id_pool.h"
 #include "fusion/coordinator/leave.h"
+#include "fusion/coordinator/replay_root.h"
 #include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stalls.h"
@@ -27,6 +28,8 @@
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                             int64_t now_us)
 {
+    if (halay_replay_root_ignores(c, item->kind))
+        return HALAY_OK;
     switch (item->kind) {
     case HALAY_ITEM_READY:
         return halay_coordinator_ready(c, rank, &item->range, now_us);
@@ -44,6 +47,10 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
         c->flush = 1;
         halay_coordinator_note(c);
         return HALAY_OK;
+    case HALAY_ITEM_BREAK:
+    case HALAY_ITEM_ENTERED:
+    case HALAY_ITEM_SETTLED:
+        return halay_replay_root_receive(c, item);
     case HALAY_ITEM_FORGET:
         return halay_coordinator_id_forgotten(c, item->id);
     case HALAY_ITEM_BYE:
@@ -93,6 +100,8 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     if (!c)
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
+    c->replay.capture.is_exact = options->deterministic == HALAY_DETERMINISTIC_RUN;
+    halay_capture_reset(&c->replay.capture);
     c->left = calloc((size_t)options->size, 1);
     c->joined = calloc((size_t)options->size, 1);
     c->arrivals = options->parent ? NULL : calloc((size_t)options->size, sizeof *c->arrivals);
@@ -139,6 +148,7 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     halay_coordinator_free_withdrawals(c);
     halay_coordinator_free_rolls(c);
     halay_sealed_buckets_destroy(c);
+    halay_replay_root_fini(c);
     halay_words_fini(&c->column);
     free(c->fresh.rolls);
     free(c->runnable.rolls);

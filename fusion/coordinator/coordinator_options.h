@@ -19,6 +19,7 @@ struct halay_coordinator_options {
     size_t threshold;                 /* bytes of a bucket */
     enum halay_deterministic deterministic;
     enum halay_join_average join_average;
+    int replay;            /* make plans (replay_root.h) */
     size_t ids_max;        /* how many names keep an id; those used longest ago lose theirs */
     struct halay_log *log; /* borrowed until destroy */
     /* An item for one rank, or for all (-1), the coordinator's own included. Must not call the coordinator. */

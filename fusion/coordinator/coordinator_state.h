@@ -5,9 +5,27 @@
 #ifndef HALAY_COORDINATOR_STATE_H
 #define HALAY_COORDINATOR_STATE_H
 
+#include "fusion/coordinator/capture.h"
 #include "fusion/coordinator/coordinator_options.h"
 #include "fusion/coordinator/roll.h"
 #include <stdatomic.h>
+
+enum halay_replay_root_state {
+    HALAY_ROOT_NEGOTIATES,
+    HALAY_ROOT_PLANNED,  /* a plan is in force */
+    HALAY_ROOT_FREEZING, /* FREEZE was sent; not all ranks have answered ENTERED */
+    HALAY_ROOT_SETTLING, /* COMPLETE was sent; not all ranks have answered SETTLED */
+};
+
+/* Zero-initialised: no plan. */
+struct halay_replay_root {
+    enum halay_replay_root_state state;
+    uint32_t epoch;    /* of the last plan */
+    int answers;       /* ranks that have answered in this state */
+    uint64_t *numbers; /* owned: the minimum or maximum of what they sent */
+    size_t number_count, number_capacity;
+    struct halay_capture capture;
+};
 
 struct halay_coordinator {
     struct halay_coordinator_options options;
@@ -56,6 +74,9 @@ struct halay_coordinator {
     /* Deterministic modes (sealed_bucket.c). */
     struct halay_sealed_bucket *sealed; /* owned: list */
     uint64_t events;                    /* so far, of rolls: halay_roll's early */
+
+    struct halay_replay_root replay;
+    uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */
 
     /* How the ranks come; the parent's only (stragglers.c, stalls.c). */
     struct halay_arrivals *arrivals; /* owned: [rank of the job] */

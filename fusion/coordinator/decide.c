@@ -10,6 +10,7 @@
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/id_pool.h"
+#include "fusion/coordinator/replay_root.h"
 #include "fusion/protocol/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,8 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
     }
     if (is_idle)
         c->flush = 0;
+    if (status == HALAY_OK)
+        status = halay_replay_root_start(c, emitted);
     if (status == HALAY_OK && !c->options.parent && c->left_count == c->options.size && !c->is_done &&
         nothing_is_left(c)) {
         c->is_done = *emitted = 1;

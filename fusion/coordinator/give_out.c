@@ -31,6 +31,15 @@ static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t coun
     return HALAY_OK;
 }
 
+static void capture_bucket(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
+{
+    int can_replay = !rolls[0]->absent && !rolls[0]->has_parts;
+
+    for (size_t i = 0; i < count; i++)
+        can_replay &= halay_signature_can_replay(&rolls[i]->agreed);
+    halay_capture_add(&c->replay.capture, rolls, count, can_replay);
+}
+
 static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_roll **rolls, size_t count)
 {
     int absent = rolls[0]->absent, has_parts = rolls[0]->has_parts;
@@ -45,6 +54,7 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_r
         else
             c->ranges[ranges++] = (struct halay_id_range){ rolls[i]->id, 1 };
     }
+    capture_bucket(c, rolls, count);
     for (size_t i = 0; i < count; i++) {
         halay_enrolment_count(&rolls[i]->enrolment, &rolls[i]->agreed, count, &c->enrolled, c->express_pairs);
         halay_coordinator_rest_roll(c, rolls[i]);

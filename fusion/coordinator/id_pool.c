@@ -30,6 +30,7 @@ static enum halay_status forget_oldest(struct halay_coordinator *c)
     if (!roll)
         return HALAY_OK;
     uint32_t id = roll->id;
+    halay_capture_reset(&c->replay.capture);
     halay_roll_list_remove(roll);
     roll->enrolment = (struct halay_enrolment){ 0 };
     roll->forgetting = c->options.size - 1;

@@ -54,6 +54,8 @@ struct halay_roll {
     int64_t since_us, latest_us; /* when the first rank came, and the latest one */
     uint64_t order;              /* rank 0's order of registration + 1; 0: by name */
     uint64_t bucket_number;      /* which bucket it was chosen for */
+    size_t turn_bucket;          /* which bucket of it */
+    uint64_t turn;               /* the last one that it was in (capture.h) */
     size_t position;             /* scratch: among the chosen */
     struct halay_sealed_bucket *sealed; /* borrowed: the static bucket it belongs to, or NULL */
     size_t member;

@@ -134,6 +134,12 @@ enum halay_status halay_sealed_buckets_feed(struct halay_coordinator *c, int ran
     return status;
 }
 
+void halay_sealed_buckets_reset(struct halay_coordinator *c)
+{
+    for (struct halay_sealed_bucket *b = c->sealed; b; b = b->next)
+        halay_streams_reset(b->streams);
+}
+
 void halay_sealed_buckets_unjoin(struct halay_coordinator *c)
 {
     for (struct halay_sealed_bucket *b = c->sealed; b; b = b->next)

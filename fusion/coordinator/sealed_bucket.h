@@ -31,6 +31,8 @@ enum halay_status halay_coordinator_drop_member(struct halay_coordinator *c, str
 enum halay_status halay_sealed_buckets_feed(struct halay_coordinator *c, int rank, enum halay_stream_event event);
 /* Nobody has joined any more. */
 void halay_sealed_buckets_unjoin(struct halay_coordinator *c);
+/* What the ranks have submitted of all of them counts no more. */
+void halay_sealed_buckets_reset(struct halay_coordinator *c);
 void halay_sealed_buckets_destroy(struct halay_coordinator *c);
 
 #endif

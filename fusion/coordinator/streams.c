@@ -262,6 +262,16 @@ void halay_streams_unjoin(struct halay_streams *s)
         ;
 }
 
+void halay_streams_reset(struct halay_streams *s)
+{
+    for (struct stream *stream = s->streams; stream < s->streams + s->ranks; stream++) {
+        memset(stream->ready, 0, s->members);
+        memset(stream->waited, 0, s->members);
+        stream->ready_count = stream->waited_count = stream->queue_count = 0;
+        set_state(s, stream);
+    }
+}
+
 size_t halay_streams_drop(struct halay_streams *s, size_t member)
 {
     assert(!s->dropped[member]);

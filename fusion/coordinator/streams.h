@@ -47,6 +47,8 @@ enum halay_status halay_streams_feed(struct halay_streams *streams, int rank, si
 void halay_streams_retract(struct halay_streams *streams, size_t member);
 /* Nobody has joined any more; everything has run. */
 void halay_streams_unjoin(struct halay_streams *streams);
+/* Forgets all events: the ranks start anew. No rank has joined. */
+void halay_streams_reset(struct halay_streams *streams);
 /* The member is no member any more; returns how many are left. */
 size_t halay_streams_drop(struct halay_streams *streams, size_t member);
 

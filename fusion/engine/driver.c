@@ -12,6 +12,7 @@
 #include "fusion/engine/step.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/reasons.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
@@ -65,6 +66,8 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
         longest = PENDING_SLEEP_US;
     if (longest > carrier_us)
         longest = carrier_us;
+    if (longest > halay_replay_sleep_us(ctx))
+        longest = halay_replay_sleep_us(ctx);
     if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
         longest = HALAY_EXPRESS_LATE_US;
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&

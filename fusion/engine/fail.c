@@ -16,6 +16,7 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -89,6 +90,7 @@ static void close_groups(struct halay_context *ctx, int culprit)
     ctx->driven.negotiation.is_draining = 0;
     halay_process_sets_fail(ctx, culprit);
     halay_buckets_abandon(ctx);
+    halay_replay_drop(ctx);
     end_all(ctx);
 }
 

@@ -19,6 +19,9 @@
 #include "fusion/paths/express.h"
 #include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/reasons.h"
+#include "fusion/replay/replay.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/path.h"
@@ -50,15 +53,6 @@ static enum halay_status seal(struct halay_context *ctx, struct halay_static_buc
     pthread_mutex_unlock(&ctx->lock);
     free(names);
     return status;
-}
-
-/* Does the name have an id that stands for what this rank submitted? */
-static int is_as_agreed(const struct halay_request *r)
-{
-    const struct halay_entry *e = r->entry;
-
-    return e->id != (uint32_t)HALAY_NO_ID && r->signature.collective != HALAY_JOIN &&
-           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count);
 }
 
 static void tell_ready(struct halay_context *ctx, struct halay_request *r)
@@ -110,7 +104,8 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
             return;
         }
     }
-    if (is_as_agreed(r))
+    r->sent = ++ctx->driven.negotiation.sent;
+    if (halay_request_is_agreed(r))
         tell_ready(ctx, r);
     else
         announce(ctx, r);
@@ -120,7 +115,9 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
 /* The event's reference ends here. */
 static void take_cancel(struct halay_context *ctx, struct halay_request *r, int is_open)
 {
-    if (is_open)
+    if (halay_steady_is_in_flight(r))
+        halay_replay_break(r->set, HALAY_BREAK_TAKEN); /* it is an ordinary one now */
+    if (is_open && !halay_steady_is_in_plan(r))
         halay_withdraw_cancel(ctx, r);
     halay_request_put(r);
 }
@@ -149,6 +146,11 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
 {
     int is_open = ctx->status == HALAY_OK;
 
+    if (is_open && halay_replay_take(ctx, e)) {
+        if (e->kind == HALAY_EVENT_SUBMITTED)
+            halay_withdraw_watch(ctx, e->request);
+        return;
+    }
     if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
         tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
     else if (e->kind == HALAY_EVENT_CANCELED)
@@ -158,8 +160,10 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
                                   .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
     else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
         tell_unregistered(ctx, e->static_bucket, e->member);
-    else if (e->kind == HALAY_EVENT_WAITED && is_open)
+    else if (e->kind == HALAY_EVENT_WAITED && is_open) {
+        ctx->driven.negotiation.waited = ctx->driven.negotiation.sent;
         halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
+    }
 }
 
 /* An event that may have to wait for its data, or after one that does. */
@@ -213,11 +217,44 @@ static size_t take_submitted(struct halay_context *ctx)
     return taken.count + (size_t)is_aborted;
 }
 
+/* What plans held that have been left. */
+static size_t take_again(struct halay_context *ctx)
+{
+    struct halay_events *again = &ctx->driven.again;
+    enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, again) : HALAY_OK;
+
+    for (size_t i = 0; i < again->count && status == HALAY_OK; i++)
+        take_event(ctx, &again->events[i]);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "a plan cannot be left on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+    size_t did = again->count;
+    again->count = 0;
+    return did;
+}
+
 size_t halay_negotiate_submitted(struct halay_context *ctx)
 {
-    size_t did = take_submitted(ctx);
+    size_t did = take_again(ctx);
 
+    did += take_submitted(ctx);
     return did + take_released(ctx);
+}
+
+size_t halay_negotiate_replay(struct halay_context *ctx)
+{
+    struct halay_item item;
+    size_t did = 0;
+
+    if (ctx->status != HALAY_OK)
+        return 0;
+    enum halay_status status = halay_replay_look(ctx);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "no memory for a plan on rank %d", ctx->rank);
+    for (struct halay_process_set *set = &ctx->all; set && ctx->status == HALAY_OK; set = set->next)
+        for (; ctx->status == HALAY_OK && halay_replay_next_item(set, &item); did++)
+            halay_tell(set, &item);
+    return did;
 }
 
 static void tell_flush(struct halay_context *ctx)
@@ -227,7 +264,8 @@ static void tell_flush(struct halay_context *ctx)
         !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
     for (struct halay_process_set *set = &ctx->all; set && ctx->driven.execution.running_count; set = set->next)
-        if (set->running && (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
+        if (set->running && halay_replay_is_off(set) &&
+            (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
             halay_tell(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 
@@ -311,6 +349,12 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
     case HALAY_ITEM_ERROR:
         end_mismatched(set, item);
         return HALAY_OK;
+    case HALAY_ITEM_PLANNED:
+    case HALAY_ITEM_PLAN:
+    case HALAY_ITEM_FREEZE:
+    case HALAY_ITEM_COMPLETE:
+    case HALAY_ITEM_RESUME:
+        return halay_replay_receive(set, item);
     default: /* FORGET */
         status = halay_ids_forget(set, item->id);
         if (status == HALAY_OK && !ctx->driven.negotiation.coordinator)
@@ -328,6 +372,11 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
     case HALAY_ITEM_BUCKET:
     case HALAY_ITEM_ERROR:
     case HALAY_ITEM_FORGET:
+    case HALAY_ITEM_PLANNED:
+    case HALAY_ITEM_PLAN:
+    case HALAY_ITEM_FREEZE:
+    case HALAY_ITEM_COMPLETE:
+    case HALAY_ITEM_RESUME:
         set = halay_process_set_by_number(ctx, item->set);
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
@@ -446,6 +495,10 @@ int halay_negotiate_leave(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
         atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->carrier->deferred)
         return 0;
+    if (!halay_replay_all_off(ctx)) {
+        halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);
+        return 0;
+    }
     ctx->driven.negotiation.said_bye = 1;
     halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)

@@ -10,6 +10,8 @@
 
 /* Tell the coordinator what was submitted since the last time; returns how many events. */
 size_t halay_negotiate_submitted(struct halay_context *ctx);
+/* Send what plans have to send, and look for reasons to leave them; returns how many items. */
+size_t halay_negotiate_replay(struct halay_context *ctx);
 /* An item from the coordinator or, on rank 0, from a rank. */
 enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct halay_item *item);
 /* From a process set's coordinator, on rank 0, to the set's ranks. */

@@ -4,11 +4,15 @@
  */
 #include "fusion/engine/run.h"
 #include "collectives/api/calls.h"
+#include "collectives/group/epoch.h"
 #include "collectives/schedule/vector.h"
 #include "fusion/engine/fail.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/replay/plan.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/join.h"
+#include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/op_allgather.h"
@@ -57,7 +61,8 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
     case HALAY_SCATTER:
         return halay_scatter_run(ctx, b);
     case HALAY_BARRIER:
-        return HALAY_OK; /* the agreement itself is the barrier */
+        return b->planned ? halay_group_barrier_start(b->set->group, &b->coll)
+                          : HALAY_OK; /* the agreement itself is the barrier */
     case HALAY_CHANGE_SETS:
         return halay_process_sets_change(ctx, b->requests[0]);
     case HALAY_JOIN:
@@ -90,13 +95,16 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
         halay_reduce_scatter_finish(b->requests[0]);
     if (s->collective == HALAY_REDUCE)
         halay_reduce_finish(b->requests[0]);
+    int is_steady = b->planned && halay_replay_ended(b->planned);
     for (size_t i = 0; i < b->count; i++)
-        if (--b->requests[i]->buckets_left)
+        if (--b->requests[i]->buckets_left || halay_steady_is_in_plan(b->requests[i]))
             continue;
         else if (b->requests[i]->is_part)
             halay_join_part_end(b->requests[i]);
         else
             halay_result_end(b->requests[i]);
+    if (is_steady)
+        halay_requests_deliver_planned(ctx, b->planned, b->requests);
     halay_bucket_put(ctx, b);
 }
 
@@ -137,17 +145,12 @@ static void fail_start(struct halay_context *ctx, struct halay_bucket *b, enum h
             (int)first->entry->node.length, first->entry->node.name, ctx->rank, first->result_bytes);
 }
 
-/* Start the bucket that is first in line. */
-static void start_first(struct halay_process_set *set)
+/* Start a bucket that can be started. */
+static void start_now(struct halay_process_set *set, struct halay_bucket *b)
 {
     struct halay_context *ctx = set->ctx;
-    struct halay_bucket *b = set->waiting;
     enum halay_status status;
 
-    set->waiting = b->next;
-    ctx->driven.execution.waiting_count--;
-    if (!set->waiting)
-        set->waiting_last = &set->waiting;
     b->next = NULL;
     halay_count(&ctx->observers.meters->tally.collectives, 1);
     if (halay_recording(&ctx->observers.recorder))
@@ -168,6 +171,56 @@ static void start_first(struct halay_process_set *set)
         halay_tally_idle(&ctx->observers.meters->tally);
 }
 
+/* Start the bucket that is first in line. */
+static void start_first(struct halay_process_set *set)
+{
+    struct halay_bucket *b = set->waiting;
+
+    set->waiting = b->next;
+    set->ctx->driven.execution.waiting_count--;
+    if (!set->waiting)
+        set->waiting_last = &set->waiting;
+    start_now(set, b);
+}
+
+/* Start what is ready of a plan. */
+static size_t enter_planned(struct halay_process_set *set)
+{
+    struct halay_plan_bucket *planned;
+    size_t did = 0;
+
+    for (; set->ctx->status == HALAY_OK && (planned = halay_replay_next(set)); did++) {
+        struct halay_bucket *b = halay_bucket_make(set, planned);
+        if (!b) {
+            fail_group(set, HALAY_ERR_NO_MEMORY);
+            return did;
+        }
+        start_now(set, b);
+    }
+    return did;
+}
+
+/* Give up what not all ranks have entered; its requests stay in flight. */
+static size_t take_back_planned(struct halay_process_set *set)
+{
+    struct halay_context *ctx = set->ctx;
+    struct halay_bucket *b;
+    size_t did = 0;
+
+    for (; (b = halay_replay_take_back(set)); did++) {
+        struct halay_bucket **at = &set->running;
+        while (*at != b)
+            at = &(*at)->next;
+        *at = b->next;
+        halay_coll_withdraw(b->coll);
+        b->coll = NULL;
+        if (!--ctx->driven.execution.running_count)
+            halay_tally_idle(&ctx->observers.meters->tally);
+        halay_bucket_put(ctx, b);
+    }
+    return did;
+}
+
 static int can_start(struct halay_process_set *set)
 {
     const struct halay_request *first = set->waiting->requests[0];
@@ -185,6 +238,10 @@ static size_t progress_set(struct halay_process_set *set)
 
     for (; set->waiting && can_start(set); did++)
         start_first(set);
+    if (halay_replay_is_inactive(set) && !set->waiting && !set->ctx->carrier->ops->excludes(set))
+        halay_replay_activate(set);
+    if (set->replay)
+        did += enter_planned(set) + take_back_planned(set);
     for (struct halay_bucket **at = &set->running; *at;) {
         struct halay_bucket *b = *at;
         enum halay_status status = progress_bucket(ctx, b);
@@ -210,8 +267,9 @@ size_t halay_buckets_progress(struct halay_context *ctx)
     size_t did = 0;
 
     /* What is given out in a set whose group is still being made here waits for it. There may be many sets. */
-    for (struct halay_process_set *set = &ctx->all; set && halay_buckets_are_pending(ctx); set = set->next)
-        if (set->group && (set->running || set->waiting))
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->group &&
+            (set->running || set->waiting || halay_replay_has_ready(set) || halay_replay_is_inactive(set)))
             did += progress_set(set);
     if (ctx->driven.negotiation.is_draining && !halay_buckets_are_pending(ctx))
         halay_engine_drained(ctx);

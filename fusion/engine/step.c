@@ -180,6 +180,7 @@ static size_t exchange_messages(struct halay_context *ctx)
     halay_count(&ctx->observers.meters->tally.messages_received, (uint64_t)messages);
     halay_count(&ctx->observers.meters->tally.steps, 1);
     did += (size_t)decide_all_sets(ctx);
+    did += halay_negotiate_replay(ctx);
     did += (size_t)halay_negotiate_leave(ctx);
     halay_messenger_flush(ctx->driven.negotiation.messenger);
     return did;

@@ -16,6 +16,7 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/tell.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/replay.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -65,6 +66,10 @@ static void withdraw(struct halay_context *ctx, struct halay_request *r)
     look_at(&ctx->driven.negotiation, r, r->again_us);
     if (r->is_running)
         return;
+    if (!halay_replay_is_off(r->set)) { /* again once the coordinator knows of it */
+        halay_replay_break(r->set, HALAY_BREAK_TAKEN);
+        return;
+    }
     halay_tell_late(ctx, 1); /* the coordinator may not know yet that this rank has put it */
     if (!r->is_over)
         halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
@@ -174,7 +179,7 @@ static int has_put(const struct halay_context *ctx, const struct halay_entry *e,
 
 enum halay_status halay_withdraw_hold(struct halay_context *ctx, const struct halay_item *item)
 {
-    struct halay_entry *e = halay_ids_find(&ctx->all, item->id);
+    struct halay_entry *e = halay_entry_by_id(&ctx->all, item->id);
 
     if (!e)
         return HALAY_ERR_FORMAT;

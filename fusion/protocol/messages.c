@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 9 };
+enum { PROTOCOL = 10 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -67,17 +67,21 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 
 /* The fixed part of each kind. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
-    [HALAY_ITEM_READY] = 16, [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_WAITED] = 4, [HALAY_ITEM_FLUSH] = 8,
-    [HALAY_ITEM_AGREE] = 44, [HALAY_ITEM_BUCKET] = 12,   [HALAY_ITEM_ERROR] = 12, [HALAY_ITEM_FORGET] = 12,
-    [HALAY_ITEM_FAIL] = 12,  [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,   [HALAY_ITEM_DONE] = 4,
-    [HALAY_ITEM_PING] = 4,   [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,    [HALAY_ITEM_DOING] = 12,
-    [HALAY_ITEM_LATE] = 16,  [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,  [HALAY_ITEM_LISTEN] = 16,
+    [HALAY_ITEM_READY] = 16,   [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_WAITED] = 4,   [HALAY_ITEM_FLUSH] = 8,
+    [HALAY_ITEM_AGREE] = 44,   [HALAY_ITEM_BUCKET] = 12,   [HALAY_ITEM_ERROR] = 12,   [HALAY_ITEM_FORGET] = 12,
+    [HALAY_ITEM_FAIL] = 12,    [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,     [HALAY_ITEM_DONE] = 4,
+    [HALAY_ITEM_PING] = 4,     [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,      [HALAY_ITEM_DOING] = 12,
+    [HALAY_ITEM_LATE] = 16,    [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,    [HALAY_ITEM_LISTEN] = 16,
+    [HALAY_ITEM_PLANNED] = 12, [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 16,   [HALAY_ITEM_FREEZE] = 12,
+    [HALAY_ITEM_ENTERED] = 12, [HALAY_ITEM_COMPLETE] = 12, [HALAY_ITEM_SETTLED] = 12, [HALAY_ITEM_RESUME] = 12,
 };
 
 static const unsigned char has_set[HALAY_ITEM_KINDS] = {
-    [HALAY_ITEM_READY] = 1,  [HALAY_ITEM_ANNOUNCE] = 1, [HALAY_ITEM_FLUSH] = 1,
-    [HALAY_ITEM_AGREE] = 1,  [HALAY_ITEM_BUCKET] = 1,   [HALAY_ITEM_ERROR] = 1,
-    [HALAY_ITEM_FORGET] = 1, [HALAY_ITEM_WITHDRAW] = 1, [HALAY_ITEM_DOING] = 1,
+    [HALAY_ITEM_READY] = 1,  [HALAY_ITEM_ANNOUNCE] = 1, [HALAY_ITEM_FLUSH] = 1,    [HALAY_ITEM_AGREE] = 1,
+    [HALAY_ITEM_BUCKET] = 1, [HALAY_ITEM_ERROR] = 1,    [HALAY_ITEM_FORGET] = 1,   [HALAY_ITEM_WITHDRAW] = 1,
+    [HALAY_ITEM_DOING] = 1,  [HALAY_ITEM_PLANNED] = 1,  [HALAY_ITEM_PLAN] = 1,     [HALAY_ITEM_BREAK] = 1,
+    [HALAY_ITEM_FREEZE] = 1, [HALAY_ITEM_ENTERED] = 1,  [HALAY_ITEM_COMPLETE] = 1, [HALAY_ITEM_SETTLED] = 1,
+    [HALAY_ITEM_RESUME] = 1,
 };
 
 /* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
@@ -97,6 +101,11 @@ static struct tail tail_of(const unsigned char *p)
         tail.name = p[1];
         break;
     case HALAY_ITEM_BUCKET:
+    case HALAY_ITEM_PLANNED:
+    case HALAY_ITEM_ENTERED:
+    case HALAY_ITEM_COMPLETE:
+    case HALAY_ITEM_SETTLED:
+    case HALAY_ITEM_RESUME:
         tail.words = 8 * (size_t)get16(p + 2);
         break;
     case HALAY_ITEM_ERROR:
@@ -177,6 +186,17 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
+/* Items of replay. */
+static int read_replay(const unsigned char *p, const struct tail *tail, struct halay_item *read)
+{
+    read->epoch = get32(p + 8);
+    if (read->kind == HALAY_ITEM_BREAK)
+        read->reason = get32(p + 12);
+    read->words = p + 12;
+    read->word_count = tail->words / 8;
+    return read->word_count <= HALAY_WORDS_MAX;
+}
+
 /* Items about one tensor, or several. */
 static int read_about_tensors(const unsigned char *p, const struct tail *tail, struct halay_item *read)
 {
@@ -188,6 +208,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
         ok = read->range.count && read->range.first <= UINT32_MAX - read->range.count;
         break;
     case HALAY_ITEM_BUCKET:
+    case HALAY_ITEM_PLANNED:
         read->absent = (int)get32(p + 8);
         read->has_parts = p[1];
         read->ranges = (const struct halay_id_range *)(const void *)(p + 12);
@@ -213,7 +234,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
         memcpy(&read->round, p + 8, sizeof read->round);
         break;
     default:
-        break;
+        return read->kind < HALAY_ITEM_PLAN || read_replay(p, tail, read);
     }
     return ok;
 }
@@ -323,6 +344,16 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
     p[41] = (unsigned char)s->is_on_devices;
 }
 
+/* Items of replay. */
+static void write_replay(unsigned char *p, const struct halay_item *item)
+{
+    put32(p + 8, item->epoch);
+    if (item->kind == HALAY_ITEM_BREAK)
+        put32(p + 12, item->reason);
+    else
+        put16(p + 2, item->word_count);
+}
+
 /* Items about one tensor, or several. */
 static void write_about_tensors(unsigned char *p, const struct halay_item *item)
 {
@@ -332,6 +363,7 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         put32(p + 12, item->range.count);
         break;
     case HALAY_ITEM_BUCKET:
+    case HALAY_ITEM_PLANNED:
         p[1] = (unsigned char)item->has_parts;
         put16(p + 2, item->range_count);
         put32(p + 8, (uint32_t)item->absent);
@@ -356,6 +388,8 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         memcpy(p + 8, &item->round, sizeof item->round);
         break;
     default:
+        if (item->kind >= HALAY_ITEM_PLAN)
+            write_replay(p, item);
         break;
     }
 }
@@ -395,10 +429,11 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
 static void put_words(unsigned char *p, const struct halay_item *item, size_t bytes)
 {
     size_t shape = 8 * (size_t)item->signature.dimensions;
+    int has_ranges = item->kind == HALAY_ITEM_BUCKET || item->kind == HALAY_ITEM_PLANNED;
 
-    if (item->kind == HALAY_ITEM_BUCKET && bytes)
+    if (has_ranges && bytes)
         memcpy(p, item->ranges, bytes);
-    if (item->kind == HALAY_ITEM_BUCKET || !bytes)
+    if (has_ranges || !bytes)
         return;
     memcpy(p, item->signature.shape, shape);
     if (item->word_count)

@@ -39,6 +39,16 @@
  *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
  *                                                                   (paths/p2p/p2p.c); rank 0 passes it on
  *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
+ *
+ *     Replay (fusion/replay/replay.h), of one plan of a set:
+ *       PLANNED   as BUCKET                                         one bucket of the plan that comes next
+ *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force
+ *       BREAK     4 set | 8 epoch u32 | 12 reason u32               the sender has to leave the plan
+ *       FREEZE    4 set | 8 epoch u32                               enter no bucket any more
+ *       ENTERED   2 words u16 | 4 set | 8 epoch u32 | 12 u64 each   the first collective of each channel not entered
+ *       COMPLETE  the same                                          the minimum over the ranks
+ *       SETTLED   the same                                          nothing is under way; proposal for the next epoch
+ *       RESUME    the same                                          the maximum over the ranks; negotiate again
  */
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H
@@ -75,6 +85,14 @@ enum halay_item_kind {
     HALAY_ITEM_WITHDRAW,
     HALAY_ITEM_HOLD,
     HALAY_ITEM_LISTEN,
+    HALAY_ITEM_PLANNED,
+    HALAY_ITEM_PLAN,
+    HALAY_ITEM_BREAK,
+    HALAY_ITEM_FREEZE,
+    HALAY_ITEM_ENTERED,
+    HALAY_ITEM_COMPLETE,
+    HALAY_ITEM_SETTLED,
+    HALAY_ITEM_RESUME,
     HALAY_ITEM_KINDS
 };
 
@@ -99,7 +117,7 @@ struct halay_item {
     const char *text;
     size_t text_length;
     struct halay_signature signature;
-    const void *words; /* ANNOUNCE, AGREE: u64 each, not aligned */
+    const void *words; /* ANNOUNCE, AGREE, and those of replay that have some: u64 each, not aligned */
     size_t word_count;
     uint32_t id;
     enum halay_status status;
@@ -110,10 +128,11 @@ struct halay_item {
     int has_put;                         /* HOLD */
     int after_ms;                        /* WITHDRAW: the time-out; 0: it was canceled */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
-    const struct halay_id_range *ranges; /* BUCKET */
+    const struct halay_id_range *ranges; /* BUCKET, PLANNED */
     size_t range_count;
-    int absent;    /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
-    int has_parts; /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
+    int absent;             /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
+    int has_parts;          /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
+    uint32_t epoch, reason; /* replay's: the plan's number; BREAK: enum halay_break_reason */
 };
 
 struct halay_message_header {

@@ -15,11 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct halay_entry *halay_ids_find(const struct halay_process_set *set, uint32_t id)
-{
-    return id < set->id_capacity ? set->by_id[id] : NULL;
-}
-
 static enum halay_status reserve_ids(struct halay_process_set *set, uint32_t id)
 {
     size_t capacity = set->id_capacity ? set->id_capacity : 256;
@@ -120,7 +115,7 @@ enum halay_status halay_ids_agree(struct halay_process_set *set, const struct ha
 enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id)
 {
     struct halay_context *ctx = set->ctx;
-    struct halay_entry *entry = halay_ids_find(set, id);
+    struct halay_entry *entry = halay_entry_by_id(set, id);
 
     if (!entry)
         return HALAY_ERR_FORMAT;

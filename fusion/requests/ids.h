@@ -11,7 +11,6 @@
 struct halay_entry;
 
 enum halay_status halay_ids_agree(struct halay_process_set *set, const struct halay_item *item);
-struct halay_entry *halay_ids_find(const struct halay_process_set *set, uint32_t id); /* NULL: no such id */
 /* NULL: no such id */
 enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id);
 

@@ -16,6 +16,8 @@
 #include "base/error_text.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_words.h"
+#include "fusion/replay/plan.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include <errno.h>
@@ -29,6 +31,29 @@ struct request_slab {
     struct request_slab *next;
     struct halay_request requests[SLAB_REQUESTS];
 };
+
+/* As new, but for what it keeps for the next time. */
+static void request_reset(struct halay_request *request)
+{
+    request->next = NULL;
+    request->set = NULL;
+    request->entry = NULL;
+    request->ordinal = 0;
+    request->text = NULL;
+    request->held = NULL;
+    request->has_rows = 0;
+    request->result_rows = request->result_bytes = 0;
+    request->is_running = request->is_over = request->is_part = 0;
+    request->timeout_ms = 0;
+    request->expires_us = request->overdue_us = request->again_us = 0;
+    request->withdrawn = HALAY_OK;
+    request->watched_at = NULL;
+    request->sent = request->planned = 0;
+    request->submitted_ns = request->started_ns = 0;
+    request->collective = 0;
+    atomic_store_explicit(&request->word, HALAY_STEADY_MOVED, memory_order_relaxed);
+    atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
+}
 
 struct halay_request *halay_request_get_locked(struct halay_context *ctx)
 {
@@ -46,23 +71,8 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     struct halay_request *request = ctx->queue.free_requests;
     ctx->queue.free_requests = request->next;
     request->ctx = ctx;
-    request->next = NULL;
-    request->set = NULL;
-    request->entry = NULL;
-    request->ordinal = 0;
-    request->text = NULL;
-    request->held = NULL;
-    request->has_rows = 0;
-    request->result_rows = request->result_bytes = 0;
-    request->is_running = request->is_over = request->is_part = 0;
-    request->timeout_ms = 0;
-    request->expires_us = request->overdue_us = request->again_us = 0;
-    request->withdrawn = HALAY_OK;
-    request->watched_at = NULL;
-    request->submitted_ns = request->started_ns = 0;
-    request->collective = 0;
+    request_reset(request);
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
-    atomic_store_explicit(&request->status, HALAY_IN_PROGRESS, memory_order_relaxed);
     return request;
 }
 
@@ -97,6 +107,36 @@ void halay_request_put(struct halay_request *request)
     pthread_mutex_lock(&ctx->lock);
     halay_request_put_locked(request);
     pthread_mutex_unlock(&ctx->lock);
+}
+
+struct halay_request *halay_steady_idle_locked(struct halay_entry *entry)
+{
+    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
+    if (!r)
+        return NULL;
+    if (atomic_load_explicit(&r->references, memory_order_acquire) != 1) {
+        halay_steady_drop_locked(entry);
+        return NULL;
+    }
+    free(r->text);
+    free(r->held);
+    request_reset(r);
+    return r;
+}
+
+void halay_steady_drop_locked(struct halay_entry *entry)
+{
+    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
+    if (!r)
+        return;
+    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
+    int was_in_plan = halay_steady_is_in_plan(r);
+    if (was_in_plan)
+        halay_replay_detach_locked(entry, r);
+    if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
+        halay_request_put_locked(r);
 }
 
 void halay_request_unwatch(struct halay_request *request)
@@ -147,12 +187,13 @@ static void keep_set_locked(struct halay_context *ctx, const struct halay_reques
             set->state = HALAY_SET_OPEN;
 }
 
-static void call_back(struct halay_context *ctx, const struct halay_request *r)
+static void call_program(struct halay_context *ctx, halay_callback callback, void *arg, enum halay_status status,
+                         const char *text)
 {
     int is_muted = halay_error_mute(0);
 
     atomic_store_explicit(&ctx->calling_back, pthread_self(), memory_order_relaxed);
-    r->callback(r->arg, r->final, r->text ? r->text : "");
+    callback(arg, status, text);
     atomic_store_explicit(&ctx->calling_back, 0, memory_order_relaxed);
     halay_error_mute(is_muted);
 }
@@ -170,9 +211,29 @@ void halay_request_detach_locked(struct halay_request *r)
 {
     if (!r->entry)
         return;
-    r->entry->request = NULL;
+    if (r->entry->request == r) /* else a steady one follows it */
+        r->entry->request = NULL;
     halay_entry_release_locked(r->entry);
     r->entry = NULL;
+}
+
+static void call_steady(struct halay_context *ctx, halay_callback callback, void *arg)
+{
+    call_program(ctx, callback, arg, HALAY_OK, "");
+}
+
+void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan_bucket *bucket,
+                                    struct halay_request *const *requests)
+{
+    halay_count(&ctx->observers.meters->tally.ended[HALAY_OK], halay_replay_deliver(bucket, requests, call_steady));
+    atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    int fd = ctx->completion_fd;
+    pthread_mutex_unlock(&ctx->lock);
+    if (fd >= 0)
+        signal_completion(fd);
 }
 
 size_t halay_requests_deliver(struct halay_context *ctx)
@@ -200,7 +261,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     for (struct halay_request *r = first; r; r = r->next) {
         halay_count(&ctx->observers.meters->tally.ended[r->final], 1);
         if (r->callback)
-            call_back(ctx, r);
+            call_program(ctx, r->callback, r->arg, r->final, r->text ? r->text : "");
         atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
     }
 

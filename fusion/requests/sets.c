@@ -20,6 +20,7 @@
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_words.h"
+#include "fusion/replay/plan.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
 #include <limits.h>
@@ -144,6 +145,7 @@ static void forget_all_locked(struct halay_process_set *set)
 /* What only a set that lives has. */
 static void end_life(struct halay_process_set *set)
 {
+    halay_replay_end(set);
     halay_group_close(set->group);
     halay_coordinator_destroy(set->coordinator);
     free(set->by_id);
@@ -160,6 +162,7 @@ static void remove_set(struct halay_process_set *set)
 
     while (*at != set)
         at = &(*at)->next;
+    halay_replay_end(set);
     pthread_mutex_lock(&ctx->lock);
     *at = set->next;
     ctx->by_number[set->number] = NULL;

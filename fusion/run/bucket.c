@@ -13,6 +13,7 @@
 #include "fusion/run/bucket.h"
 #include "base/memory.h"
 #include "collectives/schedule/vector.h"
+#include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/join.h"
@@ -95,6 +96,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->absent = b->has_parts = 0;
         b->is_plain = 1;
         b->coll = NULL;
+        b->planned = NULL;
         b->record.kind = 0;
     }
     return b;
@@ -190,7 +192,7 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
 
     for (size_t i = 0; i < item->range_count; i++)
         for (uint32_t k = 0; k < item->ranges[i].count; k++) {
-            struct halay_entry *entry = halay_ids_find(set, item->ranges[i].first + k);
+            struct halay_entry *entry = halay_entry_by_id(set, item->ranges[i].first + k);
             struct halay_request *request = entry ? take_request(ctx, entry) : NULL;
             if (!request || (b->count && !can_join(&request->signature, &b->requests[0]->signature)))
                 return HALAY_ERR_FORMAT;
@@ -204,6 +206,33 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
     halay_count(&ctx->observers.meters->tally.bytes, bytes);
     halay_count(&ctx->observers.meters->tally.fused_tensors, tensors > 1 ? tensors : 0);
     return HALAY_OK;
+}
+
+struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned)
+{
+    struct halay_tally *tally = &set->ctx->observers.meters->tally;
+    size_t bytes = 0, count;
+    uint64_t number;
+
+    halay_replay_members(planned, &count, &number);
+    struct halay_bucket *b = bucket_get(set, count);
+    if (!b)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct halay_request *request = halay_replay_request(planned, i);
+        b->is_plain &= halay_signature_is_plain(&request->signature);
+        request->buckets_left = 1;
+        b->requests[b->count++] = request;
+        bytes += request->bytes;
+    }
+    b->planned = planned;
+    b->number = number;
+    b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
+    halay_count(&tally->bytes, bytes);
+    halay_count(&tally->fused_tensors, count > 1 ? count : 0);
+    halay_count(&tally->cache_hits, count);
+    halay_replay_entered(planned, b);
+    return b;
 }
 
 enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item)

@@ -14,14 +14,17 @@ struct halay_bucket_tensor {
     double prescale, postscale;
 };
 
+struct halay_plan_bucket;
+
 struct halay_bucket {
     struct halay_bucket *next;
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
-    int absent;    /* ranks that averages are not divided by */
-    int has_parts; /* agreed: ranks that have joined take part */
-    int is_plain;  /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
+    struct halay_plan_bucket *planned; /* borrowed: of the plan that it is of; NULL: the coordinator gave it out */
+    int absent;                        /* ranks that averages are not divided by */
+    int has_parts;                     /* agreed: ranks that have joined take part */
+    int is_plain; /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
     enum halay_dtype dtype;              /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_tensor *tensors; /* owned array: of an all-reduce, empty ones left out */
     struct halay_piece *pieces;          /* owned array, as long as tensors; of an all-reduce: its inputs */
@@ -42,6 +45,8 @@ enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_b
 
 /* The coordinator gave this BUCKET out. HALAY_ERR_FORMAT: an id that this rank did not submit, or all are absent. */
 enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item);
+/* A bucket of a plan, whose tensors are submitted as agreed. NULL: no memory. */
+struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned);
 /* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b);
 /* Its storage is free for another. */

@@ -9,6 +9,7 @@
 #include "base/error_text.h"
 #include "base/struct_size.h"
 #include "fusion/protocol/set_words.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
 #include "fusion/requests/sets.h"
@@ -94,7 +95,7 @@ enum halay_status halay_request_result(const struct halay_request *request, stru
 
     if (!request || !result || !halay_struct_has_size(result))
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_request_result: no request, or no struct with its size");
-    enum halay_status status = (enum halay_status)atomic_load_explicit(&r->status, memory_order_acquire);
+    enum halay_status status = halay_request_status(r);
     if (status != HALAY_OK && status != HALAY_IN_PROGRESS)
         halay_refuses(status, "%s", r->text ? r->text : halay_status_string(status));
     if (status == HALAY_IN_PROGRESS || (status != HALAY_OK && !r->held))

@@ -6,10 +6,12 @@
 #define HALAY_ENTRY_H
 
 #include "fusion/protocol/enrolment.h"
+#include "fusion/protocol/messages.h"
 #include "fusion/protocol/row_words.h"
+#include "fusion/state/request.h"
 #include "fusion/state/set.h"
 
-struct halay_request;
+struct halay_plan_bucket;
 struct halay_tensor;
 
 /* A name this rank knows in a process set: registered, in flight, or with an agreed id. */
@@ -21,6 +23,13 @@ struct halay_entry {
     uint64_t submissions;          /* so far; guarded by lock */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
+    /* Borrowed: its bucket in the plan in force, and which of the bucket's tensors it is; NULL: none (replay/replay.h).
+     * Written by the driver under lock. */
+    struct halay_plan_bucket *planned;
+    size_t place;
+    /* Owned: of a registered tensor, what it is submitted by in plans; NULL: none (replay/steady.h). Stored under lock,
+     * loaded (acquire) by submit. */
+    struct halay_request *_Atomic steady;
     struct halay_enrolment enrolment;
     uint64_t held;            /* this rank has promised not to put any round up to this one (coordinator/withdraw.h) */
     struct halay_words said;  /* owned: by this rank, when it was agreed */
@@ -28,5 +37,20 @@ struct halay_entry {
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */
     int followed;
 };
+
+/* The entry of an id, NULL: there is no such id. Driver only. */
+static inline struct halay_entry *halay_entry_by_id(const struct halay_process_set *set, uint32_t id)
+{
+    return id < set->id_capacity ? set->by_id[id] : NULL;
+}
+
+/* Returns nonzero if the request's name has an id that stands for what this rank submitted. Driver only. */
+static inline int halay_request_is_agreed(const struct halay_request *r)
+{
+    const struct halay_entry *e = r->entry;
+
+    return e->id != (uint32_t)HALAY_NO_ID && r->signature.collective != HALAY_JOIN &&
+           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count);
+}
 
 #endif

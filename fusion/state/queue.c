@@ -37,3 +37,17 @@ enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struc
     atomic_store_explicit(&queue->has_events, 1, memory_order_relaxed);
     return HALAY_OK;
 }
+
+enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *e)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        struct halay_event *grown = realloc(list->events, capacity * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        list->events = grown;
+        list->capacity = capacity;
+    }
+    list->events[list->count++] = *e;
+    return HALAY_OK;
+}

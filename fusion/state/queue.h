@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct halay_plan_bucket;
 struct halay_request;
 struct halay_static_bucket;
 
@@ -21,12 +22,14 @@ enum halay_event_kind {
     HALAY_EVENT_CANCELED,
     HALAY_EVENT_WAITED,
     HALAY_EVENT_UNREGISTERED,
-    HALAY_EVENT_HELD
+    HALAY_EVENT_HELD,
+    HALAY_EVENT_READY /* a bucket of a plan: all its tensors are submitted */
 };
 
 struct halay_event {
     enum halay_event_kind kind;
     struct halay_request *request;             /* SUBMITTED: borrowed, in flight; CANCELED: a reference */
+    struct halay_plan_bucket *ready;           /* READY */
     struct halay_static_bucket *static_bucket; /* UNREGISTERED */
     size_t member;
     uint32_t id; /* HELD: this rank's answer to HOLD */
@@ -44,7 +47,8 @@ struct halay_queue {
     _Atomic int has_events; /* something for the driver; stored under lock, read by the driver before it takes it */
     struct halay_request *free_requests; /* the pool: requests/requests.c */
     struct request_slab *slabs;          /* owned */
-    _Atomic size_t in_flight; /* submitted and not ended; written under lock, read anywhere (relaxed: a hint) */
+    _Atomic size_t
+        in_flight; /* submitted and not ended; written under lock or by the driver, read anywhere (relaxed: a hint) */
     /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in
      * halay_wait_any. */
     _Atomic uint64_t deliveries;
@@ -55,6 +59,8 @@ struct halay_queue {
 
 /* Room for so many more events: pushing them cannot fail until the lock is released. */
 enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count);
+/* Append to a list of the driver's own. */
+enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *event);
 /* Tell the driver; the lock is held. */
 enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
 

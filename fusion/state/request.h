@@ -13,6 +13,7 @@
 
 struct halay_cargo;
 struct halay_entry;
+struct halay_plan_bucket;
 struct halay_static_bucket;
 
 struct halay_request {
@@ -41,6 +42,8 @@ struct halay_request {
     void *arg;
     uint64_t order;                            /* of the registered tensor's registration, 0: by name */
     struct halay_static_bucket *static_bucket; /* of the registered tensor; NULL: none */
+    _Atomic uint64_t word;                     /* of a plan's: replay/steady.h */
+    struct halay_plan_bucket *_Atomic steady;  /* borrowed: its bucket; stored before the word, which publishes it */
     _Atomic int references;                    /* the engine's until it has ended, the caller's */
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
@@ -48,6 +51,8 @@ struct halay_request {
     int is_over;        /* on the list of the ended; driver only */
     int is_part;        /* of nobody: join.c; driver only */
     int is_told;        /* of express: the coordinator knows of it; driver only, as is the next */
+    uint64_t sent;      /* the how-manieth to the coordinator; 0: it has not been sent */
+    uint64_t planned;   /* the how-manieth of its plan; 0: it counts in none */
     int64_t put_us;
     int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
     int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */

@@ -14,6 +14,7 @@ struct halay_coordinator;
 struct halay_entry;
 struct halay_group;
 struct halay_path;
+struct halay_replay;
 
 /*
  * Some ranks of the job, or all of them: with names, an order, buckets and a group of their own, so that nothing in one
@@ -39,6 +40,7 @@ struct halay_process_set {
     struct halay_bucket *waiting, **waiting_last; /* buckets to be started, in the agreed order */
     struct halay_bucket *running;                 /* under way */
     uint64_t collectives;                         /* that the coordinator has given out */
+    struct halay_replay *replay;                  /* owned: replay/replay.h; NULL: there has been no plan */
 };
 
 void halay_process_set_init(struct halay_process_set *set, struct halay_context *ctx, int size, int rank);

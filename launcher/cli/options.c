@@ -282,6 +282,7 @@ static const struct halay_option table[] = {
     { "--fusion-threshold-mb", NULL, "N", "the same in MiB", SETS_BY("HALAY_FUSION_THRESHOLD", set_megabytes) },
     { "--deterministic", NULL, NULL, "the same bits again: in every run, or also on any number of ranks",
       SETS("HALAY_DETERMINISTIC") },
+    { "--replay", NULL, "0|1", "1: a step that repeats itself needs no agreement", SETS("HALAY_REPLAY") },
     { "--process-sets", NULL, "SETS", "process sets made at the start, like 0,1;2-5", SETS("HALAY_PROCESS_SETS") },
     { "--join-average", NULL, NULL, "what averages divide by while ranks have joined", SETS("HALAY_JOIN_AVERAGE") },
     { "--check", NULL, "0|1", "1: ranks compare what they call before each collective", SETS("HALAY_CHECK") },

@@ -65,13 +65,28 @@ static void random_withdrawal(struct random *r, struct halay_item *item)
     item->round = random_next(r);
 }
 
+/* Those of replay, and those that have no more than an id. */
+static void random_rest(struct random *r, const char *text, struct halay_item *item)
+{
+    if (item->kind == HALAY_ITEM_FORGET)
+        item->id = (uint32_t)random_next(r);
+    if (item->kind < HALAY_ITEM_PLAN)
+        return;
+    item->epoch = (uint32_t)random_next(r);
+    if (item->kind == HALAY_ITEM_BREAK)
+        item->reason = (uint32_t)random_next(r);
+    if (item->kind < HALAY_ITEM_ENTERED)
+        return;
+    item->words = text;
+    item->word_count = random_below(r, HALAY_TEXT_MAX / 8 + 1);
+}
+
 static struct halay_item random_item(struct random *r, char *name, char *text, struct halay_id_range *ranges)
 {
     struct halay_item item = { .kind = (enum halay_item_kind)(1 + random_below(r, HALAY_ITEM_KINDS - 1)), .rank = -1 };
 
     item.name = name, item.text = text;
-    random_text(r, 'a', name, HALAY_NAME_MAX);
-    random_text(r, 'A', text, HALAY_TEXT_MAX);
+    random_text(r, 'a', name, HALAY_NAME_MAX), random_text(r, 'A', text, HALAY_TEXT_MAX);
     switch (item.kind) {
     case HALAY_ITEM_READY:
         item.range = (struct halay_id_range){ (uint32_t)random_below(r, 1000), 1 + (uint32_t)random_below(r, 1000) };
@@ -87,6 +102,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         random_withdrawal(r, &item);
         break;
     case HALAY_ITEM_BUCKET:
+    case HALAY_ITEM_PLANNED:
         item.range_count = 1 + random_below(r, 100);
         for (size_t i = 0; i < item.range_count; i++)
             ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
@@ -98,9 +114,6 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         item.text_length = random_below(r, HALAY_TEXT_MAX + 1);
         item.status = HALAY_ERR_MISMATCH;
         break;
-    case HALAY_ITEM_FORGET:
-        item.id = (uint32_t)random_next(r);
-        break;
     case HALAY_ITEM_FAIL:
         item.text_length = random_below(r, HALAY_TEXT_MAX + 1);
         item.status = HALAY_ERR_PEER;
@@ -110,10 +123,11 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         item.rank = (int)random_below(r, SIZE);
         break;
     case HALAY_ITEM_DOING:
-        item.doing = (enum halay_doing)random_below(r, HALAY_DOING_COUNT);
+        item.doing = (enum halay_doing)random_below(r, HALAY_DOING_COUNT),
         item.name_length = random_below(r, HALAY_NAME_MAX + 1);
         break;
     default:
+        random_rest(r, text, &item);
         break;
     }
     return item;
@@ -127,8 +141,8 @@ static int same(const struct halay_item *a, const struct halay_item *b)
            a->has_put == b->has_put && a->after_ms == b->after_ms && a->status == b->status && a->rank == b->rank &&
            a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
            a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
-           a->absent == b->absent && a->has_parts == b->has_parts && a->range_count == b->range_count &&
-           !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
+           a->epoch == b->epoch && a->reason == b->reason && a->absent == b->absent && a->has_parts == b->has_parts &&
+           a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 
 static void check_round_trip(struct random *r)

@@ -44,20 +44,6 @@ static int stays_behind(const struct halay_context *ctx, const struct halay_even
     return 0;
 }
 
-static enum halay_status append(struct halay_events *list, const struct halay_event *e)
-{
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        struct halay_event *grown = realloc(list->events, capacity * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        list->events = grown;
-        list->capacity = capacity;
-    }
-    list->events[list->count++] = *e;
-    return HALAY_OK;
-}
-
 enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay_event *e, int *held)
 {
     struct halay_events *all = &halay_devices_of(ctx)->held;
@@ -69,7 +55,7 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     if (*held)
         halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
     if (*held)
-        status = append(all, e);
+        status = halay_events_append(all, e);
     halay_devices_of(ctx)->carrier.deferred = all->count;
     return status;
 }
@@ -112,7 +98,7 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
             is_there = is == HALAY_OK;
             status = is == HALAY_IN_PROGRESS ? status : is;
         }
-        if (is_there && !stays_behind(ctx, all->events, kept, &e) && append(go, &e) == HALAY_OK)
+        if (is_there && !stays_behind(ctx, all->events, kept, &e) && halay_events_append(go, &e) == HALAY_OK)
             continue;
         all->events[kept++] = e;
     }

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replay, the coordinator's side: one state, and the answers of the ranks in it.
+ *
+ *     negotiates --PLAN--> planned --first BREAK: FREEZE--> freezing --all ENTERED: COMPLETE--> settling
+ *         ^                                                                                       |
+ *         '------------------------------- all SETTLED: RESUME ----------------------------------'
+ */
+#include "fusion/coordinator/replay_root.h"
+#include "base/memory.h"
+#include "collectives/group/epoch.h"
+#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/sealed_bucket.h"
+#include "fusion/protocol/replay.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the start ---- */
+
+/* Returns nonzero if what ranks have sent of this set is about tensors of the plan only, as agreed. */
+static int has_only_planned(const struct halay_coordinator *c)
+{
+    for (const struct halay_roll *roll = c->waiting.first; roll; roll = roll->next)
+        if (!halay_capture_has(&c->replay.capture, roll) || roll->different || roll->is_change || roll->is_join)
+            return 0;
+    return 1;
+}
+
+static int may_start(const struct halay_coordinator *c)
+{
+    return c->replay.state == HALAY_ROOT_NEGOTIATES && halay_capture_is_due(&c->replay.capture) &&
+           c->options.size > 1 && !c->joined_count && !c->left_count && !c->withdrawals && !c->ids_forgetting &&
+           !c->fresh.count && !c->runnable.count && !c->chosen.count && !c->join && has_only_planned(c);
+}
+
+/* In the order in which they were given out: the bits of a sum may depend on it. */
+static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_t *ids, size_t count)
+{
+    size_t ranges = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (i && ids[i] == ids[i - 1] + 1)
+            c->ranges[ranges - 1].count++;
+        else
+            c->ranges[ranges++] = (struct halay_id_range){ ids[i], 1 }; /* there is room: it was given out like this */
+    return halay_coordinator_emit(
+        c, -1, &(struct halay_item){ .kind = HALAY_ITEM_PLANNED, .ranges = c->ranges, .range_count = ranges });
+}
+
+/* From now on what ranks have sent counts on each rank by itself. */
+static void forget_arrivals(struct halay_coordinator *c)
+{
+    for (struct halay_roll *roll = c->waiting.first, *next; roll; roll = next) {
+        next = roll->next;
+        halay_coordinator_rest_roll(c, roll);
+    }
+    halay_sealed_buckets_reset(c);
+}
+
+enum halay_status halay_replay_root_start(struct halay_coordinator *c, int *emitted)
+{
+    struct halay_replay_root *r = &c->replay;
+    enum halay_status status = HALAY_OK;
+
+    if (!c->options.replay || !may_start(c))
+        return HALAY_OK;
+    *emitted = 1;
+    r->state = HALAY_ROOT_PLANNED;
+    r->epoch++;
+    for (size_t b = 0, from = 0; b < r->capture.buckets && status == HALAY_OK; from = r->capture.ends[b++])
+        status = emit_planned(c, r->capture.ids + from, r->capture.ends[b] - from);
+    if (status == HALAY_OK)
+        status = halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_PLAN, .epoch = r->epoch });
+    forget_arrivals(c);
+    return status;
+}
+
+/* ---- the end ---- */
+
+int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item_kind kind)
+{
+    if (c->replay.state == HALAY_ROOT_NEGOTIATES)
+        return 0;
+    return kind == HALAY_ITEM_READY || kind == HALAY_ITEM_ANNOUNCE || kind == HALAY_ITEM_LATE ||
+           kind == HALAY_ITEM_WITHDRAW || kind == HALAY_ITEM_HOLD || kind == HALAY_ITEM_WAITED ||
+           kind == HALAY_ITEM_FLUSH;
+}
+
+static void merge(struct halay_replay_root *r, const struct halay_item *item)
+{
+    for (size_t i = 0; i < item->word_count; i++) {
+        uint64_t number, *merged = &r->numbers[i];
+        memcpy(&number, (const char *)item->words + i * sizeof number, sizeof number);
+        int is_taken = item->kind == HALAY_ITEM_ENTERED ? number < *merged : number > *merged;
+        if (!r->answers || is_taken)
+            *merged = number;
+    }
+}
+
+/* An answer of a rank, merged with those before. HALAY_ERR_FORMAT: of another length. */
+static enum halay_status take_answer(struct halay_replay_root *r, const struct halay_item *item)
+{
+    if (!r->answers)
+        r->number_count = item->word_count;
+    if (!item->word_count || item->word_count != r->number_count)
+        return HALAY_ERR_FORMAT;
+    while (r->number_capacity < r->number_count)
+        if (halay_list_grow(&r->numbers, r->number_capacity, &r->number_capacity, sizeof *r->numbers) != HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
+    merge(r, item);
+    r->answers++;
+    return HALAY_OK;
+}
+
+static enum halay_status emit_numbers(struct halay_coordinator *c, enum halay_item_kind kind)
+{
+    const struct halay_replay_root *r = &c->replay;
+
+    return halay_coordinator_emit(
+        c, -1,
+        &(struct halay_item){ .kind = kind, .epoch = r->epoch, .words = r->numbers, .word_count = r->number_count });
+}
+
+static enum halay_status freeze(struct halay_coordinator *c)
+{
+    c->replay.state = HALAY_ROOT_FREEZING;
+    c->replay.answers = 0;
+    return halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FREEZE, .epoch = c->replay.epoch });
+}
+
+/* How many turns the plan had: the numbers are those of ENTERED. */
+static uint64_t count_turns(const struct halay_replay_root *r)
+{
+    uint64_t first = r->numbers[0];
+
+    for (size_t i = 1; i < HALAY_CHANNELS; i++)
+        first = r->numbers[i] < first ? r->numbers[i] : first;
+    return (first - r->numbers[HALAY_ENTERED_BASE]) / r->capture.buckets;
+}
+
+static enum halay_status take_entered(struct halay_coordinator *c, const struct halay_item *item)
+{
+    struct halay_replay_root *r = &c->replay;
+    enum halay_status status = r->state == HALAY_ROOT_FREEZING ? take_answer(r, item) : HALAY_ERR_FORMAT;
+
+    if (status != HALAY_OK || r->answers < c->options.size)
+        return status;
+    if (r->number_count != HALAY_ENTERED_NUMBERS)
+        return HALAY_ERR_FORMAT;
+    r->state = HALAY_ROOT_SETTLING;
+    r->answers = 0;
+    status = emit_numbers(c, HALAY_ITEM_COMPLETE);
+    halay_capture_left(&r->capture, count_turns(r));
+    return status;
+}
+
+/* Two groups that share a rank never have the same number. */
+static void raise_number(struct halay_coordinator *c)
+{
+    uint64_t *last = &halay_coordinator_parent(c)->last_number, *number = &c->replay.numbers[HALAY_EPOCH_NUMBER];
+
+    if (*number <= *last)
+        *number = *last + 1;
+    *last = *number;
+}
+
+static enum halay_status take_settled(struct halay_coordinator *c, const struct halay_item *item)
+{
+    struct halay_replay_root *r = &c->replay;
+    enum halay_status status = r->state == HALAY_ROOT_SETTLING ? take_answer(r, item) : HALAY_ERR_FORMAT;
+
+    if (status != HALAY_OK || r->answers < c->options.size)
+        return status;
+    r->state = HALAY_ROOT_NEGOTIATES;
+    raise_number(c);
+    halay_coordinator_note(c);
+    return emit_numbers(c, HALAY_ITEM_RESUME);
+}
+
+enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const struct halay_item *item)
+{
+    if (item->epoch != c->replay.epoch || c->replay.state == HALAY_ROOT_NEGOTIATES)
+        return HALAY_ERR_FORMAT;
+    switch (item->kind) {
+    case HALAY_ITEM_BREAK:
+        return c->replay.state == HALAY_ROOT_PLANNED ? freeze(c) : HALAY_OK;
+    case HALAY_ITEM_ENTERED:
+        return take_entered(c, item);
+    default:
+        return take_settled(c, item);
+    }
+}
+
+void halay_replay_root_fini(struct halay_coordinator *c)
+{
+    struct halay_replay_root *r = &c->replay;
+
+    halay_capture_fini(&r->capture);
+    free(r->numbers);
+    *r = (struct halay_replay_root){ 0 };
+}

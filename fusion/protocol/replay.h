@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replay: the protocol by which a process set repeats the same buckets without messages.
+ *
+ * A result of an all-reduce needs the data of every rank. So a rank that enters a bucket by itself harms nothing: the
+ * bucket completes on no rank before all ranks have entered it, and inputs stay intact until then (schedule/coll.h). A
+ * bucket that all ranks have entered can be finished by all; one that some rank has not entered can be taken back by
+ * all. The data are the vote.
+ *
+ *     coordinator                                                          rank
+ *       sees the same tensors given out in three successive turns
+ *       PLANNED..., PLAN          --->  after all buckets given out before: submissions count down the plan's
+ *                                       buckets; a complete one is entered as soon as its channel is free. No message.
+ *                                 <---  BREAK: the program does something else, or it waits
+ *       FREEZE                    --->  enters no bucket any more
+ *       minimum over the ranks    <---  ENTERED: of each channel the first collective that it has not entered
+ *       COMPLETE                  --->  takes back what it has entered at or above the minimum, completes what is below
+ *       maximum over the ranks    <---  SETTLED: nothing is under way; its numbers
+ *       RESUME                    --->  takes the numbers over, and sends what has not ended as if just submitted
+ *
+ * From PLAN to RESUME the coordinator ignores what ranks send about tensors: each sends it again after RESUME.
+ *
+ * Bucket k of a plan of K has the collectives base + k, base + k + K, ... of the group; collective n runs on channel
+ * n mod HALAY_CHANNELS, in order on each channel. Two ranks may enter buckets in different orders: what one channel
+ * holds up does not stop another one.
+ *
+ * tests/fusion/test_replay_model.c explores all states of a small instance.
+ */
+#ifndef HALAY_VALUES_REPLAY_H
+#define HALAY_VALUES_REPLAY_H
+
+#include "collectives/transport/link.h"
+
+enum halay_break_reason {
+    HALAY_BREAK_OTHER,  /* a submission that is not in the plan, or not as agreed */
+    HALAY_BREAK_CHANGE, /* a join, a change of process sets, the end */
+    HALAY_BREAK_TAKEN,  /* a submission is taken back, or its time is over */
+    HALAY_BREAK_WAITS,  /* the program waits for a tensor whose bucket lacks others of this rank */
+    HALAY_BREAK_SLOW,   /* a bucket has been under way for long: the coordinator reports stalls */
+    HALAY_BREAK_REASONS,
+};
+
+/* Numbers of ENTERED and COMPLETE: of each channel the first collective that was not entered; then the plan's base. */
+enum { HALAY_ENTERED_BASE = HALAY_CHANNELS, HALAY_ENTERED_NUMBERS };
+
+#endif

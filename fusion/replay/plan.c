@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plan: buckets are made by PLANNED and live as long as the context; each turn they fill, are entered, and complete.
+ */
+#include "fusion/replay/plan.h"
+#include "base/memory.h"
+#include "fusion/replay/steady.h"
+#include "fusion/state/entry.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- make and clear ---- */
+
+static struct halay_replay *get_replay(struct halay_process_set *set)
+{
+    if (!set->replay)
+        set->replay = calloc(1, sizeof *set->replay);
+    if (set->replay)
+        set->replay->set = set;
+    return set->replay;
+}
+
+/* Room for one more bucket, of this number of tensors. */
+static enum halay_status plan_reserve(struct halay_replay *p, size_t tensors)
+{
+    size_t before = p->capacity;
+
+    while (p->entry_capacity < p->entry_count + tensors) {
+        if (halay_list_grow(&p->entries, p->entry_capacity, &p->entry_capacity, sizeof(struct halay_entry *)) !=
+            HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
+        struct halay_request **steady = realloc(p->steady, p->entry_capacity * sizeof(struct halay_request *));
+        if (!steady)
+            return HALAY_ERR_NO_MEMORY;
+        p->steady = steady;
+    }
+    if (halay_list_grow(&p->buckets, p->made, &p->capacity, sizeof(struct halay_plan_bucket *)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    if (p->capacity != before) {
+        struct halay_plan_bucket **ready = realloc(p->ready, p->capacity * sizeof(struct halay_plan_bucket *));
+        if (!ready)
+            return HALAY_ERR_NO_MEMORY;
+        p->ready = ready;
+    }
+    if (p->count < p->made)
+        return HALAY_OK;
+    struct halay_plan_bucket *b = halay_aligned_alloc(64, sizeof *b);
+    if (!b)
+        return HALAY_ERR_NO_MEMORY;
+    memset(b, 0, sizeof *b);
+    b->plan = p;
+    p->buckets[p->made++] = b;
+    return HALAY_OK;
+}
+
+enum halay_status halay_plan_add(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_replay *p = get_replay(set);
+    size_t tensors = 0;
+
+    if (!p)
+        return HALAY_ERR_NO_MEMORY;
+    if (p->state != PLAN_OFF)
+        return HALAY_ERR_FORMAT;
+    for (size_t i = 0; i < item->range_count; i++)
+        tensors += item->ranges[i].count;
+    if (!tensors || plan_reserve(p, tensors) != HALAY_OK)
+        return tensors ? HALAY_ERR_NO_MEMORY : HALAY_ERR_FORMAT;
+    for (size_t i = 0; i < item->range_count; i++)
+        for (uint32_t k = 0; k < item->ranges[i].count; k++) {
+            struct halay_entry *entry = halay_entry_by_id(set, item->ranges[i].first + k);
+            if (!entry || !halay_signature_can_replay(&entry->agreed))
+                return HALAY_ERR_FORMAT;
+            p->steady[p->entry_count] = NULL;
+            p->entries[p->entry_count++] = entry;
+        }
+    p->buckets[p->count++]->count = tensors;
+    return HALAY_OK;
+}
+
+/* A new turn of a bucket begins; its tensors may be submitted once `released` says so. */
+static void turn_begin(struct halay_plan_bucket *b)
+{
+    b->state = HALAY_PLAN_FILLING;
+    b->ordinary = 0;
+    b->is_counted = 0;
+    b->running = NULL;
+    b->seen_missing = b->count;
+    b->since_us = b->plan->set->ctx->driven.now_us;
+    atomic_store_explicit(&b->callbacks, 0, memory_order_relaxed);
+    atomic_store_explicit(&b->missing, b->count, memory_order_relaxed);
+}
+
+/* The steady requests of a bucket leave the plan. Those in flight become their names'; they count as in flight. */
+static void bucket_leave_locked(struct halay_plan_bucket *b)
+{
+    struct halay_replay *p = b->plan;
+    struct halay_queue *queue = &p->set->ctx->queue;
+
+    b->is_open = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        struct halay_request *r = b->steady[i];
+        b->steady[i] = NULL;
+        const struct halay_request *ordinary = b->entries[i]->request;
+        int is_in_flight = r && halay_steady_leave_locked(r) && (!ordinary || ordinary->is_over);
+        if (r)
+            atomic_fetch_add_explicit(&r->references, is_in_flight + halay_steady_is_held(r), memory_order_relaxed);
+        if (!is_in_flight)
+            continue;
+        b->entries[i]->request = r;
+        r->planned = ++p->submissions;
+        if (!b->is_counted)
+            atomic_fetch_add_explicit(&queue->in_flight, 1, memory_order_relaxed);
+    }
+}
+
+/* From here on what the program submits comes as events. */
+void halay_plan_leave(struct halay_replay *p)
+{
+    struct halay_context *ctx = p->set->ctx;
+
+    pthread_mutex_lock(&ctx->lock);
+    for (size_t i = 0; i < p->count; i++)
+        bucket_leave_locked(p->buckets[i]);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_plan_clear(struct halay_replay *p)
+{
+    struct halay_context *ctx = p->set->ctx;
+
+    if (p->state == PLAN_PLANNED)
+        halay_plan_leave(p);
+    pthread_mutex_lock(&ctx->lock);
+    for (size_t i = 0; i < p->entry_count; i++)
+        p->entries[i]->planned = NULL;
+    pthread_mutex_unlock(&ctx->lock);
+    for (size_t i = 0; i < p->count; i++) {
+        uint64_t completed = atomic_load_explicit(&p->buckets[i]->completed, memory_order_relaxed);
+        p->turn = completed + 2 > p->turn ? completed + 2 : p->turn;
+    }
+    p->state = PLAN_OFF;
+    p->count = p->entry_count = p->ready_count = p->running_count = 0;
+    p->is_active = p->is_break_due = p->answered = p->is_resumed = 0;
+    p->outstanding = p->wait_count = 0;
+}
+
+/* A bucket of the plan, whose tensors are those from number `at` on. */
+static void bucket_begin_locked(struct halay_replay *p, struct halay_plan_bucket *b, size_t at)
+{
+    b->entries = p->entries + at;
+    b->steady = p->steady + at;
+    for (size_t k = 0; k < b->count; k++) {
+        b->entries[k]->planned = b;
+        b->entries[k]->place = k;
+    }
+    b->is_open = p->set->ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF;
+    turn_begin(b);
+    atomic_store_explicit(&b->completed, p->turn, memory_order_relaxed);
+    atomic_store_explicit(&b->released, p->turn, memory_order_release);
+}
+
+void halay_plan_begin(struct halay_replay *p)
+{
+    struct halay_context *ctx = p->set->ctx;
+    size_t at = 0;
+
+    pthread_mutex_lock(&ctx->lock);
+    for (size_t i = 0; i < p->count; at += p->buckets[i++]->count)
+        bucket_begin_locked(p, p->buckets[i], at);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+/* ---- turns ---- */
+
+void halay_plan_set_ready(struct halay_plan_bucket *b)
+{
+    struct halay_replay *p = b->plan;
+    struct halay_context *ctx = p->set->ctx;
+
+    b->state = HALAY_PLAN_READY;
+    b->since_us = ctx->driven.now_us;
+    b->is_counted = 1;
+    atomic_fetch_add_explicit(&ctx->queue.in_flight, b->count - b->ordinary, memory_order_relaxed);
+    p->ready[p->ready_count++] = b;
+}
+
+void halay_replay_activate(struct halay_process_set *set)
+{
+    struct halay_replay *p = set->replay;
+
+    p->is_active = 1;
+    p->base = halay_group_next(set->group);
+    p->collectives_base = set->collectives;
+    for (uint64_t n = p->base; n < p->base + HALAY_CHANNELS; n++)
+        p->next[n % HALAY_CHANNELS] = n;
+    for (size_t i = 0; i < p->count; i++)
+        p->buckets[i]->number = p->base + i;
+}
+
+int halay_replay_is_inactive(const struct halay_process_set *set)
+{
+    return set->replay && set->replay->state != PLAN_OFF && !set->replay->is_active;
+}
+
+int halay_replay_has_ready(const struct halay_process_set *set)
+{
+    const struct halay_replay *p = set->replay;
+
+    return p && p->ready_count && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
+}
+
+struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
+{
+    struct halay_replay *p = set->replay;
+
+    if (!halay_replay_has_ready(set) || !p->is_active)
+        return NULL;
+    for (size_t i = 0; i < p->ready_count; i++) {
+        struct halay_plan_bucket *b = p->ready[i];
+        uint64_t *next = &p->next[b->number % HALAY_CHANNELS];
+        if (*next != b->number || !halay_group_can_start_at(set->group, b->number))
+            continue;
+        memmove(&p->ready[i], &p->ready[i + 1], (--p->ready_count - i) * sizeof(struct halay_plan_bucket *));
+        b->state = HALAY_PLAN_RUNNING;
+        b->since_us = set->ctx->driven.now_us;
+        *next += HALAY_CHANNELS;
+        p->running_count++;
+        halay_group_start_at(set->group, b->number);
+        return b;
+    }
+    return NULL;
+}
+
+void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint64_t *number)
+{
+    const struct halay_replay *p = b->plan;
+
+    *count = b->count;
+    *number = p->collectives_base + (b->number - p->base) + 1;
+}
+
+void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running)
+{
+    b->running = running;
+}
+
+struct halay_bucket *halay_replay_take_back(struct halay_process_set *set)
+{
+    struct halay_replay *p = set->replay;
+
+    for (size_t i = 0; p && p->state == PLAN_SETTLING && i < p->count; i++) {
+        struct halay_plan_bucket *b = p->buckets[i];
+        if (b->state != HALAY_PLAN_RUNNING || b->number < p->first[b->number % HALAY_CHANNELS])
+            continue;
+        b->state = HALAY_PLAN_READY;
+        p->running_count--;
+        return b->running;
+    }
+    return NULL;
+}
+
+int halay_replay_ended(struct halay_plan_bucket *b)
+{
+    struct halay_replay *p = b->plan;
+
+    p->running_count--;
+    b->number += p->count;
+    p->outstanding -= b->ordinary;
+    if (!p->outstanding)
+        p->wait_count = 0;
+    if (p->state != PLAN_PLANNED)
+        turn_begin(b); /* its requests are ordinary ones now */
+    return p->state == PLAN_PLANNED;
+}
+
+struct halay_request *halay_replay_request(const struct halay_plan_bucket *b, size_t i)
+{
+    struct halay_request *ordinary = b->entries[i]->request; /* one that is over is of the turn before */
+
+    return ordinary && !ordinary->is_over ? ordinary : b->steady[i];
+}
+
+/* Collects the callbacks of a turn, before its tensors may be submitted again. Returns how many; without memory none,
+ * and the plan fails. */
+static size_t take_callbacks(struct halay_plan_bucket *b, struct halay_request *const *requests)
+{
+    struct halay_replay *p = b->plan;
+    size_t count = 0;
+
+    for (size_t i = 0; i < b->count; i++) {
+        struct halay_request *r = requests[i];
+        if (!halay_steady_is_in_plan(r) || !r->callback)
+            continue;
+        if (halay_list_grow(&p->callbacks, count, &p->callback_room, sizeof *p->callbacks) != HALAY_OK) {
+            p->failed = HALAY_ERR_NO_MEMORY;
+            return 0;
+        }
+        p->callbacks[count++] = (struct plan_callback){ r->callback, r->arg };
+    }
+    return count;
+}
+
+size_t halay_replay_deliver(struct halay_plan_bucket *b, struct halay_request *const *requests,
+                            void (*call)(struct halay_context *ctx, halay_callback callback, void *arg))
+{
+    struct halay_replay *p = b->plan;
+    struct halay_context *ctx = p->set->ctx;
+    uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed) + 1;
+    size_t steady = b->count - b->ordinary;
+    size_t callbacks = atomic_load_explicit(&b->callbacks, memory_order_relaxed) ? take_callbacks(b, requests) : 0;
+
+    atomic_fetch_sub_explicit(&ctx->queue.in_flight, steady, memory_order_relaxed);
+    turn_begin(b);
+    atomic_store_explicit(&b->released, turn, memory_order_release);
+    for (size_t i = 0; i < callbacks; i++)
+        call(ctx, p->callbacks[i].callback, p->callbacks[i].arg);
+    atomic_store_explicit(&b->completed, turn, memory_order_release);
+    return steady;
+}
+
+/* ---- steady submissions ---- */
+
+int halay_replay_takes_steady_locked(const struct halay_entry *entry)
+{
+    return entry->planned && entry->planned->is_open;
+}
+
+void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *r)
+{
+    struct halay_plan_bucket *b = entry->planned;
+    uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed) + (entry->request != NULL);
+
+    b->steady[entry->place] = r;
+    atomic_store_explicit(&r->steady, b, memory_order_relaxed);
+    atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);
+}
+
+void halay_replay_detach_locked(struct halay_entry *entry, struct halay_request *r)
+{
+    entry->planned->steady[entry->place] = NULL;
+    halay_steady_leave_locked(r);
+}
+
+/* ---- the end ---- */
+
+void halay_replay_drop(struct halay_context *ctx)
+{
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->replay) {
+            halay_plan_clear(set->replay);
+            set->replay->kept.count = 0;
+        }
+    ctx->driven.changes.count = 0;
+}
+
+void halay_replay_end(struct halay_process_set *set)
+{
+    struct halay_replay *p = set->replay;
+    struct halay_context *ctx = set->ctx;
+
+    if (!p)
+        return;
+    halay_plan_clear(p);
+    p->next_ended = ctx->driven.ended_plans;
+    ctx->driven.ended_plans = p;
+    set->replay = NULL;
+}
+
+static void replay_free(struct halay_replay *p)
+{
+    for (size_t i = 0; i < p->made; i++)
+        free(p->buckets[i]);
+    free(p->waits);
+    free(p->callbacks);
+    free(p->kept.events);
+    free(p->ready);
+    free(p->buckets);
+    free(p->steady);
+    free(p->entries);
+    free(p);
+}
+
+void halay_replay_free_all(struct halay_context *ctx)
+{
+    for (struct halay_replay *p = ctx->driven.ended_plans, *next; p; p = next) {
+        next = p->next_ended;
+        replay_free(p);
+    }
+    ctx->driven.ended_plans = NULL;
+    free(ctx->driven.changes.events);
+    free(ctx->driven.again.events);
+    ctx->driven.changes = ctx->driven.again = (struct halay_events){ 0 };
+}

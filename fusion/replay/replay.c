@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Replay, a rank's side (the protocol: fusion/protocol/replay.h).
+ *
+ *     off       the set negotiates
+ *     planned   submissions count down the plan's buckets:    filling -> ready -> running -> (complete) filling
+ *     broken    this rank has to leave: BREAK is sent, and what the program submits from now on is kept
+ *     frozen    FREEZE has come: nothing is entered any more; ENTERED is sent once all that was given out before the
+ *               plan has been started
+ *     settling  COMPLETE has come: what not all have entered is taken back; SETTLED is sent when nothing is under way
+ *
+ * RESUME ends the plan. What has not ended is submitted to the coordinator then: first what counted in the plan, in
+ * order of submission, after that what was kept.
+ */
+#include "fusion/replay/replay.h"
+#include "base/memory.h"
+#include "fusion/replay/plan.h"
+#include "fusion/state/entry.h"
+#include <stdlib.h>
+#include <string.h>
+
+int halay_replay_is_off(const struct halay_process_set *set)
+{
+    return !set->replay || set->replay->state == PLAN_OFF;
+}
+
+int halay_replay_all_off(const struct halay_context *ctx)
+{
+    for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (!halay_replay_is_off(set))
+            return 0;
+    return 1;
+}
+
+/* ---- submissions ---- */
+
+/* A submission of a tensor of the plan, as agreed. */
+static void count_submission(struct halay_replay *p, struct halay_request *r)
+{
+    struct halay_plan_bucket *b = r->entry->planned;
+
+    r->planned = ++p->submissions;
+    p->outstanding++;
+    b->ordinary++;
+    if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
+        halay_plan_set_ready(b);
+}
+
+static void keep_event(struct halay_replay *p, const struct halay_event *e)
+{
+    if (halay_events_append(&p->kept, e) != HALAY_OK)
+        p->failed = HALAY_ERR_NO_MEMORY;
+}
+
+void halay_replay_break(struct halay_process_set *set, enum halay_break_reason reason)
+{
+    struct halay_replay *p = set->replay;
+
+    if (!p || p->state != PLAN_PLANNED)
+        return;
+    p->state = PLAN_BROKEN;
+    p->is_break_due = 1;
+    p->reason = reason;
+    halay_plan_leave(p);
+}
+
+void halay_replay_break_all(struct halay_context *ctx, enum halay_break_reason reason)
+{
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        halay_replay_break(set, reason);
+}
+
+static void take_submission(struct halay_replay *p, const struct halay_event *e)
+{
+    struct halay_request *r = e->request;
+
+    if (p->state == PLAN_PLANNED && r->entry->planned && halay_request_is_agreed(r)) {
+        count_submission(p, r);
+        return;
+    }
+    halay_replay_break(p->set, HALAY_BREAK_OTHER);
+    keep_event(p, e);
+}
+
+/* Joins and changes of process sets are about all sets. */
+static int keep_change(struct halay_context *ctx, const struct halay_event *e)
+{
+    if (halay_replay_all_off(ctx) && !ctx->driven.changes.count)
+        return 0;
+    halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);
+    if (halay_events_append(&ctx->driven.changes, e) != HALAY_OK)
+        ctx->driven.changes_status = HALAY_ERR_NO_MEMORY;
+    return 1;
+}
+
+/* What is in flight counts as waited for, should it be submitted anew. */
+static void note_wait(struct halay_replay *p)
+{
+    if (p->wait_count && p->waits[p->wait_count - 1] == p->submissions)
+        return;
+    if (halay_list_grow(&p->waits, p->wait_count, &p->wait_room, sizeof *p->waits) == HALAY_OK)
+        p->waits[p->wait_count++] = p->submissions;
+    else
+        p->failed = HALAY_ERR_NO_MEMORY;
+}
+
+/* Returns nonzero if the program waited after that many submissions, and before `next`. */
+static int is_followed(const struct halay_replay *p, uint64_t planned, uint64_t next)
+{
+    for (size_t i = 0; i < p->wait_count; i++)
+        if (p->waits[i] >= planned && p->waits[i] < next)
+            return 1;
+    return 0;
+}
+
+/* The deterministic modes: what waits cuts buckets. The plan's are cut like that already, so only an incomplete one is
+ * another cut. */
+static int take_waited(struct halay_context *ctx, const struct halay_event *e)
+{
+    struct halay_replay *p = ctx->all.replay;
+
+    if (halay_replay_is_off(&ctx->all))
+        return 0;
+    if (p->state != PLAN_PLANNED || halay_plan_has_partial(p)) {
+        halay_replay_break(&ctx->all, HALAY_BREAK_WAITS);
+        keep_event(p, e);
+    } else if (p->outstanding) {
+        note_wait(p);
+    }
+    return 1;
+}
+
+/* The last steady submission of a bucket, unless the plan has been left meanwhile. */
+static int take_ready(struct halay_plan_bucket *b)
+{
+    if (b->plan->state == PLAN_PLANNED && b->state == HALAY_PLAN_FILLING &&
+        !atomic_load_explicit(&b->missing, memory_order_acquire))
+        halay_plan_set_ready(b);
+    return 1;
+}
+
+int halay_replay_take(struct halay_context *ctx, const struct halay_event *e)
+{
+    if (e->kind == HALAY_EVENT_READY)
+        return take_ready(e->ready);
+    if (e->kind == HALAY_EVENT_WAITED)
+        return take_waited(ctx, e);
+    if (e->kind != HALAY_EVENT_SUBMITTED || e->request->entry->set->path)
+        return 0;
+    if (e->request->signature.collective >= HALAY_JOIN)
+        return keep_change(ctx, e);
+    if (halay_replay_is_off(e->request->set))
+        return 0;
+    take_submission(e->request->set->replay, e);
+    return 1;
+}
+
+/* ---- the coordinator's messages ---- */
+
+/* A submission that was sent, and that the plan has overtaken; perhaps the program waited after it. */
+static void adopt(struct halay_replay *p, struct halay_request *r, int is_followed)
+{
+    take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = r });
+    if (is_followed)
+        take_waited(p->set->ctx, &(struct halay_event){ .kind = HALAY_EVENT_WAITED });
+}
+
+static int by_ordinal(const void *a, const void *b)
+{
+    const struct halay_request *x = *(struct halay_request *const *)a, *y = *(struct halay_request *const *)b;
+
+    return x->sent < y->sent ? -1 : x->sent > y->sent;
+}
+
+/* The set's requests in flight that `is_wanted`, sorted by `compare`. *out: owned by the caller. */
+static enum halay_status list_requests(struct halay_process_set *set, int (*is_wanted)(const struct halay_request *r),
+                                       int (*compare)(const void *a, const void *b), struct halay_request ***out,
+                                       size_t *count)
+{
+    struct halay_context *ctx = set->ctx;
+    size_t room = 0;
+
+    *out = NULL;
+    *count = 0;
+    pthread_mutex_lock(&ctx->lock);
+    for (size_t i = 0; i < set->names.size; i++)
+        for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
+            struct halay_request *r = ((struct halay_entry *)node)->request;
+            if (!r || r->is_over || !is_wanted(r))
+                continue;
+            if (halay_list_grow(out, *count, &room, sizeof(struct halay_request *)) != HALAY_OK) {
+                pthread_mutex_unlock(&ctx->lock);
+                return HALAY_ERR_NO_MEMORY;
+            }
+            (*out)[(*count)++] = r;
+        }
+    pthread_mutex_unlock(&ctx->lock);
+    if (*count)
+        qsort(*out, *count, sizeof(struct halay_request *), compare);
+    return HALAY_OK;
+}
+
+static int was_sent(const struct halay_request *r)
+{
+    return r->sent && !r->is_running;
+}
+
+/* The plan is in force. */
+static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoch)
+{
+    struct halay_replay *p = set->replay;
+    struct halay_context *ctx = set->ctx;
+    struct halay_request **sent;
+    uint64_t waited = ctx->driven.negotiation.waited;
+    size_t count;
+
+    if (!p || !p->count || p->state != PLAN_OFF)
+        return HALAY_ERR_FORMAT;
+    enum halay_status status = list_requests(set, was_sent, by_ordinal, &sent, &count);
+    p->state = PLAN_PLANNED;
+    p->epoch = epoch;
+    halay_plan_begin(p);
+    for (size_t i = 0; i < count && status == HALAY_OK; i++)
+        adopt(p, sent[i],
+              set == &ctx->all && sent[i]->sent <= waited && (i + 1 == count || sent[i + 1]->sent > waited));
+    free(sent);
+    if (ctx->driven.negotiation.said_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
+        ctx->queue.is_joined || ctx->driven.changes.count)
+        halay_replay_break(set, HALAY_BREAK_CHANGE);
+    return status;
+}
+
+static int is_planned(const struct halay_request *r)
+{
+    return r->planned != 0;
+}
+
+static int by_planned(const void *a, const void *b)
+{
+    const struct halay_request *x = *(struct halay_request *const *)a, *y = *(struct halay_request *const *)b;
+
+    return x->planned < y->planned ? -1 : x->planned > y->planned;
+}
+
+/* What counted in the plan and has not ended, and what was kept, in order, to be submitted anew. */
+static enum halay_status list_again(struct halay_replay *p, struct halay_events *again)
+{
+    struct halay_request **held;
+    size_t count;
+    enum halay_status status = list_requests(p->set, is_planned, by_planned, &held, &count);
+
+    for (size_t i = 0; i < count && status == HALAY_OK; i++) {
+        uint64_t planned = held[i]->planned, next = i + 1 < count ? held[i + 1]->planned : UINT64_MAX;
+        held[i]->planned = 0;
+        status = halay_events_append(again, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = held[i] });
+        if (is_followed(p, planned, next) && status == HALAY_OK)
+            status = halay_events_append(again, &(struct halay_event){ .kind = HALAY_EVENT_WAITED });
+    }
+    for (size_t i = 0; i < p->kept.count && status == HALAY_OK; i++)
+        status = halay_events_append(again, &p->kept.events[i]);
+    p->kept.count = 0;
+    free(held);
+    return status;
+}
+
+/* The set negotiates again. */
+static enum halay_status resume(struct halay_replay *p, struct halay_events *again)
+{
+    struct halay_group_epoch epoch;
+
+    memcpy(epoch.value, p->numbers, sizeof epoch.value);
+    enum halay_status status = halay_group_renew(p->set->group, &epoch);
+    if (status != HALAY_OK)
+        return status;
+    p->set->collectives = p->collectives_base + (epoch.value[HALAY_EPOCH_NEXT] - p->base);
+    status = list_again(p, again);
+    halay_plan_clear(p);
+    return status;
+}
+
+enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_events *again)
+{
+    enum halay_status status = HALAY_OK;
+
+    again->count = 0;
+    for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
+        if (set->replay && set->replay->is_resumed)
+            status = resume(set->replay, again);
+    if (!halay_replay_all_off(ctx))
+        return status;
+    for (size_t i = 0; i < ctx->driven.changes.count && status == HALAY_OK; i++)
+        status = halay_events_append(again, &ctx->driven.changes.events[i]);
+    ctx->driven.changes.count = 0;
+    return status;
+}
+
+enum halay_status halay_replay_receive(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_replay *p = set->replay;
+
+    if (item->kind == HALAY_ITEM_PLANNED)
+        return halay_plan_add(set, item);
+    if (item->kind == HALAY_ITEM_PLAN)
+        return plan_begin(set, item->epoch);
+    if (!p || p->state == PLAN_OFF || item->epoch != p->epoch)
+        return HALAY_ERR_FORMAT;
+    if (item->kind == HALAY_ITEM_FREEZE && p->state < PLAN_FROZEN) {
+        if (p->state == PLAN_PLANNED)
+            halay_plan_leave(p);
+        p->state = PLAN_FROZEN;
+        p->is_break_due = 0;
+    } else if (item->kind == HALAY_ITEM_COMPLETE && p->state == PLAN_FROZEN && p->answered &&
+               item->word_count == HALAY_ENTERED_NUMBERS) {
+        p->state = PLAN_SETTLING;
+        p->answered = 0;
+        memcpy(p->first, item->words, sizeof p->first);
+    } else if (item->kind == HALAY_ITEM_RESUME && p->state == PLAN_SETTLING && p->answered && !p->is_resumed &&
+               item->word_count == HALAY_EPOCH_VALUES) {
+        memcpy(p->numbers, item->words, sizeof p->numbers);
+        p->is_resumed = 1;
+    } else {
+        return HALAY_ERR_FORMAT;
+    }
+    return HALAY_OK;
+}
+
+/* ---- answers ---- */
+
+/* Of each channel the first collective of the plan that this rank has not entered. */
+static size_t put_entered(struct halay_replay *p)
+{
+    memcpy(p->numbers, p->next, sizeof p->next);
+    p->numbers[HALAY_ENTERED_BASE] = p->base;
+    return HALAY_ENTERED_NUMBERS;
+}
+
+static size_t put_settled(struct halay_replay *p)
+{
+    struct halay_group_epoch epoch;
+
+    halay_group_epoch_propose(p->set->group, &epoch);
+    memcpy(p->numbers, epoch.value, sizeof epoch.value);
+    return HALAY_EPOCH_VALUES;
+}
+
+int halay_replay_next_item(struct halay_process_set *set, struct halay_item *item)
+{
+    struct halay_replay *p = set->replay;
+    int is_quiet = !set->running && !set->waiting;
+
+    if (halay_replay_is_off(set))
+        return 0;
+    *item = (struct halay_item){ .set = set->number, .epoch = p->epoch, .words = p->numbers };
+    if (p->is_break_due) {
+        p->is_break_due = 0;
+        item->kind = HALAY_ITEM_BREAK;
+        item->reason = p->reason;
+        return 1;
+    }
+    if (p->answered)
+        return 0;
+    if (p->state == PLAN_FROZEN && p->is_active) {
+        item->kind = HALAY_ITEM_ENTERED;
+        item->word_count = put_entered(p);
+    } else if (p->state == PLAN_SETTLING && is_quiet) {
+        item->kind = HALAY_ITEM_SETTLED;
+        item->word_count = put_settled(p);
+    }
+    p->answered = item->kind != 0;
+    return p->answered;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steady submissions: the handshake of steady.h.
+ *
+ * Sequentially consistent where two sides each write one place and read the other: a submission its word, then the
+ * bucket; leaving the word, then what is missing.
+ */
+#include "fusion/replay/steady.h"
+#include "base/sync.h"
+#include "fusion/replay/plan_bucket.h"
+#include <sched.h>
+
+static uint64_t turn_of(uint64_t word)
+{
+    return word >> HALAY_STEADY_TURN_SHIFT;
+}
+
+/* The word of the next turn, in flight. */
+static uint64_t next_turn(uint64_t word, unsigned flags)
+{
+    return (turn_of(word) + 1) << HALAY_STEADY_TURN_SHIFT | flags;
+}
+
+/* Valid for the turn of a word that was loaded before (acquire) and is unchanged. */
+static struct halay_plan_bucket *bucket_of(struct halay_request *r)
+{
+    return atomic_load_explicit(&r->steady, memory_order_relaxed);
+}
+
+int halay_steady_submit(struct halay_request *r, halay_callback callback, void *arg, int holds,
+                        struct halay_plan_bucket **ready)
+{
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
+    struct halay_plan_bucket *b = bucket_of(r);
+
+    *ready = NULL;
+    if (word & (HALAY_STEADY_BUSY | HALAY_STEADY_HELD | HALAY_STEADY_MOVED) ||
+        turn_of(word) != atomic_load_explicit(&b->released, memory_order_acquire))
+        return 0;
+    /* The turn belongs to one plan: if the word is still the same, so is the bucket. */
+    uint64_t taken = next_turn(word, HALAY_STEADY_BUSY | (holds ? HALAY_STEADY_HELD : 0));
+    if (!atomic_compare_exchange_strong_explicit(&r->word, &word, taken, memory_order_acq_rel, memory_order_relaxed))
+        return 0;
+    r->callback = callback;
+    r->arg = arg;
+    if (callback)
+        atomic_fetch_add_explicit(&b->callbacks, 1, memory_order_relaxed);
+    /* acq_rel: the last one passes on what all have written. */
+    if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
+        *ready = b;
+    atomic_fetch_and_explicit(&r->word, ~(uint64_t)HALAY_STEADY_BUSY, memory_order_release);
+    return 1;
+}
+
+enum halay_status halay_request_status(struct halay_request *r)
+{
+    for (;;) {
+        uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
+        if (word & HALAY_STEADY_DONE)
+            return HALAY_OK;
+        if (word & HALAY_STEADY_MOVED)
+            return (enum halay_status)atomic_load_explicit(&r->status, memory_order_acquire);
+        uint64_t completed = atomic_load_explicit(&bucket_of(r)->completed, memory_order_acquire);
+        if (atomic_load_explicit(&r->word, memory_order_relaxed) == word)
+            return completed >= turn_of(word) ? HALAY_OK : HALAY_IN_PROGRESS;
+    }
+}
+
+int halay_steady_free(struct halay_request *r)
+{
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
+
+    while (!(word & HALAY_STEADY_MOVED))
+        if (atomic_compare_exchange_weak_explicit(&r->word, &word, word & ~(uint64_t)HALAY_STEADY_HELD,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return 1;
+    return 0;
+}
+
+int halay_steady_is_in_flight(struct halay_request *r)
+{
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
+
+    return !(word & HALAY_STEADY_MOVED) &&
+           turn_of(word) != atomic_load_explicit(&bucket_of(r)->released, memory_order_acquire);
+}
+
+int halay_steady_take_turn_locked(struct halay_request *r)
+{
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
+
+    while (!(word & HALAY_STEADY_MOVED)) {
+        if (turn_of(word) != atomic_load_explicit(&bucket_of(r)->released, memory_order_acquire))
+            return 0;
+        if (word & HALAY_STEADY_BUSY) { /* the turn is over, but the thread that submitted it has not come that far */
+            sched_yield();
+            word = atomic_load_explicit(&r->word, memory_order_acquire);
+            continue;
+        }
+        if (atomic_compare_exchange_weak_explicit(&r->word, &word, next_turn(word, 0), memory_order_acq_rel,
+                                                  memory_order_acquire))
+            return 1;
+    }
+    return 1;
+}
+
+void halay_steady_return_turn_locked(struct halay_request *r)
+{
+    atomic_fetch_sub_explicit(&r->word, (uint64_t)1 << HALAY_STEADY_TURN_SHIFT, memory_order_acq_rel);
+}
+
+int halay_steady_leave_locked(struct halay_request *r)
+{
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire), left;
+    const struct halay_plan_bucket *b = bucket_of(r);
+
+    for (unsigned looks = 0;; looks++) {
+        if (word & HALAY_STEADY_BUSY) { /* a few instructions, unless that thread has lost its processor */
+            looks % 64 ? halay_relax() : (void)sched_yield();
+            word = atomic_load_explicit(&r->word, memory_order_acquire);
+            continue;
+        }
+        int is_done = atomic_load_explicit(&b->completed, memory_order_relaxed) >= turn_of(word);
+        left = word | HALAY_STEADY_MOVED | (is_done ? HALAY_STEADY_DONE : 0);
+        if (atomic_compare_exchange_weak_explicit(&r->word, &word, left, memory_order_acq_rel, memory_order_acquire))
+            return !is_done;
+    }
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steady submissions: those of registered tensors that count in a plan, without a lock.
+ *
+ * A registered tensor of a plan has one request, which serves every turn. Its word has all that changes:
+ *
+ *     63..4 turn    how many turns the tensor was submitted in; a turn number is used by one plan only
+ *     8 MOVED       the request is in no plan: it is like any other (requests/requests.c)
+ *     4 DONE        with MOVED: the turn was complete when the request left its plan
+ *     2 HELD        the program has the request, and has not freed it
+ *     1 BUSY        a thread is between the two steps of a submission
+ *
+ *     submit   word: turn t -> t + 1, BUSY     only if t turns of the bucket are released: else it is in flight
+ *              bucket: missing - 1             whoever makes it 0 gives the bucket to the driver
+ *              word: not BUSY
+ *     driver   bucket: missing = count, released = t + 1, callbacks, completed = t + 1
+ *     test     completed >= turn
+ *     leave    word: MOVED, as soon as it is not BUSY; what is in flight then is an ordinary request in flight
+ *
+ * So nobody needs to touch a request when its bucket completes. tests/fusion/test_submit_model.c explores the orders.
+ */
+#ifndef HALAY_STEADY_H
+#define HALAY_STEADY_H
+
+#include "fusion/state/context.h"
+#include "fusion/state/request.h"
+
+struct halay_plan_bucket;
+
+enum { HALAY_STEADY_BUSY = 1, HALAY_STEADY_HELD = 2, HALAY_STEADY_DONE = 4, HALAY_STEADY_MOVED = 8 };
+#define HALAY_STEADY_TURN_SHIFT 4
+
+/* Submits a steady request once more; holds: the program keeps it. Returns 0 if that is not possible now: it is in
+ * flight, is held, or in no plan. *ready: the bucket if it is complete now, which the caller gives to the driver; else
+ * NULL. Any thread, no lock. */
+int halay_steady_submit(struct halay_request *request, halay_callback callback, void *arg, int holds,
+                        struct halay_plan_bucket **ready);
+/* Returns the status of any request, for the program. Any thread, no lock. */
+enum halay_status halay_request_status(struct halay_request *request);
+/* The program frees a request. Returns 0 if it is an ordinary one, whose reference the caller gives up. Any thread. */
+int halay_steady_free(struct halay_request *request);
+static inline int halay_steady_is_in_plan(struct halay_request *request)
+{
+    return !(atomic_load_explicit(&request->word, memory_order_acquire) & HALAY_STEADY_MOVED);
+}
+/* Returns nonzero if it is in a plan and in flight. */
+int halay_steady_is_in_flight(struct halay_request *request);
+/* Another request of the same tensor is submitted, with the lock held: this turn is taken. Returns 0 if it is in flight
+ * already. */
+int halay_steady_take_turn_locked(struct halay_request *request);
+/* Gives that turn back. */
+void halay_steady_return_turn_locked(struct halay_request *request);
+/* The request leaves its plan, with the lock held. Returns nonzero if it is in flight: the caller makes it the one of
+ * its name. It is the program's alone if it is held and not in flight. */
+int halay_steady_leave_locked(struct halay_request *request);
+static inline int halay_steady_is_held(struct halay_request *request)
+{
+    return (atomic_load_explicit(&request->word, memory_order_relaxed) & HALAY_STEADY_HELD) != 0;
+}
+
+#endif
