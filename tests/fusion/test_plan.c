@@ -91,15 +91,6 @@ static const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
                                             .prescale = 1,
                                             .postscale = 1 };
 
-/* The data are at hand: there is nothing to drop. */
-static void drop_nothing(struct halay_bucket *bucket)
-{
-    (void)bucket;
-}
-
-static const struct halay_carrier_ops carrier_ops = { .drop_bucket = drop_nothing };
-static struct halay_carrier carrier = { .ops = &carrier_ops };
-
 /* The context of a rank with three tensors in flight; the last one has this signature, the others are f32 sums. */
 static enum halay_status add_bucket(const struct halay_signature *last, const struct halay_id_range *ranges,
                                     size_t range_count)
