@@ -97,17 +97,30 @@ HALAY_API enum halay_status halay_group_set_algorithm(struct halay_group *group,
 HALAY_API const char *halay_group_algorithm(const struct halay_group *group, const char *operation, size_t index,
                                             int *is_tree);
 
-/*
- * Set the bytes of one chunk, which is sent while another one is added, instead of HALAY_RING_SEGMENT's or
- * the tuning table's: for this group and all that have the same origin. All ranks must do the same, with no collective
- * under way. HALAY_ERR_ARGUMENT: zero.
- */
-HALAY_API enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes);
+/* Which bytes of a group halay_group_set_bytes sets. */
+enum halay_group_bytes { HALAY_BYTES_CHUNK = 0, HALAY_BYTES_SLOT = 1 };
 
-/* Set the bytes of one slot: memory in which private data pass through shared memory, instead of HALAY_SLOT's or the
- * tuning table's; 0: those again. For this group and all that have the same origin. All ranks must do the same, with no
- * collective under way. Whole pages, at least one, and no more than there is room for. HALAY_ERR_ARGUMENT: no group. */
-HALAY_API enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes);
+/*
+ * Set the bytes of one chunk, which is sent while another one is added, or of one slot, memory in which private data
+ * pass through shared memory, for this group and all that have the same origin. All ranks must do the same, with no
+ * collective under way. A chunk has at least one byte, in place of HALAY_RING_SEGMENT's or the tuning table's; a slot
+ * whole pages, at least one, and no more than there is room for, or 0: HALAY_SLOT's or the table's again.
+ * HALAY_ERR_ARGUMENT.
+ */
+HALAY_API enum halay_status halay_group_set_bytes(struct halay_group *group, enum halay_group_bytes which,
+                                                  size_t bytes);
+
+/* Set the bytes of one chunk, by halay_group_set_bytes. */
+static inline enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
+{
+    return halay_group_set_bytes(group, HALAY_BYTES_CHUNK, bytes);
+}
+
+/* Set the bytes of one slot, by halay_group_set_bytes. */
+static inline enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
+{
+    return halay_group_set_bytes(group, HALAY_BYTES_SLOT, bytes);
+}
 
 /* Explain the choice: what would be chosen for that operation and number of elements on buffers of the program's own
  * (shared: 0), from halay_group_alloc (1) or, of all-reduces by the engine, on devices of all ranks that reach each
@@ -159,17 +172,28 @@ HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int
 /* ---- timeline --------------------------------------------------------------------------------------------------- */
 
 /*
- * Record what this rank's engine does until halay_timeline_stop or halay_fini, and then write it to a file that
- * chrome://tracing and ui.perfetto.dev draw: submissions, collectives, what the program waited for, when the engine
- * slept. Bounded: the newest records are kept, in HALAY_TIMELINE_BYTES of memory. A local call; `halay-perf
- * timeline-merge` makes one file of those of several ranks. path: "%r" becomes the rank; without it the rank goes in
- * front of the extension. HALAY_TIMELINE starts one in halay_init. HALAY_ERR_DUPLICATE: one is on; HALAY_ERR_NO_MEMORY,
- * HALAY_ERR_SYSTEM.
+ * Record what this rank's engine does, and then write it to a file that chrome://tracing and ui.perfetto.dev draw:
+ * submissions, collectives, what the program waited for, when the engine slept. With path NULL, or by halay_fini, it
+ * ends, and the file is written, which appears when it is complete; that blocks for as long as it takes, and the engine
+ * goes on meanwhile. Bounded: the newest records are kept, in HALAY_TIMELINE_BYTES of memory. A local call;
+ * `halay-perf timeline-merge` makes one file of those of several ranks. path: "%r" becomes the rank; without it the
+ * rank goes in front of the extension. HALAY_TIMELINE starts one in halay_init. HALAY_ERR_DUPLICATE: one is on;
+ * HALAY_ERR_ARGUMENT: none is on that could end; HALAY_ERR_SYSTEM: it cannot be written, and is lost;
+ * HALAY_ERR_NO_MEMORY.
  */
-HALAY_API enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path);
-/* End it and write the file, which appears when it is complete. Blocks for as long as that takes; the engine goes on
- * meanwhile. HALAY_ERR_ARGUMENT: none is on; HALAY_ERR_SYSTEM: it cannot be written, and is lost. */
-HALAY_API enum halay_status halay_timeline_stop(struct halay_context *ctx);
+HALAY_API enum halay_status halay_timeline_set(struct halay_context *ctx, const char *path);
+
+/* Start one, by halay_timeline_set; path is not NULL. */
+static inline enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path)
+{
+    return halay_timeline_set(ctx, path ? path : "");
+}
+
+/* End it and write the file, by halay_timeline_set. */
+static inline enum halay_status halay_timeline_stop(struct halay_context *ctx)
+{
+    return halay_timeline_set(ctx, NULL);
+}
 
 #ifdef __cplusplus
 }

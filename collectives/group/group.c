@@ -635,21 +635,21 @@ static void forget_choices(struct halay_world *world)
         halay_choice_forget(group);
 }
 
-enum halay_status halay_group_set_segment(struct halay_group *group, size_t bytes)
+enum halay_status halay_group_set_bytes(struct halay_group *group, enum halay_group_bytes which, size_t bytes)
 {
-    if (!group || !bytes)
-        return halay_fail_somewhere(group ? group->world->log : NULL, HALAY_ERR_ARGUMENT, "%s",
-                                    group ? "a segment needs at least one byte" : "halay_group_set_segment: no group");
-    group->world->config.chunk_bytes = bytes;
-    forget_choices(group->world);
-    return HALAY_OK;
-}
+    int is_slot = which == HALAY_BYTES_SLOT;
 
-enum halay_status halay_group_set_slot(struct halay_group *group, size_t bytes)
-{
     if (!group)
-        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_set_slot: no group");
-    group->world->config.slot_bytes = bytes;
+        return halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_group_set_%s: no group",
+                                    is_slot ? "slot" : "segment");
+    if (!is_slot && (which != HALAY_BYTES_CHUNK || !bytes))
+        return halay_fail_somewhere(group->world->log, HALAY_ERR_ARGUMENT, "%s",
+                                    bytes ? "halay_group_set_bytes: neither chunk nor slot"
+                                          : "a chunk needs at least one byte");
+    if (is_slot)
+        group->world->config.slot_bytes = bytes;
+    else
+        group->world->config.chunk_bytes = bytes;
     forget_choices(group->world);
     return HALAY_OK;
 }

@@ -50,18 +50,6 @@ static enum halay_status timeline_start_locked(struct halay_context *ctx, const 
     return HALAY_OK;
 }
 
-enum halay_status halay_timeline_start(struct halay_context *ctx, const char *path)
-{
-    if (!ctx || !path || !*path)
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_timeline_start: no %s", ctx ? "path" : "context");
-    if (halay_is_child(ctx))
-        return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
-    pthread_mutex_lock(&ctx->observers.recorder.lock);
-    enum halay_status status = timeline_start_locked(ctx, path);
-    pthread_mutex_unlock(&ctx->observers.recorder.lock);
-    return halay_returns(status);
-}
-
 static enum halay_status timeline_write_file(struct halay_context *ctx, const struct halay_recorder *recorder)
 {
     struct halay_output out = { 0 };
@@ -78,7 +66,7 @@ static enum halay_status timeline_write_file(struct halay_context *ctx, const st
     return status;
 }
 
-static enum halay_status stop_locked(struct halay_context *ctx)
+static enum halay_status timeline_stop_locked(struct halay_context *ctx)
 {
     struct halay_recorder *recorder = &ctx->observers.recorder;
 
@@ -92,14 +80,14 @@ static enum halay_status stop_locked(struct halay_context *ctx)
     return status;
 }
 
-enum halay_status halay_timeline_stop(struct halay_context *ctx)
+enum halay_status halay_timeline_set(struct halay_context *ctx, const char *path)
 {
-    if (!ctx)
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_timeline_stop: no context");
+    if (!ctx || (path && !*path))
+        return halay_refuses(HALAY_ERR_ARGUMENT, "a timeline: no %s", ctx ? "path" : "context");
     if (halay_is_child(ctx))
         return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
     pthread_mutex_lock(&ctx->observers.recorder.lock);
-    enum halay_status status = stop_locked(ctx);
+    enum halay_status status = path ? timeline_start_locked(ctx, path) : timeline_stop_locked(ctx);
     pthread_mutex_unlock(&ctx->observers.recorder.lock);
     return halay_returns(status);
 }

@@ -256,8 +256,7 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_counters_read", c_int, [c_void_p, POINTER(Counters)]),
     ("halay_gauge_set", c_int, [c_void_p, c_char_p, c_double]),
     ("halay_counters_write", c_int, [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]),
-    ("halay_timeline_start", c_int, [c_void_p, c_char_p]),
-    ("halay_timeline_stop", c_int, [c_void_p]),
+    ("halay_timeline_set", c_int, [c_void_p, c_char_p]),
     ("halay_xla_calls", POINTER(XlaCalls), []),
 ]
 

@@ -807,13 +807,13 @@ class Context:
 
     def timeline_start(self, path: str) -> None:
         """Record what the engine does, for ui.perfetto.dev, until timeline_stop or close (halay_timeline_start)."""
-        status = self._call(lib.halay_timeline_start, self._p, os.fsencode(path))
+        status = self._call(lib.halay_timeline_set, self._p, os.fsencode(path))
         if status:
             raise last_error(status, f"start a timeline in '{path}'")
 
     def timeline_stop(self) -> None:
         """End the recording and write the file."""
-        status = self._call(lib.halay_timeline_stop, self._p)
+        status = self._call(lib.halay_timeline_set, self._p, None)
         if status:
             raise last_error(status, "stop the timeline")
 
