@@ -10,7 +10,8 @@
  * stop: it is stopped instead, and the stall limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall
  * report, who comes last. unlike: three ranks that are configured so that they cannot start together. making: the last
  * of four ranks is killed while the group of a process set is made. abort: one rank gives up, and all start again,
- * several times. endless, idle: all-reduces without end, or none, until a peer is lost.
+ * several times. endless, idle: all-reduces without end, or none, until a peer is lost. steady: steps with replay and
+ * with deviations (steps.h). broken: the last rank is killed at a random moment of such steps, with --spawn ten times.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
@@ -22,6 +23,7 @@
 #include "halay_tools.h"
 #include "tests/fusion/program.h"
 #include "tests/fusion/random.h"
+#include "tests/fusion/steps.h"
 #include "tests/spawn.h"
 #include "tests/test.h"
 #include <dirent.h>
@@ -63,6 +65,17 @@ static enum halay_status submit_to_lose(struct halay_context *ctx, int i, float 
     return halay_submit_named(ctx, &info, NULL, NULL, request);
 }
 
+/* A peer is lost: the context says which one. */
+static void check_lost(struct halay_context *ctx, int victim, int is_killed)
+{
+    char want[40], text[200];
+    float x = 1;
+
+    snprintf(want, sizeof want, "rank %d has %s", victim, is_killed ? "died" : "left");
+    CHECK(halay_context_status(ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, want), "'%s'", text);
+    CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+}
+
 /* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit
  * later. */
 static void lose_one(struct halay_context *ctx, int is_killed)
@@ -70,7 +83,6 @@ static void lose_one(struct halay_context *ctx, int is_killed)
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1;
     static float data[4][COUNT];
     struct halay_request *requests[4];
-    char want[40], text[200];
 
     CHECK(halay_allreduce(ctx, "first", NULL, data[0], COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
     wants_log = 0;
@@ -95,10 +107,48 @@ static void lose_one(struct halay_context *ctx, int is_killed)
         halay_request_free(requests[i]);
     }
     CHECK(failed || submitted < 4, "the last tensor cannot have completed");
-    snprintf(want, sizeof want, "rank %d has %s", victim, is_killed ? "died" : "left");
-    CHECK(halay_context_status(ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, want), "'%s'", text);
-    CHECK(halay_allreduce(ctx, "later", NULL, data[0], 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
+    check_lost(ctx, victim, is_killed);
     printf("rank %d: heard of it after %.2f s\n", rank, (double)(halay_now_us() - from) / 1e6);
+}
+
+static void *die_soon(void *arg)
+{
+    struct timespec t = { .tv_nsec = *(long *)arg * 1000 };
+
+    nanosleep(&t, NULL);
+    raise(SIGKILL);
+    return NULL;
+}
+
+/* Steps of which many break the plan; in one of them the last rank is killed, wherever it is. */
+static void break_steps(struct halay_context *ctx, uint64_t seed)
+{
+    enum { STEPS = 40, LATER_US = 2000, RARELY = 3 };
+    static struct steps s;
+
+    steps_open(&s, ctx);
+    s.may_break = 1;
+    struct steps_random random = steps_seed(&s, seed);
+    int victim = s.size - 1, last = (int)random_below(&random.own, STEPS);
+    long later_us = (long)random_below(&random.own, LATER_US);
+    pthread_t thread;
+
+    wants_log = 0;
+    for (int n = 0; !s.is_broken; n++) {
+        if (n == last && s.rank == victim)
+            REQUIRE(!pthread_create(&thread, NULL, die_soon, &later_us));
+        steps_run_any(&s, n, RARELY, &random);
+    }
+    check_lost(ctx, victim, 1);
+}
+
+static void run_steady(struct halay_context *ctx, uint64_t seed)
+{
+    enum { STEPS = 500, RARELY = 6 };
+    static struct steps s;
+
+    steps_open(&s, ctx);
+    steps_run_all(&s, seed, STEPS, RARELY);
 }
 
 /* All but the last rank submit 'w', then all meet in 'go', so that 'w' was submitted before the last rank is killed. */
@@ -684,6 +734,33 @@ static int run_by_itself(const char *what, uint64_t seed)
     return 1;
 }
 
+static void run_in(struct halay_context *ctx, const char *what, uint64_t seed)
+{
+    if (!strcmp(what, "programs")) {
+        for (uint64_t i = 0; i < 6; i++)
+            CHECK(program_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
+    } else if (!strcmp(what, "deterministic")) {
+        uint64_t first = program_bits(ctx, seed, 1, 0);
+        CHECK(first);
+        for (uint64_t i = 2; i < 6; i++)
+            CHECK(program_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
+    } else if (!strcmp(what, "steady")) {
+        run_steady(ctx, seed);
+    } else if (!strcmp(what, "broken")) {
+        break_steps(ctx, seed);
+    } else if (!strcmp(what, "fork")) {
+        run_fork(ctx);
+    } else if (!strcmp(what, "endless") || !strcmp(what, "idle")) {
+        run_endless(ctx, *what == 'i');
+    } else if (!strcmp(what, "flight")) {
+        wait_for_one(ctx, SIGKILL);
+    } else if (!strcmp(what, "stop")) {
+        wait_for_one(ctx, SIGSTOP);
+    } else {
+        lose_one(ctx, !strcmp(what, "die"));
+    }
+}
+
 static int be_rank(const char *what, const char *layout, uint64_t seed)
 {
     struct halay_context *ctx;
@@ -700,25 +777,7 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
     int rank = halay_rank(ctx), size = halay_size(ctx);
     if (layout)
         check_place(ctx, layout);
-    if (!strcmp(what, "programs")) {
-        for (uint64_t i = 0; i < 6; i++)
-            CHECK(program_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
-    } else if (!strcmp(what, "deterministic")) {
-        uint64_t first = program_bits(ctx, seed, 1, 0);
-        CHECK(first);
-        for (uint64_t i = 2; i < 6; i++)
-            CHECK(program_bits(ctx, seed, i, 0) == first, "seed %llu: other bits", (unsigned long long)seed);
-    } else if (!strcmp(what, "fork")) {
-        run_fork(ctx);
-    } else if (!strcmp(what, "endless") || !strcmp(what, "idle")) {
-        run_endless(ctx, *what == 'i');
-    } else if (!strcmp(what, "flight")) {
-        wait_for_one(ctx, SIGKILL);
-    } else if (!strcmp(what, "stop")) {
-        wait_for_one(ctx, SIGSTOP);
-    } else {
-        lose_one(ctx, !strcmp(what, "die"));
-    }
+    run_in(ctx, what, seed);
     halay_fini(ctx);
     if (!test_failed)
         printf("rank %d of %d: %s passed\n", rank, size, what);
@@ -728,7 +787,8 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
 /* Ranks that end by a signal: the last one. */
 static int loses(const char *what)
 {
-    return !strcmp(what, "die") || !strcmp(what, "making") || !strcmp(what, "flight") || !strcmp(what, "stop");
+    return !strcmp(what, "die") || !strcmp(what, "broken") || !strcmp(what, "making") || !strcmp(what, "flight") ||
+           !strcmp(what, "stop");
 }
 
 /* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure, and one that has
@@ -759,6 +819,19 @@ static int spawn(int n, const char *layout, const char *what, uint64_t seed)
     return result;
 }
 
+/* What is about a random moment is done several times. */
+static int spawn_all(int n, const char *layout, const char *what, uint64_t seed)
+{
+    int times = strcmp(what, "broken") ? 1 : test_is_brief() ? 3 : 10, result = 0;
+
+    for (int i = 0; i < times && !result; i++) {
+        result = spawn(n, layout, what, seed + (uint64_t)i);
+        if (result && result != SKIP && times > 1)
+            printf("time %d: seed %llu\n", i, (unsigned long long)(seed + (uint64_t)i));
+    }
+    return result;
+}
+
 int main(int argc, char **argv)
 {
     int n = argc > 2 && !strcmp(argv[1], "--spawn") ? atoi(argv[2]) : 0, at = n ? 3 : 1;
@@ -769,7 +842,7 @@ int main(int argc, char **argv)
     if (argc <= at || n < 0 || n > RANKS_MAX || (layout && strlen(layout) != (size_t)n)) {
         fprintf(stderr, "usage: job [--spawn N [--nodes LAYOUT]] programs | deterministic | die | leave | again | "
                         "often | two | fork | memory | "
-                        "flight | stop | observe | unlike | making | abort | endless | idle "
+                        "steady | broken | flight | stop | observe | unlike | making | abort | endless | idle "
                         "[SEED]\n");
         return 99;
     }
@@ -779,5 +852,5 @@ int main(int argc, char **argv)
         seed = random_seed(1, argv);
     else if (argc > at + 1)
         seed = strtoull(argv[at + 1], NULL, 0);
-    return n ? spawn(n, layout, argv[at], seed) : be_rank(argv[at], NULL, seed);
+    return n ? spawn_all(n, layout, argv[at], seed) : be_rank(argv[at], NULL, seed);
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The engine under mpirun, data over MPI: random programs, the deterministic modes, contexts one after the other, an
-# early end; and a death where mpirun lets the others live.
+# early end, steps with replay and deviations; and a death where mpirun lets the others live.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/fusion/job
@@ -19,8 +19,10 @@ HALAY_DETERMINISTIC=run HALAY_FUSION_THRESHOLD=20K mpi_run 2 "$job" deterministi
 mpi_run 2 "$job" again $seed || exit $?
 mpi_run 2 "$job" memory || exit $?
 HALAY_PROCESS_SETS=0-1 mpi_run 2 "$job" leave || exit $?
-if [ $mpi_flavour = openmpi ]; then
-    out=$(HALAY_PROCESS_SETS=0-2 mpi_outlive 3 "$job" die 2>&1)
-    [ $? -ne 124 ] || { echo "$out"; echo "a death: the others did not end"; exit 1; }
-    [ "$(echo "$out" | grep -c 'die passed')" = 2 ] || { echo "$out"; echo "a death"; exit 1; }
-fi
+HALAY_REPLAY=1 mpi_run 3 "$job" steady $seed || exit $?
+[ $mpi_flavour = openmpi ] || exit 0
+for what in die broken; do
+    out=$(HALAY_REPLAY=1 HALAY_PROCESS_SETS=0-2 mpi_outlive 3 "$job" $what $seed 2>&1)
+    [ $? -ne 124 ] || { echo "$out"; echo "$what: the others did not end"; exit 1; }
+    [ "$(echo "$out" | grep -c "$what passed")" = 2 ] || { echo "$out"; echo "$what"; exit 1; }
+done

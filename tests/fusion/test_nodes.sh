@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX, or as
 # HALAY_TRANSPORT says (test_tcp.sh). Random programs (seeds printed), the deterministic modes, a rank that is killed,
-# one that leaves early, contexts one after the other and two at once.
+# one that leaves early, steps with replay and deviations, a death in such steps, contexts one after the other and two
+# at once.
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 job=$top_builddir/tests/fusion/job
@@ -16,5 +17,8 @@ for mode in run ranks; do
 done
 for what in again two die leave making; do
     "$job" --spawn 4 --nodes 0011 $what || { echo "$what"; exit 1; }
+done
+for what in steady broken; do
+    HALAY_REPLAY=1 "$job" --spawn 4 --nodes 0011 $what || { echo "$what"; exit 1; }
 done
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 --nodes 001 observe || exit $?

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of a training loop, the same registered tensors in each, with deviations that break a plan of replay: for
+ * test_replay.c (threads over fake) and job.c (processes). Results are checked in every step.
+ */
+#ifndef HALAY_TEST_STEPS_H
+#define HALAY_TEST_STEPS_H
+
+#include "fusion/requests/tensor.h"
+#include "fusion/state/context.h"
+#include "fusion/state/entry.h"
+#include "halay.h"
+#include "tests/fusion/random.h"
+#include "tests/test.h"
+
+enum { STEP_TENSORS = 20, STEP_ELEMENTS = 100, STEP_WAIT_MS = 60000 };
+
+struct steps {
+    struct halay_context *ctx;
+    int rank, size;
+    int may_break, is_broken; /* a peer may be lost; it has been */
+    struct halay_tensor *tensors[STEP_TENSORS];
+    int is_complete[STEP_TENSORS]; /* the result of this step is there */
+    float data[STEP_TENSORS][STEP_ELEMENTS];
+};
+
+static inline void steps_open(struct steps *s, struct halay_context *ctx)
+{
+    char name[32];
+
+    s->ctx = ctx;
+    s->rank = halay_rank(ctx);
+    s->size = halay_size(ctx);
+    s->may_break = s->is_broken = 0;
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        snprintf(name, sizeof name, "gradient %d", i);
+        struct halay_tensor_info info = { .struct_size = sizeof info,
+                                          .name = name,
+                                          .collective = HALAY_ALLREDUCE,
+                                          .dtype = HALAY_F32,
+                                          .reduction = HALAY_SUM,
+                                          .shape = { STEP_ELEMENTS },
+                                          .dimensions = 1,
+                                          .in = s->data[i],
+                                          .out = s->data[i] };
+        REQUIRE(halay_register(ctx, &info, &s->tensors[i]) == HALAY_OK);
+    }
+}
+
+static inline void steps_fill(struct steps *s, int number)
+{
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        s->is_complete[i] = 0;
+        for (int k = 0; k < STEP_ELEMENTS; k++)
+            s->data[i][k] = (float)(number + i + k + s->rank);
+    }
+}
+
+/* What has completed is right, also in the step in which a peer is lost. */
+static inline void steps_check(const struct steps *s, int number)
+{
+    for (int i = 0; i < STEP_TENSORS; i++)
+        for (int k = 0; s->is_complete[i] && k < STEP_ELEMENTS; k++)
+            if (!CHECK(s->data[i][k] == (float)(s->size * (number + i + k) + s->size * (s->size - 1) / 2),
+                       "step %d tensor %d: %g", number, i, (double)s->data[i][k]))
+                return;
+}
+
+/* Returns nonzero if the call succeeded; a lost peer is noted where one may be lost. */
+static inline int steps_is_ok(struct steps *s, enum halay_status status, int number, int i)
+{
+    if (s->may_break && status == HALAY_ERR_PEER) {
+        s->is_broken = 1;
+        return 0;
+    }
+    return CHECK(status == HALAY_OK, "step %d tensor %d: %s", number, i, halay_status_string(status));
+}
+
+static inline void steps_submit(struct steps *s, int number, int i, struct halay_request **request)
+{
+    if (!steps_is_ok(s, halay_submit(s->tensors[i], NULL, NULL, request), number, i))
+        *request = NULL;
+}
+
+static inline int steps_finish(struct steps *s, struct halay_request *request, int number, int i)
+{
+    int is_ok = request && steps_is_ok(s, halay_wait(request, STEP_WAIT_MS), number, i);
+
+    if (is_ok && i >= 0)
+        s->is_complete[i] = 1;
+    halay_request_free(request);
+    return is_ok;
+}
+
+/* A step as all are. */
+static inline void steps_run(struct steps *s, int number)
+{
+    struct halay_request *requests[STEP_TENSORS];
+
+    steps_fill(s, number);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_submit(s, number, i, &requests[i]);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_finish(s, requests[i], number, i);
+    steps_check(s, number);
+}
+
+/* Returns nonzero if a plan is in force. The plan itself is the driver's, which may be another thread. */
+static inline int steps_have_plan(const struct steps *s)
+{
+    pthread_mutex_lock(&s->ctx->lock);
+    int have_plan = s->tensors[0]->entry->planned != NULL;
+    pthread_mutex_unlock(&s->ctx->lock);
+    return have_plan;
+}
+
+/* ---- deviations ---- */
+
+/* Each rank has an order of its own. */
+static inline void steps_shuffle(struct random *random, int *order)
+{
+    for (int i = 0; i < STEP_TENSORS; i++)
+        order[i] = i;
+    for (int i = STEP_TENSORS - 1; i > 0; i--) {
+        int k = (int)random_below(random, (size_t)i + 1), swap = order[i];
+        order[i] = order[k];
+        order[k] = swap;
+    }
+}
+
+static inline void steps_run_shuffled(struct steps *s, int number, struct random *own)
+{
+    struct halay_request *requests[STEP_TENSORS];
+    int order[STEP_TENSORS];
+
+    steps_fill(s, number);
+    steps_shuffle(own, order);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_submit(s, number, order[i], &requests[order[i]]);
+    steps_shuffle(own, order);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_finish(s, requests[order[i]], number, order[i]);
+    steps_check(s, number);
+}
+
+/* The ranks wait for each tensor before they submit the next one. */
+static inline void steps_run_one_by_one(struct steps *s, int number)
+{
+    struct halay_request *request;
+
+    steps_fill(s, number);
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        steps_submit(s, number, i, &request);
+        steps_finish(s, request, number, i);
+    }
+    steps_check(s, number);
+}
+
+static inline struct halay_request *steps_submit_other(struct steps *s, int number, float *data)
+{
+    struct halay_request *request;
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "other",
+                                      .collective = HALAY_ALLREDUCE,
+                                      .dtype = HALAY_F32,
+                                      .reduction = HALAY_SUM,
+                                      .shape = { 1 },
+                                      .dimensions = 1,
+                                      .in = data,
+                                      .out = data };
+
+    return steps_is_ok(s, halay_submit_named(s->ctx, &info, NULL, NULL, &request), number, -1) ? request : NULL;
+}
+
+/* A tensor that is in no plan is submitted somewhere in the step. */
+static inline void steps_run_with_other(struct steps *s, int number, struct random *own)
+{
+    struct halay_request *requests[STEP_TENSORS], *other = NULL;
+    float data = (float)s->rank;
+    int at = (int)random_below(own, STEP_TENSORS + 1), is_first = (int)random_below(own, 2), is_ok = 0;
+
+    steps_fill(s, number);
+    for (int i = 0; i <= STEP_TENSORS; i++) {
+        if (i == at)
+            other = steps_submit_other(s, number, &data);
+        if (i < STEP_TENSORS)
+            steps_submit(s, number, i, &requests[i]);
+    }
+    if (is_first)
+        is_ok = steps_finish(s, other, number, -1);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_finish(s, requests[i], number, i);
+    if (!is_first)
+        is_ok = steps_finish(s, other, number, -1);
+    CHECK(!is_ok || data == (float)(s->size * (s->size - 1) / 2));
+    steps_check(s, number);
+}
+
+/* One tensor comes after all others have ended, on all ranks. */
+static inline void steps_run_without_one(struct steps *s, int number, struct random *shared)
+{
+    struct halay_request *requests[STEP_TENSORS];
+    int missing = (int)random_below(shared, STEP_TENSORS);
+
+    steps_fill(s, number);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        if (i != missing)
+            steps_submit(s, number, i, &requests[i]);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        if (i != missing)
+            steps_finish(s, requests[i], number, i);
+    steps_submit(s, number, missing, &requests[missing]);
+    steps_finish(s, requests[missing], number, missing);
+    steps_check(s, number);
+}
+
+/* One rank cancels a tensor that the others submit too: it ends alike everywhere. */
+static inline void steps_run_canceled(struct steps *s, int number, struct random *shared)
+{
+    struct halay_request *requests[STEP_TENSORS];
+    int which = (int)random_below(shared, STEP_TENSORS), who = (int)random_below(shared, (size_t)s->size);
+
+    steps_fill(s, number);
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        steps_submit(s, number, i, &requests[i]);
+        if (i == which && who == s->rank && requests[i])
+            CHECK(halay_cancel(requests[i]) == HALAY_OK);
+    }
+    for (int i = 0; i < STEP_TENSORS; i++)
+        if (i != which)
+            steps_finish(s, requests[i], number, i);
+    enum halay_status status = requests[which] ? halay_wait(requests[which], STEP_WAIT_MS) : HALAY_ERR_PEER;
+    if (status != HALAY_ERR_CANCELED)
+        steps_is_ok(s, status, number, which);
+    halay_request_free(requests[which]);
+    steps_check(s, number);
+}
+
+/* A rank joins while the others have one more step. */
+static inline void steps_run_joined(struct steps *s, int number, struct random *shared)
+{
+    struct halay_request *requests[STEP_TENSORS];
+    int who = (int)random_below(shared, (size_t)s->size), last;
+
+    if (who != s->rank) {
+        steps_fill(s, number);
+        for (int i = 0; i < STEP_TENSORS; i++)
+            steps_submit(s, number, i, &requests[i]);
+        for (int i = 0; i < STEP_TENSORS; i++)
+            if (steps_finish(s, requests[i], number, i))
+                s->is_complete[i] = 0; /* a sum without that rank's part */
+    }
+    steps_is_ok(s, halay_join(s->ctx, &last), number, -1);
+}
+
+/* The two streams of random numbers of a rank: the same on all ranks, and its own. */
+struct steps_random {
+    struct random shared, own;
+};
+
+static inline struct steps_random steps_seed(const struct steps *s, uint64_t seed)
+{
+    return (struct steps_random){ { seed }, { seed * 7 + (uint64_t)s->rank } };
+}
+
+/* One step; one of `rarely` deviates. */
+static inline void steps_run_any(struct steps *s, int number, int rarely, struct steps_random *random)
+{
+    switch (random_below(&random->shared, 6 * (size_t)rarely)) {
+    case 0:
+        steps_run_shuffled(s, number, &random->own);
+        break;
+    case 1:
+        steps_run_one_by_one(s, number);
+        break;
+    case 2:
+        steps_run_with_other(s, number, &random->own);
+        break;
+    case 3:
+        steps_run_without_one(s, number, &random->shared);
+        break;
+    case 4:
+        steps_run_canceled(s, number, &random->shared);
+        break;
+    case 5:
+        steps_run_joined(s, number, &random->shared);
+        break;
+    default:
+        steps_run(s, number);
+    }
+}
+
+/* Runs that many steps, in which several plans are made and left. The same seed on all ranks. */
+static inline void steps_run_all(struct steps *s, uint64_t seed, int count, int rarely)
+{
+    struct steps_random random = steps_seed(s, seed);
+    int plans = 0, had_plan = 0;
+
+    for (int n = 0; n < count; n++) {
+        int has_plan = steps_have_plan(s);
+        plans += has_plan && !had_plan;
+        had_plan = has_plan;
+        steps_run_any(s, n, rarely, &random);
+    }
+    if (s->rank == 0)
+        printf("%d ranks, %d steps: %d plans\n", s->size, count, plans);
+    CHECK(plans > 1);
+}
+
+#endif
