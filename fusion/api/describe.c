@@ -74,7 +74,7 @@ static size_t scattered_rows(const struct halay_process_set *set, const struct h
 /* Bytes at out that this rank's result may use. */
 size_t halay_room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
-    size_t first;
+    size_t first = 0;
 
     if (info->members)
         return 0;
@@ -96,7 +96,7 @@ static int may_be_in_place(const struct halay_tensor_info *info)
 static int is_in_place(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     const char *in = info->in, *out = info->out;
-    size_t first;
+    size_t first = 0;
 
     if (info->collective == HALAY_BROADCAST || (may_be_in_place(info) && (!info->in || info->in == info->out)))
         return 1;
