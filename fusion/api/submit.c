@@ -42,10 +42,10 @@ static int submit_steady(struct halay_tensor *tensor, halay_callback callback, v
 {
     struct halay_context *ctx = tensor->ctx;
     struct halay_request *r = atomic_load_explicit(&tensor->entry->steady, memory_order_acquire);
-    struct halay_plan_bucket *ready;
 
-    if (!r || halay_recording(&ctx->observers.recorder) || !halay_steady_submit(r, callback, arg, out != NULL, &ready))
+    if (!r || halay_recording(&ctx->observers.recorder) || !halay_steady_claim(r, out != NULL))
         return 0;
+    struct halay_plan_bucket *ready = halay_steady_commit(r, callback, arg);
     if (out)
         *out = r;
     if (ready)
@@ -265,10 +265,8 @@ static struct halay_request *make_steady_locked(struct halay_entry *entry, const
     return r;
 }
 
-/* From now on a plan's tensor is submitted without a lock, if nothing speaks against it. Returns nonzero if it was
- * submitted like that now; *ready: its bucket is complete. */
-static int begin_steady_locked(struct halay_tensor *tensor, const struct halay_submission *s, int holds,
-                               struct halay_plan_bucket **ready)
+/* From now on a plan's tensor is submitted without a lock, if nothing speaks against it. Returns nonzero if it can. */
+static int attach_steady_locked(struct halay_tensor *tensor, const struct halay_submission *s)
 {
     struct halay_entry *entry = tensor->entry;
     const char *why;
@@ -283,10 +281,9 @@ static int begin_steady_locked(struct halay_tensor *tensor, const struct halay_s
         halay_steady_drop_locked(entry); /* the program has kept it: it is the program's from now on */
     }
     r = make_steady_locked(entry, s);
-    if (!r)
-        return 0;
-    halay_replay_attach_locked(entry, r);
-    return halay_steady_submit(r, s->callback, s->arg, holds, ready);
+    if (r)
+        halay_replay_attach_locked(entry, r);
+    return r != NULL;
 }
 
 static struct halay_submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
@@ -324,7 +321,6 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     if (submit_steady(tensor, callback, arg, request))
         return HALAY_OK;
     struct halay_submission s = submission_of(tensor, callback, arg);
-    struct halay_plan_bucket *ready = NULL;
     const char *why = NULL;
     enum halay_status status = HALAY_OK;
     if (halay_carrier_is_loaded(ctx))
@@ -333,13 +329,9 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && begin_steady_locked(tensor, &s, request != NULL, &ready)) {
-        if (request)
-            *request = atomic_load_explicit(&tensor->entry->steady, memory_order_relaxed);
+    if (status == HALAY_OK && attach_steady_locked(tensor, &s)) {
         pthread_mutex_unlock(&ctx->lock);
-        if (ready)
-            hand_over(ctx, tensor->entry, ready, tensor->bytes, callback != NULL);
-        return HALAY_OK;
+        return halay_submit(tensor, callback, arg, request);
     }
     if (status == HALAY_OK)
         status = submit_locked(ctx, tensor->entry, &s, request, &why);
@@ -409,6 +401,70 @@ static enum halay_status prepare_many_locked(struct halay_context *ctx, struct h
     return status;
 }
 
+/* Claims all of them, or none. */
+static int claim_many(struct halay_tensor *const *tensors, size_t count, int holds)
+{
+    size_t claimed = 0;
+
+    for (; claimed < count; claimed++) {
+        struct halay_request *r = atomic_load_explicit(&tensors[claimed]->entry->steady, memory_order_acquire);
+        if (!r || !halay_steady_claim(r, holds))
+            break;
+    }
+    if (claimed == count)
+        return 1;
+    while (claimed)
+        halay_steady_unclaim(atomic_load_explicit(&tensors[--claimed]->entry->steady, memory_order_relaxed));
+    return 0;
+}
+
+/* Returns nonzero if all of them can be submitted without a lock from now on, as far as this thread knows. */
+static int attach_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count)
+{
+    int are_attached = 1;
+
+    pthread_mutex_lock(&ctx->lock);
+    for (size_t i = 0; i < count && are_attached && check_open_locked(ctx) == HALAY_OK; i++) {
+        struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
+        struct halay_submission s = submission_of(tensors[i], NULL, NULL);
+        are_attached =
+            (r && halay_steady_is_in_plan(r) && !halay_steady_is_held(r)) || attach_steady_locked(tensors[i], &s);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return are_attached;
+}
+
+/* As submit_steady, of all or none. */
+static int submit_many_steady(struct halay_tensor *const *tensors, size_t count, halay_callback callback, void *arg,
+                              struct halay_request **out)
+{
+    struct halay_context *ctx = tensors[0]->ctx;
+    size_t bytes = 0, last = count;
+
+    if (halay_recording(&ctx->observers.recorder) || halay_carrier_is_loaded(ctx) ||
+        !(claim_many(tensors, count, out != NULL) ||
+          (attach_many(ctx, tensors, count) && claim_many(tensors, count, out != NULL))))
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
+        struct halay_plan_bucket *ready = halay_steady_commit(r, callback, arg);
+        if (out)
+            out[i] = r;
+        bytes += tensors[i]->bytes;
+        if (!ready)
+            continue;
+        last = i;
+        pthread_mutex_lock(&ctx->lock);
+        (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+        pthread_mutex_unlock(&ctx->lock);
+    }
+    if (last < count) {
+        pthread_mutex_lock(&ctx->lock);
+        halay_driver_submitted_unlock(ctx, tensors[last]->entry, bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    }
+    return 1;
+}
+
 enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t count, halay_callback callback,
                                     void *arg, struct halay_request **requests)
 {
@@ -429,6 +485,8 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     struct halay_context *ctx = tensors[0]->ctx;
     if (halay_is_child(ctx))
         return halay_refuse_child();
+    if (submit_many_steady(tensors, count, callback, arg, requests))
+        return HALAY_OK;
     enum halay_status status = bring_many(ctx, tensors, count, &cargo);
     if (status != HALAY_OK)
         return halay_returns(status);

@@ -27,29 +27,37 @@ static struct halay_plan_bucket *bucket_of(struct halay_request *r)
     return atomic_load_explicit(&r->steady, memory_order_relaxed);
 }
 
-int halay_steady_submit(struct halay_request *r, halay_callback callback, void *arg, int holds,
-                        struct halay_plan_bucket **ready)
+int halay_steady_claim(struct halay_request *r, int holds)
 {
     uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
-    struct halay_plan_bucket *b = bucket_of(r);
 
-    *ready = NULL;
     if (word & (HALAY_STEADY_BUSY | HALAY_STEADY_HELD | HALAY_STEADY_MOVED) ||
-        turn_of(word) != atomic_load_explicit(&b->released, memory_order_acquire))
+        turn_of(word) != atomic_load_explicit(&bucket_of(r)->released, memory_order_acquire))
         return 0;
     /* The turn belongs to one plan: if the word is still the same, so is the bucket. */
     uint64_t taken = next_turn(word, HALAY_STEADY_BUSY | (holds ? HALAY_STEADY_HELD : 0));
-    if (!atomic_compare_exchange_strong_explicit(&r->word, &word, taken, memory_order_acq_rel, memory_order_relaxed))
-        return 0;
+    return atomic_compare_exchange_strong_explicit(&r->word, &word, taken, memory_order_acq_rel, memory_order_relaxed);
+}
+
+void halay_steady_unclaim(struct halay_request *r)
+{
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* BUSY: nobody else changes it */
+
+    atomic_store_explicit(&r->word, (turn_of(word) - 1) << HALAY_STEADY_TURN_SHIFT, memory_order_release);
+}
+
+struct halay_plan_bucket *halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg)
+{
+    struct halay_plan_bucket *b = bucket_of(r);
+
     r->callback = callback;
     r->arg = arg;
     if (callback)
         atomic_fetch_add_explicit(&b->callbacks, 1, memory_order_relaxed);
     /* acq_rel: the last one passes on what all have written. */
-    if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
-        *ready = b;
+    int is_last = atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1;
     atomic_fetch_and_explicit(&r->word, ~(uint64_t)HALAY_STEADY_BUSY, memory_order_release);
-    return 1;
+    return is_last ? b : NULL;
 }
 
 enum halay_status halay_request_status(struct halay_request *r)

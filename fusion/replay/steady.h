@@ -30,11 +30,12 @@ struct halay_plan_bucket;
 enum { HALAY_STEADY_BUSY = 1, HALAY_STEADY_HELD = 2, HALAY_STEADY_DONE = 4, HALAY_STEADY_MOVED = 8 };
 #define HALAY_STEADY_TURN_SHIFT 4
 
-/* Submits a steady request once more; holds: the program keeps it. Returns 0 if that is not possible now: it is in
- * flight, is held, or in no plan. *ready: the bucket if it is complete now, which the caller gives to the driver; else
- * NULL. Any thread, no lock. */
-int halay_steady_submit(struct halay_request *request, halay_callback callback, void *arg, int holds,
-                        struct halay_plan_bucket **ready);
+/* The two steps of a submission, any thread, no lock. claim returns 0 if the request cannot be submitted now: it is in
+ * flight, is held, or in no plan. holds: the program keeps the request. commit returns the bucket if that is complete
+ * now, which the caller gives to the driver, else NULL. unclaim takes a claim back. */
+int halay_steady_claim(struct halay_request *request, int holds);
+struct halay_plan_bucket *halay_steady_commit(struct halay_request *request, halay_callback callback, void *arg);
+void halay_steady_unclaim(struct halay_request *request);
 /* Returns the status of any request, for the program. Any thread, no lock. */
 enum halay_status halay_request_status(struct halay_request *request);
 /* The program frees a request. Returns 0 if it is an ordinary one, whose reference the caller gives up. Any thread. */
