@@ -12,6 +12,7 @@
 #include "halay.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
+#include <stdatomic.h>
 
 enum { STEP_TENSORS = 20, STEP_ELEMENTS = 100, STEP_WAIT_MS = 60000 };
 
@@ -92,16 +93,31 @@ static inline int steps_finish(struct steps *s, struct halay_request *request, i
     return is_ok;
 }
 
-/* A step as all are. */
+/* Counts what has ended well. */
+static inline void steps_ended(void *arg, enum halay_status status, const char *text)
+{
+    (void)text;
+    atomic_fetch_add((_Atomic int *)arg, status == HALAY_OK);
+}
+
+/* A step as all are: one by one; by one call; some with a callback. */
 static inline void steps_run(struct steps *s, int number)
 {
-    struct halay_request *requests[STEP_TENSORS];
+    struct halay_request *requests[STEP_TENSORS] = { NULL };
+    enum { EACH = 4, CALLBACKS = (STEP_TENSORS + EACH - 1) / EACH };
+    _Atomic int ended = 0;
 
     steps_fill(s, number);
-    for (int i = 0; i < STEP_TENSORS; i++)
-        steps_submit(s, number, i, &requests[i]);
+    if (number % 3 == 1)
+        steps_is_ok(s, halay_submit_many(s->tensors, STEP_TENSORS, NULL, NULL, requests), number, -1);
+    for (int i = 0; i < STEP_TENSORS && number % 3 != 1; i++)
+        if (number % 3 == 2 && i % EACH == 0)
+            steps_is_ok(s, halay_submit(s->tensors[i], steps_ended, &ended, &requests[i]), number, i);
+        else
+            steps_submit(s, number, i, &requests[i]);
     for (int i = 0; i < STEP_TENSORS; i++)
         steps_finish(s, requests[i], number, i);
+    CHECK(s->is_broken || number % 3 != 2 || ended == CALLBACKS, "step %d: %d callbacks", number, ended);
     steps_check(s, number);
 }
 
