@@ -12,6 +12,8 @@
 #include "halay.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
+#include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 enum { STEP_TENSORS = 20, STEP_ELEMENTS = 100, STEP_WAIT_MS = 60000 };
@@ -22,6 +24,7 @@ struct steps {
     int may_break, is_broken; /* a peer may be lost; it has been */
     struct halay_tensor *tensors[STEP_TENSORS];
     int is_complete[STEP_TENSORS]; /* the result of this step is there */
+    _Atomic int callbacks, lost;   /* that are still to come; that had an error since a peer is lost */
     float data[STEP_TENSORS][STEP_ELEMENTS];
 };
 
@@ -118,6 +121,66 @@ static inline void steps_run(struct steps *s, int number)
     for (int i = 0; i < STEP_TENSORS; i++)
         steps_finish(s, requests[i], number, i);
     CHECK(s->is_broken || number % 3 != 2 || ended == CALLBACKS, "step %d: %d callbacks", number, ended);
+    steps_check(s, number);
+}
+
+/* ---- what a plan takes ---- */
+
+static inline void steps_call_back(void *arg, enum halay_status status, const char *text)
+{
+    struct steps *s = arg;
+
+    CHECK(status == HALAY_OK || (s->may_break && status == HALAY_ERR_PEER), "%s", text);
+    s->lost += status != HALAY_OK;
+    s->callbacks--;
+}
+
+/* A thread's part of a step: the tensors `first`, first + 2, ... */
+struct steps_part {
+    struct steps *s;
+    int number, first;
+    enum halay_status statuses[STEP_TENSORS];
+    struct halay_request *requests[STEP_TENSORS]; /* of every third tensor; the others are left to their callbacks */
+};
+
+static inline void *steps_submit_part(void *arg)
+{
+    struct steps_part *part = arg;
+    struct steps *s = part->s;
+
+    for (int i = part->first; i < STEP_TENSORS; i += 2) {
+        part->requests[i] = NULL;
+        part->statuses[i] = halay_submit(s->tensors[i], steps_call_back, s, i % 3 ? NULL : &part->requests[i]);
+    }
+    return NULL;
+}
+
+/* Two threads submit, with callbacks. A last wait ends what the deterministic modes keep for more. */
+static inline void steps_run_threads(struct steps *s, int number)
+{
+    struct steps_part parts[2] = { { .s = s, .number = number, .first = 0 }, { .s = s, .number = number, .first = 1 } };
+    pthread_t thread;
+
+    steps_fill(s, number);
+    s->callbacks = STEP_TENSORS;
+    s->lost = 0;
+    REQUIRE(!pthread_create(&thread, NULL, steps_submit_part, &parts[1]));
+    steps_submit_part(&parts[0]);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        if (!steps_is_ok(s, parts[i % 2].statuses[i], number, i)) {
+            parts[i % 2].requests[i] = NULL;
+            s->callbacks--;
+        }
+    for (int i = 0; i < STEP_TENSORS; i++)
+        if (i % 3 == 0)
+            steps_finish(s, parts[i % 2].requests[i], number, i);
+    for (int ms = 0; s->callbacks && ms < STEP_WAIT_MS; ms++)
+        poll(NULL, 0, 1);
+    CHECK(!s->callbacks, "step %d: %d callbacks have not come", number, s->callbacks);
+    s->is_broken |= s->lost != 0;
+    for (int i = 0; i < STEP_TENSORS; i++)
+        s->is_complete[i] = !s->is_broken;
     steps_check(s, number);
 }
 
@@ -279,10 +342,12 @@ static inline struct steps_random steps_seed(const struct steps *s, uint64_t see
     return (struct steps_random){ { seed }, { seed * 7 + (uint64_t)s->rank } };
 }
 
-/* One step; one of `rarely` deviates. */
+/* One step; one of `rarely` deviates. Of the others every fourth is submitted by two threads. */
 static inline void steps_run_any(struct steps *s, int number, int rarely, struct steps_random *random)
 {
-    switch (random_below(&random->shared, 6 * (size_t)rarely)) {
+    size_t kind = random_below(&random->shared, 6 * (size_t)rarely);
+
+    switch (kind) {
     case 0:
         steps_run_shuffled(s, number, &random->own);
         break;
@@ -302,7 +367,10 @@ static inline void steps_run_any(struct steps *s, int number, int rarely, struct
         steps_run_joined(s, number, &random->shared);
         break;
     default:
-        steps_run(s, number);
+        if (kind % 4)
+            steps_run(s, number);
+        else
+            steps_run_threads(s, number);
     }
 }
 
