@@ -174,6 +174,13 @@ static void body_die(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "t0", NULL, data, COUNT, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
+/* A plan would take the tensors. */
+static void configure(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->replay = 0;
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[] = { 2, 3, 4 };
@@ -182,14 +189,21 @@ int main(int argc, char **argv)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t delay = 0; delay < 2; delay++) {
             int size = sizes[s];
-            ranks_run(size, delay * 11, &(struct rank_run){ .body = body_rounds }, NULL, NULL);
-            ranks_run(size, delay * 12, &(struct rank_run){ .body = body_mismatch, .expected = "t0" }, NULL, NULL);
-            ranks_run(size, delay * 13, &(struct rank_run){ .body = body_join }, NULL, NULL);
-            ranks_run(size, delay * 14, &(struct rank_run){ .body = body_orders, .arg = &seed }, NULL, NULL);
+            ranks_run(size, delay * 11, &(struct rank_run){ .configure = configure, .body = body_rounds }, NULL, NULL);
+            ranks_run(size, delay * 12,
+                      &(struct rank_run){ .configure = configure, .body = body_mismatch, .expected = "t0" }, NULL,
+                      NULL);
+            ranks_run(size, delay * 13, &(struct rank_run){ .configure = configure, .body = body_join }, NULL, NULL);
+            ranks_run(size, delay * 14, &(struct rank_run){ .configure = configure, .body = body_orders, .arg = &seed },
+                      NULL, NULL);
             for (int who = 0; who < size; who += size - 1) {
                 ranks_run(size, delay * 15,
-                          &(struct rank_run){ .body = body_leave, .arg = &who, .expected = "has left" }, NULL, NULL);
-                ranks_run(size, 0, &(struct rank_run){ .body = body_die, .arg = &who, .expected = "" }, NULL, NULL);
+                          &(struct rank_run){
+                              .configure = configure, .body = body_leave, .arg = &who, .expected = "has left" },
+                          NULL, NULL);
+                ranks_run(size, 0,
+                          &(struct rank_run){ .configure = configure, .body = body_die, .arg = &who, .expected = "" },
+                          NULL, NULL);
             }
         }
     return test_end();
