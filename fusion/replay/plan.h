@@ -42,6 +42,7 @@ struct halay_replay {
     uint64_t numbers[HALAY_EPOCH_VALUES]; /* of the item that was sent or has come last */
     enum halay_status failed;             /* no memory: the engine's end */
     uint64_t submissions;                 /* that count in the plan, so far: halay_request.planned */
+    int64_t looked_us;                    /* reasons.c */
     size_t outstanding;                   /* ordinary submissions that have not ended */
     uint64_t *waits;                      /* owned array: how many submissions there were when the program waited */
     size_t wait_count, wait_room;

@@ -12,6 +12,7 @@
 #include <limits.h>
 
 #define WAITS_US 1000   /* how long a program may wait for a tensor whose bucket can't be entered */
+#define LOOK_US 200     /* how often it is looked for reasons */
 #define HELD_US 50000   /* how long a bucket may stay incomplete, or held up by an incomplete one */
 #define SLOW_US 1000000 /* how long a bucket may be under way */
 
@@ -47,12 +48,14 @@ static int64_t slow_us(const struct halay_context *ctx)
 /* How long a bucket has been as it is. A submission without a lock leaves no time: it is seen here. */
 static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
 {
-    size_t missing = atomic_load_explicit(&b->missing, memory_order_relaxed);
+    size_t missing = atomic_load_explicit(&b->missing, memory_order_acquire);
 
     if (b->state == HALAY_PLAN_FILLING && missing != b->seen_missing) {
         b->seen_missing = missing;
         b->since_us = now_us;
     }
+    if (b->state == HALAY_PLAN_FILLING && !missing) /* there was no memory for the event that says so */
+        halay_plan_set_ready(b);
     return now_us - b->since_us;
 }
 
@@ -63,6 +66,9 @@ static void look_for_reasons(struct halay_replay *p)
     int64_t slow = slow_us(ctx);
     int has_looked = 0;
 
+    if (ctx->driven.now_us - p->looked_us < LOOK_US)
+        return;
+    p->looked_us = ctx->driven.now_us;
     for (size_t i = 0; i < p->count && p->state == PLAN_PLANNED; i++) {
         struct halay_plan_bucket *b = p->buckets[i];
         int64_t age_us = look_at_bucket(b, ctx->driven.now_us);
