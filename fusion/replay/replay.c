@@ -205,6 +205,15 @@ static int was_sent(const struct halay_request *r)
     return r->sent && !r->is_running;
 }
 
+/* A join that comes later is an event. */
+static int has_joined(struct halay_context *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    int is_joined = ctx->queue.is_joined;
+    pthread_mutex_unlock(&ctx->lock);
+    return is_joined;
+}
+
 /* The plan is in force. */
 static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoch)
 {
@@ -225,7 +234,7 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
               set == &ctx->all && sent[i]->sent <= waited && (i + 1 == count || sent[i + 1]->sent > waited));
     free(sent);
     if (ctx->driven.negotiation.said_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
-        ctx->queue.is_joined || ctx->driven.changes.count)
+        has_joined(ctx) || ctx->driven.changes.count)
         halay_replay_break(set, HALAY_BREAK_CHANGE);
     return status;
 }
