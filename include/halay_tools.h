@@ -163,8 +163,8 @@ struct halay_straggler {
  * The straggler statistics of one rank. Rank 0 alone sees the others come, HALAY_ERR_UNSUPPORTED on the others; there
  * halay_counters_write has them too, and halay_fini logs them at level info. What was only late enough to be seen in a
  * look of rank 0's engine of its own counts: a few microseconds mean nothing, and of tensors of 4 KB at most that come
- * alone 5 milliseconds. Never blocks. HALAY_ERR_ARGUMENT: no such rank, or struct_size is too small (a larger one is as
- * in halay_counters_read).
+ * alone 5 milliseconds. Steps that are replayed (HALAY_REPLAY) do not count: rank 0 does not see them. Never blocks.
+ * HALAY_ERR_ARGUMENT: no such rank, or struct_size is too small (a larger one is as in halay_counters_read).
  */
 HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank,
                                                   struct halay_straggler *straggler);
