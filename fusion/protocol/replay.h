@@ -37,7 +37,6 @@ enum halay_break_reason {
     HALAY_BREAK_TAKEN,  /* a submission is taken back, or its time is over */
     HALAY_BREAK_WAITS,  /* the program waits for a tensor whose bucket lacks others of this rank */
     HALAY_BREAK_SLOW,   /* a bucket has been under way for long: the coordinator reports stalls */
-    HALAY_BREAK_REASONS,
 };
 
 /* Numbers of ENTERED and COMPLETE: of each channel the first collective that was not entered; then the plan's base. */

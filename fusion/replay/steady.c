@@ -41,7 +41,7 @@ int halay_steady_claim(struct halay_request *r, int holds)
 
 void halay_steady_unclaim(struct halay_request *r)
 {
-    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* BUSY: nobody else changes it */
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* BUSY: no other thread changes it */
 
     atomic_store_explicit(&r->word, (turn_of(word) - 1) << HALAY_STEADY_TURN_SHIFT, memory_order_release);
 }

@@ -11,13 +11,13 @@
  *     1 BUSY        a thread is between the two steps of a submission
  *
  *     submit   word: turn t -> t + 1, BUSY     only if t turns of the bucket are released: else it is in flight
- *              bucket: missing - 1             whoever makes it 0 gives the bucket to the driver
+ *              bucket: missing - 1             the thread that makes it 0 gives the bucket to the driver
  *              word: not BUSY
  *     driver   bucket: missing = count, released = t + 1, callbacks, completed = t + 1
  *     test     completed >= turn
  *     leave    word: MOVED, as soon as it is not BUSY; what is in flight then is an ordinary request in flight
  *
- * So nobody needs to touch a request when its bucket completes. tests/fusion/test_submit_model.c explores the orders.
+ * So no request is touched when its bucket completes. tests/fusion/test_submit_model.c explores the orders.
  */
 #ifndef HALAY_STEADY_H
 #define HALAY_STEADY_H
