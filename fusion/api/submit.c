@@ -26,13 +26,18 @@ static const char in_flight_text[] = "a tensor of that name is in flight already
 
 /* ---- steady submissions (replay/steady.h) ---- */
 
-/* The bucket of a plan is complete: to the driver. */
+/* Queues a complete bucket of a plan. Without memory for the event the driver takes it at its next look at the plan. */
+static void queue_ready_locked(struct halay_context *ctx, struct halay_plan_bucket *ready)
+{
+    (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+}
+
+/* Gives a complete bucket of a plan to the driver. */
 static void hand_over(struct halay_context *ctx, struct halay_entry *entry, struct halay_plan_bucket *ready,
                       size_t bytes, int calls_back)
 {
     pthread_mutex_lock(&ctx->lock);
-    /* Without memory for the event the driver sees it when it looks at the plan next. */
-    (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+    queue_ready_locked(ctx, ready);
     halay_driver_submitted_unlock(ctx, entry, bytes, calls_back ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
 }
 
@@ -455,7 +460,7 @@ static int submit_many_steady(struct halay_tensor *const *tensors, size_t count,
             continue;
         last = i;
         pthread_mutex_lock(&ctx->lock);
-        (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+        queue_ready_locked(ctx, ready);
         pthread_mutex_unlock(&ctx->lock);
     }
     if (last < count) {

@@ -31,6 +31,17 @@ static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t coun
     return HALAY_OK;
 }
 
+size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, uint32_t id)
+{
+    struct halay_id_range *last = ranges ? &c->ranges[ranges - 1] : NULL;
+
+    if (last && id == last->first + last->count)
+        last->count++;
+    else
+        c->ranges[ranges++] = (struct halay_id_range){ id, 1 };
+    return ranges;
+}
+
 static void capture_bucket(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
 {
     int can_replay = !rolls[0]->absent && !rolls[0]->has_parts;
@@ -47,13 +58,8 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_r
 
     if (reserve_ranges(c, count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    for (size_t i = 0; i < count; i++) {
-        struct halay_id_range *last = ranges ? &c->ranges[ranges - 1] : NULL;
-        if (last && rolls[i]->id == last->first + last->count)
-            last->count++;
-        else
-            c->ranges[ranges++] = (struct halay_id_range){ rolls[i]->id, 1 };
-    }
+    for (size_t i = 0; i < count; i++)
+        ranges = halay_coordinator_add_range(c, ranges, rolls[i]->id);
     capture_bucket(c, rolls, count);
     for (size_t i = 0; i < count; i++) {
         halay_enrolment_count(&rolls[i]->enrolment, &rolls[i]->agreed, count, &c->enrolled, c->express_pairs);

@@ -12,4 +12,7 @@ enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct h
 /* Give out what has been chosen, as BUCKETs; averages with other divisors go into a BUCKET of their own. */
 enum halay_status halay_coordinator_give_out(struct halay_coordinator *c);
 
+/* Adds an id to c->ranges, which has room and this number of them. Returns how many there are now. */
+size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, uint32_t id);
+
 #endif

@@ -9,6 +9,7 @@
 #include "fusion/coordinator/replay_root.h"
 #include "base/memory.h"
 #include "collectives/group/epoch.h"
+#include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/protocol/replay.h"
@@ -38,11 +39,8 @@ static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_
 {
     size_t ranges = 0;
 
-    for (size_t i = 0; i < count; i++)
-        if (i && ids[i] == ids[i - 1] + 1)
-            c->ranges[ranges - 1].count++;
-        else
-            c->ranges[ranges++] = (struct halay_id_range){ ids[i], 1 }; /* there is room: it was given out like this */
+    for (size_t i = 0; i < count; i++) /* there is room: it was given out like this */
+        ranges = halay_coordinator_add_range(c, ranges, ids[i]);
     return halay_coordinator_emit(
         c, -1, &(struct halay_item){ .kind = HALAY_ITEM_PLANNED, .ranges = c->ranges, .range_count = ranges });
 }
