@@ -15,7 +15,7 @@
 #include "base/error_text.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/wait.h"
-#include "fusion/paths/device/devices.h"
+#include "fusion/paths/device/device_state.h"
 #include "fusion/state/context.h"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -58,7 +58,10 @@ enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size
                              ctx ? "place for the pointer" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    return halay_returns(halay_devices_alloc(ctx, device, bytes, ptr));
+    enum halay_status status = halay_device_carrier_load(ctx);
+    if (status == HALAY_OK)
+        status = halay_devices_alloc(halay_devices_of(ctx), device, bytes, ptr);
+    return halay_returns(status);
 }
 
 static void block_free(struct halay_context *ctx, void *ptr)
@@ -193,7 +196,7 @@ enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr)
 
 void halay_free(struct halay_context *ctx, void *ptr)
 {
-    if (!ctx || !ptr || halay_is_child(ctx) || halay_devices_free(ctx, ptr))
+    if (!ctx || !ptr || halay_is_child(ctx) || halay_devices_free(halay_devices_of(ctx), ptr))
         return;
     struct halay_memories *all = memories_of(ctx, 0);
     int is_held = 0;

@@ -5,6 +5,7 @@
 #include "fusion/paths/device/device_carrier.h"
 #include "base/memory.h"
 #include "collectives/transport/bell.h"
+#include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
 #include "fusion/paths/device/hold.h"
 #include "fusion/paths/device/place.h"
@@ -17,7 +18,7 @@
 /* Nothing may touch the program's memory after the end, so a request that fails waits for the copies under way. */
 static int land(struct halay_context *ctx, struct halay_request *request)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
     enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(ctx, request) : request->final;
     if (status != HALAY_IN_PROGRESS) {
@@ -37,7 +38,7 @@ static int land(struct halay_context *ctx, struct halay_request *request)
 
 static size_t take_landed(struct halay_context *ctx, int is_over)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     size_t did = 0;
 
     for (struct halay_request *r = devices->landing; r; r = devices->landing, did++) {
@@ -62,9 +63,9 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
 /* For those in halay_wait_stream: the names of what is on its way may be submitted again, by what follows it. */
 static void publish_launched(struct halay_context *ctx)
 {
-    struct halay_request *first = halay_devices_of(ctx)->launched;
+    struct halay_request *first = halay_device_carrier_of(ctx)->launched;
 
-    halay_devices_of(ctx)->launched = NULL;
+    halay_device_carrier_of(ctx)->launched = NULL;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next) {
         if (r->final != HALAY_OK)
@@ -79,7 +80,7 @@ static void publish_launched(struct halay_context *ctx)
 
 static size_t progress(struct halay_context *ctx, enum halay_status *status)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     size_t did = take_landed(ctx, 0);
 
     *status = devices->status;
@@ -90,7 +91,7 @@ static size_t progress(struct halay_context *ctx, enum halay_status *status)
 
 static long sleep_us(const struct halay_context *ctx)
 {
-    const struct halay_devices *devices = halay_devices_of(ctx);
+    const struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
     if (!devices->landing && !devices->carrier.deferred && !halay_direct_is_at_work(ctx))
         return HALAY_RINGS;
@@ -110,7 +111,7 @@ static enum halay_status join(struct halay_context *ctx, struct halay_cargo *car
 
 static void open(struct halay_context *ctx)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
     devices->landing_last = &devices->landing;
     devices->status = HALAY_OK;
@@ -138,13 +139,22 @@ static void close_devices(struct halay_context *ctx)
 
 static void destroy(struct halay_carrier *carrier)
 {
-    halay_devices_fini((struct halay_devices *)carrier);
+    halay_devices_fini(&((struct halay_device_carrier *)carrier)->devices);
     free(carrier);
+}
+
+enum halay_status halay_device_carrier_load(struct halay_context *ctx)
+{
+    enum halay_status status = halay_devices_open(halay_devices_of(ctx), ctx->log, &ctx->world->config);
+
+    if (status == HALAY_OK)
+        atomic_store_explicit(&ctx->carrier->is_loaded, 1, memory_order_release);
+    return status;
 }
 
 static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
                                               .lost = "results cannot be brought to a device",
-                                              .load = halay_devices_open,
+                                              .load = halay_device_carrier_load,
                                               .prepare = halay_place,
                                               .join = join,
                                               .apply_locked = halay_staging_apply_locked,
@@ -167,11 +177,11 @@ static const struct halay_carrier_ops ops = { .unreachable = "data on a device c
 
 struct halay_carrier *halay_device_carrier_create(void)
 {
-    struct halay_devices *devices = calloc(1, sizeof *devices);
+    struct halay_device_carrier *devices = calloc(1, sizeof *devices);
 
     if (!devices)
         return NULL;
     devices->carrier.ops = &ops;
-    halay_devices_init(devices);
+    halay_devices_init(&devices->devices, sizeof(struct halay_staging_device));
     return &devices->carrier;
 }

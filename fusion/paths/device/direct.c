@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/choose/select.h"
-#include "fusion/paths/device/devices.h"
+#include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/run/op_allreduce.h"
 #include <stdlib.h>
@@ -32,7 +32,7 @@ enum { ALIGN_BYTES = 16, CLOSE_MS = 2000 };
 
 static struct halay_direct *direct_of(const struct halay_bucket *b)
 {
-    return &halay_devices_of(b->set->ctx)->direct;
+    return &halay_device_carrier_of(b->set->ctx)->direct;
 }
 
 static void set_state(struct halay_direct *d, enum halay_direct_state state)
@@ -52,7 +52,7 @@ void halay_direct_init(struct halay_context *ctx)
                  world->config.deterministic == HALAY_DETERMINISTIC_OFF && ctx->size <= HALAY_DEVICE_RANKS &&
                  world->local_size == ctx->size;
 
-    set_state(&halay_devices_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
+    set_state(&halay_device_carrier_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
 }
 
 /* ---- opening ---- */
@@ -61,7 +61,7 @@ static enum halay_status segment_create(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int number = d->device->number;
     size_t bytes = ctx->world->config.device_segment / ALIGN_BYTES * ALIGN_BYTES;
     enum halay_status status = HALAY_OK;
@@ -90,7 +90,7 @@ static enum halay_status start_sharing(struct halay_bucket *b)
 
 static void unreach_all(struct halay_context *ctx)
 {
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     for (int r = 0; r < HALAY_DEVICE_RANKS; r++) {
         if (d->segments[r] && r != ctx->rank)
@@ -103,7 +103,7 @@ static void unreach_all(struct halay_context *ctx)
 static enum halay_status start_agreeing(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     d->says = 1;
     d->room = SIZE_MAX;
@@ -124,7 +124,7 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
 
 static void conclude(struct halay_context *ctx)
 {
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int refuses = -1;
 
     for (int r = 0; r < ctx->size; r++)
@@ -147,7 +147,7 @@ static enum halay_status stage_all(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     direct_of(b)->step = HALAY_DIRECT_STAGE;
-    halay_devices_of(b->set->ctx)->copied_us = b->set->ctx->driven.now_us;
+    halay_device_carrier_of(b->set->ctx)->copied_us = b->set->ctx->driven.now_us;
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
         if (halay_staging_of(b->requests[i]))
             status = halay_staging_fall_back(b->set->ctx, b->requests[i]);
@@ -204,7 +204,7 @@ static int takes_one_shot(const struct halay_context *ctx, size_t bytes)
 static enum halay_status begin(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     d->base = d->total = 0;
     for (size_t i = 0; i < b->tensor_count; i++)
@@ -272,7 +272,7 @@ static enum halay_status launch(struct halay_bucket *b)
     struct halay_context *ctx = b->set->ctx;
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int number = d->device->number;
 
     if (d->step == HALAY_DIRECT_PACK)
@@ -284,7 +284,7 @@ static enum halay_status launch(struct halay_bucket *b)
     if (status == HALAY_OK)
         status = ops->event_record(host, number, d->done, d->stream);
     d->is_launched = status == HALAY_OK;
-    halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
+    halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     if (d->step == HALAY_DIRECT_PACK) {
         d->step = HALAY_DIRECT_REDUCE;
     } else if (d->step == HALAY_DIRECT_REDUCE && !d->is_one_shot) {
@@ -378,7 +378,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
 
 int halay_direct_is_busy(const struct halay_process_set *set)
 {
-    return set == &set->ctx->all && halay_devices_of(set->ctx)->direct.bucket;
+    return set == &set->ctx->all && halay_device_carrier_of(set->ctx)->direct.bucket;
 }
 
 void halay_direct_drop(struct halay_bucket *b)
@@ -398,7 +398,7 @@ void halay_direct_drop(struct halay_bucket *b)
 /* All ranks have let go of the others' segments. */
 static enum halay_status part(struct halay_context *ctx)
 {
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     enum halay_status status = ctx->status;
 
     if (status == HALAY_OK)
@@ -413,14 +413,14 @@ static enum halay_status part(struct halay_context *ctx)
 
 void halay_direct_close(struct halay_context *ctx)
 {
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int was_shared = d->is_shared,
         is_agreed = atomic_load_explicit(&d->state, memory_order_relaxed) != HALAY_DIRECT_UNKNOWN;
 
     d->is_shared = 0;
     set_state(d, HALAY_DIRECT_REFUSED);
     if (d->is_launched)
-        halay_devices_await(ctx, d->device->number, d->done, halay_deadline_us(CLOSE_MS));
+        halay_devices_await(halay_devices_of(ctx), d->device->number, d->done, halay_deadline_us(CLOSE_MS));
     d->is_launched = 0;
     if (!was_shared)
         return;
@@ -432,7 +432,7 @@ void halay_direct_free(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     if (d->stream)
         ops->stream_destroy(host, d->device->number, d->stream);

@@ -6,7 +6,7 @@
 #ifndef HALAY_DIRECT_H
 #define HALAY_DIRECT_H
 
-#include "fusion/paths/device/devices.h"
+#include "fusion/paths/device/device_state.h"
 #include "fusion/run/bucket.h"
 
 /* Before the driver starts: whether it may be tried in this world. */
@@ -20,7 +20,8 @@ void halay_direct_free(struct halay_context *ctx);
 /* May what is submitted now go this way? Any thread: what is submitted alike may not, after all. */
 static inline int halay_direct_may_be(const struct halay_context *ctx)
 {
-    return atomic_load_explicit(&halay_devices_of(ctx)->direct.state, memory_order_relaxed) != HALAY_DIRECT_REFUSED;
+    return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.state, memory_order_relaxed) !=
+           HALAY_DIRECT_REFUSED;
 }
 
 /* Start a bucket of which all ranks have said that its data are on devices. HALAY_IN_PROGRESS, or an error. */
@@ -31,7 +32,7 @@ enum halay_status halay_direct_progress(struct halay_bucket *b);
 /* Nonzero while a device works for the bucket; otherwise ranks are waited for, whose messages ring. */
 static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 {
-    const struct halay_direct *d = &halay_devices_of(ctx)->direct;
+    const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE);
 }

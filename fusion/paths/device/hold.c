@@ -46,17 +46,17 @@ static int stays_behind(const struct halay_context *ctx, const struct halay_even
 
 enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay_event *e, int *held)
 {
-    struct halay_events *all = &halay_devices_of(ctx)->held;
+    struct halay_events *all = &halay_device_carrier_of(ctx)->held;
     struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e->request) : NULL;
     enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
 
     *held =
         status == HALAY_OK && ((s && s->state != HALAY_STAGING_STILL) || stays_behind(ctx, all->events, all->count, e));
     if (*held)
-        halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
+        halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     if (*held)
         status = halay_events_append(all, e);
-    halay_devices_of(ctx)->carrier.deferred = all->count;
+    halay_device_carrier_of(ctx)->carrier.deferred = all->count;
     return status;
 }
 
@@ -83,7 +83,7 @@ static enum halay_status look(struct halay_context *ctx, struct halay_staging *s
 
 enum halay_status halay_hold_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
 {
-    struct halay_events *all = &halay_devices_of(ctx)->held, *go = &halay_devices_of(ctx)->released;
+    struct halay_events *all = &halay_device_carrier_of(ctx)->held, *go = &halay_device_carrier_of(ctx)->released;
     struct late late = { 0 };
     enum halay_status status = HALAY_OK;
     size_t kept = 0;
@@ -102,9 +102,9 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
             continue;
         all->events[kept++] = e;
     }
-    all->count = halay_devices_of(ctx)->carrier.deferred = kept;
+    all->count = halay_device_carrier_of(ctx)->carrier.deferred = kept;
     if (go->count)
-        halay_devices_of(ctx)->copied_us = ctx->driven.now_us;
+        halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     *events = go->events;
     *count = go->count;
     return status;
@@ -112,17 +112,17 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
 
 void halay_hold_drop(struct halay_context *ctx)
 {
-    struct halay_events *all = &halay_devices_of(ctx)->held;
+    struct halay_events *all = &halay_device_carrier_of(ctx)->held;
 
     for (size_t i = 0; i < all->count; i++)
         if (all->events[i].kind == HALAY_EVENT_CANCELED)
             halay_request_put(all->events[i].request);
-    all->count = halay_devices_of(ctx)->carrier.deferred = 0;
+    all->count = halay_device_carrier_of(ctx)->carrier.deferred = 0;
 }
 
 void halay_hold_fini(struct halay_context *ctx)
 {
-    free(halay_devices_of(ctx)->held.events);
-    free(halay_devices_of(ctx)->released.events);
-    halay_devices_of(ctx)->held = halay_devices_of(ctx)->released = (struct halay_events){ 0 };
+    free(halay_device_carrier_of(ctx)->held.events);
+    free(halay_device_carrier_of(ctx)->released.events);
+    halay_device_carrier_of(ctx)->held = halay_device_carrier_of(ctx)->released = (struct halay_events){ 0 };
 }

@@ -45,6 +45,11 @@ static size_t class_of(size_t bytes, size_t *capacity)
     return shift * 4 + units; /* 0-8, and four more for each doubling */
 }
 
+static struct halay_staging **idle_of(struct halay_device *device)
+{
+    return ((struct halay_staging_device *)device)->idle;
+}
+
 static void staging_free(struct halay_context *ctx, struct halay_staging *s)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
@@ -94,8 +99,8 @@ static enum halay_status staging_create(struct halay_context *ctx, struct halay_
     }
     s->cargo.carrier = ctx->carrier;
     pthread_mutex_lock(&ctx->lock);
-    s->all_next = halay_devices_of(ctx)->stagings;
-    halay_devices_of(ctx)->stagings = s;
+    s->all_next = halay_device_carrier_of(ctx)->stagings;
+    halay_device_carrier_of(ctx)->stagings = s;
     pthread_mutex_unlock(&ctx->lock);
     *out = s;
     return HALAY_OK;
@@ -116,11 +121,11 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
                                      struct halay_staging **out)
 {
     size_t capacity, class = class_of(bytes, &capacity);
-    struct halay_staging *s = take_idle(ctx, &device->idle[class]);
+    struct halay_staging *s = take_idle(ctx, &idle_of(device)[class]);
     enum halay_status status = HALAY_OK;
 
     if (!s) /* one whose memory was given back when the ranks changed */
-        s = take_idle(ctx, &device->idle[0]);
+        s = take_idle(ctx, &idle_of(device)[0]);
     if (!s)
         status = staging_create(ctx, device, &s);
     if (status == HALAY_OK && capacity && !s->block)
@@ -135,7 +140,7 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
 static void staging_put_locked(struct halay_staging *s)
 {
     size_t capacity;
-    struct halay_staging **idle = &s->device->idle[class_of(s->capacity, &capacity)];
+    struct halay_staging **idle = &idle_of(s->device)[class_of(s->capacity, &capacity)];
 
     atomic_store_explicit(&s->cargo.is_launched, 0, memory_order_relaxed);
     s->next = *idle;
@@ -191,6 +196,7 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
                                       struct halay_device *device)
 {
     struct halay_devices *devices = halay_devices_of(ctx);
+    struct halay_direct *direct = &halay_device_carrier_of(ctx)->direct;
 
     if (span->in_on < 0 || span->out_on < 0) {
         halay_error(ctx->log, "tensor '%s': its %s is said to be on a device, as that of all ranks, and is the host's",
@@ -198,9 +204,9 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
         return HALAY_ERR_ARGUMENT;
     }
     pthread_mutex_lock(&devices->lock);
-    if (!devices->direct.device)
-        devices->direct.device = device;
-    const struct halay_device *own = devices->direct.device;
+    if (!direct->device)
+        direct->device = device;
+    const struct halay_device *own = direct->device;
     pthread_mutex_unlock(&devices->lock);
     if (own == device)
         return HALAY_OK;
@@ -314,7 +320,7 @@ static enum halay_status stage(struct halay_context *ctx, const char *name, int 
     for (size_t i = 0; i < count; i++)
         if (halay_add_overflows(bytes, room_for(&spans[i]), &bytes))
             return HALAY_ERR_NO_MEMORY;
-    enum halay_status status = halay_devices_get(ctx, number, &device);
+    enum halay_status status = halay_devices_get(halay_devices_of(ctx), number, &device);
     if (status == HALAY_OK && spans->is_direct && spans->in_bytes)
         status = check_direct(ctx, name, spans, device);
     if (status == HALAY_OK)
@@ -347,7 +353,7 @@ enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *n
     size_t bytes = 0;
 
     *out = NULL;
-    status = halay_devices_open(ctx);
+    status = halay_device_carrier_load(ctx);
     if (status == HALAY_OK)
         status = find_device(ctx, name, spans, count, &device);
     if (status != HALAY_OK)
@@ -526,7 +532,7 @@ enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_r
 static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_t deadline_us)
 {
     if (halay_staging_leave(ctx, s) &&
-        halay_devices_await(ctx, s->device->number, s->moved, deadline_us) != HALAY_IN_PROGRESS)
+        halay_devices_await(halay_devices_of(ctx), s->device->number, s->moved, deadline_us) != HALAY_IN_PROGRESS)
         s->state = HALAY_STAGING_STILL;
     if (s->block && (s->is_lost || s->state == HALAY_STAGING_MOVES)) {
         halay_warning(ctx->log, "device %d has not said for %d s that a copy is done: %zu bytes of the host's are lost",
@@ -545,13 +551,13 @@ void halay_staging_close(struct halay_context *ctx)
 {
     int64_t deadline_us = halay_deadline_us(CLOSE_MS);
 
-    for (struct halay_staging *s = halay_devices_of(ctx)->stagings; s; s = s->all_next)
+    for (struct halay_staging *s = halay_device_carrier_of(ctx)->stagings; s; s = s->all_next)
         block_put(ctx, s, deadline_us);
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_device *device = halay_devices_of(ctx)->first; device; device = device->next)
         for (size_t class = 1; class < HALAY_STAGING_CLASSES; class ++) /* they are of class 0 now */
-            for (struct halay_staging *s; (s = device->idle[class]);) {
-                device->idle[class] = s->next;
+            for (struct halay_staging *s; (s = idle_of(device)[class]);) {
+                idle_of(device)[class] = s->next;
                 staging_put_locked(s);
             }
     pthread_mutex_unlock(&ctx->lock);
@@ -559,9 +565,9 @@ void halay_staging_close(struct halay_context *ctx)
 
 void halay_staging_free_all(struct halay_context *ctx)
 {
-    for (struct halay_staging *s = halay_devices_of(ctx)->stagings, *next; s; s = next) {
+    for (struct halay_staging *s = halay_device_carrier_of(ctx)->stagings, *next; s; s = next) {
         next = s->all_next;
         staging_free(ctx, s);
     }
-    halay_devices_of(ctx)->stagings = NULL;
+    halay_device_carrier_of(ctx)->stagings = NULL;
 }

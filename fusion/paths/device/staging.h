@@ -5,7 +5,7 @@
 #ifndef HALAY_STAGING_H
 #define HALAY_STAGING_H
 
-#include "fusion/paths/device/devices.h"
+#include "fusion/paths/device/device_state.h"
 #include "fusion/state/request.h"
 
 /* A submission's data, or those of one tensor of a group. NULL at a device: they are the host's, and host is theirs. */

@@ -2,15 +2,16 @@
  *
  * Devices; devices.h.
  */
-#include "fusion/paths/device/devices.h"
+#include "collectives/transport/devices.h"
 #include "base/clock.h"
 #include "collectives/transport/bell.h"
 #include "collectives/transport/module.h"
 #include <stdlib.h>
 #include <unistd.h>
 
-void halay_devices_init(struct halay_devices *devices)
+void halay_devices_init(struct halay_devices *devices, size_t device_bytes)
 {
+    devices->device_bytes = device_bytes;
     pthread_mutex_init(&devices->lock, NULL);
 }
 
@@ -42,17 +43,16 @@ void halay_devices_close(struct halay_devices *devices)
     devices->module = NULL;
 }
 
-static enum halay_status load_locked(struct halay_context *ctx)
+static enum halay_status load_locked(struct halay_devices *devices, struct halay_log *log,
+                                     const struct halay_config *config)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
     const struct halay_module_api *api = NULL;
     void *module;
 
-    enum halay_status status =
-        halay_module_open(ctx->log, HALAY_LOG_ERROR, &ctx->world->config, "cuda", "", &module, &api);
+    enum halay_status status = halay_module_open(log, HALAY_LOG_ERROR, config, "cuda", "", &module, &api);
     if (status != HALAY_OK)
         return status;
-    devices->host = (struct halay_device_host){ .log = ctx->log, .log_write = halay_log_write };
+    devices->host = (struct halay_device_host){ .log = log, .log_write = halay_log_write };
     status = api->devices->open(&devices->host);
     if (status != HALAY_OK) {
         halay_module_close(module);
@@ -60,28 +60,28 @@ static enum halay_status load_locked(struct halay_context *ctx)
     }
     devices->module = module;
     atomic_store_explicit(&devices->ops, api->devices, memory_order_release);
-    atomic_store_explicit(&devices->carrier.is_loaded, 1, memory_order_release);
     return HALAY_OK;
 }
 
-enum halay_status halay_devices_open(struct halay_context *ctx)
+enum halay_status halay_devices_open(struct halay_devices *devices, struct halay_log *log,
+                                     const struct halay_config *config)
 {
     enum halay_status status = HALAY_OK;
 
-    if (halay_devices_ops(ctx))
+    if (halay_devices_table(devices))
         return HALAY_OK;
-    pthread_mutex_lock(&halay_devices_of(ctx)->lock);
-    if (!halay_devices_ops(ctx))
-        status = load_locked(ctx);
-    pthread_mutex_unlock(&halay_devices_of(ctx)->lock);
+    pthread_mutex_lock(&devices->lock);
+    if (!halay_devices_table(devices))
+        status = load_locked(devices, log, config);
+    pthread_mutex_unlock(&devices->lock);
     return status;
 }
 
-static enum halay_status device_create(struct halay_context *ctx, int number, struct halay_device **out)
+static enum halay_status device_create(struct halay_devices *devices, int number, struct halay_device **out)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    struct halay_device *device = calloc(1, sizeof *device);
+    const struct halay_device_ops *ops = halay_devices_table(devices);
+    const struct halay_device_host *host = &devices->host;
+    struct halay_device *device = calloc(1, devices->device_bytes);
 
     if (!device)
         return HALAY_ERR_NO_MEMORY;
@@ -102,9 +102,8 @@ err_free:
     return status;
 }
 
-enum halay_status halay_devices_get(struct halay_context *ctx, int number, struct halay_device **out)
+enum halay_status halay_devices_get(struct halay_devices *devices, int number, struct halay_device **out)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
     enum halay_status status = HALAY_OK;
 
     pthread_mutex_lock(&devices->lock);
@@ -112,7 +111,7 @@ enum halay_status halay_devices_get(struct halay_context *ctx, int number, struc
     while (device && device->number != number)
         device = device->next;
     if (!device) {
-        status = device_create(ctx, number, &device);
+        status = device_create(devices, number, &device);
         if (status == HALAY_OK) {
             device->next = devices->first;
             devices->first = device;
@@ -124,32 +123,27 @@ enum halay_status halay_devices_get(struct halay_context *ctx, int number, struc
     return status;
 }
 
-enum halay_status halay_devices_await(struct halay_context *ctx, int number, void *event, int64_t deadline_us)
+enum halay_status halay_devices_await(const struct halay_devices *devices, int number, void *event, int64_t deadline_us)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_ops *ops = halay_devices_table(devices);
     enum halay_status status;
 
-    while ((status = ops->event_done(&halay_devices_of(ctx)->host, number, event)) == HALAY_IN_PROGRESS &&
+    while ((status = ops->event_done(&devices->host, number, event)) == HALAY_IN_PROGRESS &&
            !halay_deadline_passed(deadline_us))
         usleep(HALAY_UNRUNG_MIN_US);
     return status;
 }
 
-enum halay_status halay_devices_alloc(struct halay_context *ctx, int number, size_t bytes, void **ptr)
+enum halay_status halay_devices_alloc(struct halay_devices *devices, int number, size_t bytes, void **ptr)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
-    const struct halay_device_ops *ops;
-
-    enum halay_status status = halay_devices_open(ctx);
-    if (status != HALAY_OK)
-        return status;
-    ops = halay_devices_ops(ctx);
+    const struct halay_device_ops *ops = halay_devices_table(devices);
     struct halay_device_block *block = malloc(sizeof *block);
+
     if (!block)
         return HALAY_ERR_NO_MEMORY;
-    if (number == HALAY_DEVICE_CURRENT)
+    if (number == -1)
         number = ops->current(&devices->host);
-    status = ops->alloc(&devices->host, number, bytes ? bytes : 1, &block->ptr);
+    enum halay_status status = ops->alloc(&devices->host, number, bytes ? bytes : 1, &block->ptr);
     if (status != HALAY_OK) {
         free(block);
         return status;
@@ -163,10 +157,9 @@ enum halay_status halay_devices_alloc(struct halay_context *ctx, int number, siz
     return HALAY_OK;
 }
 
-int halay_devices_free(struct halay_context *ctx, void *ptr)
+int halay_devices_free(struct halay_devices *devices, void *ptr)
 {
-    struct halay_devices *devices = halay_devices_of(ctx);
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_ops *ops = halay_devices_table(devices);
 
     if (!ops)
         return 0;
