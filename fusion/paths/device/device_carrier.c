@@ -20,12 +20,12 @@ static int land(struct halay_context *ctx, struct halay_request *request)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
-    enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(ctx, request) : request->final;
+    enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(request) : request->final;
     if (status != HALAY_IN_PROGRESS) {
         if (request->final == HALAY_OK && status != HALAY_OK)
             devices->status = status;
         request->final = status;
-        if (!halay_staging_leave(ctx, halay_staging_of(request)))
+        if (!halay_staging_leave(halay_staging_of(request)))
             return 0;
     }
     request->next = NULL;
@@ -42,7 +42,7 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
     size_t did = 0;
 
     for (struct halay_request *r = devices->landing; r; r = devices->landing, did++) {
-        enum halay_status status = halay_staging_look(ctx, halay_staging_of(r));
+        enum halay_status status = halay_staging_look(halay_staging_of(r));
         if (status == HALAY_IN_PROGRESS && !is_over)
             break;
         if (r->final == HALAY_OK)
@@ -104,7 +104,8 @@ static enum halay_status join(struct halay_context *ctx, struct halay_cargo *car
 {
     const struct halay_staging *s = (const struct halay_staging *)cargo;
 
-    return halay_devices_ops(ctx)->stream_wait(&halay_devices_of(ctx)->host, s->device->number, stream, s->moved);
+    return halay_devices_ops(ctx)->stream_wait(&halay_devices_of(ctx)->host, s->transit.device->number, stream,
+                                               s->transit.moved);
 }
 
 /* ---- life ---- */

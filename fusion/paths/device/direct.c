@@ -160,7 +160,7 @@ static enum halay_status look_at_all(struct halay_bucket *b)
 
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
         if (halay_staging_of(b->requests[i]))
-            status = halay_staging_look(b->set->ctx, halay_staging_of(b->requests[i]));
+            status = halay_staging_look(halay_staging_of(b->requests[i]));
     return status;
 }
 

@@ -48,10 +48,10 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
 {
     struct halay_events *all = &halay_device_carrier_of(ctx)->held;
     struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e->request) : NULL;
-    enum halay_status status = s ? halay_staging_start(ctx, s) : HALAY_OK;
+    enum halay_status status = s ? halay_staging_start(s) : HALAY_OK;
 
-    *held =
-        status == HALAY_OK && ((s && s->state != HALAY_STAGING_STILL) || stays_behind(ctx, all->events, all->count, e));
+    *held = status == HALAY_OK &&
+            ((s && s->transit.state != HALAY_TRANSIT_STILL) || stays_behind(ctx, all->events, all->count, e));
     if (*held)
         halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     if (*held)
@@ -67,17 +67,17 @@ struct late {
 };
 
 /* Has it come? HALAY_IN_PROGRESS, HALAY_OK, or an error of the device's. */
-static enum halay_status look(struct halay_context *ctx, struct halay_staging *s, struct late *late)
+static enum halay_status look(struct halay_staging *s, struct late *late)
 {
-    int follows = s->state == HALAY_STAGING_FOLLOWS;
+    int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
 
-    if (follows ? s->behind && s->behind == late->stream : s->device == late->device)
+    if (follows ? s->behind && s->behind == late->stream : s->transit.device == late->device)
         return HALAY_IN_PROGRESS;
-    enum halay_status status = halay_staging_look(ctx, s);
-    if (status == HALAY_IN_PROGRESS && s->state == HALAY_STAGING_FOLLOWS)
+    enum halay_status status = halay_staging_look(s);
+    if (status == HALAY_IN_PROGRESS && s->transit.state == HALAY_TRANSIT_FOLLOWS)
         late->stream = s->behind;
     else if (status == HALAY_IN_PROGRESS)
-        late->device = s->device;
+        late->device = s->transit.device;
     return status;
 }
 
@@ -92,9 +92,9 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
     for (size_t i = 0; i < all->count; i++) {
         const struct halay_event e = all->events[i];
         struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e.request) : NULL;
-        int is_there = !s || s->state == HALAY_STAGING_STILL;
+        int is_there = !s || s->transit.state == HALAY_TRANSIT_STILL;
         if (!is_there && status == HALAY_OK) {
-            enum halay_status is = look(ctx, s, &late);
+            enum halay_status is = look(s, &late);
             is_there = is == HALAY_OK;
             status = is == HALAY_IN_PROGRESS ? status : is;
         }

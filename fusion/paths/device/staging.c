@@ -29,72 +29,32 @@
 #include "fusion/state/request.h"
 #include <stdlib.h>
 
-enum { LINE = 64, CLOSE_MS = 2000 };
+enum { LINE = HALAY_TRANSIT_LINE };
 
 /* ---- the pool ---- */
-
-/* Pages rounded up to three significant bits. *capacity: bytes. */
-static size_t class_of(size_t bytes, size_t *capacity)
-{
-    size_t pages = bytes / HALAY_PAGE + (bytes % HALAY_PAGE != 0), shift = 0;
-
-    while (pages > (size_t)8 << shift)
-        shift++;
-    size_t units = (pages + ((size_t)1 << shift) - 1) >> shift;
-    *capacity = (units << shift) * HALAY_PAGE;
-    return shift * 4 + units; /* 0-8, and four more for each doubling */
-}
 
 static struct halay_staging **idle_of(struct halay_device *device)
 {
     return ((struct halay_staging_device *)device)->idle;
 }
 
-static void staging_free(struct halay_context *ctx, struct halay_staging *s)
+static void staging_free(struct halay_staging *s)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
-
-    if (s->moved)
-        ops->event_destroy(&halay_devices_of(ctx)->host, s->device->number, s->moved);
-    if (s->follows)
-        ops->event_destroy(&halay_devices_of(ctx)->host, s->device->number, s->follows);
-    if (s->aside)
-        ops->stream_destroy(&halay_devices_of(ctx)->host, s->device->number, s->aside);
+    halay_transit_fini(&s->transit);
     free(s->staged);
     free(s);
-}
-
-static enum halay_status block_get(struct halay_context *ctx, struct halay_staging *s, size_t capacity)
-{
-    void *block;
-
-    enum halay_status status = halay_group_alloc(ctx->all.group, capacity, &block);
-    if (status != HALAY_OK)
-        return status;
-    status = halay_devices_ops(ctx)->pin(&halay_devices_of(ctx)->host, s->device->number, block, capacity);
-    if (status != HALAY_OK) {
-        halay_group_free(ctx->all.group, block);
-        return status;
-    }
-    s->block = block;
-    s->capacity = capacity;
-    return HALAY_OK;
 }
 
 static enum halay_status staging_create(struct halay_context *ctx, struct halay_device *device,
                                         struct halay_staging **out)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
     struct halay_staging *s = calloc(1, sizeof *s);
 
     if (!s)
         return HALAY_ERR_NO_MEMORY;
-    s->device = device;
-    enum halay_status status = ops->event_create(&halay_devices_of(ctx)->host, device->number, &s->follows);
-    if (status == HALAY_OK)
-        status = ops->event_create(&halay_devices_of(ctx)->host, device->number, &s->moved);
+    enum halay_status status = halay_transit_init(&s->transit, halay_devices_of(ctx), device);
     if (status != HALAY_OK) {
-        staging_free(ctx, s);
+        staging_free(s);
         return status;
     }
     s->cargo.carrier = ctx->carrier;
@@ -120,7 +80,7 @@ static struct halay_staging *take_idle(struct halay_context *ctx, struct halay_s
 static enum halay_status staging_get(struct halay_context *ctx, struct halay_device *device, size_t bytes,
                                      struct halay_staging **out)
 {
-    size_t capacity, class = class_of(bytes, &capacity);
+    size_t capacity, class = halay_transit_class(bytes, &capacity);
     struct halay_staging *s = take_idle(ctx, &idle_of(device)[class]);
     enum halay_status status = HALAY_OK;
 
@@ -128,8 +88,8 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
         s = take_idle(ctx, &idle_of(device)[0]);
     if (!s)
         status = staging_create(ctx, device, &s);
-    if (status == HALAY_OK && capacity && !s->block)
-        status = block_get(ctx, s, capacity);
+    if (status == HALAY_OK && capacity && !s->transit.block)
+        status = halay_transit_block_get(&s->transit, ctx->all.group, capacity);
     if (status == HALAY_OK)
         *out = s;
     else
@@ -140,7 +100,7 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
 static void staging_put_locked(struct halay_staging *s)
 {
     size_t capacity;
-    struct halay_staging **idle = &idle_of(s->device)[class_of(s->capacity, &capacity)];
+    struct halay_staging **idle = &idle_of(s->transit.device)[halay_transit_class(s->transit.capacity, &capacity)];
 
     atomic_store_explicit(&s->cargo.is_launched, 0, memory_order_relaxed);
     s->next = *idle;
@@ -274,39 +234,11 @@ static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
 
 /* ---- submission ---- */
 
-/* The program's event as it is now: it may be recorded again, or destroyed, once this has returned. */
-static enum halay_status follow_event(struct halay_context *ctx, struct halay_staging *s, void *event)
+static enum halay_status follow(struct halay_staging *s, const struct halay_placing *placing)
 {
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    int device = s->device->number;
-    enum halay_status status = HALAY_OK;
-
-    if (!s->aside)
-        status = ops->stream_create(host, device, &s->aside);
-    if (status == HALAY_OK)
-        status = ops->stream_wait(host, device, s->aside, event);
-    return status == HALAY_OK ? ops->event_record(host, device, s->follows, s->aside) : status;
-}
-
-static enum halay_status follow(struct halay_context *ctx, struct halay_staging *s, const struct halay_placing *placing)
-{
-    const struct halay_device_ops *ops = halay_devices_ops(ctx);
-    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    int device = s->device->number;
-    enum halay_status status = HALAY_OK;
-
     s->must_wait = placing->stream || placing->event;
     s->behind = placing->event ? NULL : placing->stream;
-    if (placing->stream)
-        status = ops->event_record(host, device, s->follows, placing->stream);
-    if (status != HALAY_OK || !placing->event)
-        return status;
-    if (placing->stream && !s->aside)
-        status = ops->stream_create(host, device, &s->aside);
-    if (placing->stream && status == HALAY_OK)
-        status = ops->stream_wait(host, device, s->aside, s->follows);
-    return status == HALAY_OK ? follow_event(ctx, s, placing->event) : status;
+    return halay_transit_follow(&s->transit, placing->stream != NULL, placing->stream, placing->event);
 }
 
 static enum halay_status stage(struct halay_context *ctx, const char *name, int number,
@@ -328,14 +260,14 @@ static enum halay_status stage(struct halay_context *ctx, const char *name, int 
     if (status == HALAY_OK)
         status = reserve_staged(s, count);
     if (status == HALAY_OK)
-        status = follow(ctx, s, placing);
+        status = follow(s, placing);
     if (status != HALAY_OK) {
         halay_staging_put(ctx, s);
         return status;
     }
     s->is_direct = spans->is_direct;
     s->by = NULL;
-    char *at = s->block;
+    char *at = s->transit.block;
     for (size_t i = 0; i < count; i++) {
         s->staged[i] = settle(&spans[i], at);
         at += room_for(&spans[i]);
@@ -392,87 +324,55 @@ void halay_staging_apply_locked(struct halay_cargo *cargo, struct halay_request 
 
 /* ---- copies ---- */
 
-static enum halay_status copy(struct halay_context *ctx, struct halay_staging *s, void *to, const void *from,
-                              size_t bytes, void *stream)
+static enum halay_status copy_in(struct halay_staging *s)
 {
-    s->state = HALAY_STAGING_MOVES;
-    return halay_devices_ops(ctx)->copy_start(&halay_devices_of(ctx)->host, s->device->number, to, from, bytes, stream);
-}
-
-/* What was started in this stream ends with its event; also if something could not be started. */
-static enum halay_status record(struct halay_context *ctx, struct halay_staging *s, void *stream,
-                                enum halay_status status)
-{
-    if (s->state != HALAY_STAGING_MOVES)
-        return status;
-    enum halay_status recorded =
-        halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, s->device->number, s->moved, stream);
-    if (recorded != HALAY_OK) {
-        s->is_lost = 1;
-        s->state = HALAY_STAGING_STILL;
-    }
-    return status == HALAY_OK ? recorded : status;
-}
-
-static enum halay_status copy_in(struct halay_context *ctx, struct halay_staging *s)
-{
+    struct halay_transit *t = &s->transit;
     enum halay_status status = HALAY_OK;
 
-    s->state = HALAY_STAGING_STILL;
+    t->state = HALAY_TRANSIT_STILL;
     for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
         const struct halay_staged *d = &s->staged[i];
         if (d->device_in)
-            status = copy(ctx, s, (void *)d->host_in, d->device_in, d->in_bytes, s->device->in);
+            status = halay_transit_copy(t, (void *)d->host_in, d->device_in, d->in_bytes, t->device->in);
     }
-    return record(ctx, s, s->device->in, status);
+    return halay_transit_record(t, t->device->in, status);
 }
 
-/* The event has come: HALAY_OK, and it stands still. */
-static enum halay_status look_for(struct halay_context *ctx, struct halay_staging *s, void *event)
+enum halay_status halay_staging_start(struct halay_staging *s)
 {
-    enum halay_status status =
-        halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, s->device->number, event);
-
-    if (status != HALAY_IN_PROGRESS)
-        s->state = HALAY_STAGING_STILL;
-    return status;
-}
-
-enum halay_status halay_staging_start(struct halay_context *ctx, struct halay_staging *s)
-{
-    s->state = s->must_wait ? HALAY_STAGING_FOLLOWS : HALAY_STAGING_STILL;
-    enum halay_status status = s->must_wait ? look_for(ctx, s, s->follows) : HALAY_OK;
+    s->transit.state = s->must_wait ? HALAY_TRANSIT_FOLLOWS : HALAY_TRANSIT_STILL;
+    enum halay_status status = s->must_wait ? halay_transit_look(&s->transit, s->transit.follows) : HALAY_OK;
     if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
-    return status == HALAY_OK && !s->is_direct ? copy_in(ctx, s) : status;
+    return status == HALAY_OK && !s->is_direct ? copy_in(s) : status;
 }
 
-enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_staging *s)
+enum halay_status halay_staging_look(struct halay_staging *s)
 {
-    if (s->state == HALAY_STAGING_STILL)
+    if (s->transit.state == HALAY_TRANSIT_STILL)
         return HALAY_OK;
-    int follows = s->state == HALAY_STAGING_FOLLOWS;
-    enum halay_status status = look_for(ctx, s, follows ? s->follows : s->moved);
+    int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
+    enum halay_status status = halay_transit_look(&s->transit, follows ? s->transit.follows : s->transit.moved);
     if (follows && status == HALAY_OK && !s->is_direct)
-        status = copy_in(ctx, s);
-    return status == HALAY_OK && s->state == HALAY_STAGING_MOVES ? HALAY_IN_PROGRESS : status;
+        status = copy_in(s);
+    return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
 /* The end of what the stream that it goes by has been given. */
-static enum halay_status follow_own(struct halay_context *ctx, struct halay_staging *s)
+static enum halay_status follow_own(struct halay_staging *s)
 {
-    s->state = HALAY_STAGING_MOVES;
-    return record(ctx, s, s->by, HALAY_OK);
+    s->transit.state = HALAY_TRANSIT_MOVES;
+    return halay_transit_record(&s->transit, s->by, HALAY_OK);
 }
 
-int halay_staging_leave(struct halay_context *ctx, struct halay_staging *s)
+int halay_staging_leave(struct halay_staging *s)
 {
-    if (s->state == HALAY_STAGING_FOLLOWS)
-        s->state = HALAY_STAGING_STILL;
-    if (s->by && s->state == HALAY_STAGING_STILL)
-        follow_own(ctx, s);
+    if (s->transit.state == HALAY_TRANSIT_FOLLOWS)
+        s->transit.state = HALAY_TRANSIT_STILL;
+    if (s->by && s->transit.state == HALAY_TRANSIT_STILL)
+        follow_own(s);
     s->by = NULL;
-    return s->state == HALAY_STAGING_MOVES;
+    return s->transit.state == HALAY_TRANSIT_MOVES;
 }
 
 void halay_staging_goes_by(struct halay_staging *s, void *stream)
@@ -489,13 +389,13 @@ enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct hala
     if (!s->is_direct)
         return HALAY_OK;
     s->is_direct = 0;
-    class_of(halay_round_up(d->in_bytes, LINE), &capacity);
-    enum halay_status status = capacity ? block_get(ctx, s, capacity) : HALAY_OK;
+    halay_transit_class(halay_round_up(d->in_bytes, LINE), &capacity);
+    enum halay_status status = capacity ? halay_transit_block_get(&s->transit, ctx->all.group, capacity) : HALAY_OK;
     if (status != HALAY_OK)
         return status;
-    d->host_in = d->host_out = s->block;
+    d->host_in = d->host_out = s->transit.block;
     point_at(r, s);
-    return copy_in(ctx, s);
+    return copy_in(s);
 }
 
 /* Bytes of a result. */
@@ -506,53 +406,37 @@ static size_t result_bytes(const struct halay_request *r, const struct halay_sta
     return r->held ? 0 : r->result_bytes;
 }
 
-enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_request *r)
+enum halay_status halay_staging_finish(struct halay_request *r)
 {
     struct halay_staging *s = halay_staging_of(r);
+    struct halay_transit *t = &s->transit;
     enum halay_status status = HALAY_OK;
 
     if (s->by) {
-        status = follow_own(ctx, s);
+        status = follow_own(s);
         s->by = NULL;
     }
     for (size_t i = 0; i < s->count && status == HALAY_OK && !s->is_direct; i++) {
         const struct halay_staged *d = &s->staged[i];
         size_t bytes = d->device_out ? result_bytes(r, d) : 0;
         if (bytes)
-            status = copy(ctx, s, d->device_out, d->host_out, bytes, s->device->out);
+            status = halay_transit_copy(t, d->device_out, d->host_out, bytes, t->device->out);
     }
     if (!s->is_direct)
-        status = record(ctx, s, s->device->out, status);
-    return status == HALAY_OK && s->state == HALAY_STAGING_MOVES ? HALAY_IN_PROGRESS : status;
+        status = halay_transit_record(t, t->device->out, status);
+    return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
 /* ---- the end ---- */
 
-/* Its memory goes back, unless a device does not come to the end of its copies. */
-static void block_put(struct halay_context *ctx, struct halay_staging *s, int64_t deadline_us)
-{
-    if (halay_staging_leave(ctx, s) &&
-        halay_devices_await(halay_devices_of(ctx), s->device->number, s->moved, deadline_us) != HALAY_IN_PROGRESS)
-        s->state = HALAY_STAGING_STILL;
-    if (s->block && (s->is_lost || s->state == HALAY_STAGING_MOVES)) {
-        halay_warning(ctx->log, "device %d has not said for %d s that a copy is done: %zu bytes of the host's are lost",
-                      s->device->number, CLOSE_MS / 1000, s->capacity);
-    } else if (s->block) {
-        halay_devices_ops(ctx)->unpin(&halay_devices_of(ctx)->host, s->device->number, s->block);
-        halay_group_free(ctx->all.group, s->block);
-    }
-    s->block = NULL;
-    s->capacity = 0;
-    s->is_lost = 0;
-    s->state = HALAY_STAGING_STILL;
-}
-
 void halay_staging_close(struct halay_context *ctx)
 {
-    int64_t deadline_us = halay_deadline_us(CLOSE_MS);
+    int64_t deadline_us = halay_deadline_us(HALAY_TRANSIT_CLOSE_MS);
 
-    for (struct halay_staging *s = halay_device_carrier_of(ctx)->stagings; s; s = s->all_next)
-        block_put(ctx, s, deadline_us);
+    for (struct halay_staging *s = halay_device_carrier_of(ctx)->stagings; s; s = s->all_next) {
+        halay_staging_leave(s);
+        halay_transit_block_put(&s->transit, ctx->all.group, deadline_us);
+    }
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_device *device = halay_devices_of(ctx)->first; device; device = device->next)
         for (size_t class = 1; class < HALAY_STAGING_CLASSES; class ++) /* they are of class 0 now */
@@ -567,7 +451,7 @@ void halay_staging_free_all(struct halay_context *ctx)
 {
     for (struct halay_staging *s = halay_device_carrier_of(ctx)->stagings, *next; s; s = next) {
         next = s->all_next;
-        staging_free(ctx, s);
+        staging_free(s);
     }
     halay_device_carrier_of(ctx)->stagings = NULL;
 }

@@ -5,6 +5,7 @@
 #ifndef HALAY_STAGING_H
 #define HALAY_STAGING_H
 
+#include "collectives/group/transit.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/state/request.h"
 
@@ -17,28 +18,15 @@ struct halay_staged {
     size_t in_bytes, out_bytes; /* to be copied; of a result whose size is not known before, the room for it */
 };
 
-enum halay_staging_state {
-    HALAY_STAGING_STILL,
-    HALAY_STAGING_FOLLOWS, /* what it follows has not come */
-    HALAY_STAGING_MOVES,   /* copies were started, and have not been seen to end */
-};
-
 struct halay_staging {
     struct halay_cargo cargo;       /* first */
     struct halay_staging *next;     /* of the idle ones */
     struct halay_staging *all_next; /* of all; guarded by the context's lock */
-    struct halay_device *device;    /* borrowed: as long as the context */
-    void *block;                    /* owned: `capacity` bytes, pinned; NULL: none */
-    size_t capacity;
-    void *aside;        /* owned: a stream that waits for the program's event; NULL: none was ever given */
-    void *follows;      /* owned: an event, what the submission follows as it was then */
-    const void *behind; /* the program's stream, if that is all it follows: compared, never used */
-    void *moved;        /* owned: an event, the end of the copies that were started last */
-    void *by;           /* a stream of ours in which devices reduce the data; NULL: they are copied */
-    int is_direct;      /* it stays on the device unless it falls back */
-    int must_wait;      /* it follows something */
-    int is_lost;        /* nobody will know when its copies end: the memory cannot be given back */
-    enum halay_staging_state state;
+    struct halay_transit transit;
+    const void *behind;          /* the program's stream, if that is all it follows: compared, never used */
+    void *by;                    /* a stream of ours in which devices reduce the data; NULL: they are copied */
+    int is_direct;               /* it stays on the device unless it falls back */
+    int must_wait;               /* it follows something */
     struct halay_staged *staged; /* owned, kept, [staged_capacity] */
     size_t count, staged_capacity;
 };
@@ -80,19 +68,19 @@ void halay_staging_put_cargo_locked(struct halay_cargo *cargo);
 /* ---- driver ---- */
 
 /* Bring its data to the host, once what it follows has come. An error is the device's; some of it may be under way. */
-enum halay_status halay_staging_start(struct halay_context *ctx, struct halay_staging *staging);
+enum halay_status halay_staging_start(struct halay_staging *staging);
 /* Are they there, and of a request that has ended well the results? HALAY_IN_PROGRESS, HALAY_OK, or an error of the
  * device's. */
-enum halay_status halay_staging_look(struct halay_context *ctx, struct halay_staging *staging);
+enum halay_status halay_staging_look(struct halay_staging *staging);
 /* Its request ends early: nothing is started any more. Nonzero: a device is at work, look until it is not. */
-int halay_staging_leave(struct halay_context *ctx, struct halay_staging *staging);
+int halay_staging_leave(struct halay_staging *staging);
 /* A direct one: its data are worked on by this stream of ours, and its result follows what that has been given. */
 void halay_staging_goes_by(struct halay_staging *staging, void *stream);
 /* The request's data, if they are direct and on the device, come to the host after all: look until they are there. */
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *request);
 /* Bring the results of a request that has ended well to the device. HALAY_OK: there are none; HALAY_IN_PROGRESS: look
  * when they are there. */
-enum halay_status halay_staging_finish(struct halay_context *ctx, struct halay_request *request);
+enum halay_status halay_staging_finish(struct halay_request *request);
 
 /* The engine has stopped: give the memory back, not the events that a program may still let its streams wait for. */
 void halay_staging_close(struct halay_context *ctx);
