@@ -22,7 +22,8 @@ holds "$json" op=engine ranks=1 buffers=shared idle_cpu_percent=number step_ms=a
 for buffers in shared private; do
     expect 0 "$halayrun" -np 2 "$perf" engine -n 5 --idle 0.1 --model many-small -s 3 --buffers $buffers --json "$json"
     holds "$json" op=engine ranks=2 buffers=$buffers model=many-small step_ms=positive 'exposed_ms<=step_ms' \
-        bytes_per_step=4096000 messages_per_step=number versus=absent idle_cpu_percent=number
+        bytes_per_step=4096000 messages_per_step=number versus=absent idle_cpu_percent=number \
+        submit_us=positive complete_us=positive named_submit_us=positive callback_us=positive
     ordered
 done
 expect 0 "$halayrun" -np 2 "$perf" engine -n 2 --idle 0.1 --model tft-electricity -s 1 --json "$json"

@@ -230,6 +230,21 @@ static void report_overlap(struct run *run, const struct perf_step *step)
     }
 }
 
+static void report_calls(struct run *run, const struct perf_step *step)
+{
+    static const char *const keys[] = { "submit_us", "complete_us", "named_submit_us", "callback_us" };
+
+    if (run->prints)
+        printf("%-46s %9.3f us to submit, %.3f us to test and free\n",
+               "a tensor, one call each:", step->calls[PERF_CALL_SUBMIT] * 1e6, step->calls[PERF_CALL_COMPLETE] * 1e6);
+    if (run->prints)
+        printf("%-46s %9.3f us to submit, %.3f us to be called back\n",
+               "by name, elsewhere, with a callback:", step->calls[PERF_CALL_NAMED] * 1e6,
+               step->calls[PERF_CALL_CALLBACK] * 1e6);
+    for (int row = 0; row < PERF_CALLS && run->report; row++)
+        json_object_set_new(run->report, keys[row], json_real(step->calls[row] * 1e6));
+}
+
 static void report_registration(struct run *run)
 {
     double ms = run->engine.register_seconds * 1e3;
@@ -264,6 +279,8 @@ static enum halay_status model(struct run *run)
         json_object_set_new(run->report, "messages_per_step", json_integer((json_int_t)step.messages));
         json_object_set_new(run->report, "bytes_per_step", json_integer((json_int_t)step.bytes));
     }
+    if (step.calls[PERF_CALL_SUBMIT] > 0)
+        report_calls(run, &step);
     if (run->options.buffers == PERF_REGISTERED)
         report_registration(run);
     if (run->options.compute_ms > 0)
@@ -326,11 +343,12 @@ const struct perf_command perf_engine_command = {
     .summary = "latency of a small tensor, idle processor time, a step of many tensors",
     .synopsis = "[OPTION]...",
     .table = table,
-    .notes = "Start it with halayrun or mpirun. The small tensor is registered and known to the engine, which sleeps "
-             "before each submission; a callback on the engine's thread sees its end, then a thread that waits and "
-             "drives the engine. Below each latency is that of bare threads on this machine in the same run. A model's "
-             "gradients are submitted together, last layers first, then waited for. MPI reduces them one by one, and "
-             "as contiguous buckets. With --compute they are also submitted one by one as a program computes them, "
-             "which shows how much of the communication that hides.",
+    .notes =
+        "Start it with halayrun or mpirun. The small tensor is registered and known to the engine, which sleeps "
+        "before each submission; a callback on the engine's thread sees its end, then a thread that waits and "
+        "drives the engine. Below each latency is that of bare threads on this machine in the same run. A model's "
+        "gradients are submitted together, last layers first, then waited for. MPI reduces them one by one, and "
+        "as contiguous buckets. With --compute they are also submitted one by one as a program computes them, "
+        "which shows how much of the communication that hides. Of a model up to 16 MiB it also times single calls.",
     .run = run_engine,
 };

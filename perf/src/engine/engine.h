@@ -81,13 +81,18 @@ enum perf_step_row {
     PERF_STEP_ROWS
 };
 
+/* Calls of a step: halay_submit of a registered tensor; halay_test of one that has ended, with halay_request_free;
+ * halay_submit_named of one that lies elsewhere than the last time, with a callback; such a callback. */
+enum perf_step_call { PERF_CALL_SUBMIT, PERF_CALL_COMPLETE, PERF_CALL_NAMED, PERF_CALL_CALLBACK, PERF_CALLS };
+
 struct perf_step {
     /* From the first submission or call to the last completion, the slowest rank's, median; 0: not measured. */
     double seconds[PERF_STEP_ROWS];
     double exposed_seconds[PERF_STEP_ROWS]; /* the part of it after the last submission; the engine's rows only */
     /* Share of the communication's time that computing hides: (engine + compute - overlapped) / engine. */
     double hidden;
-    double messages; /* the engine's own, of all ranks together */
+    double messages;          /* the engine's own, of all ranks together */
+    double calls[PERF_CALLS]; /* seconds a tensor, the slowest rank's, median; 0: not measured */
     size_t tensors;
     size_t bytes; /* of all tensors, one rank's */
 };

@@ -12,6 +12,8 @@
 #include "perf/src/engine/engine.h"
 #include "perf/src/engine/work.h"
 #include "perf/src/stats.h"
+#include <errno.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -32,6 +34,28 @@ struct replay {
     struct perf_work work;
     double compute_seconds; /* of a step; 0: none */
 };
+
+enum { NAME_ROOM = 48 };
+
+/* The model's i-th tensor; name: of NAME_ROOM. */
+static struct halay_tensor_info describe(const struct perf_engine *engine, const struct perf_model *model, size_t i,
+                                         size_t elements, const float *in, float *out, char *name)
+{
+    snprintf(name, NAME_ROOM, "perf.%s.%zu", model->name, i);
+    return (struct halay_tensor_info){
+        .struct_size = sizeof(struct halay_tensor_info),
+        .name = name,
+        .collective = HALAY_ALLREDUCE,
+        .dtype = HALAY_F32,
+        .dimensions = 1,
+        .shape = { elements },
+        .in = in,
+        .out = out,
+        .reduction = HALAY_SUM,
+        .wire = engine->wire,
+        .memory = engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICES : HALAY_MEMORY_ANY,
+    };
+}
 
 static enum halay_status replay_open(struct perf_engine *engine, const struct perf_model *model, size_t steps,
                                      struct replay *r)
@@ -63,21 +87,9 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
     if (status == HALAY_OK)
         status = perf_engine_near(engine, r->data, r->total, &r->near);
     for (size_t i = 0; i < r->count && status == HALAY_OK; i++) {
-        char name[48];
-        snprintf(name, sizeof name, "perf.%s.%zu", model->name, i);
-        const struct halay_tensor_info info = {
-            .struct_size = sizeof info,
-            .name = name,
-            .collective = HALAY_ALLREDUCE,
-            .dtype = HALAY_F32,
-            .dimensions = 1,
-            .shape = { r->elements[i] },
-            .in = r->given + r->starts[i],
-            .out = r->data + r->starts[i],
-            .reduction = HALAY_SUM,
-            .wire = engine->wire,
-            .memory = engine->memory == PERF_DEVICE ? HALAY_MEMORY_DEVICES : HALAY_MEMORY_ANY,
-        };
+        char name[NAME_ROOM];
+        const struct halay_tensor_info info =
+            describe(engine, model, i, r->elements[i], r->given + r->starts[i], r->data + r->starts[i], name);
         status = halay_register(engine->context, &info, &r->tensors[r->count - 1 - i]);
     }
     return status;
@@ -281,6 +293,126 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
     return halay_allreduce(engine->context, "perf.messages", messages, messages, 1, HALAY_F64, HALAY_SUM);
 }
 
+/* ---- what the calls of a step cost a tensor ---------------------------------------------------------------------- */
+
+/* A step by one call a tensor. seconds: of PERF_CALL_SUBMIT and PERF_CALL_COMPLETE. */
+static enum halay_status step_by_tensor(struct replay *r, double *seconds)
+{
+    enum halay_status status = HALAY_OK;
+    size_t submitted = 0;
+    double start = perf_now();
+
+    while (submitted < r->count && status == HALAY_OK) {
+        status = halay_submit(r->tensors[submitted], NULL, NULL, &r->requests[submitted]);
+        submitted += status == HALAY_OK;
+    }
+    seconds[PERF_CALL_SUBMIT] = perf_now() - start;
+    enum halay_status waited = halay_wait_all(r->requests, submitted, TIMEOUT_MS);
+    start = perf_now();
+    for (size_t i = 0; i < submitted; i++) {
+        if (halay_test(r->requests[i]) != HALAY_OK && waited == HALAY_OK)
+            waited = HALAY_ERR_SYSTEM;
+        halay_request_free(r->requests[i]);
+    }
+    seconds[PERF_CALL_COMPLETE] = perf_now() - start;
+    return status == HALAY_OK ? waited : status;
+}
+
+/* The callbacks of a step. Callbacks come one after the other. */
+struct delivery {
+    size_t count, left;
+    double first, last;
+    enum halay_status status;
+    sem_t done;
+};
+
+static void deliver(void *arg, enum halay_status status, const char *text)
+{
+    struct delivery *d = arg;
+
+    (void)text;
+    if (status != HALAY_OK)
+        d->status = status;
+    if (d->left == d->count)
+        d->first = perf_now();
+    if (--d->left)
+        return;
+    d->last = perf_now();
+    sem_post(&d->done);
+}
+
+/* A step by names, in another block than the tensors' own, each with a callback. seconds: of PERF_CALL_NAMED and
+ * PERF_CALL_CALLBACK. */
+static enum halay_status step_by_names(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
+                                       float *block, double *seconds)
+{
+    struct delivery d = { .count = r->count, .left = r->count, .status = HALAY_OK };
+    enum halay_status status = sem_init(&d.done, 0, 0) ? HALAY_ERR_SYSTEM : HALAY_OK;
+    char name[NAME_ROOM];
+
+    seconds[PERF_CALL_NAMED] = 0;
+    for (size_t i = r->count; i-- > 0 && status == HALAY_OK;) {
+        float *at = block + r->starts[i];
+        const struct halay_tensor_info info = describe(engine, model, i, r->elements[i], at, at, name);
+        double start = perf_now();
+        status = halay_submit_named(engine->context, &info, deliver, &d, NULL);
+        seconds[PERF_CALL_NAMED] += perf_now() - start;
+    }
+    if (status != HALAY_OK)
+        return status; /* the engine has failed, and the program ends */
+    while (sem_wait(&d.done) && errno == EINTR)
+        continue;
+    seconds[PERF_CALL_CALLBACK] = d.last - d.first;
+    sem_destroy(&d.done);
+    return d.status;
+}
+
+/* Steps in succession, medians. The data are zero, so that sums of sums are, too. */
+static enum halay_status measure_calls(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
+                                       float *blocks[2], double *calls)
+{
+    enum { BEFORE = 10, STEPS = 50 };
+    double all[PERF_CALLS][STEPS], each[PERF_CALLS] = { 0 };
+    enum halay_status status = set_values(engine, r, 0);
+
+    for (int i = 0; i < BEFORE + STEPS && status == HALAY_OK; i++) {
+        status = step_by_tensor(r, each);
+        for (int row = PERF_CALL_SUBMIT; row <= PERF_CALL_COMPLETE && i >= BEFORE; row++)
+            all[row][i - BEFORE] = each[row];
+    }
+    for (int i = 0; i < BEFORE + STEPS && status == HALAY_OK; i++) {
+        status = step_by_names(engine, model, r, blocks[i % 2], each);
+        for (int row = PERF_CALL_NAMED; row <= PERF_CALL_CALLBACK && i >= BEFORE; row++)
+            all[row][i - BEFORE] = each[row];
+    }
+    if (status != HALAY_OK)
+        return status;
+    for (int row = 0; row < PERF_CALLS; row++)
+        calls[row] = perf_median(all[row], STEPS) / (double)r->count;
+    return perf_engine_worst(engine, calls, PERF_CALLS);
+}
+
+/* Only of models whose tensors fit twice into memory without a thought, and that the program can reach. */
+static enum halay_status calls_of_step(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
+                                       double *calls)
+{
+    enum { MOST_BYTES = 16 << 20 };
+    size_t bytes = r->total * sizeof(float);
+    void *block;
+
+    if (bytes > MOST_BYTES || engine->memory == PERF_DEVICE)
+        return HALAY_OK;
+    enum halay_status status = perf_engine_alloc(engine, bytes, &block);
+    if (status != HALAY_OK)
+        return status;
+    float *blocks[2] = { r->data, block };
+    for (size_t i = 0; i < r->total; i++)
+        blocks[1][i] = 0;
+    status = measure_calls(engine, model, r, blocks, calls);
+    perf_engine_free(engine, block);
+    return status;
+}
+
 enum halay_status perf_engine_replay(struct perf_engine *engine, const struct perf_model *model, long steps,
                                      double compute_seconds, struct perf_step *step)
 {
@@ -306,6 +438,8 @@ enum halay_status perf_engine_replay(struct perf_engine *engine, const struct pe
                                step->seconds[PERF_STEP_ENGINE];
     if (status == HALAY_OK)
         status = messages_of_step(engine, &r, &step->messages);
+    if (status == HALAY_OK)
+        status = calls_of_step(engine, model, &r, step->calls);
     replay_close(engine, &r);
     return status;
 }
