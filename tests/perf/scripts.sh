@@ -37,6 +37,9 @@ table small-reduce-scatter '| bytes | algorithm | µs | bus GB/s | % of roofline
 table engine '| one cached 4 KB tensor | µs, median | 99th percentile | bare threads: µs, median | 99th percentile |'
 expect 2 "$bench/figures" --build "$top_builddir" --part nothing
 says err 'no measurement has a name that begins with nothing'
+script engine --rounds 1 -n 3 -s 2 --models many-small tft-electricity
+table engine-replay '| what | agreed on in each step | replayed | pure, or bare | replayed, times that | aim |'
+says out '^\| messages of a step, all ranks \|'
 script algorithms -np 2 --rounds 1 -n 2 -b 1K -e 4K --only reduce
 table algorithms '| bytes | operation | chosen | fastest | µs | ratio | others, µs |'
 script elastic --kills 1
