@@ -89,7 +89,6 @@ struct halay_select_query halay_select_between(const struct halay_select_query *
     /* Half of the chunks under way are in shared memory. */
     q.overlap = chunks < HALAY_NODES_DEPTH / 2 ? (int)chunks : HALAY_NODES_DEPTH / 2;
     q.sharing = HALAY_SHARES_NONE;
-    q.deterministic = HALAY_DETERMINISTIC_OFF;
     q.forced = NULL;
     return q;
 }
@@ -250,6 +249,11 @@ enum halay_status halay_select_allows(const struct halay_algorithm *algorithm, i
     if (adds_data(algorithm->operation) && deterministic == HALAY_DETERMINISTIC_RANKS &&
         !(algorithm->flags & HALAY_ALGORITHM_TREE)) {
         *why = "it does not sum along the tree over ranks, which HALAY_DETERMINISTIC=ranks asks for";
+        return HALAY_ERR_UNSUPPORTED;
+    }
+    if (algorithm->operation == HALAY_COLL_ALLREDUCE && deterministic == HALAY_DETERMINISTIC_RUN &&
+        !(algorithm->flags & (sharing == HALAY_SHARES_NODES ? HALAY_ALGORITHM_NODES : HALAY_ALGORITHM_TREE))) {
+        *why = "it does not add all elements in the same order, which HALAY_DETERMINISTIC=run asks for";
         return HALAY_ERR_UNSUPPORTED;
     }
     return HALAY_OK;

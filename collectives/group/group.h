@@ -20,8 +20,9 @@
  * groups. halay_group_close ends it. */
 enum halay_status halay_group_create(struct halay_world *world, struct halay_group **out);
 
-/* Sets whether this group chooses only algorithms that sum along the tree over ranks (HALAY_DETERMINISTIC=ranks).
- * Called before the first collective, with the same mode on all ranks. */
+/* Sets which algorithms this group may choose. HALAY_DETERMINISTIC=ranks: those that sum along the tree over ranks;
+ * run: all-reduces that add each element in the same order, whatever its place and their number. Called before the
+ * first collective, with the same mode on all ranks. */
 void halay_group_set_deterministic(struct halay_group *group, enum halay_deterministic mode);
 /* Divides averages that start from now on by the number of ranks less this many. All ranks pass the same. */
 void halay_group_set_absent(struct halay_group *group, int ranks);

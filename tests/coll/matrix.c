@@ -1359,6 +1359,34 @@ static void sequence(struct run *run)
     compare_hashes(run, "auto", HALAY_F32);
 }
 
+/* HALAY_DETERMINISTIC=run: whatever adds, each element is added in the same order, wherever it lies and however many
+ * there are. */
+static void same_order(struct run *run)
+{
+    static const size_t counts[] = { 1, 7, 700, 16387, LARGE };
+    float *data = (float *)(void *)run->memory[1][0], first = 0;
+
+    halay_group_set_deterministic(run->group, HALAY_DETERMINISTIC_RUN);
+    for (size_t k = 0; k < sizeof counts / sizeof *counts * halay_algorithm_count; k++) {
+        const struct halay_algorithm *a = &halay_algorithms[k % halay_algorithm_count];
+        size_t count = counts[k / halay_algorithm_count];
+        if (a->operation != HALAY_COLL_ALLREDUCE ||
+            halay_group_set_algorithm(run->group, "allreduce", a->name) != HALAY_OK)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            data[i] = 1 / (float)(2 * run->rank + 3); /* no sum of these is exact */
+        expect(run, halay_group_allreduce(run->group, data, data, count, HALAY_F32, HALAY_SUM), HALAY_OK, a->name);
+        first = first == 0 ? data[0] : first;
+        size_t same = 0;
+        while (same < count && !memcmp(&data[same], &first, sizeof first))
+            same++;
+        if (same < count)
+            fail(run, "another order", a->name, HALAY_F32, HALAY_SUM, count, 1, PRIVATE);
+    }
+    halay_group_set_deterministic(run->group, HALAY_DETERMINISTIC_OFF);
+    halay_group_set_algorithm(run->group, "allreduce", "auto");
+}
+
 /* docs/reference/algorithms.md, "Memory of a group". bytes: of the largest data that were reduced. */
 static size_t scratch_bound(const struct run *run, size_t bytes)
 {
@@ -1416,6 +1444,7 @@ int matrix_run(struct halay_group *group, int quick)
     }
     in_flight(&run);
     sequence(&run);
+    same_order(&run);
     halay_group_barrier(group);
 
     for (int i = 0; i < 2; i++) {

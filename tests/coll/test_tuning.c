@@ -310,7 +310,7 @@ static void check_all(void)
     for (int op = 0; op < HALAY_COLL_COUNT; op++)
         for (int n = 2; n <= 1024; n += n < 20 ? 1 : 251)
             for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
-                for (unsigned bits = 0; bits < 16; bits++) {
+                for (unsigned bits = 0; bits < 24; bits++) {
                     const char *why;
                     struct halay_select_query q = { .operation = (enum halay_coll_kind)op,
                                                     .bytes = sizes[s],
@@ -319,7 +319,7 @@ static void check_all(void)
                                                     .is_half = bits >> 1 & 1,
                                                     .sharing = bits & 4 ? HALAY_SHARES_ALL : HALAY_SHARES_NONE,
                                                     .chunk = 1 << 18,
-                                                    .deterministic = bits & 8 ? HALAY_DETERMINISTIC_RANKS : 0,
+                                                    .deterministic = (enum halay_deterministic)(bits >> 3),
                                                     .transport = "anything",
                                                     .tuning = &builtin };
                     const struct halay_algorithm *a = halay_select(&q, NULL, 0);
