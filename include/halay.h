@@ -169,7 +169,7 @@ HALAY_API enum halay_status halay_context_status(struct halay_context *ctx, char
  * All that goes by rank goes by these numbers (rows and splits, parts of a reduce-scatter, results), and averages
  * divide by the number of members; only a root is a rank of the job. A rank that submits a tensor in a
  * set of which it is not a member gets HALAY_ERR_ARGUMENT. halay_join is of all ranks: a rank that has joined takes
- * part in its sets as well. Under HALAY_DETERMINISTIC tensors are fused in the set of all ranks only.
+ * part in its sets as well.
  *
  * Rank 0 of the job coordinates all sets, also those of which it is no member. When a rank dies, or leaves while a set
  * waits for it, the job is over for all ranks.
@@ -485,7 +485,7 @@ struct halay_tensor_info {
      * (HALAY_ERR_UNSUPPORTED): a graph that is launched there comes first, and so do its external events. With
      * HALAY_MEMORY_ANY, too, they use the device. Until its data have come from the device a submission has not been
      * made for the other ranks, and cannot end: halay_cancel and timeout_ms work from then on. What is submitted later
-     * may overtake it, but for sends and receives, a join, changes of process sets, and under HALAY_DETERMINISTIC.
+     * may overtake it, but for sends and receives, a join, and changes of process sets.
      */
     void *after_stream, *after_event;
 };
@@ -494,10 +494,8 @@ struct halay_tensor_info {
  * *first (NULL: not wanted): the row that its part begins with. 0 if rank is none of size. Pure; any thread. */
 static inline size_t halay_scatter_rows(size_t rows, int size, int rank, size_t *first);
 
-/* Register a tensor; local, nothing is sent. The order of registration is the order of the buckets under
- * HALAY_DETERMINISTIC=run and ranks: register in the same order on every rank, neighbours in memory one after the
- * other. A bucket of which not all tensors were submitted runs when the ranks wait or test (any request); a callback
- * alone is no wait in these modes.
+/* Register a tensor; local, nothing is sent. Buckets have their tensors in the order of registration on rank 0:
+ * neighbours in memory one after the other need no copies.
  * Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED (type with reduction; adasum under HALAY_DETERMINISTIC=ranks, as
  * its last bits depend on what is fused), HALAY_ERR_DUPLICATE, HALAY_ERR_NO_MEMORY. */
 HALAY_API enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,

@@ -290,7 +290,6 @@ static void renew(struct halay_context *ctx)
     ctx->driver.role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
     atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread is there, here and below */
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->waiting.is_unwaited, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->has_left, 0, memory_order_relaxed);

@@ -11,7 +11,6 @@
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/signature_words.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
@@ -155,7 +154,6 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->timeout_ms = s->timeout_ms;
     request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
-    request->static_bucket = tensor ? tensor->static_bucket : NULL;
     if (s->cargo)
         s->cargo->carrier->ops->apply_locked(s->cargo, request);
     return HALAY_OK;
@@ -216,11 +214,7 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
     struct halay_request *request = entry->request;
 
     halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request });
-    if (request->static_bucket)
-        request->static_bucket->is_sealed = 1;
     ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
-    if (!entry->set->path) /* the coordinator hears of no other */
-        atomic_store_explicit(&ctx->waiting.is_unwaited, 1, memory_order_relaxed);
     request->ordinal = ++entry->submissions;
     request->hash = entry->node.hash;
     if (halay_recording(&ctx->observers.recorder))

@@ -8,7 +8,6 @@
 #include "fusion/api/describe.h"
 #include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
-#include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/signature_words.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
@@ -73,9 +72,6 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
         status = HALAY_ERR_ARGUMENT;
     tensor->entry = entry;
     tensor->order = names->path ? 0 : ctx->registered + 1; /* the coordinator hears of no other */
-    if (status == HALAY_OK && ctx->rank == 0 && tensor->order && !tensor->set->number &&
-        ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
-        status = halay_static_bucket_join_locked(ctx, tensor);
     if (status != HALAY_OK) {
         halay_entry_release_locked(entry);
         return status;
@@ -145,7 +141,7 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
         status = halay_refuses(HALAY_ERR_ARGUMENT, "tensor '%s' is in flight: it stays registered",
                                tensor->entry->node.name);
     else
-        status = halay_returns(halay_static_bucket_leave_locked(ctx, tensor));
+        status = HALAY_OK;
     if (status == HALAY_OK) {
         halay_steady_drop_locked(tensor->entry);
         tensor->entry->tensor = NULL;
@@ -188,7 +184,6 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     halay_words_fini(&entry->said);
     halay_words_fini(&entry->heard);
     entry->followed = 0;
-    tensor->static_bucket = NULL;
     tensor->is_stale |= depends_on_ranks(ctx, tensor);
 }
 
@@ -213,7 +208,6 @@ void halay_registry_free_all(struct halay_context *ctx)
 {
     struct halay_events *taken = &ctx->driven.negotiation.taken, *submitted = &ctx->queue.submitted;
 
-    halay_static_buckets_free_all(ctx);
     free(submitted->events);
     free(taken->events);
     *submitted = *taken = (struct halay_events){ 0 };
@@ -232,7 +226,6 @@ enum halay_status halay_registry_renew(struct halay_context *ctx)
 {
     struct halay_tensor **tensors = calloc(ctx->registered + 1, sizeof *tensors);
     enum halay_status status = HALAY_OK;
-    int has_buckets = ctx->rank == 0 && ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF;
 
     if (!tensors)
         return HALAY_ERR_NO_MEMORY;
@@ -242,8 +235,7 @@ enum halay_status halay_registry_renew(struct halay_context *ctx)
     halay_registry_free_all(ctx);
     for (size_t i = 0; i < count; i++) {
         entry_renew(ctx, tensors[i]->entry);
-        if (halay_table_add(&ctx->all.names, &tensors[i]->entry->node) != HALAY_OK ||
-            (has_buckets && !tensors[i]->is_stale && halay_static_bucket_join_locked(ctx, tensors[i]) != HALAY_OK))
+        if (halay_table_add(&ctx->all.names, &tensors[i]->entry->node) != HALAY_OK)
             status = HALAY_ERR_NO_MEMORY;
     }
     free(tensors);

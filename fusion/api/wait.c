@@ -53,27 +53,6 @@ void halay_calls_end(struct halay_context *ctx)
         usleep(LOOK_AGAIN_US);
 }
 
-/* A thread waits, so what is ready must not accumulate any longer. In the deterministic modes this decides what runs
- * alone (streams.h): its position among this rank's submissions counts, whether or not the awaited request has ended; a
- * second wait without a submission in between adds nothing. */
-static void note_waiter(struct halay_context *ctx, int is_test)
-{
-    if (ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF) {
-        if (!is_test)
-            atomic_store_explicit(&ctx->waiting.flush_wanted, 1, memory_order_relaxed);
-        return;
-    }
-    if (!atomic_load_explicit(&ctx->waiting.is_unwaited, memory_order_relaxed))
-        return;
-    pthread_mutex_lock(&ctx->lock);
-    if (atomic_load_explicit(&ctx->waiting.is_unwaited, memory_order_relaxed) &&
-        halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_WAITED }) == HALAY_OK)
-        atomic_store_explicit(&ctx->waiting.is_unwaited, 0, memory_order_relaxed);
-    pthread_mutex_unlock(&ctx->lock);
-    if (is_test)
-        halay_driver_wake(ctx);
-}
-
 /* The status of a request, for the program. */
 static enum halay_status say_status(struct halay_request *request)
 {
@@ -90,7 +69,6 @@ enum halay_status halay_test(struct halay_request *request)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_test: no request");
     if (halay_is_child(request->ctx))
         return halay_refuse_child();
-    note_waiter(request->ctx, 1);
     enum halay_status status = say_status(request);
     if (status == HALAY_IN_PROGRESS)
         halay_driver_pay(request->ctx);
@@ -220,7 +198,8 @@ enum halay_status halay_wait_stream(struct halay_request *request, int timeout_m
     halay_call_begin(a.ctx);
     a.done = is_launched;
     int is_over = is_launched(&a);
-    note_waiter(a.ctx, is_over);
+    if (!is_over) /* what is ready must not accumulate any longer */
+        atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     if (!is_over)
         status = wait_until(&a, request, timeout_ms, "halay_wait_stream");
     if (status == HALAY_OK)
@@ -239,7 +218,8 @@ static enum halay_status wait_all(struct halay_request *const *requests, size_t 
     halay_call_begin(a.ctx);
     a.done = have_all_ended;
     int is_over = have_all_ended(&a);
-    note_waiter(a.ctx, is_over);
+    if (!is_over) /* what is ready must not accumulate any longer */
+        atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     if (!is_over)
         status = wait_until(&a, requests[a.at], timeout_ms, what);
     status = status == HALAY_OK ? first_error(&a) : status;
@@ -271,7 +251,8 @@ enum halay_status halay_wait_any(struct halay_request *const *requests, size_t c
     halay_call_begin(a.ctx);
     a.done = has_any_ended;
     int is_over = has_any_ended(&a);
-    note_waiter(a.ctx, is_over);
+    if (!is_over) /* what is ready must not accumulate any longer */
+        atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     for (size_t i = 0; !is_over && i < count; i++)
         if (requests[i]) {
             status = wait_until(&a, requests[i], timeout_ms, "halay_wait_any");

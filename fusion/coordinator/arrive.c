@@ -8,29 +8,12 @@
 #include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/leave.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/coordinator/streams.h"
 #include "fusion/coordinator/withdraw.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/protocol/signature_words.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* Keep the order of each rank's events for a bucket that is sealed later: other ranks may submit a tensor before rank 0
- * does, or before rank 0 has taken it out of the bucket of an earlier registration. */
-static enum halay_status note_event(struct halay_coordinator *c, struct halay_roll *roll, int rank,
-                                    enum halay_stream_event event)
-{
-    if (!roll->early)
-        roll->early = calloc(2 * (size_t)c->options.size, sizeof *roll->early);
-    if (!roll->early)
-        return HALAY_ERR_NO_MEMORY;
-    uint64_t *at = &roll->early[2 * rank + (event == HALAY_STREAM_WAITED)];
-    if (!*at)
-        *at = ++c->events;
-    return HALAY_OK;
-}
 
 /* Can this rank say this now? */
 static int may_arrive(const struct halay_coordinator *c, int rank, const struct halay_roll *roll,
@@ -87,7 +70,6 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
                                         const struct halay_item *item, int64_t now_us)
 {
     enum halay_status status = HALAY_OK;
-    int agreed = 0;
 
     if (!may_arrive(c, rank, roll, item))
         return HALAY_ERR_FORMAT;
@@ -118,19 +100,8 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
         halay_coordinator_round_is_over(c, roll->id, roll->enrolment.round + 1, now_us); /* all have put it */
         return HALAY_OK;
     }
-    if (!halay_coordinator_is_complete(c, roll)) {
-        status = halay_coordinator_check_left(c, roll);
-    } else {
-        status = halay_coordinator_complete(c, roll, &agreed);
-        if (!agreed)
-            return status; /* the roll may be gone */
-    }
-    if (status != HALAY_OK || c->options.deterministic == HALAY_DETERMINISTIC_OFF)
-        return status;
-    status = note_event(c, roll, rank, HALAY_STREAM_READY);
-    if (status == HALAY_OK && roll->sealed)
-        status = halay_streams_feed(roll->sealed->streams, rank, roll->member, HALAY_STREAM_READY);
-    return status;
+    return halay_coordinator_is_complete(c, roll) ? halay_coordinator_complete(c, roll)
+                                                  : halay_coordinator_check_left(c, roll);
 }
 
 enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, const struct halay_item *item,
@@ -166,16 +137,4 @@ enum halay_status halay_coordinator_late(struct halay_coordinator *c, int rank, 
     if (!roll || !halay_roll_goes_by_express(roll) || item->round > roll->enrolment.round + 1)
         return HALAY_ERR_FORMAT;
     return item->round <= roll->enrolment.round ? HALAY_OK : arrive_at_roll(c, rank, roll, NULL, now_us);
-}
-
-enum halay_status halay_coordinator_waited(struct halay_coordinator *c, int rank)
-{
-    enum halay_status status = HALAY_OK;
-
-    if (c->options.deterministic == HALAY_DETERMINISTIC_OFF)
-        return HALAY_OK;
-    for (struct halay_roll *roll = c->waiting.first; roll && status == HALAY_OK; roll = roll->next)
-        if (roll->state[rank])
-            status = note_event(c, roll, rank, HALAY_STREAM_WAITED);
-    return status == HALAY_OK ? halay_sealed_buckets_feed(c, rank, HALAY_STREAM_WAITED) : status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrival: what a rank says of the tensors that its program submits and waits for. HALAY_ERR_FORMAT: no correct engine
+ * Arrival: what a rank says of the tensors that its program submits. HALAY_ERR_FORMAT: no correct engine
  * says this. now_us: the clock.
  */
 #ifndef HALAY_ARRIVE_H
@@ -17,7 +17,5 @@ enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank,
 /* LATE: the rank put it by express, and somebody has not. */
 enum halay_status halay_coordinator_late(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                          int64_t now_us);
-/* WAITED: the rank's program waits for something. All that it has submitted so far counts as waited for. */
-enum halay_status halay_coordinator_waited(struct halay_coordinator *c, int rank);
 
 #endif

@@ -4,8 +4,6 @@
  * repeats the buckets of the last one. Each tensor knows the number of the last turn that it was in, so a bucket costs
  * a few operations for each of its tensors.
  *
- * HALAY_DETERMINISTIC=run asks for equal buckets, too: a plan must not depend on when it is made.
- *
  * A program whose turns differ after all leaves the plan. If it leaves within PLAN_TURNS turns, the next plan waits for
  * PAUSE_TURNS turns more, twice as many each time.
  */
@@ -54,9 +52,8 @@ void halay_capture_add(struct halay_capture *c, struct halay_roll *const *rolls,
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        c->matched += rolls[i]->turn + 1 == c->turn && (!c->is_exact || rolls[i]->turn_bucket == c->buckets);
+        c->matched += rolls[i]->turn + 1 == c->turn;
         rolls[i]->turn = c->turn;
-        rolls[i]->turn_bucket = c->buckets;
         c->ids[c->count++] = rolls[i]->id;
     }
     c->ends[c->buckets++] = c->count;

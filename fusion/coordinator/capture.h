@@ -20,7 +20,6 @@ struct halay_capture {
     size_t matched; /* tensors that the turn before had too */
     size_t before;  /* tensors of the turn before */
     int equal;      /* turns before this one, in succession, that were equal to the one before them */
-    int is_exact;   /* equal turns have equal buckets; set before the first */
     int is_whole;   /* this turn has exactly the tensors of the one before */
     unsigned rest;  /* turns to wait before the next plan */
     unsigned pause; /* how many turns the last pause had */

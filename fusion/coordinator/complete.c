@@ -13,7 +13,6 @@
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -83,27 +82,32 @@ static void unjoin(struct halay_coordinator *c)
         unjoin(child);
     memset(c->joined, 0, (size_t)c->options.size);
     c->joined_count = 0;
-    halay_sealed_buckets_unjoin(c);
+}
+
+/* HALAY_DETERMINISTIC=run: the bits of no result may depend on what else is in its bucket. An all-reduce adds each
+ * element in the same order, wherever it lies (collectives/choose/select.c); adasum does not. */
+static int can_fuse(const struct halay_coordinator *c, const struct halay_signature *s)
+{
+    return halay_signature_fuses(s) &&
+           (c->options.deterministic != HALAY_DETERMINISTIC_RUN || s->reduction != HALAY_ADASUM);
 }
 
 /* Agreed: queue it to be given out. What cannot share a bucket need not wait for others. */
 static enum halay_status make_runnable(struct halay_coordinator *c, struct halay_roll *roll)
 {
-    if (roll->sealed)
-        return HALAY_OK;
     halay_coordinator_note(c);
     if (roll->is_join) {
         unjoin(c);
         c->join = roll;
         return HALAY_OK;
     }
-    if (c->options.deterministic != HALAY_DETERMINISTIC_OFF || !halay_signature_fuses(&roll->agreed))
+    if (!can_fuse(c, &roll->agreed))
         return halay_coordinator_choose(c, &roll, 1);
     c->runnable_bytes += halay_signature_bytes(&roll->agreed);
     return halay_roll_push(&c->runnable, roll);
 }
 
-enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll, int *agreed)
+enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll)
 {
     enum halay_status status = HALAY_OK;
     int is_refused = 0, is_agreed = 0;
@@ -113,11 +117,8 @@ enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct
     if (status == HALAY_OK && !is_refused)
         status = halay_coordinator_agree(c, roll, &is_agreed);
     if (status == HALAY_OK && is_agreed) {
-        if (!roll->sealed)
-            halay_roll_list_remove(roll); /* a member of a static bucket may have to wait for the others */
+        halay_roll_list_remove(roll);
         status = make_runnable(c, roll);
     }
-    if (agreed)
-        *agreed = is_agreed;
     return status;
 }

@@ -9,8 +9,7 @@
 
 /* Have all ranks come that have not joined? */
 int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_roll *roll);
-/* They have. *agreed (NULL: not wanted): they agree, and it will run; otherwise it was refused, and the roll may be
- * gone. */
-enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll, int *agreed);
+/* They have: if they agree it will run, otherwise it is refused, and the roll may be gone. */
+enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll);
 
 #endif

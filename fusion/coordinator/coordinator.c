@@ -6,7 +6,7 @@
  *     the last rank came                 complete.c   agree.c compares what they said
  *                                                     all equal: agreed (has an id, or gets one in decide)
  *                                                     not equal: ERROR to all (refuse.c), the roll is as before
- *     agreed                             complete.c   runnable; deterministic modes: to its streams, or alone
+ *     agreed                             complete.c   runnable, or to be given out alone
  *     a rank takes one back              withdraw.c   ERROR to those that have come, later to the others
  *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (give_out.c)
  *
@@ -19,7 +19,6 @@
 #include "fusion/coordinator/leave.h"
 #include "fusion/coordinator/replay_root.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/coordinator/withdraw.h"
@@ -37,8 +36,6 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
         return halay_coordinator_late(c, rank, item, now_us);
     case HALAY_ITEM_ANNOUNCE:
         return halay_coordinator_announce(c, rank, item, now_us);
-    case HALAY_ITEM_WAITED:
-        return halay_coordinator_waited(c, rank);
     case HALAY_ITEM_WITHDRAW:
         return halay_coordinator_withdraw(c, rank, item);
     case HALAY_ITEM_HOLD:
@@ -100,7 +97,6 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     if (!c)
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
-    c->replay.capture.is_exact = options->deterministic == HALAY_DETERMINISTIC_RUN;
     halay_capture_reset(&c->replay.capture);
     c->left = calloc((size_t)options->size, 1);
     c->joined = calloc((size_t)options->size, 1);
@@ -147,7 +143,6 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     unlink_child(c);
     halay_coordinator_free_withdrawals(c);
     halay_coordinator_free_rolls(c);
-    halay_sealed_buckets_destroy(c);
     halay_replay_root_fini(c);
     halay_words_fini(&c->column);
     free(c->fresh.rolls);

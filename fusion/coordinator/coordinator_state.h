@@ -30,7 +30,7 @@ struct halay_replay_root {
 struct halay_coordinator {
     struct halay_coordinator_options options;
     struct halay_coordinator *children, *next; /* borrowed: those of process sets; the parent's next child */
-    int has_failed, is_done, out_of_memory;
+    int has_failed, is_done;
 
     /* The parent's: children that have something to decide, oldest first, so that a step does not look at each of
      * hundreds of process sets; borrowed. */
@@ -70,10 +70,6 @@ struct halay_coordinator {
     size_t *plan_heads;           /* owned: scratch */
     size_t plan_capacity;
     size_t enrolled, express_pairs; /* names with a pair of slots, and how many may have one (express_rounds.c) */
-
-    /* Deterministic modes (sealed_bucket.c). */
-    struct halay_sealed_bucket *sealed; /* owned: list */
-    uint64_t events;                    /* so far, of rolls: halay_roll's early */
 
     struct halay_replay_root replay;
     uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */

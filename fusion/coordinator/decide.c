@@ -4,7 +4,7 @@
  *
  *     fresh      AGREE: names get ids
  *     runnable   planned into buckets by rank 0's order of registration (protocol/bucket_plan.h)
- *     chosen     given out (give_out.c); deterministic modes choose themselves: by streams, or each alone
+ *     chosen     given out (give_out.c)
  *     join       after all that came before it
  */
 #include "fusion/coordinator/decide.h"
@@ -136,7 +136,7 @@ static int nothing_is_left(const struct halay_coordinator *c)
 /* Nonzero if a later decide may have something to do, though nothing arrives until then. */
 static int is_undecided(const struct halay_coordinator *c)
 {
-    return c->fresh.count || c->runnable.count || c->chosen.count || c->flush || c->out_of_memory;
+    return c->fresh.count || c->runnable.count || c->chosen.count || c->flush;
 }
 
 enum halay_status halay_coordinator_decide_children(struct halay_coordinator *parent, int (*is_idle)(const void *arg),
@@ -165,8 +165,6 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
     enum halay_status status = HALAY_OK;
 
     *emitted = 0;
-    if (c->out_of_memory)
-        return HALAY_ERR_NO_MEMORY;
     if (c->fresh.count) {
         *emitted = 1;
         status = agree_fresh(c);

@@ -19,13 +19,13 @@ static void id_free(struct halay_coordinator *c, struct halay_roll *roll)
         halay_coordinator_release_roll(c, roll);
 }
 
-/* Take back the id that was used longest ago. Members of static buckets and names that go by express keep theirs. This
- * rank forgets at once, the others answer. */
+/* Take back the id that was used longest ago. Names that go by express keep theirs. This rank forgets at
+ * once, the others answer. */
 static enum halay_status forget_oldest(struct halay_coordinator *c)
 {
     struct halay_roll *roll = c->resting.first;
 
-    while (roll && (roll->sealed || roll->enrolment.pair))
+    while (roll && (roll->enrolment.pair))
         roll = roll->next;
     if (!roll)
         return HALAY_OK;

@@ -9,7 +9,6 @@
  */
 #include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/withdraw.h"
 
 /* One set's part of it. */
@@ -22,12 +21,10 @@ static enum halay_status join_one(struct halay_coordinator *c, int rank)
     halay_coordinator_forgive(c, rank);
     for (struct halay_roll *roll = c->waiting.first, *next; roll && status == HALAY_OK; roll = next) {
         next = roll->next;
-        if (roll->present >= c->options.size) /* agreed: a member of a static bucket that waits for the others */
-            continue;
         if (halay_coordinator_is_complete(c, roll) && !halay_roll_is_held(roll))
-            status = halay_coordinator_complete(c, roll, NULL);
+            status = halay_coordinator_complete(c, roll);
     }
-    return status == HALAY_OK ? halay_sealed_buckets_feed(c, rank, HALAY_STREAM_JOINED) : status;
+    return status;
 }
 
 enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)

@@ -4,20 +4,13 @@
  */
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/coordinator/sealed_bucket.h"
-#include "fusion/coordinator/streams.h"
 #include <string.h>
 
 void halay_coordinator_void_roll(struct halay_coordinator *c, struct halay_roll *roll)
 {
-    struct halay_sealed_bucket *bucket = roll->sealed;
-    size_t member = roll->member;
-
     if (roll->enrolment.pair)
         roll->enrolment.round++;
     halay_coordinator_rest_roll(c, roll);
-    if (bucket)
-        halay_streams_retract(bucket->streams, member);
 }
 
 enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_roll *roll, enum halay_status why,

@@ -11,7 +11,6 @@
 #include "collectives/group/epoch.h"
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/protocol/replay.h"
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +51,6 @@ static void forget_arrivals(struct halay_coordinator *c)
         next = roll->next;
         halay_coordinator_rest_roll(c, roll);
     }
-    halay_sealed_buckets_reset(c);
 }
 
 enum halay_status halay_replay_root_start(struct halay_coordinator *c, int *emitted)
@@ -80,8 +78,7 @@ int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item
     if (c->replay.state == HALAY_ROOT_NEGOTIATES)
         return 0;
     return kind == HALAY_ITEM_READY || kind == HALAY_ITEM_ANNOUNCE || kind == HALAY_ITEM_LATE ||
-           kind == HALAY_ITEM_WITHDRAW || kind == HALAY_ITEM_HOLD || kind == HALAY_ITEM_WAITED ||
-           kind == HALAY_ITEM_FLUSH;
+           kind == HALAY_ITEM_WITHDRAW || kind == HALAY_ITEM_HOLD || kind == HALAY_ITEM_FLUSH;
 }
 
 static void merge(struct halay_replay_root *r, const struct halay_item *item)

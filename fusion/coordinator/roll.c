@@ -33,7 +33,6 @@ void halay_roll_free(struct halay_roll *roll, int size)
     halay_roll_free_announced(roll, size);
     halay_words_fini(&roll->words);
     free(roll->outside);
-    free(roll->early);
     free(roll);
 }
 

@@ -13,7 +13,6 @@
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/table.h"
 
-struct halay_sealed_bucket;
 struct halay_withdrawal;
 
 /* Of a rank on a roll: it has not come; it has, with what is agreed; it has, with what it announced. */
@@ -50,19 +49,15 @@ struct halay_roll {
     int outsiders;                        /* how many */
     struct halay_words words;             /* owned: what each rank says with it, one after the other */
     struct halay_announcement *announced; /* owned: [rank], valid where state is HALAY_ROLL_ANNOUNCED; or NULL */
-    uint64_t *early;             /* owned: [2 rank + event]: numbers of events before a bucket was sealed; or NULL */
-    int64_t since_us, latest_us; /* when the first rank came, and the latest one */
-    uint64_t order;              /* rank 0's order of registration + 1; 0: by name */
-    uint64_t bucket_number;      /* which bucket it was chosen for */
-    size_t turn_bucket;          /* which bucket of it */
-    uint64_t turn;               /* the last one that it was in (capture.h) */
-    size_t position;             /* scratch: among the chosen */
-    struct halay_sealed_bucket *sealed; /* borrowed: the static bucket it belongs to, or NULL */
-    size_t member;
-    struct halay_withdrawal *withdrawal; /* borrowed: submissions that were taken back (withdraw.h); or NULL */
-    int is_join;                         /* ranks that join meet here */
-    int is_change;                       /* ranks that change the process sets meet here */
-    struct halay_roll_list *list;        /* the one it is on, or NULL */
+    int64_t since_us, latest_us;          /* when the first rank came, and the latest one */
+    uint64_t order;                       /* rank 0's order of registration + 1; 0: by name */
+    uint64_t bucket_number;               /* which bucket it was chosen for */
+    uint64_t turn;                        /* the last one that it was in (capture.h) */
+    size_t position;                      /* scratch: among the chosen */
+    struct halay_withdrawal *withdrawal;  /* borrowed: submissions that were taken back (withdraw.h); or NULL */
+    int is_join;                          /* ranks that join meet here */
+    int is_change;                        /* ranks that change the process sets meet here */
+    struct halay_roll_list *list;         /* the one it is on, or NULL */
     struct halay_roll *previous, *next;
 };
 

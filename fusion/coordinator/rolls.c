@@ -25,7 +25,7 @@ struct halay_roll *halay_coordinator_roll(struct halay_coordinator *c, const cha
 
 void halay_coordinator_release_roll(struct halay_coordinator *c, struct halay_roll *roll)
 {
-    if (roll->present || roll->id != (uint32_t)HALAY_NO_ID || roll->sealed || roll->withdrawal)
+    if (roll->present || roll->id != (uint32_t)HALAY_NO_ID || roll->withdrawal)
         return;
     halay_roll_list_remove(roll);
     halay_table_remove(&c->names, &roll->node);
@@ -36,8 +36,6 @@ void halay_coordinator_release_roll(struct halay_coordinator *c, struct halay_ro
 void halay_coordinator_rest_roll(struct halay_coordinator *c, struct halay_roll *roll)
 {
     memset(roll->state, 0, (size_t)c->options.size);
-    if (roll->early)
-        memset(roll->early, 0, 2 * (size_t)c->options.size * sizeof *roll->early);
     roll->present = roll->different = roll->absent = roll->has_parts = roll->is_change = 0;
     roll->since_us = roll->latest_us = 0;
     free(roll->outside);

@@ -163,19 +163,6 @@ static enum halay_status end_round(struct halay_coordinator *c, struct halay_rol
     return status;
 }
 
-/* Is it too late? What all ranks have submitted runs; but a member of a static bucket waits for the others. */
-static int has_begun(const struct halay_coordinator *c, const struct halay_roll *roll)
-{
-    if (!halay_coordinator_is_complete(c, roll))
-        return 0;
-    int is_begun = !roll->sealed;
-    for (size_t i = 0; i < c->fresh.count; i++)
-        is_begun |= c->fresh.rolls[i] == roll;
-    for (size_t i = 0; i < c->chosen.count; i++)
-        is_begun |= c->chosen.rolls[i] == roll;
-    return is_begun;
-}
-
 /* Ask all ranks whether they have put this round. */
 static enum halay_status hold(struct halay_coordinator *c, struct halay_roll *roll)
 {
@@ -195,8 +182,9 @@ enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int ra
     uint64_t hash = halay_table_hash(item->name, item->name_length);
     struct halay_roll *roll = (struct halay_roll *)halay_table_find(&c->names, item->name, item->name_length, hash);
 
-    if (!roll || !roll->state[rank] || roll->is_join || halay_roll_is_held(roll) || has_begun(c, roll))
-        return HALAY_OK;
+    if (!roll || !roll->state[rank] || roll->is_join || halay_roll_is_held(roll) ||
+        halay_coordinator_is_complete(c, roll))
+        return HALAY_OK; /* it runs */
     struct halay_withdrawal *w = get_withdrawal(c, roll);
     if (!w)
         return HALAY_ERR_NO_MEMORY;

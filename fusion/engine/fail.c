@@ -48,7 +48,7 @@ static void end_all(struct halay_context *ctx)
     size_t kept = 0;
     for (size_t i = 0; i < ctx->queue.submitted.count; i++) {
         struct halay_event *e = &ctx->queue.submitted.events[i];
-        if (e->kind == HALAY_EVENT_UNREGISTERED || e->kind == HALAY_EVENT_CANCELED)
+        if (e->kind == HALAY_EVENT_CANCELED)
             ctx->queue.submitted.events[kept++] = *e;
     }
     ctx->queue.submitted.count = kept;

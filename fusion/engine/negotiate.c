@@ -11,13 +11,11 @@
  */
 #include "fusion/engine/negotiate.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/tell.h"
 #include "fusion/engine/withdraw.h"
 #include "fusion/paths/express.h"
-#include "fusion/paths/static_bucket.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
@@ -33,27 +31,6 @@
 #include <string.h>
 
 /* ---- what this rank submitted ---- */
-
-static enum halay_status seal(struct halay_context *ctx, struct halay_static_bucket *b)
-{
-    const char **names = calloc(b->alive, sizeof *names);
-    enum halay_status status = HALAY_ERR_NO_MEMORY;
-    size_t count = 0;
-
-    pthread_mutex_lock(&ctx->lock); /* for the names of other members, which may be unregistered now */
-    b->position = calloc(b->count, sizeof *b->position);
-    if (names && b->position) {
-        for (size_t i = 0; i < b->count; i++)
-            if (b->names[i]) {
-                b->position[i] = count;
-                names[count++] = b->names[i];
-            }
-        status = halay_coordinator_seal(ctx->driven.negotiation.coordinator, names, count, &b->sealed);
-    }
-    pthread_mutex_unlock(&ctx->lock);
-    free(names);
-    return status;
-}
 
 static void tell_ready(struct halay_context *ctx, struct halay_request *r)
 {
@@ -97,13 +74,6 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
         halay_withdraw_watch(ctx, r);
         return;
     }
-    if (ctx->driven.negotiation.coordinator && r->static_bucket && !r->static_bucket->sealed) {
-        enum halay_status status = seal(ctx, r->static_bucket);
-        if (status != HALAY_OK) {
-            halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
-            return;
-        }
-    }
     r->sent = ++ctx->driven.negotiation.sent;
     if (halay_request_is_agreed(r))
         tell_ready(ctx, r);
@@ -120,19 +90,6 @@ static void take_cancel(struct halay_context *ctx, struct halay_request *r, int 
     if (is_open && !halay_steady_is_in_plan(r))
         halay_withdraw_cancel(ctx, r);
     halay_request_put(r);
-}
-
-static void tell_unregistered(struct halay_context *ctx, struct halay_static_bucket *b, size_t member)
-{
-    enum halay_status status =
-        halay_coordinator_drop_member(ctx->driven.negotiation.coordinator, b->sealed, b->position[member]);
-
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
-    pthread_mutex_lock(&ctx->lock);
-    if (--b->alive == 0)
-        halay_static_bucket_remove_locked(ctx, b);
-    pthread_mutex_unlock(&ctx->lock);
 }
 
 static void fail_carrier(struct halay_context *ctx, enum halay_status status)
@@ -158,12 +115,6 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
     else if (e->kind == HALAY_EVENT_HELD && is_open)
         halay_tell(&ctx->all, &(struct halay_item){
                                   .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
-    else if (e->kind == HALAY_EVENT_UNREGISTERED && is_open)
-        tell_unregistered(ctx, e->static_bucket, e->member);
-    else if (e->kind == HALAY_EVENT_WAITED && is_open) {
-        ctx->driven.negotiation.waited = ctx->driven.negotiation.sent;
-        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED });
-    }
 }
 
 /* An event that may have to wait for its data, or after one that does. */
@@ -501,8 +452,6 @@ int halay_negotiate_leave(struct halay_context *ctx)
     }
     ctx->driven.negotiation.said_bye = 1;
     halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */
-    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
-        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_WAITED }); /* for all that it has submitted */
     if (ctx->status == HALAY_OK)
         halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
     return 1;

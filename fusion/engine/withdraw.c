@@ -3,7 +3,7 @@
  * Withdrawal, a rank's side.
  *
  *     canceled, or its time is over     WITHDRAW, again each AGAIN_US until it ends: the coordinator may have agreed on
- *                                       it in this moment, and a static bucket may put it back
+ *                                       it in this moment
  *     it has begun                      it ends as if nothing had been said
  *     its time is over and it does      the engine fails after as long again, GRACE_US at least: a peer is there but
  *     not end all the same              does not do its part, or the coordinator does not answer

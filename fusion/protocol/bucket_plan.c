@@ -12,11 +12,9 @@ struct planned_bucket {
     size_t bytes, tensors, number;
 };
 
-int halay_plan_joins(uint64_t bucket_kind, size_t bucket_bytes, size_t bucket_tensors, uint64_t kind, size_t bytes,
-                     size_t threshold)
+static int has_room(const struct planned_bucket *b, size_t bytes, size_t threshold)
 {
-    return kind == bucket_kind && bucket_tensors && bucket_tensors < HALAY_BUCKET_TENSORS_MAX && threshold &&
-           bytes <= threshold && bucket_bytes <= threshold - bytes;
+    return b->tensors < HALAY_BUCKET_TENSORS_MAX && threshold && bytes <= threshold && b->bytes <= threshold - bytes;
 }
 
 static struct planned_bucket *find_open(struct planned_bucket *open, size_t count, size_t last, uint64_t kind)
@@ -37,7 +35,7 @@ size_t halay_plan(struct halay_plan_item *items, size_t count, size_t threshold)
     for (struct halay_plan_item *item = items; item < items + count; item++) {
         struct planned_bucket *b = find_open(open, opened, last, item->kind);
 
-        if (b && halay_plan_joins(b->kind, b->bytes, b->tensors, item->kind, item->bytes, threshold)) {
+        if (b && has_room(b, item->bytes, threshold)) {
             b->bytes += item->bytes;
             b->tensors++;
         } else {

@@ -25,11 +25,4 @@ struct halay_plan_item {
  */
 size_t halay_plan(struct halay_plan_item *items, size_t count, size_t threshold);
 
-/*
- * The same for static buckets, one item at a time: may an item of this kind and size join the newest bucket, which has
- * that kind, bytes and tensors? Only the newest is ever open: neighbours in order of registration share buckets.
- */
-int halay_plan_joins(uint64_t bucket_kind, size_t bucket_bytes, size_t bucket_tensors, uint64_t kind, size_t bytes,
-                     size_t threshold);
-
 #endif

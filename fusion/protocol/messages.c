@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 10 };
+enum { PROTOCOL = 11 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -67,13 +67,13 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 
 /* The fixed part of each kind. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
-    [HALAY_ITEM_READY] = 16,   [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_WAITED] = 4,   [HALAY_ITEM_FLUSH] = 8,
-    [HALAY_ITEM_AGREE] = 44,   [HALAY_ITEM_BUCKET] = 12,   [HALAY_ITEM_ERROR] = 12,   [HALAY_ITEM_FORGET] = 12,
-    [HALAY_ITEM_FAIL] = 12,    [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,     [HALAY_ITEM_DONE] = 4,
-    [HALAY_ITEM_PING] = 4,     [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,      [HALAY_ITEM_DOING] = 12,
-    [HALAY_ITEM_LATE] = 16,    [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,    [HALAY_ITEM_LISTEN] = 16,
-    [HALAY_ITEM_PLANNED] = 12, [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 16,   [HALAY_ITEM_FREEZE] = 12,
-    [HALAY_ITEM_ENTERED] = 12, [HALAY_ITEM_COMPLETE] = 12, [HALAY_ITEM_SETTLED] = 12, [HALAY_ITEM_RESUME] = 12,
+    [HALAY_ITEM_READY] = 16,    [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_FLUSH] = 8,   [HALAY_ITEM_AGREE] = 44,
+    [HALAY_ITEM_BUCKET] = 12,   [HALAY_ITEM_ERROR] = 12,    [HALAY_ITEM_FORGET] = 12, [HALAY_ITEM_FAIL] = 12,
+    [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,      [HALAY_ITEM_DONE] = 4,    [HALAY_ITEM_PING] = 4,
+    [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,       [HALAY_ITEM_DOING] = 12,  [HALAY_ITEM_LATE] = 16,
+    [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,     [HALAY_ITEM_LISTEN] = 16, [HALAY_ITEM_PLANNED] = 12,
+    [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 16,    [HALAY_ITEM_FREEZE] = 12, [HALAY_ITEM_ENTERED] = 12,
+    [HALAY_ITEM_COMPLETE] = 12, [HALAY_ITEM_SETTLED] = 12,  [HALAY_ITEM_RESUME] = 12,
 };
 
 static const unsigned char has_set[HALAY_ITEM_KINDS] = {

@@ -18,7 +18,6 @@
  *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
  *                 41 is on devices | 44 shape u64 each | words u64 each (signature.h) | name, padded to 4
  *                                                                   a name without id, another signature or other words
- *       WAITED                                                      the program waits (deterministic modes)
  *       FLUSH     4 set                                             somebody waits: don't accumulate
  *       AGREE     as ANNOUNCE, 16 id u32                            all ranks have announced it; its id from now on
  *       BUCKET    1 has parts | 2 ranges u16 | 4 set | 8 absent u32 | 12 first u32, count u32 each
@@ -67,7 +66,6 @@ enum {
 enum halay_item_kind {
     HALAY_ITEM_READY = 1,
     HALAY_ITEM_ANNOUNCE,
-    HALAY_ITEM_WAITED,
     HALAY_ITEM_FLUSH,
     HALAY_ITEM_AGREE,
     HALAY_ITEM_BUCKET,

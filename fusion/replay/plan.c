@@ -142,7 +142,6 @@ void halay_plan_clear(struct halay_replay *p)
     p->state = PLAN_OFF;
     p->count = p->entry_count = p->ready_count = p->running_count = 0;
     p->is_active = p->is_break_due = p->answered = p->is_resumed = 0;
-    p->outstanding = p->wait_count = 0;
 }
 
 /* A bucket of the plan, whose tensors are those from number `at` on. */
@@ -154,7 +153,7 @@ static void bucket_begin_locked(struct halay_replay *p, struct halay_plan_bucket
         b->entries[k]->planned = b;
         b->entries[k]->place = k;
     }
-    b->is_open = p->set->ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF;
+    b->is_open = 1;
     turn_begin(b);
     atomic_store_explicit(&b->completed, p->turn, memory_order_relaxed);
     atomic_store_explicit(&b->released, p->turn, memory_order_release);
@@ -266,9 +265,6 @@ int halay_replay_ended(struct halay_plan_bucket *b)
 
     p->running_count--;
     b->number += p->count;
-    p->outstanding -= b->ordinary;
-    if (!p->outstanding)
-        p->wait_count = 0;
     if (p->state != PLAN_PLANNED)
         turn_begin(b); /* its requests are ordinary ones now */
     return p->state == PLAN_PLANNED;
@@ -371,7 +367,6 @@ static void replay_free(struct halay_replay *p)
 {
     for (size_t i = 0; i < p->made; i++)
         free(p->buckets[i]);
-    free(p->waits);
     free(p->callbacks);
     free(p->kept.events);
     free(p->ready);

@@ -43,11 +43,8 @@ struct halay_replay {
     enum halay_status failed;             /* no memory: the engine's end */
     uint64_t submissions;                 /* that count in the plan, so far: halay_request.planned */
     int64_t looked_us;                    /* reasons.c */
-    size_t outstanding;                   /* ordinary submissions that have not ended */
-    uint64_t *waits;                      /* owned array: how many submissions there were when the program waited */
-    size_t wait_count, wait_room;
-    struct halay_events kept;        /* owned: submissions that wait for the end of the plan */
-    struct plan_callback *callbacks; /* owned: scratch */
+    struct halay_events kept;             /* owned: submissions that wait for the end of the plan */
+    struct plan_callback *callbacks;      /* owned: scratch */
     size_t callback_room;
 };
 

@@ -40,7 +40,6 @@ static void count_submission(struct halay_replay *p, struct halay_request *r)
     struct halay_plan_bucket *b = r->entry->planned;
 
     r->planned = ++p->submissions;
-    p->outstanding++;
     b->ordinary++;
     if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
         halay_plan_set_ready(b);
@@ -93,43 +92,6 @@ static int keep_change(struct halay_context *ctx, const struct halay_event *e)
     return 1;
 }
 
-/* What is in flight counts as waited for, should it be submitted anew. */
-static void note_wait(struct halay_replay *p)
-{
-    if (p->wait_count && p->waits[p->wait_count - 1] == p->submissions)
-        return;
-    if (halay_list_grow(&p->waits, p->wait_count, &p->wait_room, sizeof *p->waits) == HALAY_OK)
-        p->waits[p->wait_count++] = p->submissions;
-    else
-        p->failed = HALAY_ERR_NO_MEMORY;
-}
-
-/* Returns nonzero if the program waited after that many submissions, and before `next`. */
-static int is_followed(const struct halay_replay *p, uint64_t planned, uint64_t next)
-{
-    for (size_t i = 0; i < p->wait_count; i++)
-        if (p->waits[i] >= planned && p->waits[i] < next)
-            return 1;
-    return 0;
-}
-
-/* The deterministic modes: what waits cuts buckets. The plan's are cut like that already, so only an incomplete one is
- * another cut. */
-static int take_waited(struct halay_context *ctx, const struct halay_event *e)
-{
-    struct halay_replay *p = ctx->all.replay;
-
-    if (halay_replay_is_off(&ctx->all))
-        return 0;
-    if (p->state != PLAN_PLANNED || halay_plan_has_partial(p)) {
-        halay_replay_break(&ctx->all, HALAY_BREAK_WAITS);
-        keep_event(p, e);
-    } else if (p->outstanding) {
-        note_wait(p);
-    }
-    return 1;
-}
-
 /* The last steady submission of a bucket, unless the plan has been left meanwhile. */
 static int take_ready(struct halay_plan_bucket *b)
 {
@@ -143,8 +105,6 @@ int halay_replay_take(struct halay_context *ctx, const struct halay_event *e)
 {
     if (e->kind == HALAY_EVENT_READY)
         return take_ready(e->ready);
-    if (e->kind == HALAY_EVENT_WAITED)
-        return take_waited(ctx, e);
     if (e->kind != HALAY_EVENT_SUBMITTED || e->request->entry->set->path)
         return 0;
     if (e->request->signature.collective >= HALAY_JOIN)
@@ -156,14 +116,6 @@ int halay_replay_take(struct halay_context *ctx, const struct halay_event *e)
 }
 
 /* ---- the coordinator's messages ---- */
-
-/* A submission that was sent, and that the plan has overtaken; perhaps the program waited after it. */
-static void adopt(struct halay_replay *p, struct halay_request *r, int is_followed)
-{
-    take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = r });
-    if (is_followed)
-        take_waited(p->set->ctx, &(struct halay_event){ .kind = HALAY_EVENT_WAITED });
-}
 
 static int by_ordinal(const void *a, const void *b)
 {
@@ -220,7 +172,6 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     struct halay_replay *p = set->replay;
     struct halay_context *ctx = set->ctx;
     struct halay_request **sent;
-    uint64_t waited = ctx->driven.negotiation.waited;
     size_t count;
 
     if (!p || !p->count || p->state != PLAN_OFF)
@@ -229,9 +180,8 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     p->state = PLAN_PLANNED;
     p->epoch = epoch;
     halay_plan_begin(p);
-    for (size_t i = 0; i < count && status == HALAY_OK; i++)
-        adopt(p, sent[i],
-              set == &ctx->all && sent[i]->sent <= waited && (i + 1 == count || sent[i + 1]->sent > waited));
+    for (size_t i = 0; i < count && status == HALAY_OK; i++) /* the plan has overtaken them */
+        take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = sent[i] });
     free(sent);
     if (ctx->driven.negotiation.said_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
         has_joined(ctx) || ctx->driven.changes.count)
@@ -259,11 +209,8 @@ static enum halay_status list_again(struct halay_replay *p, struct halay_events 
     enum halay_status status = list_requests(p->set, is_planned, by_planned, &held, &count);
 
     for (size_t i = 0; i < count && status == HALAY_OK; i++) {
-        uint64_t planned = held[i]->planned, next = i + 1 < count ? held[i + 1]->planned : UINT64_MAX;
         held[i]->planned = 0;
         status = halay_events_append(again, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = held[i] });
-        if (is_followed(p, planned, next) && status == HALAY_OK)
-            status = halay_events_append(again, &(struct halay_event){ .kind = HALAY_EVENT_WAITED });
     }
     for (size_t i = 0; i < p->kept.count && status == HALAY_OK; i++)
         status = halay_events_append(again, &p->kept.events[i]);

@@ -12,7 +12,6 @@
 #include "halay.h"
 
 struct halay_entry;
-struct halay_static_bucket;
 
 struct halay_tensor {
     struct halay_context *ctx;     /* borrowed: outlives it */
@@ -27,10 +26,8 @@ struct halay_tensor {
     size_t out_bytes;
     int timeout_ms;
     struct halay_placing placing;
-    uint64_t order;                            /* of registration, from 1 */
-    struct halay_static_bucket *static_bucket; /* shared, or NULL */
-    size_t member;
-    int is_stale; /* it depends on the ranks that there were when it was registered; guarded by lock */
+    uint64_t order; /* of registration, from 1 */
+    int is_stale;   /* it depends on the ranks that there were when it was registered; guarded by lock */
 };
 
 #endif

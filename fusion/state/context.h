@@ -24,7 +24,6 @@ struct halay_carrier;
 struct halay_elastic;
 struct halay_memories;
 struct halay_path;
-struct halay_static_bucket;
 
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 
@@ -46,9 +45,8 @@ struct halay_context {
 
     pthread_mutex_t lock;
     struct halay_queue queue;
-    size_t registered;                                      /* count of registrations ever; guarded by lock */
-    unsigned unnamed_first;                                 /* where `unnamed` of all sets began; guarded by lock */
-    struct halay_static_bucket *static_first, *static_last; /* owned; guarded by lock */
+    size_t registered;      /* count of registrations ever; guarded by lock */
+    unsigned unnamed_first; /* where `unnamed` of all sets began; guarded by lock */
     /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver. */
     _Atomic int is_closing;
     enum halay_status status;       /* first cause; guarded by lock, written by the driver */

@@ -41,8 +41,6 @@ struct halay_driver_role {
 
 /* What the program's threads that wait write for the driver, on a cache line of its own. */
 struct halay_waiting {
-    _Atomic int is_unwaited; /* something was submitted since the last WAITED; written under lock, relaxed: read by the
-                                program's thread that submitted */
     /* What a program's thread waits for, for the stall report, or NULL; relaxed: it is looked into under lock only, and
      * a request in halay_wait stays where it is. Of several waiting threads the last one to begin. */
     struct halay_request *_Atomic waited;

@@ -32,7 +32,6 @@ struct halay_negotiation {
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
     uint64_t sent;                                        /* submissions so far, to the coordinator */
-    uint64_t waited;                                      /* of these, before the last WAITED */
     unsigned char *left;                                  /* owned: [rank], who said BYE */
     int suspect;                                          /* gone, nobody knows why; since suspected_us */
     int64_t suspected_us;                                 /* 0: nobody is */

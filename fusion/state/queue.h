@@ -13,26 +13,21 @@
 
 struct halay_plan_bucket;
 struct halay_request;
-struct halay_static_bucket;
 
 enum { HALAY_REASON_MAX = 512 };
 
 enum halay_event_kind {
     HALAY_EVENT_SUBMITTED,
     HALAY_EVENT_CANCELED,
-    HALAY_EVENT_WAITED,
-    HALAY_EVENT_UNREGISTERED,
     HALAY_EVENT_HELD,
     HALAY_EVENT_READY /* a bucket of a plan: all its tensors are submitted */
 };
 
 struct halay_event {
     enum halay_event_kind kind;
-    struct halay_request *request;             /* SUBMITTED: borrowed, in flight; CANCELED: a reference */
-    struct halay_plan_bucket *ready;           /* READY */
-    struct halay_static_bucket *static_bucket; /* UNREGISTERED */
-    size_t member;
-    uint32_t id; /* HELD: this rank's answer to HOLD */
+    struct halay_request *request;   /* SUBMITTED: borrowed, in flight; CANCELED: a reference */
+    struct halay_plan_bucket *ready; /* READY */
+    uint32_t id;                     /* HELD: this rank's answer to HOLD */
     uint64_t round;
     int has_put;
 };

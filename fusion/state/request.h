@@ -14,7 +14,6 @@
 struct halay_cargo;
 struct halay_entry;
 struct halay_plan_bucket;
-struct halay_static_bucket;
 
 struct halay_request {
     struct halay_context *ctx;     /* borrowed */
@@ -40,11 +39,10 @@ struct halay_request {
     int has_rows;
     halay_callback callback;
     void *arg;
-    uint64_t order;                            /* of the registered tensor's registration, 0: by name */
-    struct halay_static_bucket *static_bucket; /* of the registered tensor; NULL: none */
-    _Atomic uint64_t word;                     /* of a plan's: replay/steady.h */
-    struct halay_plan_bucket *_Atomic steady;  /* borrowed: its bucket; stored before the word, which publishes it */
-    _Atomic int references;                    /* the engine's until it has ended, the caller's */
+    uint64_t order;                           /* of the registered tensor's registration, 0: by name */
+    _Atomic uint64_t word;                    /* of a plan's: replay/steady.h */
+    struct halay_plan_bucket *_Atomic steady; /* borrowed: its bucket; stored before the word, which publishes it */
+    _Atomic int references;                   /* the engine's until it has ended, the caller's */
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
     int is_running;     /* given out by the coordinator, or begun on its path; driver only */

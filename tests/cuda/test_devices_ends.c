@@ -160,40 +160,6 @@ static void late(void)
     users_quiet(2, body_late, NULL, NULL, NULL);
 }
 
-/* Under HALAY_DETERMINISTIC nothing overtakes. */
-static void body_in_order(struct user *u)
-{
-    _Atomic uint32_t *word = word_get();
-    struct area a = area_get(u, DEVICE, N * 4);
-    struct halay_request *requests[2];
-    float host[N] = { 1 };
-
-    if (u->rank == 0)
-        block(u->stream, word);
-    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
-    struct halay_tensor_info info = describe("late", a.data, 1), other = describe("host's", host, 0);
-    info.after_stream = u->stream;
-    requests[0] = submit(u, &info);
-    requests[1] = submit(u, &other);
-    CHECK(u->rank || halay_wait(requests[1], 50) == HALAY_ERR_TIMEOUT);
-    *word = 1;
-    CHECK(halay_wait_all(requests, 2, WAIT_MS) == HALAY_OK && host[0] == 2);
-    compare_sum(u, &a);
-    for (int i = 0; i < 2; i++)
-        halay_request_free(requests[i]);
-}
-
-static void set_deterministic(struct halay_config *config, void *arg)
-{
-    (void)arg;
-    config->deterministic = HALAY_DETERMINISTIC_RANKS;
-}
-
-static void in_order(void)
-{
-    users_quiet(2, body_in_order, NULL, set_deterministic, NULL);
-}
-
 /* A submission that is canceled while its data are late ends on all ranks, and can be made again. */
 static void body_canceled(struct user *u)
 {
@@ -391,7 +357,6 @@ int main(void)
     apart("no permission", no_permission);
     apart("refused", are_refused);
     apart("late", late);
-    apart("in order", in_order);
     apart("canceled", canceled);
     apart("aborted", aborted);
     apart("recorded", recorded);

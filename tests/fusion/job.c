@@ -365,7 +365,7 @@ static void run_again(uint64_t seed)
         struct halay_context *ctx;
         if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
             return;
-        CHECK(program_run(ctx, seed + (uint64_t)i, 2, 1) == 0);
+        CHECK(program_run(ctx, seed + (uint64_t)i, 2) == 0);
         leave_at_last(ctx);
     }
 }
@@ -622,7 +622,7 @@ static void *run_program(void *arg)
 {
     struct program_of *p = arg;
 
-    CHECK(program_run(p->ctx, p->seed, 3, 1) == 0);
+    CHECK(program_run(p->ctx, p->seed, 3) == 0);
     return NULL;
 }
 
@@ -738,7 +738,7 @@ static void run_in(struct halay_context *ctx, const char *what, uint64_t seed)
 {
     if (!strcmp(what, "programs")) {
         for (uint64_t i = 0; i < 6; i++)
-            CHECK(program_run(ctx, seed + i, 4, 1) == 0, "seed %llu", (unsigned long long)(seed + i));
+            CHECK(program_run(ctx, seed + i, 4) == 0, "seed %llu", (unsigned long long)(seed + i));
     } else if (!strcmp(what, "deterministic")) {
         uint64_t first = program_bits(ctx, seed, 1, 0);
         CHECK(first);

@@ -62,7 +62,7 @@ struct tensor_case {
 
 struct program {
     struct halay_context *ctx;
-    int rank, size, step, calls_alone;
+    int rank, size, step;
     uint64_t seed;
     struct set_case sets[SETS_MAX];
     size_t set_count;
@@ -497,7 +497,7 @@ static void called(void *arg, enum halay_status status, const char *text)
 
 static void submit(struct program *p, struct random *random, struct tensor_case *c)
 {
-    c->completion = (enum completion)random_below(random, p->calls_alone && !c->is_held ? COMPLETIONS : BY_CALLBACK);
+    c->completion = (enum completion)random_below(random, !c->is_held ? COMPLETIONS : BY_CALLBACK);
     int has_callback = c->completion == BY_CALLBACK || !random_below(random, 3);
     struct halay_request **request = c->completion == BY_CALLBACK ? NULL : &c->request;
     halay_callback callback = has_callback ? called : NULL;
@@ -787,14 +787,13 @@ static void play_joined(struct program *p, struct random *common, struct random 
           same[0]);
 }
 
-int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_alone)
+int program_run(struct halay_context *ctx, uint64_t seed, int steps)
 {
     struct program *p = calloc(1, sizeof *p);
     struct random common = { seed };
 
     REQUIRE(p);
     p->ctx = ctx;
-    p->calls_alone = calls_alone;
     p->seed = seed;
     p->rank = halay_rank(ctx);
     p->size = halay_size(ctx);

@@ -13,17 +13,15 @@
  * Random tensors (type, reduction, operation, size, registered or by name, shared or private memory, in place or not,
  * in random process sets: those that are there, and a few made for it), random subsets a step, submitted in an order of
  * this rank's own from several threads, completed by wait, test or callback; results against a reference. In one more
- * step some ranks have joined. The same seed on all ranks. Returns how many checks have failed so far. calls_alone:
- * some requests are left to their callback only (not in the deterministic modes: nobody would wait for a bucket that is
- * not complete).
+ * step some ranks have joined. The same seed on all ranks. Returns how many checks have failed so far.
  */
-int program_run(struct halay_context *ctx, uint64_t seed, int steps, int calls_alone);
+int program_run(struct halay_context *ctx, uint64_t seed, int steps);
 
 /*
  * Random floats through registered tensors and some by name, some of them in a second set of all ranks, three steps,
  * submitted in an order that depends on order_seed and the rank; returns a hash of all results.
- * HALAY_DETERMINISTIC=run: a function of seed only. alone: every tensor is waited for before the next is submitted. 0:
- * something failed.
+ * HALAY_DETERMINISTIC=run and ranks: a function of seed only. alone: every tensor is waited for before the next is
+ * submitted. 0: something failed.
  */
 uint64_t program_bits(struct halay_context *ctx, uint64_t seed, uint64_t order_seed, int alone);
 

@@ -155,7 +155,7 @@ static inline void *steps_submit_part(void *arg)
     return NULL;
 }
 
-/* Two threads submit, with callbacks. A last wait ends what the deterministic modes keep for more. */
+/* Two threads submit, with callbacks. */
 static inline void steps_run_threads(struct steps *s, int number)
 {
     struct steps_part parts[2] = { { .s = s, .number = number, .first = 0 }, { .s = s, .number = number, .first = 1 } };

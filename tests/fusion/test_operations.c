@@ -6,7 +6,6 @@
  */
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/decide.h"
-#include "fusion/coordinator/sealed_bucket.h"
 #include "fusion/coordinator/stalls.h"
 #include "halay_tools.h"
 #include "tests/fusion/random.h"
@@ -757,45 +756,6 @@ static void check_waiting_to_join(void)
     halay_coordinator_destroy(c);
 }
 
-static enum halay_status count_agreements(void *arg, int rank, const struct halay_item *item)
-{
-    (void)rank;
-    *(int *)arg += item->kind == HALAY_ITEM_AGREE;
-    return HALAY_OK;
-}
-
-/* What waits for the rest of its static bucket is agreed, and a rank that joins does not change that. */
-static void check_joining_beside_agreed(void)
-{
-    static const char *const members[] = { "a", "b" };
-    int agreements = 0, emitted;
-    struct halay_coordinator_options options = { .size = 2,
-                                                 .threshold = 1000,
-                                                 .ids_max = 100,
-                                                 .deterministic = HALAY_DETERMINISTIC_RANKS,
-                                                 .emit = count_agreements,
-                                                 .arg = &agreements };
-    struct halay_item announce = {
-        .kind = HALAY_ITEM_ANNOUNCE, .name = "a", .name_length = 1, .signature = { .prescale = 1, .postscale = 1 }
-    };
-    struct halay_sealed_bucket *bucket;
-    struct halay_coordinator *c;
-
-    REQUIRE(halay_coordinator_create(&options, &c) == HALAY_OK);
-    REQUIRE(halay_coordinator_seal(c, members, 2, &bucket) == HALAY_OK);
-    for (int r = 0; r < 2; r++)
-        CHECK(halay_coordinator_receive(c, r, &announce, 0) == HALAY_OK);
-    CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK);
-    CHECK(agreements == 1, "agreed %d times", agreements);
-    announce.name = "join";
-    announce.name_length = 4;
-    announce.signature.collective = HALAY_JOIN;
-    CHECK(halay_coordinator_receive(c, 1, &announce, 0) == HALAY_OK);
-    CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK);
-    CHECK(agreements == 1, "agreed %d times", agreements);
-    halay_coordinator_destroy(c);
-}
-
 /* ---- barrier ---- */
 
 static void body_barrier(struct rank_run *run)
@@ -1004,7 +964,6 @@ int main(void)
     static const int sizes[] = { 1, 2, 3, 4 };
 
     check_waiting_to_join();
-    check_joining_beside_agreed();
     check_priorities(0, "ceadbf");
     check_priorities(1 << 20, "ceadbf");
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)

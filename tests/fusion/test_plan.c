@@ -26,9 +26,10 @@ static void check_known(void)
         CHECK(mixed[i].bucket == want[i], "item %zu is in %zu", i, mixed[i].bucket);
     CHECK(halay_plan(mixed, 7, 0) == 7, "no fusion");
     CHECK(halay_plan(mixed, 0, 100) == 0);
-    CHECK(halay_plan_joins(1, 60, 2, 1, 40, 100) && !halay_plan_joins(1, 61, 2, 1, 40, 100) &&
-          !halay_plan_joins(2, 0, 1, 1, 1, 100) && !halay_plan_joins(1, 1, 1, 1, (size_t)-1, 100) &&
-          !halay_plan_joins(1, 1, HALAY_BUCKET_TENSORS_MAX, 1, 1, 1 << 30));
+    struct halay_plan_item edge[] = { { 1, 60, 9 }, { 1, 40, 9 }, { 1, 61, 9 }, { 1, 40, 9 }, { 1, (size_t)-1, 9 } };
+    CHECK(halay_plan(edge, 5, 100) == 4 && edge[1].bucket == 0 && edge[3].bucket == 2 && edge[4].bucket == 3);
+    static struct halay_plan_item many[HALAY_BUCKET_TENSORS_MAX + 1];
+    CHECK(halay_plan(many, HALAY_BUCKET_TENSORS_MAX, 1) == 1 && halay_plan(many, HALAY_BUCKET_TENSORS_MAX + 1, 1) == 2);
 }
 
 /* Every item is in one bucket of its kind; none is above the threshold but of one item; numbers grow with first items;

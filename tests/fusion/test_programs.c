@@ -33,7 +33,7 @@ static void body_random(struct rank_run *run)
 {
     struct setting *s = run->arg;
 
-    CHECK(program_run(run->ctx, s->seed, 4, s->mode == HALAY_DETERMINISTIC_OFF) == 0);
+    CHECK(program_run(run->ctx, s->seed, 4) == 0);
 }
 
 static void body_bits(struct rank_run *run)
@@ -53,30 +53,19 @@ static uint64_t bits(int size, struct setting s, uint64_t delay)
     return s.hash;
 }
 
-static void check_deterministic(struct random *random, int size)
+static void check_deterministic(struct random *random, enum halay_deterministic mode, int size)
 {
-    struct setting s = { .seed = random_next(random),
-                         .mode = HALAY_DETERMINISTIC_RUN,
-                         .threshold = 20000,
-                         .algorithm = "ring",
-                         .order_seed = 1 };
+    struct setting s = {
+        .seed = random_next(random), .mode = mode, .threshold = 20000, .algorithm = "auto", .order_seed = 1
+    };
     uint64_t first = bits(size, s, 0);
 
     for (int k = 0; k < 4; k++) {
         s.order_seed = random_next(random);
-        CHECK(bits(size, s, random_next(random)) == first,
-              "run: another order of arrival, other bits (seed %llu, order %llu)", (unsigned long long)s.seed,
-              (unsigned long long)s.order_seed);
-    }
-    s.mode = HALAY_DETERMINISTIC_RANKS;
-    s.algorithm = "auto";
-    first = bits(size, s, 0);
-    for (int k = 0; k < 3; k++) {
-        s.order_seed = random_next(random);
         s.alone = k == 2;
-        s.threshold = k == 1 ? 0 : s.threshold;
-        CHECK(bits(size, s, random_next(random)) == first, "ranks: fusion changes bits (seed %llu)",
-              (unsigned long long)s.seed);
+        s.threshold = k == 1 ? 0 : 20000;
+        CHECK(bits(size, s, random_next(random)) == first, "mode %d: order and fusion change bits (seed %llu)",
+              (int)mode, (unsigned long long)s.seed);
     }
 }
 
@@ -109,6 +98,7 @@ int main(int argc, char **argv)
     }
     for (int size = 2; size <= 4; size++)
         if (size == 3 || !test_is_brief())
-            check_deterministic(&random, size);
+            for (enum halay_deterministic mode = HALAY_DETERMINISTIC_RUN; mode <= HALAY_DETERMINISTIC_RANKS; mode++)
+                check_deterministic(&random, mode, size);
     return test_end();
 }

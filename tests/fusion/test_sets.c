@@ -796,7 +796,7 @@ static void body_join(struct rank_run *run)
     CHECK(remove_set(run->ctx, set) == HALAY_OK);
 }
 
-/* ---- static ones, deterministic modes ---- */
+/* ---- sets that are made at the start ---- */
 
 static void set_text(struct halay_config *config, void *arg)
 {

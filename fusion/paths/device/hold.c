@@ -6,7 +6,6 @@
  *     behind one       what a path takes behind what it takes: the n-th send of a tag meets the n-th receive
  *                      a join, a change of process sets: what was submitted before counts as submitted before
  *                      a cancellation of what is held itself
- *                      under HALAY_DETERMINISTIC all but what a rank answers to others: the order decides what is fused
  *
  * Everything else overtakes, so that a tensor of the host's does not wait for a device.
  */
@@ -23,8 +22,7 @@ static const struct halay_path *path_of(const struct halay_event *e)
 }
 
 /* Must it stay behind the events in front of it? */
-static int stays_behind(const struct halay_context *ctx, const struct halay_event *front, size_t count,
-                        const struct halay_event *e)
+static int stays_behind(const struct halay_event *front, size_t count, const struct halay_event *e)
 {
     if (!count || e->kind == HALAY_EVENT_HELD)
         return 0;
@@ -34,8 +32,6 @@ static int stays_behind(const struct halay_context *ctx, const struct halay_even
                 return 1;
         return 0;
     }
-    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
-        return 1;
     if (e->kind == HALAY_EVENT_SUBMITTED && e->request->signature.collective >= HALAY_JOIN)
         return 1;
     for (size_t i = 0; i < count && path_of(e); i++)
@@ -51,7 +47,7 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     enum halay_status status = s ? halay_staging_start(s) : HALAY_OK;
 
     *held = status == HALAY_OK &&
-            ((s && s->transit.state != HALAY_TRANSIT_STILL) || stays_behind(ctx, all->events, all->count, e));
+            ((s && s->transit.state != HALAY_TRANSIT_STILL) || stays_behind(all->events, all->count, e));
     if (*held)
         halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     if (*held)
@@ -98,7 +94,7 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
             is_there = is == HALAY_OK;
             status = is == HALAY_IN_PROGRESS ? status : is;
         }
-        if (is_there && !stays_behind(ctx, all->events, kept, &e) && halay_events_append(go, &e) == HALAY_OK)
+        if (is_there && !stays_behind(all->events, kept, &e) && halay_events_append(go, &e) == HALAY_OK)
             continue;
         all->events[kept++] = e;
     }
