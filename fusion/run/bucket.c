@@ -160,19 +160,15 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-/* What this rank submitted under an agreed name, or its part if it has joined. NULL: this rank submitted something
- * else, or no memory. */
+/* What this rank submitted under an agreed name, or its part if it has joined since. NULL: it submitted something else,
+ * or no memory. */
 static struct halay_request *take_request(struct halay_context *ctx, struct halay_entry *entry)
 {
     struct halay_request *request = entry->request;
 
-    if (request && request->is_over)
-        request = NULL; /* by express; this rank has joined since */
-    if (!request)
-        request = halay_join_part(ctx, entry);
-    else if (!halay_signature_equal(&request->signature, &entry->agreed))
-        return NULL;
-    return request && !request->is_running ? request : NULL;
+    if (!request || request->is_over || request->is_running) /* of an earlier bucket: the others are ahead */
+        return halay_join_part(ctx, entry);
+    return halay_signature_equal(&request->signature, &entry->agreed) ? request : NULL;
 }
 
 /* Nonzero if it can share a bucket that begins with `first`: of another type its data would be read out of bounds. */
