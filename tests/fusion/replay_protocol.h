@@ -19,8 +19,11 @@ enum { T0 = 1, T1 = 2, T2 = 4, T3 = 8, ALL = 15, S = 1 << STRAY, ALL_RANKS = (1 
 static const unsigned char tensors_of_bucket[BUCKETS] = { T0 | T1, T2, T3 };
 
 enum rank_mode { RANK_NEGOTIATE, RANK_PLAN, RANK_FROZEN, RANK_DECIDED, RANK_DONE, RANK_FAILED, RANK_DEAD };
-enum root_mode { ROOT_NEGOTIATE, ROOT_PLANNED, ROOT_FREEZING, ROOT_DECIDED };
-enum message { NO_MESSAGE, READY, WITHDRAW, BREAK, STATE, DONE, BUCKET, ERROR, PLAN, FREEZE, DECIDE, GO };
+enum root_mode { ROOT_NEGOTIATE, ROOT_PLANNED, ROOT_BROKEN, ROOT_FREEZING, ROOT_DECIDED };
+enum message { NO_MESSAGE, READY, WITHDRAW, BREAK, STATE, DONE, BUCKET, ERROR, PLAN, FREEZE, DECIDE, GO, PLANNED };
+
+/* The tree: ranks 0 and 1 are below the root, rank 2 is below rank 1. */
+enum { INNER = 1, LEAF = 2, BELOW_INNER = 1 << INNER | 1 << LEAF };
 
 enum fault {
     FAULT_NONE,
@@ -50,6 +53,13 @@ enum fault {
     FAULT_ANY_ORDER,          /* a channel takes buckets in the order in which they are ready */
     FAULT_SPEAK_IN_PLAN,      /* READY is sent in a plan */
     FAULT_FROZEN_BLIND,       /* a frozen rank does not watch for deaths */
+    FAULT_FREEZE_EARLY,       /* FREEZE does not wait until all ranks have answered PLAN */
+    FAULT_HEED_EARLY,         /* a rank heeds the root's messages about tensors between DONE and GO */
+    FAULT_FORWARD_STATE,      /* the inner rank sends STATE without that of the rank below it */
+    FAULT_FORWARD_DONE,       /* the same with DONE */
+    FAULT_FORWARD_OWN,        /* the inner rank sends STATE with its own numbers */
+    FAULT_BREAK_LOST,         /* the inner rank drops a BREAK of a plan that it has not received */
+    FAULT_GO_LOST,            /* the inner rank does not forward GO */
     FAULTS
 };
 
@@ -66,6 +76,7 @@ struct scenario {
     int plans, breaks, withdrawals, deaths; /* how many PLANs, BREAKs without a reason, ... may happen */
     int at_boundary;                        /* PLAN is sent only between two turns */
     int is_steady;                          /* no rank has a reason for a BREAK */
+    int has_outsider;                       /* the stray tensor is dispatched without rank 2, which runs it, too */
     int is_slow; /* messages to the root, BUCKETs and the entering of buckets take time, too */
     int is_long; /* for TEST_LONG=1 */
 };
@@ -94,16 +105,20 @@ struct rank {
 struct state {
     uint32_t completed, taken_back; /* numbers, by any rank */
     struct rank ranks[RANKS];
+    struct queue tree_up, tree_down;    /* from rank 2 to rank 1, and back */
+    unsigned char gathered, numbers[2]; /* rank 1: whose STATE or DONE it has, and their minimum or maximum */
+    unsigned char planned;              /* ranks that have answered PLAN */
     unsigned char root_mode, arrived[TENSORS], owed[TENSORS], answered, least[CHANNELS], root_next, root_group;
     unsigned char cycle;             /* tensors dispatched once more than others */
     unsigned char log[LOG];          /* the tensor of each number that was dispatched */
     unsigned char label[TENSORS][2]; /* how the submissions ended that have ended on some ranks, odd and even ones */
     unsigned char go_epoch, go_next, go_group;
     unsigned char plans, breaks, withdrawals, deaths;
+    unsigned char padding[12];
 };
 
 _Static_assert(offsetof(struct rank, padding) + 1 == sizeof(struct rank), "bytes without a name");
-_Static_assert(offsetof(struct state, deaths) + 1 == sizeof(struct state), "bytes without a name");
+_Static_assert(offsetof(struct state, padding) + 12 == sizeof(struct state), "bytes without a name");
 
 enum { BY_WITHDRAWAL = 63 }; /* a label in place of a number */
 
@@ -191,36 +206,72 @@ static int waited_for(int rank, const struct rank *r)
 
 static void send_up(struct rank *r, enum message kind, int a, int b)
 {
-    if (r->mode == RANK_PLAN && (kind != BREAK || scenario->is_steady))
+    if (r->mode == RANK_PLAN && kind != PLANNED && (kind != BREAK || scenario->is_steady))
         break_property("(f) a rank sends a message in a steady plan");
     queue_push(&r->up, kind, a, b);
 }
 
-static void send_break(struct rank *r)
+/* BREAK of this rank, or of the one below it. */
+static void send_break(struct state *s, int rank)
 {
+    struct rank *r = &s->ranks[rank];
+
     if (r->has_broken)
         return;
     r->has_broken = 1;
-    send_up(r, BREAK, 0, 0);
+    if (rank == LEAF)
+        queue_push(&s->tree_up, BREAK, 0, 0);
+    else
+        send_up(r, BREAK, 0, 0);
 }
 
-static void submit_tensor(struct rank *r, int tensor)
+/* The inner rank has its own STATE or DONE, or that of the rank below it. It sends one for both. */
+static void gather_answer(struct state *s, int from, enum message kind, const int *numbers)
 {
+    int is_early = fault == (kind == STATE ? FAULT_FORWARD_STATE : FAULT_FORWARD_DONE);
+
+    for (int i = 0; i < 2; i++)
+        if (!s->gathered || (kind == STATE ? numbers[i] < s->numbers[i] : numbers[i] > s->numbers[i]))
+            if (from == INNER || kind != STATE || fault != FAULT_FORWARD_OWN)
+                s->numbers[i] = (unsigned char)numbers[i];
+    s->gathered |= (unsigned char)(1 << from);
+    if (s->gathered != BELOW_INNER && !is_early)
+        return;
+    send_up(&s->ranks[INNER], kind, s->numbers[0], s->numbers[1]);
+    s->gathered = s->numbers[0] = s->numbers[1] = 0;
+}
+
+static void send_answer(struct state *s, int rank, enum message kind, const int *numbers)
+{
+    if (rank == LEAF)
+        queue_push(&s->tree_up, kind, numbers[0], numbers[1]);
+    else if (rank == INNER)
+        gather_answer(s, INNER, kind, numbers);
+    else
+        send_up(&s->ranks[rank], kind, numbers[0], numbers[1]);
+}
+
+static void submit_tensor(struct state *s, int rank, int tensor)
+{
+    struct rank *r = &s->ranks[rank];
+
     r->submitted[tensor]++;
     r->left &= (unsigned char)~(1 << tensor);
     if (r->mode == RANK_NEGOTIATE || (r->mode == RANK_PLAN && fault == FAULT_SPEAK_IN_PLAN))
         send_up(r, READY, tensor, 0);
     else if (r->mode == RANK_PLAN && tensor == STRAY && fault != FAULT_STRAY_IN_PLAN)
-        send_break(r);
+        send_break(s, rank);
 }
 
-static void withdraw_tensor(struct rank *r, int tensor)
+static void withdraw_tensor(struct state *s, int rank, int tensor)
 {
+    struct rank *r = &s->ranks[rank];
+
     r->withdrawn |= (unsigned char)(1 << tensor);
     if (r->mode == RANK_NEGOTIATE)
         send_up(r, WITHDRAW, tensor, 0);
     else if (r->mode == RANK_PLAN && fault != FAULT_WITHDRAWAL_IN_PLAN)
-        send_break(r);
+        send_break(s, rank);
 }
 
 /* ---- a rank: collectives ---- */
@@ -437,41 +488,49 @@ static int has_reason(int rank, const struct rank *r)
 
 /* ---- a rank: messages from the root ---- */
 
-static void receive_bucket(struct rank *r, int tensor)
+static void receive_bucket(int rank, struct rank *r, int tensor)
 {
     if (r->mode != RANK_NEGOTIATE)
-        break_property("(f) a BUCKET is sent in a plan");
+        break_property("(d) a BUCKET is received in a plan");
+    if (scenario->has_outsider && rank == LEAF && tensor == STRAY)
+        r->submitted[STRAY]++;
     if (!is_open(r, tensor))
         break_property("(b) a BUCKET announces what is not submitted");
     r->dispatched |= (unsigned char)(1 << tensor);
     r->next++;
 }
 
-static void receive_plan(struct state *s, struct rank *r)
+static void receive_plan(struct state *s, int rank)
 {
+    struct rank *r = &s->ranks[rank];
+
     r->mode = RANK_PLAN;
     for (int q = 0; q < RANKS; q++)
         if (is_live(&s->ranks[q]) && s->ranks[q].mode >= RANK_PLAN && s->ranks[q].epoch == r->epoch)
             if (s->ranks[q].next != r->next)
                 break_property("(d) a plan begins at different numbers");
+    send_up(r, PLANNED, 0, 0);
     if (is_open(r, STRAY) && fault != FAULT_STRAY_AT_PLAN)
-        send_break(r);
+        send_break(s, rank);
     for (int t = 0; t < STRAY; t++)
         if (r->withdrawn >> t & 1 && is_open(r, t) && fault != FAULT_WITHDRAWAL_AT_PLAN)
-            send_break(r);
+            send_break(s, rank);
 }
 
-static void receive_freeze(struct rank *r)
+static void receive_freeze(struct state *s, int rank)
 {
+    struct rank *r = &s->ranks[rank];
     int entered[CHANNELS];
 
+    if (r->mode != RANK_PLAN)
+        break_property("(d) a rank freezes without a plan");
     r->mode = RANK_FROZEN;
     for (int c = 0; c < CHANNELS; c++) {
         entered[c] = r->entered[c];
         if (entered[c] < last_below(r->next, c) && fault != FAULT_DROP_DISPATCHED)
             entered[c] = last_below(r->next, c);
     }
-    send_up(r, STATE, entered[0], entered[1]);
+    send_answer(s, rank, STATE, entered);
 }
 
 static void receive_decision(struct state *s, struct rank *r, const int *limit)
@@ -501,15 +560,17 @@ static int next_number(const struct rank *r)
 }
 
 /* Sends DONE if the rank has decided, and all is complete that has to be. */
-static void send_done(int rank, struct rank *r)
+static void send_done(struct state *s, int rank)
 {
+    struct rank *r = &s->ranks[rank];
+
     if (r->mode != RANK_DECIDED || r->running)
         return;
     for (int c = 0; c < CHANNELS; c++)
         if (r->entered[c] < r->limit[c] && fault != FAULT_TAKE_BACK_ALL)
             return;
     r->mode = RANK_DONE;
-    send_up(r, DONE, next_number(r), next_group(rank, r));
+    send_answer(s, rank, DONE, (int[]){ next_number(r), next_group(rank, r) });
 }
 
 static void renumber_group(struct rank *r, int next, int group)
@@ -554,24 +615,44 @@ static void receive_go(struct state *s, int rank, int next, int group)
     }
 }
 
-static void receive_message(struct state *s, int rank)
+/* Returns nonzero if the rank can receive the next message of the root. Between DONE and GO it keeps those about tensors
+ * and plans, which do not come the same way as GO. */
+static int can_receive(const struct rank *r)
+{
+    int kind = r->down.messages[0] >> 12;
+
+    return kind && (r->mode != RANK_DONE || kind >= FREEZE || fault == FAULT_HEED_EARLY);
+}
+
+/* Down the tree, before the inner rank acts on it. */
+static void forward_down(struct state *s, uint16_t message)
+{
+    int kind = message >> 12;
+
+    if (is_live(&s->ranks[LEAF]) && kind >= FREEZE && !(kind == GO && fault == FAULT_GO_LOST))
+        queue_push(&s->tree_down, (enum message)kind, message >> 6 & 63, message & 63);
+}
+
+static void receive_message(struct state *s, int rank, struct queue *from)
 {
     struct rank *r = &s->ranks[rank];
-    uint16_t message = queue_pop(&r->down);
+    uint16_t message = queue_pop(from);
     int a = message >> 6 & 63, b = message & 63;
 
+    if (rank == INNER)
+        forward_down(s, message);
     switch (message >> 12) {
     case BUCKET:
-        receive_bucket(r, a);
+        receive_bucket(rank, r, a);
         break;
     case ERROR:
         end_tensor(s, rank, a, BY_WITHDRAWAL);
         break;
     case PLAN:
-        receive_plan(s, r);
+        receive_plan(s, rank);
         break;
     case FREEZE:
-        receive_freeze(r);
+        receive_freeze(s, rank);
         break;
     case DECIDE:
         receive_decision(s, r, (int[]){ a, b });
@@ -581,6 +662,21 @@ static void receive_message(struct state *s, int rank)
     }
 }
 
+/* The inner rank receives a message of the rank below it. */
+static void receive_below(struct state *s)
+{
+    const struct rank *r = &s->ranks[INNER];
+    uint16_t message = queue_pop(&s->tree_up);
+    int kind = message >> 12;
+
+    if (kind != BREAK)
+        gather_answer(s, LEAF, (enum message)kind, (int[]){ message >> 6 & 63, message & 63 });
+    else if (r->mode > RANK_FROZEN)
+        break_property("(d) a BREAK is received after STATE");
+    else if (r->mode == RANK_PLAN || (r->mode == RANK_NEGOTIATE && fault != FAULT_BREAK_LOST))
+        send_break(s, INNER);
+}
+
 /* ---- the root ---- */
 
 static void send_down(struct state *s, enum message kind, int a, int b)
@@ -588,7 +684,7 @@ static void send_down(struct state *s, enum message kind, int a, int b)
     if (s->root_mode == ROOT_PLANNED && kind == BUCKET)
         break_property("(f) the root sends a message in a steady plan");
     for (int r = 0; r < RANKS; r++)
-        if (is_live(&s->ranks[r]))
+        if (is_live(&s->ranks[r]) && (kind < FREEZE || r != LEAF))
             queue_push(&s->ranks[r].down, kind, a, b);
 }
 
@@ -607,6 +703,7 @@ static void send_plan(struct state *s)
     s->plans--;
     send_down(s, PLAN, 0, 0);
     s->root_mode = ROOT_PLANNED;
+    s->planned = 0;
     if (fault != FAULT_KEEP_ARRIVALS)
         memset(s->arrived, 0, sizeof s->arrived);
 }
@@ -629,7 +726,7 @@ static void root_receive_ready(struct state *s, int rank, int tensor)
     if (s->arrived[tensor] >> rank & 1)
         break_property("(b) the root counts a submission twice");
     s->arrived[tensor] |= (unsigned char)(1 << rank);
-    if (s->arrived[tensor] != ALL_RANKS)
+    if (s->arrived[tensor] != (tensor == STRAY && scenario->has_outsider ? ALL_RANKS & ~(1 << LEAF) : ALL_RANKS))
         return;
     s->arrived[tensor] = 0;
     s->log[s->root_next++ % LOG] = (unsigned char)tensor;
@@ -651,9 +748,12 @@ static void root_receive_withdraw(struct state *s, int rank, int tensor)
     s->arrived[tensor] = 0;
 }
 
-static void root_receive_break(struct state *s)
+/* A BREAK, or the answer to PLAN. Once all have answered, no message is under way that is older than their plan. */
+static void root_receive_break(struct state *s, int is_break)
 {
-    if (s->root_mode != ROOT_PLANNED)
+    if (is_break && s->root_mode == ROOT_PLANNED)
+        s->root_mode = ROOT_BROKEN;
+    if (s->root_mode != ROOT_BROKEN || (s->planned != ALL_RANKS && fault != FAULT_FREEZE_EARLY))
         return;
     s->root_mode = ROOT_FREEZING;
     memset(s->least, fault == FAULT_DECIDE_MAXIMUM ? 0 : 63, sizeof s->least);
@@ -667,7 +767,7 @@ static void root_receive_state(struct state *s, int rank, const int *entered)
     for (int c = 0; c < CHANNELS; c++)
         if (fault == FAULT_DECIDE_MAXIMUM ? entered[c] > s->least[c] : entered[c] < s->least[c])
             s->least[c] = (unsigned char)entered[c];
-    s->answered |= (unsigned char)(1 << rank);
+    s->answered |= rank == INNER ? BELOW_INNER : (unsigned char)(1 << rank);
     if (s->answered != ALL_RANKS && fault != FAULT_DECIDE_EARLY)
         return;
     s->root_mode = ROOT_DECIDED;
@@ -686,7 +786,7 @@ static void root_receive_done(struct state *s, int rank, int next, int group)
         s->root_next = (unsigned char)next;
     if (group > s->root_group)
         s->root_group = (unsigned char)group;
-    s->answered |= (unsigned char)(1 << rank);
+    s->answered |= rank == INNER ? BELOW_INNER : (unsigned char)(1 << rank);
     if (s->answered != ALL_RANKS && fault != FAULT_GO_EARLY)
         return;
     s->root_mode = ROOT_NEGOTIATE;
@@ -707,8 +807,12 @@ static void root_receive_message(struct state *s, int rank)
     case WITHDRAW:
         root_receive_withdraw(s, rank, a);
         break;
+    case PLANNED:
+        s->planned |= (unsigned char)(1 << rank);
+        root_receive_break(s, 0);
+        break;
     case BREAK:
-        root_receive_break(s);
+        root_receive_break(s, 1);
         break;
     case STATE:
         root_receive_state(s, rank, (int[]){ a, b });

@@ -33,12 +33,18 @@
  * | ERROR    | rank  | tensor                  | its submission ends: a rank has withdrawn it                        |
  * | PLAN     | ranks | buckets                 | what is submitted and not dispatched counts for the first turn;     |
  * |          |       |                         | if it is withdrawn or not in the plan: BREAK                        |
+ * | PLANNED  | root  |                         | the sender has received PLAN; when all have, FREEZE may be sent     |
  * | BREAK    | root  |                         | the first of a plan: FREEZE; later ones are ignored                 |
  * | FREEZE   | ranks |                         | enters no more buckets, starts what was dispatched; STATE           |
  * | STATE    | root  | last entered, a channel | when all have sent it: DECIDE                                       |
  * | DECIDE   | ranks | their minimum           | takes back what is above it, completes the rest, then sends DONE    |
  * | DONE     | root  | next number and group   | when all have sent it: GO                                           |
  * | GO       | ranks | their maximum           | renumbers; sends READY, WITHDRAW for what has not ended             |
+ *
+ * BREAK and the messages below it go along a tree: ranks 0 and 1 exchange them with the root, rank 2 with rank 1. Rank
+ * 1 passes BREAK on, merges STATE and DONE with its own, and forwards the others before it acts on them. All other
+ * messages go between the root and a rank. What goes the one way overtakes what goes the other way: so PLAN is answered
+ * by PLANNED, and a rank keeps what the root sends between its DONE and GO.
  *
  * Numbers: turn t of bucket k of K has number base + t * K + k, base being the number after the last that was
  * dispatched. It runs on channel number mod W, and a channel runs its numbers strictly in order. What was dispatched
@@ -85,6 +91,8 @@ enum act {
     ACT_RECEIVE,
     ACT_ROOT_RECEIVE,
     ACT_ROOT_PLAN,
+    ACT_RECEIVE_ABOVE,
+    ACT_RECEIVE_BELOW,
     ACT_DIE,
     ACT_NOTICE
 };
@@ -116,7 +124,7 @@ static int list_rank_actions(const struct state *s, int rank, struct action *act
         count = add_action(actions, count, ACT_ROOT_RECEIVE, rank, r->up.messages[0] >> 12);
     if (!is_live(r))
         return count;
-    if (r->down.messages[0])
+    if (can_receive(r))
         count = add_action(actions, count, ACT_RECEIVE, rank, r->down.messages[0] >> 12);
     count = list_tensor_actions(s, rank, actions, count);
     for (int c = 0; c < CHANNELS; c++) {
@@ -143,6 +151,10 @@ static int list_actions(const void *state, struct action *actions)
 
     for (int r = 0; r < RANKS; r++)
         count = list_rank_actions(s, r, actions, count);
+    if (is_live(&s->ranks[LEAF]) && s->tree_down.messages[0])
+        count = add_action(actions, count, ACT_RECEIVE_ABOVE, LEAF, s->tree_down.messages[0] >> 12);
+    if (is_live(&s->ranks[INNER]) && s->tree_up.messages[0])
+        count = add_action(actions, count, ACT_RECEIVE_BELOW, INNER, s->tree_up.messages[0] >> 12);
     if (can_send_plan(s))
         count = add_action(actions, count, ACT_ROOT_PLAN, 0, 0);
     return count;
@@ -156,15 +168,19 @@ static int hurry_rank(struct state *s, int rank, int is_last)
     int kind = r->down.messages[0] >> 12;
 
     advance_program(rank, r);
-    send_done(rank, r);
+    send_done(s, rank);
     if (scenario->is_slow && !is_last)
         return 0;
     if (is_live(&s->ranks[0]) && r->up.messages[0]) {
         root_receive_message(s, rank);
         return 1;
     }
-    if (is_live(r) && (kind == BUCKET || kind == ERROR)) {
-        receive_message(s, rank);
+    if (rank == INNER && is_live(r) && s->tree_up.messages[0]) {
+        receive_below(s);
+        return 1;
+    }
+    if (is_live(r) && can_receive(r) && (kind == BUCKET || kind == ERROR)) {
+        receive_message(s, rank, &r->down);
         return 1;
     }
     for (int c = 0; c < CHANNELS; c++) {
@@ -266,7 +282,7 @@ static const char *perform_action(void *state, struct action action)
     broken = NULL;
     switch (action.kind) {
     case ACT_SUBMIT:
-        submit_tensor(r, action.what);
+        submit_tensor(s, action.who, action.what);
         break;
     case ACT_ENTER:
         enter_number(r, action.what % CHANNELS, action.what);
@@ -276,17 +292,23 @@ static const char *perform_action(void *state, struct action action)
         break;
     case ACT_WITHDRAW:
         s->withdrawals--;
-        withdraw_tensor(r, action.what);
+        withdraw_tensor(s, action.who, action.what);
         break;
     case ACT_BREAK_FREELY:
         s->breaks--;
-        send_break(r);
+        send_break(s, action.who);
         break;
     case ACT_BREAK_FOR_REASON:
-        send_break(r);
+        send_break(s, action.who);
         break;
     case ACT_RECEIVE:
-        receive_message(s, action.who);
+        receive_message(s, action.who, &r->down);
+        break;
+    case ACT_RECEIVE_ABOVE:
+        receive_message(s, LEAF, &s->tree_down);
+        break;
+    case ACT_RECEIVE_BELOW:
+        receive_below(s);
         break;
     case ACT_ROOT_RECEIVE:
         root_receive_message(s, action.who);
@@ -314,6 +336,8 @@ static const char *judge_end(const void *state)
             return "(c) a rank never learns of a death";
         if (!is_dead && (of->mode > RANK_PLAN || of->up.messages[0] || of->down.messages[0]))
             return "(c) a rank waits for a message that never arrives";
+        if (!is_dead && (s->tree_up.messages[0] || s->tree_down.messages[0] || s->gathered))
+            return "(c) a message of the tree is not received";
         if (!is_dead && of->withdrawn)
             return "(c) a submission that is withdrawn never ends";
         for (int t = 0; t < TENSORS && !is_dead; t++)
@@ -335,15 +359,19 @@ static void print_action(struct action action)
                                         "",
                                         "",
                                         "",
+                                        "",
+                                        "",
                                         "dies",
                                         "notices the death" };
-    static const char *const messages[] = { "",       "READY", "WITHDRAW", "BREAK",  "STATE",  "DONE",
-                                            "BUCKET", "ERROR", "PLAN",     "FREEZE", "DECIDE", "GO" };
+    static const char *const messages[] = { "",      "READY", "WITHDRAW", "BREAK",  "STATE", "DONE",   "BUCKET",
+                                            "ERROR", "PLAN",  "FREEZE",   "DECIDE", "GO",    "PLANNED" };
 
     if (action.kind == ACT_ROOT_PLAN)
         printf("the root sends PLAN");
     else if (action.kind == ACT_ROOT_RECEIVE)
         printf("the root receives %s from rank %d", messages[action.what], action.who);
+    else if (action.kind == ACT_RECEIVE_ABOVE || action.kind == ACT_RECEIVE_BELOW)
+        printf("rank %d receives %s by the tree", action.who, messages[action.what]);
     else if (action.kind == ACT_RECEIVE)
         printf("rank %d receives %s", action.who, messages[action.what]);
     else if (action.kind <= ACT_WITHDRAW)
@@ -367,6 +395,7 @@ static struct exploration explore_scenario(const struct scenario *of, enum fault
     start.withdrawals = (unsigned char)of->withdrawals;
     start.deaths = (unsigned char)of->deaths;
     start.root_mode = of->starts_planned ? ROOT_PLANNED : ROOT_NEGOTIATE;
+    start.planned = of->starts_planned ? ALL_RANKS : 0;
     start.root_next = CHANNELS;
     for (int r = 0; r < RANKS; r++) {
         struct rank *rank = &start.ranks[r];
@@ -416,6 +445,7 @@ static const struct step pair[] = { { T0, 0 }, { T1, T0 | T1 }, END },
 static const struct step three[] = { { T0, 0 }, { T2, 0 }, { T1, ALL }, END };
 static const struct step three_other[] = { { T2, 0 }, { T1, 0 }, { T0, ALL }, END };
 static const struct step stray_first[] = { { S, 0 }, { T2, T2 | S }, END };
+static const struct step stray_only[] = { { S, S }, { ALL, ALL }, END };
 static const struct step stray_early[] = { { S, 0 }, FORWARD, END };
 static const struct step stray_within[] = { { T3, 0 }, { S, 0 }, { T0 | T1, 0 }, { T2, ALL | S }, END };
 static const struct step stray_late[] = { FORWARD, { S, S }, END };
@@ -440,7 +470,9 @@ enum {
     WITHDRAWN,
     ALONE,
     ALONE_BEFORE,
-    KILLED
+    ALONE_BELOW,
+    KILLED,
+    OUTSIDER
 };
 
 static const struct scenario scenarios[] = {
@@ -469,7 +501,15 @@ static const struct scenario scenarios[] = {
                 .starts_planned = 1,
                 .withdrawals = 1 },
     [ALONE_BEFORE] = { "the same, PLAN at any moment", { one, another, another }, .plans = 1, .withdrawals = 1 },
+    [ALONE_BELOW] = { "a withdrawal of the last rank's own tensor, PLAN at any moment",
+                      { another, another, one },
+                      .plans = 1,
+                      .withdrawals = 1 },
     [KILLED] = { "a death, PLAN at any moment", { three, three_other, three }, .plans = 1, .deaths = 1 },
+    [OUTSIDER] = { "a tensor that two ranks dispatch for all",
+                   { stray_only, stray_only, any_once },
+                   .starts_planned = 1,
+                   .has_outsider = 1 },
     { "a plan, any order", { any_twice, any_twice, any_twice }, .starts_planned = 1, .is_steady = 1 },
     { "three turns, PLAN between two",
       { forward_thrice, backward_thrice, mixed_thrice },
@@ -573,6 +613,13 @@ static const struct {
     [FAULT_ANY_ORDER] = { "channels in any order", STEADY },
     [FAULT_SPEAK_IN_PLAN] = { "READY in a plan", STEADY },
     [FAULT_FROZEN_BLIND] = { "no watch while frozen", KILLED },
+    [FAULT_FREEZE_EARLY] = { "FREEZE before all have answered PLAN", WAITS_BEFORE },
+    [FAULT_HEED_EARLY] = { "BUCKET heeded before GO", OUTSIDER },
+    [FAULT_FORWARD_STATE] = { "STATE without that of the rank below", WAITS },
+    [FAULT_FORWARD_DONE] = { "DONE without that of the rank below", WAITS },
+    [FAULT_FORWARD_OWN] = { "STATE with the inner rank's own numbers", WAITS_BEFORE },
+    [FAULT_BREAK_LOST] = { "BREAK dropped before PLAN", ALONE_BELOW },
+    [FAULT_GO_LOST] = { "GO is not forwarded", WAITS },
 };
 
 static size_t check_scenarios(void)
