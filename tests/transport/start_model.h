@@ -52,7 +52,7 @@ static inline double start_model_spread(const struct halay_tree *tree, int rank,
 /* One round of `size` ranks, `block` a host. */
 static inline struct start_cost start_model_round(int size, int block)
 {
-    const struct halay_tree tree = { .size = size, .block = block };
+    const struct halay_tree tree = { .size = size, .block = block, .degree = HALAY_TREE_DEGREE };
     struct start_cost cost = { 0 };
     int connections = 0;
 
@@ -71,7 +71,7 @@ static inline int start_model_rounds(int size, int block)
  * the first; where it is itself, for those that are a parent; and each leaves. */
 static inline int start_model_requests(int size, int block)
 {
-    const struct halay_tree tree = { .size = size, .block = block };
+    const struct halay_tree tree = { .size = size, .block = block, .degree = HALAY_TREE_DEGREE };
     int requests = 0;
 
     if (size <= block)

@@ -38,7 +38,7 @@
 
 static void check_shape(int size, int block)
 {
-    const struct halay_tree tree = { .size = size, .block = block };
+    const struct halay_tree tree = { .size = size, .block = block, .degree = HALAY_TREE_DEGREE };
     long covered = 0;
     int wrong = 0;
 
@@ -555,7 +555,8 @@ static void check_described(int size, int block, int isolated_every)
     for (int i = 0; i < start->store.count; i++)
         keys += start->store.all[i].key[0] == 'u', places += start->store.all[i].key[0] == 'a';
     for (int r = 1, last = -1; r < size; r++) {
-        int parent = halay_tree_parent(&(struct halay_tree){ .size = size, .block = block }, r);
+        int parent =
+            halay_tree_parent(&(struct halay_tree){ .size = size, .block = block, .degree = HALAY_TREE_DEGREE }, r);
         int is_here = parent / block == r / block;
         edges += is_here && isolated_every &&
                  (parent % isolated_every == 1 || r % isolated_every == 1); /* not by a local socket */

@@ -219,8 +219,9 @@ static enum halay_status find_block(struct halay_boot_tree *tree, const struct h
     }
     tree->has_hosts = !(block & A_GUESS);
     block &= ~A_GUESS;
-    tree->shape =
-        (struct halay_tree){ .size = tree->boot->size, .block = block > 0 && block < INT32_MAX ? (int)block : 1 };
+    tree->shape = (struct halay_tree){ .degree = HALAY_TREE_DEGREE,
+                                       .size = tree->boot->size,
+                                       .block = block > 0 && block < INT32_MAX ? (int)block : 1 };
     return HALAY_OK;
 }
 

@@ -5,13 +5,13 @@
 #include "collectives/transport/bootstrap/tree.h"
 #include <stdint.h>
 
-/* The power of 16 that is the place of the lowest digit that isn't zero. number > 0. */
-static int64_t lowest_place(int number)
+/* The power of the degree that is the place of the lowest digit that isn't zero. number > 0. */
+static int64_t lowest_place(const struct halay_tree *tree, int number)
 {
     int64_t place = 1;
 
-    while (number % (place * HALAY_TREE_DEGREE) == 0)
-        place *= HALAY_TREE_DEGREE;
+    while (number % (place * tree->degree) == 0)
+        place *= tree->degree;
     return place;
 }
 
@@ -22,8 +22,8 @@ int halay_tree_parent(const struct halay_tree *tree, int rank)
     if (!rank)
         return -1;
     if (inside)
-        return rank - (int)(inside % (lowest_place(inside) * HALAY_TREE_DEGREE));
-    return rank - (int)(number % (lowest_place(number) * HALAY_TREE_DEGREE)) * tree->block;
+        return rank - (int)(inside % (lowest_place(tree, inside) * tree->degree));
+    return rank - (int)(number % (lowest_place(tree, number) * tree->degree)) * tree->block;
 }
 
 int halay_tree_span(const struct halay_tree *tree, int rank)
@@ -32,11 +32,11 @@ int halay_tree_span(const struct halay_tree *tree, int rank)
     int64_t span = tree->size, left = tree->size - rank;
 
     if (inside) {
-        span = lowest_place(inside);
+        span = lowest_place(tree, inside);
         if (span > tree->block - inside)
             span = tree->block - inside;
     } else if (number) {
-        span = lowest_place(number) * tree->block;
+        span = lowest_place(tree, number) * tree->block;
     }
     return (int)(span < left ? span : left);
 }
