@@ -13,7 +13,7 @@
  * Cleanup: zero-initialised; destroy accepts any state.
  */
 #include "fusion/protocol/messenger.h"
-#include "base/clock.h"
+#include "base/memory.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ enum { TAG_FRAME = 0, TAG_REST = 1 };
 #define LOOK_MAX_US 2000000
 
 struct messenger_peer {
-    int is_used;
+    int rank;
+    int is_beside;     /* it is not rank 0, nor is this rank: it was reached */
     unsigned char *in; /* owned, [in_room]: grows to the longest message, as does the other */
     size_t in_room;
     struct halay_transfer in_transfer;
@@ -46,8 +47,9 @@ struct halay_messenger {
     struct halay_link *link; /* borrowed */
     struct halay_log *log;   /* borrowed */
     int rank, size;
-    struct messenger_peer *peers; /* owned: count of them; rank 0 speaks to all, the others to rank 0 alone */
-    int count;
+    struct messenger_peer *
+        *peers; /* owned, as is each: on rank 0 all others, else rank 0 and those that were reached */
+    size_t count, capacity;
     enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: others are reached */
     int is_deaf;              /* nothing is received any more */
     int is_behind;            /* a receive was posted after the last progress */
@@ -68,6 +70,22 @@ static enum halay_status grow_buffer(unsigned char **buffer, size_t *room, size_
     return HALAY_OK;
 }
 
+/* Room for one more, in the transfers' own memory: they are not moved. */
+static enum halay_status add_peer(struct halay_messenger *m, int rank)
+{
+    if (halay_list_grow(&m->peers, m->count, &m->capacity, sizeof(struct messenger_peer *)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    struct messenger_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return HALAY_ERR_NO_MEMORY;
+    peer->rank = rank;
+    peer->is_beside = m->rank != 0 && rank != 0;
+    peer->in_transfer.is_optional = peer->is_beside;
+    m->peers[m->count++] = peer;
+    enum halay_status status = grow_buffer(&peer->in, &peer->in_room, HALAY_FRAME_BYTES);
+    return status == HALAY_OK ? grow_buffer(&peer->out, &peer->out_room, HALAY_FRAME_BYTES) : status;
+}
+
 enum halay_status halay_messenger_create(struct halay_link *link, int rank, int size, struct halay_log *log,
                                          struct halay_messenger **out)
 {
@@ -75,31 +93,38 @@ enum halay_status halay_messenger_create(struct halay_link *link, int rank, int 
 
     if (!m)
         return HALAY_ERR_NO_MEMORY;
-    *m = (struct halay_messenger){ .link = link, .log = log, .rank = rank, .size = size, .count = rank ? 1 : size };
-    m->peers = calloc((size_t)m->count, sizeof *m->peers);
-    if (!m->peers)
-        goto err_destroy;
-    for (int r = 0; r < m->count; r++) {
-        struct messenger_peer *peer = &m->peers[r];
-        peer->is_used = link && r != rank;
-        if (peer->is_used && (grow_buffer(&peer->in, &peer->in_room, HALAY_FRAME_BYTES) != HALAY_OK ||
-                              grow_buffer(&peer->out, &peer->out_room, HALAY_FRAME_BYTES) != HALAY_OK))
-            goto err_destroy;
-    }
+    *m = (struct halay_messenger){ .link = link, .log = log, .rank = rank, .size = size };
+    for (int r = rank ? 0 : 1; link && r < (rank ? 1 : size); r++)
+        if (add_peer(m, r) != HALAY_OK) {
+            halay_messenger_destroy(m);
+            return HALAY_ERR_NO_MEMORY;
+        }
     *out = m;
     return HALAY_OK;
+}
 
-err_destroy:
-    halay_messenger_destroy(m);
-    return HALAY_ERR_NO_MEMORY;
+/* On rank 0 peers are in order; other ranks have few. */
+static struct messenger_peer *find_peer(const struct halay_messenger *m, int rank)
+{
+    if (!m->rank)
+        return rank > 0 && (size_t)rank <= m->count ? m->peers[rank - 1] : NULL;
+    for (size_t i = 0; i < m->count; i++)
+        if (m->peers[i]->rank == rank)
+            return m->peers[i];
+    return NULL;
+}
+
+enum halay_status halay_messenger_reach(struct halay_messenger *m, int rank)
+{
+    return !m->link || rank == m->rank || find_peer(m, rank) ? HALAY_OK : add_peer(m, rank);
 }
 
 void halay_messenger_destroy(struct halay_messenger *m)
 {
     if (!m)
         return;
-    for (int r = 0; m->peers && r < m->count; r++) {
-        struct messenger_peer *peer = &m->peers[r];
+    for (size_t i = 0; i < m->count; i++) {
+        struct messenger_peer *peer = m->peers[i];
         if (peer->in_posted)
             m->link->ops->cancel(m->link, &peer->in_transfer);
         if (peer->out_posted && !halay_transfer_is_done(&peer->out_frame))
@@ -109,6 +134,7 @@ void halay_messenger_destroy(struct halay_messenger *m)
         free(peer->in);
         free(peer->out);
         halay_items_fini(&peer->queued);
+        free(peer);
     }
     free(m->peers);
     free(m);
@@ -116,20 +142,20 @@ void halay_messenger_destroy(struct halay_messenger *m)
 
 enum halay_status halay_messenger_append(struct halay_messenger *m, int to, const struct halay_item *item)
 {
-    int end = to < 0 || to >= m->count ? m->count : to + 1;
+    enum halay_status status = HALAY_OK;
 
-    for (int r = to < 0 ? 0 : to; r < end; r++)
-        if (m->peers[r].is_used) {
-            enum halay_status status = halay_items_append(&m->peers[r].queued, item);
-            if (status != HALAY_OK)
-                return status;
-        }
-    return HALAY_OK;
+    if (to >= 0) {
+        struct messenger_peer *peer = find_peer(m, to);
+        return peer ? halay_items_append(&peer->queued, item) : HALAY_ERR_ARGUMENT;
+    }
+    for (size_t i = 0; i < m->count && status == HALAY_OK; i++)
+        status = halay_items_append(&m->peers[i]->queued, item);
+    return status;
 }
 
-static int is_lost(const struct halay_messenger *m, int r)
+static int is_lost(const struct halay_messenger *m, const struct messenger_peer *peer)
 {
-    return m->link->lost[r];
+    return m->link->lost[peer->rank];
 }
 
 /* Has everything that was sent to it gone? */
@@ -139,9 +165,8 @@ static int out_is_done(const struct messenger_peer *peer)
            (!peer->out_rest_posted || halay_transfer_is_done(&peer->out_rest));
 }
 
-static void send_next(struct halay_messenger *m, int r)
+static void send_next(struct halay_messenger *m, struct messenger_peer *peer)
 {
-    struct messenger_peer *peer = &m->peers[r];
     size_t bytes = halay_items_fitting(&peer->queued, HALAY_MESSAGE_MAX - HALAY_MESSAGE_HEADER);
     size_t whole = HALAY_MESSAGE_HEADER + bytes;
 
@@ -155,32 +180,32 @@ static void send_next(struct halay_messenger *m, int r)
         memset(peer->out + whole, 0, HALAY_FRAME_BYTES - whole);
     peer->out_posted = 1;
     peer->out_rest_posted = 0;
-    m->link->ops->send(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->out, HALAY_FRAME_BYTES,
+    m->link->ops->send(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->out, HALAY_FRAME_BYTES,
                        &peer->out_frame);
     if (whole > HALAY_FRAME_BYTES) {
         peer->out_rest_posted = 1;
-        m->link->ops->send(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->out + HALAY_FRAME_BYTES,
-                           whole - HALAY_FRAME_BYTES, &peer->out_rest);
+        m->link->ops->send(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST),
+                           peer->out + HALAY_FRAME_BYTES, whole - HALAY_FRAME_BYTES, &peer->out_rest);
     }
     atomic_fetch_add_explicit(&m->sent, 1, memory_order_relaxed);
 }
 
 void halay_messenger_flush(struct halay_messenger *m)
 {
-    for (int r = 0; m->status == HALAY_OK && r < m->count; r++) {
-        struct messenger_peer *peer = &m->peers[r];
-        if (peer->is_used && !is_lost(m, r) && peer->queued.used && out_is_done(peer))
-            send_next(m, r);
+    for (size_t i = 0; m->status == HALAY_OK && i < m->count; i++) {
+        struct messenger_peer *peer = m->peers[i];
+        if (peer->queued.used && !is_lost(m, peer) && out_is_done(peer))
+            send_next(m, peer);
     }
 }
 
 void halay_messenger_stop_receiving(struct halay_messenger *m)
 {
     m->is_deaf = 1;
-    for (int r = 0; r < m->count; r++)
-        if (m->peers[r].in_posted) {
-            m->link->ops->cancel(m->link, &m->peers[r].in_transfer);
-            m->peers[r].in_posted = 0;
+    for (size_t i = 0; i < m->count; i++)
+        if (m->peers[i]->in_posted) {
+            m->link->ops->cancel(m->link, &m->peers[i]->in_transfer);
+            m->peers[i]->in_posted = 0;
         }
 }
 
@@ -188,9 +213,9 @@ int halay_messenger_is_quiet(const struct halay_messenger *m)
 {
     if (m->status != HALAY_OK)
         return 1;
-    for (int r = 0; r < m->count; r++) {
-        const struct messenger_peer *peer = &m->peers[r];
-        if (peer->is_used && !is_lost(m, r) && (peer->queued.used || !out_is_done(peer)))
+    for (size_t i = 0; i < m->count; i++) {
+        const struct messenger_peer *peer = m->peers[i];
+        if ((peer->queued.used || !out_is_done(peer)) && !is_lost(m, peer))
             return 0;
     }
     return 1;
@@ -201,22 +226,20 @@ uint64_t halay_messenger_sent(struct halay_messenger *m)
     return atomic_load_explicit(&m->sent, memory_order_relaxed);
 }
 
-static void post_next(struct halay_messenger *m, int r)
+static void post_next(struct halay_messenger *m, struct messenger_peer *peer)
 {
-    struct messenger_peer *peer = &m->peers[r];
-
     peer->in_posted = 1;
     if (peer->in_rest)
-        m->link->ops->recv(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST), peer->in + HALAY_FRAME_BYTES,
-                           peer->in_header.bytes - HALAY_FRAME_BYTES, &peer->in_transfer);
+        m->link->ops->recv(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST),
+                           peer->in + HALAY_FRAME_BYTES, peer->in_header.bytes - HALAY_FRAME_BYTES, &peer->in_transfer);
     else
-        m->link->ops->recv(m->link, r, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->in, HALAY_FRAME_BYTES,
-                           &peer->in_transfer);
+        m->link->ops->recv(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->in,
+                           HALAY_FRAME_BYTES, &peer->in_transfer);
 }
 
-static enum halay_status handle_message(struct halay_messenger *m, int r, halay_messenger_handler handler, void *arg)
+static enum halay_status handle_message(struct halay_messenger *m, struct messenger_peer *peer,
+                                        halay_messenger_handler handler, void *arg)
 {
-    struct messenger_peer *peer = &m->peers[r];
     enum halay_status status = HALAY_OK;
 
     for (size_t at = HALAY_MESSAGE_HEADER; at < peer->in_header.bytes && status == HALAY_OK;) {
@@ -225,18 +248,17 @@ static enum halay_status handle_message(struct halay_messenger *m, int r, halay_
         if (status != HALAY_OK)
             return status;
         if (item.kind == HALAY_ITEM_PING)
-            status = halay_messenger_append(m, r, &(struct halay_item){ .kind = HALAY_ITEM_PONG });
+            status = halay_items_append(&peer->queued, &(struct halay_item){ .kind = HALAY_ITEM_PONG });
         else if (item.kind != HALAY_ITEM_PONG)
-            status = handler(arg, r, &item);
+            status = handler(arg, peer->rank, &item);
     }
     return status;
 }
 
 /* Take what has arrived from one peer. *messages grows by those that were handed over. */
-static enum halay_status take_from_peer(struct halay_messenger *m, int r, halay_messenger_handler handler, void *arg,
-                                        int *messages)
+static enum halay_status take_from_peer(struct halay_messenger *m, struct messenger_peer *peer,
+                                        halay_messenger_handler handler, void *arg, int *messages)
 {
-    struct messenger_peer *peer = &m->peers[r];
     enum halay_status status;
 
     while (peer->in_posted && halay_transfer_is_done(&peer->in_transfer)) {
@@ -254,15 +276,15 @@ static enum halay_status take_from_peer(struct halay_messenger *m, int r, halay_
                 peer->in_rest = 1;
                 m->is_behind =
                     1; /* the rest may be there already, and a message that came before its receive rings no bell */
-                post_next(m, r);
+                post_next(m, peer);
                 continue;
             }
         }
         peer->in_rest = 0;
         ++*messages;
-        status = handle_message(m, r, handler, arg);
+        status = handle_message(m, peer, handler, arg);
         if (m->status == HALAY_OK && !m->is_deaf)
-            post_next(m, r);
+            post_next(m, peer);
         if (status != HALAY_OK)
             return status;
     }
@@ -278,12 +300,10 @@ static enum halay_status take_from_all(struct halay_messenger *m, halay_messenge
     m->is_behind = 0;
     if (progress != HALAY_ERR_PEER)
         m->status = m->status != HALAY_OK ? m->status : progress;
-    for (int r = 0; r < m->count; r++) {
-        if (!m->peers[r].is_used)
-            continue;
-        enum halay_status status = take_from_peer(m, r, handler, arg, messages);
+    for (size_t i = 0; i < m->count; i++) {
+        enum halay_status status = take_from_peer(m, m->peers[i], handler, arg, messages);
         if (status != HALAY_OK) {
-            *rank = r;
+            *rank = m->peers[i]->rank;
             return status;
         }
     }
@@ -301,9 +321,9 @@ enum halay_status halay_messenger_receive(struct halay_messenger *m, halay_messe
     *messages = 0;
     if (!m->link)
         return HALAY_OK;
-    for (int r = 0; r < m->count && m->status == HALAY_OK && !m->is_deaf; r++)
-        if (m->peers[r].is_used && !m->peers[r].in_posted)
-            post_next(m, r);
+    for (size_t i = 0; i < m->count && m->status == HALAY_OK && !m->is_deaf; i++)
+        if (!m->peers[i]->in_posted)
+            post_next(m, m->peers[i]);
     do
         status = take_from_all(m, handler, arg, messages, rank);
     while (status == HALAY_OK && m->is_behind);
@@ -319,9 +339,9 @@ enum halay_status halay_messenger_check(struct halay_messenger *m, int64_t now_u
         passed = LOOK_MAX_US / 2;
     if (passed > timeout_us / 2)
         passed = timeout_us / 2;
-    for (int r = 0; r < m->count; r++) {
-        struct messenger_peer *peer = &m->peers[r];
-        if (!peer->is_used)
+    for (size_t i = 0; i < m->count; i++) {
+        struct messenger_peer *peer = m->peers[i];
+        if (peer->is_beside)
             continue;
         if (peer->heard) {
             peer->heard = peer->is_asked = 0;
@@ -330,12 +350,12 @@ enum halay_status halay_messenger_check(struct halay_messenger *m, int64_t now_u
         }
         peer->silent_us += passed;
         if (peer->silent_us >= timeout_us) {
-            *rank = r;
+            *rank = peer->rank;
             return HALAY_ERR_PEER;
         }
         if (!peer->is_asked && peer->silent_us >= timeout_us / 4) {
             peer->is_asked = 1;
-            if (halay_messenger_append(m, r, &(struct halay_item){ .kind = HALAY_ITEM_PING }) != HALAY_OK)
+            if (halay_items_append(&peer->queued, &(struct halay_item){ .kind = HALAY_ITEM_PING }) != HALAY_OK)
                 return HALAY_ERR_NO_MEMORY;
         }
     }
@@ -347,9 +367,6 @@ void halay_messenger_check_reset(struct halay_messenger *m)
     if (!m->looked_us)
         return;
     m->looked_us = 0;
-    for (int r = 0; r < m->count; r++) {
-        m->peers[r].silent_us = 0;
-        m->peers[r].is_asked = 0;
-        m->peers[r].heard = 0;
-    }
+    for (size_t i = 0; i < m->count; i++)
+        m->peers[i]->silent_us = m->peers[i]->is_asked = m->peers[i]->heard = 0;
 }

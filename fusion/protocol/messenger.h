@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messenger: carries the engine's messages between a rank and rank 0, over a transport that sleeps. Driver only.
+ * Messenger: carries the engine's messages over a transport that sleeps: between each rank and rank 0, and between
+ * ranks that reach each other. Driver only.
  *
  * Items that are appended while a message is under way travel together in the next one: a rank that is busy is not sent
  * more messages, only longer ones.
@@ -18,7 +19,10 @@ enum halay_status halay_messenger_create(struct halay_link *link, int rank, int 
                                          struct halay_messenger **out);
 void halay_messenger_destroy(struct halay_messenger *m); /* NULL is allowed */
 
-/* Queue an item for peer (another rank), who may be -1: every rank. HALAY_ERR_NO_MEMORY. */
+/* From now on messages with this rank are exchanged, too; it may leave without an error, and is not sent PINGs. Both call
+ * it, in any order; again, it does nothing. HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_messenger_reach(struct halay_messenger *m, int rank);
+/* Queue an item for peer, a rank that is reached; on rank 0 also -1: every rank. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_messenger_append(struct halay_messenger *m, int peer, const struct halay_item *item);
 /* Start to send what is queued and not held up by a message under way; never blocks. */
 void halay_messenger_flush(struct halay_messenger *m);
