@@ -22,6 +22,7 @@
 #include "fusion/paths/paths.h"
 #include "fusion/place/placement.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/branch.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
@@ -83,6 +84,7 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
+    ctx->driven.negotiation.degree = HALAY_BRANCH_DEGREE;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
     ctx->driven.negotiation.left = calloc((size_t)ctx->size, 1);

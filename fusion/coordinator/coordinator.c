@@ -44,6 +44,7 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
         c->flush = 1;
         halay_coordinator_note(c);
         return HALAY_OK;
+    case HALAY_ITEM_PLAN:
     case HALAY_ITEM_BREAK:
     case HALAY_ITEM_ENTERED:
     case HALAY_ITEM_SETTLED:

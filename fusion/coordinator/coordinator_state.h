@@ -8,11 +8,13 @@
 #include "fusion/coordinator/capture.h"
 #include "fusion/coordinator/coordinator_options.h"
 #include "fusion/coordinator/roll.h"
+#include "fusion/protocol/answers.h"
 #include <stdatomic.h>
 
 enum halay_replay_root_state {
     HALAY_ROOT_NEGOTIATES,
     HALAY_ROOT_PLANNED,  /* a plan is in force */
+    HALAY_ROOT_BROKEN,   /* a rank has to leave it; not all ranks have answered PLAN */
     HALAY_ROOT_FREEZING, /* FREEZE was sent; not all ranks have answered ENTERED */
     HALAY_ROOT_SETTLING, /* COMPLETE was sent; not all ranks have answered SETTLED */
 };
@@ -20,10 +22,9 @@ enum halay_replay_root_state {
 /* Zero-initialised: no plan. */
 struct halay_replay_root {
     enum halay_replay_root_state state;
-    uint32_t epoch;    /* of the last plan */
-    int answers;       /* ranks that have answered in this state */
-    uint64_t *numbers; /* owned: the minimum or maximum of what they sent */
-    size_t number_count, number_capacity;
+    uint32_t epoch;               /* of the last plan */
+    int planned;                  /* ranks that have answered PLAN */
+    struct halay_answers answers; /* of the ranks that have answered in this state */
     struct halay_capture capture;
 };
 

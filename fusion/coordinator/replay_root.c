@@ -2,18 +2,16 @@
  *
  * Replay, the coordinator's side: one state, and the answers of the ranks in it.
  *
- *     negotiates --PLAN--> planned --first BREAK: FREEZE--> freezing --all ENTERED: COMPLETE--> settling
- *         ^                                                                                       |
- *         '------------------------------- all SETTLED: RESUME ----------------------------------'
+ *     negotiates --PLAN--> planned --BREAK--> broken --all have answered PLAN: FREEZE--> freezing
+ *         ^                                                                                 | all ENTERED: COMPLETE
+ *         '------------------------------- all SETTLED: RESUME ------------------------- settling
+ *
+ * ENTERED and SETTLED of several ranks may come as one (fusion/replay/branch.h).
  */
 #include "fusion/coordinator/replay_root.h"
-#include "base/memory.h"
-#include "collectives/group/epoch.h"
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/rolls.h"
 #include "fusion/protocol/replay.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- the start ---- */
 
@@ -63,6 +61,7 @@ enum halay_status halay_replay_root_start(struct halay_coordinator *c, int *emit
     *emitted = 1;
     r->state = HALAY_ROOT_PLANNED;
     r->epoch++;
+    r->planned = 0;
     for (size_t b = 0, from = 0; b < r->capture.buckets && status == HALAY_OK; from = r->capture.ends[b++])
         status = emit_planned(c, r->capture.ids + from, r->capture.ends[b] - from);
     if (status == HALAY_OK)
@@ -81,78 +80,55 @@ int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item
            kind == HALAY_ITEM_WITHDRAW || kind == HALAY_ITEM_HOLD || kind == HALAY_ITEM_FLUSH;
 }
 
-static void merge(struct halay_replay_root *r, const struct halay_item *item)
-{
-    for (size_t i = 0; i < item->word_count; i++) {
-        uint64_t number, *merged = &r->numbers[i];
-        memcpy(&number, (const char *)item->words + i * sizeof number, sizeof number);
-        int is_taken = item->kind == HALAY_ITEM_ENTERED ? number < *merged : number > *merged;
-        if (!r->answers || is_taken)
-            *merged = number;
-    }
-}
-
-/* An answer of a rank, merged with those before. HALAY_ERR_FORMAT: of another length. */
-static enum halay_status take_answer(struct halay_replay_root *r, const struct halay_item *item)
-{
-    if (!r->answers)
-        r->number_count = item->word_count;
-    if (!item->word_count || item->word_count != r->number_count)
-        return HALAY_ERR_FORMAT;
-    while (r->number_capacity < r->number_count)
-        if (halay_list_grow(&r->numbers, r->number_capacity, &r->number_capacity, sizeof *r->numbers) != HALAY_OK)
-            return HALAY_ERR_NO_MEMORY;
-    merge(r, item);
-    r->answers++;
-    return HALAY_OK;
-}
-
-static enum halay_status emit_numbers(struct halay_coordinator *c, enum halay_item_kind kind)
+static enum halay_status emit_numbers(struct halay_coordinator *c, enum halay_item_kind kind, size_t count)
 {
     const struct halay_replay_root *r = &c->replay;
 
     return halay_coordinator_emit(
         c, -1,
-        &(struct halay_item){ .kind = kind, .epoch = r->epoch, .words = r->numbers, .word_count = r->number_count });
+        &(struct halay_item){ .kind = kind, .epoch = r->epoch, .words = r->answers.numbers, .word_count = count });
 }
 
+/* Once a rank has to leave, and nothing that was sent before PLAN is under way. */
 static enum halay_status freeze(struct halay_coordinator *c)
 {
+    if (c->replay.state != HALAY_ROOT_BROKEN || c->replay.planned < c->options.size)
+        return HALAY_OK;
     c->replay.state = HALAY_ROOT_FREEZING;
-    c->replay.answers = 0;
+    c->replay.answers.ranks = 0;
     return halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FREEZE, .epoch = c->replay.epoch });
 }
 
 /* How many turns the plan had: the numbers are those of ENTERED. */
 static uint64_t count_turns(const struct halay_replay_root *r)
 {
-    uint64_t first = r->numbers[0];
+    const uint64_t *numbers = r->answers.numbers;
+    uint64_t first = numbers[0];
 
     for (size_t i = 1; i < HALAY_CHANNELS; i++)
-        first = r->numbers[i] < first ? r->numbers[i] : first;
-    return (first - r->numbers[HALAY_ENTERED_BASE]) / r->capture.buckets;
+        first = numbers[i] < first ? numbers[i] : first;
+    return (first - numbers[HALAY_ENTERED_BASE]) / r->capture.buckets;
 }
 
 static enum halay_status take_entered(struct halay_coordinator *c, const struct halay_item *item)
 {
     struct halay_replay_root *r = &c->replay;
-    enum halay_status status = r->state == HALAY_ROOT_FREEZING ? take_answer(r, item) : HALAY_ERR_FORMAT;
+    enum halay_status status =
+        r->state == HALAY_ROOT_FREEZING ? halay_answers_add(&r->answers, item, c->options.size) : HALAY_ERR_FORMAT;
 
-    if (status != HALAY_OK || r->answers < c->options.size)
+    if (status != HALAY_OK || r->answers.ranks < c->options.size)
         return status;
-    if (r->number_count != HALAY_ENTERED_NUMBERS)
-        return HALAY_ERR_FORMAT;
     r->state = HALAY_ROOT_SETTLING;
-    r->answers = 0;
-    status = emit_numbers(c, HALAY_ITEM_COMPLETE);
+    r->answers.ranks = 0;
     halay_capture_left(&r->capture, count_turns(r));
-    return status;
+    return emit_numbers(c, HALAY_ITEM_COMPLETE, HALAY_ENTERED_NUMBERS);
 }
 
 /* Two groups that share a rank never have the same number. */
 static void raise_number(struct halay_coordinator *c)
 {
-    uint64_t *last = &halay_coordinator_parent(c)->last_number, *number = &c->replay.numbers[HALAY_EPOCH_NUMBER];
+    uint64_t *last = &halay_coordinator_parent(c)->last_number,
+             *number = &c->replay.answers.numbers[HALAY_EPOCH_NUMBER];
 
     if (*number <= *last)
         *number = *last + 1;
@@ -162,14 +138,44 @@ static void raise_number(struct halay_coordinator *c)
 static enum halay_status take_settled(struct halay_coordinator *c, const struct halay_item *item)
 {
     struct halay_replay_root *r = &c->replay;
-    enum halay_status status = r->state == HALAY_ROOT_SETTLING ? take_answer(r, item) : HALAY_ERR_FORMAT;
+    enum halay_status status =
+        r->state == HALAY_ROOT_SETTLING ? halay_answers_add(&r->answers, item, c->options.size) : HALAY_ERR_FORMAT;
 
-    if (status != HALAY_OK || r->answers < c->options.size)
+    if (status != HALAY_OK || r->answers.ranks < c->options.size)
         return status;
     r->state = HALAY_ROOT_NEGOTIATES;
     raise_number(c);
     halay_coordinator_note(c);
-    return emit_numbers(c, HALAY_ITEM_RESUME);
+    return emit_numbers(c, HALAY_ITEM_RESUME, HALAY_EPOCH_VALUES);
+}
+
+static enum halay_status take_break(struct halay_coordinator *c, const struct halay_item *item)
+{
+    static const char *const reasons[HALAY_BREAK_REASONS] = {
+        [HALAY_BREAK_OTHER] = "its program submits another tensor",
+        [HALAY_BREAK_CHANGE] = "it joins, changes process sets or leaves",
+        [HALAY_BREAK_TAKEN] = "a submission is canceled, or has timed out",
+        [HALAY_BREAK_WAITS] = "its program waits, and has not submitted all of a bucket",
+        [HALAY_BREAK_SLOW] = "a bucket takes long",
+    };
+
+    if (item->reason >= HALAY_BREAK_REASONS)
+        return HALAY_ERR_FORMAT;
+    if (c->replay.state != HALAY_ROOT_PLANNED)
+        return HALAY_OK;
+    halay_debug(c->options.log, "process set %d: plan %u ends because of rank %d: %s", c->options.number, item->epoch,
+                item->rank, reasons[item->reason]);
+    c->replay.state = HALAY_ROOT_BROKEN;
+    return freeze(c);
+}
+
+/* An answer to PLAN. */
+static enum halay_status take_planned(struct halay_coordinator *c)
+{
+    if (c->replay.state > HALAY_ROOT_BROKEN || c->replay.planned == c->options.size)
+        return HALAY_ERR_FORMAT;
+    c->replay.planned++;
+    return freeze(c);
 }
 
 enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const struct halay_item *item)
@@ -177,8 +183,10 @@ enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const s
     if (item->epoch != c->replay.epoch || c->replay.state == HALAY_ROOT_NEGOTIATES)
         return HALAY_ERR_FORMAT;
     switch (item->kind) {
+    case HALAY_ITEM_PLAN:
+        return take_planned(c);
     case HALAY_ITEM_BREAK:
-        return c->replay.state == HALAY_ROOT_PLANNED ? freeze(c) : HALAY_OK;
+        return take_break(c, item);
     case HALAY_ITEM_ENTERED:
         return take_entered(c, item);
     default:
@@ -188,9 +196,6 @@ enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const s
 
 void halay_replay_root_fini(struct halay_coordinator *c)
 {
-    struct halay_replay_root *r = &c->replay;
-
-    halay_capture_fini(&r->capture);
-    free(r->numbers);
-    *r = (struct halay_replay_root){ 0 };
+    halay_capture_fini(&c->replay.capture);
+    c->replay = (struct halay_replay_root){ 0 };
 }

@@ -13,6 +13,7 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/reasons.h"
+#include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
@@ -51,10 +52,11 @@ static long carrier_sleep_us(const struct halay_context *ctx)
     return ctx->carrier->ops->sleep_us(ctx);
 }
 
-/* The engine has failed, and not all peers have heard why. */
+/* The engine has failed, and not all peers have heard why; or a plan is left, and messages have to be forwarded. */
 static int owes_word(const struct halay_context *ctx)
 {
-    return ctx->status != HALAY_OK && !halay_messenger_is_quiet(ctx->driven.negotiation.messenger);
+    return ctx->status != HALAY_OK ? !halay_messenger_is_quiet(ctx->driven.negotiation.messenger)
+                                   : halay_replay_is_leaving(ctx);
 }
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)

@@ -17,6 +17,8 @@
 #include "fusion/engine/withdraw.h"
 #include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/branch.h"
+#include "fusion/replay/plan.h"
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
 #include "fusion/replay/steady.h"
@@ -168,28 +170,14 @@ static size_t take_submitted(struct halay_context *ctx)
     return taken.count + (size_t)is_aborted;
 }
 
-/* What plans held that have been left. */
-static size_t take_again(struct halay_context *ctx)
+/* Up the tree, but for the answer to PLAN: it comes after all that this rank has sent to the coordinator. */
+static void tell_replay(struct halay_process_set *set, const struct halay_item *item)
 {
-    struct halay_events *again = &ctx->driven.again;
-    enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, again) : HALAY_OK;
-
-    for (size_t i = 0; i < again->count && status == HALAY_OK; i++)
-        take_event(ctx, &again->events[i]);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "a plan cannot be left on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
-    size_t did = again->count;
-    again->count = 0;
-    return did;
-}
-
-size_t halay_negotiate_submitted(struct halay_context *ctx)
-{
-    size_t did = take_again(ctx);
-
-    did += take_submitted(ctx);
-    return did + take_released(ctx);
+    if (set->coordinator || item->kind == HALAY_ITEM_PLAN)
+        halay_tell(set, item);
+    else if (halay_branch_send_up(set, item) != HALAY_OK)
+        halay_engine_fail(set->ctx, HALAY_ERR_NO_MEMORY, set->ctx->rank, "no memory for messages on rank %d",
+                          set->ctx->rank);
 }
 
 size_t halay_negotiate_replay(struct halay_context *ctx)
@@ -204,7 +192,7 @@ size_t halay_negotiate_replay(struct halay_context *ctx)
         halay_engine_fail(ctx, status, ctx->rank, "no memory for a plan on rank %d", ctx->rank);
     for (struct halay_process_set *set = &ctx->all; set && ctx->status == HALAY_OK; set = set->next)
         for (; ctx->status == HALAY_OK && halay_replay_next_item(set, &item); did++)
-            halay_tell(set, &item);
+            tell_replay(set, &item);
     return did;
 }
 
@@ -284,6 +272,11 @@ static void end_mismatched(struct halay_process_set *set, const struct halay_ite
         halay_request_end(request, item->status, text);
 }
 
+static int is_of_tree(enum halay_item_kind kind)
+{
+    return kind >= HALAY_ITEM_BREAK;
+}
+
 /* What is about one set's tensors. */
 static enum halay_status apply_to(struct halay_process_set *set, const struct halay_item *item)
 {
@@ -292,7 +285,13 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
 
     if (set->rank < 0)
         return HALAY_ERR_FORMAT;
+    if (!is_of_tree(item->kind) && halay_replay_is_early(set))
+        return halay_items_append(&set->replay->early, item);
     switch (item->kind) {
+    case HALAY_ITEM_BREAK:
+    case HALAY_ITEM_ENTERED:
+    case HALAY_ITEM_SETTLED:
+        return ctx->rank ? halay_replay_gather(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_AGREE:
         return halay_ids_agree(set, item);
     case HALAY_ITEM_BUCKET:
@@ -325,8 +324,11 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
     case HALAY_ITEM_FORGET:
     case HALAY_ITEM_PLANNED:
     case HALAY_ITEM_PLAN:
+    case HALAY_ITEM_BREAK:
     case HALAY_ITEM_FREEZE:
+    case HALAY_ITEM_ENTERED:
     case HALAY_ITEM_COMPLETE:
+    case HALAY_ITEM_SETTLED:
     case HALAY_ITEM_RESUME:
         set = halay_process_set_by_number(ctx, item->set);
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
@@ -350,6 +352,54 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         return HALAY_ERR_FORMAT;
     }
 }
+
+/* ---- after a plan ---- */
+
+/* What the coordinator has sent after RESUME, and what came earlier than that. */
+static enum halay_status take_early(struct halay_process_set *set)
+{
+    struct halay_items early = set->replay->early;
+    enum halay_status status = HALAY_OK;
+    struct halay_item item;
+
+    set->replay->early = (struct halay_items){ 0 };
+    for (size_t at = 0; at < early.used && status == HALAY_OK;) {
+        status = halay_item_read(early.data, early.used, &at, set->ctx->size, &item);
+        if (status == HALAY_OK)
+            status = apply_to(set, &item);
+    }
+    halay_items_fini(&early);
+    return status;
+}
+
+/* What plans held that have been left. */
+static size_t take_again(struct halay_context *ctx)
+{
+    struct halay_events *again = &ctx->driven.again;
+    enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, again) : HALAY_OK;
+
+    for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
+        if (set->replay && set->replay->early.used && halay_replay_is_off(set))
+            status = take_early(set);
+    for (size_t i = 0; i < again->count && status == HALAY_OK; i++)
+        take_event(ctx, &again->events[i]);
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "a plan cannot be left on rank %d: %s", ctx->rank,
+                          halay_status_string(status));
+    size_t did = again->count;
+    again->count = 0;
+    return did;
+}
+
+size_t halay_negotiate_submitted(struct halay_context *ctx)
+{
+    size_t did = take_again(ctx);
+
+    did += take_submitted(ctx);
+    return did + take_released(ctx);
+}
+
+/* ---- what other ranks send ---- */
 
 /* On rank 0: to the coordinator of the set that the item is about. What is about no set is the parent's. */
 static enum halay_status receive_as_coordinator(struct halay_context *ctx, int rank, const struct halay_item *item)
@@ -401,7 +451,7 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
     if (item->kind == HALAY_ITEM_LISTEN)
         return take_listen(ctx, rank, item);
     if (!ctx->driven.negotiation.coordinator)
-        return apply_item(ctx, item);
+        return rank == 0 || is_of_tree(item->kind) ? apply_item(ctx, item) : HALAY_ERR_FORMAT;
     if (item->kind == HALAY_ITEM_FAIL)
         return apply_item(ctx, item); /* a rank that cannot go on */
     return receive_as_coordinator(ctx, rank, item);
@@ -414,6 +464,10 @@ static enum halay_status send_to_set(struct halay_process_set *set, int rank, co
     enum halay_status status = HALAY_OK;
     int is_mine = rank < 0 ? set->rank >= 0 : rank == set->rank;
 
+    if (is_of_tree(item->kind)) {
+        status = halay_branch_send_down(set, item);
+        return status == HALAY_OK && is_mine ? apply_item(ctx, item) : status;
+    }
     for (int r = 0; set->ranks && r < set->size && status == HALAY_OK; r++)
         if ((rank < 0 || rank == r) && set->ranks[r] != 0)
             status = halay_messenger_append(ctx->driven.negotiation.messenger, set->ranks[r], item);

@@ -72,8 +72,8 @@ static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,      [HALAY_ITEM_DONE] = 4,    [HALAY_ITEM_PING] = 4,
     [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,       [HALAY_ITEM_DOING] = 12,  [HALAY_ITEM_LATE] = 16,
     [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,     [HALAY_ITEM_LISTEN] = 16, [HALAY_ITEM_PLANNED] = 12,
-    [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 16,    [HALAY_ITEM_FREEZE] = 12, [HALAY_ITEM_ENTERED] = 12,
-    [HALAY_ITEM_COMPLETE] = 12, [HALAY_ITEM_SETTLED] = 12,  [HALAY_ITEM_RESUME] = 12,
+    [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 20,    [HALAY_ITEM_FREEZE] = 12, [HALAY_ITEM_ENTERED] = 16,
+    [HALAY_ITEM_COMPLETE] = 16, [HALAY_ITEM_SETTLED] = 16,  [HALAY_ITEM_RESUME] = 16,
 };
 
 static const unsigned char has_set[HALAY_ITEM_KINDS] = {
@@ -187,18 +187,24 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
 }
 
 /* Items of replay. */
-static int read_replay(const unsigned char *p, const struct tail *tail, struct halay_item *read)
+static int read_replay(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
 {
     read->epoch = get32(p + 8);
-    if (read->kind == HALAY_ITEM_BREAK)
+    if (read->kind == HALAY_ITEM_BREAK) {
         read->reason = get32(p + 12);
-    read->words = p + 12;
-    read->word_count = tail->words / 8;
-    return read->word_count <= HALAY_WORDS_MAX;
+        read->rank = (int)get32(p + 16);
+        return read->rank >= 0 && read->rank < size;
+    }
+    if (read->kind >= HALAY_ITEM_ENTERED) {
+        read->ranks = (int)get32(p + 12);
+        read->words = p + 16;
+        read->word_count = tail->words / 8;
+    }
+    return read->word_count <= HALAY_WORDS_MAX && read->ranks >= 0 && read->ranks <= size;
 }
 
 /* Items about one tensor, or several. */
-static int read_about_tensors(const unsigned char *p, const struct tail *tail, struct halay_item *read)
+static int read_about_tensors(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
 {
     int ok = 1;
 
@@ -234,7 +240,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, s
         memcpy(&read->round, p + 8, sizeof read->round);
         break;
     default:
-        return read->kind < HALAY_ITEM_PLAN || read_replay(p, tail, read);
+        return read->kind < HALAY_ITEM_PLAN || read_replay(p, tail, size, read);
     }
     return ok;
 }
@@ -262,7 +268,7 @@ static int read_fixed(const unsigned char *p, const struct tail *tail, int size,
         read->doing = (enum halay_doing)get32(p + 8);
         return 1;
     default:
-        return read_about_tensors(p, tail, read);
+        return read_about_tensors(p, tail, size, read);
     }
 }
 
@@ -348,10 +354,14 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
 static void write_replay(unsigned char *p, const struct halay_item *item)
 {
     put32(p + 8, item->epoch);
-    if (item->kind == HALAY_ITEM_BREAK)
+    if (item->kind == HALAY_ITEM_BREAK) {
         put32(p + 12, item->reason);
-    else
+        put32(p + 16, (uint32_t)item->rank);
+    }
+    if (item->kind >= HALAY_ITEM_ENTERED) {
         put16(p + 2, item->word_count);
+        put32(p + 12, (uint32_t)item->ranks);
+    }
 }
 
 /* Items about one tensor, or several. */

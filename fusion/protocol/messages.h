@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages: what the ranks' engines say to each other, as bytes. Every rank talks to the coordinator (rank 0) only.
+ * Messages: what the ranks' engines say to each other, as bytes.
  *
  * A message is a header and items; it travels as one frame of HALAY_FRAME_BYTES (padded), and, if it is longer, a
  * second transfer with the rest. Numbers are in the byte order of the host (the magic number refuses another).
@@ -41,13 +41,18 @@
  *
  *     Replay (fusion/replay/replay.h), of one plan of a set:
  *       PLANNED   as BUCKET                                         one bucket of the plan that comes next
- *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force
- *       BREAK     4 set | 8 epoch u32 | 12 reason u32               the sender has to leave the plan
+ *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force; and back:
+ *                                                                   the sender has received that
+ *       BREAK     4 set | 8 epoch u32 | 12 reason u32 | 16 rank i32    this rank has to leave the plan
  *       FREEZE    4 set | 8 epoch u32                               enter no bucket any more
- *       ENTERED   2 words u16 | 4 set | 8 epoch u32 | 12 u64 each   the first collective of each channel not entered
- *       COMPLETE  the same                                          the minimum over the ranks
- *       SETTLED   the same                                          nothing is under way; proposal for the next epoch
- *       RESUME    the same                                          the maximum over the ranks; negotiate again
+ *       ENTERED   2 words u16 | 4 set | 8 epoch u32 | 12 ranks u32 | 16 u64 each
+ *                                                                   minimum over these ranks of the first collective of
+ *                                                                   each channel that they have not entered
+ *       COMPLETE  the same, 12 0 u32                                the minimum over all ranks
+ *       SETTLED   as ENTERED                                        on these ranks nothing is under way; the maximum of
+ *                                                                   their proposals for the next epoch
+ *       RESUME    as COMPLETE                                       the maximum over all ranks; negotiate again
+ *     BREAK and what follows it travel along a tree of the set's ranks (fusion/replay/branch.h), all others from or to rank 0.
  */
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H
@@ -131,6 +136,7 @@ struct halay_item {
     int absent;             /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
     int has_parts;          /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
     uint32_t epoch, reason; /* replay's: the plan's number; BREAK: enum halay_break_reason */
+    int ranks;              /* ENTERED, SETTLED: of how many */
 };
 
 struct halay_message_header {

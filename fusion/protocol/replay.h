@@ -11,7 +11,9 @@
  *       sees the same tensors given out in three successive turns
  *       PLANNED..., PLAN          --->  after all buckets given out before: submissions count down the plan's
  *                                       buckets; a complete one is entered as soon as its channel is free. No message.
+ *                                 <---  PLAN: received. What this rank sends from now on is after it.
  *                                 <---  BREAK: the program does something else, or it waits
+ *       all have received PLAN:
  *       FREEZE                    --->  enters no bucket any more
  *       minimum over the ranks    <---  ENTERED: of each channel the first collective that it has not entered
  *       COMPLETE                  --->  takes back what it has entered at or above the minimum, completes what is below
@@ -19,6 +21,15 @@
  *       RESUME                    --->  takes the numbers over, and sends what has not ended as if just submitted
  *
  * From PLAN to RESUME the coordinator ignores what ranks send about tensors: each sends it again after RESUME.
+ *
+ * BREAK and what follows it go along a tree of the set's ranks (fusion/replay/branch.h): ENTERED and SETTLED are merged on the way up,
+ * a BREAK is passed on once, FREEZE, COMPLETE and RESUME are forwarded before they are acted on. All else goes between
+ * the coordinator and a rank. Messages of these two ways overtake each other, in two places where it would matter:
+ *
+ *     up      what a rank has sent before PLAN must be there before RESUME is sent, or it would count. So FREEZE waits
+ *             for the answers to PLAN, which come after it.
+ *     down    after RESUME the coordinator may send buckets to a rank that RESUME has not reached (changes of process
+ *             sets ask the new members only). A rank keeps what comes from SETTLED until RESUME.
  *
  * Bucket k of a plan of K has the collectives base + k, base + k + K, ... of the group; collective n runs on channel
  * n mod HALAY_CHANNELS, in order on each channel. Two ranks may enter buckets in different orders: what one channel
@@ -37,6 +48,7 @@ enum halay_break_reason {
     HALAY_BREAK_TAKEN,  /* a submission is taken back, or its time is over */
     HALAY_BREAK_WAITS,  /* the program waits for a tensor whose bucket lacks others of this rank */
     HALAY_BREAK_SLOW,   /* a bucket has been under way for long: the coordinator reports stalls */
+    HALAY_BREAK_REASONS
 };
 
 /* Numbers of ENTERED and COMPLETE: of each channel the first collective that was not entered; then the plan's base. */

@@ -141,7 +141,7 @@ void halay_plan_clear(struct halay_replay *p)
     }
     p->state = PLAN_OFF;
     p->count = p->entry_count = p->ready_count = p->running_count = 0;
-    p->is_active = p->is_break_due = p->answered = p->is_resumed = 0;
+    p->is_active = p->is_answer_due = p->is_break_due = p->answered = p->is_resumed = 0;
 }
 
 /* A bucket of the plan, whose tensors are those from number `at` on. */
@@ -346,6 +346,7 @@ void halay_replay_drop(struct halay_context *ctx)
         if (set->replay) {
             halay_plan_clear(set->replay);
             set->replay->kept.count = 0;
+            set->replay->early.used = 0;
         }
     ctx->driven.changes.count = 0;
 }
@@ -369,6 +370,7 @@ static void replay_free(struct halay_replay *p)
         free(p->buckets[i]);
     free(p->callbacks);
     free(p->kept.events);
+    halay_items_fini(&p->early);
     free(p->ready);
     free(p->buckets);
     free(p->steady);

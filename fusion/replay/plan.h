@@ -5,12 +5,10 @@
 #ifndef HALAY_REPLAY_PLAN_H
 #define HALAY_REPLAY_PLAN_H
 
-#include "collectives/group/epoch.h"
-#include "fusion/protocol/replay.h"
+#include "fusion/protocol/answers.h"
 #include "fusion/replay/plan_bucket.h"
 
 enum plan_state { PLAN_OFF, PLAN_PLANNED, PLAN_BROKEN, PLAN_FROZEN, PLAN_SETTLING };
-_Static_assert((int)HALAY_ENTERED_NUMBERS <= (int)HALAY_EPOCH_VALUES, "numbers has room for both");
 
 struct plan_callback {
     halay_callback callback;
@@ -33,13 +31,18 @@ struct halay_replay {
     int is_active;             /* all that was given out before has been started: base is known */
     uint64_t base;             /* number of the plan's first collective */
     uint64_t collectives_base; /* the same in the set's own count */
+    int is_answer_due;         /* PLAN is to be answered */
     int is_break_due;          /* BREAK is to be sent */
+    uint32_t broken_epoch;     /* the last plan of which BREAK was sent, or passed on */
     enum halay_break_reason reason;
-    int answered;                         /* in this state ENTERED, SETTLED has been sent */
+    int has_answered;                     /* in this state: ENTERED, SETTLED of this rank is among the answers */
+    int answered;                         /* in this state they have been sent */
+    struct halay_answers answers;         /* of this rank and those below it */
     int is_resumed;                       /* RESUME has come */
     uint64_t first[HALAY_CHANNELS];       /* settling: what is at or above these is taken back */
     uint64_t next[HALAY_CHANNELS];        /* of each channel the collective that this rank enters next */
-    uint64_t numbers[HALAY_EPOCH_VALUES]; /* of the item that was sent or has come last */
+    uint64_t numbers[HALAY_EPOCH_VALUES]; /* of RESUME */
+    struct halay_items early;             /* owned: what came from the coordinator between SETTLED and RESUME */
     enum halay_status failed;             /* no memory: the engine's end */
     uint64_t submissions;                 /* that count in the plan, so far: halay_request.planned */
     int64_t looked_us;                    /* reasons.c */

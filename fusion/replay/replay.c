@@ -9,19 +9,32 @@
  *               plan has been started
  *     settling  COMPLETE has come: what not all have entered is taken back; SETTLED is sent when nothing is under way
  *
+ * ENTERED and SETTLED are sent once those of the ranks below this one have come, too, and FREEZE, COMPLETE and RESUME
+ * are forwarded to them (branch.h).
+ *
  * RESUME ends the plan. What has not ended is submitted to the coordinator then: first what counted in the plan, in
  * order of submission, after that what was kept.
  */
 #include "fusion/replay/replay.h"
 #include "base/memory.h"
+#include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
 #include "fusion/state/entry.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 int halay_replay_is_off(const struct halay_process_set *set)
 {
     return !set->replay || set->replay->state == PLAN_OFF;
+}
+
+int halay_replay_is_leaving(const struct halay_context *ctx)
+{
+    for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->replay && set->replay->state > PLAN_PLANNED)
+            return 1;
+    return 0;
 }
 
 int halay_replay_all_off(const struct halay_context *ctx)
@@ -174,11 +187,16 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     struct halay_request **sent;
     size_t count;
 
-    if (!p || !p->count || p->state != PLAN_OFF)
+    if (!p || !p->count || p->state != PLAN_OFF || epoch != p->epoch + 1)
         return HALAY_ERR_FORMAT;
-    enum halay_status status = list_requests(set, was_sent, by_ordinal, &sent, &count);
+    enum halay_status status = halay_branch_reach(set);
+    if (status == HALAY_OK)
+        status = list_requests(set, was_sent, by_ordinal, &sent, &count);
+    if (status != HALAY_OK)
+        return status;
     p->state = PLAN_PLANNED;
     p->epoch = epoch;
+    p->is_answer_due = 1;
     halay_plan_begin(p);
     for (size_t i = 0; i < count && status == HALAY_OK; i++) /* the plan has overtaken them */
         take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = sent[i] });
@@ -250,25 +268,25 @@ enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_e
     return status;
 }
 
-enum halay_status halay_replay_receive(struct halay_process_set *set, const struct halay_item *item)
+/* From now on answers of another kind are collected. */
+static void set_state(struct halay_replay *p, enum plan_state state)
 {
-    struct halay_replay *p = set->replay;
+    p->state = state;
+    p->has_answered = p->answered = 0;
+    p->answers.ranks = 0;
+}
 
-    if (item->kind == HALAY_ITEM_PLANNED)
-        return halay_plan_add(set, item);
-    if (item->kind == HALAY_ITEM_PLAN)
-        return plan_begin(set, item->epoch);
-    if (!p || p->state == PLAN_OFF || item->epoch != p->epoch)
-        return HALAY_ERR_FORMAT;
+/* FREEZE, COMPLETE or RESUME. */
+static enum halay_status take_order(struct halay_replay *p, const struct halay_item *item)
+{
     if (item->kind == HALAY_ITEM_FREEZE && p->state < PLAN_FROZEN) {
         if (p->state == PLAN_PLANNED)
             halay_plan_leave(p);
-        p->state = PLAN_FROZEN;
+        set_state(p, PLAN_FROZEN);
         p->is_break_due = 0;
     } else if (item->kind == HALAY_ITEM_COMPLETE && p->state == PLAN_FROZEN && p->answered &&
                item->word_count == HALAY_ENTERED_NUMBERS) {
-        p->state = PLAN_SETTLING;
-        p->answered = 0;
+        set_state(p, PLAN_SETTLING);
         memcpy(p->first, item->words, sizeof p->first);
     } else if (item->kind == HALAY_ITEM_RESUME && p->state == PLAN_SETTLING && p->answered && !p->is_resumed &&
                item->word_count == HALAY_EPOCH_VALUES) {
@@ -280,48 +298,111 @@ enum halay_status halay_replay_receive(struct halay_process_set *set, const stru
     return HALAY_OK;
 }
 
-/* ---- answers ---- */
-
-/* Of each channel the first collective of the plan that this rank has not entered. */
-static size_t put_entered(struct halay_replay *p)
+enum halay_status halay_replay_receive(struct halay_process_set *set, const struct halay_item *item)
 {
-    memcpy(p->numbers, p->next, sizeof p->next);
-    p->numbers[HALAY_ENTERED_BASE] = p->base;
-    return HALAY_ENTERED_NUMBERS;
+    struct halay_replay *p = set->replay;
+
+    if (item->kind == HALAY_ITEM_PLANNED)
+        return halay_plan_add(set, item);
+    if (item->kind == HALAY_ITEM_PLAN)
+        return plan_begin(set, item->epoch);
+    if (!p || p->state == PLAN_OFF || item->epoch != p->epoch)
+        return HALAY_ERR_FORMAT;
+    enum halay_status status = set->ctx->rank ? halay_branch_send_down(set, item) : HALAY_OK;
+    return status == HALAY_OK ? take_order(p, item) : status;
 }
 
-static size_t put_settled(struct halay_replay *p)
+int halay_replay_is_early(const struct halay_process_set *set)
 {
-    struct halay_group_epoch epoch;
+    const struct halay_replay *p = set->replay;
 
-    halay_group_epoch_propose(p->set->group, &epoch);
-    memcpy(p->numbers, epoch.value, sizeof epoch.value);
-    return HALAY_EPOCH_VALUES;
+    return p && p->state == PLAN_SETTLING && p->answered;
+}
+
+/* ---- answers ---- */
+
+/* A BREAK of a rank below this one, which may not have received PLAN. */
+static enum halay_status pass_break(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_replay *p = set->replay;
+    int is_off = halay_replay_is_off(set);
+
+    if (item->epoch != (p ? p->epoch : 0) + (uint32_t)is_off)
+        return HALAY_ERR_FORMAT;
+    if (p && (p->state >= PLAN_FROZEN || p->broken_epoch == item->epoch))
+        return HALAY_OK;
+    if (p)
+        p->broken_epoch = item->epoch;
+    return halay_branch_send_up(set, item);
+}
+
+enum halay_status halay_replay_gather(struct halay_process_set *set, const struct halay_item *item)
+{
+    struct halay_replay *p = set->replay;
+
+    if (item->kind == HALAY_ITEM_BREAK)
+        return pass_break(set, item);
+    if (!p || item->epoch != p->epoch || p->answered ||
+        p->state != (item->kind == HALAY_ITEM_ENTERED ? PLAN_FROZEN : PLAN_SETTLING))
+        return HALAY_ERR_FORMAT;
+    return halay_answers_add(&p->answers, item, halay_branch_ranks(set) - !p->has_answered);
+}
+
+/* This rank's own ENTERED: of each channel the first collective of the plan that it has not entered; or SETTLED. */
+static void answer(struct halay_replay *p, enum halay_item_kind kind)
+{
+    struct halay_group_epoch numbers = { { 0 } };
+    struct halay_item item = {
+        .kind = kind, .ranks = 1, .words = numbers.value, .word_count = halay_answers_count(kind)
+    };
+
+    if (kind == HALAY_ITEM_SETTLED) {
+        halay_group_epoch_propose(p->set->group, &numbers);
+    } else {
+        memcpy(numbers.value, p->next, sizeof p->next);
+        numbers.value[HALAY_ENTERED_BASE] = p->base;
+    }
+    p->has_answered = 1;
+    halay_answers_add(&p->answers, &item, INT_MAX); /* its length is right */
+}
+
+/* Returns nonzero if this rank and all below it have answered, for the first time. */
+static int take_answers(struct halay_process_set *set, struct halay_item *item)
+{
+    struct halay_replay *p = set->replay;
+    int is_quiet = !set->running && !set->waiting;
+
+    if (p->state < PLAN_FROZEN || p->answered)
+        return 0;
+    item->kind = p->state == PLAN_FROZEN ? HALAY_ITEM_ENTERED : HALAY_ITEM_SETTLED;
+    if (!p->has_answered && (p->state == PLAN_FROZEN ? p->is_active : is_quiet))
+        answer(p, item->kind);
+    item->ranks = p->answers.ranks;
+    item->words = p->answers.numbers;
+    item->word_count = halay_answers_count(item->kind);
+    p->answered = p->answers.ranks == halay_branch_ranks(set);
+    return p->answered;
 }
 
 int halay_replay_next_item(struct halay_process_set *set, struct halay_item *item)
 {
     struct halay_replay *p = set->replay;
-    int is_quiet = !set->running && !set->waiting;
 
     if (halay_replay_is_off(set))
         return 0;
-    *item = (struct halay_item){ .set = set->number, .epoch = p->epoch, .words = p->numbers };
-    if (p->is_break_due) {
-        p->is_break_due = 0;
-        item->kind = HALAY_ITEM_BREAK;
-        item->reason = p->reason;
+    *item = (struct halay_item){ .set = set->number, .epoch = p->epoch };
+    if (p->is_answer_due) {
+        p->is_answer_due = 0;
+        item->kind = HALAY_ITEM_PLAN;
         return 1;
     }
-    if (p->answered)
-        return 0;
-    if (p->state == PLAN_FROZEN && p->is_active) {
-        item->kind = HALAY_ITEM_ENTERED;
-        item->word_count = put_entered(p);
-    } else if (p->state == PLAN_SETTLING && is_quiet) {
-        item->kind = HALAY_ITEM_SETTLED;
-        item->word_count = put_settled(p);
+    if (p->is_break_due && p->broken_epoch != p->epoch) {
+        p->is_break_due = 0;
+        p->broken_epoch = p->epoch;
+        item->kind = HALAY_ITEM_BREAK;
+        item->reason = p->reason;
+        item->rank = set->ctx->rank;
+        return 1;
     }
-    p->answered = item->kind != 0;
-    return p->answered;
+    return take_answers(set, item);
 }

@@ -31,6 +31,7 @@ struct halay_negotiation {
     int64_t look_us;                                      /* when they are looked at next; 0: never */
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
+    int degree;                                           /* of the sets' trees (replay/branch.h); set once */
     uint64_t sent;                                        /* submissions so far, to the coordinator */
     unsigned char *left;                                  /* owned: [rank], who said BYE */
     int suspect;                                          /* gone, nobody knows why; since suspected_us */

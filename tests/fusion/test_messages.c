@@ -73,10 +73,13 @@ static void random_rest(struct random *r, const char *text, struct halay_item *i
     if (item->kind < HALAY_ITEM_PLAN)
         return;
     item->epoch = (uint32_t)random_next(r);
-    if (item->kind == HALAY_ITEM_BREAK)
+    if (item->kind == HALAY_ITEM_BREAK) {
         item->reason = (uint32_t)random_next(r);
+        item->rank = (int)random_below(r, SIZE);
+    }
     if (item->kind < HALAY_ITEM_ENTERED)
         return;
+    item->ranks = (int)random_below(r, SIZE + 1);
     item->words = text;
     item->word_count = random_below(r, HALAY_TEXT_MAX / 8 + 1);
 }
