@@ -19,6 +19,6 @@ for what in again two die leave making; do
     "$job" --spawn 4 --nodes 0011 $what || { echo "$what"; exit 1; }
 done
 for what in steady broken; do
-    HALAY_REPLAY=1 "$job" --spawn 4 --nodes 0011 $what || { echo "$what"; exit 1; }
+    HALAY_REPLAY=1 "$job" --spawn 6 --nodes 001122 $what || { echo "$what"; exit 1; }
 done
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 --nodes 001 observe || exit $?
