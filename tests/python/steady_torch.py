@@ -2,6 +2,7 @@
 """Trainings whose steps repeat, and some that differ: DistributedOptimizer, torch.distributed and DDP compute the same
 whether steps are replayed or not. steady_torch.py SEED STORE"""
 
+import os
 import random
 import sys
 from datetime import timedelta
@@ -11,6 +12,7 @@ import torch.distributed as dist
 
 import halay.distributed  # noqa: F401 (the backend's name)
 import halay.torch as hvd
+from halay.distributed import _engine, _numbers
 
 STEPS = 60
 
@@ -174,15 +176,52 @@ def ddp(seed, find_unused):
     assert error < 1e-9, error
 
 
+def numbers():
+    """The names of collectives come again with the steps, and on all ranks alike."""
+    for period in list(range(1, 131)) + [200, 256, 400]:
+        names, calls = _numbers.Numbers(), {}
+        for call in range(2048):
+            number = names.take(call % period)
+            if call >= 1024 and period <= _numbers.SLOTS_MAX:
+                assert calls.setdefault(number, call % period) == call % period, (period, call)
+        assert period <= _numbers.SLOTS_MAX or names.slots == _numbers.SLOTS, period
+    for differing in (5, 200, 390, 511, 700):  # one call that is not the same there, and fails
+        ranks = [_numbers.Numbers(), _numbers.Numbers()]
+        for call in range(4096):
+            alike = call % 3 if call < 2000 else call % 5
+            if call == differing + _numbers.SLOTS_MAX:
+                for rank in ranks:
+                    rank.note_failure(differing)
+            assert ranks[0].take(alike) == ranks[1].take("other" if call == differing else alike), (differing, call)
+        assert ranks[0].slots == 65
+
+
+def steady():
+    """DDP of some three buckets: at last a step tells the engine nothing new and, replayed, sends nothing."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)])
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.016)
+    counters, seen = _engine._world["engine"].context.counters, []
+    for step in range(450):
+        if step >= 400:
+            seen.append(counters())
+        model(torch.ones(2, 64)).sum().backward()
+    assert seen[-1]["negotiations"] == seen[0]["negotiations"], (seen[0], seen[-1])
+    if os.environ.get("HALAY_REPLAY", "1") == "1":
+        assert any(a["messages_sent"] == b["messages_sent"] for a, b in zip(seen, seen[10:])), (seen[0], seen[-1])
+
+
 def main():
     seed, store = sys.argv[1:]
     torch.set_num_threads(1)
+    numbers()
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     optimizer(seed)
     hvd.shutdown()
     dist.init_process_group("halay", init_method="file://" + store, rank=rank, world_size=size,
                             timeout=timedelta(seconds=60))
+    steady()
     collectives(seed)
     ddp(seed, False)
     ddp(seed, True)

@@ -8,13 +8,13 @@ ends the context.
 
 Names. Torch asks the members of a group to call the same collectives in the same order. So a collective's name is its
 number in its group: ranks that call different things are told so, with both sides, where other backends wait or mix up
-the data. Numbers come again after SLOTS, so that the engine knows the names already. What the callback of a future
-calls is numbered within that future (_work.Lineage), as it comes at another time on each rank.
+the data. Numbers come again (_numbers.Numbers), so that the engine knows the names already. What the callback of a
+future calls is numbered within that future (_work.Lineage), as it comes at another time on each rank.
 """
 
 import ctypes
 import threading
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Hashable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -22,13 +22,15 @@ from .._library import Member, Result, TensorInfo, held, last_error
 from ..buffers import has_memory, torch_fault, torch_types
 from ..constants import ANY_RANK, Collective, Status
 from ..context import ProcessSet
-from ..errors import HalayError, UnsupportedError
+from ..errors import CanceledError, HalayError, MismatchError, TimeoutError, UnsupportedError
 from ..request import Finish, Request, note_sender
+from ._numbers import Numbers
 from ._start import start
 from ._work import DistBackendError, current_lineage, milliseconds
 
-SLOTS = 64
 TAGS = 1 << 32  # of a group; above them in the engine's tag is the group's number
+
+FAILS_EVERYWHERE = (MismatchError, TimeoutError, CanceledError)  # what a collective ends with on all ranks
 
 DTYPES = torch_types()
 
@@ -129,12 +131,20 @@ def engine_for(opts: Any) -> Tuple[Engine, List[int], Any]:
 class _Slot:
     """A name of a group's, in flight once at a time, in the order in which it was taken."""
 
-    __slots__ = ("name", "taken", "served", "request")
+    __slots__ = ("name", "taken", "served", "request", "call")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.taken = self.served = 0  # how often
         self.request: Optional[Request] = None  # the last one
+        self.call = -1  # which of the group's calls that is; -1: of none
+
+
+def _kind_of(info: TensorInfo) -> Hashable:
+    """What the ranks must agree on: all that an all-reduce is, no sizes of others."""
+    if info.collective != Collective.ALLREDUCE:
+        return int(info.collective)
+    return (info.dtype, info.reduction, info.shape[0], info.member_count)
 
 
 class Channel:
@@ -147,9 +157,9 @@ class Channel:
         self._number = self.engine.number(self.ranks)
         self.engine.use()
         self.label = str(opts.group_id or "0")
-        self.sequence = 0
+        self._numbers = Numbers()
         self._slots: Dict[str, _Slot] = {}
-        self._changed = threading.Condition()  # guards sequence, _slots, and their taken and served
+        self._changed = threading.Condition()  # guards _numbers, _slots, and their taken and served
         self._closed = False
 
     def submit(
@@ -201,20 +211,24 @@ class Channel:
         info.timeout_ms = self.timeout_ms
         return self._submit(info, _kept(data), note_sender if collective == Collective.RECEIVE else None)
 
-    def _take_slot(self) -> _Slot:
+    @property
+    def sequence(self) -> int:
+        """How many collectives there were, without those of callbacks."""
+        return self._numbers.calls
+
+    def _take_slot(self, info: TensorInfo) -> Tuple[_Slot, int]:
+        """The name of a collective, and which of the group's calls it is; -1: a callback's."""
         lineage = current_lineage()
-        if lineage is None:
-            name = f"{self.label}/{self.sequence % SLOTS}"
-            self.sequence += 1
-        else:
-            name = f"{self.label}/{lineage.next_submission()}"
+        call = -1 if lineage is not None else self._numbers.calls
+        number = lineage.next_submission() if lineage is not None else self._numbers.take(_kind_of(info))
+        name = f"{self.label}/{number}"
         if name not in self._slots:
             self._slots[name] = _Slot(name)
-        return self._slots[name]
+        return self._slots[name], call
 
     def _submit_in_turn(self, info: TensorInfo, keep: Any, finish: Optional[Finish] = None) -> Request:
         with self._changed:
-            slot = self._take_slot()
+            slot, call = self._take_slot(info)
             place = slot.taken
             slot.taken += 1
             while slot.served != place:
@@ -223,8 +237,12 @@ class Channel:
             # Without the lock: what this waits for may need what another thread submits.
             if slot.request is not None and not slot.request.poll():
                 _wait_for(slot.request)
+            if slot.request is not None and isinstance(slot.request.error(), FAILS_EVERYWHERE):
+                with self._changed:
+                    self._numbers.note_failure(slot.call)
             info.name = slot.name.encode()[-255:]
             slot.request = request = self._submit(info, keep, finish)
+            slot.call = call
             request.name = slot.name
             return request
         finally:
