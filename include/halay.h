@@ -40,8 +40,8 @@
  * memory of the host that the engine keeps for it: as much as the data, for each that is in flight at a time. It can
  * follow what the program has given to a stream, and a stream can follow it (halay_wait_stream); no stream of the
  * program's is ever waited for by a thread of the engine's. All devices of this process can be used, by a number as
- * cudaGetDevice has it; the data of one submission are on one of them. Groups (halay_coll.h) take the host's memory
- * only.
+ * cudaGetDevice has it; the data of one submission are on one of them. Groups take them by a rule of their own
+ * (halay_coll.h).
  *
  * Fork. A child of fork has no context: calls on the parent's return HALAY_ERR_UNSUPPORTED (Linux 4.14), halay_fini and
  * the halay_*_free do nothing, and the parent continues undisturbed.

@@ -34,6 +34,21 @@
  * on. A call that is refused on one rank alone is not compared. Each collective then takes two more messages in
  * sequence, four with lists of counts.
  *
+ * Devices. The calls of a group that was opened with uses_devices (struct halay_options), of all groups made of it, and
+ * of one that halay_group_of made of a context that had used a device, also take data on CUDA devices, blocking or
+ * started, wherever the pointers point. What one call has on a rank, in and out, is in the host's memory or on one
+ * device (HALAY_ERR_ARGUMENT, which names both places); ranks may differ. Pinned memory is the host's, managed memory a
+ * device's. The data are copied to pinned memory of the host, which the group keeps, and the result is copied back, so
+ * every operation, type and transport has them. In a group of another kind a device's pointer is a fault.
+ *
+ * A call follows what its device's default stream had been given when it was started, and so what all streams had but
+ * those of cudaStreamNonBlocking; or what the stream had that the function `stream` of the options returns. No thread
+ * waits for that stream in a call that starts, and what it is given later does not follow the call. Until the call is
+ * complete its data are left alone, as in the host's memory; once it is, the result is on the device, for all work that
+ * is given to any stream from then on. halay_coll_end waits for a copy that is under way, at most two seconds.
+ * A device's error is HALAY_ERR_SYSTEM or HALAY_ERR_NO_MEMORY, and closes the group; a stream that records a graph
+ * gives HALAY_ERR_UNSUPPORTED.
+ *
  * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were
  * opened separately are independent. halay_group_alloc, halay_group_free, halay_group_abort, halay_group_status and the
  * queries may be called from any thread.

@@ -220,6 +220,15 @@ struct halay_options {
      * that raises exceptions. Once started, what calls return and requests end with is in the log at level info; what
      * ends the job is there as always. */
     int reports_errors;
+    /* Nonzero: calls take data on CUDA devices from the start on. A context otherwise does once it has used one, and a
+     * group does not. The start loads libhalay-cuda.so, and ends on all ranks with HALAY_ERR_UNSUPPORTED where one has
+     * no such file or no device that can be used. halay.h and halay_coll.h have the rules. */
+    int uses_devices;
+    /* A group's, and those of a context's groups (halay_group_of): the stream (cudaStream_t) that the data of a call on
+     * this device follow. Called by each call that has any, on its thread; it must not call halay. NULL: the device's
+     * default stream, which NULL as a stream stands for, too. */
+    void *(*stream)(void *arg, int device);
+    void *stream_arg; /* borrowed as log_arg is */
 };
 
 /*

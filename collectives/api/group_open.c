@@ -46,6 +46,9 @@ static enum halay_status open_group(const void *comm, enum halay_mpi_abi abi, co
     struct halay_world_options start;
 
     halay_world_options_read(options, &how, &start);
+    start.uses_devices = how.uses_devices;
+    start.stream = how.stream;
+    start.stream_arg = how.stream_arg;
     start.comm = comm;
     start.comm_abi = abi;
     if (start.status == HALAY_OK)

@@ -11,9 +11,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct halay_area;  /* area.h */
-struct halay_p2p;   /* p2p.h */
-struct halay_nodes; /* nodes.h */
+struct halay_area;   /* area.h */
+struct halay_p2p;    /* p2p.h */
+struct halay_detour; /* detour.h */
+struct halay_nodes;  /* nodes.h */
 
 /* The channel's counters; equal on all ranks between two collectives, except all_read. */
 struct halay_channel_numbers {
@@ -120,6 +121,7 @@ struct halay_group {
     struct halay_p2p *p2p_first; /* borrowed: sends and receives under way, in the order of their start */
     struct halay_p2p *p2p_all;   /* owned: all that there are */
     struct halay_p2p_left p2p_left;
+    struct halay_detour *detours; /* owned: all that there are */
 
     pthread_mutex_t lock;       /* guards blocks */
     struct halay_block *blocks; /* owned: what halay_group_alloc gave and halay_group_free has not taken */
@@ -200,6 +202,9 @@ unsigned long halay_world_work(const struct halay_world *world);
 void halay_coll_init(struct halay_coll *c, struct halay_group *group);
 /* Returns HALAY_OK if the group takes calls. operation: for errors. */
 enum halay_status halay_group_check_call(const struct halay_group *group, const char *operation);
+/* Closes the group with an error that keeps this rank from its part, such as a device's: the other ranks do not wait
+ * for it. What is refused, and a mismatch, end a call alone. Returns status. */
+enum halay_status halay_group_take_error(struct halay_group *group, enum halay_status status);
 /* Takes the next channel and resets its collective. */
 enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kind operation, struct halay_coll **out);
 /* Starts the collective that the caller has filled in: chooses the algorithm, gets the storage. Returns the channel on
@@ -207,6 +212,8 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
 enum halay_status halay_coll_launch(struct halay_coll *c);
 /* Returns the choice for it, valid until the next one; NULL if no data has to be moved. */
 const struct halay_choice *halay_coll_choose(const struct halay_coll *c);
+/* Starts it on the host's memory: with the check of the ranks first, if the group is checked. Returns as begin. */
+enum halay_status halay_coll_go(struct halay_coll *c);
 /* Starts the chosen algorithm; launch calls it, or the check once the ranks agree: HALAY_IN_PROGRESS, HALAY_OK if it is
  * complete, or HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_coll_begin(struct halay_coll *c);

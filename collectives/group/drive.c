@@ -29,6 +29,7 @@
 #include "collectives/group/area.h"
 #include "collectives/group/check.h"
 #include "collectives/group/choice.h"
+#include "collectives/group/detour.h"
 #include "collectives/group/group.h"
 #include "collectives/group/p2p.h"
 #include "collectives/group/packed.h"
@@ -113,6 +114,7 @@ static void coll_reset(struct halay_coll *c, struct halay_group *group, struct h
     c->tag = halay_tag(group->number, channel->index, 0);
     c->state = NULL;
     c->scratch = NULL;
+    c->detour = NULL;
 }
 
 void halay_coll_init(struct halay_coll *c, struct halay_group *group)
@@ -275,6 +277,11 @@ enum halay_status halay_coll_begin(struct halay_coll *c)
     return set_going(c, algorithm, is_packed ? &halay_packed : algorithm->ops);
 }
 
+enum halay_status halay_coll_go(struct halay_coll *c)
+{
+    return c->group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
+}
+
 /* For peers that report a stall: a line of memory that only this rank writes and that is seldom read. */
 static void publish_next(const struct halay_group *group, const struct halay_channel *channel)
 {
@@ -292,7 +299,11 @@ static enum halay_status coll_launch(struct halay_coll *c)
     group->next_number++;
     publish_next(group, c->channel);
     group->under_way |= bit;
-    enum halay_status status = group->is_checked ? set_going(c, &halay_check, halay_check.ops) : halay_coll_begin(c);
+    enum halay_status status = HALAY_IN_PROGRESS;
+    if (c->detour)
+        halay_detour_enter(c);
+    else
+        status = halay_coll_go(c);
     if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
     group->under_way &= ~bit;
@@ -309,6 +320,8 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
     halay_call_enter(c->group->world);
     enum halay_status status = report_status(c->group, c->group->status); /* it may have been aborted since take */
 
+    if (status == HALAY_OK && c->group->world->devices)
+        status = halay_group_take_error(c->group, halay_detour_prepare(c));
     if (status == HALAY_OK)
         status = coll_launch(c);
     halay_call_leave(c->group->world);
@@ -320,6 +333,12 @@ enum halay_status halay_coll_launch(struct halay_coll *c)
 static int is_under_way(const struct halay_group *group, int channel)
 {
     return (int)(group->under_way >> channel & 1u);
+}
+
+/* Returns nonzero if the channel has a collective that other ranks have a part in. */
+static int has_part_of_others(const struct halay_group *group, int channel)
+{
+    return is_under_way(group, channel) && !halay_detour_is_back(&group->channels[channel].coll);
 }
 
 static struct halay_area *flags_area(const struct halay_group *group, int rank)
@@ -385,7 +404,9 @@ static void publish_flag(struct halay_group *group, const struct halay_close_not
 /* The first collective of a channel of which this rank has not done its part. */
 static uint64_t first_unfinished(const struct halay_group *group, int channel)
 {
-    return is_under_way(group, channel) ? group->channels[channel].coll.number : group->channels[channel].next;
+    const struct halay_channel *c = &group->channels[channel];
+
+    return has_part_of_others(group, channel) ? c->coll.number : c->next;
 }
 
 /* Sends the peers a close notice: by a flag in shared memory, or by a message to those that share none. */
@@ -427,6 +448,14 @@ void halay_group_fail(struct halay_group *group, enum halay_status status, int f
         wait_until_quiet(group, ALL_CHANNELS);
 }
 
+enum halay_status halay_group_take_error(struct halay_group *group, enum halay_status status)
+{
+    if (status != HALAY_OK && status != HALAY_ERR_ARGUMENT && status != HALAY_ERR_UNSUPPORTED &&
+        status != HALAY_ERR_MISMATCH)
+        halay_group_fail(group, status, -1);
+    return status;
+}
+
 /* Its scratch may be written to later, where the link receives into that in transit: it gets another one. */
 void halay_coll_withdraw(struct halay_coll *c)
 {
@@ -465,7 +494,7 @@ void halay_group_leave(struct halay_group *group)
 static int is_missed(const struct halay_group *group, const struct halay_close_notice *notice)
 {
     for (int k = 0; k < HALAY_CHANNELS; k++)
-        if (is_under_way(group, k) && group->channels[k].coll.number >= notice->finished[k])
+        if (has_part_of_others(group, k) && group->channels[k].coll.number >= notice->finished[k])
             return 1;
     return 0;
 }
@@ -607,6 +636,8 @@ static void coll_step(struct halay_group *group, struct halay_coll *c)
 {
     enum halay_status status = c->ops->progress(c);
 
+    if (status == HALAY_OK && c->detour)
+        status = halay_detour_leave(c);
     if (status == HALAY_IN_PROGRESS)
         return;
     group->work++;
@@ -840,6 +871,8 @@ void halay_coll_end(struct halay_coll *c)
         halay_group_fail(c->group, HALAY_ERR_CANCELED, -1);
         halay_call_leave(c->group->world);
     }
+    halay_detour_put(c->detour);
+    c->detour = NULL;
     if (c->channel)
         c->channel->is_taken = 0;
     else if (halay_p2p_release(c) != HALAY_OK)

@@ -13,6 +13,7 @@
 #include "collectives/choose/select.h"
 #include "collectives/group/area.h"
 #include "collectives/group/choice.h"
+#include "collectives/group/detour.h"
 #include "collectives/group/nodes.h"
 #include "collectives/group/p2p.h"
 #include "halay_tools.h"
@@ -85,6 +86,7 @@ void halay_group_free_all(struct halay_group *group)
         return;
     struct halay_world *world = group->world;
     unlink_group(group);
+    halay_detour_free_all(group);
     for (struct halay_block *b = group->blocks, *next; b; b = next) {
         next = b->next;
         memory_put(group, b->ptr);

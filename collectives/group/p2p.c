@@ -8,8 +8,9 @@
  *
  * The group is number p2p_number, not that of its collectives: it has channel 0 for close notices (group_end.c).
  *
- * In the checking mode both ranks first send each other type and count. The data of one tag are posted in the order of
- * the calls, so that what differs is skipped on both sides alike.
+ * In the checking mode both ranks first send each other type and count, and data on a device are first copied to the
+ * host (detour.h). The data of one tag are posted in the order of the calls, so that what differs is skipped on both
+ * sides alike.
  *
  * A member that gives up ends all sends and receives of the others. One that closes its group in peace may have sent
  * before what is still on its way, since messages overtake the notice: those with it are given up once nothing has
@@ -21,6 +22,7 @@
 #include "collectives/group/p2p.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "collectives/group/detour.h"
 #include "halay_tools.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +30,7 @@
 
 enum { LEFT_US = 2000000 };
 enum channel { DATA = HALAY_CHANNELS, SENDER, RECEIVER };
-enum stage { SIGNING, SIGNED, MOVING };
+enum stage { SIGNING, SIGNED, MOVING, RETURNING };
 
 struct signature {
     uint64_t dtype, count;
@@ -41,6 +43,7 @@ struct halay_p2p {
     int is_taken;           /* from start to end */
     enum stage stage;
     struct halay_p2p_call call;
+    void *place; /* of the data on the host: the program's or the detour's */
     size_t bytes;
     struct signature mine, theirs;
     struct halay_transfer data, signing[2];
@@ -76,9 +79,9 @@ static void post_data(struct halay_p2p *p)
 {
     p->stage = MOVING;
     if (p->call.is_send)
-        p2p_send(p, DATA, p->call.data, p->bytes, &p->data);
+        p2p_send(p, DATA, p->place, p->bytes, &p->data);
     else
-        p2p_receive(p, DATA, p->call.data, p->bytes, &p->data);
+        p2p_receive(p, DATA, p->place, p->bytes, &p->data);
 }
 
 static void post_signatures(struct halay_p2p *p)
@@ -119,6 +122,33 @@ static void p2p_append(struct halay_group *group, struct halay_p2p *p)
     *last = p;
 }
 
+/* Returns nonzero if an earlier one of the same peer, tag and direction has not posted its data. */
+static int has_predecessor(const struct halay_p2p *p)
+{
+    for (const struct halay_p2p *q = p->coll.group->p2p_first; q != p; q = q->next)
+        if (q->call.is_send == p->call.is_send && q->call.peer == p->call.peer && q->call.tag == p->call.tag &&
+            q->stage < MOVING)
+            return 1;
+    return 0;
+}
+
+/* Takes a detour if the data are on a device. */
+static enum halay_status p2p_place(struct halay_p2p *p)
+{
+    struct halay_group *group = p->coll.group;
+    size_t in_bytes = p->call.is_send ? p->bytes : 0, out_bytes = p->bytes - in_bytes;
+    struct halay_detour_arrays a = { p->call.data, p->call.data, in_bytes, out_bytes, 0 };
+
+    p->place = p->call.data;
+    enum halay_status status = group->world->devices ? halay_detour_take(group, &a, &p->coll.detour) : HALAY_OK;
+    if (status != HALAY_OK || !p->coll.detour)
+        return status;
+    p->place = p->call.is_send ? a.in : a.out;
+    p->coll.detour->in = (struct halay_detour_copy){ a.in, p->call.data, in_bytes };
+    p->coll.detour->out[0] = (struct halay_detour_copy){ p->call.data, a.out, out_bytes };
+    return HALAY_OK;
+}
+
 static enum halay_status p2p_start(struct halay_group *group, const struct halay_p2p_call *call, size_t bytes,
                                    struct halay_coll **coll)
 {
@@ -130,13 +160,18 @@ static enum halay_status p2p_start(struct halay_group *group, const struct halay
     struct halay_p2p *more = p->more;
     memset(p, 0, sizeof *p);
     p->more = more;
-    p->is_taken = 1;
     p->call = *call;
     p->bytes = bytes;
     halay_coll_init(&p->coll, group);
+    enum halay_status status = halay_group_take_error(group, p2p_place(p));
+    if (status != HALAY_OK)
+        return status;
+    p->is_taken = 1;
     p2p_append(group, p);
     if (group->is_checked)
         post_signatures(p);
+    else if (p->bytes && (p->coll.detour || has_predecessor(p)))
+        p->stage = SIGNED;
     else
         post_data(p);
     *coll = &p->coll;
@@ -196,14 +231,20 @@ static void report_difference(const struct halay_p2p *p)
                 p->call.is_send ? "receives" : "sends", theirs);
 }
 
-/* Returns nonzero if an earlier one of the same peer, tag and direction has not posted its data. */
-static int has_predecessor(const struct halay_p2p *p)
+/* Posts the data if they are there, and it is their turn. */
+static enum halay_status p2p_go(struct halay_p2p *p)
 {
-    for (const struct halay_p2p *q = p->coll.group->p2p_first; q != p; q = q->next)
-        if (q->call.is_send == p->call.is_send && q->call.peer == p->call.peer && q->call.tag == p->call.tag &&
-            q->stage != MOVING)
-            return 1;
-    return 0;
+    enum halay_status status = p->coll.detour ? halay_detour_go_in(p->coll.detour) : HALAY_OK;
+
+    if (status != HALAY_OK || p->stage != SIGNED || has_predecessor(p))
+        return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+    coll_advanced(&p->coll);
+    if (memcmp(&p->mine, &p->theirs, sizeof p->mine) != 0) {
+        report_difference(p);
+        return HALAY_ERR_MISMATCH;
+    }
+    post_data(p);
+    return HALAY_OK;
 }
 
 static enum halay_status p2p_step(struct halay_p2p *p)
@@ -212,15 +253,13 @@ static enum halay_status p2p_step(struct halay_p2p *p)
         p->stage = SIGNED;
         coll_advanced(&p->coll);
     }
-    if (p->stage == SIGNED && !has_predecessor(p)) {
-        coll_advanced(&p->coll);
-        if (memcmp(&p->mine, &p->theirs, sizeof p->mine) != 0) {
-            report_difference(p);
-            return HALAY_ERR_MISMATCH;
-        }
-        post_data(p);
-    }
-    return p->stage == MOVING && coll_is_settled(&p->data) ? HALAY_OK : HALAY_IN_PROGRESS;
+    enum halay_status status = p->stage < MOVING ? p2p_go(p) : HALAY_OK;
+    if (status != HALAY_OK)
+        return status;
+    if (p->stage == MOVING && !coll_is_settled(&p->data))
+        return HALAY_IN_PROGRESS;
+    p->stage = RETURNING;
+    return p->coll.detour ? halay_detour_go_out(p->coll.detour) : HALAY_OK;
 }
 
 void halay_p2p_progress(struct halay_group *group)
@@ -228,11 +267,15 @@ void halay_p2p_progress(struct halay_group *group)
     struct halay_p2p **at = &group->p2p_first, *p;
 
     while ((p = *at)) {
-        p->coll.status = p2p_step(p);
-        if (p->coll.status == HALAY_IN_PROGRESS) {
+        enum halay_status status = p2p_step(p);
+        if (status == HALAY_IN_PROGRESS) {
             at = &p->next;
             continue;
         }
+        halay_group_take_error(group, status);
+        if (group->status != HALAY_OK)
+            return;
+        p->coll.status = status;
         coll_advanced(&p->coll);
         *at = p->next;
     }
@@ -264,7 +307,7 @@ static uint64_t progress_with(const struct halay_group *group, int rank)
     uint64_t moved = 0;
 
     for (const struct halay_p2p *p = group->p2p_first; p; p = p->next)
-        if (p->call.peer == rank)
+        if (p->call.peer == rank && p->stage != RETURNING)
             moved += 1 + p->data.moved;
     return moved;
 }

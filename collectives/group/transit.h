@@ -62,8 +62,8 @@ enum halay_status halay_transit_copy(struct halay_transit *t, void *to, const vo
 /* Notes the end of what was started in this stream; called also when something could not be started: status, which is
  * returned unless it was HALAY_OK and this fails. */
 enum halay_status halay_transit_record(struct halay_transit *t, void *stream, enum halay_status status);
-/* Looks at `follows` or `moved`: HALAY_IN_PROGRESS, HALAY_OK once it has been reached (nothing is under way then), or an
- * error of the device's. */
+/* Looks at `follows` or `moved`: HALAY_IN_PROGRESS, HALAY_OK once it has been reached (nothing is under way then), or
+ * an error of the device's. */
 enum halay_status halay_transit_look(struct halay_transit *t, void *event);
 
 #endif

@@ -13,6 +13,7 @@
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/bootstrap/elastic_client.h"
 #include "collectives/transport/bootstrap/peers.h"
+#include "collectives/transport/devices.h"
 #include "collectives/transport/module.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include <stdlib.h>
@@ -126,6 +127,11 @@ void halay_world_close(struct halay_world *world)
     if (!world)
         return;
     halay_world_leave(world);
+    if (world->devices) {
+        halay_devices_close(world->devices);
+        halay_devices_fini(world->devices);
+        free(world->devices);
+    }
     for (size_t i = 0; i < sizeof world->module / sizeof *world->module; i++)
         halay_module_close(world->module[i]);
     free(world->host);

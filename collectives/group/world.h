@@ -15,6 +15,7 @@
 #include "collectives/transport/bootstrap/boot.h"
 #include "collectives/transport/route.h"
 
+struct halay_devices; /* transport/devices.h */
 struct halay_group;
 struct halay_host; /* transport/module.h */
 struct halay_tuning;
@@ -69,6 +70,11 @@ struct halay_world {
     struct halay_host *host;             /* owned: what modules may call */
     enum halay_mpi_abi comm_abi;         /* of the program's communicator; 0 if it gave none */
     void *module[HALAY_TRANSPORT_COUNT]; /* owned: handles of loaded modules */
+    struct halay_devices *devices;       /* owned: whose memory groups take (detour.h); NULL: the host's only */
+    void *(*stream)(void *arg, int device); /* as in struct halay_options */
+    void *stream_arg;                       /* borrowed */
+    int moving;                             /* detours that wait for a device */
+    int64_t moved_us;                       /* when that number changed */
     /* Borrowed. NULL: the world owns its log, and belongs to no elastic job. */
     struct halay_carried *carried;
     /* Instead of peers where ranks are not processes: returns the one that has died, or -1. NULL: none can die. */
@@ -91,6 +97,9 @@ struct halay_world_options {
     /* With boot: the settings of another world, to be copied; borrowed for the call. NULL: the environment. */
     const struct halay_config *config;
     const char *join_average; /* "all", "present"; NULL: the configuration's */
+    int uses_devices;         /* groups take data on devices: as in struct halay_options, as the next */
+    void *(*stream)(void *arg, int device);
+    void *stream_arg;
     void (*log_write)(void *arg, enum halay_log_level level, const char *line); /* NULL: standard error */
     void *log_arg;
     /* Borrowed until close. NULL: the caller has no use for an elastic job, and is refused in one. */
@@ -148,6 +157,9 @@ const char *halay_world_host(const struct halay_world *world, int rank);
 
 /* Returns nonzero if that rank's process is stopped; only ranks of this host are known. Reads /proc. */
 int halay_world_is_stopped(const struct halay_world *world, int rank);
+
+/* Loads the module of devices, as options ask. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION, HALAY_ERR_NO_MEMORY. */
+enum halay_status halay_world_open_devices(struct halay_world *world, const struct halay_world_options *options);
 
 /* Sets world->host: what modules may call. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_world_host_create(struct halay_world *world);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/bootstrap/peers.h"
+#include "collectives/transport/devices.h"
 #include "collectives/transport/module.h"
 #include <stdlib.h>
 
@@ -80,4 +81,17 @@ enum halay_status halay_world_module(struct halay_world *world, enum halay_trans
     halay_module_close(world->module[which]); /* counted: it stays */
     world->module[which] = handle;
     return HALAY_OK;
+}
+
+enum halay_status halay_world_open_devices(struct halay_world *world, const struct halay_world_options *options)
+{
+    if (!options->uses_devices)
+        return HALAY_OK;
+    world->devices = calloc(1, sizeof *world->devices);
+    if (!world->devices)
+        return HALAY_ERR_NO_MEMORY;
+    halay_devices_init(world->devices, sizeof(struct halay_device));
+    world->stream = options->stream;
+    world->stream_arg = options->stream_arg;
+    return halay_devices_open(world->devices, world->log, &world->config);
 }

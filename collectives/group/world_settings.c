@@ -83,5 +83,7 @@ enum halay_status halay_world_configure(struct halay_world *world, const struct 
         status = given;
     if (status == HALAY_OK)
         status = check_encryption(world->log, &world->config);
+    if (status == HALAY_OK && options)
+        status = halay_world_open_devices(world, options);
     return status == HALAY_OK ? halay_topology_load(world->log, &world->topology) : status;
 }

@@ -7,6 +7,7 @@
  * transport. With several hosts they go over tcp (world_control.c); there the shared memory of each host is for
  * collectives only.
  */
+#include "base/clock.h"
 #include "collectives/choose/tuning.h"
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/bootstrap/peers.h"
@@ -204,6 +205,10 @@ long halay_world_arm(struct halay_world *world)
         long us = all[i] ? all[i]->ops->arm(all[i]) : HALAY_RINGS;
         if (!us)
             (void)all[i]->ops->progress(all[i]); /* an error is the same for the next one that asks */
+        most_us = us < most_us ? us : most_us;
+    }
+    if (world->moving) { /* no device rings */
+        long us = halay_unrung_sleep_us(halay_now_us() - world->moved_us);
         most_us = us < most_us ? us : most_us;
     }
     return most_us;

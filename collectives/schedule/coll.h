@@ -64,6 +64,7 @@ struct halay_algorithm {
 };
 
 struct halay_channel;
+struct halay_detour; /* group/detour.h */
 
 /* One collective under way. The channel owns it and everything it points to except the user's data. */
 struct halay_coll {
@@ -106,6 +107,7 @@ struct halay_coll {
     size_t chunk;   /* bytes of a list that are packed at a time, alike on all ranks: packed.c */
     size_t bytes;   /* what every rank knows alike about its amount, for the choice; 0: there is nothing to move */
     struct halay_piece in_piece, out_piece; /* what in and out point to where the data are arrays */
+    struct halay_detour *detour; /* borrowed to the end: the data are on a device; NULL: in and out are the program's */
 
     uint64_t tag;           /* group, channel and, for the two halves of packed.c, which one */
     void *state;            /* the algorithm's: state_bytes, zeroed before start but for clears_state */

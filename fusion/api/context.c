@@ -33,6 +33,13 @@ static enum halay_status refuse_sets(struct halay_world *world, const struct hal
     return HALAY_ERR_UNSUPPORTED;
 }
 
+static enum halay_status take_options(struct halay_context *ctx, const struct halay_options *how)
+{
+    ctx->stream = how->stream;
+    ctx->stream_arg = how->stream_arg;
+    return how->uses_devices ? ctx->carrier->ops->load(ctx) : HALAY_OK;
+}
+
 /* A rank that cannot continue tells the others, so that they do not wait for it. Owns world. */
 static enum halay_status start_engine(struct halay_world *world, const struct halay_options *how,
                                       struct halay_context **out)
@@ -43,6 +50,8 @@ static enum halay_status start_engine(struct halay_world *world, const struct ha
     enum halay_status status = refuse_sets(world, how);
     if (status == HALAY_OK)
         status = halay_context_create(world, &ctx);
+    if (status == HALAY_OK)
+        status = take_options(ctx, how);
     if (status == HALAY_OK)
         status = halay_process_sets_read_static(ctx, how->process_sets, how->process_set_count, &are_sets);
     if (status != HALAY_ERR_TIMEOUT && status != HALAY_ERR_PEER) /* else somebody is missing, on all ranks */

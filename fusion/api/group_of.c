@@ -18,6 +18,7 @@
 #include "collectives/transport/bootstrap/boot.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/state/context.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,9 @@ static enum halay_status open_group(struct halay_process_set *set, struct halay_
     snprintf(boot->name, sizeof boot->name, GROUP_NAME " %u", number);
     return halay_group_open_world(&(struct halay_world_options){ .boot = &boot->base,
                                                                  .config = &ctx->world->config,
+                                                                 .uses_devices = halay_carrier_is_loaded(ctx),
+                                                                 .stream = ctx->stream,
+                                                                 .stream_arg = ctx->stream_arg,
                                                                  .log_write = ctx->log->write,
                                                                  .log_arg = ctx->log->arg },
                                   atomic_load_explicit(&ctx->log->reports_errors, memory_order_relaxed), group);

@@ -41,7 +41,9 @@ struct halay_context {
     struct halay_link *control;        /* borrowed from world; NULL in a job of one rank without one */
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
-    unsigned char *is_parent; /* owned: base/fork.h; set once before start */
+    unsigned char *is_parent;               /* owned: base/fork.h; set once before start */
+    void *(*stream)(void *arg, int device); /* for its groups, as in struct halay_options; set once, as the next */
+    void *stream_arg;
 
     pthread_mutex_t lock;
     struct halay_queue queue;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The engine on memory of devices, emulated: one to four devices for one to five ranks, which are threads or processes,
-# in each order of what devices do; and what goes wrong. The gate, which limits seeds, takes half of them.
+# The engine and groups on memory of devices, emulated: one to four devices for one to five ranks, which are threads or
+# processes, in each order of what devices do; and what goes wrong. The gate, which limits seeds, takes half of them.
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 tests=$top_builddir/tests/cuda
@@ -18,7 +18,12 @@ orders() {
 for EMU_DEVICES in 1 2 3 4; do
     export EMU_DEVICES
     orders 4 "$tests/test_devices"
+    orders 2 "$tests/test_devices_groups"
 done
+for what in mixed context missing die; do
+    EMU_DEVICES=2 orders 2 "$tests/test_devices_groups" --spawn 3 $what
+done
+HALAY_TRANSPORT=tcp EMU_DEVICES=2 orders 1 "$tests/test_devices_groups" --spawn 3 mixed
 EMU_DEVICES=2 orders 2 "$tests/test_devices_ends"
 EMU_DEVICES=2 orders 2 "$tests/test_devices_leaves"
 EMU_DEVICES=2 orders 5 "$tests/test_devices_direct"
