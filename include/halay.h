@@ -253,7 +253,7 @@ struct halay_group; /* halay_coll.h */
  * bootstrap is needed.
  *
  * The group has its own connections and memory, so one thread drives it while the engine works; memory of halay_alloc
- * counts as private memory there. Opening costs as much as a start: do it once. The group has the context's settings
+ * counts as private memory there. Opening takes the time of a start: do it once. The group has the context's settings
  * and log, and the set's numbers as ranks. With several hosts it listens on one more port of HALAY_PORTS. Afterwards it
  * is independent of the set. Close it with halay_group_close, before halay_fini. In an elastic job the group keeps the
  * ranks it was opened with: close it, and open a new one, after each change.

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay: collectives within programs that XLA has compiled for CPUs, as JAX makes them.
+ * halay: collectives within programs that XLA has compiled for CPUs, for example by JAX.
  *
- * halay_xla_call, `call` of halay_xla_calls, is a handler of XLA's foreign function interface, of its C ABI of version
- * 0.1 or later: it submits by name, returns a future, and a thread of its own completes that, so no thread of XLA's
- * waits and calls may run in any order. python/halay/jax.py registers it and shows what its attributes are:
+ * halay_xla_call, `call` of halay_xla_calls, is a handler of XLA's foreign function interface (C ABI version 0.1 or
+ * later). It submits by name and returns a future, which a thread of its own completes; so no thread of XLA waits, and
+ * calls may run in any order. python/halay/jax.py registers the handler. Its attributes:
  *
  *     context  u64  the address of a struct halay_xla
  *     info     u64  the address of a struct halay_tensor_info, which stays as it is as long as the program may run;
  *                   dtype, dimensions, shape, in, out and out_bytes are taken from the call's one argument and one
  *                   result
  *
- * A broadcast's data are those of the argument on the root. Of an all-gather and an all-to-all the rows of all ranks
- * must fill the result: if they are fewer, or more, this rank's call ends with an error. So it does with every other
- * error of the submission, whose text it has.
+ * A broadcast takes its data from the argument on the root. In an all-gather and an all-to-all the rows of all ranks
+ * must fill the result exactly: otherwise this rank's call ends with an error. Every other error of a submission ends
+ * the call, too, with the submission's text.
  */
 #ifndef HALAY_XLA_H
 #define HALAY_XLA_H
@@ -24,11 +24,11 @@
 extern "C" {
 #endif
 
-/* What compiled programs know of a context. */
+/* The handle of a context in compiled programs. */
 struct halay_xla;
 
-/* What the library has for XLA, as pointers: the three functions below. Later versions add members at the end, and
- * struct_size is that of the version that runs. */
+/* The library's functions for XLA, as pointers: the three functions below. Later versions add members at the end;
+ * struct_size is that of the running version. */
 struct halay_xla_calls {
     size_t struct_size;
     enum halay_status (*open)(struct halay_context *ctx, struct halay_xla **xla);
@@ -36,24 +36,25 @@ struct halay_xla_calls {
     void *(*call)(void *frame);
 };
 
-/* The functions for XLA; static storage. For languages that load the library; C has them below. */
+/* Returns the functions for XLA; static storage. For languages that load the library; C programs use the functions
+ * below. */
 HALAY_API const struct halay_xla_calls *halay_xla_calls(void);
 
-/* Make one, with its thread. It is never freed, as a compiled program may have its address as long as the process
- * lives: some hundred bytes. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM (no thread). */
+/* Creates a handle, with its thread. It is never freed (some hundred bytes), because a compiled program may hold its
+ * address until the process ends. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_NO_MEMORY, HALAY_ERR_SYSTEM (no thread). */
 static inline enum halay_status halay_xla_open(struct halay_context *ctx, struct halay_xla **xla)
 {
     return halay_xla_calls()->open(ctx, xla);
 }
 
-/* The context is going to end: call it before halay_fini. Later calls end with an error; those under way end with the
- * context at the latest, and then so does the thread. Never blocks for long. NULL is allowed. */
+/* Detaches the handle from its context; call it before halay_fini. Later calls end with an error; those in flight end
+ * with the context at the latest, and then the thread ends. Never blocks for long. NULL is allowed. */
 static inline void halay_xla_close(struct halay_xla *xla)
 {
     halay_xla_calls()->close(xla);
 }
 
-/* The handler: frame is an XLA_FFI_CallFrame, the result an XLA_FFI_Error or NULL. Any thread. */
+/* Handles a call: frame is an XLA_FFI_CallFrame, the result an XLA_FFI_Error or NULL. Any thread. */
 static inline void *halay_xla_call(void *frame)
 {
     return halay_xla_calls()->call(frame);
