@@ -38,15 +38,15 @@ enum halay_status {
     HALAY_ERR_SYSTEM = 4,      /* a system call or a library failed; the log has the system's text */
     HALAY_ERR_UNSUPPORTED = 5, /* not built in, or not possible with these types, transports or hosts */
     HALAY_ERR_CONFIG = 6,      /* an environment variable or an option does not parse */
-    HALAY_ERR_MISMATCH = 7, /* ranks disagree about a tensor or collective; no data were touched, work continues */
-    HALAY_ERR_DUPLICATE = 8, /* a tensor of that name is in flight already */
-    HALAY_ERR_PEER = 9,      /* a peer is dead, has left or does not answer; the group is closed */
-    HALAY_ERR_TIMEOUT = 10,  /* the time limit has expired */
-    HALAY_ERR_CLOSED = 11,   /* called after the end, or after a failure with another status */
-    HALAY_ERR_CANCELED = 12, /* canceled by the program */
-    HALAY_ERR_AUTH = 13,     /* the other side does not hold the job's secret */
-    HALAY_ERR_VERSION = 14,  /* the other side speaks another version of the protocol */
-    HALAY_ERR_FORMAT = 15,   /* a file or a message is malformed or truncated */
+    HALAY_ERR_MISMATCH = 7,    /* ranks disagree about a tensor or collective; no data were touched, work continues */
+    HALAY_ERR_DUPLICATE = 8,   /* a tensor of that name is in flight already */
+    HALAY_ERR_PEER = 9,        /* a peer is dead, has left or does not answer; the group is closed */
+    HALAY_ERR_TIMEOUT = 10,    /* the time limit has expired */
+    HALAY_ERR_CLOSED = 11,     /* called after the end, or after a failure with another status */
+    HALAY_ERR_CANCELED = 12,   /* canceled by the program */
+    HALAY_ERR_AUTH = 13,       /* the other side does not hold the job's secret */
+    HALAY_ERR_VERSION = 14,    /* the other side speaks another version of the protocol */
+    HALAY_ERR_FORMAT = 15,     /* a file or a message is malformed or truncated */
 };
 
 /* Returns a short text for a status in lower case, never NULL; static storage. "unknown status" for an unknown
