@@ -35,12 +35,12 @@
  * it gets HALAY_ERR_UNSUPPORTED and a line in the log: halay_wait for a request that has not ended, the blocking forms,
  * changes of process sets, the calls of halay_elastic.h; halay_fini does nothing.
  *
- * Devices. Data may lie on a CUDA device. The first use of one loads libhalay-cuda.so (struct halay_tensor_info,
- * halay_alloc_device); programs that use none need neither CUDA nor that file. Such a submission goes through pinned
- * memory of the host that the engine keeps for it: as much as the data, for each that is in flight at a time. It can
- * follow what the program has given to a stream, and a stream can follow it (halay_wait_stream); no stream of the
- * program's is ever waited for by a thread of the engine's. All devices of this process can be used, by a number as
- * cudaGetDevice has it; the data of one submission are on one of them. Groups take them by a rule of their own
+ * Devices. Data may be on a CUDA device. The first use of a device loads libhalay-cuda.so (struct halay_tensor_info,
+ * halay_alloc_device); programs without devices need neither CUDA nor that file. The data of a submission are copied
+ * through pinned host memory, which the engine allocates: the size of the data, for each submission in flight. A
+ * submission can follow the work on a stream, and a stream can follow a submission (halay_wait_stream); no thread of
+ * the engine ever waits for a stream of the program. All devices of this process can be used, numbered as by
+ * cudaGetDevice; the data of one submission are on one of them. Groups accept device data by their own rules
  * (halay_coll.h).
  *
  * Fork. A child of fork has no context: calls on the parent's return HALAY_ERR_UNSUPPORTED (Linux 4.14), halay_fini and

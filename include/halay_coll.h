@@ -24,28 +24,28 @@
  * pointer to a closed group or to an ended collective is invalid; its use cannot be detected.
  *
  * Checking. Ranks that call different collectives, or the same one with different arguments, wait as above or get wrong
- * data. Nothing checks that by default, because the check costs a message each way. Under HALAY_CHECK=1 (rank 0's holds
- * for all) the ranks first compare the call, its type, reduction, root and count, the lists of counts (in_counts of
- * halay_group_alltoallv with the others' out_counts), and what was set by halay_group_set_algorithm and
+ * data. By default nothing checks this, because the check costs a message each way. With HALAY_CHECK=1 (rank 0's value
+ * is used) the ranks first compare the call, its type, reduction, root and count, the lists of counts (in_counts of
+ * halay_group_alltoallv with the others' out_counts), and the settings of halay_group_set_algorithm and
  * halay_group_set_segment. A difference ends the collective on every rank with HALAY_ERR_MISMATCH, from
  * halay_coll_progress or the blocking call; halay_group_last_error and the log name the ranks and both values
- * ("collective 7, broadcast: rank 2 has root 1, rank 0 has root 0"). No data have been touched then and the group goes
- * on. A call that is refused on one rank alone is not compared. Each collective then takes two more messages in
+ * ("collective 7, broadcast: rank 2 has root 1, rank 0 has root 0"). Then no data have been touched, and the group
+ * continues. A call that is refused on one rank alone is not compared. Each collective takes two more messages in
  * sequence, four with lists of counts.
  *
- * Devices. The calls of a group that was opened with uses_devices (struct halay_options), of all groups made of it, and
- * of one that halay_group_of made of a context that had used a device, also take data on CUDA devices, blocking or
- * started, wherever the pointers point. What one call has on a rank, in and out, is in the host's memory or on one
- * device (HALAY_ERR_ARGUMENT, which names both places); ranks may differ. Pinned memory is the host's, managed memory a
- * device's. The data are copied to pinned memory of the host, which the group keeps, and the result is copied back, so
- * every operation, type and transport has them. In a group of another kind a device's pointer is a fault.
+ * Devices. Calls also accept data on CUDA devices, blocking or started, in a group that was opened with uses_devices
+ * (struct halay_options), in all groups made of it, and in one that halay_group_of made of a context that had used a
+ * device. On each rank in and out of a call are in host memory or on one device (HALAY_ERR_ARGUMENT, which names both
+ * places); ranks may differ. Pinned memory counts as the host's, managed memory as a device's. The data are copied to
+ * pinned host memory, which the group keeps, and the result is copied back, so this works with every operation, type
+ * and transport. In any other group a device pointer is a program error.
  *
- * A call follows what its device's default stream had been given when it was started, and so what all streams had but
- * those of cudaStreamNonBlocking; or what the stream had that the function `stream` of the options returns. No thread
- * waits for that stream in a call that starts, and what it is given later does not follow the call. Until the call is
- * complete its data are left alone, as in the host's memory; once it is, the result is on the device, for all work that
- * is given to any stream from then on. halay_coll_end waits for a copy that is under way, at most two seconds.
- * A device's error is HALAY_ERR_SYSTEM or HALAY_ERR_NO_MEMORY, and closes the group; a stream that records a graph
+ * A call follows the work given to its device's default stream before the start, and so the work of all streams except
+ * those of cudaStreamNonBlocking; or, with the function `stream` of the options, the work given to the stream that it
+ * returns. A call that starts a collective does not wait for that stream; work given to it later does not precede the
+ * call. Until the call is complete its data must be left alone, as in host memory; then the result is on the device,
+ * for all work given to any stream from then on. halay_coll_end waits for a copy in progress, at most two seconds. A
+ * device error is HALAY_ERR_SYSTEM or HALAY_ERR_NO_MEMORY, and closes the group; a stream that is capturing a graph
  * gives HALAY_ERR_UNSUPPORTED.
  *
  * Threads. A group that was opened, with all groups made of it, is used by one thread at a time; groups that were

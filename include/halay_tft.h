@@ -235,10 +235,10 @@ struct halay_tft_train_options {
 
 /*
  * Trains a model. Blocks until it is trained. After halay_tft_stop it ends with HALAY_OK and the best weights so far
- * (not calibrated if calibration had not run), or with HALAY_ERR_CANCELED if a model is requested but not trained at
- * all; a checkpoint in the folder has everything to resume. Parts of the schema that are `auto` are chosen in
- * the data, too. model may be NULL: then only the folder has it. All ranks get the same model, and read it in rank 0's
- * folder: with several hosts a folder that all of them share. Errors: HALAY_ERR_CONFIG (a key or value is wrong),
+ * (not calibrated if calibration had not run), or with HALAY_ERR_CANCELED if a model is requested but has no weights
+ * yet; a checkpoint in the folder has everything to resume. Parts of the schema that are `auto` are chosen in the data,
+ * too. model may be NULL: then only the folder has it. All ranks get the same model, and read it in rank 0's folder:
+ * with several hosts a folder that all of them share. Errors: HALAY_ERR_CONFIG (a key or value is wrong),
  * HALAY_ERR_ARGUMENT (a model or checkpoint exists already), HALAY_ERR_FORMAT (the loss is not finite, or the data are
  * damaged), HALAY_ERR_PEER (a rank is lost or has failed), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY.
  */

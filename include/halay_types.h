@@ -215,17 +215,17 @@ struct halay_options {
      * rank and the number of ranks; otherwise as with a rendezvous, which must be NULL. NULL: do not. */
     const struct halay_unique_id *unique_id;
     int rank, size; /* with unique_id */
-    /* Nonzero: the program shows the texts of errors itself (halay_error_text, halay_request_text), as a binding does
-     * that raises exceptions. Once started, what calls return and requests end with is in the log at level info; what
-     * ends the job is there as always. */
+    /* Nonzero: the program shows the texts of errors itself (halay_error_text, halay_request_text), as a binding that
+     * raises exceptions does. After the start the errors of calls and requests are logged at level info; errors that
+     * end the job are logged as usual. */
     int reports_errors;
-    /* Nonzero: calls take data on CUDA devices from the start on. A context otherwise does once it has used one, and a
-     * group does not. The start loads libhalay-cuda.so, and ends on all ranks with HALAY_ERR_UNSUPPORTED where one has
-     * no such file or no device that can be used. halay.h and halay_coll.h have the rules. */
+    /* Nonzero: calls accept data on CUDA devices from the start on. Otherwise a context does once it has used a device,
+     * and a group does not. The start loads libhalay-cuda.so, and ends on all ranks with HALAY_ERR_UNSUPPORTED if one
+     * rank has no such file or no usable device. halay.h and halay_coll.h have the rules. */
     int uses_devices;
-    /* A group's, and those of a context's groups (halay_group_of): the stream (cudaStream_t) that the data of a call on
-     * this device follow. Called by each call that has any, on its thread; it must not call halay. NULL: the device's
-     * default stream, which NULL as a stream stands for, too. */
+    /* Groups, including those of a context (halay_group_of): returns the stream (cudaStream_t) that a call's data on
+     * this device follow. Called by each call with such data, on its thread; it must not call halay. NULL, as the
+     * function or its result: the device's default stream. */
     void *(*stream)(void *arg, int device);
     void *stream_arg; /* borrowed as log_arg is */
 };

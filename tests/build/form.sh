@@ -40,7 +40,7 @@ collectives/shared 0
 collectives/transport/cuda 0
 collectives/transport/mpi 0
 collectives/transport/ucx 0
-include 2
+include 0
 tft 0
 python/halay/tft 0
 '
