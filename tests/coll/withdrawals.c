@@ -36,6 +36,7 @@ enum { SCRIBBLES = 0 };
 enum { SCRIBBLES = 1 };
 #endif
 
+/* Lists are ragged where ranks have blocks: their lengths differ. */
 enum form { APART, IN_PLACE, LISTS, LISTS_IN_PLACE, FORMS };
 
 /* One collective of a round, as this rank has it. */
@@ -84,6 +85,39 @@ static int has_lists(enum halay_coll_kind operation)
            operation == HALAY_COLL_BROADCAST;
 }
 
+static int has_blocks(enum halay_coll_kind operation)
+{
+    return operation == HALAY_COLL_REDUCE_SCATTER || operation == HALAY_COLL_ALLTOALL ||
+           operation == HALAY_COLL_ALLGATHER;
+}
+
+/* Elements that rank `from` has for rank `to`. */
+static size_t block(const struct flight *f, int from, int to)
+{
+    int key = f->operation == HALAY_COLL_ALLGATHER ? from : f->operation == HALAY_COLL_REDUCE_SCATTER ? to : from + to;
+
+    return has_blocks(f->operation) && f->form >= LISTS ? 1 + (f->part - 1) / (size_t)(1 + key % 3) : f->part;
+}
+
+/* Elements that this rank has for the first ranks, and that it gets from them. */
+static size_t given_to(const struct flight *f, int rank, int first)
+{
+    size_t count = 0;
+
+    for (int r = 0; r < first; r++)
+        count += block(f, rank, r);
+    return count;
+}
+
+static size_t taken_from(const struct flight *f, int rank, int first)
+{
+    size_t count = 0;
+
+    for (int r = 0; r < first; r++)
+        count += block(f, r, rank);
+    return count;
+}
+
 /* Integers: sums are exact. All ranks give the same to adasum, whose result is that, too. */
 static float given(const struct flight *f, int rank, size_t i)
 {
@@ -98,20 +132,31 @@ static size_t in_count(const struct run *run, const struct flight *f)
         return 0;
     if (f->operation == HALAY_COLL_BROADCAST && run->rank != f->root)
         return 0;
-    return f->operation == HALAY_COLL_ALLGATHER ? f->part : f->part * (size_t)run->size;
+    return f->operation == HALAY_COLL_ALLGATHER ? block(f, run->rank, 0) : given_to(f, run->rank, run->size);
 }
 
 static size_t out_count(const struct run *run, const struct flight *f)
 {
     if (f->operation == HALAY_COLL_BARRIER || (f->operation == HALAY_COLL_REDUCE && run->rank != f->root))
         return 0;
-    return f->operation == HALAY_COLL_REDUCE_SCATTER ? f->part : f->part * (size_t)run->size;
+    return f->operation == HALAY_COLL_REDUCE_SCATTER ? block(f, 0, run->rank) : taken_from(f, run->rank, run->size);
+}
+
+/* The rank that element i of the result is from; *at: which element of its block. */
+static int giver_of(const struct run *run, const struct flight *f, size_t i, size_t *at)
+{
+    int from = 0;
+
+    for (*at = i; *at >= block(f, from, run->rank); from++)
+        *at -= block(f, from, run->rank);
+    return from;
 }
 
 static float expected(const struct run *run, const struct flight *f, size_t i)
 {
-    size_t own = (size_t)run->rank * f->part;
     float sum = 0;
+    size_t at;
+    int from;
 
     switch (f->operation) {
     case HALAY_COLL_ALLREDUCE_ADASUM:
@@ -119,12 +164,15 @@ static float expected(const struct run *run, const struct flight *f, size_t i)
     case HALAY_COLL_BROADCAST:
         return given(f, f->root, i);
     case HALAY_COLL_ALLGATHER:
-        return given(f, (int)(i / f->part), i % f->part);
+        from = giver_of(run, f, i, &at);
+        return given(f, from, at);
     case HALAY_COLL_ALLTOALL:
-        return given(f, (int)(i / f->part), own + i % f->part);
+        from = giver_of(run, f, i, &at);
+        return given(f, from, given_to(f, from, run->rank) + at);
     default:
+        at = f->operation == HALAY_COLL_REDUCE_SCATTER ? given_to(f, run->rank, run->rank) + i : i;
         for (int r = 0; r < run->size; r++)
-            sum += given(f, r, f->operation == HALAY_COLL_REDUCE_SCATTER ? own + i : i);
+            sum += given(f, r, at);
         return sum;
     }
 }
@@ -199,13 +247,11 @@ static void cut(struct halay_piece *pieces, float *data, size_t count, int way)
 /* In place, in is a part of out, or out of in. */
 static void place(struct run *run, struct flight *f, float *memory, size_t room)
 {
-    size_t own = (size_t)run->rank * f->part;
-
     f->in = memory;
     f->out = memory + room;
     if (f->form == IN_PLACE || f->form == LISTS_IN_PLACE || f->operation == HALAY_COLL_BROADCAST) {
-        f->out = f->operation == HALAY_COLL_REDUCE_SCATTER ? f->in + own : f->in;
-        f->in = f->operation == HALAY_COLL_ALLGATHER ? f->in + own : f->in;
+        f->out = f->operation == HALAY_COLL_REDUCE_SCATTER ? f->in + given_to(f, run->rank, run->rank) : f->in;
+        f->in = f->operation == HALAY_COLL_ALLGATHER ? f->in + taken_from(f, run->rank, run->rank) : f->in;
     }
     for (size_t i = 0; i < in_count(run, f); i++)
         f->in[i] = given(f, run->rank, i);
@@ -257,11 +303,28 @@ static enum halay_status start_array(const struct run *run, struct flight *f)
     }
 }
 
+static enum halay_status start_ragged(const struct run *run, struct flight *f)
+{
+    size_t in_counts[RANKS_MAX], out_counts[RANKS_MAX];
+
+    for (int r = 0; r < run->size; r++) {
+        in_counts[r] = block(f, run->rank, r);
+        out_counts[r] = block(f, r, run->rank);
+    }
+    if (f->operation == HALAY_COLL_REDUCE_SCATTER)
+        return halay_group_reduce_scatterv_start(run->group, f->in, f->out, in_counts, HALAY_F32, HALAY_SUM, &f->c);
+    if (f->operation == HALAY_COLL_ALLTOALL)
+        return halay_group_alltoallv_start(run->group, f->in, in_counts, f->out, out_counts, HALAY_F32, &f->c);
+    return halay_group_allgatherv_start(run->group, f->in, f->out, out_counts, HALAY_F32, &f->c);
+}
+
 static void flight_start(struct run *run, struct flight *f)
 {
-    int is_list = (f->form == LISTS || f->form == LISTS_IN_PLACE) && has_lists(f->operation);
+    int is_other = f->form == LISTS || f->form == LISTS_IN_PLACE;
 
-    enum halay_status status = is_list ? start_lists(run, f) : start_array(run, f);
+    enum halay_status status = is_other && has_lists(f->operation)    ? start_lists(run, f)
+                               : is_other && has_blocks(f->operation) ? start_ragged(run, f)
+                                                                      : start_array(run, f);
     CHECK(status == HALAY_OK, "%s: %s", halay_status_string(status), name_of(run, f));
     f->is_over = !f->c; /* the group has failed */
 }
@@ -455,7 +518,7 @@ static void play_algorithm(struct run *run, const struct halay_algorithm *a, int
         return;
     run->algorithm = a;
     for (int i = 0; i < rounds; i++)
-        for (int form = 0; form < (has_lists(a->operation) ? FORMS : LISTS); form++)
+        for (int form = 0; form < (has_lists(a->operation) || has_blocks(a->operation) ? FORMS : LISTS); form++)
             play_round(run, (enum form)form);
     CHECK(halay_group_set_algorithm(run->group, operation, "auto") == HALAY_OK);
 }
