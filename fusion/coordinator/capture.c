@@ -2,7 +2,8 @@
  *
  * Capture: a turn ends when one of its tensors is given out again. Three equal turns in succession make a plan, which
  * repeats the buckets of the last one. Each tensor knows the number of the last turn that it was in, so a bucket costs
- * a few operations for each of its tensors.
+ * a few operations for each of its tensors. A tensor that was agreed on anew, with other rows perhaps, makes its turn
+ * unequal.
  *
  * A program whose turns differ after all leaves the plan. If it leaves within PLAN_TURNS turns, the next plan waits for
  * PAUSE_TURNS turns more, twice as many each time.
@@ -52,7 +53,8 @@ void halay_capture_add(struct halay_capture *c, struct halay_roll *const *rolls,
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        c->matched += rolls[i]->turn + 1 == c->turn;
+        c->matched += !rolls[i]->is_new && rolls[i]->turn + 1 == c->turn;
+        rolls[i]->is_new = 0;
         rolls[i]->turn = c->turn;
         c->ids[c->count++] = rolls[i]->id;
     }

@@ -70,6 +70,7 @@ static enum halay_status agree_fresh(struct halay_coordinator *c)
     sort_by_order(&c->fresh);
     for (size_t i = 0; i < c->fresh.count && status == HALAY_OK; i++) {
         struct halay_roll *roll = c->fresh.rolls[i];
+        roll->is_new = 1;
         if (roll->id == (uint32_t)HALAY_NO_ID)
             status = halay_coordinator_assign_id(c, roll);
         else if (roll->forgetting)

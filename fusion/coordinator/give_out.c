@@ -4,6 +4,7 @@
  */
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/rolls.h"
+#include "fusion/protocol/signature_words.h"
 #include <stdlib.h>
 
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
@@ -47,7 +48,7 @@ static void capture_bucket(struct halay_coordinator *c, struct halay_roll *const
     int can_replay = !rolls[0]->absent && !rolls[0]->has_parts;
 
     for (size_t i = 0; i < count; i++)
-        can_replay &= halay_signature_can_replay(&rolls[i]->agreed);
+        can_replay &= halay_signature_needs_all(&rolls[i]->agreed, rolls[i]->words.at, c->options.size);
     halay_capture_add(&c->replay.capture, rolls, count, can_replay);
 }
 

@@ -39,6 +39,7 @@ struct halay_roll {
     uint32_t id;                   /* HALAY_NO_ID: none */
     int forgetting;                /* ranks that have not yet answered FORGET */
     int is_revived;                /* agreed again meanwhile */
+    int is_new;                    /* not given out since it was agreed */
     struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
     struct halay_enrolment enrolment;
     int present, different;               /* ranks that came; those of them that announced a signature */

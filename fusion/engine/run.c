@@ -214,6 +214,7 @@ static size_t take_back_planned(struct halay_process_set *set)
         *at = b->next;
         halay_coll_withdraw(b->coll);
         b->coll = NULL;
+        halay_bucket_revert(b);
         if (!--ctx->driven.execution.running_count)
             halay_tally_idle(&ctx->observers.meters->tally);
         halay_bucket_put(ctx, b);

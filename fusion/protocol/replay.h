@@ -2,10 +2,10 @@
  *
  * Replay: the protocol by which a process set repeats the same buckets without messages.
  *
- * A result of an all-reduce needs the data of every rank. So a rank that enters a bucket by itself harms nothing: the
- * bucket completes on no rank before all ranks have entered it, and inputs stay intact until then (schedule/coll.h). A
- * bucket that all ranks have entered can be finished by all; one that some rank has not entered can be taken back by
- * all. The data are the vote.
+ * The result of an all-reduce, and of a reduce-scatter, all-gather or all-to-all of which no part is empty, needs data
+ * of every rank on every rank. So a rank that enters a bucket by itself harms nothing: the bucket completes on no rank
+ * before all ranks have entered it, and inputs stay intact until then (schedule/coll.h). A bucket that all ranks have
+ * entered can be finished by all; one that some rank has not entered can be taken back by all. The data are the vote.
  *
  *     coordinator                                                          rank
  *       sees the same tensors given out in three successive turns

@@ -63,3 +63,32 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
     halay_shape_count(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
     return fits;
 }
+
+/* Returns nonzero if a row has data, and none of these ranks has no row. */
+static int has_rows(const struct halay_signature *s, const uint64_t *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!rows[i])
+            return 0;
+    return halay_signature_row(s) > 0;
+}
+
+int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *words, int size)
+{
+    size_t ranks = (size_t)size;
+
+    switch ((int)s->collective) {
+    case HALAY_BARRIER:
+        return 1;
+    case HALAY_ALLREDUCE:
+        return !s->members && !s->is_on_devices && halay_signature_bytes(s) > 0;
+    case HALAY_REDUCE_SCATTER:
+        return s->words ? has_rows(s, words, ranks) : s->shape[0] >= ranks && halay_signature_row(s) > 0;
+    case HALAY_ALLGATHER:
+        return has_rows(s, words, ranks);
+    case HALAY_ALLTOALL:
+        return has_rows(s, words, ranks * ranks);
+    default:
+        return 0;
+    }
+}

@@ -30,4 +30,8 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
 /* Words that were answered: could that much data be in memory? words need not be aligned. */
 int halay_signature_fits(const struct halay_signature *signature, const void *words, size_t count);
 
+/* Returns nonzero if the result on each rank needs data of every rank, so that it completes on no rank before all have
+ * begun it. words: of all ranks, one after the other, as agreed. */
+int halay_signature_needs_all(const struct halay_signature *signature, const uint64_t *words, int size);
+
 #endif

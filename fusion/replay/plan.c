@@ -69,7 +69,7 @@ enum halay_status halay_plan_add(struct halay_process_set *set, const struct hal
     for (size_t i = 0; i < item->range_count; i++)
         for (uint32_t k = 0; k < item->ranges[i].count; k++) {
             struct halay_entry *entry = halay_entry_by_id(set, item->ranges[i].first + k);
-            if (!entry || !halay_signature_can_replay(&entry->agreed))
+            if (!entry || entry->agreed.collective >= HALAY_JOIN)
                 return HALAY_ERR_FORMAT;
             p->steady[p->entry_count] = NULL;
             p->entries[p->entry_count++] = entry;
@@ -319,7 +319,7 @@ size_t halay_replay_deliver(struct halay_plan_bucket *b, struct halay_request *c
 
 int halay_replay_takes_steady_locked(const struct halay_entry *entry)
 {
-    return entry->planned && entry->planned->is_open;
+    return entry->planned && entry->planned->is_open && !halay_collective_goes_by_rows(entry->agreed.collective);
 }
 
 void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *r)

@@ -18,6 +18,7 @@
 #include "fusion/requests/ids.h"
 #include "fusion/requests/join.h"
 #include "fusion/requests/sets.h"
+#include "fusion/run/result.h"
 #include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->is_plain = 1;
         b->coll = NULL;
         b->planned = NULL;
+        b->has_copy = 0;
         b->record.kind = 0;
     }
     return b;
@@ -119,6 +121,16 @@ void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
         if (!--b->requests[i]->buckets_left && b->requests[i]->is_part)
             halay_join_part_end(b->requests[i]);
     halay_bucket_put(ctx, b);
+}
+
+void halay_bucket_revert(struct halay_bucket *b)
+{
+    struct halay_request *first = b->requests[0];
+
+    if (b->has_copy)
+        memcpy((void *)first->in, b->scratch, first->bytes);
+    for (size_t i = 0; i < b->count; i++)
+        halay_result_forget(b->requests[i]);
 }
 
 static void line_up(struct halay_bucket *b)

@@ -33,6 +33,7 @@ struct halay_bucket {
     struct halay_coll *coll; /* owned while it runs */
     void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
+    int has_copy;               /* scratch has a copy of the only request's input, which others' data overwrite */
     uint64_t number;            /* of the set's collectives given out, from 1: the same on all its ranks */
     struct halay_record record; /* of its start; kind 0: not recorded */
 };
@@ -49,6 +50,8 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
 struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned);
 /* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b);
+/* Its collective was taken back: its requests are as before it was made, their inputs as they were. */
+void halay_bucket_revert(struct halay_bucket *b);
 /* Its storage is free for another. */
 void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b);
 /* Give up everything; the requests have been ended by the caller. */

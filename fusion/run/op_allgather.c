@@ -25,6 +25,7 @@ enum halay_status halay_allgather_own_rows(struct halay_context *ctx, struct hal
     if (status != HALAY_OK)
         return status;
     memcpy(b->scratch, rows, r->bytes);
+    b->has_copy = 1;
     *in = b->scratch;
     return HALAY_OK;
 }

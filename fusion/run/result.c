@@ -23,6 +23,14 @@ size_t halay_result_row_bytes(const struct halay_request *r)
     return halay_signature_row(&r->signature) * halay_dtype_size((enum halay_dtype)r->signature.dtype);
 }
 
+void halay_result_forget(struct halay_request *r)
+{
+    free(r->held);
+    r->held = NULL;
+    r->has_rows = 0;
+    r->result_rows = r->result_bytes = 0;
+}
+
 enum halay_status halay_result_place(struct halay_request *r, size_t rows, void **where)
 {
     size_t bytes = rows * halay_result_row_bytes(r);

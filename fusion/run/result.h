@@ -11,6 +11,8 @@
 size_t halay_result_row_bytes(const struct halay_request *request);
 /* The result has so many rows: *where it goes. Into memory of the request's own if out is NULL or too small. */
 enum halay_status halay_result_place(struct halay_request *request, size_t rows, void **where);
+/* Its collective was taken back: there is no result. */
+void halay_result_forget(struct halay_request *request);
 /* Returns nonzero if there was no memory to place it. */
 int halay_result_is_missing(const struct halay_request *request);
 /* The result has so many rows from each rank; places it. */

@@ -11,7 +11,8 @@
  * report, who comes last. unlike: three ranks that are configured so that they cannot start together. making: the last
  * of four ranks is killed while the group of a process set is made. abort: one rank gives up, and all start again,
  * several times. endless, idle: all-reduces without end, or none, until a peer is lost. steady: steps with replay and
- * with deviations (steps.h). broken: the last rank is killed at a random moment of such steps, with --spawn ten times.
+ * with deviations (steps.h), by an odd seed with tensors of every kind, with --spawn twice. broken: the last rank is
+ * killed at a random moment of such steps, with --spawn ten times.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
  * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
  */
@@ -126,7 +127,7 @@ static void break_steps(struct halay_context *ctx, uint64_t seed)
     enum { STEPS = 40, LATER_US = 2000, RARELY = 3 };
     static struct steps s;
 
-    steps_open(&s, ctx);
+    steps_open(&s, ctx, (int)(seed % 2));
     s.may_break = 1;
     struct steps_random random = steps_seed(&s, seed);
     int victim = s.size - 1, last = (int)random_below(&random.own, STEPS);
@@ -147,7 +148,7 @@ static void run_steady(struct halay_context *ctx, uint64_t seed)
     enum { STEPS = 500, RARELY = 6 };
     static struct steps s;
 
-    steps_open(&s, ctx);
+    steps_open(&s, ctx, (int)(seed % 2));
     steps_run_all(&s, seed, STEPS, RARELY);
 }
 
@@ -819,10 +820,10 @@ static int spawn(int n, const char *layout, const char *what, uint64_t seed)
     return result;
 }
 
-/* What is about a random moment is done several times. */
+/* What is about a random moment is done several times; steps by two seeds, one for tensors of every kind. */
 static int spawn_all(int n, const char *layout, const char *what, uint64_t seed)
 {
-    int times = strcmp(what, "broken") ? 1 : test_is_brief() ? 3 : 10, result = 0;
+    int times = !strcmp(what, "steady") ? 2 : strcmp(what, "broken") ? 1 : test_is_brief() ? 3 : 10, result = 0;
 
     for (int i = 0; i < times && !result; i++) {
         result = spawn(n, layout, what, seed + (uint64_t)i);

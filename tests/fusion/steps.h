@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps of a training loop, the same registered tensors in each, with deviations that break a plan of replay: for
- * test_replay.c (threads over fake) and job.c (processes). Results are checked in every step.
+ * test_replay.c (threads over fake) and job.c (processes). Results are checked in every step. The tensors are all
+ * all-reduces, or of every kind in turn.
  */
 #ifndef HALAY_TEST_STEPS_H
 #define HALAY_TEST_STEPS_H
@@ -16,57 +17,188 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { STEP_TENSORS = 20, STEP_ELEMENTS = 100, STEP_WAIT_MS = 60000 };
+enum { STEP_TENSORS = 20, STEP_ELEMENTS = 100, STEP_RANKS_MAX = 16, STEP_WAIT_MS = 60000 };
+
+enum step_kind {
+    STEP_ALLREDUCE,
+    STEP_REDUCE_SCATTER,
+    STEP_SPLIT_SCATTER, /* a reduce-scatter with splits */
+    STEP_ALLGATHER,
+    STEP_ALLGATHER_INSIDE, /* the rows are at the end of the result's place, where others' come */
+    STEP_ALLTOALL,
+    STEP_KINDS
+};
 
 struct steps {
     struct halay_context *ctx;
     int rank, size;
+    int is_mixed;             /* tensors of every kind */
     int may_break, is_broken; /* a peer may be lost; it has been */
     struct halay_tensor *tensors[STEP_TENSORS];
     int is_complete[STEP_TENSORS]; /* the result of this step is there */
     _Atomic int callbacks, lost;   /* that are still to come; that had an error since a peer is lost */
-    float data[STEP_TENSORS][STEP_ELEMENTS];
+    float data[STEP_TENSORS][STEP_ELEMENTS], result[STEP_TENSORS][STEP_ELEMENTS];
 };
 
-static inline void steps_open(struct steps *s, struct halay_context *ctx)
+static inline enum step_kind steps_kind(const struct steps *s, int i)
 {
+    return s->is_mixed ? (enum step_kind)(i % STEP_KINDS) : STEP_ALLREDUCE;
+}
+
+static inline enum halay_collective steps_collective(enum step_kind kind)
+{
+    static const enum halay_collective collectives[] = {
+        [STEP_ALLREDUCE] = HALAY_ALLREDUCE,          [STEP_REDUCE_SCATTER] = HALAY_REDUCE_SCATTER,
+        [STEP_SPLIT_SCATTER] = HALAY_REDUCE_SCATTER, [STEP_ALLGATHER] = HALAY_ALLGATHER,
+        [STEP_ALLGATHER_INSIDE] = HALAY_ALLGATHER,   [STEP_ALLTOALL] = HALAY_ALLTOALL
+    };
+
+    return collectives[kind];
+}
+
+/* Elements that rank `from` gives to rank `to`; of a reduction, and of an all-gather, the same to or from all. */
+static inline size_t steps_share(const struct steps *s, enum step_kind kind, int from, int to)
+{
+    switch (kind) {
+    case STEP_REDUCE_SCATTER:
+        return halay_scatter_rows(STEP_ELEMENTS, s->size, to, NULL);
+    case STEP_SPLIT_SCATTER:
+        return to ? 1 + (size_t)to % 3 : STEP_ELEMENTS / 2;
+    case STEP_ALLGATHER:
+    case STEP_ALLGATHER_INSIDE:
+        return 1 + (size_t)from % 4;
+    case STEP_ALLTOALL:
+        return 1 + (size_t)(from + to) % 3;
+    default:
+        return STEP_ELEMENTS;
+    }
+}
+
+/* Elements that this rank gives to all ranks below that one. */
+static inline size_t steps_given(const struct steps *s, enum step_kind kind, int from, int below)
+{
+    size_t count = 0;
+
+    for (int r = 0; r < below; r++)
+        count += steps_share(s, kind, from, r);
+    return count;
+}
+
+/* Elements of this rank's result; of those from ranks below that one. */
+static inline size_t steps_taken(const struct steps *s, enum step_kind kind, int below)
+{
+    size_t count = 0;
+
+    for (int r = 0; r < below; r++)
+        count += steps_share(s, kind, r, s->rank);
+    return count;
+}
+
+static inline size_t steps_count(const struct steps *s, enum step_kind kind)
+{
+    if (halay_collective_reduces(steps_collective(kind)))
+        return steps_share(s, kind, 0, s->rank);
+    return steps_taken(s, kind, s->size);
+}
+
+/* Where this rank's data are. */
+static inline float *steps_in(struct steps *s, int i)
+{
+    enum step_kind kind = steps_kind(s, i);
+
+    if (kind == STEP_ALLGATHER_INSIDE)
+        return s->result[i] + steps_count(s, kind) - steps_share(s, kind, s->rank, 0);
+    return s->data[i];
+}
+
+static inline float *steps_out(struct steps *s, int i)
+{
+    return steps_kind(s, i) == STEP_ALLREDUCE ? s->data[i] : s->result[i];
+}
+
+/* splits: room for STEP_RANKS_MAX. */
+static inline struct halay_tensor_info steps_describe(struct steps *s, int i, char *name, size_t size, size_t *splits)
+{
+    enum step_kind kind = steps_kind(s, i);
+    int is_split = kind == STEP_SPLIT_SCATTER || kind == STEP_ALLTOALL,
+        gathers = kind == STEP_ALLGATHER || kind == STEP_ALLGATHER_INSIDE;
+
+    snprintf(name, size, s->is_mixed ? "mixed %d" : "gradient %d", i);
+    for (int r = 0; r < s->size; r++)
+        splits[r] = steps_share(s, kind, s->rank, r);
+    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
+                                       .name = name,
+                                       .collective = steps_collective(kind),
+                                       .dtype = HALAY_F32,
+                                       .reduction = HALAY_SUM,
+                                       .shape = { is_split  ? steps_given(s, kind, s->rank, s->size)
+                                                  : gathers ? steps_share(s, kind, s->rank, 0)
+                                                            : STEP_ELEMENTS },
+                                       .dimensions = 1,
+                                       .in = steps_in(s, i),
+                                       .out = steps_out(s, i),
+                                       .out_bytes = sizeof s->result[i],
+                                       .splits = is_split ? splits : NULL };
+}
+
+static inline void steps_open(struct steps *s, struct halay_context *ctx, int is_mixed)
+{
+    size_t splits[STEP_RANKS_MAX];
     char name[32];
 
     s->ctx = ctx;
     s->rank = halay_rank(ctx);
     s->size = halay_size(ctx);
+    s->is_mixed = is_mixed;
     s->may_break = s->is_broken = 0;
+    REQUIRE(s->size <= STEP_RANKS_MAX);
     for (int i = 0; i < STEP_TENSORS; i++) {
-        snprintf(name, sizeof name, "gradient %d", i);
-        struct halay_tensor_info info = { .struct_size = sizeof info,
-                                          .name = name,
-                                          .collective = HALAY_ALLREDUCE,
-                                          .dtype = HALAY_F32,
-                                          .reduction = HALAY_SUM,
-                                          .shape = { STEP_ELEMENTS },
-                                          .dimensions = 1,
-                                          .in = s->data[i],
-                                          .out = s->data[i] };
+        struct halay_tensor_info info = steps_describe(s, i, name, sizeof name, splits);
         REQUIRE(halay_register(ctx, &info, &s->tensors[i]) == HALAY_OK);
     }
+}
+
+/* An element of what a rank gives. */
+static inline float steps_value(int number, int i, size_t k, int rank)
+{
+    return (float)(number + i + (int)k + rank);
 }
 
 static inline void steps_fill(struct steps *s, int number)
 {
     for (int i = 0; i < STEP_TENSORS; i++) {
+        float *in = steps_in(s, i);
+        size_t count = in == s->data[i] ? STEP_ELEMENTS : steps_share(s, steps_kind(s, i), s->rank, 0);
         s->is_complete[i] = 0;
-        for (int k = 0; k < STEP_ELEMENTS; k++)
-            s->data[i][k] = (float)(number + i + k + s->rank);
+        for (size_t k = 0; k < count; k++)
+            in[k] = steps_value(number, i, k, s->rank);
     }
 }
 
+/* Element k of this rank's result. */
+static inline float steps_expected(const struct steps *s, int number, int i, size_t k)
+{
+    enum step_kind kind = steps_kind(s, i);
+    int from = 0;
+
+    if (halay_collective_reduces(steps_collective(kind))) {
+        k += kind == STEP_ALLREDUCE ? 0 : steps_given(s, kind, 0, s->rank);
+        return (float)(s->size * (number + i + (int)k) + s->size * (s->size - 1) / 2);
+    }
+    while (k >= steps_taken(s, kind, from + 1))
+        from++;
+    k -= steps_taken(s, kind, from);
+    return steps_value(number, i, kind == STEP_ALLTOALL ? k + steps_given(s, kind, from, s->rank) : k, from);
+}
+
 /* What has completed is right, also in the step in which a peer is lost. */
-static inline void steps_check(const struct steps *s, int number)
+static inline void steps_check(struct steps *s, int number)
 {
     for (int i = 0; i < STEP_TENSORS; i++)
-        for (int k = 0; s->is_complete[i] && k < STEP_ELEMENTS; k++)
-            if (!CHECK(s->data[i][k] == (float)(s->size * (number + i + k) + s->size * (s->size - 1) / 2),
-                       "step %d tensor %d: %g", number, i, (double)s->data[i][k]))
+        for (size_t k = 0; s->is_complete[i] && k < steps_count(s, steps_kind(s, i)); k++)
+            if (!CHECK(steps_out(s, i)[k] == steps_expected(s, number, i, k), "step %d tensor %d, %s, element %zu: %g",
+                       number, i, halay_collective_name((int)steps_collective(steps_kind(s, i))), k,
+                       (double)steps_out(s, i)[k]))
                 return;
 }
 
@@ -324,9 +456,10 @@ static inline void steps_run_joined(struct steps *s, int number, struct random *
     if (who != s->rank) {
         steps_fill(s, number);
         for (int i = 0; i < STEP_TENSORS; i++)
-            steps_submit(s, number, i, &requests[i]);
+            if (steps_kind(s, i) == STEP_ALLREDUCE) /* others are refused while a rank has joined */
+                steps_submit(s, number, i, &requests[i]);
         for (int i = 0; i < STEP_TENSORS; i++)
-            if (steps_finish(s, requests[i], number, i))
+            if (steps_kind(s, i) == STEP_ALLREDUCE && steps_finish(s, requests[i], number, i))
                 s->is_complete[i] = 0; /* a sum without that rank's part */
     }
     steps_is_ok(s, halay_join(s->ctx, &last), number, -1);
