@@ -154,7 +154,10 @@ enum halay_status halay_coll_take(struct halay_group *group, enum halay_coll_kin
                     HALAY_CHANNELS);
         return halay_returns(HALAY_ERR_UNSUPPORTED);
     }
-    assert(channel->next == group->next_number);
+    if (channel->next != group->next_number) { /* it continues the one that was the last here */
+        assert(channel->next == group->next_number + HALAY_CHANNELS);
+        channel->next = group->next_number;
+    }
     coll_reset(&channel->coll, group, channel, operation);
     *out = &channel->coll;
     return HALAY_OK;

@@ -47,7 +47,9 @@ int halay_group_can_start(const struct halay_group *group);
 int halay_group_can_start_at(const struct halay_group *group, uint64_t number);
 /* Gives the next collective that is started this number, and those after it the numbers that follow, as always. It must
  * be possible to start it when it is started. A start that is refused for its arguments takes no number. Numbering is
- * plain again once all lower numbers have been started. */
+ * plain again once all lower numbers have been started. The number of the last collective of a channel, once that has
+ * ended, is possible, too: together they are one collective, which can be withdrawn until its first part has ended. All
+ * ranks divide it into the same parts. */
 void halay_group_start_at(struct halay_group *group, uint64_t number);
 
 /* Ends a collective, in the place of halay_coll_end, that some rank of the group has not entered and will not enter:
