@@ -4,7 +4,6 @@
  */
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/rolls.h"
-#include "fusion/protocol/signature_words.h"
 #include <stdlib.h>
 
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
@@ -45,10 +44,8 @@ size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, u
 
 static void capture_bucket(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
 {
-    int can_replay = !rolls[0]->absent && !rolls[0]->has_parts;
+    int can_replay = !rolls[0]->absent && !rolls[0]->has_parts && halay_signature_can_replay(&rolls[0]->agreed);
 
-    for (size_t i = 0; i < count; i++)
-        can_replay &= halay_signature_needs_all(&rolls[i]->agreed, rolls[i]->words.at, c->options.size);
     halay_capture_add(&c->replay.capture, rolls, count, can_replay);
 }
 

@@ -12,6 +12,7 @@
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/rolls.h"
 #include "fusion/protocol/replay.h"
+#include "fusion/protocol/signature_words.h"
 
 /* ---- the start ---- */
 
@@ -31,6 +32,17 @@ static int may_start(const struct halay_coordinator *c)
            !c->fresh.count && !c->runnable.count && !c->chosen.count && !c->join && has_only_planned(c);
 }
 
+/* Returns nonzero if no tensor of the bucket makes all ranks wait for each other. */
+static int has_vote(const struct halay_coordinator *c, const uint32_t *ids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct halay_roll *roll = c->by_id[ids[i]];
+        if (halay_signature_needs_all(&roll->agreed, roll->words.at, c->options.size))
+            return 0;
+    }
+    return 1;
+}
+
 /* In the order in which they were given out: the bits of a sum may depend on it. */
 static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_t *ids, size_t count)
 {
@@ -38,8 +50,11 @@ static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_
 
     for (size_t i = 0; i < count; i++) /* there is room: it was given out like this */
         ranges = halay_coordinator_add_range(c, ranges, ids[i]);
-    return halay_coordinator_emit(
-        c, -1, &(struct halay_item){ .kind = HALAY_ITEM_PLANNED, .ranges = c->ranges, .range_count = ranges });
+    return halay_coordinator_emit(c, -1,
+                                  &(struct halay_item){ .kind = HALAY_ITEM_PLANNED,
+                                                        .has_vote = has_vote(c, ids, count),
+                                                        .ranges = c->ranges,
+                                                        .range_count = ranges });
 }
 
 /* From now on what ranks have sent counts on each rank by itself. */

@@ -43,7 +43,7 @@ static enum halay_status start_broadcast(struct halay_bucket *b)
     return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, root, &b->coll);
 }
 
-static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bucket *b)
+static enum halay_status start_operation(struct halay_context *ctx, struct halay_bucket *b)
 {
     switch ((int)b->requests[0]->signature.collective) {
     case HALAY_BROADCAST:
@@ -62,7 +62,7 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
         return halay_scatter_run(ctx, b);
     case HALAY_BARRIER:
         return b->planned ? halay_group_barrier_start(b->set->group, &b->coll)
-                          : HALAY_OK; /* the agreement itself is the barrier */
+                          : HALAY_OK; /* the agreement is the barrier */
     case HALAY_CHANGE_SETS:
         return halay_process_sets_change(ctx, b->requests[0]);
     case HALAY_JOIN:
@@ -71,6 +71,26 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
     default:
         return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->start(b) : halay_allreduce_run(b);
     }
+}
+
+static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bucket *b)
+{
+    return b->is_voting ? halay_group_barrier_start(b->set->group, &b->coll) : start_operation(ctx, b);
+}
+
+/* The bucket's collective has ended: starts the next one, if the bucket has one. HALAY_OK: it has none. */
+static enum halay_status continue_bucket(struct halay_context *ctx, struct halay_bucket *b)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (b->coll)
+        halay_coll_end(b->coll);
+    b->coll = NULL;
+    while (status == HALAY_OK && !b->coll && halay_bucket_continue(b)) {
+        halay_bucket_number_next(b);
+        status = start_operation(ctx, b);
+    }
+    return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
 }
 
 /* One that runs. */
@@ -128,14 +148,15 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
 }
 
 /* Other ranks may have started what this one could not: if it continued, its next collectives would meet the wrong
- * ones. */
-static void fail_start(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status)
+ * ones. The bucket is on no list, or on that of those that run. */
+static void fail_bucket(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status, int is_listed)
 {
     const struct halay_request *first = b->requests[0];
     struct halay_process_set *set = b->set;
     int lacks_result = status == HALAY_ERR_NO_MEMORY && !first->is_part && halay_result_is_missing(first);
 
-    halay_bucket_drop(ctx, b);
+    if (!is_listed)
+        halay_bucket_drop(ctx, b);
     if (!lacks_result)
         fail_group(set, status);
     else
@@ -165,7 +186,7 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
-        fail_start(ctx, b, status);
+        fail_bucket(ctx, b, status, 0);
     }
     if (!ctx->driven.execution.running_count)
         halay_tally_idle(&ctx->observers.meters->tally);
@@ -246,13 +267,15 @@ static size_t progress_set(struct halay_process_set *set)
     for (struct halay_bucket **at = &set->running; *at;) {
         struct halay_bucket *b = *at;
         enum halay_status status = progress_bucket(ctx, b);
+        if (status == HALAY_OK)
+            status = continue_bucket(ctx, b);
         if (status == HALAY_IN_PROGRESS) {
             at = &b->next;
             continue;
         }
         did++;
         if (status != HALAY_OK) {
-            fail_group(set, status); /* may empty the list */
+            fail_bucket(ctx, b, status, 1); /* may empty the list */
             return did;
         }
         *at = b->next;

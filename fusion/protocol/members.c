@@ -146,6 +146,11 @@ static struct halay_member read_member(const uint64_t *words)
     return m;
 }
 
+size_t halay_members_words(const uint64_t *words)
+{
+    return 1 + (size_t)dimensions_of(words[0]);
+}
+
 void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers)
 {
     int fits;
@@ -153,7 +158,7 @@ void halay_members_read(const uint64_t *words, size_t members, struct halay_buff
     for (size_t i = 0; i < members; i++) {
         struct halay_member m = read_member(words);
         buffers[i] = (struct halay_buffers){ NULL, NULL, count_of(&m, &fits), m.dtype };
-        words += 1 + (size_t)m.dimensions;
+        words += halay_members_words(words);
     }
 }
 

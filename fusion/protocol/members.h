@@ -34,6 +34,8 @@ void halay_members_buffers(const struct halay_tensor_info *info, struct halay_bu
 /* Words from another rank (not aligned): are they the members of this signature? */
 int halay_members_are_valid(const struct halay_signature *signature, const void *words, size_t count);
 
+/* How many words the first member of these has. */
+size_t halay_members_words(const uint64_t *words);
 /* Counts and types of the buffers that words speak of; where they lie is not set. */
 void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers);
 

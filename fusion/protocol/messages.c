@@ -216,7 +216,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, i
     case HALAY_ITEM_BUCKET:
     case HALAY_ITEM_PLANNED:
         read->absent = (int)get32(p + 8);
-        read->has_parts = p[1];
+        *(read->kind == HALAY_ITEM_BUCKET ? &read->has_parts : &read->has_vote) = p[1];
         read->ranges = (const struct halay_id_range *)(const void *)(p + 12);
         read->range_count = tail->words / 8;
         ok = read->absent >= 0 && ranges_are_valid(read->ranges, read->range_count);
@@ -374,7 +374,7 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         break;
     case HALAY_ITEM_BUCKET:
     case HALAY_ITEM_PLANNED:
-        p[1] = (unsigned char)item->has_parts;
+        p[1] = (unsigned char)(item->kind == HALAY_ITEM_BUCKET ? item->has_parts : item->has_vote);
         put16(p + 2, item->range_count);
         put32(p + 8, (uint32_t)item->absent);
         break;

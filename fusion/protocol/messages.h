@@ -40,7 +40,7 @@
  *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
  *
  *     Replay (fusion/replay/replay.h), of one plan of a set:
- *       PLANNED   as BUCKET                                         one bucket of the plan that comes next
+ *       PLANNED   1 has vote | otherwise as BUCKET                  one bucket of the plan that comes next
  *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force; and back:
  *                                                                   the sender has received that
  *       BREAK     4 set | 8 epoch u32 | 12 reason u32 | 16 rank i32    this rank has to leave the plan
@@ -135,6 +135,7 @@ struct halay_item {
     size_t range_count;
     int absent;             /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
     int has_parts;          /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
+    int has_vote;           /* PLANNED: replay.h */
     uint32_t epoch, reason; /* replay's: the plan's number; BREAK: enum halay_break_reason */
     int ranks;              /* ENTERED, SETTLED: of how many */
 };

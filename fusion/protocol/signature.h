@@ -91,6 +91,12 @@ static inline int halay_signature_may_be_on_devices(const struct halay_signature
 /* Bytes of a valid signature; cannot overflow. */
 size_t halay_signature_bytes(const struct halay_signature *signature);
 
+/* Returns nonzero if a plan may have it. */
+static inline int halay_signature_can_replay(const struct halay_signature *s)
+{
+    return s->collective < HALAY_JOIN && !s->is_on_devices;
+}
+
 /* No factors and no wire type. */
 static inline int halay_signature_is_plain(const struct halay_signature *s)
 {

@@ -73,6 +73,19 @@ static int has_rows(const struct halay_signature *s, const uint64_t *rows, size_
     return halay_signature_row(s) > 0;
 }
 
+/* Returns nonzero if a group has data. */
+static int has_elements(const struct halay_signature *s, const uint64_t *words)
+{
+    for (size_t i = 0; i < s->members; i++) {
+        struct halay_buffers member;
+        halay_members_read(words, 1, &member);
+        if (member.count)
+            return 1;
+        words += halay_members_words(words);
+    }
+    return 0;
+}
+
 int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *words, int size)
 {
     size_t ranks = (size_t)size;
@@ -81,7 +94,7 @@ int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *w
     case HALAY_BARRIER:
         return 1;
     case HALAY_ALLREDUCE:
-        return !s->members && !s->is_on_devices && halay_signature_bytes(s) > 0;
+        return !s->is_on_devices && (s->members ? has_elements(s, words) : halay_signature_bytes(s) > 0);
     case HALAY_REDUCE_SCATTER:
         return s->words ? has_rows(s, words, ranks) : s->shape[0] >= ranks && halay_signature_row(s) > 0;
     case HALAY_ALLGATHER:

@@ -69,11 +69,12 @@ enum halay_status halay_plan_add(struct halay_process_set *set, const struct hal
     for (size_t i = 0; i < item->range_count; i++)
         for (uint32_t k = 0; k < item->ranges[i].count; k++) {
             struct halay_entry *entry = halay_entry_by_id(set, item->ranges[i].first + k);
-            if (!entry || entry->agreed.collective >= HALAY_JOIN)
+            if (!entry || !halay_signature_can_replay(&entry->agreed))
                 return HALAY_ERR_FORMAT;
             p->steady[p->entry_count] = NULL;
             p->entries[p->entry_count++] = entry;
         }
+    p->buckets[p->count]->has_vote = item->has_vote;
     p->buckets[p->count++]->count = tensors;
     return HALAY_OK;
 }
@@ -189,6 +190,7 @@ void halay_replay_activate(struct halay_process_set *set)
     struct halay_replay *p = set->replay;
 
     p->is_active = 1;
+    p->busy = 0;
     p->base = halay_group_next(set->group);
     p->collectives_base = set->collectives;
     for (uint64_t n = p->base; n < p->base + HALAY_CHANNELS; n++)
@@ -209,6 +211,11 @@ int halay_replay_has_ready(const struct halay_process_set *set)
     return p && p->ready_count && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
 }
 
+static unsigned channel_bit(const struct halay_plan_bucket *b)
+{
+    return 1u << b->number % HALAY_CHANNELS;
+}
+
 struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
 {
     struct halay_replay *p = set->replay;
@@ -218,12 +225,13 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
     for (size_t i = 0; i < p->ready_count; i++) {
         struct halay_plan_bucket *b = p->ready[i];
         uint64_t *next = &p->next[b->number % HALAY_CHANNELS];
-        if (*next != b->number || !halay_group_can_start_at(set->group, b->number))
+        if (*next != b->number || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
             continue;
         memmove(&p->ready[i], &p->ready[i + 1], (--p->ready_count - i) * sizeof(struct halay_plan_bucket *));
         b->state = HALAY_PLAN_RUNNING;
         b->since_us = set->ctx->driven.now_us;
         *next += HALAY_CHANNELS;
+        p->busy |= channel_bit(b);
         p->running_count++;
         halay_group_start_at(set->group, b->number);
         return b;
@@ -237,6 +245,16 @@ void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint
 
     *count = b->count;
     *number = p->collectives_base + (b->number - p->base) + 1;
+}
+
+int halay_replay_has_vote(const struct halay_plan_bucket *b)
+{
+    return b->has_vote;
+}
+
+uint64_t halay_replay_number(const struct halay_plan_bucket *b)
+{
+    return b->number;
 }
 
 void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running)
@@ -264,6 +282,7 @@ int halay_replay_ended(struct halay_plan_bucket *b)
     struct halay_replay *p = b->plan;
 
     p->running_count--;
+    p->busy &= ~channel_bit(b);
     b->number += p->count;
     if (p->state != PLAN_PLANNED)
         turn_begin(b); /* its requests are ordinary ones now */

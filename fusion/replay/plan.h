@@ -40,6 +40,7 @@ struct halay_replay {
     struct halay_answers answers;         /* of this rank and those below it */
     int is_resumed;                       /* RESUME has come */
     uint64_t first[HALAY_CHANNELS];       /* settling: what is at or above these is taken back */
+    unsigned busy;                        /* bit k: a bucket is under way on channel k */
     uint64_t next[HALAY_CHANNELS];        /* of each channel the collective that this rank enters next */
     uint64_t numbers[HALAY_EPOCH_VALUES]; /* of RESUME */
     struct halay_items early;             /* owned: what came from the coordinator between SETTLED and RESUME */
@@ -81,6 +82,10 @@ void halay_replay_activate(struct halay_process_set *set);
 struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set);
 /* How many tensors it has, which are submitted, and its number among the set's collectives. */
 void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint64_t *number);
+/* Returns nonzero if a barrier comes first. */
+int halay_replay_has_vote(const struct halay_plan_bucket *b);
+/* Its number among the group's collectives, until halay_replay_ended: all that it starts in the group has this one. */
+uint64_t halay_replay_number(const struct halay_plan_bucket *b);
 /* It runs as this. */
 void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running);
 /* It has completed. Returns nonzero if its steady requests end with halay_replay_deliver, and only the ordinary ones by

@@ -98,7 +98,8 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->is_plain = 1;
         b->coll = NULL;
         b->planned = NULL;
-        b->has_copy = 0;
+        b->has_copy = b->is_voting = 0;
+        b->types = 0;
         b->record.kind = 0;
     }
     return b;
@@ -216,6 +217,36 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
     return HALAY_OK;
 }
 
+/* A group of a plan is one bucket, too: its types are reduced one after the other. */
+static void list_types(struct halay_bucket *b)
+{
+    const struct halay_request *r = b->requests[0];
+
+    for (size_t i = 0; i < r->signature.members; i++)
+        if (r->buffers[i].count)
+            b->types |= 1u << r->buffers[i].dtype;
+    if (b->types)
+        b->dtype = (enum halay_dtype)__builtin_ctz(b->types);
+}
+
+int halay_bucket_continue(struct halay_bucket *b)
+{
+    int was_voting = b->is_voting;
+
+    b->is_voting = 0;
+    if (!was_voting && b->types)
+        b->types &= b->types - 1;
+    if (b->types)
+        b->dtype = (enum halay_dtype)__builtin_ctz(b->types);
+    return was_voting || b->types;
+}
+
+void halay_bucket_number_next(const struct halay_bucket *b)
+{
+    if (b->planned)
+        halay_group_start_at(b->set->group, halay_replay_number(b->planned));
+}
+
 struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned)
 {
     struct halay_tally *tally = &set->ctx->observers.meters->tally;
@@ -236,6 +267,8 @@ struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct hal
     b->planned = planned;
     b->number = number;
     b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
+    b->is_voting = halay_replay_has_vote(planned);
+    list_types(b);
     halay_count(&tally->bytes, bytes);
     halay_count(&tally->fused_tensors, count > 1 ? count : 0);
     halay_count(&tally->cache_hits, count);

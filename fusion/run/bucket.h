@@ -33,6 +33,8 @@ struct halay_bucket {
     struct halay_coll *coll; /* owned while it runs */
     void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
+    int is_voting;              /* of a plan: its barrier is under way, its operation comes next */
+    unsigned types;             /* of a plan's group: bit t: there are elements of type t that have not been reduced */
     int has_copy;               /* scratch has a copy of the only request's input, which others' data overwrite */
     uint64_t number;            /* of the set's collectives given out, from 1: the same on all its ranks */
     struct halay_record record; /* of its start; kind 0: not recorded */
@@ -48,6 +50,10 @@ enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_b
 enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item);
 /* A bucket of a plan, whose tensors are submitted as agreed. NULL: no memory. */
 struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned);
+/* A collective of it has ended, which halay_coll_end has been told: returns nonzero if another one comes. */
+int halay_bucket_continue(struct halay_bucket *b);
+/* The next collective of its group is one of this bucket's. */
+void halay_bucket_number_next(const struct halay_bucket *b);
 /* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b);
 /* Its collective was taken back: its requests are as before it was made, their inputs as they were. */

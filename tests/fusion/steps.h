@@ -16,8 +16,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 
-enum { STEP_TENSORS = 20, STEP_ELEMENTS = 100, STEP_RANKS_MAX = 16, STEP_WAIT_MS = 60000 };
+enum { STEP_TENSORS = 26, STEP_ELEMENTS = 100, STEP_RANKS_MAX = 16, STEP_WAIT_MS = 60000 };
 
 enum step_kind {
     STEP_ALLREDUCE,
@@ -26,6 +27,13 @@ enum step_kind {
     STEP_ALLGATHER,
     STEP_ALLGATHER_INSIDE, /* the rows are at the end of the result's place, where others' come */
     STEP_ALLTOALL,
+    STEP_GROUP,           /* of two tensors */
+    STEP_MIXED_GROUP,     /* of a float and an integer tensor */
+    STEP_ALLGATHER_EMPTY, /* some ranks have no rows */
+    STEP_BROADCAST,
+    STEP_REDUCE,
+    STEP_GATHER,
+    STEP_SCATTER,
     STEP_KINDS
 };
 
@@ -45,21 +53,36 @@ static inline enum step_kind steps_kind(const struct steps *s, int i)
     return s->is_mixed ? (enum step_kind)(i % STEP_KINDS) : STEP_ALLREDUCE;
 }
 
-static inline enum halay_collective steps_collective(enum step_kind kind)
+static inline enum halay_collective steps_collective(const struct steps *s, int i)
 {
-    static const enum halay_collective collectives[] = {
-        [STEP_ALLREDUCE] = HALAY_ALLREDUCE,          [STEP_REDUCE_SCATTER] = HALAY_REDUCE_SCATTER,
-        [STEP_SPLIT_SCATTER] = HALAY_REDUCE_SCATTER, [STEP_ALLGATHER] = HALAY_ALLGATHER,
-        [STEP_ALLGATHER_INSIDE] = HALAY_ALLGATHER,   [STEP_ALLTOALL] = HALAY_ALLTOALL
-    };
+    static const enum halay_collective collectives[] = { [STEP_REDUCE_SCATTER] = HALAY_REDUCE_SCATTER,
+                                                         [STEP_SPLIT_SCATTER] = HALAY_REDUCE_SCATTER,
+                                                         [STEP_ALLGATHER] = HALAY_ALLGATHER,
+                                                         [STEP_ALLGATHER_INSIDE] = HALAY_ALLGATHER,
+                                                         [STEP_ALLGATHER_EMPTY] = HALAY_ALLGATHER,
+                                                         [STEP_ALLTOALL] = HALAY_ALLTOALL,
+                                                         [STEP_BROADCAST] = HALAY_BROADCAST,
+                                                         [STEP_REDUCE] = HALAY_REDUCE,
+                                                         [STEP_GATHER] = HALAY_GATHER,
+                                                         [STEP_SCATTER] = HALAY_SCATTER };
 
-    return collectives[kind];
+    return steps_kind(s, i) < sizeof collectives / sizeof *collectives ? collectives[steps_kind(s, i)]
+                                                                       : HALAY_ALLREDUCE;
 }
 
-/* Elements that rank `from` gives to rank `to`; of a reduction, and of an all-gather, the same to or from all. */
-static inline size_t steps_share(const struct steps *s, enum step_kind kind, int from, int to)
+static inline int steps_root(const struct steps *s, int i)
 {
-    switch (kind) {
+    if (steps_kind(s, i) == STEP_BROADCAST)
+        return 1; /* so that they share a bucket */
+    return halay_collective_has_root((int)steps_collective(s, i)) ? i % s->size : 0;
+}
+
+/* Elements that rank `from` gives to rank `to`; of a reduction each rank gives as many. */
+static inline size_t steps_share(const struct steps *s, int i, int from, int to)
+{
+    int root = steps_root(s, i);
+
+    switch (steps_kind(s, i)) {
     case STEP_REDUCE_SCATTER:
         return halay_scatter_rows(STEP_ELEMENTS, s->size, to, NULL);
     case STEP_SPLIT_SCATTER:
@@ -67,84 +90,125 @@ static inline size_t steps_share(const struct steps *s, enum step_kind kind, int
     case STEP_ALLGATHER:
     case STEP_ALLGATHER_INSIDE:
         return 1 + (size_t)from % 4;
+    case STEP_ALLGATHER_EMPTY:
+        return (size_t)from % 4;
     case STEP_ALLTOALL:
         return 1 + (size_t)(from + to) % 3;
+    case STEP_BROADCAST:
+        return from == root ? STEP_ELEMENTS : 0;
+    case STEP_REDUCE:
+        return to == root ? STEP_ELEMENTS : 0;
+    case STEP_GATHER:
+        return to == root ? 1 + (size_t)from % 4 : 0;
+    case STEP_SCATTER:
+        return from == root ? 1 + (size_t)to % 4 : 0;
     default:
         return STEP_ELEMENTS;
     }
 }
 
-/* Elements that this rank gives to all ranks below that one. */
-static inline size_t steps_given(const struct steps *s, enum step_kind kind, int from, int below)
+/* Elements that a rank gives to the ranks below another one. */
+static inline size_t steps_given(const struct steps *s, int i, int from, int below)
 {
     size_t count = 0;
 
     for (int r = 0; r < below; r++)
-        count += steps_share(s, kind, from, r);
+        count += steps_share(s, i, from, r);
     return count;
 }
 
-/* Elements of this rank's result; of those from ranks below that one. */
-static inline size_t steps_taken(const struct steps *s, enum step_kind kind, int below)
+/* Elements of this rank's result that are from the ranks below that one. */
+static inline size_t steps_taken(const struct steps *s, int i, int below)
 {
     size_t count = 0;
 
     for (int r = 0; r < below; r++)
-        count += steps_share(s, kind, r, s->rank);
+        count += steps_share(s, i, r, s->rank);
     return count;
 }
 
-static inline size_t steps_count(const struct steps *s, enum step_kind kind)
+static inline size_t steps_count(const struct steps *s, int i)
 {
-    if (halay_collective_reduces(steps_collective(kind)))
-        return steps_share(s, kind, 0, s->rank);
-    return steps_taken(s, kind, s->size);
+    if (halay_collective_reduces((int)steps_collective(s, i)))
+        return steps_share(s, i, 0, s->rank);
+    return steps_taken(s, i, s->size);
 }
 
 /* Where this rank's data are. */
 static inline float *steps_in(struct steps *s, int i)
 {
-    enum step_kind kind = steps_kind(s, i);
-
-    if (kind == STEP_ALLGATHER_INSIDE)
-        return s->result[i] + steps_count(s, kind) - steps_share(s, kind, s->rank, 0);
+    if (steps_kind(s, i) == STEP_ALLGATHER_INSIDE)
+        return s->result[i] + steps_count(s, i) - steps_share(s, i, s->rank, 0);
     return s->data[i];
 }
 
 static inline float *steps_out(struct steps *s, int i)
 {
-    return steps_kind(s, i) == STEP_ALLREDUCE ? s->data[i] : s->result[i];
+    enum halay_collective collective = steps_collective(s, i);
+
+    if ((collective == HALAY_REDUCE || collective == HALAY_GATHER) && s->rank != steps_root(s, i))
+        return NULL;
+    return collective == HALAY_ALLREDUCE || collective == HALAY_BROADCAST ? s->data[i] : s->result[i];
 }
 
-/* splits: room for STEP_RANKS_MAX. */
-static inline struct halay_tensor_info steps_describe(struct steps *s, int i, char *name, size_t size, size_t *splits)
+static inline size_t steps_rows(const struct steps *s, int i)
+{
+    switch (steps_collective(s, i)) {
+    case HALAY_ALLGATHER:
+        return steps_share(s, i, s->rank, 0);
+    case HALAY_GATHER:
+        return steps_share(s, i, s->rank, steps_root(s, i));
+    case HALAY_ALLTOALL:
+    case HALAY_SCATTER:
+    case HALAY_REDUCE_SCATTER:
+        return steps_given(s, i, s->rank, s->size);
+    default:
+        return STEP_ELEMENTS;
+    }
+}
+
+/* What a description borrows. */
+struct steps_info {
+    char name[32];
+    size_t splits[STEP_RANKS_MAX];
+    struct halay_member members[2];
+    struct halay_tensor_info info;
+};
+
+static inline void steps_describe(struct steps *s, int i, struct steps_info *d)
 {
     enum step_kind kind = steps_kind(s, i);
-    int is_split = kind == STEP_SPLIT_SCATTER || kind == STEP_ALLTOALL,
-        gathers = kind == STEP_ALLGATHER || kind == STEP_ALLGATHER_INSIDE;
+    int is_split = kind == STEP_SPLIT_SCATTER || kind == STEP_ALLTOALL || kind == STEP_SCATTER;
+    int is_group = kind == STEP_GROUP || kind == STEP_MIXED_GROUP;
 
-    snprintf(name, size, s->is_mixed ? "mixed %d" : "gradient %d", i);
+    snprintf(d->name, sizeof d->name, s->is_mixed ? "mixed %d" : "gradient %d", i);
     for (int r = 0; r < s->size; r++)
-        splits[r] = steps_share(s, kind, s->rank, r);
-    return (struct halay_tensor_info){ .struct_size = sizeof(struct halay_tensor_info),
-                                       .name = name,
-                                       .collective = steps_collective(kind),
-                                       .dtype = HALAY_F32,
-                                       .reduction = HALAY_SUM,
-                                       .shape = { is_split  ? steps_given(s, kind, s->rank, s->size)
-                                                  : gathers ? steps_share(s, kind, s->rank, 0)
-                                                            : STEP_ELEMENTS },
-                                       .dimensions = 1,
-                                       .in = steps_in(s, i),
-                                       .out = steps_out(s, i),
-                                       .out_bytes = sizeof s->result[i],
-                                       .splits = is_split ? splits : NULL };
+        d->splits[r] = steps_share(s, i, s->rank, r);
+    for (int m = 0; m < 2; m++)
+        d->members[m] = (struct halay_member){ .out = s->data[i] + m * STEP_ELEMENTS / 2,
+                                               .dtype = m && kind == STEP_MIXED_GROUP ? HALAY_I32 : HALAY_F32,
+                                               .dimensions = 1,
+                                               .shape = { STEP_ELEMENTS / 2 } };
+    d->info = (struct halay_tensor_info){ .struct_size = sizeof d->info,
+                                          .name = d->name,
+                                          .collective = steps_collective(s, i),
+                                          .dtype = HALAY_F32,
+                                          .reduction = HALAY_SUM,
+                                          .root = steps_root(s, i),
+                                          .shape = { steps_rows(s, i) },
+                                          .dimensions = 1,
+                                          .in = steps_in(s, i),
+                                          .out = steps_out(s, i),
+                                          .out_bytes = sizeof s->result[i],
+                                          .splits = is_split ? d->splits : NULL,
+                                          .members = is_group ? d->members : NULL,
+                                          .member_count = 2,
+                                          .member_bytes = sizeof *d->members };
 }
 
 static inline void steps_open(struct steps *s, struct halay_context *ctx, int is_mixed)
 {
-    size_t splits[STEP_RANKS_MAX];
-    char name[32];
+    struct steps_info d;
 
     s->ctx = ctx;
     s->rank = halay_rank(ctx);
@@ -153,53 +217,70 @@ static inline void steps_open(struct steps *s, struct halay_context *ctx, int is
     s->may_break = s->is_broken = 0;
     REQUIRE(s->size <= STEP_RANKS_MAX);
     for (int i = 0; i < STEP_TENSORS; i++) {
-        struct halay_tensor_info info = steps_describe(s, i, name, sizeof name, splits);
-        REQUIRE(halay_register(ctx, &info, &s->tensors[i]) == HALAY_OK);
+        steps_describe(s, i, &d);
+        REQUIRE(halay_register(ctx, &d.info, &s->tensors[i]) == HALAY_OK);
     }
 }
 
-/* An element of what a rank gives. */
-static inline float steps_value(int number, int i, size_t k, int rank)
+/* Returns nonzero if the element is an integer. */
+static inline int steps_is_integer(const struct steps *s, int i, size_t k)
 {
-    return (float)(number + i + (int)k + rank);
+    return steps_kind(s, i) == STEP_MIXED_GROUP && k >= STEP_ELEMENTS / 2;
+}
+
+/* An element of what a rank gives. */
+static inline int steps_value(int number, int i, size_t k, int rank)
+{
+    return number + i + (int)k + rank;
 }
 
 static inline void steps_fill(struct steps *s, int number)
 {
     for (int i = 0; i < STEP_TENSORS; i++) {
         float *in = steps_in(s, i);
-        size_t count = in == s->data[i] ? STEP_ELEMENTS : steps_share(s, steps_kind(s, i), s->rank, 0);
+        size_t count = in == s->data[i] ? STEP_ELEMENTS : steps_rows(s, i);
         s->is_complete[i] = 0;
-        for (size_t k = 0; k < count; k++)
-            in[k] = steps_value(number, i, k, s->rank);
+        for (size_t k = 0; k < count; k++) {
+            int32_t value = steps_value(number, i, k, s->rank);
+            if (steps_is_integer(s, i, k))
+                memcpy(&in[k], &value, sizeof value);
+            else
+                in[k] = (float)value;
+        }
     }
 }
 
 /* Element k of this rank's result. */
-static inline float steps_expected(const struct steps *s, int number, int i, size_t k)
+static inline int steps_expected(const struct steps *s, int number, int i, size_t k)
 {
-    enum step_kind kind = steps_kind(s, i);
+    enum halay_collective collective = steps_collective(s, i);
     int from = 0;
 
-    if (halay_collective_reduces(steps_collective(kind))) {
-        k += kind == STEP_ALLREDUCE ? 0 : steps_given(s, kind, 0, s->rank);
-        return (float)(s->size * (number + i + (int)k) + s->size * (s->size - 1) / 2);
+    if (halay_collective_reduces((int)collective)) {
+        k += collective == HALAY_REDUCE_SCATTER ? steps_given(s, i, 0, s->rank) : 0;
+        return s->size * (number + i + (int)k) + s->size * (s->size - 1) / 2;
     }
-    while (k >= steps_taken(s, kind, from + 1))
+    while (k >= steps_taken(s, i, from + 1))
         from++;
-    k -= steps_taken(s, kind, from);
-    return steps_value(number, i, kind == STEP_ALLTOALL ? k + steps_given(s, kind, from, s->rank) : k, from);
+    k -= steps_taken(s, i, from);
+    if (collective == HALAY_ALLTOALL || collective == HALAY_SCATTER)
+        k += steps_given(s, i, from, s->rank);
+    return steps_value(number, i, k, from);
 }
 
 /* What has completed is right, also in the step in which a peer is lost. */
 static inline void steps_check(struct steps *s, int number)
 {
     for (int i = 0; i < STEP_TENSORS; i++)
-        for (size_t k = 0; s->is_complete[i] && k < steps_count(s, steps_kind(s, i)); k++)
-            if (!CHECK(steps_out(s, i)[k] == steps_expected(s, number, i, k), "step %d tensor %d, %s, element %zu: %g",
-                       number, i, halay_collective_name((int)steps_collective(steps_kind(s, i))), k,
-                       (double)steps_out(s, i)[k]))
+        for (size_t k = 0; s->is_complete[i] && k < steps_count(s, i); k++) {
+            const float *at = &steps_out(s, i)[k];
+            int32_t value = (int32_t)*at;
+            if (steps_is_integer(s, i, k))
+                memcpy(&value, at, sizeof value);
+            if (!CHECK(value == steps_expected(s, number, i, k), "step %d tensor %d, kind %d, element %zu: %d", number,
+                       i, (int)steps_kind(s, i), k, (int)value))
                 return;
+        }
 }
 
 /* Returns nonzero if the call succeeded; a lost peer is noted where one may be lost. */
@@ -257,6 +338,47 @@ static inline void steps_run(struct steps *s, int number)
 }
 
 /* ---- what a plan takes ---- */
+
+static inline int steps_has_own_size(const struct steps *s, int i)
+{
+    return halay_collective_goes_by_rows((int)steps_collective(s, i)) && steps_kind(s, i) != STEP_ALLGATHER_INSIDE;
+}
+
+/* Takes the result from the request. */
+static inline void steps_take_result(struct steps *s, const struct halay_request *request, int number, int i)
+{
+    struct halay_result result = { .struct_size = sizeof result };
+    size_t bytes = steps_count(s, i) * sizeof(float);
+
+    if (CHECK(halay_request_result(request, &result) == HALAY_OK && result.bytes == bytes,
+              "step %d tensor %d: %zu bytes, not %zu", number, i, result.bytes, bytes) &&
+        bytes)
+        memcpy(s->result[i], result.data, bytes);
+}
+
+/* By name; what has a size of its own goes to memory of the request. */
+static inline void steps_run_results(struct steps *s, int number)
+{
+    struct halay_request *requests[STEP_TENSORS];
+    struct steps_info d;
+
+    steps_fill(s, number);
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        steps_describe(s, i, &d);
+        if (steps_has_own_size(s, i)) {
+            d.info.out = NULL;
+            d.info.out_bytes = 0;
+        }
+        if (!steps_is_ok(s, halay_submit_named(s->ctx, &d.info, NULL, NULL, &requests[i]), number, i))
+            requests[i] = NULL;
+    }
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        if (requests[i] && steps_has_own_size(s, i) && steps_is_ok(s, halay_wait(requests[i], STEP_WAIT_MS), number, i))
+            steps_take_result(s, requests[i], number, i);
+        steps_finish(s, requests[i], number, i);
+    }
+    steps_check(s, number);
+}
 
 static inline void steps_call_back(void *arg, enum halay_status status, const char *text)
 {
@@ -456,10 +578,10 @@ static inline void steps_run_joined(struct steps *s, int number, struct random *
     if (who != s->rank) {
         steps_fill(s, number);
         for (int i = 0; i < STEP_TENSORS; i++)
-            if (steps_kind(s, i) == STEP_ALLREDUCE) /* others are refused while a rank has joined */
+            if (steps_collective(s, i) == HALAY_ALLREDUCE) /* others are refused while a rank has joined */
                 steps_submit(s, number, i, &requests[i]);
         for (int i = 0; i < STEP_TENSORS; i++)
-            if (steps_kind(s, i) == STEP_ALLREDUCE && steps_finish(s, requests[i], number, i))
+            if (steps_collective(s, i) == HALAY_ALLREDUCE && steps_finish(s, requests[i], number, i))
                 s->is_complete[i] = 0; /* a sum without that rank's part */
     }
     steps_is_ok(s, halay_join(s->ctx, &last), number, -1);
@@ -475,7 +597,7 @@ static inline struct steps_random steps_seed(const struct steps *s, uint64_t see
     return (struct steps_random){ { seed }, { seed * 7 + (uint64_t)s->rank } };
 }
 
-/* One step; one of `rarely` deviates. Of the others every fourth is submitted by two threads. */
+/* One step; one of `rarely` deviates. Of the others every fourth is submitted by two threads, and one by name. */
 static inline void steps_run_any(struct steps *s, int number, int rarely, struct steps_random *random)
 {
     size_t kind = random_below(&random->shared, 6 * (size_t)rarely);
@@ -500,10 +622,12 @@ static inline void steps_run_any(struct steps *s, int number, int rarely, struct
         steps_run_joined(s, number, &random->shared);
         break;
     default:
-        if (kind % 4)
-            steps_run(s, number);
-        else
+        if (kind % 4 == 0)
             steps_run_threads(s, number);
+        else if (kind % 4 == 1)
+            steps_run_results(s, number);
+        else
+            steps_run(s, number);
     }
 }
 

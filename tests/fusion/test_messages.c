@@ -110,7 +110,8 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         for (size_t i = 0; i < item.range_count; i++)
             ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
         item.ranges = ranges;
-        item.absent = (int)random_below(r, SIZE), item.has_parts = (int)random_below(r, 2);
+        item.absent = (int)random_below(r, SIZE);
+        *(item.kind == HALAY_ITEM_BUCKET ? &item.has_parts : &item.has_vote) = (int)random_below(r, 2);
         break;
     case HALAY_ITEM_ERROR:
         item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
@@ -145,7 +146,8 @@ static int same(const struct halay_item *a, const struct halay_item *b)
            a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
            a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
            a->epoch == b->epoch && a->reason == b->reason && a->absent == b->absent && a->has_parts == b->has_parts &&
-           a->range_count == b->range_count && !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
+           a->has_vote == b->has_vote && a->range_count == b->range_count &&
+           !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }
 
 static void check_round_trip(struct random *r)

@@ -40,7 +40,7 @@ static void open_steps(struct rank_run *run)
     steps_open(&steps[run->rank], run->ctx, s->is_mixed);
 }
 
-/* A steady loop: after the capture no rank sends anything, unless the machine is so busy that a rank leaves the plan. */
+/* A steady loop: after the capture no rank sends anything, unless the machine is so busy that one leaves the plan. */
 static void body_steady(struct rank_run *run)
 {
     struct steps *s = &steps[run->rank];
@@ -49,7 +49,10 @@ static void body_steady(struct rank_run *run)
     open_steps(run);
     for (int n = 0; n < STEPS; n++) {
         uint64_t before = messages(run);
-        steps_run(s, n);
+        if (n % 5 == 4)
+            steps_run_results(s, n);
+        else
+            steps_run(s, n);
         quiet = messages(run) == before ? quiet + 1 : 0;
         most = quiet > most ? quiet : most;
         if (quiet == QUIET)
