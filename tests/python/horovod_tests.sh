@@ -6,7 +6,8 @@
 # sum. Then Horovod's examples, on two ranks; torchvision and its data are played by a few made-up tensors. PYTHON is
 # the interpreter (default python3), with torch, pytest, numpy, cloudpickle, mock and packaging; STARTERS, which of
 # "halayrun mpirun" start the tests (default: both, as some are for one of them only); TESTS, a choice as of pytest -k,
-# "none" for the examples alone; VERBOSE=1 prints what failed.
+# "none" for the examples alone; VERBOSE=1 prints what failed. Ranks get the environment: HALAY_REPLAY=0 runs all of it
+# without replay.
 #
 # Left out: the four test_horovod_*_duplicate_name_error, which submit a name twice in a row and want the first to be
 # still in flight. Under Horovod it is for a cycle of a millisecond. The two _async_fused of a reduction want a poll to

@@ -6,6 +6,7 @@
 # PyTorch's own tests of a backend, which its package contains, over halay and over gloo, with the torch of a Python
 # environment and the library of a build. Prints each test that ends otherwise than over gloo, or fails over both, and
 # the sums. TESTS: a regular expression that chooses; SIZES: numbers of ranks (2 3); VERBOSE=1: what failed, in full.
+# HALAY_REPLAY=0: without replay.
 # To make an environment: python3 -m venv ENVIRONMENT && ENVIRONMENT/bin/pip install torch numpy expecttest
 #
 # --pytorch FOLDER: instead the files of test/distributed, in a checkout of PyTorch (of the environment's version), that
