@@ -35,7 +35,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && (set->path || !ctx->driven.negotiation.is_draining || !r->is_running))
+            if (r && (set->path || !ctx->driven.negotiation.is_draining || r->life != HALAY_LIFE_RUNNING))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }

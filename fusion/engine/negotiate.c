@@ -76,6 +76,7 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
         halay_withdraw_watch(ctx, r);
         return;
     }
+    halay_request_move(r, HALAY_LIFE_SEND);
     r->sent = ++ctx->driven.negotiation.sent;
     if (halay_request_is_agreed(r))
         tell_ready(ctx, r);

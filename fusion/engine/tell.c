@@ -41,7 +41,8 @@ size_t halay_tell_late(struct halay_context *ctx, int everything)
 
     for (size_t i = 0; i < x->count && x->untold; i++) {
         struct halay_request *r = x->requests[i];
-        if (r->is_told || r->is_over || (!everything && ctx->driven.now_us - r->put_us < HALAY_EXPRESS_LATE_US))
+        if (r->is_told || r->life == HALAY_LIFE_ENDED ||
+            (!everything && ctx->driven.now_us - r->put_us < HALAY_EXPRESS_LATE_US))
             continue;
         r->is_told = 1;
         x->untold--;

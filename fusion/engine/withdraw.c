@@ -64,14 +64,14 @@ static void withdraw(struct halay_context *ctx, struct halay_request *r)
     }
     r->again_us = ctx->driven.now_us + AGAIN_US;
     look_at(&ctx->driven.negotiation, r, r->again_us);
-    if (r->is_running)
+    if (r->life == HALAY_LIFE_RUNNING)
         return;
     if (!halay_replay_is_off(r->set)) { /* again once the coordinator knows of it */
         halay_replay_break(r->set, HALAY_BREAK_TAKEN);
         return;
     }
     halay_tell_late(ctx, 1); /* the coordinator may not know yet that this rank has put it */
-    if (!r->is_over)
+    if (r->life != HALAY_LIFE_ENDED)
         halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
                                                  .set = r->set->number,
                                                  .name = e->node.name,
@@ -82,13 +82,13 @@ static void withdraw(struct halay_context *ctx, struct halay_request *r)
 
 void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *r)
 {
-    if (r->expires_us && !r->is_over) /* rank 0's coordinator may have answered already */
+    if (r->expires_us && r->life != HALAY_LIFE_ENDED) /* rank 0's coordinator may have answered already */
         look_at(&ctx->driven.negotiation, r, r->expires_us);
 }
 
 void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
 {
-    if (r->is_over || r->is_running || r->withdrawn)
+    if (r->life >= HALAY_LIFE_RUNNING || r->withdrawn)
         return;
     r->withdrawn = HALAY_ERR_CANCELED;
     withdraw(ctx, r);
@@ -99,7 +99,7 @@ static void fail_overdue(struct halay_context *ctx, const struct halay_request *
     int asked = halay_request_path(r) ? r->other_rank : 0;
     char why[64] = "it has begun, and does not end";
 
-    if (!r->is_running)
+    if (r->life != HALAY_LIFE_RUNNING)
         snprintf(why, sizeof why, "rank %d does not answer", asked);
     halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': rank %d gave it %g s; %s",
                       (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3, why);
@@ -172,7 +172,7 @@ static int has_put(const struct halay_context *ctx, const struct halay_entry *e,
     const struct halay_express *x = &ctx->driven.negotiation.express;
 
     for (size_t i = 0; i < x->count && e->enrolment.round + 1 == round; i++)
-        if (x->requests[i]->entry == e && !x->requests[i]->is_over)
+        if (x->requests[i]->entry == e && x->requests[i]->life != HALAY_LIFE_ENDED)
             return 1;
     return e->enrolment.round >= round;
 }

@@ -31,7 +31,7 @@ static int look_at_slots(struct halay_context *ctx, struct halay_request *r)
     struct halay_enrolment *e = &r->entry->enrolment;
     const struct halay_signature *s = &r->signature;
 
-    if (r->is_over || r->is_running)
+    if (r->life >= HALAY_LIFE_RUNNING)
         return 1;
     if (!halay_express_take(ctx->all.group, e->pair - 1, e->round + 1, r->out, r->count, (enum halay_dtype)s->dtype,
                             (enum halay_reduction)s->reduction))

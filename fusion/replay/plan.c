@@ -103,12 +103,13 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
         struct halay_request *r = b->steady[i];
         b->steady[i] = NULL;
         const struct halay_request *ordinary = b->entries[i]->request;
-        int is_in_flight = r && halay_steady_leave_locked(r) && (!ordinary || ordinary->is_over);
+        int is_in_flight = r && halay_steady_leave_locked(r) && (!ordinary || ordinary->life == HALAY_LIFE_ENDED);
         if (r)
             atomic_fetch_add_explicit(&r->references, is_in_flight + halay_steady_is_held(r), memory_order_relaxed);
         if (!is_in_flight)
             continue;
         b->entries[i]->request = r;
+        halay_request_move(r, HALAY_LIFE_PLAN);
         r->planned = ++p->submissions;
         if (!b->is_counted)
             atomic_fetch_add_explicit(&queue->in_flight, 1, memory_order_relaxed);
@@ -293,7 +294,7 @@ struct halay_request *halay_replay_request(const struct halay_plan_bucket *b, si
 {
     struct halay_request *ordinary = b->entries[i]->request; /* one that is over is of the turn before */
 
-    return ordinary && !ordinary->is_over ? ordinary : b->steady[i];
+    return ordinary && ordinary->life != HALAY_LIFE_ENDED ? ordinary : b->steady[i];
 }
 
 /* Collects the callbacks of a turn, before its tensors may be submitted again. Returns how many; without memory none,

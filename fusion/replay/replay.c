@@ -52,6 +52,7 @@ static void count_submission(struct halay_replay *p, struct halay_request *r)
 {
     struct halay_plan_bucket *b = r->entry->planned;
 
+    halay_request_move(r, HALAY_LIFE_PLAN);
     r->planned = ++p->submissions;
     b->ordinary++;
     if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
@@ -91,6 +92,8 @@ static void take_submission(struct halay_replay *p, const struct halay_event *e)
         return;
     }
     halay_replay_break(p->set, HALAY_BREAK_OTHER);
+    if (r->life == HALAY_LIFE_SENT)
+        halay_request_move(r, HALAY_LIFE_RETURN);
     keep_event(p, e);
 }
 
@@ -137,8 +140,8 @@ static int by_ordinal(const void *a, const void *b)
     return x->sent < y->sent ? -1 : x->sent > y->sent;
 }
 
-/* The set's requests in flight that `is_wanted`, sorted by `compare`. *out: owned by the caller. */
-static enum halay_status list_requests(struct halay_process_set *set, int (*is_wanted)(const struct halay_request *r),
+/* The set's requests in this state, sorted by `compare`. *out: owned by the caller. */
+static enum halay_status list_requests(struct halay_process_set *set, enum halay_life life,
                                        int (*compare)(const void *a, const void *b), struct halay_request ***out,
                                        size_t *count)
 {
@@ -151,7 +154,7 @@ static enum halay_status list_requests(struct halay_process_set *set, int (*is_w
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (!r || r->is_over || !is_wanted(r))
+            if (!r || r->life != life)
                 continue;
             if (halay_list_grow(out, *count, &room, sizeof(struct halay_request *)) != HALAY_OK) {
                 pthread_mutex_unlock(&ctx->lock);
@@ -163,11 +166,6 @@ static enum halay_status list_requests(struct halay_process_set *set, int (*is_w
     if (*count)
         qsort(*out, *count, sizeof(struct halay_request *), compare);
     return HALAY_OK;
-}
-
-static int was_sent(const struct halay_request *r)
-{
-    return r->sent && !r->is_running;
 }
 
 /* A join that comes later is an event. */
@@ -191,7 +189,7 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
         return HALAY_ERR_FORMAT;
     enum halay_status status = halay_branch_reach(set);
     if (status == HALAY_OK)
-        status = list_requests(set, was_sent, by_ordinal, &sent, &count);
+        status = list_requests(set, HALAY_LIFE_SENT, by_ordinal, &sent, &count);
     if (status != HALAY_OK)
         return status;
     p->state = PLAN_PLANNED;
@@ -207,11 +205,6 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     return status;
 }
 
-static int is_planned(const struct halay_request *r)
-{
-    return r->planned != 0;
-}
-
 static int by_planned(const void *a, const void *b)
 {
     const struct halay_request *x = *(struct halay_request *const *)a, *y = *(struct halay_request *const *)b;
@@ -224,10 +217,10 @@ static enum halay_status list_again(struct halay_replay *p, struct halay_events 
 {
     struct halay_request **held;
     size_t count;
-    enum halay_status status = list_requests(p->set, is_planned, by_planned, &held, &count);
+    enum halay_status status = list_requests(p->set, HALAY_LIFE_PLANNED, by_planned, &held, &count);
 
     for (size_t i = 0; i < count && status == HALAY_OK; i++) {
-        held[i]->planned = 0;
+        halay_request_move(held[i], HALAY_LIFE_RETURN);
         status = halay_events_append(again, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = held[i] });
     }
     for (size_t i = 0; i < p->kept.count && status == HALAY_OK; i++)

@@ -43,12 +43,12 @@ static void request_reset(struct halay_request *request)
     request->held = NULL;
     request->has_rows = 0;
     request->result_rows = request->result_bytes = 0;
-    request->is_running = request->is_over = request->is_part = 0;
+    request->life = HALAY_LIFE_QUEUED;
+    request->is_part = 0;
     request->timeout_ms = 0;
     request->expires_us = request->overdue_us = request->again_us = 0;
     request->withdrawn = HALAY_OK;
     request->watched_at = NULL;
-    request->sent = request->planned = 0;
     request->submitted_ns = request->started_ns = 0;
     request->collective = 0;
     atomic_store_explicit(&request->word, HALAY_STEADY_MOVED, memory_order_relaxed);
@@ -165,12 +165,12 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
 {
     struct halay_context *ctx = request->ctx;
 
-    if (request->is_over)
+    if (request->life == HALAY_LIFE_ENDED)
         return;
     if (halay_recording(&ctx->observers.recorder))
         halay_record_ended(ctx, request, status);
     halay_request_unwatch(request);
-    request->is_over = 1;
+    halay_request_move(request, HALAY_LIFE_END);
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
     if (!request->cargo || !ctx->carrier->ops->land(ctx, request))

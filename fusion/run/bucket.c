@@ -179,7 +179,7 @@ static struct halay_request *take_request(struct halay_context *ctx, struct hala
 {
     struct halay_request *request = entry->request;
 
-    if (!request || request->is_over || request->is_running) /* of an earlier bucket: the others are ahead */
+    if (!request || request->life >= HALAY_LIFE_RUNNING) /* of an earlier bucket: the others are ahead */
         return halay_join_part(ctx, entry);
     return halay_signature_equal(&request->signature, &entry->agreed) ? request : NULL;
 }
@@ -207,7 +207,7 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
                 return HALAY_ERR_FORMAT;
             halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, pairs);
             b->is_plain &= halay_signature_is_plain(&entry->agreed);
-            request->is_running = 1;
+            halay_request_move(request, HALAY_LIFE_START);
             request->buckets_left = 1;
             b->requests[b->count++] = request;
             bytes += request->bytes;

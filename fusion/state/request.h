@@ -8,7 +8,9 @@
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/signature.h"
+#include "fusion/state/life.h"
 #include "halay.h"
+#include <assert.h>
 #include <stdatomic.h>
 
 struct halay_cargo;
@@ -45,12 +47,11 @@ struct halay_request {
     _Atomic int references;                   /* the engine's until it has ended, the caller's */
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
-    int is_running;     /* given out by the coordinator, or begun on its path; driver only */
-    int is_over;        /* on the list of the ended; driver only */
-    int is_part;        /* of nobody: join.c; driver only */
-    int is_told;        /* of express: the coordinator knows of it; driver only, as is the next */
-    uint64_t sent;      /* the how-manieth to the coordinator; 0: it has not been sent */
-    uint64_t planned;   /* the how-manieth of its plan; 0: it counts in none */
+    enum halay_life life; /* driver only, by halay_request_move */
+    int is_part;          /* of nobody: join.c; driver only */
+    int is_told;          /* of express: the coordinator knows of it; driver only, as is the next */
+    uint64_t sent;        /* how many were sent to the coordinator up to it; valid in HALAY_LIFE_SENT */
+    uint64_t planned;     /* how many of the plan were submitted up to it; valid in HALAY_LIFE_PLANNED */
     int64_t put_us;
     int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
     int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */
@@ -65,5 +66,11 @@ struct halay_request {
     int64_t submitted_ns, started_ns;
     uint64_t collective;
 };
+
+static inline void halay_request_move(struct halay_request *r, enum halay_life_event event)
+{
+    r->life = halay_life_next(r->life, event);
+    assert(r->life != HALAY_LIVES);
+}
 
 #endif

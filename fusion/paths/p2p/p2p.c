@@ -126,7 +126,7 @@ static void pair(struct p2p *p2p, struct peer *p, struct point *point, const str
 
     point->own.next = p->moving;
     p->moving = &point->own;
-    point->request->is_running = 1;
+    halay_request_move(point->request, HALAY_LIFE_START);
     if (mine->count != theirs->count || mine->dtype != theirs->dtype) {
         point->status = HALAY_ERR_MISMATCH;
         halay_offers_print_mismatch(sends ? mine : theirs, sends ? rank : p->rank, sends ? theirs : mine,
