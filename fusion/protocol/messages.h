@@ -52,7 +52,8 @@
  *       SETTLED   as ENTERED                                        on these ranks nothing is under way; the maximum of
  *                                                                   their proposals for the next epoch
  *       RESUME    as COMPLETE                                       the maximum over all ranks; negotiate again
- *     BREAK and what follows it travel along a tree of the set's ranks (fusion/replay/branch.h), all others from or to rank 0.
+ *     BREAK and what follows it travel along a tree of the set's ranks (fusion/replay/branch.h), all others from or to
+ *     rank 0.
  */
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H

@@ -19,8 +19,8 @@ enum halay_status halay_messenger_create(struct halay_link *link, int rank, int 
                                          struct halay_messenger **out);
 void halay_messenger_destroy(struct halay_messenger *m); /* NULL is allowed */
 
-/* From now on messages with this rank are exchanged, too; it may leave without an error, and is not sent PINGs. Both call
- * it, in any order; again, it does nothing. HALAY_ERR_NO_MEMORY. */
+/* From now on messages with this rank are exchanged, too; it may leave without an error, and is not sent PINGs. Both
+ * call it, in any order; again, it does nothing. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_messenger_reach(struct halay_messenger *m, int rank);
 /* Queue an item for peer, a rank that is reached; on rank 0 also -1: every rank. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_messenger_append(struct halay_messenger *m, int peer, const struct halay_item *item);

@@ -28,9 +28,10 @@
  *
  * From PLAN to RESUME the coordinator ignores what ranks send about tensors: each sends it again after RESUME.
  *
- * BREAK and what follows it go along a tree of the set's ranks (fusion/replay/branch.h): ENTERED and SETTLED are merged on the way up,
- * a BREAK is passed on once, FREEZE, COMPLETE and RESUME are forwarded before they are acted on. All else goes between
- * the coordinator and a rank. Messages of these two ways overtake each other, in two places where it would matter:
+ * BREAK and what follows it go along a tree of the set's ranks (fusion/replay/branch.h): ENTERED and SETTLED are
+ * merged on the way up, a BREAK is passed on once, FREEZE, COMPLETE and RESUME are forwarded before they are acted on.
+ * All else goes between the coordinator and a rank. Messages of these two ways overtake each other, in two places
+ * where it would matter:
  *
  *     up      what a rank has sent before PLAN must be there before RESUME is sent, or it would count. So FREEZE waits
  *             for the answers to PLAN, which come after it.

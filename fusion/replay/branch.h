@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Branch: a rank of a process set in the tree along which the set leaves a plan (collectives/transport/bootstrap/tree.h).
- * Driver only.
+ * Branch: a rank of a process set in the tree along which the set leaves a plan
+ * (collectives/transport/bootstrap/tree.h). Driver only.
  */
 #ifndef HALAY_BRANCH_H
 #define HALAY_BRANCH_H

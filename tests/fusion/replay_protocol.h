@@ -615,8 +615,8 @@ static void receive_go(struct state *s, int rank, int next, int group)
     }
 }
 
-/* Returns nonzero if the rank can receive the next message of the root. Between DONE and GO it keeps those about tensors
- * and plans, which do not come the same way as GO. */
+/* Returns nonzero if the rank can receive the next message of the root. Between DONE and GO it keeps those about
+ * tensors and plans, which do not come the same way as GO. */
 static int can_receive(const struct rank *r)
 {
     int kind = r->down.messages[0] >> 12;
