@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Abort: the program gives up the job. What the driver owns only the driver may end, so it is asked to, by a flag: that
- * needs no memory, and no wait, whatever the other ranks do.
+ * Abort: the program gives up the job. Only the driver may end what it owns, so a flag asks it to: that needs no memory
+ * and no wait, whatever the other ranks do.
  */
 #include "base/error_text.h"
 #include "fusion/api/wait.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls: a submission that blocks. include/halay_inline.h makes the operations with plain arguments of it.
+ * Calls: submissions that block. include/halay_inline.h builds the operations with plain arguments on them.
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
@@ -12,7 +12,7 @@
 #include "fusion/state/set.h"
 #include <string.h>
 
-/* Writes what outlives the request. */
+/* Copies the parts of a result that outlive the request. */
 static void copy_result(const struct halay_request *request, struct halay_result *result, size_t *rows_from)
 {
     struct halay_result all = { .struct_size = sizeof all };

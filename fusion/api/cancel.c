@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cancel: a request is taken back, if it is not too late. The driver does it (engine/withdraw.c).
+ * Cancel: withdraws a request that has not started. The driver does the work (engine/withdraw.c).
  */
 #include "base/error_text.h"
 #include "fusion/api/wait.h"

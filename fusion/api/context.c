@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Context: the life of the engine, from joining the job to leaving it, and the questions about it.
+ * Context: the life of the engine, from joining the job to leaving it, and the queries of a context.
  *
- * In an elastic job open and close take place several times in the life of a context (elastic.c); what is registered
- * stays, and so do requests.
+ * In an elastic job open and close run several times in the life of a context (elastic.c); registered tensors and
+ * requests are kept.
  */
 #include "base/error_text.h"
 #include "base/struct_size.h"
@@ -23,7 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* After the first change of ranks they would have other members. */
+/* Refuses static process sets in an elastic job: after the first change of ranks they would have other members. */
 static enum halay_status refuse_sets(struct halay_world *world, const struct halay_options *how)
 {
     if (!world->carried || (!how->process_set_count && !world->config.process_sets))
@@ -40,7 +40,8 @@ static enum halay_status take_options(struct halay_context *ctx, const struct ha
     return how->uses_devices ? ctx->carrier->ops->load(ctx) : HALAY_OK;
 }
 
-/* A rank that cannot continue tells the others, so that they do not wait for it. Owns world. */
+/* Starts the engine. A rank that cannot continue reports this to the others, so that they do not wait for it. Owns
+ * world. */
 static enum halay_status start_engine(struct halay_world *world, const struct halay_options *how,
                                       struct halay_context **out)
 {
@@ -54,7 +55,7 @@ static enum halay_status start_engine(struct halay_world *world, const struct ha
         status = take_options(ctx, how);
     if (status == HALAY_OK)
         status = halay_process_sets_read_static(ctx, how->process_sets, how->process_set_count, &are_sets);
-    if (status != HALAY_ERR_TIMEOUT && status != HALAY_ERR_PEER) /* else somebody is missing, on all ranks */
+    if (status != HALAY_ERR_TIMEOUT && status != HALAY_ERR_PEER) /* else a rank is missing, on all ranks */
         status = halay_world_agree(world, status, &are_sets);
     if (status == HALAY_OK && are_sets)
         status = halay_process_sets_create_static(ctx, how->process_sets, how->process_set_count);
@@ -67,7 +68,7 @@ static enum halay_status start_engine(struct halay_world *world, const struct ha
     return status;
 }
 
-/* Meet the others even if the options are wrong: they must not wait for this rank. */
+/* Bootstraps even if the options are wrong: the other ranks must not wait for this rank. */
 static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
                               struct halay_boot_watch *watch, struct halay_context **out)
 {
@@ -150,7 +151,7 @@ void halay_fini(struct halay_context *ctx)
     halay_context_destroy(ctx);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 enum halay_status halay_context_read(const struct halay_context *ctx, struct halay_context_info *info)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters: what the engine has done, as a struct and as the text that Prometheus reads. Counting itself, and the
- * names, are in base/meters.h. Times are nanoseconds in the struct and seconds in the text, as is usual there.
+ * Counters: the engine's counters as a struct and as Prometheus text. Counting itself, and the names, are in
+ * base/meters.h. Times are nanoseconds in the struct, and seconds in the text, as Prometheus recommends.
  */
 #include "base/error_text.h"
 #include "base/meters.h"
@@ -20,7 +20,7 @@
 _Static_assert((int)HALAY_COUNTERS_STATUSES == (int)HALAY_METERS_STATUSES && HALAY_OK == 0,
                "as base/meters.h has them");
 
-/* Where a meter's value lies in the public struct. */
+/* Offsets of the meters in the public struct. */
 static const size_t offsets[HALAY_METERS] = {
 #define VALUE(member) offsetof(struct halay_counters, member)
     [HALAY_METER_SUBMISSIONS] = VALUE(submissions),
@@ -82,7 +82,7 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 
 /* ---- as text ---- */
 
-/* Text written into the caller's memory; what does not fit is only counted. */
+/* Text written into the caller's memory; text that does not fit is only counted. */
 struct text {
     char *at;
     size_t size, length;

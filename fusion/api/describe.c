@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Describe: what a program says of a tensor, checked before anything of it is kept.
+ * Describe: checks a program's description of a tensor before any of it is kept.
  */
 #include "fusion/api/describe.h"
 #include "base/struct_size.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How many bytes of UTF-8 follow this first byte; -1: it cannot be a first byte. */
+/* Returns how many bytes of UTF-8 follow this first byte; -1 if it cannot be a first byte. */
 static int bytes_behind(unsigned char c)
 {
     if (c < 0x80)
@@ -24,7 +24,7 @@ static int bytes_behind(unsigned char c)
     return c >= 0xf0 && c < 0xf5 ? 3 : -1;
 }
 
-/* These first bytes narrow the range of the second: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/* Narrows the range of the second byte: no overlong forms, no surrogates, nothing above U+10FFFF. */
 static void bound_second(unsigned char c, unsigned char *least, unsigned char *most)
 {
     if (c == 0xe0)
@@ -37,7 +37,7 @@ static void bound_second(unsigned char c, unsigned char *least, unsigned char *m
         *most = 0x8f;
 }
 
-/* Well-formed UTF-8 without control characters: names go into log lines. */
+/* Returns nonzero for well-formed UTF-8 without control characters, as names are written to log lines. */
 static int is_name(const char *name, size_t *length)
 {
     const unsigned char *p = (const unsigned char *)name;
@@ -60,7 +60,7 @@ static int is_name(const char *name, size_t *length)
     return 1;
 }
 
-/* This rank's part of a reduce-scatter, or of a scatter at its root. */
+/* Returns the rows of this rank's block of a reduce-scatter, or of a scatter at its root. */
 static size_t scattered_rows(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t *first)
 {
     if (!info->splits)
@@ -71,7 +71,7 @@ static size_t scattered_rows(const struct halay_process_set *set, const struct h
     return info->splits[set->rank];
 }
 
-/* Bytes at out that this rank's result may use. */
+/* Returns how many bytes at out this rank's result may use. */
 size_t halay_room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     size_t first = 0;
@@ -92,7 +92,7 @@ static int may_be_in_place(const struct halay_tensor_info *info)
     return info->collective == HALAY_ALLREDUCE || info->collective == HALAY_REDUCE;
 }
 
-/* In place as its operation knows it. */
+/* Returns nonzero if in and out overlap as the operation permits in place. */
 static int is_in_place(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     const char *in = info->in, *out = info->out;
@@ -100,7 +100,7 @@ static int is_in_place(const struct halay_process_set *set, const struct halay_t
 
     if (info->collective == HALAY_BROADCAST || (may_be_in_place(info) && (!info->in || info->in == info->out)))
         return 1;
-    /* Where its rows go in out is known once all ranks have announced theirs. */
+    /* The place of this rank's rows in out is known once all ranks have announced theirs. */
     if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
         return out && in >= out && (size_t)(in - out) <= info->out_bytes &&
                bytes <= info->out_bytes - (size_t)(in - out);
@@ -110,7 +110,8 @@ static int is_in_place(const struct halay_process_set *set, const struct halay_t
     return out == in + first * (bytes / info->shape[0]);
 }
 
-/* Do the parts, which halay_signature_make has accepted, leave rows out, or have more? Writes the text. */
+/* Returns nonzero if the blocks, which halay_signature_make has accepted, do not add up to the rows. Writes the
+ * text. */
 static int has_other_rows(const struct halay_process_set *set, const struct halay_tensor_info *info, char *text,
                           size_t size)
 {
@@ -125,14 +126,15 @@ static int has_other_rows(const struct halay_process_set *set, const struct hala
     return sum != info->shape[0];
 }
 
-/* A fault that only this rank's collective would notice, after the ranks have agreed to run it. NULL: none. */
+/* Returns a fault that only this rank's collective would notice, after the ranks have agreed to run it. NULL: no
+ * fault. */
 static const char *buffer_fault(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t count)
 {
     size_t element = halay_dtype_size(info->dtype), bytes = count * element, room;
     uintptr_t in = (uintptr_t)info->in, out = (uintptr_t)info->out;
 
     if (halay_collective_is_empty((int)info->collective) || info->members)
-        return NULL; /* members were looked at one by one */
+        return NULL; /* members have been checked one by one */
     if (info->collective == HALAY_REDUCE && bytes && !out && info->root == set->ctx->rank)
         return "out is NULL";
     room = halay_room_at_out(set, info, bytes);
@@ -147,7 +149,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
     return may_be_in_place(info) ? "in and out overlap and are not the same" : "in and out overlap";
 }
 
-/* Convert a program's description, of any version, to this version's. */
+/* Converts a program's description, of any version, to this version's. */
 enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,
                                   struct halay_tensor_info *known)
 {
@@ -189,7 +191,7 @@ const struct halay_tensor_info *halay_info_trim(const struct halay_context *ctx,
     return own;
 }
 
-/* The process set that the caller means. */
+/* Returns the process set of a description. */
 struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct halay_tensor_info *info)
 {
     return info->set ? info->set : &ctx->all;
@@ -197,7 +199,7 @@ struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct
 
 enum { FAULT_MAX = 120 };
 
-/* Why this rank, the root or the peer, cannot be; NULL: it can. */
+/* Returns why a rank is invalid as a root or peer; NULL: it is valid. */
 static const char *rank_fault(const struct halay_process_set *set, const char *what, int rank, char *text)
 {
     int size = set->ctx->size;
@@ -223,7 +225,7 @@ static const char *peer_fault(const struct halay_context *ctx, const struct hala
     return set->size > 1 ? NULL : "there is no other rank";
 }
 
-/* Why this cannot be done in this process set. text: room for one that is printed. */
+/* Returns why the operation is not possible in this process set; NULL: it is. text: room for a printed reason. */
 static const char *set_fault(const struct halay_context *ctx, const struct halay_process_set *set,
                              const struct halay_tensor_info *info, char *text)
 {
@@ -251,7 +253,7 @@ void halay_info_say_fault(struct halay_context *ctx, const struct halay_process_
     halay_error(ctx->log, "tensor '%s' of process set %d %s: %s", name, set->number, text, why);
 }
 
-/* The fault "the reduction does not take the type", with both, and with the member if it is one's. */
+/* Writes the fault "the reduction does not support the type", with both, and with the member if it is a member's. */
 static void say_type_fault(const struct halay_tensor_info *info, char *text, size_t size)
 {
     enum halay_dtype dtype = info->dtype;
@@ -268,7 +270,7 @@ static void say_type_fault(const struct halay_tensor_info *info, char *text, siz
              halay_dtype_name(dtype));
 }
 
-/* Check what the caller describes; says what is wrong. */
+/* Checks a description, and logs the fault. */
 enum halay_status halay_info_check(struct halay_context *ctx, const struct halay_tensor_info *info,
                                    struct halay_signature *signature, size_t *count, size_t *length)
 {
@@ -309,7 +311,7 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
     return status;
 }
 
-/* count: as halay_signature_make gives it; of a group these are bytes. */
+/* Returns the bytes of a tensor. count: as of halay_signature_make; for a group it is bytes already. */
 size_t halay_info_bytes(const struct halay_tensor_info *info, size_t count)
 {
     return info->members || halay_collective_is_empty((int)info->collective) ? count
@@ -323,7 +325,7 @@ const void *halay_info_input(const struct halay_tensor_info *info)
     return is_out ? info->out : info->in;
 }
 
-/* Why this set accepts no submissions; NULL: it does. */
+/* Returns why this set accepts no submissions; NULL: it does. */
 const char *halay_set_refusal_locked(const struct halay_process_set *set)
 {
     if (set->state == HALAY_SET_REMOVED)

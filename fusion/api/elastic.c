@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic: a context that changes its ranks, and the state that goes with it (halay_elastic.h).
+ * Elastic: a context whose ranks change, and the program's state (halay_elastic.h).
  *
- *     restore, or a commit that halayrun wants more of
+ *     restore, or a commit after which halayrun re-forms the job
  *       close the engine: all requests end, the thread too      halay_context_close
  *       leave the world: nothing of the peers' is mapped any more, nor do they write here
- *       say that this process is ready, wait for a place        halay_world_open (bootstrap/elastic_client.h)
- *       open the engine over the new world, with the names and the memory that there were
- *       agree on the newest commit; who lacks it gets it        sync
- *     ... and again, if somebody is lost meanwhile
+ *       report that this process is ready, wait for a place     halay_world_open (bootstrap/elastic_client.h)
+ *       open the engine over the new world, with the same names and memory
+ *       agree on the newest commit; ranks without it get it     sync
+ *     ... and again, if a rank is lost meanwhile
  *
- * The state is the same on all ranks that have made the same commit, so whoever has the newest can give it to all: the
- * lowest such rank does. Two ranks may differ by one commit, if somebody was lost while they made it. What comes goes
- * into the program's memory, and becomes the copy when it is whole: if the giver is lost meanwhile, the commit that
- * this rank had is as it was.
+ * The state is the same on all ranks that have made the same commit, so any rank with the newest commit can send it to
+ * all: the lowest such rank does. Two ranks may differ by one commit, if a rank was lost while they made it. Received
+ * data are written to the program's memory, and become the copy when complete: if the sender is lost meanwhile, this
+ * rank still has its previous commit.
  *
- * The world that was left stays until there is a new one: questions about ranks are answered from it, and when there is
- * no place for this process any more the context is good for those and for halay_fini.
+ * The world that was left stays until there is a new one: queries of ranks are answered from it. If this process gets
+ * no place any more, the context is good for queries and for halay_fini.
  */
 #include "fusion/api/elastic.h"
 #include "base/error_text.h"
@@ -46,15 +46,15 @@ struct piece {
 struct halay_elastic {
     int is_on; /* of an elastic job; otherwise this struct only holds the state */
     struct halay_carried carried;
-    char *bootstrap, *transport, *join_average; /* owned: as the program wanted them, or NULL */
-    char **settings;                            /* owned, likewise */
+    char *bootstrap, *transport, *join_average; /* owned: as given by the program, or NULL */
+    char **settings;                            /* owned */
     struct piece *pieces;                       /* owned */
     size_t piece_count, bytes;                  /* of all pieces */
     unsigned char *copy;                        /* owned: of the commit; NULL before begin */
-    uint64_t commit;                            /* its number; 0: none */
+    uint64_t commit;                            /* its number; 0: no commit */
     uint64_t reforms;
     int rank_was, size_was;
-    int has_begun, has_joined; /* has_joined: its first state came from others */
+    int has_begun, has_joined; /* has_joined: it received its first state from others */
 };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -211,8 +211,8 @@ static void copy_state(struct halay_elastic *e, int back)
     }
 }
 
-/* The ranks tell each other how far they are. The maximum of the first two finds the newest commit and, in the low
- * bits, the lowest rank that has it; the others find the oldest commit and sizes that differ. */
+/* The ranks exchange their progress. The maximum of the first two finds the newest commit and, in the low bits, the
+ * lowest rank that has it; the others find the oldest commit and sizes that differ. */
 enum { RANK_BITS = 24, SAID = 4 };
 
 static enum halay_status compare_commits(struct halay_context *ctx, int64_t said[SAID])
@@ -227,7 +227,7 @@ static enum halay_status compare_commits(struct halay_context *ctx, int64_t said
     return halay_allreduce(ctx, SYNC_NAME, said, said, SAID, HALAY_I64, HALAY_MAX);
 }
 
-/* The root's copy becomes every rank's state, and their copy. */
+/* Makes the root's copy every rank's state and copy. */
 static enum halay_status give_state(struct halay_context *ctx, int root)
 {
     struct halay_elastic *e = ctx->elastic;
@@ -246,7 +246,7 @@ static enum halay_status give_state(struct halay_context *ctx, int root)
     return status;
 }
 
-/* Every rank gets the newest commit and takes it as its state. The first commit ever is rank 0's state. */
+/* Gives every rank the newest commit as its state. The first commit ever is rank 0's state. */
 static enum halay_status state_sync(struct halay_context *ctx)
 {
     struct halay_elastic *e = ctx->elastic;
@@ -275,7 +275,7 @@ static enum halay_status state_sync(struct halay_context *ctx)
 
 /* ---- other ranks ------------------------------------------------------------------------------------------------- */
 
-/* Reset what belongs to the engine that was closed; names, requests and counters stay. */
+/* Resets the members of the engine that was closed; names, requests and counters stay. */
 static void renew(struct halay_context *ctx)
 {
     ctx->status = HALAY_OK;
@@ -288,7 +288,7 @@ static void renew(struct halay_context *ctx)
     ctx->driver.listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;
     ctx->driver.latest = NULL;
     ctx->driver.role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
-    atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread is there, here and below */
+    atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread runs, here and below */
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed);
@@ -305,7 +305,7 @@ static void renew(struct halay_context *ctx)
         ctx->driven.negotiation.said_fail = 0;
 }
 
-/* One attempt to get a place among the ranks, and to work there. */
+/* Tries once to get a place among the ranks, and to open the engine there. */
 static enum halay_status try_place(struct halay_context *ctx, int lost)
 {
     struct halay_elastic *e = ctx->elastic;
@@ -330,7 +330,7 @@ static enum halay_status try_place(struct halay_context *ctx, int lost)
     status = halay_registry_renew(ctx);
     if (status == HALAY_OK)
         status = halay_context_open(ctx, world);
-    if (!halay_elastic_may_retry(status)) /* as those do that join by halay_init */
+    if (!halay_elastic_may_retry(status)) /* as processes do that join by halay_init */
         status = halay_world_agree(world, status, &none);
     if (status == HALAY_OK) {
         halay_world_close(left);
@@ -343,12 +343,12 @@ static enum halay_status try_place(struct halay_context *ctx, int lost)
     return status;
 }
 
-/* The context has no engine and will get none. */
+/* Ends a context that has no engine and will get none. */
 static enum halay_status lose_place(struct halay_context *ctx, enum halay_status status)
 {
     ctx->status = status;
     snprintf(ctx->text, sizeof ctx->text, "this process has no place in the job any more");
-    copy_state(ctx->elastic, 1); /* half of another commit may have come */
+    copy_state(ctx->elastic, 1); /* half of another commit may have been received */
     return status;
 }
 
@@ -421,9 +421,9 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
         halay_error(ctx->log, "no memory for a copy of the state, %zu bytes", e->bytes);
         return halay_returns(HALAY_ERR_NO_MEMORY);
     }
-    copy_state(e, 0); /* whoever becomes rank 0 gives it as it is now */
+    copy_state(e, 0); /* the rank that becomes rank 0 sends its present state */
     status = state_sync(ctx);
-    /* A rank was lost before this one had a commit: it takes the others'. */
+    /* A rank was lost before this one had a commit: it receives the others'. */
     int has_reformed = e->is_on && status != HALAY_OK && failure_of(ctx) == HALAY_ERR_PEER;
     if (has_reformed)
         status = reform(ctx);
@@ -435,14 +435,14 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
         e->size_was = 0;
     }
     if (!e->is_on) {
-        free(e->copy); /* it was for the broadcast */
+        free(e->copy); /* it was needed for the broadcast only */
         e->copy = NULL;
     }
     describe_change(ctx, e->has_joined || has_reformed, change);
     return HALAY_OK;
 }
 
-/* Rank 0 hears from halayrun, all others from rank 0. */
+/* Asks for a change of ranks: rank 0 asks halayrun, the others receive rank 0's answer. */
 static enum halay_status ask_for_change(struct halay_context *ctx, int32_t *wanted)
 {
     *wanted = ctx->rank == 0 && halay_elastic_client_listen(ctx->elastic->carried.elastic_client);
@@ -486,7 +486,7 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
     if (failure_of(ctx) == HALAY_OK)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_restore: nothing has failed");
     if (!ctx->driven.negotiation.messenger)
-        return ctx->status; /* there was no place before */
+        return ctx->status; /* the process got no place before */
     status = reform(ctx);
     if (status == HALAY_OK)
         describe_change(ctx, 1, change);

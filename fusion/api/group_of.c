@@ -3,13 +3,14 @@
  * A group of the ranks of a context or of a process set, for a program that uses the engine and the collectives below
  * it.
  *
- * A link is driven by one thread at a time, and the context's links are the engine's driver's. So the group has a world
- * of its own, with links of its own, and needs nothing of the engine once it is open. Its ranks meet over the engine:
+ * A connection is driven by one thread at a time, and the context's connections are the engine's driver's. So the group
+ * has a world of its own, with its own connections, and needs nothing of the engine once it is open. Its ranks
+ * bootstrap over the engine:
  *
- *     all-reduce (max) of how many groups each has asked of this set    -> a number that no earlier start has had
+ *     all-reduce (max) of the number of groups each rank opened of this set   -> a number that no earlier start has had
  *     world's bootstrap:  one all-gather of bytes a round, under a name with that number
  *
- * Starts that failed half-way on some ranks leave submissions under their number only, which no later start meets.
+ * Starts that failed half-way on some ranks leave submissions only under their number, which no later start matches.
  *
  * Cleanup: reverse-order labels; the world owns the bootstrap.
  */
@@ -24,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUP_NAME "halay group" /* how the names of what is submitted here begin */
+#define GROUP_NAME "halay group" /* prefix of the names submitted here */
 
 struct boot_context {
     struct halay_boot base;
@@ -32,8 +33,8 @@ struct boot_context {
     char name[sizeof GROUP_NAME + 24];
 };
 
-/* Submits it and waits for the end, which comes when all have submitted it, or timeout_ms later. That a rank withdrew
- * is a time-out as well: it gave the others as long. */
+/* Submits and waits until all ranks have submitted, at most timeout_ms. A withdrawal by another rank counts as a
+ * time-out as well: that rank has waited for the same time. */
 static enum halay_status run(struct halay_process_set *set, struct halay_tensor_info *info, struct halay_log *log)
 {
     struct halay_request *request = NULL;
@@ -72,7 +73,7 @@ static enum halay_status context_allgather(struct halay_boot *boot, const void *
     return status;
 }
 
-/* The context's: it is kept until halay_fini, though the context has no use for it any more. */
+/* Uses the context's secret: it is kept until halay_fini, though the context itself no longer needs it. */
 static void context_secret(struct halay_boot *boot, unsigned char *secret)
 {
     struct halay_boot *parent = ((struct boot_context *)boot)->set->ctx->world->boot;
@@ -153,7 +154,7 @@ static enum halay_status open_group(struct halay_process_set *set, struct halay_
                                   atomic_load_explicit(&ctx->log->reports_errors, memory_order_relaxed), group);
 }
 
-/* Why not; NULL: the call can be made. */
+/* Returns why the call cannot be made; NULL: it can. */
 static const char *find_fault(const struct halay_context *ctx, const struct halay_process_set *set,
                               struct halay_group *const *group)
 {

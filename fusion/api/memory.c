@@ -2,14 +2,14 @@
  *
  * Memory: blocks of halay_alloc, and references that let them outlive halay_free and the context.
  *
- *     halay_alloc               the program's own hold
+ *     halay_alloc               the program's own reference
  *     halay_memory_retain       one more; the first one lists the block
- *     halay_free, halay_fini    the program's own hold ends
- *     last hold ends            before halay_fini: back to the transport; after it: munmap or free
+ *     halay_free, halay_fini    the program's own reference ends
+ *     last reference ends       before halay_fini: back to the transport; after it: munmap or free
  *
- * halay_fini asks the transport to leave listed blocks where they are (its op keep) and gives them up to the list,
+ * halay_fini asks the transport to leave listed blocks where they are (its op keep) and transfers them to the list,
  * which lives as long as the context or a reference does. References may be released at any time, on any thread, also
- * while halay_fini runs: then it looks at the block once more when the transports are closed.
+ * while halay_fini runs: then halay_fini checks the block once more when the transports are closed.
  */
 #include "fusion/api/memory.h"
 #include "base/error_text.h"
@@ -20,20 +20,20 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A block that is referenced. Guarded by the list's lock, but for what is set once. */
+/* A referenced block. Guarded by the list's lock, except members that are set once. */
 struct halay_memory {
     struct halay_memories *all; /* set once, as is the next */
     void *ptr;
     size_t references;
-    int is_freed;           /* the program's own hold has ended */
-    struct halay_kept kept; /* how it is given back when the context has ended */
+    int is_freed;           /* the program's own reference has ended */
+    struct halay_kept kept; /* how it is freed when the context has ended */
     struct halay_memory *next;
 };
 
 struct halay_memories {
     pthread_mutex_t lock;      /* guards what follows; around it no other but those of the layers below */
     struct halay_context *ctx; /* NULL: it has ended */
-    int is_ending;             /* halay_fini runs: what is released waits for its end */
+    int is_ending;             /* halay_fini runs: released blocks wait for its end */
     struct halay_memory *first;
     unsigned char *is_parent; /* owned: base/fork.h; set once */
 };
@@ -89,7 +89,7 @@ static void block_keep(struct halay_context *ctx, struct halay_memory *memory)
 
 /* ---- the list ---- */
 
-/* make: if there is none. NULL: there is none, or no memory for it. */
+/* Returns the context's list, which may be NULL. make: create it if necessary; NULL then: no memory. */
 static struct halay_memories *memories_of(struct halay_context *ctx, int make)
 {
     pthread_mutex_lock(&ctx->lock);
@@ -120,7 +120,7 @@ static struct halay_memory *find_locked(const struct halay_memories *all, const 
     return memory;
 }
 
-/* Nobody refers to it any more. */
+/* Ends a block after its last reference. */
 static void end_locked(struct halay_memories *all, struct halay_memory *memory)
 {
     struct halay_memory **link = &all->first;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: what the end of a context asks of its blocks that references hold.
+ * Memory: the parts of references to blocks that the end of a context calls.
  */
 #ifndef HALAY_API_MEMORY_H
 #define HALAY_API_MEMORY_H
 
 struct halay_context;
 
-/* halay_fini begins: what is referenced now will outlive the context, nothing can be retained any more. */
+/* Begins halay_fini: blocks that are referenced now will outlive the context; no more can be retained. */
 void halay_memories_keep(struct halay_context *ctx);
-/* The transports are closed: the references own their blocks. */
+/* Transfers the blocks to their references; the transports are closed. */
 void halay_memories_leave(struct halay_context *ctx);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naming: a path may keep a name of its own (fusion/requests/path.h). Other collectives without a name get theirs when
- * they are submitted (requests/names.h), a barrier has always the same.
+ * Naming: a path may name a submission itself (fusion/requests/path.h). Other collectives without a name get one when
+ * they are submitted (requests/names.h); a barrier always has the same.
  */
 #include "fusion/api/naming.h"
 #include "fusion/api/describe.h"

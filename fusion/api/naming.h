@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naming: under which name the engine keeps what the program describes, and what it is described as.
+ * Naming: the engine's name for a program's description, and the description that it keeps.
  */
 #ifndef HALAY_NAMING_H
 #define HALAY_NAMING_H
 
 #include "fusion/requests/path.h"
 
-/* As the path says that takes it, else as the program says. HALAY_ERR_ARGUMENT, said: its name is invalid. */
+/* Makes the name by the path that takes the submission, otherwise by the program's description. HALAY_ERR_ARGUMENT,
+ * logged: the name is invalid. */
 enum halay_status halay_naming_make(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     struct halay_naming *naming);
-/* After that: gives a collective that the program has not named the beginning of a name, and room for the rest
- * (naming->unnamed). */
+/* Gives a collective without a name the prefix of a name, and room for the rest (naming->unnamed). Called after
+ * halay_naming_make. */
 void halay_naming_unnamed(struct halay_naming *naming);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Open and close: the engine over a world.
  *
- * Leaving is in three steps: close (submissions are refused; this rank says BYE, and drives on until all ranks have
- * said it and nothing is left to do, at most LEAVE_MS), stop (the thread ends, what is still in flight ends with
- * HALAY_ERR_CLOSED), destroy. So ranks that leave together never pull memory from under each other.
+ * Leaving has three steps: close (submissions are refused; this rank sends BYE, and drives until all ranks have sent it
+ * and nothing is left to do, at most LEAVE_MS), stop (the thread ends, requests still in flight end with
+ * HALAY_ERR_CLOSED), destroy. So ranks that leave together never unmap memory that others use.
  *
  * Cleanup: reverse-order labels while it is opened, close takes an open one.
  */
@@ -67,7 +67,7 @@ static void set_express(struct halay_context *ctx)
         halay_coordinator_set_express(ctx->driven.negotiation.coordinator, ctx->driven.negotiation.express.pairs);
 }
 
-/* What there is of each rank. */
+/* Frees the arrays with an element for each rank. */
 static void free_ranks(struct halay_context *ctx)
 {
     free(ctx->driven.execution.counts);
@@ -205,7 +205,7 @@ void halay_context_close(struct halay_context *ctx)
 {
     leave(ctx);
     halay_driver_stop(ctx);
-    halay_error_mute(1); /* what is lost here is no call's error */
+    halay_error_mute(1); /* no call returns these errors */
     end_rest(ctx);
     halay_error_mute(0);
 

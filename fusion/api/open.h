@@ -7,14 +7,14 @@
 
 #include "fusion/state/context.h"
 
-/* A context over a world that is open; owns the world from success on. */
+/* Creates a context over an open world; owns the world on success. */
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);
-/* Open a closed context again: as create does, but names and requests stay. On error it is still closed. */
+/* Opens a closed context again: like create, but keeps names and requests. On error it is still closed. */
 enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world);
-/* Leave the other ranks: all that is in flight ends, the thread too. What belongs to the world is destroyed, the world
- * is not. */
+/* Leaves the other ranks: all requests in flight end, the thread too. Destroys what belongs to the world, but not the
+ * world. */
 void halay_context_close(struct halay_context *ctx);
-/* One that is closed and has no names. */
+/* Destroys a context that is closed and has no names. */
 void halay_context_destroy(struct halay_context *ctx);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process sets, the program's side: what it asks for, together with the other members, and what it may know of them.
+ * Process sets, the program's side: changes, which the members request together, and queries.
  *
- * What ranks meet by is a name: that of the ranks when a set is made, of the number when it is removed. So sets of
- * different ranks may be in the making at the same time. For the same ranks one call at a time is under way on a rank,
- * and others that block wait for their turn: the n-th meets the n-th.
+ * Ranks match by a name: made of the ranks when a set is created, of its number when it is removed. So sets of
+ * different ranks may be created at the same time. For the same ranks one call at a time is in flight on a rank, and
+ * other blocking calls wait: the n-th matches the n-th.
  */
 #include "fusion/api/sets.h"
 #include "base/error_text.h"
@@ -61,7 +61,7 @@ enum halay_status halay_process_set_read(const struct halay_process_set *set, st
     return HALAY_OK;
 }
 
-/* Another thread asks for the same: until that has ended. HALAY_ERR_CLOSED: it won't any more. */
+/* Waits until another thread's call with the same ranks has ended. HALAY_ERR_CLOSED: the context is closing. */
 static enum halay_status wait_for_turn(struct halay_context *ctx, const char *name)
 {
     size_t length = strlen(name);
@@ -80,7 +80,7 @@ static enum halay_status wait_for_turn(struct halay_context *ctx, const char *na
     return status;
 }
 
-/* What is asked for together with the others that it concerns. */
+/* A change of sets, requested together with the other ranks that it concerns. */
 struct change {
     char name[HALAY_NAME_MAX + 1];
     size_t *words; /* owned */
@@ -101,7 +101,8 @@ static enum halay_status submit(struct halay_context *ctx, const struct change *
     return halay_submit_info(ctx, &info, NULL, NULL, attendance, request);
 }
 
-/* Ask, and wait for the end; logs what went wrong. request (NULL: not wanted): the caller frees it, whatever came. */
+/* Submits a change and waits for its end; logs errors. request (may be NULL): the caller frees it, whatever the
+ * result. */
 static enum halay_status ask(struct halay_context *ctx, const struct change *change, int timeout_ms,
                              struct halay_request **out)
 {
@@ -124,7 +125,7 @@ static enum halay_status ask(struct halay_context *ctx, const struct change *cha
     return status;
 }
 
-/* The same without the wait. */
+/* Submits a change without waiting. */
 static enum halay_status ask_async(struct halay_context *ctx, const struct change *change,
                                    struct halay_request **request)
 {
@@ -142,7 +143,7 @@ static int compare_words(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Ascending, in each set. */
+/* Sorts the ranks of each set in ascending order. */
 static void sort_ranks(size_t *words, size_t count)
 {
     for (size_t at = 1; at < count; at += 1 + words[at])
@@ -157,7 +158,8 @@ static size_t say_list(const struct halay_rank_list *list, size_t *words)
     return 1 + list->count;
 }
 
-/* A fault of the lists themselves, whatever other ranks ask for. NULL: none. room: the most words. */
+/* Returns a fault of the lists themselves, whatever other ranks request; NULL: no fault. room: the maximal number of
+ * words. */
 static const char *lists_fault(const struct halay_rank_list *lists, size_t count, size_t room)
 {
     if (count && !lists)
@@ -183,7 +185,7 @@ static enum halay_status fault_of(struct halay_context *ctx, const struct halay_
     return why ? HALAY_ERR_ARGUMENT : HALAY_OK;
 }
 
-/* Make several sets in one call of all ranks: those of the lists, then those of the text, which parses. */
+/* Creates several sets in one call of all ranks: those of the lists, then those of the text, which parses. */
 static enum halay_status create_all(struct halay_context *ctx, const struct halay_rank_list *lists, size_t count,
                                     const char *text, int timeout_ms)
 {
@@ -232,7 +234,7 @@ enum halay_status halay_process_sets_create_static(struct halay_context *ctx, co
     return create_all(ctx, lists, count, config->process_sets, config->start_timeout_ms);
 }
 
-/* What is wrong with these ranks, ascending, or with this rank among them; 0: nothing. */
+/* Writes the fault of these ranks, ascending, or of this rank among them; 0: no fault. */
 static int members_fault(const struct halay_context *ctx, const size_t *ranks, size_t count, char *text, size_t size)
 {
     int is_member = 0;
@@ -249,7 +251,8 @@ static int members_fault(const struct halay_context *ctx, const size_t *ranks, s
     return is_member ? 0 : snprintf(text, size, "rank %d is none of them: only its members make a set", ctx->rank);
 }
 
-/* "process sets [0,3]"; of many ranks the first ones, how many there are, and a number that tells them from others. */
+/* Writes the name "process sets [0,3]"; of many ranks the first ones, their number, and a hash that distinguishes them
+ * from others. */
 static void name_members(const size_t *ranks, size_t count, char *name, size_t size)
 {
     size_t at = (size_t)snprintf(name, size, HALAY_CHANGE_SETS_NAME " [");
@@ -265,7 +268,7 @@ static void name_members(const size_t *ranks, size_t count, char *name, size_t s
     snprintf(name + at, size - at, "]");
 }
 
-/* What forming this set asks for; says what is wrong. On success change->words is the caller's to free. */
+/* Makes the change that creates this set; logs faults. On success the caller frees change->words. */
 static enum halay_status say_form(struct halay_context *ctx, const int *ranks, size_t count, struct change *change)
 {
     struct halay_rank_list list = { ranks, count };
@@ -343,7 +346,7 @@ static int has_requests_locked(const struct halay_process_set *set)
     return 0;
 }
 
-/* Why it is not removed; NULL: it can be, and counts as about to be unless it is busy. */
+/* Returns why a set cannot be removed; NULL: it can be, and its removal has begun unless it is busy. */
 static const char *begin_removal_locked(struct halay_process_set *set, int *is_busy)
 {
     if (!set->number)
@@ -358,8 +361,8 @@ static const char *begin_removal_locked(struct halay_process_set *set, int *is_b
     return NULL;
 }
 
-/* What removing this set asks for; says what is wrong. On success change->words is the caller's to free, and the set
- * counts as about to be removed until the request has ended. */
+/* Makes the change that removes this set; logs faults. On success the caller frees change->words, and the set counts as
+ * being removed until the request has ended. */
 static enum halay_status say_removal(struct halay_process_set *set, struct change *change)
 {
     struct halay_context *ctx = set->ctx;
@@ -386,7 +389,7 @@ static enum halay_status say_removal(struct halay_process_set *set, struct chang
     return HALAY_OK;
 }
 
-/* It was not asked for. */
+/* Reopens a set whose removal has not been submitted. */
 static void reopen(struct halay_process_set *set)
 {
     pthread_mutex_lock(&set->ctx->lock);

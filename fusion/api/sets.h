@@ -7,12 +7,12 @@
 
 #include "halay.h"
 
-/* Those that halay_init makes: the program's, and the configuration's. Find out whether there are any (*wanted), and
- * whether they can be read: HALAY_ERR_CONFIG, HALAY_ERR_ARGUMENT. */
+/* Reads the sets that halay_init creates, the program's and the configuration's, and finds out whether there are any
+ * (*wanted): HALAY_ERR_CONFIG, HALAY_ERR_ARGUMENT. */
 enum halay_status halay_process_sets_read_static(struct halay_context *ctx, const struct halay_rank_list *lists,
                                                  size_t count, int *wanted);
-/* Make them. If any rank wants some, every rank calls this; one that wants none thereby disagrees. Blocks until all
- * ranks have asked, at most HALAY_START_TIMEOUT. */
+/* Creates them. If any rank requests sets, every rank calls this; a rank that requests none thereby disagrees. Blocks
+ * until all ranks have called, at most HALAY_START_TIMEOUT. */
 enum halay_status halay_process_sets_create_static(struct halay_context *ctx, const struct halay_rank_list *lists,
                                                    size_t count);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Start: halay_init on a thread of its own, which others look at, wait for, or cancel. Who learns that it has ended
- * joins the thread and frees the start.
+ * Start: runs halay_init on a thread of its own, which other threads test, wait for or cancel. The thread that learns
+ * of its end joins it and frees the start.
  */
 #include "fusion/api/start.h"
 #include "base/clock.h"
@@ -48,7 +48,8 @@ static void start_destroy(struct halay_start *start)
     free(start);
 }
 
-/* The thread takes no signal: those are the program's. Nor do those that the engine makes on it. */
+/* Creates the thread, which takes no signal, as signals are the program's. Threads that the engine creates on it
+ * inherit this. */
 static int create_thread(struct halay_start *start)
 {
     sigset_t all, before;

@@ -8,7 +8,7 @@
 #include "collectives/transport/bootstrap/boot.h"
 #include "halay.h"
 
-/* halay_init, while another thread looks on. watch is borrowed for the call. */
+/* Runs halay_init while another thread watches. watch is borrowed for the call. */
 enum halay_status halay_init_watched(const struct halay_options *options, struct halay_boot_watch *watch,
                                      struct halay_context **out);
 

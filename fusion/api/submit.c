@@ -25,13 +25,13 @@ static const char in_flight_text[] = "a tensor of that name is in flight already
 
 /* ---- steady submissions (replay/steady.h) ---- */
 
-/* Queues a complete bucket of a plan. Without memory for the event the driver takes it at its next look at the plan. */
+/* Queues a complete bucket of a plan. Without memory for the event the driver finds it at its next look at the plan. */
 static void queue_ready_locked(struct halay_context *ctx, struct halay_plan_bucket *ready)
 {
     (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
 }
 
-/* Gives a complete bucket of a plan to the driver. */
+/* Hands a complete bucket of a plan over to the driver. */
 static void hand_over(struct halay_context *ctx, struct halay_entry *entry, struct halay_plan_bucket *ready,
                       size_t bytes, int calls_back)
 {
@@ -40,8 +40,8 @@ static void hand_over(struct halay_context *ctx, struct halay_entry *entry, stru
     halay_driver_submitted_unlock(ctx, entry, bytes, calls_back ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
 }
 
-/* Submits a registered tensor that a plan has, without a lock unless it is the last of its bucket. Returns 0 if it has
- * to be submitted otherwise. */
+/* Submits a registered tensor of a plan, without a lock unless it is the last of its bucket. Returns 0 if it has to be
+ * submitted the usual way. */
 static int submit_steady(struct halay_tensor *tensor, halay_callback callback, void *arg, struct halay_request **out)
 {
     struct halay_context *ctx = tensor->ctx;
@@ -57,7 +57,7 @@ static int submit_steady(struct halay_tensor *tensor, halay_callback callback, v
     return 1;
 }
 
-/* HALAY_OK if submissions are taken. */
+/* Returns HALAY_OK if submissions are accepted. */
 static enum halay_status check_open_locked(const struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
@@ -65,7 +65,7 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
     return ctx->is_closing ? halay_refuses(HALAY_ERR_CLOSED, "this rank is in halay_fini") : HALAY_OK;
 }
 
-/* What it needs to reach its data, unless submissions are refused anyway. */
+/* Prepares access to the data on devices, unless submissions are refused anyway. */
 static enum halay_status bring(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
                                struct halay_submission *s)
 {
@@ -78,7 +78,7 @@ static enum halay_status bring(struct halay_context *ctx, const char *name, cons
     return status == HALAY_OK ? ctx->carrier->ops->prepare(ctx, name, buffers, s) : status;
 }
 
-/* What goes with the signature. */
+/* Writes the words that are sent with the signature. */
 static enum halay_status say_words(const struct halay_tensor *tensor, const struct halay_submission *s,
                                    struct halay_words *words)
 {
@@ -92,7 +92,7 @@ static enum halay_status say_words(const struct halay_tensor *tensor, const stru
     return HALAY_OK;
 }
 
-/* A group's tensors. */
+/* Sets the buffers of a group's tensors. */
 static enum halay_status take_buffers(const struct halay_tensor *tensor, const struct halay_submission *s,
                                       struct halay_request *request)
 {
@@ -112,14 +112,14 @@ static enum halay_status take_buffers(const struct halay_tensor *tensor, const s
     return HALAY_OK;
 }
 
-/* Can it be submitted now? *why: the text of the error, if there is one. */
+/* Returns HALAY_OK if the tensor can be submitted now. *why: the text of the error, if there is one. */
 static enum halay_status check_entry_locked(const struct halay_entry *entry, const struct halay_submission *s,
                                             const char **why)
 {
     int is_change = s->signature->collective == HALAY_CHANGE_SETS;
 
     if (entry->request) {
-        *why = is_change    ? NULL /* sets.c: waits, and comes again */
+        *why = is_change    ? NULL /* sets.c: waits, and submits again */
                : s->unnamed ? "as many without a name are in flight as can be"
                             : in_flight_text;
         return HALAY_ERR_DUPLICATE;
@@ -131,7 +131,7 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, con
     *why = halay_set_refusal_locked(s->set);
     if (!*why)
         return HALAY_OK;
-    return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the others get */
+    return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the other ranks get */
 }
 
 static enum halay_status fill_locked(struct halay_request *request, struct halay_entry *entry,
@@ -159,7 +159,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     return HALAY_OK;
 }
 
-/* The tensor has a steady request, which is not to be submitted as well. *why: the text of the error. */
+/* Ensures that the tensor's steady request, if any, is not submitted as well. *why: the text of the error. */
 static enum halay_status take_turn_locked(struct halay_entry *entry, const char **why)
 {
     struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
@@ -176,7 +176,7 @@ static enum halay_status take_turn_locked(struct halay_entry *entry, const char 
     return HALAY_ERR_DUPLICATE;
 }
 
-/* A request that is in flight for its name, but not yet for the driver. *why: the error, if there is a text for it. */
+/* Prepares a request, in flight for its name but not yet for the driver. *why: the error, if there is a text for it. */
 static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_entry *entry,
                                         const struct halay_submission *s, const char **why)
 {
@@ -208,7 +208,7 @@ static void take_back_locked(struct halay_entry *entry)
     entry->request = NULL;
 }
 
-/* What was prepared, to the driver; the queue has room. Cannot fail. */
+/* Passes a prepared request to the driver; the queue has room. Cannot fail. */
 static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, struct halay_request **out)
 {
     struct halay_request *request = entry->request;
@@ -231,7 +231,7 @@ static void count_submitted_locked(struct halay_context *ctx, size_t count)
     halay_count(&ctx->observers.meters->tally.submissions, count);
 }
 
-/* *why: the error, if there is a text for it. */
+/* Submits an entry. *why: the error, if there is a text for it. */
 static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry,
                                        const struct halay_submission *s, struct halay_request **out, const char **why)
 {
@@ -246,7 +246,7 @@ static enum halay_status submit_locked(struct halay_context *ctx, struct halay_e
     return HALAY_OK;
 }
 
-/* The steady request of a registered tensor, made from the submission; in no plan. NULL: no memory. */
+/* Makes the steady request of a registered tensor from a submission; it is in no plan. NULL: no memory. */
 static struct halay_request *make_steady_locked(struct halay_entry *entry, const struct halay_submission *s)
 {
     struct halay_request *r = halay_steady_idle_locked(entry);
@@ -264,7 +264,7 @@ static struct halay_request *make_steady_locked(struct halay_entry *entry, const
     return r;
 }
 
-/* From now on a plan's tensor is submitted without a lock, if nothing speaks against it. Returns nonzero if it can. */
+/* Lets a plan's tensor be submitted without a lock from now on, if nothing prevents it. Returns nonzero if it can. */
 static int attach_steady_locked(struct halay_tensor *tensor, const struct halay_submission *s)
 {
     struct halay_entry *entry = tensor->entry;
@@ -277,7 +277,7 @@ static int attach_steady_locked(struct halay_tensor *tensor, const struct halay_
     if (r && halay_steady_is_in_plan(r)) {
         if (!halay_steady_is_held(r) || halay_steady_is_in_flight(r))
             return 0;
-        halay_steady_drop_locked(entry); /* the program has kept it: it is the program's from now on */
+        halay_steady_drop_locked(entry); /* the program has kept it, and owns it from now on */
     }
     r = make_steady_locked(entry, s);
     if (r)
@@ -300,7 +300,7 @@ static struct halay_submission submission_of(const struct halay_tensor *tensor, 
                                       .set = tensor->set };
 }
 
-/* It was not submitted. lock held; unlocks. */
+/* Ends a submission that was refused. lock held; unlocks. */
 static void give_up_unlock(struct halay_context *ctx, struct halay_cargo *cargo)
 {
     if (cargo)
@@ -343,7 +343,7 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     return halay_returns(status);
 }
 
-/* What each of several needs to reach its data; *all is NULL where none needs anything. All or none. */
+/* Prepares access to the data of several tensors; *all is NULL if none needs it. All or none. */
 static enum halay_status bring_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count,
                                     struct halay_cargo ***all)
 {
@@ -351,7 +351,7 @@ static enum halay_status bring_many(struct halay_context *ctx, struct halay_tens
     size_t done = 0;
 
     *all = NULL;
-    if (!halay_carrier_is_loaded(ctx)) /* halay_register has, if it is needed */
+    if (!halay_carrier_is_loaded(ctx)) /* halay_register has loaded it, if it is needed */
         return HALAY_OK;
     struct halay_cargo **cargo = calloc(count, sizeof *cargo);
     if (!cargo)
@@ -374,7 +374,7 @@ static enum halay_status bring_many(struct halay_context *ctx, struct halay_tens
     return status;
 }
 
-/* All or none. *fault: the one that is refused. cargo, NULL if there are none, loses what has become a request's. */
+/* Prepares all or none. *fault: the refused one. cargo, which may be NULL, loses what has passed to a request. */
 static enum halay_status prepare_many_locked(struct halay_context *ctx, struct halay_tensor *const *tensors,
                                              size_t count, halay_callback callback, void *arg,
                                              struct halay_cargo **cargo, const struct halay_tensor **fault,
@@ -433,7 +433,7 @@ static int attach_many(struct halay_context *ctx, struct halay_tensor *const *te
     return are_attached;
 }
 
-/* As submit_steady, of all or none. */
+/* Submits all or none, as submit_steady does. */
 static int submit_many_steady(struct halay_tensor *const *tensors, size_t count, halay_callback callback, void *arg,
                               struct halay_request **out)
 {
@@ -511,7 +511,7 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
     return halay_returns(status);
 }
 
-/* Why this is not what the name may be submitted as; NULL: it is. */
+/* Returns why the name cannot be submitted like this; NULL: it can. */
 static const char *refusal_locked(const struct halay_entry *entry, const struct halay_signature *signature)
 {
     return entry->tensor && !halay_signature_equal(&entry->tensor->signature, signature)
@@ -519,7 +519,7 @@ static const char *refusal_locked(const struct halay_entry *entry, const struct 
                : NULL;
 }
 
-/* From a description that has been checked. *why: the error, if there is a text for it. */
+/* Submits a description that has been checked. *why: the error, if there is a text for it. */
 static enum halay_status submit_checked(struct halay_context *ctx, struct halay_process_set *names,
                                         struct halay_submission *s, size_t length, enum halay_attendance attendance,
                                         struct halay_request **request, const char **why)

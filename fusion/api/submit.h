@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submission of what has been read already.
+ * Submission of descriptions that have been read.
  */
 #ifndef HALAY_SUBMIT_H
 #define HALAY_SUBMIT_H
@@ -8,7 +8,8 @@
 #include "fusion/engine/driver.h"
 #include "halay.h"
 
-/* As halay_submit_named of what was read; attendance says whether a wait follows. */
+/* Submits like halay_submit_named a description that has been read; attendance tells the driver whether a wait
+ * follows. */
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, enum halay_attendance attendance,
                                     struct halay_request **request);

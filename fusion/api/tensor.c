@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensors: registered once, submitted by handle; and what becomes of them when the ranks change. On the program's
+ * Tensors: registered once, submitted by handle; and their treatment when the ranks change. Runs on the program's
  * threads.
  */
 #include "fusion/api/tensor.h"
@@ -55,7 +55,7 @@ static void tensor_free(struct halay_tensor *tensor)
     free(tensor);
 }
 
-/* Gives a tensor, complete otherwise, its name. *why: the text of the error, if there is one. */
+/* Enters the name of a tensor that is otherwise complete. *why: the text of the error, if there is one. */
 static enum halay_status enter_locked(struct halay_context *ctx, struct halay_process_set *names, const char *name,
                                       size_t length, struct halay_tensor *tensor, const char **why)
 {
@@ -71,7 +71,7 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
     if (tensor->set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(tensor->set)))
         status = HALAY_ERR_ARGUMENT;
     tensor->entry = entry;
-    tensor->order = names->path ? 0 : ctx->registered + 1; /* the coordinator hears of no other */
+    tensor->order = names->path ? 0 : ctx->registered + 1; /* other tensors are not sent to the coordinator */
     if (status != HALAY_OK) {
         halay_entry_release_locked(entry);
         return status;
@@ -153,7 +153,7 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
     return status;
 }
 
-/* Is its description still valid for the new ranks? */
+/* Returns nonzero if a change of ranks has made the description invalid. */
 static int depends_on_ranks(const struct halay_context *ctx, const struct halay_tensor *tensor)
 {
     const struct halay_signature *s = &tensor->signature;
@@ -187,7 +187,7 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     tensor->is_stale |= depends_on_ranks(ctx, tensor);
 }
 
-/* Takes all names; puts those that are registered into tensors, in order of registration. Returns how many. */
+/* Empties the set's names; puts the registered ones into tensors, in order of registration. Returns how many. */
 static size_t take_registered(struct halay_context *ctx, struct halay_tensor **tensors)
 {
     struct halay_table_node *node;
@@ -213,7 +213,7 @@ void halay_registry_free_all(struct halay_context *ctx)
     *submitted = *taken = (struct halay_events){ 0 };
 }
 
-/* Ranks have other numbers now. */
+/* Marks all registered tensors of a path as stale. */
 static void make_stale(struct halay_process_set *names)
 {
     for (size_t i = 0; i < names->names.size; i++)

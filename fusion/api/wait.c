@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wait: what a program asks of its requests.
+ * Wait: the program's waits for and queries of requests.
  */
 #include "fusion/api/wait.h"
 #include "base/clock.h"
@@ -49,11 +49,11 @@ void halay_calls_end(struct halay_context *ctx)
     pthread_cond_broadcast(&ctx->driver.waiter_wakes);
     pthread_mutex_unlock(&ctx->lock);
     halay_driver_wake(ctx);
-    while (atomic_load_explicit(&ctx->waiting.calls, memory_order_acquire)) /* one may be in a callback */
+    while (atomic_load_explicit(&ctx->waiting.calls, memory_order_acquire)) /* a call may be in a callback */
         usleep(LOOK_AGAIN_US);
 }
 
-/* The status of a request, for the program. */
+/* Returns the status of a request for the program. */
 static enum halay_status say_status(struct halay_request *request)
 {
     enum halay_status status = halay_request_status(request);
@@ -75,13 +75,13 @@ enum halay_status halay_test(struct halay_request *request)
     return status;
 }
 
-/* Requests that are waited for, of one context; some may be NULL. */
+/* Requests that a thread waits for, of one context; some may be NULL. */
 struct awaited {
     struct halay_context *ctx;
     struct halay_request *const *requests;
     size_t count;
     size_t at;           /* all: those before have ended; any: the one that has */
-    uint64_t deliveries; /* any: looked at after so many */
+    uint64_t deliveries; /* any: deliveries at the last look */
     int (*done)(void *arg);
 };
 
@@ -105,7 +105,7 @@ static int is_on_its_way(const struct halay_request *request)
     return request->cargo && atomic_load_explicit(&request->cargo->is_launched, memory_order_acquire);
 }
 
-/* Of one request. */
+/* Returns nonzero if the result of one request is on its way. */
 static int is_launched(void *arg)
 {
     const struct awaited *a = arg;
@@ -122,11 +122,11 @@ static int have_all_ended(void *arg)
     return a->at == a->count;
 }
 
-/* Looks at all of them only if something has ended since it looked last. */
+/* Checks the requests only if one has ended since the last check. */
 static int has_any_ended(void *arg)
 {
     struct awaited *a = arg;
-    /* Acquire: after the statuses that were stored before it grew. */
+    /* Acquire: sees the statuses that were stored before it grew. */
     uint64_t deliveries = atomic_load_explicit(&a->ctx->queue.deliveries, memory_order_acquire);
 
     if (deliveries == a->deliveries)
@@ -145,7 +145,7 @@ static int is_over_or_ending(void *arg)
     return a->done(a) || atomic_load_explicit(&a->ctx->waiting.is_ending, memory_order_relaxed);
 }
 
-/* waited: one of them, for the stall report. */
+/* Waits for one or all of the requests. waited: one of them, for the stall report. */
 static enum halay_status wait_until(struct awaited *a, struct halay_request *waited, int timeout_ms, const char *what)
 {
     struct halay_context *ctx = a->ctx;
@@ -176,7 +176,7 @@ static enum halay_status first_error(const struct awaited *a)
     return HALAY_OK;
 }
 
-/* What the stream is given from now on comes after the request's result, if that is for a device. */
+/* Orders later work of the stream after the request's result, if the result is for a device. */
 static enum halay_status join_stream(struct halay_request *request, void *stream)
 {
     struct halay_context *ctx = request->ctx;
@@ -198,7 +198,7 @@ enum halay_status halay_wait_stream(struct halay_request *request, int timeout_m
     halay_call_begin(a.ctx);
     a.done = is_launched;
     int is_over = is_launched(&a);
-    if (!is_over) /* what is ready must not accumulate any longer */
+    if (!is_over) /* ready tensors must not accumulate any longer */
         atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     if (!is_over)
         status = wait_until(&a, request, timeout_ms, "halay_wait_stream");
@@ -218,7 +218,7 @@ static enum halay_status wait_all(struct halay_request *const *requests, size_t 
     halay_call_begin(a.ctx);
     a.done = have_all_ended;
     int is_over = have_all_ended(&a);
-    if (!is_over) /* what is ready must not accumulate any longer */
+    if (!is_over) /* ready tensors must not accumulate any longer */
         atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     if (!is_over)
         status = wait_until(&a, requests[a.at], timeout_ms, what);
@@ -251,7 +251,7 @@ enum halay_status halay_wait_any(struct halay_request *const *requests, size_t c
     halay_call_begin(a.ctx);
     a.done = has_any_ended;
     int is_over = has_any_ended(&a);
-    if (!is_over) /* what is ready must not accumulate any longer */
+    if (!is_over) /* ready tensors must not accumulate any longer */
         atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     for (size_t i = 0; !is_over && i < count; i++)
         if (requests[i]) {

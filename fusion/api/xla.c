@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A handler of XLA's foreign function interface. What XLA computes behind a call runs on the thread that completes the
- * call's future: that is one of its own, as the engine's has all tensors to move.
+ * A handler of XLA's foreign function interface. What XLA computes after a call runs on the thread that completes the
+ * call's future: a thread of its own, because the engine's has all tensors to move.
  */
 #include "base/error_text.h"
 #include "fusion/api/xla_abi.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A call under way. */
+/* A call in flight. */
 struct call {
     struct call *next;
     struct halay_xla *xla;
@@ -29,7 +29,7 @@ struct halay_xla {
     struct halay_context *ctx; /* NULL: closed; guarded by gate */
     pthread_mutex_t lock;
     pthread_cond_t changes;
-    struct call *first, **end; /* that have ended; these and what follows are guarded by lock */
+    struct call *first, **end; /* the ended calls; these and the following members are guarded by lock */
     size_t under_way;
     int is_closed;
 };
@@ -43,7 +43,7 @@ static struct xla_error *make_error(const struct xla_api *api, int code, const c
     return api->error_create(&create);
 }
 
-/* The attribute of that name, a u64; 0: there is none. */
+/* Returns the attribute of that name, a u64; 0: no such attribute. */
 static uint64_t find_word(const struct xla_attributes *attributes, const char *name)
 {
     for (int64_t i = 0; i < attributes->count; i++) {
@@ -89,7 +89,7 @@ static size_t elements_of(const struct xla_buffer *buffer)
     return count;
 }
 
-/* Dimensions that are too many for halay are one behind the first. */
+/* Sets the shape. Of too many dimensions for halay all after the first are combined into one. */
 static void set_shape(struct halay_tensor_info *info, const struct xla_buffer *buffer)
 {
     if (buffer->dimensions <= HALAY_DIMENSIONS_MAX) {
@@ -104,7 +104,7 @@ static void set_shape(struct halay_tensor_info *info, const struct xla_buffer *b
     info->shape[1] = rows ? elements_of(buffer) / rows : 0;
 }
 
-/* Fill in what the call's argument and result say; NULL, or what is wrong. */
+/* Fills in the fields that the call's argument and result determine. Returns NULL, or the fault. */
 static const char *describe(const struct xla_frame *frame, struct halay_tensor_info *info)
 {
     if (frame->arguments.count != 1 || frame->results.count != 1 || frame->arguments.types[0] != XLA_BUFFER ||
@@ -142,7 +142,7 @@ static void note_error(struct call *call, enum halay_status status, const char *
              *text ? text : halay_status_string(status));
 }
 
-/* The result of an all-gather or an all-to-all is as large as the program was compiled for. */
+/* Checks that the result of an all-gather or all-to-all has the size that the program was compiled for. */
 static void check_size(struct call *call)
 {
     struct halay_result result = { .struct_size = sizeof result };
@@ -158,7 +158,7 @@ static void check_size(struct call *call)
     note_error(call, HALAY_ERR_MISMATCH, text);
 }
 
-/* The engine's callback. */
+/* Queues a call that has ended. The engine's callback. */
 static void ended(void *arg, enum halay_status status, const char *text)
 {
     struct call *call = arg;
@@ -173,7 +173,7 @@ static void ended(void *arg, enum halay_status status, const char *text)
     pthread_mutex_unlock(&xla->lock);
 }
 
-/* The next call that has ended; NULL: there will be none. */
+/* Returns the next call that has ended; NULL: no more will end. */
 static struct call *take(struct halay_xla *xla)
 {
     pthread_mutex_lock(&xla->lock);
@@ -201,7 +201,7 @@ static void *run(void *arg)
     struct halay_xla *xla = arg;
 
     for (struct call *call; (call = take(xla));) {
-        pthread_mutex_lock(&xla->gate); /* the request is there when its submission has returned */
+        pthread_mutex_lock(&xla->gate); /* the request exists when its submission has returned */
         if (xla->ctx) {
             check_size(call);
             halay_request_free(call->request);
@@ -216,7 +216,7 @@ static void *run(void *arg)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Submit it: its status, with the text on this thread. */
+/* Submits a call. Returns the status, with the text on this thread. */
 static enum halay_status submit(struct halay_xla *xla, struct call *call)
 {
     pthread_mutex_lock(&xla->gate);
@@ -238,7 +238,7 @@ static enum halay_status submit(struct halay_xla *xla, struct call *call)
     return status;
 }
 
-/* Whether this is XLA's question for the version that the handler is written for. */
+/* Returns nonzero if the call is XLA's query for the version of the handler, after answering it. */
 static int answer_metadata(const struct xla_frame *frame)
 {
     struct xla_metadata_extension *extension = (void *)frame->head.extensions;
@@ -302,7 +302,7 @@ static enum halay_status open_context(struct halay_context *ctx, struct halay_xl
     pthread_mutex_init(&xla->lock, NULL);
     pthread_cond_init(&xla->changes, NULL);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program handles signals */
     int error = pthread_create(&thread, NULL, run, xla);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What halay uses of the C ABI of XLA's foreign function interface, as it is from version 0.1 on, which JAX 0.5 has:
- * later versions add at the end of a struct. Names are halay's own. The sizes that structs say they have are not to be
- * relied on: JAX 0.5 says less than there is.
+ * The parts of the C ABI of XLA's foreign function interface that halay uses, from version 0.1 on, which JAX 0.5 has:
+ * later versions add at the end of a struct. Names are halay's own. The size members of structs are unreliable: JAX 0.5
+ * sets them too small.
  */
 #ifndef HALAY_XLA_ABI_H
 #define HALAY_XLA_ABI_H
@@ -32,7 +32,7 @@ enum xla_dtype {
     XLA_BF16 = 16,
 };
 
-/* What each struct begins with. */
+/* The head of each struct. */
 struct xla_head {
     size_t struct_size;
     struct xla_extension *extensions;
@@ -49,7 +49,7 @@ struct xla_version {
     int major, minor;
 };
 
-/* XLA asks for it by a call with this extension, when the handler is registered. */
+/* XLA's query for metadata: a call with this extension, when the handler is registered. */
 struct xla_metadata {
     size_t struct_size;
     struct xla_version version;
@@ -120,7 +120,7 @@ struct xla_future_fail {
     struct xla_error *error; /* XLA's from then on */
 };
 
-/* What a handler may call. */
+/* XLA's functions that a handler may call. */
 struct xla_api {
     struct xla_head head;
     struct xla_version version;
