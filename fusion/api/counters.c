@@ -119,7 +119,7 @@ static void print_gauges(struct text *text, struct halay_context *ctx)
 
     for (size_t i = 0; (name = halay_meters_gauge(ctx->observers.meters, i, &value)); i++) {
         if (!i)
-            print_head(text, "halay_program_value", "gauge", "What the program says (halay_gauge_set).");
+            print_head(text, "halay_program_value", "gauge", "Value set by the program (halay_gauge_set).");
         print(text, "halay_program_value{rank=\"%d\",name=\"%s\"} %.17g\n", ctx->rank, name, value);
     }
 }
@@ -194,7 +194,7 @@ enum halay_status halay_gauge_set(struct halay_context *ctx, const char *name, d
     if (is_set)
         return HALAY_OK;
     return halay_refuses(HALAY_ERR_ARGUMENT,
-                         "halay_gauge_set: '%.60s' is no name of 1 to %d letters, digits, '_', '.', '-', or %d gauges "
-                         "are there already",
+                         "halay_gauge_set: '%.60s' is not a name of 1 to %d letters, digits, '_', '.', '-', or %d gauges "
+                         "exist already",
                          name, HALAY_GAUGE_NAME, HALAY_GAUGES);
 }

@@ -162,7 +162,7 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
     enum halay_status status =
         halay_struct_read(ctx->log, "halay_tensor_info", info, FIRST_VERSION, sizeof *known, known);
     if (status == HALAY_OK && (unsigned)known->collective >= HALAY_COLLECTIVE_COUNT) {
-        halay_error(ctx->log, "tensor: %d is no collective", (int)known->collective);
+        halay_error(ctx->log, "tensor: %d is not a collective", (int)known->collective);
         return HALAY_ERR_ARGUMENT;
     }
     if (status == HALAY_OK && known->collective == HALAY_JOIN)
@@ -205,9 +205,9 @@ static const char *rank_fault(const struct halay_process_set *set, const char *w
     int size = set->ctx->size;
 
     if (rank < 0 || rank >= size)
-        snprintf(text, FAULT_MAX, "%s %d is no rank: the job has %d, from 0 on", what, rank, size);
+        snprintf(text, FAULT_MAX, "%s %d is not a rank: the job has %d, from 0 on", what, rank, size);
     else if (halay_process_set_rank_of(set, rank) < 0)
-        snprintf(text, FAULT_MAX, "%s %d is no member of its process set", what, rank);
+        snprintf(text, FAULT_MAX, "%s %d is not a member of its process set", what, rank);
     else
         return NULL;
     return text;
@@ -222,7 +222,7 @@ static const char *peer_fault(const struct halay_context *ctx, const struct hala
         return rank_fault(set, "peer", info->peer, text);
     if (info->collective == HALAY_SEND)
         return "a send is to one rank";
-    return set->size > 1 ? NULL : "there is no other rank";
+    return set->size > 1 ? NULL : "its process set has only this rank";
 }
 
 /* Returns why the operation is not possible in this process set; NULL: it is. text: room for a printed reason. */
@@ -232,7 +232,7 @@ static const char *set_fault(const struct halay_context *ctx, const struct halay
     if (set->ctx != ctx)
         return "its process set is of another context";
     if (set->rank < 0)
-        return "this rank is no member of its process set";
+        return "this rank is not a member of its process set";
     if (set->number && info->collective >= HALAY_JOIN)
         return "all ranks do this, no process set by itself";
     if (halay_collective_has_root((int)info->collective))
@@ -287,7 +287,7 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
         return HALAY_ERR_ARGUMENT;
     }
     if (info->timeout_ms < 0) {
-        halay_info_say_fault(ctx, set, info->name, "timeout_ms is negative: 0 stands for no time-out");
+        halay_info_say_fault(ctx, set, info->name, "timeout_ms is negative: 0 means no time limit");
         return HALAY_ERR_ARGUMENT;
     }
     enum halay_status status = halay_signature_make(info, set->size, signature, count, &why);

@@ -182,7 +182,7 @@ enum halay_status halay_elastic_add(struct halay_context *ctx, void *data, size_
     if (halay_is_child(ctx))
         return halay_refuse_child();
     if (ctx->elastic && ctx->elastic->has_begun)
-        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_add: comes before halay_elastic_begin");
+        return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_add: must be called before halay_elastic_begin");
     if (!ctx->elastic && !(ctx->elastic = elastic_create()))
         return halay_returns(HALAY_ERR_NO_MEMORY);
     struct halay_elastic *e = ctx->elastic;
@@ -457,7 +457,7 @@ enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_e
 
     enum halay_status status = check_elastic_call(ctx, change);
     if (status == HALAY_OK && (!ctx->elastic || !ctx->elastic->has_begun))
-        status = halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_commit: comes after halay_elastic_begin");
+        status = halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_commit: must be called after halay_elastic_begin");
     if (status == HALAY_OK)
         status = failure_of(ctx);
     if (status != HALAY_OK)
@@ -482,7 +482,7 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
         return status;
     if (!halay_is_elastic(ctx) || !ctx->elastic->has_begun)
         return halay_refuses(HALAY_ERR_UNSUPPORTED,
-                             "halay_elastic_restore: this is no elastic job, or nothing was begun");
+                             "halay_elastic_restore: the job is not elastic, or halay_elastic_begin has not been called");
     if (failure_of(ctx) == HALAY_OK)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_restore: nothing has failed");
     if (!ctx->driven.negotiation.messenger)

@@ -222,7 +222,7 @@ enum halay_status halay_process_sets_read_static(struct halay_context *ctx, cons
     *wanted = count || text;
     if (!text || !halay_set_words_parse(text, NULL, &words))
         return fault_of(ctx, lists, count, words);
-    halay_error(ctx->log, "HALAY_PROCESS_SETS: '%.100s' is no list of ranks; write for example 0,1;2-5", text);
+    halay_error(ctx->log, "HALAY_PROCESS_SETS: '%.100s' is not a list of ranks; expected for example 0,1;2-5", text);
     return HALAY_ERR_CONFIG;
 }
 
@@ -243,12 +243,12 @@ static int members_fault(const struct halay_context *ctx, const size_t *ranks, s
         return snprintf(text, size, "a set has at least one rank");
     for (size_t i = 0; i < count; i++) {
         if (ranks[i] >= (size_t)ctx->size)
-            return snprintf(text, size, "there is no rank %d, the job has %d", (int)ranks[i], ctx->size);
+            return snprintf(text, size, "%d is not a rank: the job has %d, from 0 on", (int)ranks[i], ctx->size);
         if (i && ranks[i] == ranks[i - 1])
             return snprintf(text, size, "rank %d is in the list twice", (int)ranks[i]);
         is_member |= ranks[i] == (size_t)ctx->rank;
     }
-    return is_member ? 0 : snprintf(text, size, "rank %d is none of them: only its members make a set", ctx->rank);
+    return is_member ? 0 : snprintf(text, size, "rank %d is not in the list: only its members create a set", ctx->rank);
 }
 
 /* Writes the name "process sets [0,3]"; of many ranks the first ones, their number, and a hash that distinguishes them
@@ -302,7 +302,7 @@ enum halay_status halay_process_set_create_async(struct halay_context *ctx, cons
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_create_async: %s",
                              !ctx       ? "no context"
                              : !request ? "no place for the request"
-                                        : "timeout_ms is negative: 0 stands for no time-out");
+                                        : "timeout_ms is negative: 0 means no time limit");
     if (halay_is_child(ctx))
         return halay_refuse_child();
     enum halay_status status = say_form(ctx, ranks, count, &change);
@@ -352,7 +352,7 @@ static const char *begin_removal_locked(struct halay_process_set *set, int *is_b
     if (!set->number)
         return "it is that of all ranks";
     if (set->rank < 0)
-        return "this rank is no member of it";
+        return "this rank is not a member of it";
     if (set->state != HALAY_SET_OPEN)
         return "it has been, or is about to be";
     *is_busy = has_requests_locked(set);
@@ -407,7 +407,7 @@ enum halay_status halay_process_set_remove_async(struct halay_process_set *set, 
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_process_set_remove_async: %s",
                              !set       ? "no set"
                              : !request ? "no place for the request"
-                                        : "timeout_ms is negative: 0 stands for no time-out");
+                                        : "timeout_ms is negative: 0 means no time limit");
     if (halay_is_child(set->ctx))
         return halay_refuse_child();
     enum halay_status status = say_removal(set, &change);

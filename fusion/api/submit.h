@@ -8,7 +8,7 @@
 #include "fusion/engine/driver.h"
 #include "halay.h"
 
-/* Submits like halay_submit_named a description that has been read; attendance tells the driver whether a wait
+/* Submits like halay_submit_named a description that has been read; attendance determines whether a wait
  * follows. */
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, enum halay_attendance attendance,

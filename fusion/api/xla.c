@@ -112,7 +112,7 @@ static const char *describe(const struct xla_frame *frame, struct halay_tensor_i
         return "halay: a call has one array and one result";
     const struct xla_buffer *in = frame->arguments.values[0], *out = frame->results.values[0];
     if (in->dtype != out->dtype || !find_type(in->dtype, &info->dtype))
-        return "halay: there is no such element type, or that of the result is another one";
+        return "halay: the element type is not supported, or the result has another one";
     set_shape(info, in);
     info->in = in->data;
     info->out = out->data;

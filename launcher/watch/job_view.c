@@ -107,7 +107,7 @@ static void print_meters(FILE *f, const struct job_view *job)
                 print_sample(f, m->name, &job->ranks[r], NULL, NULL, m->is_ns ? value / 1e9 : value);
         }
     }
-    print_head(f, "halay_program_value", "gauge", "What the program says (halay_gauge_set).");
+    print_head(f, "halay_program_value", "gauge", "Value set by the program (halay_gauge_set).");
     for (size_t r = 0; r < job->rank_count; r++)
         for (size_t i = 0; i < job->ranks[r].sample.gauge_count; i++)
             print_sample(f, "halay_program_value", &job->ranks[r], "name", job->ranks[r].sample.gauges[i].name,

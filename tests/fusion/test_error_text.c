@@ -76,7 +76,7 @@ static void each_call(struct rank_run *run)
     CHECK(halay_timeline_stop(ctx) == HALAY_ERR_ARGUMENT);
     expect("no timeline is on");
     CHECK(halay_elastic_commit(ctx, NULL) == HALAY_ERR_ARGUMENT);
-    expect("comes after halay_elastic_begin");
+    expect("must be called after halay_elastic_begin");
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
     expect("it is that of all ranks");
 }
@@ -219,7 +219,7 @@ static void check_reports(void)
         float x = 0;
         REQUIRE(halay_init(&options, &ctx) == HALAY_OK);
         CHECK(halay_broadcast(ctx, "x", &x, 1, HALAY_F32, 7) == HALAY_ERR_ARGUMENT);
-        expect("tensor 'x': root 7 is no rank: the job has 1, from 0 on");
+        expect("tensor 'x': root 7 is not a rank: the job has 1, from 0 on");
         CHECK(halay_allreduce(ctx, "x", &x, &x, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
         expect("tensor 'x': the reduction average does not take the type i32");
         CHECK(lines == (reports ? 0 : 2), "%d lines", lines);

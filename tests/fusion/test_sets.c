@@ -342,7 +342,7 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
 
     struct halay_tensor_info info = info_of(set, "t", HALAY_ALLREDUCE, 2, NULL, data);
     if (!halay_process_set_is_included(set)) {
-        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: this rank is no member of its process set",
+        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: this rank is not a member of its process set",
                  size - 2, size - 1);
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
         expect(run, want);
@@ -351,7 +351,7 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
     } else if (size > 2) {
         info.collective = HALAY_BROADCAST;
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root %d is no member of its process set",
+        snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root %d is not a member of its process set",
                  size - 2, size - 1, info.root);
         expect(run, want);
     }
@@ -367,10 +367,10 @@ static void check_impossible_sets(struct rank_run *run)
     char want[200];
 
     CHECK(halay_process_set_create(ctx, others, 1, &none) == HALAY_ERR_ARGUMENT && !none);
-    snprintf(want, sizeof want, "process sets: rank %d is none of them: only its members make a set", run->rank);
+    snprintf(want, sizeof want, "process sets: rank %d is not in the list: only its members create a set", run->rank);
     expect(run, want);
     CHECK(halay_process_set_create(ctx, beyond, 2, &none) == HALAY_ERR_ARGUMENT && !none);
-    snprintf(want, sizeof want, "process sets: there is no rank %d, the job has %d", size, size);
+    snprintf(want, sizeof want, "process sets: %d is not a rank: the job has %d, from 0 on", size, size);
     expect(run, want);
     CHECK(halay_process_set_create(ctx, twice, 3, &none) == HALAY_ERR_ARGUMENT && !none);
     expect(run, "process sets: rank 1 is in the list twice");
@@ -393,7 +393,7 @@ static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
     struct halay_tensor_info info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
     if (!halay_process_set_is_included(set)) {
         CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
-        expect(run, "process sets: 1 is not removed, this rank is no member of it");
+        expect(run, "process sets: 1 is not removed, this rank is not a member of it");
         return;
     }
     if (run->rank == size - 1)
@@ -432,7 +432,7 @@ static void check_removed_set(struct rank_run *run, struct halay_process_set *se
     }
     CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
     expect(run, is_member ? "process sets: 1 is not removed, it has been, or is about to be"
-                          : "process sets: 1 is not removed, this rank is no member of it");
+                          : "process sets: 1 is not removed, this rank is not a member of it");
 }
 
 static void body_refused(struct rank_run *run)

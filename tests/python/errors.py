@@ -61,7 +61,7 @@ def check_own(ctx):
         raises(ValueError, lambda: ctx.alloc(3, "float32"), "'float32'", "f32")
         raises(ValueError, lambda: ctx.alloc(3, "bf16"), "torch")
         raises(ValueError, lambda: ctx.alloc(3, kind="cupy"), "'cupy'", "numpy")
-        raises(halay.ArgumentError, lambda: ctx.broadcast(numpy.ones(2), 99, name="root"), "root 99 is no rank",
+        raises(halay.ArgumentError, lambda: ctx.broadcast(numpy.ones(2), 99, name="root"), "root 99 is not a rank",
                f"has {ctx.size}")
         raises(halay.UnsupportedError, lambda: ctx.allreduce(numpy.ones(2, "int32"), name="a", reduction="average"),
                "average", "i32")
