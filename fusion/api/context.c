@@ -69,8 +69,8 @@ static enum halay_status start_engine(struct halay_world *world, const struct ha
 }
 
 /* Bootstraps even if the options are wrong: the other ranks must not wait for this rank. */
-static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
-                              struct halay_boot_watch *watch, struct halay_context **out)
+static enum halay_status start_context(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
+                                       struct halay_boot_watch *watch, struct halay_context **out)
 {
     struct halay_options how;
     struct halay_carried carried = { 0 };
@@ -104,13 +104,13 @@ static enum halay_status init(const void *comm, enum halay_mpi_abi abi, const st
 
 enum halay_status halay_init(const struct halay_options *options, struct halay_context **out)
 {
-    return halay_returns(init(NULL, 0, options, NULL, out));
+    return halay_returns(start_context(NULL, 0, options, NULL, out));
 }
 
 enum halay_status halay_init_watched(const struct halay_options *options, struct halay_boot_watch *watch,
                                      struct halay_context **out)
 {
-    return halay_returns(init(NULL, 0, options, watch, out));
+    return halay_returns(start_context(NULL, 0, options, watch, out));
 }
 
 enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi abi, const struct halay_options *options,
@@ -119,7 +119,7 @@ enum halay_status halay_init_communicator(const void *comm, enum halay_mpi_abi a
     if (!comm)
         return halay_returns(
             halay_fail_somewhere(NULL, HALAY_ERR_ARGUMENT, "halay_init_communicator: no communicator"));
-    return halay_returns(init(comm, abi, options, NULL, out));
+    return halay_returns(start_context(comm, abi, options, NULL, out));
 }
 
 /* ---- leaving ---- */

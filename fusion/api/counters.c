@@ -193,8 +193,9 @@ enum halay_status halay_gauge_set(struct halay_context *ctx, const char *name, d
     pthread_mutex_unlock(&ctx->lock);
     if (is_set)
         return HALAY_OK;
-    return halay_refuses(HALAY_ERR_ARGUMENT,
-                         "halay_gauge_set: '%.60s' is not a name of 1 to %d letters, digits, '_', '.', '-', or %d gauges "
-                         "exist already",
-                         name, HALAY_GAUGE_NAME, HALAY_GAUGES);
+    return halay_refuses(
+        HALAY_ERR_ARGUMENT,
+        "halay_gauge_set: '%.60s' is not a name of 1 to %d letters, digits, '_', '.', '-', or %d gauges "
+        "exist already",
+        name, HALAY_GAUGE_NAME, HALAY_GAUGES);
 }

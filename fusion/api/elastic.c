@@ -276,7 +276,7 @@ static enum halay_status state_sync(struct halay_context *ctx)
 /* ---- other ranks ------------------------------------------------------------------------------------------------- */
 
 /* Resets the members of the engine that was closed; names, requests and counters stay. */
-static void renew(struct halay_context *ctx)
+static void engine_renew(struct halay_context *ctx)
 {
     ctx->status = HALAY_OK;
     ctx->lost = -1;
@@ -323,7 +323,7 @@ static enum halay_status try_place(struct halay_context *ctx, int lost)
                          &world);
     if (status != HALAY_OK)
         return status;
-    renew(ctx);
+    engine_renew(ctx);
     ctx->world = world;
     ctx->rank = world->rank;
     ctx->size = world->size;
@@ -352,7 +352,7 @@ static enum halay_status lose_place(struct halay_context *ctx, enum halay_status
     return status;
 }
 
-static enum halay_status reform(struct halay_context *ctx)
+static enum halay_status engine_reform(struct halay_context *ctx)
 {
     struct halay_elastic *e = ctx->elastic;
     int lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
@@ -426,7 +426,7 @@ enum halay_status halay_elastic_begin(struct halay_context *ctx, struct halay_el
     /* A rank was lost before this one had a commit: it receives the others'. */
     int has_reformed = e->is_on && status != HALAY_OK && failure_of(ctx) == HALAY_ERR_PEER;
     if (has_reformed)
-        status = reform(ctx);
+        status = engine_reform(ctx);
     if (status != HALAY_OK)
         return halay_returns(status);
     e->has_begun = 1;
@@ -468,7 +468,7 @@ enum halay_status halay_elastic_commit(struct halay_context *ctx, struct halay_e
         e->commit++;
         status = ask_for_change(ctx, &wanted);
         if (status == HALAY_OK && wanted)
-            status = reform(ctx);
+            status = engine_reform(ctx);
     }
     if (status == HALAY_OK)
         describe_change(ctx, wanted, change);
@@ -481,13 +481,14 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
     if (status != HALAY_OK)
         return status;
     if (!halay_is_elastic(ctx) || !ctx->elastic->has_begun)
-        return halay_refuses(HALAY_ERR_UNSUPPORTED,
-                             "halay_elastic_restore: the job is not elastic, or halay_elastic_begin has not been called");
+        return halay_refuses(
+            HALAY_ERR_UNSUPPORTED,
+            "halay_elastic_restore: the job is not elastic, or halay_elastic_begin has not been called");
     if (failure_of(ctx) == HALAY_OK)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_restore: nothing has failed");
     if (!ctx->driven.negotiation.messenger)
         return ctx->status; /* the process got no place before */
-    status = reform(ctx);
+    status = engine_reform(ctx);
     if (status == HALAY_OK)
         describe_change(ctx, 1, change);
     return halay_returns(status);

@@ -35,7 +35,8 @@ struct boot_context {
 
 /* Submits and waits until all ranks have submitted, at most timeout_ms. A withdrawal by another rank counts as a
  * time-out as well: that rank has waited for the same time. */
-static enum halay_status run(struct halay_process_set *set, struct halay_tensor_info *info, struct halay_log *log)
+static enum halay_status submit_and_wait(struct halay_process_set *set, struct halay_tensor_info *info,
+                                         struct halay_log *log)
 {
     struct halay_request *request = NULL;
 
@@ -68,7 +69,7 @@ static enum halay_status context_allgather(struct halay_boot *boot, const void *
                                       .out = all ? all : unwanted,
                                       .out_bytes = total,
                                       .timeout_ms = timeout_ms };
-    enum halay_status status = run(self->set, &info, boot->log);
+    enum halay_status status = submit_and_wait(self->set, &info, boot->log);
     free(unwanted);
     return status;
 }
@@ -114,7 +115,7 @@ static enum halay_status agree_on_number(struct halay_process_set *set, int time
                                       .in = &mine,
                                       .out = &most,
                                       .timeout_ms = timeout_ms };
-    enum halay_status status = run(set, &info, ctx->log);
+    enum halay_status status = submit_and_wait(set, &info, ctx->log);
     if (status != HALAY_OK)
         return status;
     *number = (unsigned)most + 1;

@@ -176,7 +176,7 @@ static int has_left(void *arg)
     return atomic_load_explicit(&((struct halay_context *)arg)->has_left, memory_order_acquire);
 }
 
-static void leave(struct halay_context *ctx)
+static void engine_leave(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
     atomic_store_explicit(&ctx->is_closing, 1, memory_order_release);
@@ -203,7 +203,7 @@ static void end_rest(struct halay_context *ctx)
 
 void halay_context_close(struct halay_context *ctx)
 {
-    leave(ctx);
+    engine_leave(ctx);
     halay_driver_stop(ctx);
     halay_error_mute(1); /* no call returns these errors */
     end_rest(ctx);

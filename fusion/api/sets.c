@@ -88,8 +88,8 @@ struct change {
     int timeout_ms;
 };
 
-static enum halay_status submit(struct halay_context *ctx, const struct change *change,
-                                enum halay_attendance attendance, struct halay_request **request)
+static enum halay_status change_submit(struct halay_context *ctx, const struct change *change,
+                                       enum halay_attendance attendance, struct halay_request **request)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = change->name,
@@ -103,13 +103,13 @@ static enum halay_status submit(struct halay_context *ctx, const struct change *
 
 /* Submits a change and waits for its end; logs errors. request (may be NULL): the caller frees it, whatever the
  * result. */
-static enum halay_status ask(struct halay_context *ctx, const struct change *change, int timeout_ms,
-                             struct halay_request **out)
+static enum halay_status change_run(struct halay_context *ctx, const struct change *change, int timeout_ms,
+                                    struct halay_request **out)
 {
     struct halay_request *request = NULL;
     enum halay_status status;
 
-    while ((status = submit(ctx, change, HALAY_WILL_WAIT, &request)) == HALAY_ERR_DUPLICATE)
+    while ((status = change_submit(ctx, change, HALAY_WILL_WAIT, &request)) == HALAY_ERR_DUPLICATE)
         if ((status = wait_for_turn(ctx, change->name)) == HALAY_ERR_CLOSED)
             break;
     if (status == HALAY_OK)
@@ -126,10 +126,10 @@ static enum halay_status ask(struct halay_context *ctx, const struct change *cha
 }
 
 /* Submits a change without waiting. */
-static enum halay_status ask_async(struct halay_context *ctx, const struct change *change,
-                                   struct halay_request **request)
+static enum halay_status change_start(struct halay_context *ctx, const struct change *change,
+                                      struct halay_request **request)
 {
-    enum halay_status status = submit(ctx, change, HALAY_MAY_WAIT, request);
+    enum halay_status status = change_submit(ctx, change, HALAY_MAY_WAIT, request);
 
     if (status == HALAY_ERR_DUPLICATE)
         return halay_refuses(status, "%s: this rank has asked for that, and it is under way", change->name);
@@ -208,7 +208,7 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
         halay_set_words_parse(text, change.words + at, &more);
     change.count = at + more;
     sort_ranks(change.words, change.count);
-    status = ask(ctx, &change, timeout_ms, NULL);
+    status = change_run(ctx, &change, timeout_ms, NULL);
     free(change.words);
     return status;
 }
@@ -307,7 +307,7 @@ enum halay_status halay_process_set_create_async(struct halay_context *ctx, cons
         return halay_refuse_child();
     enum halay_status status = say_form(ctx, ranks, count, &change);
     if (status == HALAY_OK)
-        status = ask_async(ctx, &change, request);
+        status = change_start(ctx, &change, request);
     free(change.words);
     return halay_returns(status);
 }
@@ -328,7 +328,7 @@ enum halay_status halay_process_set_create(struct halay_context *ctx, const int 
     halay_call_begin(ctx);
     enum halay_status status = say_form(ctx, ranks, count, &change);
     if (status == HALAY_OK)
-        status = ask(ctx, &change, -1, &request);
+        status = change_run(ctx, &change, -1, &request);
     if (status == HALAY_OK)
         *set = halay_process_set_find(ctx, request->set_number);
     halay_request_free(request);
@@ -390,7 +390,7 @@ static enum halay_status say_removal(struct halay_process_set *set, struct chang
 }
 
 /* Reopens a set whose removal has not been submitted. */
-static void reopen(struct halay_process_set *set)
+static void removal_undo(struct halay_process_set *set)
 {
     pthread_mutex_lock(&set->ctx->lock);
     if (set->state == HALAY_SET_CLOSING)
@@ -412,9 +412,9 @@ enum halay_status halay_process_set_remove_async(struct halay_process_set *set, 
         return halay_refuse_child();
     enum halay_status status = say_removal(set, &change);
     if (status == HALAY_OK) {
-        status = ask_async(set->ctx, &change, request);
+        status = change_start(set->ctx, &change, request);
         if (status != HALAY_OK)
-            reopen(set);
+            removal_undo(set);
     }
     free(change.words);
     return halay_returns(status);
@@ -435,9 +435,9 @@ enum halay_status halay_process_set_remove(struct halay_process_set *set)
     halay_call_begin(ctx);
     enum halay_status status = say_removal(set, &change);
     if (status == HALAY_OK) {
-        status = ask(ctx, &change, -1, &request);
+        status = change_run(ctx, &change, -1, &request);
         if (!request)
-            reopen(set);
+            removal_undo(set);
     }
     halay_request_free(request);
     free(change.words);

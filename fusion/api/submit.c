@@ -66,8 +66,8 @@ static enum halay_status check_open_locked(const struct halay_context *ctx)
 }
 
 /* Prepares access to the data on devices, unless submissions are refused anyway. */
-static enum halay_status bring(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
-                               struct halay_submission *s)
+static enum halay_status cargo_prepare(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                                       struct halay_submission *s)
 {
     s->cargo = NULL;
     if (!halay_carrier_is_wanted(ctx, s->placing))
@@ -323,7 +323,7 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     const char *why = NULL;
     enum halay_status status = HALAY_OK;
     if (halay_carrier_is_loaded(ctx))
-        status = bring(ctx, tensor->entry->node.name, tensor->buffers, &s);
+        status = cargo_prepare(ctx, tensor->entry->node.name, tensor->buffers, &s);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
@@ -344,8 +344,8 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
 }
 
 /* Prepares access to the data of several tensors; *all is NULL if none needs it. All or none. */
-static enum halay_status bring_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count,
-                                    struct halay_cargo ***all)
+static enum halay_status cargo_prepare_many(struct halay_context *ctx, struct halay_tensor *const *tensors,
+                                            size_t count, struct halay_cargo ***all)
 {
     enum halay_status status = HALAY_OK;
     size_t done = 0;
@@ -358,7 +358,7 @@ static enum halay_status bring_many(struct halay_context *ctx, struct halay_tens
         return HALAY_ERR_NO_MEMORY;
     for (; done < count && status == HALAY_OK; done++) {
         struct halay_submission s = submission_of(tensors[done], NULL, NULL);
-        status = bring(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
+        status = cargo_prepare(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
         cargo[done] = s.cargo;
     }
     if (status == HALAY_OK) {
@@ -486,7 +486,7 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
         return halay_refuse_child();
     if (submit_many_steady(tensors, count, callback, arg, requests))
         return HALAY_OK;
-    enum halay_status status = bring_many(ctx, tensors, count, &cargo);
+    enum halay_status status = cargo_prepare_many(ctx, tensors, count, &cargo);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
@@ -527,7 +527,7 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
     uint64_t hash = s->unnamed ? 0 : halay_table_hash(s->info->name, length);
     struct halay_entry *entry = NULL;
 
-    enum halay_status status = bring(ctx, s->info->name, NULL, s);
+    enum halay_status status = cargo_prepare(ctx, s->info->name, NULL, s);
     if (status != HALAY_OK)
         return status;
     pthread_mutex_lock(&ctx->lock);

@@ -105,7 +105,7 @@ static void set_shape(struct halay_tensor_info *info, const struct xla_buffer *b
 }
 
 /* Fills in the fields that the call's argument and result determine. Returns NULL, or the fault. */
-static const char *describe(const struct xla_frame *frame, struct halay_tensor_info *info)
+static const char *call_describe(const struct xla_frame *frame, struct halay_tensor_info *info)
 {
     if (frame->arguments.count != 1 || frame->results.count != 1 || frame->arguments.types[0] != XLA_BUFFER ||
         frame->results.types[0] != XLA_BUFFER)
@@ -122,7 +122,7 @@ static const char *describe(const struct xla_frame *frame, struct halay_tensor_i
 
 /* ---- the end of a call ------------------------------------------------------------------------------------------- */
 
-static void complete(const struct call *call)
+static void call_complete(const struct call *call)
 {
     struct xla_future_set set = { .head = { .struct_size = sizeof set }, .future = call->future };
     struct xla_future_fail fail = { .head = { .struct_size = sizeof fail }, .future = call->future };
@@ -159,7 +159,7 @@ static void check_size(struct call *call)
 }
 
 /* Queues a call that has ended. The engine's callback. */
-static void ended(void *arg, enum halay_status status, const char *text)
+static void call_ended(void *arg, enum halay_status status, const char *text)
 {
     struct call *call = arg;
     struct halay_xla *xla = call->xla;
@@ -174,7 +174,7 @@ static void ended(void *arg, enum halay_status status, const char *text)
 }
 
 /* Returns the next call that has ended; NULL: no more will end. */
-static struct call *take(struct halay_xla *xla)
+static struct call *ended_take(struct halay_xla *xla)
 {
     pthread_mutex_lock(&xla->lock);
     while (!xla->first && (xla->under_way || !xla->is_closed))
@@ -189,27 +189,27 @@ static struct call *take(struct halay_xla *xla)
     return call;
 }
 
-static void count(struct halay_xla *xla, int more)
+static void under_way_add(struct halay_xla *xla, int more)
 {
     pthread_mutex_lock(&xla->lock);
     xla->under_way += (size_t)more;
     pthread_mutex_unlock(&xla->lock);
 }
 
-static void *run(void *arg)
+static void *xla_run(void *arg)
 {
     struct halay_xla *xla = arg;
 
-    for (struct call *call; (call = take(xla));) {
+    for (struct call *call; (call = ended_take(xla));) {
         pthread_mutex_lock(&xla->gate); /* the request exists when its submission has returned */
         if (xla->ctx) {
             check_size(call);
             halay_request_free(call->request);
         }
         pthread_mutex_unlock(&xla->gate);
-        complete(call);
+        call_complete(call);
         free(call);
-        count(xla, -1);
+        under_way_add(xla, -1);
     }
     return NULL;
 }
@@ -217,7 +217,7 @@ static void *run(void *arg)
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* Submits a call. Returns the status, with the text on this thread. */
-static enum halay_status submit(struct halay_xla *xla, struct call *call)
+static enum halay_status call_submit(struct halay_xla *xla, struct call *call)
 {
     pthread_mutex_lock(&xla->gate);
     enum halay_status status = HALAY_ERR_CLOSED;
@@ -227,11 +227,11 @@ static enum halay_status submit(struct halay_xla *xla, struct call *call)
         if (call->info.collective == HALAY_BROADCAST && halay_rank(xla->ctx) == call->info.root &&
             call->info.out != call->info.in && call->info.out_bytes)
             memcpy(call->info.out, call->info.in, call->info.out_bytes);
-        count(xla, 1);
-        status = halay_submit_named(xla->ctx, &call->info, ended, call, &call->request);
+        under_way_add(xla, 1);
+        status = halay_submit_named(xla->ctx, &call->info, call_ended, call, &call->request);
         if (status != HALAY_OK) {
             note_error(call, status, halay_error_text());
-            count(xla, -1);
+            under_way_add(xla, -1);
         }
     }
     pthread_mutex_unlock(&xla->gate);
@@ -270,15 +270,15 @@ static void *call_handler(void *arg)
     call->xla = xla;
     call->api = api;
     call->info = *info;
-    const char *wrong = describe(frame, &call->info);
+    const char *wrong = call_describe(frame, &call->info);
     struct xla_error *error = wrong ? make_error(api, XLA_INVALID_ARGUMENT, wrong) : api->future_create(&create);
     if (error) {
         free(call);
         return error;
     }
     frame->future = call->future = create.future;
-    if (submit(xla, call) != HALAY_OK) {
-        complete(call);
+    if (call_submit(xla, call) != HALAY_OK) {
+        call_complete(call);
         free(call);
     }
     return NULL;
@@ -303,7 +303,7 @@ static enum halay_status open_context(struct halay_context *ctx, struct halay_xl
     pthread_cond_init(&xla->changes, NULL);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the program handles signals */
-    int error = pthread_create(&thread, NULL, run, xla);
+    int error = pthread_create(&thread, NULL, xla_run, xla);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         pthread_cond_destroy(&xla->changes);
