@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recorder: makes the records and hands them to the rings that want them.
+ * Recorder: makes the records and passes them to the rings that need them.
  *
  * A submission is recorded when it is made and when it ends; the second record has the times between, so that a
- * timeline needs no other to draw a tensor. So have collectives. What is asked when a job hangs is asked of the first
- * records: who has not submitted, or not started, what others have.
+ * timeline needs no other record to draw a tensor. So are collectives. When a job hangs the first
+ * records show which ranks have not submitted, or not started, a tensor that others have.
  */
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"
@@ -37,7 +37,7 @@ static void describe_request(struct halay_record *record, const struct halay_req
     record->ordinal = r->ordinal;
     record->count = 1;
     record->hash = r->hash;
-    if (r->entry) /* what this rank only takes part in has none */
+    if (r->entry) /* an operation without this rank's data has no entry */
         halay_record_set_name(record, r->entry->node.name, r->entry->node.length);
 }
 
@@ -111,7 +111,7 @@ void halay_record_ended(struct halay_context *ctx, const struct halay_request *r
 void halay_record_waits(struct halay_context *ctx, struct halay_request *request, struct halay_record *record)
 {
     *record = (struct halay_record){ .kind = HALAY_RECORD_WAITS, .time_ns = halay_now_ns() };
-    pthread_mutex_lock(&ctx->lock); /* its end takes the entry away */
+    pthread_mutex_lock(&ctx->lock); /* the end of the request frees the entry */
     if (request->entry)
         describe_request(record, request);
     pthread_mutex_unlock(&ctx->lock);
@@ -208,7 +208,7 @@ void halay_recorder_close(struct halay_context *ctx)
     struct halay_recorder *recorder = &ctx->observers.recorder;
 
     if (recorder->path)
-        halay_timeline_stop(ctx); /* whoever finds the cause says it */
+        halay_timeline_stop(ctx); /* it logs the cause itself */
     if (recorder->flight) {
         memcpy(&ctx->observers.own, ctx->observers.meters, sizeof ctx->observers.own);
         ctx->observers.meters = &ctx->observers.own;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timeline: start and stop. While one is on the engine's records go into a ring in memory; who stops it turns them into
- * a file, on a thread that may block, never on the one that moves data. The newest records are kept: a timeline that is
- * left on all day is as large as one of a few steps.
+ * Timeline: start and stop. While a timeline is on, the engine's records go into a ring in memory; the thread that
+ * stops it converts them into a file. That thread may block; it is never the one that moves data. The newest records
+ * are kept: a timeline that is on all day is as large as one of a few steps.
  *
- * The ring stays until the context goes: a hook that began before stop may still write into it. What it writes then has
- * a number behind the last one that was looked at, or is not whole yet and is left out.
+ * The ring stays until the context ends: a hook that began before stop may still write into it. Such a record has a
+ * number after the last one that was read, or is incomplete and is skipped.
  */
 #include "base/error_text.h"
 #include "base/output_file.h"

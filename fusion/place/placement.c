@@ -19,7 +19,7 @@ static int is_among(const struct halay_thread *threads, size_t count, long numbe
     return 0;
 }
 
-/* The numbers of a list, one for each rank of the host; *number: this rank's. */
+/* Reads a list of numbers, one for each rank of the host; *number: this rank's. */
 static enum halay_status read_list(const char *list, int local_rank, int local_size, long *number, char *why,
                                    size_t size)
 {
@@ -44,7 +44,7 @@ static enum halay_status read_list(const char *list, int local_rank, int local_s
     return HALAY_ERR_CONFIG;
 }
 
-/* Those of one NUMA node; none if all threads are on it. */
+/* Chooses the threads of one NUMA node; none if all threads are on it. */
 static size_t take_numa_node(const struct halay_thread *threads, size_t count, int node, int *chosen)
 {
     size_t n = 0;
@@ -73,7 +73,7 @@ enum halay_status halay_placement_choose(const char *setting, const struct halay
     if (status != HALAY_OK)
         return status;
     if (!is_among(threads, count, number)) {
-        snprintf(why, size, "'%.100s': hardware thread %ld is none that this process may use", setting, number);
+        snprintf(why, size, "'%.100s': this process may not use hardware thread %ld", setting, number);
         return HALAY_ERR_CONFIG;
     }
     place->chosen[place->count++] = (int)number;
@@ -87,7 +87,7 @@ static int by_number(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* "0-3,8": sorts them. */
+/* Writes numbers like "0-3,8", after sorting them. */
 static void write_ranges(int *numbers, size_t n, char *text, size_t size)
 {
     size_t used = 0;
@@ -122,7 +122,8 @@ static void bind_thread(struct halay_context *ctx, const int *chosen, size_t n)
         halay_warning(ctx->log, "the engine's thread stays where it is: %s", strerror(error));
 }
 
-static void say(struct halay_context *ctx, const struct halay_thread *threads, size_t count, int *chosen, size_t n)
+static void places_log(struct halay_context *ctx, const struct halay_thread *threads, size_t count, int *chosen,
+                       size_t n)
 {
     const struct halay_world *world = ctx->world;
     char all[256], own[256];
@@ -144,7 +145,7 @@ static void say(struct halay_context *ctx, const struct halay_thread *threads, s
                world->topology.numa_nodes, n ? own : "any of them");
 }
 
-/* Reading the topology costs milliseconds. */
+/* Returns nonzero if the topology is needed; reading it takes milliseconds. */
 static int is_needed(const struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
@@ -176,7 +177,7 @@ enum halay_status halay_placement_apply(struct halay_context *ctx)
         if (status == HALAY_OK && place.count)
             bind_thread(ctx, place.chosen, place.count);
         if (status == HALAY_OK && ctx->log->level >= HALAY_LOG_INFO)
-            say(ctx, threads, count, place.chosen, place.count);
+            places_log(ctx, threads, count, place.chosen, place.count);
         free(place.chosen);
     }
     free(threads);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plan: which tensors share a bucket. Pure: values in, values out; no lock, no ranks.
+ * Plan: the distribution of tensors to buckets. Pure: values in, values out; no lock, no ranks.
  */
 #ifndef HALAY_PLAN_H
 #define HALAY_PLAN_H
@@ -18,10 +18,10 @@ struct halay_plan_item {
 };
 
 /*
- * Put items into buckets. An item goes into the open bucket of its kind if the sum stays within threshold, otherwise it
- * opens a new one (and the old one is closed); items of other kinds in between don't matter. One that is larger than
- * the threshold is alone, and so is everything if threshold is 0. The order of items within a bucket is kept. Returns
- * the number of buckets.
+ * Distributes items to buckets. An item goes into the open bucket of its kind if the sum stays within threshold;
+ * otherwise it opens a new one (and the old one is closed). Items of other kinds in between don't matter. An item that
+ * is larger than the threshold is alone, and so is every item if threshold is 0. The order of items within a bucket is
+ * kept. Returns the number of buckets.
  */
 size_t halay_plan(struct halay_plan_item *items, size_t count, size_t threshold);
 

@@ -12,7 +12,8 @@
 
 const char halay_type_fault[] = "the reduction does not take the type";
 
-/* A program built against a later version has larger ones; what this version does not know of them is zero. */
+/* Returns a member. A program built against a later version has larger ones; members of the struct that this version
+ * does not have are zero. */
 const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i)
 {
     return (const struct halay_member *)((const char *)info->members + i * info->member_bytes);
@@ -48,7 +49,7 @@ static void shape_of(const struct halay_member *m, uint64_t shape[HALAY_DIMENSIO
         shape[d] = m->shape[d];
 }
 
-/* Elements; 0 in *fits if their bytes exceed memory. */
+/* Returns the elements of a member; sets *fits to 0 if their bytes exceed memory. */
 static size_t count_of(const struct halay_member *m, int *fits)
 {
     uint64_t shape[HALAY_DIMENSIONS_MAX];
@@ -57,7 +58,7 @@ static size_t count_of(const struct halay_member *m, int *fits)
     return halay_shape_count(shape, m->dimensions, halay_dtype_size(m->dtype), fits);
 }
 
-/* What it shares with the whole group. */
+/* Returns the fault of a type under the parameters that a group's members share; NULL: no fault. */
 static const char *type_fault(int reduction, double prescale, double postscale, int wire, enum halay_dtype dtype)
 {
     if (!halay_reduction_takes((enum halay_reduction)reduction, dtype))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words: an array that grows and is kept.
+ * Words: an array that grows and is reused.
  */
 #include "fusion/protocol/row_words.h"
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words about process sets: pure functions. Words may be any numbers: they come from a program, or from another rank.
+ * Words about process sets: pure functions. Words may be any numbers: a program or another rank chooses them.
  */
 #include "fusion/protocol/set_words.h"
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANK_MAX = 1 << 20 }; /* so that a range is no way to take all memory */
+enum { RANK_MAX = 1 << 20 }; /* so that a range cannot use all memory */
 
 size_t halay_set_words_members(const void *words, size_t count, size_t *members)
 {
@@ -52,7 +52,8 @@ static int list_fault(const uint64_t *ranks, size_t count, int job, char *text, 
 {
     for (size_t i = 0; i < count; i++) {
         if (ranks[i] >= (uint64_t)job)
-            return snprintf(text, size, "process sets: there is no rank %d, the job has %d", (int)ranks[i], job);
+            return snprintf(text, size, "process sets: %d is not a rank: the job has %d, from 0 on", (int)ranks[i],
+                            job);
         if (i && ranks[i] <= ranks[i - 1])
             return snprintf(text, size, "process sets: rank %d is in the list twice", (int)ranks[i]);
     }
@@ -97,7 +98,7 @@ static int parse_rank(const char **p, long *rank)
     return *rank > RANK_MAX;
 }
 
-/* "4" or "4-7". */
+/* Parses "4" or "4-7". */
 static int parse_ranks(const char **p, size_t *words, size_t *count)
 {
     long first, last;

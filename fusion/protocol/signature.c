@@ -59,8 +59,8 @@ int halay_signature_scales_are_valid(const struct halay_signature *s)
     return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
-/* Are there words where an operation has some? A group's are looked at with them. size: of the job; a set has fewer
- * ranks, and each member compares with how many there are. */
+/* Returns nonzero if the number of words suits the operation. A group's words are checked by their contents. size: of
+ * the job; a set has fewer ranks, and each member compares the number with the set's. */
 static int words_are_valid(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_CHANGE_SETS)
@@ -68,7 +68,7 @@ static int words_are_valid(const struct halay_signature *s, int size)
     return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words <= (uint32_t)size);
 }
 
-/* Fields that the operation does not use are zero, or one for factors. */
+/* Returns nonzero if fields that the operation does not use are zero, or one for factors. */
 static int unused_is_neutral(const struct halay_signature *s)
 {
     if (!halay_collective_reduces(s->collective) && (s->reduction != 0 || s->prescale != 1 || s->postscale != 1))
@@ -104,7 +104,7 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
         return 0;
     if (!halay_collective_reduces(s->collective))
         return 1;
-    if (s->members) /* the types are known with the words */
+    if (s->members) /* the words have the types */
         return s->reduction < HALAY_REDUCTION_COUNT && isfinite(s->prescale) && isfinite(s->postscale) &&
                s->prescale != 0 && s->postscale != 0;
     return (!s->wire || s->dtype == HALAY_F32) && halay_signature_scales_are_valid(s) &&

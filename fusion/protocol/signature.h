@@ -3,12 +3,12 @@
  * Signature: what all ranks must agree on about a tensor of one name: collective, type, shape, reduction, root, scale
  * factors.
  *
- * Plain values without padding, so that two of them are equal exactly when their bytes are. What an collective does not
- * use (the root of an all-reduce, dimensions that are not there) is zero; factors that don't scale are 1.
+ * Plain values without padding, so that two signatures are equal exactly when their bytes are. Fields that a collective
+ * does not use (the root of an all-reduce, unused dimensions) are zero; unused factors are 1.
  *
- * Some operations go by rows, the first dimension (rows x a shape that is equal everywhere). Of most of
- * them the number of rows may differ between ranks: then shape[0] is 0 here, and what a rank has to say about
- * rows is in words (signature_words.h).
+ * Some operations work on rows, indices of the first dimension (rows x a shape that is equal everywhere). For most of
+ * them the number of rows may differ between ranks: then shape[0] is 0 here, and a rank's rows are in words
+ * (signature_words.h).
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -18,11 +18,12 @@
 #include <stdint.h>
 
 #define HALAY_JOIN_NAME "join"
-#define HALAY_CHANGE_SETS_NAME "process sets" /* how names of changes of process sets begin */
+#define HALAY_CHANGE_SETS_NAME "process sets" /* prefix of the names of changes of process sets */
 
 enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
 
-/* What ranks agree on like a tensor, and no program submits by itself: halay_process_set_create, remove. */
+/* A change of process sets: agreed on like a tensor, but never submitted by a program (halay_process_set_create,
+ * _remove). */
 #define HALAY_CHANGE_SETS ((enum halay_collective)HALAY_COLLECTIVE_COUNT)
 enum { HALAY_COLLECTIVE_KINDS = HALAY_COLLECTIVE_COUNT + 1 };
 
@@ -31,20 +32,20 @@ struct halay_signature {
     uint8_t dtype;      /* enum halay_dtype */
     uint8_t reduction;  /* enum halay_reduction; 0 where nothing is reduced */
     uint8_t dimensions;
-    int32_t root;            /* of operations that have one: the job's number; else 0 */
-    uint32_t members, words; /* a group's tensors (members.h), and how many words say what they are; of a change of
-                                   process sets, of a send or receive, of a reduce-scatter with splits the words
-                                   only; else 0 */
+    int32_t root;            /* of operations that have one: the job's number; otherwise 0 */
+    uint32_t members, words; /* a group's tensors (members.h), and the number of words that describe them; of a change
+                                   of process sets, of a send or receive, of a reduce-scatter with splits the words
+                                   only; otherwise 0 */
     int32_t priority;
     uint16_t wire;              /* enum halay_wire */
-    uint16_t is_on_devices;     /* of an all-reduce that ranks may reduce on their devices: said by all of them */
+    uint16_t is_on_devices;     /* of an all-reduce that ranks may reduce on their devices: set by all of them */
     double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
-/* "allreduce"; of a collective that there is. */
+/* Returns the name of a valid collective: "allreduce". */
 const char *halay_collective_name(int collective);
-/* Between two ranks; with no data of the caller's. */
+/* Return nonzero for operations between two ranks; for those without data of the caller. */
 static inline int halay_collective_is_point(int collective)
 {
     return collective == HALAY_SEND || collective == HALAY_RECEIVE;
@@ -53,7 +54,8 @@ static inline int halay_collective_is_empty(int collective)
 {
     return collective == HALAY_BARRIER || collective >= HALAY_JOIN;
 }
-/* Operations that reduce; that have a root; whose number of rows may differ between ranks; that divide data by rows. */
+/* Return nonzero for operations that reduce; that have a root; whose number of rows may differ between ranks; that
+ * divide data by rows. */
 static inline int halay_collective_reduces(int collective)
 {
     return collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE_SCATTER || collective == HALAY_REDUCE;
@@ -72,15 +74,15 @@ static inline int halay_collective_goes_by_rows(int collective)
     return collective == HALAY_REDUCE_SCATTER || halay_collective_is_ragged(collective);
 }
 
-/* Is it one that halay_signature_make could have made? For what arrives from other ranks. */
+/* Returns nonzero if halay_signature_make could have made it. For signatures from other ranks. */
 int halay_signature_is_valid(const struct halay_signature *signature, int size);
 
-/* Are its factors finite and not 0, and does its type take factors? */
+/* Returns nonzero if its factors are finite and not 0, and its type takes factors. */
 int halay_signature_scales_are_valid(const struct halay_signature *signature);
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
 
-/* Can what reduces on devices take it (collectives/transport/device_ops.h)? */
+/* Returns nonzero if the device all-reduce supports it (collectives/transport/device_ops.h). */
 static inline int halay_signature_may_be_on_devices(const struct halay_signature *s)
 {
     return s->collective == HALAY_ALLREDUCE && !s->members && !s->wire &&
@@ -88,40 +90,38 @@ static inline int halay_signature_may_be_on_devices(const struct halay_signature
            (s->dtype == HALAY_F32 || s->dtype == HALAY_F16 || s->dtype == HALAY_BF16);
 }
 
-/* Bytes of a valid signature; cannot overflow. */
+/* Returns the bytes of a valid signature; cannot overflow. */
 size_t halay_signature_bytes(const struct halay_signature *signature);
 
-/* Returns nonzero if a plan may have it. */
+/* Returns nonzero if a plan may contain it. */
 static inline int halay_signature_can_replay(const struct halay_signature *s)
 {
     return s->collective < HALAY_JOIN && !s->is_on_devices;
 }
 
-/* No factors and no wire type. */
+/* Returns nonzero without factors and without a wire type. */
 static inline int halay_signature_is_plain(const struct halay_signature *s)
 {
     return s->prescale == 1 && s->postscale == 1 && !s->wire;
 }
 
-/* Elements of a valid signature. */
+/* Returns the elements of a valid signature. */
 size_t halay_signature_count(const struct halay_signature *signature);
 
-/* Elements of a shape; 0 in *fits if they, or their bytes of `element` each, exceed memory. */
+/* Returns the elements of a shape; sets *fits to 0 if they, or their bytes of `element` each, exceed memory. */
 size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits);
-/* "[2,3]"; with any number of rows "[*,3]". */
+/* Prints "[2,3]"; with any number of rows "[*,3]". */
 void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size);
 
-/* Elements of a row. */
+/* Returns the elements of a row. */
 size_t halay_signature_row(const struct halay_signature *signature);
 
-/* May it share a bucket? Those that may have the same kind. */
+/* Returns nonzero if it may share a bucket with others of the same kind. */
 int halay_signature_fuses(const struct halay_signature *signature);
 uint64_t halay_signature_kind(const struct halay_signature *signature);
 
-/*
- * The first difference, in words that follow "rank 3 has " and "rank 0 has ": *a_text "shape [160,4]", *b_text
- * "[160,8]". Both cut to size. Returns 0 if they are equal.
- */
+/* Finds the first difference, as texts after "rank 3 has " and "rank 0 has ": *a_text "shape [160,4]", *b_text
+ * "[160,8]". Both truncated to size. Returns 0 if they are equal. */
 int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,
                                char *b_text, size_t size);
 

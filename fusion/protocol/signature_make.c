@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Making a signature: checks what the caller says, in the order in which it is told of faults.
+ * Making a signature: checks the caller's description, in the order in which faults are reported.
  */
 #include "fusion/protocol/signature_make.h"
 #include "base/memory.h"
@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static enum halay_status fault(enum halay_status status, const char *text, const char **why)
+static enum halay_status set_fault(enum halay_status status, const char *text, const char **why)
 {
     *why = text;
     return status;
@@ -22,53 +22,54 @@ static enum halay_status check_splits(const struct halay_tensor_info *info, int 
     size_t rows = info->shape[0], sum = 0;
 
     if (!info->splits && rows % (size_t)size)
-        return fault(HALAY_ERR_ARGUMENT, "without splits the first dimension must be a multiple of the number of ranks",
-                     why);
+        return set_fault(HALAY_ERR_ARGUMENT,
+                         "without splits the first dimension must be a multiple of the number of ranks", why);
     for (int r = 0; info->splits && r < size; r++)
         if (halay_add_overflows(sum, info->splits[r], &sum))
-            return fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
+            return set_fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
     if (sum > rows)
-        return fault(HALAY_ERR_ARGUMENT, "the sum of the splits is greater than the first dimension", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "the sum of the splits is greater than the first dimension", why);
     return HALAY_OK;
 }
 
-/* The parts of a reduce-scatter, or of a scatter at its root. Whether they are all rows is looked at by the caller. */
+/* Checks the blocks of a reduce-scatter, or of a scatter at its root. The caller checks that they add up to the
+ * rows. */
 static enum halay_status check_parts(const struct halay_tensor_info *info, int size, const char **why)
 {
     size_t sum = 0;
 
     if (size > HALAY_WORDS_MAX)
-        return fault(HALAY_ERR_UNSUPPORTED, "no splits with more than 8000 ranks", why);
+        return set_fault(HALAY_ERR_UNSUPPORTED, "no splits with more than 8000 ranks", why);
     for (int r = 0; r < size; r++)
         if (halay_add_overflows(sum, info->splits[r], &sum))
-            return fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
+            return set_fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
     return HALAY_OK;
 }
 
 static enum halay_status check_wire(const struct halay_tensor_info *info, const char **why)
 {
     if ((unsigned)info->wire > HALAY_WIRE_BF16)
-        return fault(HALAY_ERR_ARGUMENT, "unknown wire type", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "unknown wire type", why);
     if (info->wire && info->collective != HALAY_ALLREDUCE)
-        return fault(HALAY_ERR_UNSUPPORTED, "only all-reduces are compressed", why);
+        return set_fault(HALAY_ERR_UNSUPPORTED, "only all-reduces are compressed", why);
     if (info->wire && !info->members && info->dtype != HALAY_F32)
-        return fault(HALAY_ERR_UNSUPPORTED, "only f32 is compressed", why);
+        return set_fault(HALAY_ERR_UNSUPPORTED, "only f32 is compressed", why);
     return HALAY_OK;
 }
 
-/* A group: count is that of its members; types and shapes are in words. */
+/* Makes the signature of a group: count is that of its members; types and shapes are in words. */
 static enum halay_status make_group(const struct halay_tensor_info *info, struct halay_signature *made, size_t *bytes,
                                     const char **why)
 {
     size_t words;
 
     if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
-        return fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
     made->reduction = (uint8_t)info->reduction;
     made->prescale = halay_scale_factor(info->prescale);
     made->postscale = halay_scale_factor(info->postscale);
     if (!isfinite(made->prescale) || !isfinite(made->postscale))
-        return fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number", why);
     *why = halay_members_fault(info, &words, bytes);
     if (*why)
         return HALAY_ERR_ARGUMENT;
@@ -77,82 +78,82 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
     return HALAY_OK;
 }
 
-/* What the operation needs; made has type and shape. */
+/* Sets the fields of the operation; made has type and shape. */
 static enum halay_status make_operation(const struct halay_tensor_info *info, int size, struct halay_signature *made,
                                         const char **why)
 {
     if (halay_collective_reduces(info->collective)) {
         if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
-            return fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
+            return set_fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
         if (!halay_reduction_takes(info->reduction, info->dtype))
-            return fault(HALAY_ERR_UNSUPPORTED, halay_type_fault, why);
+            return set_fault(HALAY_ERR_UNSUPPORTED, halay_type_fault, why);
         if (info->reduction == HALAY_ADASUM && info->collective != HALAY_ALLREDUCE)
-            return fault(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only", why);
+            return set_fault(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only", why);
         made->reduction = (uint8_t)info->reduction;
         made->prescale = halay_scale_factor(info->prescale);
         made->postscale = halay_scale_factor(info->postscale);
         if (!halay_signature_scales_are_valid(made))
-            return fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool", why);
+            return set_fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool", why);
     }
     if (halay_collective_has_root(info->collective))
         made->root = info->root;
     if (halay_collective_goes_by_rows(info->collective) && !info->dimensions)
-        return fault(HALAY_ERR_ARGUMENT, "a scalar has no first dimension", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "a scalar has no first dimension", why);
     if (halay_collective_is_ragged(info->collective)) {
         if (size > HALAY_WORDS_MAX)
-            return fault(HALAY_ERR_UNSUPPORTED, "not with more than 8000 ranks", why);
+            return set_fault(HALAY_ERR_UNSUPPORTED, "not with more than 8000 ranks", why);
         made->shape[0] = 0;
     }
     if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
-        made->words = (uint32_t)size; /* what the parts are is said in words, equal on all ranks */
+        made->words = (uint32_t)size; /* the blocks are in words, equal on all ranks */
     if ((info->collective == HALAY_REDUCE_SCATTER || info->collective == HALAY_SCATTER) && info->splits)
         return check_parts(info, size, why);
     return info->collective == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
 }
 
-/* What holds whatever the operation. */
+/* Checks what all operations require. */
 static enum halay_status check_any(const struct halay_tensor_info *info, const char **why)
 {
     if ((unsigned)info->collective >= HALAY_COLLECTIVE_KINDS)
-        return fault(HALAY_ERR_ARGUMENT, "unknown operation", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "unknown operation", why);
     if (info->priority < INT16_MIN || info->priority > INT16_MAX)
-        return fault(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767", why);
     if ((info->collective == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
-        return fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_join", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_join", why);
     if ((info->collective == HALAY_CHANGE_SETS) !=
         !strncmp(info->name, HALAY_CHANGE_SETS_NAME, sizeof HALAY_CHANGE_SETS_NAME - 1))
-        return fault(HALAY_ERR_ARGUMENT, "names that begin so are kept for halay_process_set_create", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "names that begin so are kept for halay_process_set_create", why);
     if (info->collective == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
-        return fault(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them", why);
     return halay_collective_is_empty((int)info->collective) ? HALAY_OK : check_wire(info, why);
 }
 
-/* An operation on one tensor. */
+/* Makes the signature of an operation on one tensor. */
 static enum halay_status make_tensor(const struct halay_tensor_info *info, int size, struct halay_signature *made,
                                      size_t *count, const char **why)
 {
     int fits;
 
     if (!halay_dtype_size(info->dtype))
-        return fault(HALAY_ERR_ARGUMENT, "unknown type", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "unknown type", why);
     if (info->dimensions < 0 || info->dimensions > HALAY_DIMENSIONS_MAX)
-        return fault(HALAY_ERR_ARGUMENT, "dimensions must be 0 to 8", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "dimensions must be 0 to 8", why);
     made->dtype = (uint8_t)info->dtype;
     made->dimensions = (uint8_t)info->dimensions;
     for (int d = 0; d < info->dimensions; d++)
         made->shape[d] = info->shape[d];
     size_t elements = halay_shape_count(made->shape, made->dimensions, halay_dtype_size(info->dtype), &fits);
     if (!fits)
-        return fault(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory", why);
     enum halay_status status = make_operation(info, size, made, why);
     if (status != HALAY_OK)
         return status;
     int only_gives = halay_collective_goes_by_rows(info->collective) || info->collective == HALAY_SEND ||
                      info->collective == HALAY_REDUCE;
     if (elements && !info->out && !only_gives)
-        return fault(HALAY_ERR_ARGUMENT, "out is NULL", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "out is NULL", why);
     if (elements && !info->in && only_gives)
-        return fault(HALAY_ERR_ARGUMENT, "in is NULL", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "in is NULL", why);
     *count = elements;
     made->is_on_devices = info->memory == HALAY_MEMORY_DEVICES && halay_signature_may_be_on_devices(made);
     return HALAY_OK;

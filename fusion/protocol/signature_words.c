@@ -50,7 +50,7 @@ int halay_signature_fits(const struct halay_signature *s, const void *words, siz
     if (s->members)
         return halay_members_are_valid(s, words, count);
     if (s->collective == HALAY_CHANGE_SETS)
-        return 1; /* what they ask for is looked at when it is done */
+        return 1; /* the changes are checked when they are made */
     memcpy(shape, s->shape, sizeof shape);
     for (size_t i = 0; i < count; i++) {
         memcpy(&rows, (const char *)words + i * sizeof rows, sizeof rows);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Table: chains behind an array that doubles when there are as many nodes as chains. Zero-initialised; fini accepts any
+ * Table: an array of chains that doubles when there are as many nodes as chains. Zero-initialised; fini accepts any
  * state.
  */
 #include "fusion/protocol/table.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
+/* Hashes a name. FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
 uint64_t halay_table_hash(const char *name, size_t length)
 {
     uint64_t hash = 14695981039346656037u;

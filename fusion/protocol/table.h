@@ -24,15 +24,15 @@ struct halay_table {                  /* zero-initialised */
 
 uint64_t halay_table_hash(const char *name, size_t length);
 
-/* NULL if there is none. hash: halay_table_hash of the name. */
+/* Finds a node, NULL if the name is unknown. hash: halay_table_hash of the name. */
 struct halay_table_node *halay_table_find(const struct halay_table *table, const char *name, size_t length,
                                           uint64_t hash);
 
-/* Add a node whose name, length and hash are set and not in the table. HALAY_ERR_NO_MEMORY: it is not added. */
+/* Adds a node whose name, length and hash are set and not in the table. HALAY_ERR_NO_MEMORY: it is not added. */
 enum halay_status halay_table_add(struct halay_table *table, struct halay_table_node *node);
 void halay_table_remove(struct halay_table *table, struct halay_table_node *node);
 
-/* Take out any node; NULL when the table is empty. For taking it apart. */
+/* Removes any node; NULL when the table is empty. For emptying a table. */
 struct halay_table_node *halay_table_take(struct halay_table *table);
 void halay_table_fini(struct halay_table *table);
 

@@ -55,7 +55,7 @@ static void check_choice(void)
         { "1,1,1", 4, 2, 3, "1" },
         { "0,1,2", 4, 0, 2, "'0,1,2' names 3 hardware threads for 2 ranks of this host: one for each is needed" },
         { "0", 4, 1, 2, "'0' names 1 hardware thread for 2 ranks of this host: one for each is needed" },
-        { "0,7", 4, 1, 2, "'0,7': hardware thread 7 is none that this process may use" },
+        { "0,7", 4, 1, 2, "'0,7': this process may not use hardware thread 7" },
         { "0,7", 4, 0, 2, "0" }, /* what a rank that is bound elsewhere may use, it knows itself */
         { "0,", 4, 0, 2, "'0,' is neither auto nor off nor numbers of hardware threads, as 0,2,4,6" },
         { "", 4, 0, 1, "'' is neither auto nor off nor numbers of hardware threads, as 0,2,4,6" },
