@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Agreement of the coordinator: all ranks have come to a name; do they mean the same? If they do, what they said is
- * what is agreed from now on; if not, a text names the tensor, the ranks and both values.
+ * Agreement: compares what all ranks have sent for a name. If it is equal, it is agreed from now on; if not, a text
+ * names the tensor, the ranks and both values.
  */
 #include "fusion/coordinator/agree.h"
 #include "fusion/coordinator/refuse.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The ranks' groups have the same number of members, but other ones. */
+/* Refuses groups with the same number of members that differ. */
 static enum halay_status disagree_about_members(struct halay_coordinator *c, struct halay_roll *roll, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
@@ -26,7 +26,7 @@ static enum halay_status disagree_about_members(struct halay_coordinator *c, str
     return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
 }
 
-/* The ranks' reduce-scatters have splits, which differ. */
+/* Refuses reduce-scatters whose splits differ. */
 static enum halay_status disagree_about_splits(struct halay_coordinator *c, struct halay_roll *roll, int other)
 {
     char text[HALAY_TEXT_MAX], subject[HALAY_SUBJECT_MAX];
@@ -46,7 +46,7 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
 {
     char text[HALAY_TEXT_MAX], theirs[400], ours[400];
     const struct halay_signature *zero = halay_roll_signature(roll, 0), *first = halay_roll_signature(roll, other);
-    int lowest = 0; /* those that are not asked say what it says */
+    int lowest = 0; /* ranks that are not asked count as agreeing with it */
 
     while (roll->outside && roll->outside[lowest])
         lowest++;
@@ -57,7 +57,7 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
     return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
 }
 
-/* Their signatures are equal; what they say in words is not. */
+/* Refuses equal signatures whose words differ. */
 static enum halay_status disagree_about_words(struct halay_coordinator *c, struct halay_roll *roll, int other)
 {
     if (roll->is_change)
@@ -66,7 +66,7 @@ static enum halay_status disagree_about_words(struct halay_coordinator *c, struc
                                                   : disagree_about_splits(c, roll, other);
 }
 
-static enum halay_status disagree(struct halay_coordinator *c, struct halay_roll *roll, int other)
+static enum halay_status disagree_about_signatures(struct halay_coordinator *c, struct halay_roll *roll, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[208], ours[208], ranks[256] = "", subject[HALAY_SUBJECT_MAX];
     const struct halay_signature *zero = halay_roll_signature(roll, 0), *first = halay_roll_signature(roll, other);
@@ -90,7 +90,7 @@ static enum halay_status disagree(struct halay_coordinator *c, struct halay_roll
     return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
 }
 
-/* What all have said becomes what is agreed. */
+/* Makes what all ranks have sent the agreement. */
 static enum halay_status take_over(struct halay_coordinator *c, struct halay_roll *roll)
 {
     const struct halay_signature *signature = halay_roll_signature(roll, 0);
@@ -112,8 +112,8 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_rol
     if (status != HALAY_OK)
         return status;
     roll->agreed = *signature;
-    /* Free a new name's announcements: most names are announced only once. A name whose rows change is announced again,
-     * and keeps its memory. */
+    /* Frees a new name's announcements: most names are announced only once. A name whose rows change is announced
+     * again, and keeps its memory. */
     if (roll->id == (uint32_t)HALAY_NO_ID) {
         memset(roll->state, HALAY_ROLL_READY, (size_t)c->options.size);
         halay_roll_free_announced(roll, c->options.size);
@@ -122,7 +122,7 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_rol
     return halay_roll_push(&c->fresh, roll);
 }
 
-/* The first rank whose words differ from rank 0's where they must be equal, or 0. */
+/* Returns the first rank whose words differ from rank 0's where they must be equal, or 0. */
 static int find_other_words(const struct halay_coordinator *c, const struct halay_roll *roll)
 {
     const struct halay_signature *zero = halay_roll_signature(roll, 0);
@@ -139,7 +139,7 @@ enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct ha
     *agreed = 0;
     for (int r = 1; roll->different && r < c->options.size; r++)
         if (!halay_signature_equal(halay_roll_signature(roll, r), halay_roll_signature(roll, 0)))
-            return disagree(c, roll, r);
+            return disagree_about_signatures(c, roll, r);
     int other = roll->different ? find_other_words(c, roll) : 0;
     if (other)
         return disagree_about_words(c, roll, other);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Agreement: do all ranks mean the same by a name?
+ * Agreement: compares the ranks' announcements of a name.
  */
 #ifndef HALAY_AGREE_H
 #define HALAY_AGREE_H
 
 #include "fusion/coordinator/coordinator_state.h"
 
-/* All ranks have come. *agreed: they agree; otherwise they are told, and the roll may be gone. */
+/* Compares the announcements; all ranks have sent theirs. *agreed: they are equal; otherwise all ranks have been sent
+ * an error, and the roll may have been freed. */
 enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct halay_roll *roll, int *agreed);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coordinator: what it is made with.
+ * Coordinator: the options of its creation.
  */
 #ifndef HALAY_COORDINATOR_OPTIONS_H
 #define HALAY_COORDINATOR_OPTIONS_H
@@ -13,16 +13,16 @@ struct halay_coordinator;
 
 struct halay_coordinator_options {
     int size;
-    struct halay_coordinator *parent; /* NULL: this is the one of all ranks. Otherwise borrowed until destroy, and: */
+    struct halay_coordinator *parent; /* NULL: the coordinator of all ranks. Otherwise borrowed until destroy, and: */
     int number;                       /* of the process set */
     const int *ranks;                 /* the job's numbers of its ranks, ascending; borrowed until destroy */
     size_t threshold;                 /* bytes of a bucket */
     enum halay_deterministic deterministic;
     enum halay_join_average join_average;
     int replay;            /* make plans (replay_root.h) */
-    size_t ids_max;        /* how many names keep an id; those used longest ago lose theirs */
+    size_t ids_max;        /* how many names keep an id; the least recently used lose theirs */
     struct halay_log *log; /* borrowed until destroy */
-    /* An item for one rank, or for all (-1), the coordinator's own included. Must not call the coordinator. */
+    /* Emits an item for one rank, or for all (-1), including the coordinator's own. Must not call the coordinator. */
     enum halay_status (*emit)(void *arg, int rank, const struct halay_item *item);
     void *arg; /* borrowed until destroy */
 };

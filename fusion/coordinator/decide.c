@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Deciding: what the ranks have agreed on gets its order, and is fused.
+ * Deciding: orders and fuses the tensors that the ranks have agreed on.
  *
  *     fresh      AGREE: names get ids
  *     runnable   planned into buckets by rank 0's order of registration (protocol/bucket_plan.h)
- *     chosen     given out (give_out.c)
- *     join       after all that came before it
+ *     chosen     to be dispatched (give_out.c)
+ *     join       after all earlier tensors
  */
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/give_out.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By rank 0's order of registration, so that neighbours there are neighbours in a bucket; names that are not registered
- * follow in the order in which they came. */
+/* Orders by rank 0's registration, so that neighbours there are neighbours in a bucket; names that are not registered
+ * follow in the order of arrival. */
 static int compare_order(const void *a, const void *b)
 {
     const struct halay_roll *x = *(struct halay_roll *const *)a, *y = *(struct halay_roll *const *)b;
@@ -36,7 +36,7 @@ static void sort_by_order(struct halay_roll_vector *v)
         }
 }
 
-/* Tell the ranks what they agree on. Of an all-to-all each hears what is for it. */
+/* Sends the agreement to the ranks. For an all-to-all each rank gets its own words. */
 static enum halay_status emit_agreed(struct halay_coordinator *c, const struct halay_roll *roll)
 {
     size_t size = (size_t)c->options.size, hears = halay_signature_heard_count(&roll->agreed, c->options.size);
@@ -62,7 +62,7 @@ static enum halay_status emit_agreed(struct halay_coordinator *c, const struct h
     return status;
 }
 
-/* New names get their ids; those with another signature than before keep theirs. */
+/* Gives new names their ids; those with another signature than before keep theirs. */
 static enum halay_status agree_fresh(struct halay_coordinator *c)
 {
     enum halay_status status = HALAY_OK;
@@ -82,7 +82,7 @@ static enum halay_status agree_fresh(struct halay_coordinator *c)
     return status;
 }
 
-/* Plan what is runnable into buckets, in order. */
+/* Plans the runnable tensors into buckets, in order. */
 static enum halay_status choose_runnable(struct halay_coordinator *c)
 {
     size_t n = c->runnable.count;
@@ -124,7 +124,7 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
     return HALAY_OK;
 }
 
-/* Nothing is left to be done, in any set. */
+/* Returns nonzero if no set has anything left to do. */
 static int nothing_is_left(const struct halay_coordinator *c)
 {
     int over = !c->waiting.count && !c->runnable.count;
@@ -134,7 +134,7 @@ static int nothing_is_left(const struct halay_coordinator *c)
     return over;
 }
 
-/* Nonzero if a later decide may have something to do, though nothing arrives until then. */
+/* Returns nonzero if a later call may have something to do, even if nothing arrives until then. */
 static int is_undecided(const struct halay_coordinator *c)
 {
     return c->fresh.count || c->runnable.count || c->chosen.count || c->flush;

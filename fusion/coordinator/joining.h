@@ -7,7 +7,7 @@
 
 #include "fusion/coordinator/coordinator_state.h"
 
-/* A rank joins; what waited for it alone is to run, in all sets. */
+/* Takes the join of a rank; tensors that waited for it alone can run, in all sets. */
 enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Leaving: a rank whose program has ended submits nothing any more. What lacks it never runs, and that ends the job.
+ * Leaving: a rank whose program has ended submits no more. A tensor that lacks it never runs, which ends the job.
  */
 #include "fusion/coordinator/leave.h"
 #include <stdio.h>
 
 static enum halay_status fail_left(struct halay_coordinator *c, int rank)
 {
-    struct halay_coordinator *parent = halay_coordinator_parent(c); /* it is the end for all */
+    struct halay_coordinator *parent = halay_coordinator_parent(c); /* the failure is all sets' */
     char text[64];
     int left = halay_coordinator_rank(c, rank), length = snprintf(text, sizeof text, "rank %d has left", left);
 
@@ -30,7 +30,7 @@ enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, cons
     return HALAY_OK;
 }
 
-/* One set's part of it: what waits for the rank never runs. */
+/* Marks the rank as left in one set: tensors that wait for it never run. */
 static enum halay_status leave_one(struct halay_coordinator *c, int rank)
 {
     c->left[rank] = 1;

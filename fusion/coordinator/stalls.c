@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stalls: a tensor that some ranks have submitted and others have not for a long time. Nothing is wrong then as far as
- * the engine can know; but mostly the program is, and who looks for the fault wants to know which rank does what
+ * Stalls: tensors that some ranks have submitted and others have not for a long time. The engine cannot know whether
+ * that is an error; usually it is one of the program, and finding it requires knowing what the missing ranks do
  * instead.
  *
  *     quiet --- the oldest tensor has waited for report_us, and the last report is as old ---> asking
  *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute
  *     asking -- all have answered, or ANSWER_US have passed ---> one report ---> quiet
  *
- * The coordinator's own knowledge is what each rank submitted last and when. The rolls wait in the order in which
- * their first rank came, so the oldest is the first one of its set, and looking costs nothing while none is old. One
- * report is about all process sets.
+ * The coordinator itself knows the last submission of each rank and its time. The waiting rolls are in the order of
+ * their first arrivals, so the oldest is the first one of its set, and the check is free while none is old. One report
+ * covers all process sets.
  */
 #include "fusion/coordinator/stalls.h"
 #include "base/number_text.h"
@@ -22,7 +22,7 @@
 #define ANSWER_US 2000000 /* longer than a rank's engine may be away while nothing is in flight there */
 enum { TENSORS_MAX = 6, RANKS_MAX = 8 };
 
-/* The coordinators of all sets in turn, the parent (before: NULL) first; NULL: no more. */
+/* Returns the next coordinator of all sets, the parent first (before: NULL); NULL after the last one. */
 static struct halay_coordinator *next_coordinator(struct halay_coordinator *parent, struct halay_coordinator *before)
 {
     if (!before)
@@ -30,7 +30,7 @@ static struct halay_coordinator *next_coordinator(struct halay_coordinator *pare
     return before == parent ? parent->children : before->next;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 static void print_ranks_of(const struct halay_coordinator *c, const struct halay_roll *roll, int present, char *text,
                            size_t size)
@@ -50,7 +50,7 @@ static void print_ranks_of(const struct halay_coordinator *c, const struct halay
     }
 }
 
-/* For a list as print_ranks_of makes it. */
+/* Returns "rank" or "ranks" for a list of print_ranks_of. */
 static const char *ranks_word(const char *list)
 {
     return strchr(list, ',') ? "ranks" : "rank";
@@ -137,7 +137,7 @@ static void report_stall(struct halay_coordinator *c, int64_t now_us, int64_t re
         halay_warning(c->options.log, "stalled: %d more ranks", ranks - RANKS_MAX);
 }
 
-/* Ask the ranks that the tensor of this set lacks. */
+/* Asks the ranks that the tensor of this set lacks. */
 static enum halay_status ask_missing(struct halay_coordinator *set, const struct halay_roll *roll,
                                      const struct halay_item *own)
 {
@@ -158,7 +158,7 @@ static enum halay_status ask_missing(struct halay_coordinator *set, const struct
     return status;
 }
 
-/* Ask the ranks that the tensors to be reported lack. */
+/* Asks the ranks that the tensors to be reported lack. */
 static enum halay_status ask_ranks(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
                                    const struct halay_item *own)
 {
@@ -195,7 +195,7 @@ static int all_have_answered(const struct halay_coordinator *c)
     return 1;
 }
 
-/* It has lasted too long: end the engine on every rank. set: the coordinator that the roll belongs to. */
+/* Ends the engine on every rank, because a stall has lasted too long. set: the coordinator that the roll belongs to. */
 static enum halay_status end_stalled(struct halay_coordinator *c, const struct halay_coordinator *set,
                                      const struct halay_roll *roll, int64_t now_us)
 {
@@ -215,7 +215,7 @@ static enum halay_status end_stalled(struct halay_coordinator *c, const struct h
                               .rank = rank < set->options.size ? halay_coordinator_rank(set, rank) : -1 });
 }
 
-/* Whose first roll has waited longest. */
+/* Returns the coordinator whose first roll has waited longest. */
 static struct halay_coordinator *find_slowest(struct halay_coordinator *c)
 {
     struct halay_coordinator *slowest = c;

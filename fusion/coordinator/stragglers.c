@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stragglers: who came last, how often, by how much; and what each rank submitted last, which the stall report wants
- * too.
+ * Stragglers: how often each rank arrives last, and by what time; and each rank's last submission, for the stall
+ * report.
  *
- * The coordinator sees the ranks come to each tensor:
+ * The coordinator sees the ranks arrive at each tensor:
  *
  *     rank 2 ----x
  *     rank 0 -----x
- *     rank 1 --------------x      late by the distance to the rank before it: what would be saved if it came with them
+ *     rank 1 --------------x      late by the distance to the rank before it: the time saved if both arrived together
  *
- * Times are those of rank 0's steps, so ranks that are found in one step have come together and none of them was late.
- * Two additions for each arrival, no message and no look at the clock.
+ * Times are those of rank 0's steps, so ranks that are found in one step have arrived together and none of them was
+ * late. This takes two additions for each arrival, no message and no clock reading.
  */
 #include "fusion/coordinator/stragglers.h"
 #include "base/meters.h"
@@ -54,7 +54,8 @@ void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct h
                                      .latest_ns = atomic_load_explicit(&a->latest_ns, memory_order_relaxed) };
 }
 
-/* The rank that was late for the longest time below `below` (and, among equals, with a higher number); -1: no more. */
+/* Returns the rank that was late for the longest time below `below` (and, among equals, with a higher number); -1: no
+ * more. */
 static int next_worst(struct halay_coordinator *c, const struct halay_straggler *below, int below_rank,
                       struct halay_straggler *found)
 {
