@@ -7,9 +7,9 @@
 
 #include "fusion/state/context.h"
 
-/* Creates ctx->paths and ctx->carrier. HALAY_ERR_NO_MEMORY: halay_paths_destroy takes what there is. */
+/* Creates ctx->paths and ctx->carrier. HALAY_ERR_NO_MEMORY: halay_paths_destroy accepts the rest. */
 enum halay_status halay_paths_create(struct halay_context *ctx);
-/* The context is closed, and their names are freed. */
+/* Destroys the paths. The context is closed, and their names are freed. */
 void halay_paths_destroy(struct halay_context *ctx);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Carrier: brings the data of submissions that the host's processors do not reach to memory that they reach, or reduces
- * them where they are, and brings the results back. It works before and after whatever way a submission takes. The
- * engine knows the one carrier of a context, ctx->carrier, only by this table.
+ * Carrier: copies data that the host's processors cannot access to memory that they can, or reduces them where they
+ * are, and copies the results back. It works before and after any path of a submission. The engine knows the one
+ * carrier of a context, ctx->carrier, only by this table.
  *
- *     program's thread   prepare    reserves what a submission needs, and notes what its data follow
- *     driver             defer      the data are not there: the event of the submission waits, and what must not
- *                                   overtake it
- *                        release    events whose data are there
- *                        start      a bucket whose data stay where they are
- *                        land       the request has ended: its result is brought back before that is published
- *                        progress   results that are back; their requests are published next
+ *     program's thread   prepare    reserves the memory of a submission, and notes the work that its data follow
+ *     driver             defer      the data have not arrived: the event of the submission waits, and the events that
+ *                                   must not overtake it
+ *                        release    returns events whose data have arrived
+ *                        start      starts a bucket whose data stay where they are
+ *                        land       the request has ended: its result is copied back before that is published
+ *                        progress   finds results that have been copied; their requests are published next
  */
 #ifndef HALAY_CARRIER_H
 #define HALAY_CARRIER_H
@@ -21,16 +21,16 @@
 
 struct halay_bucket;
 
-/* What the program says of memory that is not the host's. */
+/* The program's description of memory that is not the host's. */
 struct halay_placing {
     enum halay_memory_kind memory;
-    void *stream, *event; /* NULL: none; what the data follow */
+    void *stream, *event; /* work that the data follow; NULL: none */
 };
 
 /* A submission, made from a registered tensor or from the caller's description. */
 struct halay_submission {
     const struct halay_signature *signature;
-    const struct halay_tensor_info *info; /* NULL: as the registered tensor says */
+    const struct halay_tensor_info *info; /* NULL: the registered tensor's */
     size_t count, bytes;
     const void *in;
     void *out;
@@ -40,77 +40,77 @@ struct halay_submission {
     int timeout_ms;
     const struct halay_placing *placing;
     struct halay_process_set *set;
-    struct halay_cargo *cargo; /* the request's once it is submitted; NULL: its data are at hand */
-    /* Borrowed: the room at info->name for a name by the order of calls; NULL: the program has named it. */
+    struct halay_cargo *cargo; /* the request's once it is submitted; NULL: its data are in host memory */
+    /* Borrowed: the room at info->name for a name by the order of calls; NULL: the program has given a name. */
     char *unnamed;
 };
 
-/* What a request has of the carrier, from prepare until its last reference ends; first in the carrier's own struct. */
+/* The carrier's part of a request, from prepare until its last reference ends; first in the carrier's own struct. */
 struct halay_cargo {
     struct halay_carrier *carrier; /* borrowed */
-    void *program_out;             /* the program's out: the request's is the carrier's */
+    void *program_out;             /* the program's out; the request's out is the carrier's */
     /* The result is on its way, and a stream can wait for it (join); stored (release) by the driver, loaded (acquire)
      * by halay_wait_stream. */
     _Atomic int is_launched;
 };
 
 struct halay_carrier_ops {
-    /* For messages: "data on a device cannot be reached", "results cannot be brought to a device". */
+    /* Parts of messages: "data on a device cannot be reached", "results cannot be brought to a device". */
     const char *unreachable, *lost;
 
     /* ---- on the program's threads, no lock held ---- */
 
-    /* Loads what submissions with such data need. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION. */
+    /* Loads the support for submissions with such data. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION. */
     enum halay_status (*load)(struct halay_context *ctx);
-    /* Sets s->cargo; NULL: the data are at hand. Loads if need be. buffers: of a registered group, else NULL. name:
-     * for errors, each of which is logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and those of
-     * device_ops.h. */
+    /* Sets s->cargo; NULL: the data are in host memory. Loads the support if necessary. buffers: of a registered group,
+     * otherwise NULL. name: for errors, each of which is logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED,
+     * HALAY_ERR_NO_MEMORY and those of device_ops.h. */
     enum halay_status (*prepare)(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
                                  struct halay_submission *s);
-    /* The stream continues after the launched result of the request. */
+    /* Makes the stream follow the launched result of the request. */
     enum halay_status (*join)(struct halay_context *ctx, struct halay_cargo *cargo, void *stream);
 
     /* ---- the context's lock is held ---- */
 
-    /* The request gets the carrier's places instead of the program's. */
+    /* Gives the request the carrier's buffers instead of the program's. */
     void (*apply_locked)(struct halay_cargo *cargo, struct halay_request *request);
     void (*put_locked)(struct halay_cargo *cargo);
 
     /* ---- driver ---- */
 
-    /* Starts to bring the data of a submission; any event may have to stay behind others. *deferred: it is kept. */
+    /* Starts to copy the data of a submission; any event may have to wait for earlier ones. *deferred: it is kept. */
     enum halay_status (*defer)(struct halay_context *ctx, const struct halay_event *event, int *deferred);
-    /* Those that may go on, valid until the next call; also on an error, which is the carrier's. */
+    /* Returns the events that may continue, valid until the next call; also on an error, which is the carrier's. */
     enum halay_status (*release)(struct halay_context *ctx, const struct halay_event **events, size_t *count);
-    /* The engine has failed: nothing is deferred any more. */
+    /* Drops all deferred events: the engine has failed. */
     void (*drop)(struct halay_context *ctx);
-    /* Starts a bucket of which all ranks have said that its data are elsewhere. HALAY_IN_PROGRESS, or an error. */
+    /* Starts a bucket whose data all ranks have announced on devices. HALAY_IN_PROGRESS, or an error. */
     enum halay_status (*start)(struct halay_bucket *bucket);
-    /* HALAY_OK once the results are on their way, or bucket->coll runs in its place. */
+    /* Returns HALAY_OK once the results are on their way, or bucket->coll runs instead. */
     enum halay_status (*progress_bucket)(struct halay_bucket *bucket);
     void (*drop_bucket)(struct halay_bucket *bucket);
-    /* Nonzero: nothing else of the set may start now. */
+    /* Returns nonzero if no other bucket of the set may start now. */
     int (*excludes)(const struct halay_process_set *set);
-    /* The request, which is carried and has its final status, has ended. Nonzero: halay_request_landed will follow. */
+    /* Takes a request with cargo that has its final status. Nonzero: halay_request_landed will follow. */
     int (*land)(struct halay_context *ctx, struct halay_request *request);
-    /* Returns how many have landed; *status: HALAY_OK, or why results cannot be brought back. */
+    /* Returns how many have landed; *status: HALAY_OK, or why results cannot be copied back. */
     size_t (*progress)(struct halay_context *ctx, enum halay_status *status);
-    /* The longest sleep while the carrier is at work, 0: look again at once; HALAY_RINGS: it is not. */
+    /* Returns the longest sleep while the carrier is at work, 0: look again at once; HALAY_RINGS: it is idle. */
     long (*sleep_us)(const struct halay_context *ctx);
 
     /* ---- life: no other thread ---- */
 
-    void (*open)(struct halay_context *ctx);  /* the world is there; before the driver starts */
-    void (*end)(struct halay_context *ctx);   /* the driver has stopped: what has not landed does so now */
-    void (*stop)(struct halay_context *ctx);  /* the group is still there; another world may be opened */
-    void (*close)(struct halay_context *ctx); /* no request is left; the world is still there */
+    void (*open)(struct halay_context *ctx);  /* the world exists; before the driver starts */
+    void (*end)(struct halay_context *ctx);   /* the driver has stopped: lands the rest */
+    void (*stop)(struct halay_context *ctx);  /* the group still exists; another world may be opened */
+    void (*close)(struct halay_context *ctx); /* no request is left; the world still exists */
     void (*destroy)(struct halay_carrier *carrier);
 };
 
-/* The part of a carrier that the engine knows; first in the carrier's own struct. */
+/* The part of a carrier that the engine uses; first in the carrier's own struct. */
 struct halay_carrier {
     const struct halay_carrier_ops *ops;
-    _Atomic int is_loaded; /* data may be elsewhere: stored (release) once it is loaded, loaded (acquire) anywhere */
+    _Atomic int is_loaded; /* data may be on devices: stored (release) once it is loaded, loaded (acquire) anywhere */
     size_t deferred;       /* events that are kept; driver only */
 };
 
@@ -119,7 +119,7 @@ static inline int halay_carrier_is_loaded(const struct halay_context *ctx)
     return atomic_load_explicit(&ctx->carrier->is_loaded, memory_order_acquire);
 }
 
-/* Returns nonzero if a submission that says this may have data elsewhere, or anything to follow. Cheap. */
+/* Returns nonzero if a submission with this placing may have data on devices, or work to follow. Cheap. */
 static inline int halay_carrier_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
 {
     return placing->memory != HALAY_MEMORY_ANY || placing->stream || placing->event || halay_carrier_is_loaded(ctx);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids: those that all ranks have agreed on. An id stands for a name, a signature and, where ranks may differ, what each
- * of them announced about its rows; in a steady state ranks send ids only.
+ * Ids: those that all ranks have agreed on. An id identifies a name, a signature and, where ranks may differ, the rows
+ * that each announced; in a steady state ranks send ids only.
  *
- * The coordinator gives ids out (AGREE) and takes them back (FORGET). All ranks receive these messages in the same
- * order, so all hold the same ids. Entries are found by id in an array, and know their id.
+ * The coordinator assigns ids (AGREE) and revokes them (FORGET). All ranks receive these messages in the same order, so
+ * all hold the same ids. Entries are found by id in an array, and know their id.
  */
 #include "fusion/requests/ids.h"
 #include "fusion/protocol/set_words.h"
@@ -33,7 +33,7 @@ static enum halay_status reserve_ids(struct halay_process_set *set, uint32_t id)
     return HALAY_OK;
 }
 
-/* Is this rank not asked, as it is no member of the process set that is made or removed? */
+/* Returns nonzero if the change of process sets does not concern this rank, because it is not a member. */
 static int is_outside(const struct halay_process_set *set, const struct halay_item *item)
 {
     size_t members, first = halay_set_words_members(item->words, item->word_count, &members);
@@ -49,7 +49,7 @@ static int is_outside(const struct halay_process_set *set, const struct halay_it
     return 1;
 }
 
-/* Said and heard must match: the rows that a rank keeps for itself are in both. */
+/* Returns nonzero if the words sent and the words received match: both have the rows that a rank keeps for itself. */
 static int answers(const struct halay_entry *entry, const struct halay_item *item)
 {
     const struct halay_process_set *set = entry->set;
@@ -81,7 +81,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
 enum halay_status halay_ids_agree(struct halay_process_set *set, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;
-    enum { ID_MAX = 1 << 24 }; /* far above what a coordinator gives out: a damaged message must not take all memory */
+    enum { ID_MAX = 1 << 24 }; /* far above the ids of a coordinator: a damaged message must not use all memory */
     uint64_t hash = halay_table_hash(item->name, item->name_length);
 
     if (item->id >= ID_MAX)

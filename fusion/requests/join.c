@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Joining, a rank's side: while its program has no more data, its engine takes part with elements that change nothing.
+ * Joining, a rank's side: while its program has no more data, its engine takes part with neutral elements.
  *
  *     sum, average, bit-or, adasum   0         min   the largest (infinity)       bit-and   all bits
  *     product                        1         max   the smallest (-infinity)
  *
- * A change of process sets that is of other ranks has no data at all.
+ * A change of process sets that concerns other ranks has no data at all.
  *
- * Such a part is a request of nobody: it belongs to the engine alone and has memory of its own, which goes with it. It
- * is counted as in flight, so that nobody leaves while a peer needs it.
+ * Such a part is a request without a caller: it belongs to the engine alone, and its own memory is freed with it. It
+ * counts as in flight, so that this rank does not leave while a peer needs it.
  */
 #include "fusion/requests/join.h"
 #include "base/half.h"
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of each type: one, the greatest and the least. */
+/* For each type: one, the greatest and the least value. */
 enum neutral { NEUTRAL_ONE, NEUTRAL_GREATEST, NEUTRAL_LEAST };
 static const float neutral_f32[] = { 1, INFINITY, -INFINITY };
 static const double neutral_f64[] = { 1, INFINITY, -INFINITY };
@@ -59,7 +59,7 @@ static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum h
         memcpy((char *)out + i * element, one, element);
 }
 
-/* The tensors of a group one after the other, aligned. */
+/* Fills the tensors of a group, consecutive and aligned. */
 static enum halay_status fill_group(struct halay_request *r, const struct halay_words *words)
 {
     size_t members = r->signature.members, bytes = 0;
@@ -112,7 +112,7 @@ struct halay_request *halay_join_part(struct halay_context *ctx, const struct ha
     r->set = entry->set;
     r->hash = entry->node.hash;
     r->signature = entry->agreed;
-    r->signature.prescale = r->signature.postscale = 1; /* a factor would change what changes nothing */
+    r->signature.prescale = r->signature.postscale = 1; /* a factor would change the neutral element */
     r->count = r->bytes = 0;
     enum halay_status status = r->signature.collective == HALAY_CHANGE_SETS
                                    ? halay_words_set(&r->words, entry->said.at, entry->said.count)

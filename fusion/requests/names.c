@@ -65,7 +65,8 @@ void halay_unnamed_count_locked(struct halay_process_set *set, int collective)
     set->unnamed[collective] = (set->unnamed[collective] + 1) % HALAY_UNNAMED_MAX;
 }
 
-/* At one half and the other of the numbers in turn: what was submitted before the join may be in flight in some set. */
+/* Restarts alternately in the first and second half of the numbers: names submitted before the join may still be in
+ * flight in some set. */
 void halay_unnamed_restart_locked(struct halay_context *ctx)
 {
     ctx->unnamed_first = HALAY_UNNAMED_MAX / 2 - ctx->unnamed_first;

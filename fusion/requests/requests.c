@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests: one submission each, from a pool, with a reference count.
+ * Requests: one for each submission, from a pool, with a reference count.
  *
- *     submit    references: engine, caller (if he wants a handle)
- *     end       the driver knows the outcome: final and text are set, the request is on the list of the ended, or, if
- *               its results have to be brought back, its carrier has it until they are (carrier.h): its name may be
- *               submitted again meanwhile, by what follows them
+ *     submit    references: engine, caller (if it wants a handle)
+ *     end       the driver knows the outcome: final and text are set, the request is on the list of ended requests, or,
+ *               while its results are copied to a device, with its carrier (carrier.h): its name may be submitted again
+ *               meanwhile, by submissions that follow them
  *     deliver   no longer in flight (its name may be submitted again) -> callback -> status is final -> waiters wake
  *
- * So a callback may submit the same tensor again, and who sees a final status knows that the callback has returned.
- * Nothing is allocated for a submission once as many requests exist as were ever in flight, except the text of an
+ * So a callback may submit the same tensor again, and a thread that sees a final status knows that the callback has
+ * returned. A submission allocates nothing once as many requests exist as were ever in flight, except the text of an
  * error.
  */
 #include "fusion/requests/requests.h"
@@ -32,7 +32,7 @@ struct request_slab {
     struct halay_request requests[SLAB_REQUESTS];
 };
 
-/* As new, but for what it keeps for the next time. */
+/* Resets a request, except what it keeps for its next use. */
 static void request_reset(struct halay_request *request)
 {
     request->next = NULL;
@@ -80,7 +80,7 @@ void halay_request_put_locked(struct halay_request *request)
 {
     struct halay_context *ctx = request->ctx;
 
-    /* acq_rel: what the other holders did with the request comes before its reuse. */
+    /* acq_rel: the other holders' accesses happen before the reuse. */
     if (atomic_fetch_sub_explicit(&request->references, 1, memory_order_acq_rel) != 1)
         return;
     free(request->text);
@@ -172,12 +172,12 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     halay_request_unwatch(request);
     halay_request_move(request, HALAY_LIFE_END);
     request->final = status;
-    request->text = text && *text ? strdup(text) : NULL; /* without memory the status must do */
+    request->text = text && *text ? strdup(text) : NULL; /* without memory there is only the status */
     if (!request->cargo || !ctx->carrier->ops->land(ctx, request))
         append_ended(ctx, request);
 }
 
-/* A process set that was about to be removed, and is not. */
+/* Reopens a process set whose removal has failed. */
 static void keep_set_locked(struct halay_context *ctx, const struct halay_request *r)
 {
     if (r->final == HALAY_OK || r->words.at[0] != HALAY_SET_REMOVE)
@@ -198,13 +198,13 @@ static void call_program(struct halay_context *ctx, halay_callback callback, voi
     halay_error_mute(is_muted);
 }
 
-/* After the lock was held: whoever asks for the descriptor later sees statuses that are final. */
+/* Signals after the lock was held: a thread that asks for the descriptor later sees final statuses. */
 static void signal_completion(int fd)
 {
     uint64_t one = 1;
 
     while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
-        continue; /* EAGAIN: nobody reads, and it is readable */
+        continue; /* EAGAIN: it is readable already */
 }
 
 void halay_request_detach_locked(struct halay_request *r)

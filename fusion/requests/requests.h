@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests: from a pool, ended by the driver, delivered.
+ * Requests: taken from a pool, ended by the driver, delivered.
  */
 #ifndef HALAY_REQUESTS_H
 #define HALAY_REQUESTS_H
@@ -8,29 +8,30 @@
 #include "fusion/state/context.h"
 #include "fusion/state/request.h"
 
-/* A request with one reference for the engine and one for the caller; NULL: no memory. */
+/* Returns a request with one reference for the engine and one for the caller; NULL: no memory. */
 struct halay_request *halay_request_get_locked(struct halay_context *ctx);
-/* One that came from get and was not submitted. */
+/* Frees a request of halay_request_get_locked that was not submitted. */
 void halay_request_drop_locked(struct halay_request *request);
-/* The steady request of a registered tensor (replay/steady.h), if it is in no plan and nobody else has it: ready to be
- * filled in. NULL: there is none; entry->steady is NULL then. */
+/* Returns the steady request of a registered tensor (replay/steady.h), ready to be filled in, if it is in no plan and
+ * no other thread uses it. NULL: no such request; then entry->steady is NULL. */
 struct halay_request *halay_steady_idle_locked(struct halay_entry *entry);
-/* The tensor gives it up; not in flight. */
+/* Drops the tensor's steady request, which is not in flight. */
 void halay_steady_drop_locked(struct halay_entry *entry);
 void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
-/* Driver: take it off the list of those that are watched (withdraw.c), if it is on it. */
+/* Removes a request from the list of watched ones (withdraw.c), if it is on it. Driver. */
 void halay_request_unwatch(struct halay_request *request);
-/* Driver: the request ends; delivered later in this step. text may be NULL; copied. */
+/* Ends a request, which is delivered later in this step. text may be NULL; copied. Driver. */
 void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
-/* Driver, no lock held: the steady requests of a bucket of a plan have ended: callbacks, then waiters. */
+/* Delivers the steady requests of a bucket of a plan, which have ended: callbacks, then waiters. Driver, no lock
+ * held. */
 void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan_bucket *bucket,
                                     struct halay_request *const *requests);
-/* Driver: its carrier has brought its result back (carrier.h); delivered later in this step. */
+/* Takes a request whose result its carrier has copied (carrier.h); delivered later in this step. Driver. */
 void halay_request_landed(struct halay_request *request);
-/* Its name may be submitted again. */
+/* Detaches a request from its name, which may then be submitted again. */
 void halay_request_detach_locked(struct halay_request *request);
-/* Driver, no lock held: callbacks, then waiters. Returns how many. */
+/* Delivers the ended requests: callbacks, then waiters. Returns how many. Driver, no lock held. */
 size_t halay_requests_deliver(struct halay_context *ctx);
 void halay_requests_free_all(struct halay_context *ctx);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process sets: some ranks of the job, or all of them, with what they have to themselves; made and removed.
+ * Process sets: their creation and removal.
  *
  *     a member's program                members                                 driver of every rank
- *       halay_process_set_create   ->     the same is asked for by each      ->   a number, a coordinator (rank 0)
+ *       halay_process_set_create   ->     each requests the same               ->   a number, a coordinator (rank 0)
  *       halay_process_set_remove          (negotiated like a tensor of all        in its place among all ranks'
  *                                         ranks; others' programs take no         collectives: a group, or the end
  *                                         part: join.c)
  *
- * So every rank makes the same sets in the same order and counts the same numbers; a number is never used again. Those
- * that halay_init makes are asked for by all ranks, members or not. The
- * members of a set make its group among themselves, one set after the other, while their drivers go on with all else.
+ * So every rank makes the same sets in the same order with the same numbers; a number is never used again. The sets of
+ * halay_init are requested by all ranks, members or not. The members of a set make its group among themselves, one set
+ * after the other, while their drivers continue with everything else.
  *
- * A set that was removed keeps its struct until the context ends, so that a program that still uses it gets an error.
+ * The struct of a removed set is kept until the context ends, so that a program that still uses it gets an error.
  */
 #include "fusion/requests/sets.h"
 #include "base/memory.h"
@@ -59,9 +59,9 @@ enum halay_status halay_process_sets_status(const struct halay_context *ctx)
     return status;
 }
 
-/* ---- making and removing ---- */
+/* ---- creation and removal ---- */
 
-/* Rank 0 serves sets that it is no member of: then it has to hear of them although nothing of its own is in flight. */
+/* Notes whether rank 0 must listen at all times, because it coordinates sets of which it is not a member. */
 static void note_listening_locked(struct halay_context *ctx)
 {
     ctx->driver.listens = 0;
@@ -100,7 +100,7 @@ static enum halay_status reserve_number(struct halay_context *ctx)
     return status;
 }
 
-/* All but the group. */
+/* Adds a set without its group. */
 static enum halay_status append_set(struct halay_context *ctx, const uint64_t *ranks, size_t count)
 {
     struct halay_process_set **last = &ctx->all.next, *set = calloc(1, sizeof *set);
@@ -132,7 +132,7 @@ err_free:
     return HALAY_ERR_NO_MEMORY;
 }
 
-/* Ids end with the set: names that nothing else needs are freed. */
+/* Forgets the ids of a set that ends; names that are not needed otherwise are freed. */
 static void forget_all_locked(struct halay_process_set *set)
 {
     for (size_t id = 0; id < set->id_capacity; id++)
@@ -142,7 +142,7 @@ static void forget_all_locked(struct halay_process_set *set)
         }
 }
 
-/* What only a set that lives has. */
+/* Frees the parts that only an existing set has. */
 static void end_life(struct halay_process_set *set)
 {
     halay_replay_end(set);
@@ -175,7 +175,7 @@ static void remove_set(struct halay_process_set *set)
     end_life(set);
 }
 
-/* How many sets the words ask for. */
+/* Returns the number of sets in the words. */
 static int sets_in(const uint64_t *words, size_t count)
 {
     int sets = 0;
@@ -202,7 +202,7 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
     return status;
 }
 
-/* Those that were prepared get their groups, in order of number: members of several meet in the same order. */
+/* Makes the groups of prepared sets, in order of number: members of several sets make them in the same order. */
 enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct halay_request *request)
 {
     int end = request->set_number + sets_in(request->words.at, request->words.count);
@@ -231,7 +231,7 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
 
     ctx->driven.execution.is_changing = 0;
     if (halay_set_words_fault(words, request->words.count, ctx->size, text, sizeof text)) {
-        if (!request->is_part) /* a part of nobody is not waited for */
+        if (!request->is_part) /* no caller waits for a part */
             halay_request_end(request, HALAY_ERR_ARGUMENT, text);
         return HALAY_OK;
     }
@@ -241,7 +241,7 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
     }
     struct halay_process_set *set = halay_process_set_by_number(ctx, (int)words[1]);
     if (!set)
-        return HALAY_ERR_FORMAT; /* all ranks have said the number of one that lives */
+        return HALAY_ERR_FORMAT; /* all ranks have sent the number of an existing set */
     remove_set(set);
     return HALAY_OK;
 }

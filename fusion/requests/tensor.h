@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor: what was registered under a name.
+ * Tensor: the registration of a name.
  */
 #ifndef HALAY_TENSOR_H
 #define HALAY_TENSOR_H
@@ -16,10 +16,10 @@ struct halay_entry;
 struct halay_tensor {
     struct halay_context *ctx;     /* borrowed: outlives it */
     struct halay_entry *entry;     /* borrowed: outlives it */
-    struct halay_process_set *set; /* borrowed: outlives it; whose ranks take part */
+    struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_signature signature;
     size_t count, bytes;
-    struct halay_words words;      /* owned: what this rank says with the signature */
+    struct halay_words words;      /* owned: this rank's words of the signature */
     struct halay_buffers *buffers; /* owned: of a group */
     const void *in;                /* borrowed while in flight */
     void *out;
@@ -27,7 +27,7 @@ struct halay_tensor {
     int timeout_ms;
     struct halay_placing placing;
     uint64_t order; /* of registration, from 1 */
-    int is_stale;   /* it depends on the ranks that there were when it was registered; guarded by lock */
+    int is_stale;   /* it depends on the ranks at its registration, which have changed; guarded by lock */
 };
 
 #endif

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * P2p: a send of one rank meets a receive of another, without the coordinator and without any other rank.
+ * P2p: a send of one rank matches a receive of another, without the coordinator and without any other rank.
  *
  *     rank 0: send, to 1            rank 1: receive, from 0
- *       | offer: a send, 8 f32  -->   |                        each sends the other what was submitted, at once
+ *       | offer: a send, 8 f32  -->   |                        each sends the other its offer at submission
  *       |   <-- offer: a receive ...  |
- *       | both find the same pair     |                        the n-th send of a key meets the n-th receive of it
+ *       | both find the same pair     |                        the n-th send of a key matches the n-th receive of it
  *       | data ------------------->   |                        under a tag that is the number of the send's offer
  *
- * The key is the process set and the name, or without a name the tag. Both sides see the same offers in the same
- * order, so both come to the same pairs (offers.h), and to the same text where type or size differ: no further message
- * is needed. A receive that was submitted first costs no trip: the sender has its offer, and data follow its own at
- * once. A point that meets no offer waits; offers of the peer that meet no point are kept in the order of arrival.
+ * The key is the process set and the name, or without a name the tag. Both sides see the same offers in the same order,
+ * so both form the same pairs (offers.h), and the same text where type or size differ: no further message is needed. A
+ * receive that was submitted first costs no round trip: the sender has its offer, and sends data directly after its
+ * own. A point without a matching offer waits; offers of the peer without a matching point are kept in the order of
+ * arrival.
  *
- * A receive from any rank is offered to no rank. It listens to all, and once it finds a send that has met nothing it
- * becomes a receive from that rank: its offer is made then, and the sender needs to know nothing of this. A receive
- * from one rank goes first, as that rank may have its offer already.
+ * A receive from any rank is offered to no rank. It listens to all ranks, and once it finds an unmatched send it
+ * becomes a receive from that rank: then its offer is made, and the sender notices nothing of this. A receive from one
+ * given rank has precedence, as that rank may have its offer already.
  *
- * A request ends when its data have moved and its own offer is out: a rank that leaves then leaves no rank waiting.
- * Large data go in chunks, one after the other under one tag.
+ * A request ends when its data have moved and its own offer has been sent: a rank that leaves then leaves no rank
+ * waiting. Large data are sent in chunks, one after the other with one tag.
  *
- * A rank listens to a peer once it has submitted something for it, or has heard from rank 0 that the peer sends a
- * message which needs an answer (LISTEN), and until the engine ends. It looks at what has arrived only while something
- * is under way. Messages go over the memory of the node where both ranks are on one, else over what carries the data
- * between nodes.
+ * A rank listens to a peer once it has submitted a send or receive for it, or rank 0 has reported (LISTEN) that the
+ * peer sends a message which needs an answer, and until the engine ends. It checks for arrivals only while a request is
+ * in flight. Messages go through the memory of the node if both ranks are on one, otherwise over the transport between
+ * nodes.
  */
 #include "fusion/paths/p2p/p2p_impl.h"
 #include "fusion/requests/requests.h"
@@ -48,7 +49,7 @@ static uint64_t tag_of(uint64_t number)
 
 static void listen_to(struct peer *p)
 {
-    p->receiving.is_optional = 1; /* it may leave without another one */
+    p->receiving.is_optional = 1; /* the peer may leave without another one */
     halay_route_recv(p->route, p->rank, tag_of(0), &p->arriving, sizeof p->arriving, &p->receiving);
 }
 
@@ -117,8 +118,8 @@ static void move_chunk(struct peer *p, struct point *point)
     point->moved += bytes;
 }
 
-/* The point has met that offer. */
-static void pair(struct p2p *p2p, struct peer *p, struct point *point, const struct halay_offer *theirs)
+/* Pairs the point with an offer that matches. */
+static void point_pair(struct p2p *p2p, struct peer *p, struct point *point, const struct halay_offer *theirs)
 {
     const struct halay_offer *mine = &point->own.offer;
     int sends = mine->collective == HALAY_SEND, rank = p2p->path.ctx->rank;
@@ -140,7 +141,7 @@ static void pair(struct p2p *p2p, struct peer *p, struct point *point, const str
         move_chunk(p, point);
 }
 
-/* Offers the point to this peer: it meets what the peer has offered, or waits for it. */
+/* Offers the point to this peer: matches an offer of the peer, or waits. */
 static void offer_to(struct p2p *p2p, struct peer *p, struct point *point, struct halay_offered *message)
 {
     struct halay_offered **met = halay_offers_find(&p->received, &point->own.offer);
@@ -153,11 +154,11 @@ static void offer_to(struct p2p *p2p, struct peer *p, struct point *point, struc
         return;
     }
     struct halay_offered *theirs = halay_offers_take(met);
-    pair(p2p, p, point, &theirs->offer);
+    point_pair(p2p, p, point, &theirs->offer);
     free(theirs);
 }
 
-/* A receive from any rank has found a send of this peer. */
+/* Turns a receive from any rank into one from this peer, whose send it has found. */
 static void become_peers(struct p2p *p2p, struct peer *p, struct point *point)
 {
     struct halay_offered *message = point->pending;
@@ -172,7 +173,7 @@ static enum halay_status take_offer(struct p2p *p2p, struct peer *p, const struc
     struct halay_offered **met = halay_offers_find(&p->waiting, offer);
 
     if (*met) {
-        pair(p2p, p, (struct point *)halay_offers_take(met), offer);
+        point_pair(p2p, p, (struct point *)halay_offers_take(met), offer);
         return HALAY_OK;
     }
     struct halay_offered *received = calloc(1, sizeof *received);
@@ -186,7 +187,7 @@ static enum halay_status take_offer(struct p2p *p2p, struct peer *p, const struc
     return HALAY_OK;
 }
 
-static enum halay_status receive(struct p2p *p2p, struct peer *p)
+static enum halay_status message_receive(struct p2p *p2p, struct peer *p)
 {
     const struct halay_offer *message = &p->arriving;
     int was_due = is_due(p);
@@ -226,7 +227,7 @@ static enum halay_status listen_to_all(struct p2p *p2p, const struct halay_proce
     return HALAY_OK;
 }
 
-/* The point meets what one of them has offered before, or waits. */
+/* Matches the point with an offer that a rank has sent before, or lets it wait. */
 static void receive_from_any(struct p2p *p2p, struct point *point, struct halay_offered *message)
 {
     struct peer *p = p2p->peers;
@@ -318,7 +319,7 @@ static enum halay_status progress_peer(struct p2p *p2p, struct peer *p, size_t *
         send_first(p);
     }
     while (status == HALAY_OK && halay_transfer_is_done(&p->receiving)) {
-        status = receive(p2p, p);
+        status = message_receive(p2p, p);
         ++*did;
         listen_to(p);
     }
@@ -343,7 +344,7 @@ static enum halay_status p2p_progress(struct halay_path *path, size_t *did, int 
 
 /* ---- the end ---- */
 
-static void cancel(struct halay_transfer *x)
+static void transfer_cancel(struct halay_transfer *x)
 {
     if (is_posted(x))
         halay_route_cancel(x);
@@ -360,7 +361,7 @@ static void free_points(struct peer *p, struct halay_offered *list)
     while (list) {
         struct point *point = (struct point *)halay_offers_take(&list);
         if (p)
-            cancel(&point->transfer);
+            transfer_cancel(&point->transfer);
         point_free(point);
     }
 }
@@ -371,8 +372,8 @@ static void p2p_abandon(struct halay_path *path)
 
     for (struct peer *p = p2p->peers, *next; p; p = next) {
         next = p->next;
-        cancel(&p->sending);
-        cancel(&p->receiving);
+        transfer_cancel(&p->sending);
+        transfer_cancel(&p->receiving);
         free_points(p, p->waiting);
         free_points(p, p->moving);
         free_messages(p->received);

@@ -7,7 +7,7 @@
 
 struct halay_path;
 
-/* NULL: no memory. */
+/* Creates the path. NULL: no memory. */
 struct halay_path *halay_p2p_create(void);
 
 #endif

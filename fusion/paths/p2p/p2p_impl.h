@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * P2p: what p2p.c, p2p_name.c and p2p_wait.c share. Driver only, where not said otherwise.
+ * P2p: shared by p2p.c, p2p_name.c and p2p_wait.c. Driver only, unless stated otherwise.
  */
 #ifndef HALAY_P2P_IMPL_H
 #define HALAY_P2P_IMPL_H
@@ -10,21 +10,21 @@
 #include "fusion/paths/p2p/p2p.h"
 #include "fusion/requests/path.h"
 
-/* What a request's words are. request->other_rank is the peer, once one is known. */
+/* The words of a request. request->other_rank is the peer, once one is known. */
 enum p2p_word { P2P_PEER, P2P_TAG, P2P_NAME_LENGTH };
 _Static_assert(P2P_NAME_LENGTH + 1 == HALAY_POINT_WORDS, "a word each");
 
 /* A send or receive of this rank. */
 struct point {
-    struct halay_offered own; /* first; what it offers */
+    struct halay_offered own; /* first; its offer */
     struct halay_request *request;
     int64_t since_us;
-    int is_withdrawn;              /* the peer has been asked */
+    int is_withdrawn;              /* WITHDRAW has been sent to the peer */
     uint64_t tag;                  /* of its data */
     size_t moved;                  /* bytes, of whole chunks */
-    enum halay_status status;      /* how it will end */
+    enum halay_status status;      /* its final status */
     char *text;                    /* owned, or NULL */
-    struct halay_offered *pending; /* owned: of a receive from any rank, which sends it when it has met a peer */
+    struct halay_offered *pending; /* owned: of a receive from any rank: sent when it has found a peer */
     struct halay_transfer transfer;
 };
 
@@ -32,23 +32,23 @@ struct peer {
     struct peer *next;
     int rank;
     const struct halay_route *route; /* borrowed */
-    struct halay_offered *waiting;   /* owned, points: they have met no offer */
-    struct halay_offered *moving;    /* owned, points, in no order: they have */
-    struct halay_offered *received;  /* owned: the peer's that have met no point */
-    struct halay_offered *unsent;    /* owned: what is not out; the first is being sent */
-    uint64_t made, sent;             /* messages of this rank to the peer; of these, out */
-    uint64_t received_last, due;     /* the peer's last message that is here; that is known to be on its way */
+    struct halay_offered *waiting;   /* owned, points: unmatched */
+    struct halay_offered *moving;    /* owned, points, in no order: matched */
+    struct halay_offered *received;  /* owned: the peer's, unmatched */
+    struct halay_offered *unsent;    /* owned: to be sent; the first is being sent */
+    uint64_t made, sent;             /* messages of this rank to the peer; of these, sent */
+    uint64_t received_last, due;     /* the peer's last message received; known to be sent */
     struct halay_transfer sending, receiving;
     struct halay_offer arriving;
-    int64_t left_us; /* when it was seen to have left; 0: it has not */
+    int64_t left_us; /* when its leave was noticed; 0: it has not left */
 };
 
 struct p2p {
     struct halay_path path;   /* first */
-    _Atomic uint64_t unnamed; /* points without a name, so far; relaxed: only to tell them apart; of all threads */
+    _Atomic uint64_t unnamed; /* points without a name, so far; relaxed: only to distinguish them; of all threads */
     struct peer *peers;
-    struct halay_offered *any; /* owned, points: receives from any rank that have met no offer */
-    size_t busy;               /* points, messages that are not out, peers that are due */
+    struct halay_offered *any; /* owned, points: receives from any rank unmatched */
+    size_t busy;               /* points, unsent messages, peers with messages due */
     int64_t reported_us;       /* the last report of stalls */
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * P2p, names: by name one point of each name, peer and direction is in flight; by tag each has a name of its own. On
- * the program's threads.
+ * P2p, names: by name one point of each name, peer and direction is in flight; by tag each has a name of its own. Runs
+ * on the program's threads.
  */
 #include "base/error_text.h"
 #include "fusion/paths/p2p/p2p_impl.h"
 #include <stdio.h>
 #include <string.h>
 
-/* "from 3" */
+/* Prints "from 3". */
 static void print_way(const struct halay_tensor_info *info, char *text, size_t size)
 {
     if (info->peer == HALAY_ANY_RANK)
