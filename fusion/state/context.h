@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Context: a rank's engine, in its parts. docs/reference/threading.md has the whole picture of who runs where.
+ * Context: a rank's engine, in its parts. docs/reference/threading.md describes the threads.
  *
- * Two worlds meet here. User threads submit, wait and register under `lock`, for moments. One thread at a time is the
- * *driver* (the background thread, or one in halay_wait) and does everything else; what only it uses has no lock.
+ * User threads submit, wait and register under `lock`, for moments. One thread at a time is the *driver* (the
+ * background thread, or one in halay_wait) and does everything else; members that only the driver uses have no lock.
  */
 #ifndef HALAY_CONTEXT_H
 #define HALAY_CONTEXT_H
@@ -28,16 +28,16 @@ struct halay_path;
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 
 struct halay_context {
-    struct halay_world *world;       /* owned; this rank has left it while there is no messenger */
+    struct halay_world *world;       /* owned; left while the messenger is NULL */
     struct halay_elastic *elastic;   /* owned; NULL: neither an elastic job nor state */
-    struct halay_memories *memories; /* api/memory.c; guarded by lock; NULL: nothing is or was referenced */
-    struct halay_process_set all;    /* of all ranks; the first of the list of all sets that live */
+    struct halay_memories *memories; /* api/memory.c; guarded by lock; NULL: no block was ever referenced */
+    struct halay_process_set all;    /* of all ranks; the first in the list of existing sets */
     struct halay_path *paths;        /* owned: optional ways of a submission (requests/path.h); set once */
-    struct halay_carrier *carrier;   /* owned: brings data that are not the host's (requests/carrier.h); set once */
-    struct halay_process_set *
-        *by_number; /* owned: [set_room], those that live but for all; stored by the driver under lock */
+    struct halay_carrier *carrier;   /* owned: moves data that are not the host's (requests/carrier.h); set once */
+    struct halay_process_set **
+        by_number; /* owned: [set_room], the existing ones, except that of all ranks; stored by the driver under lock */
     size_t set_room;
-    struct halay_process_set *removed; /* owned: those that don't; guarded by lock */
+    struct halay_process_set *removed; /* owned: the removed ones; guarded by lock */
     struct halay_link *control;        /* borrowed from world; NULL in a job of one rank without one */
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
@@ -51,12 +51,12 @@ struct halay_context {
     unsigned unnamed_first; /* where `unnamed` of all sets began; guarded by lock */
     /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver. */
     _Atomic int is_closing;
-    enum halay_status status;       /* first cause; guarded by lock, written by the driver */
+    enum halay_status status;       /* of the first failure; guarded by lock, written by the driver */
     int lost;                       /* the rank that it names, -1: none; written by the driver */
-    char text[HALAY_TEXT_MAX];      /* likewise */
-    _Atomic int has_left;           /* halay_fini need not wait longer; stored by the driver (release) */
-    _Atomic pthread_t calling_back; /* who is in a program's callback, or 0; relaxed: a thread looks for itself only */
-    int completion_fd;              /* owned; guarded by lock; -1: nobody has asked for it */
+    char text[HALAY_TEXT_MAX];      /* as status */
+    _Atomic int has_left;           /* halay_fini need not wait any more; stored by the driver (release) */
+    _Atomic pthread_t calling_back; /* the thread in a callback, or 0; relaxed: a thread compares only itself */
+    int completion_fd;              /* owned; guarded by lock; -1: not requested yet */
     struct halay_driver_role driver;
 
     /* Each on cache lines of its own. */
@@ -65,7 +65,7 @@ struct halay_context {
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_observers observers;
 };
 
-/* Is this a forked child? It has neither the engine's thread nor a rank. */
+/* Returns nonzero in a forked child, which has neither the engine's thread nor a rank. */
 static inline int halay_is_child(const struct halay_context *ctx)
 {
     return halay_is_forked(ctx->is_parent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Execution: what has been given out and has not been delivered. Driver only.
+ * Execution: buckets that have been dispatched and not delivered. Driver only.
  */
 #ifndef HALAY_EXECUTION_H
 #define HALAY_EXECUTION_H
@@ -15,11 +15,11 @@ struct halay_request;
 struct halay_execution {
     struct halay_bucket *free_buckets;
     size_t running_count;                      /* buckets under way, in all sets */
-    size_t waiting_count;                      /* and lined up behind them */
+    size_t waiting_count;                      /* and queued after them */
     size_t *counts;                            /* owned: [2 size], scratch: elements to and from each rank */
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
     int sets_made;                             /* process sets so far; the same on all ranks */
-    int is_changing; /* process sets are about to be made or removed: nothing new is given out until then */
+    int is_changing; /* process sets are about to be made or removed: no new bucket is dispatched until then */
     struct halay_group_making *making; /* owned: the group of set number `making_number`; NULL: none is being made */
     int making_number;
 };

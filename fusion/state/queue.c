@@ -33,7 +33,7 @@ enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struc
     if (halay_queue_reserve_locked(queue, 1) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     q->events[q->count++] = *event;
-    /* Relaxed: the driver takes the lock to read the events; this only tells it that there are some. */
+    /* Relaxed: the driver takes the lock to read the events; this flag only wakes it. */
     atomic_store_explicit(&queue->has_events, 1, memory_order_relaxed);
     return HALAY_OK;
 }

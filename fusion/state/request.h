@@ -19,22 +19,22 @@ struct halay_plan_bucket;
 
 struct halay_request {
     struct halay_context *ctx;     /* borrowed */
-    struct halay_process_set *set; /* borrowed: outlives it; whose ranks take part */
+    struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_entry *entry;     /* borrowed while in flight */
     struct halay_request *next;    /* free list, or list of those that have ended */
     struct halay_signature signature;
     size_t count, bytes;
-    struct halay_words words;      /* owned, kept: what this rank says with the signature */
+    struct halay_words words;      /* owned, kept: this rank's words of the signature */
     struct halay_buffers *buffers; /* owned, kept: of a group; as many as its signature has members */
     size_t buffer_capacity;
     size_t buckets_left; /* of a group: one a type; driver only */
     const void *in;      /* borrowed while in flight; in == out: in place */
     void *out;
-    struct halay_cargo *cargo; /* held until the last reference ends; NULL: its data are at hand (carrier.h) */
-    size_t out_bytes;          /* room at out, of operations whose result has a size of its own; of their results: */
-    void *held; /* owned until the request is released: the result, where out is NULL or too small for it */
+    struct halay_cargo *cargo; /* held until the last reference ends; NULL: its data are in host memory (carrier.h) */
+    size_t out_bytes;          /* size of out, of operations whose result size varies; of their results: */
+    void *held;                /* owned until the request is released: the result, if out is NULL or too small */
     size_t result_rows, result_bytes;
-    int other_rank; /* of a join: who joined last; on a path: whom it waits for, or has its data from */
+    int other_rank; /* of a join: the last rank to join; on a path: the peer */
     int set_number; /* of a change of process sets: of the first one made */
     size_t *rows;   /* owned, kept, [row_capacity]: of each rank in the result */
     size_t row_capacity;
@@ -48,7 +48,7 @@ struct halay_request {
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
     enum halay_life life; /* driver only, by halay_request_move */
-    int is_part;          /* of nobody: join.c; driver only */
+    int is_part;          /* without a caller: join.c; driver only */
     int is_told;          /* of express: the coordinator knows of it; driver only, as is the next */
     uint64_t sent;        /* how many were sent to the coordinator up to it; valid in HALAY_LIFE_SENT */
     uint64_t planned;     /* how many of the plan were submitted up to it; valid in HALAY_LIFE_PLANNED */

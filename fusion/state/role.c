@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Role: the transitions. tests/fusion/test_role_model.c goes through all states and events, and through all orders of
- * the threads that use them.
+ * Role: the transitions. tests/fusion/test_role_model.c explores all states and events, and all orders of the threads
+ * that use them.
  */
 #include "fusion/state/role.h"
 
@@ -10,7 +10,8 @@ static int is_awake(struct halay_role role)
     return role.driver == HALAY_ROLE_THREAD || role.driver == HALAY_ROLE_WAITER;
 }
 
-/* The driver sees it, or a sleeper is woken. A thread whose bell has been rung looks at everything once it is back. */
+/* Handles work: the driver sees it, or a sleeper is woken. A thread whose bell has been rung looks for all work when it
+ * returns. */
 static struct halay_role_step work(struct halay_role role)
 {
     if (is_awake(role)) {
@@ -28,7 +29,7 @@ static struct halay_role_step work(struct halay_role role)
     return (struct halay_role_step){ role, HALAY_ROLE_SIGNAL };
 }
 
-/* The first step sees all that has come before. */
+/* Takes the role. The first step sees all earlier work. */
 static struct halay_role_step take(struct halay_role role, enum halay_role_driver driver)
 {
     enum halay_role_action action = role.driver == HALAY_ROLE_FREE ? HALAY_ROLE_NOTHING : HALAY_ROLE_DISARM;
@@ -52,7 +53,7 @@ static struct halay_role_step fall_asleep(struct halay_role role)
     return (struct halay_role_step){ role, HALAY_ROLE_NOTHING };
 }
 
-/* Others may have taken the role of the thread, but never that of a waiter. */
+/* Handles the return of a sleeper. Another thread may have taken the thread's role, but never a waiter's. */
 static struct halay_role_step wake(struct halay_role role, int is_thread)
 {
     if (is_thread)

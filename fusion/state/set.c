@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process set: what follows from the struct alone.
+ * Process set: functions of the struct alone.
  */
 #include "fusion/state/set.h"
 #include <stdio.h>
@@ -15,7 +15,7 @@ int halay_process_set_rank_of(const struct halay_process_set *set, int rank)
 {
     if (!set->ranks)
         return rank < set->size ? rank : -1;
-    int first = 0, end = set->size; /* ascending numbers: where `rank` is, if it is there */
+    int first = 0, end = set->size; /* ascending numbers: binary search of `rank` */
 
     while (first < end) {
         int middle = first + (end - first) / 2;
