@@ -41,6 +41,11 @@ collectives/transport/cuda 0
 collectives/transport/mpi 0
 collectives/transport/ucx 0
 include 0
+fusion/api 0
+fusion/observe 0
+fusion/place 0
+fusion/requests 0
+fusion/paths/p2p 0
 tft 0
 python/halay/tft 0
 '
