@@ -48,7 +48,7 @@ struct halay_record {
     int64_t time_ns;  /* CLOCK_MONOTONIC */
     int64_t begin_ns; /* the same clock; 0: unknown */
     int64_t start_ns;
-    uint64_t collective; /* number in its process set, from 1, the same on all ranks; 0: none, or by express */
+    uint64_t collective; /* number in its process set, from 1, the same on all ranks; 0: none */
     uint64_t ordinal;    /* number of the submission of this name on this rank, from 1 */
     uint64_t bytes;
     uint64_t hash;  /* of the names of all tensors of the collective, in order; of the tensor's name */

@@ -101,7 +101,7 @@ static void put_kind_args(struct writer *w, const struct halay_record *r)
     const char *operation = halay_record_operation(r);
 
     fprintf(w->out, "\"operation\":\"%s\",\"bytes\":%" PRIu64, operation, r->bytes);
-    if (r->collective) /* by express: no number */
+    if (r->collective)
         fprintf(w->out, ",\"collective\":%" PRIu64, r->collective);
     if (r->set)
         fprintf(w->out, ",\"set\":%d", r->set);

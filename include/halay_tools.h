@@ -164,10 +164,9 @@ struct halay_straggler {
 /*
  * Reads the straggler statistics of one rank. Only rank 0 receives the others' submissions: HALAY_ERR_UNSUPPORTED on
  * the others. There halay_counters_write includes them, too, and halay_fini logs them at level info. Only delays that
- * are seen by separate passes of rank 0's engine count: a few microseconds mean nothing, nor do up to 5 milliseconds
- * for single tensors of at most 4 KB. Replayed steps (HALAY_REPLAY) do not count, because rank 0 does not see them.
- * Never blocks. Errors: also HALAY_ERR_ARGUMENT (no such rank, or struct_size is too small; a larger one is handled as
- * in halay_counters_read).
+ * are seen by separate passes of rank 0's engine count: a few microseconds mean nothing. Replayed steps (HALAY_REPLAY)
+ * do not count, because rank 0 does not see them. Never blocks. Errors: also HALAY_ERR_ARGUMENT (no such rank, or
+ * struct_size is too small; a larger one is handled as in halay_counters_read).
  */
 HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank,
                                                   struct halay_straggler *straggler);

@@ -13,7 +13,6 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/express_rounds.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/driver.h"
 #include "fusion/engine/fail.h"
@@ -53,18 +52,6 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
         halay_coordinator_create(&ctx->driven.negotiation.coordinator_options, &ctx->all.coordinator);
     ctx->driven.negotiation.coordinator = ctx->all.coordinator;
     return status;
-}
-
-/* No express in the deterministic modes: there the registrations alone determine the buckets. */
-static void set_express(struct halay_context *ctx)
-{
-    const struct halay_world *world = ctx->world;
-    int has_pairs =
-        world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->data == ctx->control && !world->config.replay;
-
-    ctx->driven.negotiation.express.pairs = has_pairs ? halay_express_pairs(ctx->all.group) : 0;
-    if (ctx->driven.negotiation.coordinator)
-        halay_coordinator_set_express(ctx->driven.negotiation.coordinator, ctx->driven.negotiation.express.pairs);
 }
 
 /* Frees the arrays with an element for each rank. */
@@ -111,7 +98,6 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
         goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
     ctx->carrier->ops->open(ctx);
-    set_express(ctx);
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
         goto err_end_set;

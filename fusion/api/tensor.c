@@ -178,8 +178,6 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     entry->id = (uint32_t)HALAY_NO_ID;
     entry->submissions = 0;
     entry->agreed = (struct halay_signature){ 0 };
-    entry->enrolment = (struct halay_enrolment){ 0 };
-    entry->held = 0;
     entry->planned = NULL;
     halay_words_fini(&entry->said);
     halay_words_fini(&entry->heard);

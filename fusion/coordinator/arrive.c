@@ -4,7 +4,6 @@
  */
 #include "fusion/coordinator/arrive.h"
 #include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/express_rounds.h"
 #include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/leave.h"
 #include "fusion/coordinator/rolls.h"
@@ -94,12 +93,6 @@ static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, s
             halay_roll_list_append(&c->waiting, roll);
     }
     halay_arrivals_note(c, rank, roll, now_us);
-    if (halay_roll_is_held(roll))
-        return HALAY_OK; /* it ends when all ranks have answered */
-    if (halay_roll_goes_by_express(roll) && roll->present == c->options.size && !roll->different) {
-        halay_coordinator_round_is_over(c, roll->id, roll->enrolment.round + 1, now_us); /* all have put it */
-        return HALAY_OK;
-    }
     return halay_coordinator_is_complete(c, roll) ? halay_coordinator_complete(c, roll)
                                                   : halay_coordinator_check_left(c, roll);
 }
@@ -127,14 +120,4 @@ enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank,
             return status;
     }
     return HALAY_OK;
-}
-
-enum halay_status halay_coordinator_late(struct halay_coordinator *c, int rank, const struct halay_item *item,
-                                         int64_t now_us)
-{
-    struct halay_roll *roll = item->id < c->ids ? c->by_id[item->id] : NULL;
-
-    if (!roll || !halay_roll_goes_by_express(roll) || item->round > roll->enrolment.round + 1)
-        return HALAY_ERR_FORMAT;
-    return item->round <= roll->enrolment.round ? HALAY_OK : arrive_at_roll(c, rank, roll, NULL, now_us);
 }

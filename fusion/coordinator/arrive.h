@@ -14,8 +14,5 @@ enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int ra
 /* READY: what is agreed. */
 enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank, const struct halay_id_range *range,
                                           int64_t now_us);
-/* LATE: the rank put it by express, and somebody has not. */
-enum halay_status halay_coordinator_late(struct halay_coordinator *c, int rank, const struct halay_item *item,
-                                         int64_t now_us);
 
 #endif

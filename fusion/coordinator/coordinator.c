@@ -32,14 +32,10 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
     switch (item->kind) {
     case HALAY_ITEM_READY:
         return halay_coordinator_ready(c, rank, &item->range, now_us);
-    case HALAY_ITEM_LATE:
-        return halay_coordinator_late(c, rank, item, now_us);
     case HALAY_ITEM_ANNOUNCE:
         return halay_coordinator_announce(c, rank, item, now_us);
     case HALAY_ITEM_WITHDRAW:
         return halay_coordinator_withdraw(c, rank, item);
-    case HALAY_ITEM_HOLD:
-        return halay_coordinator_held(c, rank, item);
     case HALAY_ITEM_FLUSH:
         c->flush = 1;
         halay_coordinator_note(c);

@@ -19,7 +19,7 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
 /*
- * An item from a rank. READY, LATE, ANNOUNCE, WITHDRAW, HOLD, FLUSH, FORGET, and the parent alone: BYE, DOING;
+ * An item from a rank. READY, ANNOUNCE, WITHDRAW, FLUSH, FORGET, and the parent alone: BYE, DOING;
  * anything else is HALAY_ERR_FORMAT, and so is what no correct engine sends (an id that does not exist, a tensor
  * submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what emit returned. now_us: the clock.
  */

@@ -70,7 +70,6 @@ struct halay_coordinator {
     struct halay_plan_item *plan; /* owned: scratch */
     size_t *plan_heads;           /* owned: scratch */
     size_t plan_capacity;
-    size_t enrolled, express_pairs; /* names with a pair of slots, and how many may have one (express_rounds.c) */
 
     struct halay_replay_root replay;
     uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */

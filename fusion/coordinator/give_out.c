@@ -59,10 +59,8 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_r
     for (size_t i = 0; i < count; i++)
         ranges = halay_coordinator_add_range(c, ranges, rolls[i]->id);
     capture_bucket(c, rolls, count);
-    for (size_t i = 0; i < count; i++) {
-        halay_enrolment_count(&rolls[i]->enrolment, &rolls[i]->agreed, count, &c->enrolled, c->express_pairs);
+    for (size_t i = 0; i < count; i++)
         halay_coordinator_rest_roll(c, rolls[i]);
-    }
     return halay_coordinator_emit(c, -1,
                                   &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
                                                         .absent = absent,

@@ -19,20 +19,16 @@ static void id_free(struct halay_coordinator *c, struct halay_roll *roll)
         halay_coordinator_release_roll(c, roll);
 }
 
-/* Take back the id that was used longest ago. Names that go by express keep theirs. This rank forgets at
- * once, the others answer. */
+/* Takes back the id that was used longest ago. This rank forgets at once, the others answer. */
 static enum halay_status forget_oldest(struct halay_coordinator *c)
 {
     struct halay_roll *roll = c->resting.first;
 
-    while (roll && (roll->enrolment.pair))
-        roll = roll->next;
     if (!roll)
         return HALAY_OK;
     uint32_t id = roll->id;
     halay_capture_reset(&c->replay.capture);
     halay_roll_list_remove(roll);
-    roll->enrolment = (struct halay_enrolment){ 0 };
     roll->forgetting = c->options.size - 1;
     if (roll->forgetting)
         c->ids_forgetting++;

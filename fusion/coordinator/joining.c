@@ -21,7 +21,7 @@ static enum halay_status join_one(struct halay_coordinator *c, int rank)
     halay_coordinator_forgive(c, rank);
     for (struct halay_roll *roll = c->waiting.first, *next; roll && status == HALAY_OK; roll = next) {
         next = roll->next;
-        if (halay_coordinator_is_complete(c, roll) && !halay_roll_is_held(roll))
+        if (halay_coordinator_is_complete(c, roll))
             status = halay_coordinator_complete(c, roll);
     }
     return status;

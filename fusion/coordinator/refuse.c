@@ -6,13 +6,6 @@
 #include "fusion/coordinator/rolls.h"
 #include <string.h>
 
-void halay_coordinator_void_roll(struct halay_coordinator *c, struct halay_roll *roll)
-{
-    if (roll->enrolment.pair)
-        roll->enrolment.round++;
-    halay_coordinator_rest_roll(c, roll);
-}
-
 enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_roll *roll, enum halay_status why,
                                            const char *text)
 {
@@ -25,6 +18,6 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct h
                                                                             .status = why,
                                                                             .text = text,
                                                                             .text_length = strlen(text) });
-    halay_coordinator_void_roll(c, roll);
+    halay_coordinator_rest_roll(c, roll);
     return status;
 }

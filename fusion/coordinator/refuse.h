@@ -11,7 +11,4 @@
 enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_roll *roll, enum halay_status why,
                                            const char *text);
 
-/* Nobody has come any more: every rank has heard, or will hear, that the round ends otherwise. The roll may be gone. */
-void halay_coordinator_void_roll(struct halay_coordinator *c, struct halay_roll *roll);
-
 #endif

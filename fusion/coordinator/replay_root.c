@@ -91,8 +91,8 @@ int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item
 {
     if (c->replay.state == HALAY_ROOT_NEGOTIATES)
         return 0;
-    return kind == HALAY_ITEM_READY || kind == HALAY_ITEM_ANNOUNCE || kind == HALAY_ITEM_LATE ||
-           kind == HALAY_ITEM_WITHDRAW || kind == HALAY_ITEM_HOLD || kind == HALAY_ITEM_FLUSH;
+    return kind == HALAY_ITEM_READY || kind == HALAY_ITEM_ANNOUNCE || kind == HALAY_ITEM_WITHDRAW ||
+           kind == HALAY_ITEM_FLUSH;
 }
 
 static enum halay_status emit_numbers(struct halay_coordinator *c, enum halay_item_kind kind, size_t count)

@@ -8,7 +8,6 @@
 #ifndef HALAY_ROLL_H
 #define HALAY_ROLL_H
 
-#include "fusion/protocol/enrolment.h"
 #include "fusion/protocol/messages.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/table.h"
@@ -35,13 +34,12 @@ struct halay_announcement {
 };
 
 struct halay_roll {
-    struct halay_table_node node;  /* first */
-    uint32_t id;                   /* HALAY_NO_ID: none */
-    int forgetting;                /* ranks that have not yet answered FORGET */
-    int is_revived;                /* agreed again meanwhile */
-    int is_new;                    /* not given out since it was agreed */
-    struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
-    struct halay_enrolment enrolment;
+    struct halay_table_node node;         /* first */
+    uint32_t id;                          /* HALAY_NO_ID: none */
+    int forgetting;                       /* ranks that have not yet answered FORGET */
+    int is_revived;                       /* agreed again meanwhile */
+    int is_new;                           /* not given out since it was agreed */
+    struct halay_signature agreed;        /* valid while there is an id, or on the fresh list */
     int present, different;               /* ranks that came; those of them that announced a signature */
     int absent;                           /* ranks that an average is not to be divided by, as they have joined */
     int has_parts;                        /* some have joined */

@@ -5,7 +5,6 @@
 #include "fusion/coordinator/withdraw.h"
 #include "base/number_text.h"
 #include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/express_rounds.h"
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/rolls.h"
 #include <stdio.h>
@@ -14,16 +13,13 @@
 
 static struct halay_withdrawal *get_withdrawal(struct halay_coordinator *c, struct halay_roll *roll)
 {
-    size_t size = (size_t)c->options.size;
     struct halay_withdrawal *w = roll->withdrawal;
 
     if (w)
         return w;
-    w = calloc(1, sizeof *w + size * sizeof *w->owed + 2 * size);
+    w = calloc(1, sizeof *w + (size_t)c->options.size * sizeof *w->owed);
     if (!w)
         return NULL;
-    w->answered = (unsigned char *)&w->owed[size];
-    w->put = w->answered + size;
     w->roll = roll;
     w->next = c->withdrawals;
     c->withdrawals = w;
@@ -56,7 +52,7 @@ static void roll_release(struct halay_coordinator *c, struct halay_roll *roll)
     for (int r = 0; r < c->options.size; r++)
         most = w->owed[r] > most ? w->owed[r] : most;
     drop_verdicts(w, w->count - most);
-    if (most || w->is_held)
+    if (most)
         return;
     while (*at != w)
         at = &(*at)->next;
@@ -83,13 +79,7 @@ static enum halay_status tell(struct halay_coordinator *c, const struct halay_ro
 /* Is it still to come? */
 static int is_missing(const struct halay_coordinator *c, const struct halay_roll *roll, int rank)
 {
-    return halay_roll_lacks(roll, rank) && !(roll->withdrawal->is_held && roll->withdrawal->put[rank]) &&
-           !c->joined[rank];
-}
-
-static int has_come(const struct halay_roll *roll, int rank)
-{
-    return roll->state[rank] || (roll->withdrawal->is_held && roll->withdrawal->put[rank]);
+    return halay_roll_lacks(roll, rank) && !c->joined[rank];
 }
 
 /* "ranks 1, 3" that have not come, "" if none. */
@@ -111,27 +101,29 @@ static void print_missing(const struct halay_coordinator *c, const struct halay_
         snprintf(text + used, size - used, ", ...");
 }
 
-static void describe(const struct halay_coordinator *c, const struct halay_roll *roll, char *text, size_t size)
+static void describe(const struct halay_coordinator *c, const struct halay_roll *roll, int rank,
+                     const struct halay_item *item, char *text, size_t size)
 {
-    const struct halay_withdrawal *w = roll->withdrawal;
     char subject[HALAY_SUBJECT_MAX], missing[256];
-    int rank = halay_coordinator_rank(c, w->rank);
+    int by = halay_coordinator_rank(c, rank);
 
     halay_coordinator_subject(c, roll, subject, sizeof subject);
     print_missing(c, roll, missing, sizeof missing);
-    if (w->status == HALAY_ERR_TIMEOUT)
-        halay_snprintf(text, size, "%s: rank %d gave it %g s%s", subject, rank, w->after_ms / 1e3, missing);
+    if (item->status == HALAY_ERR_TIMEOUT)
+        halay_snprintf(text, size, "%s: rank %d gave it %g s%s", subject, by, item->after_ms / 1e3, missing);
     else
-        snprintf(text, size, "%s: canceled by rank %d%s", subject, rank, missing);
+        snprintf(text, size, "%s: canceled by rank %d%s", subject, by, missing);
 }
 
-static enum halay_status add_verdict(const struct halay_coordinator *c, const struct halay_roll *roll)
+/* The rank withdraws the roll's submissions by this item. */
+static enum halay_status add_verdict(const struct halay_coordinator *c, const struct halay_roll *roll, int rank,
+                                     const struct halay_item *item)
 {
     struct halay_withdrawal *w = roll->withdrawal;
     char text[HALAY_TEXT_MAX];
 
-    describe(c, roll, text, sizeof text);
-    if (w->status == HALAY_ERR_TIMEOUT)
+    describe(c, roll, rank, item, text, sizeof text);
+    if (item->status == HALAY_ERR_TIMEOUT)
         halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
     else
         halay_info(c->options.log, "%s", text);
@@ -139,7 +131,7 @@ static enum halay_status add_verdict(const struct halay_coordinator *c, const st
     if (!grown)
         return HALAY_ERR_NO_MEMORY;
     w->verdicts = grown;
-    grown[w->count] = (struct halay_verdict){ w->status, strdup(text) };
+    grown[w->count] = (struct halay_verdict){ item->status, strdup(text) };
     if (!grown[w->count].text)
         return HALAY_ERR_NO_MEMORY;
     w->count++;
@@ -147,34 +139,20 @@ static enum halay_status add_verdict(const struct halay_coordinator *c, const st
 }
 
 /* Those that have come hear of it now, the others when they come. */
-static enum halay_status end_round(struct halay_coordinator *c, struct halay_roll *roll)
+static enum halay_status end_round(struct halay_coordinator *c, struct halay_roll *roll, int rank,
+                                   const struct halay_item *item)
 {
     struct halay_withdrawal *w = roll->withdrawal;
-    enum halay_status status = add_verdict(c, roll);
+    enum halay_status status = add_verdict(c, roll, rank, item);
 
     for (int r = 0; r < c->options.size && status == HALAY_OK; r++)
-        if (has_come(roll, r))
+        if (roll->state[r])
             status = tell(c, roll, r, &w->verdicts[w->count - 1]);
         else
             w->owed[r] += is_missing(c, roll, r);
-    w->is_held = 0;
-    halay_coordinator_void_roll(c, roll); /* stays: it has a withdrawal */
+    halay_coordinator_rest_roll(c, roll); /* stays: it has a withdrawal */
     roll_release(c, roll);
     return status;
-}
-
-/* Ask all ranks whether they have put this round. */
-static enum halay_status hold(struct halay_coordinator *c, struct halay_roll *roll)
-{
-    struct halay_withdrawal *w = roll->withdrawal;
-
-    w->is_held = 1;
-    w->held_round = roll->enrolment.round + 1;
-    w->unanswered = c->options.size;
-    w->stood_back = 0;
-    memset(w->answered, 0, 2 * (size_t)c->options.size);
-    return halay_coordinator_emit(
-        c, -1, &(struct halay_item){ .kind = HALAY_ITEM_HOLD, .id = roll->id, .round = w->held_round });
 }
 
 enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int rank, const struct halay_item *item)
@@ -182,37 +160,9 @@ enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int ra
     uint64_t hash = halay_table_hash(item->name, item->name_length);
     struct halay_roll *roll = (struct halay_roll *)halay_table_find(&c->names, item->name, item->name_length, hash);
 
-    if (!roll || !roll->state[rank] || roll->is_join || halay_roll_is_held(roll) ||
-        halay_coordinator_is_complete(c, roll))
+    if (!roll || !roll->state[rank] || roll->is_join || halay_coordinator_is_complete(c, roll))
         return HALAY_OK; /* it runs */
-    struct halay_withdrawal *w = get_withdrawal(c, roll);
-    if (!w)
-        return HALAY_ERR_NO_MEMORY;
-    w->status = item->status;
-    w->rank = rank;
-    w->after_ms = item->after_ms;
-    return halay_roll_goes_by_express(roll) ? hold(c, roll) : end_round(c, roll);
-}
-
-enum halay_status halay_coordinator_held(struct halay_coordinator *c, int rank, const struct halay_item *item)
-{
-    struct halay_roll *roll = item->id < c->ids ? c->by_id[item->id] : NULL;
-
-    if (!roll)
-        return HALAY_ERR_FORMAT;
-    struct halay_withdrawal *w = roll->withdrawal;
-    if (!w || !w->is_held || item->round != w->held_round || w->answered[rank])
-        return HALAY_OK; /* that round has ended otherwise, and a later one may be held */
-    w->answered[rank] = 1;
-    w->put[rank] = item->has_put != 0;
-    w->stood_back += !item->has_put;
-    if (--w->unanswered)
-        return HALAY_OK;
-    if (w->stood_back && halay_roll_is_held(roll))
-        return end_round(c, roll);
-    w->is_held = 0; /* all see that it is complete, or it has ended otherwise */
-    roll_release(c, roll);
-    return HALAY_OK;
+    return get_withdrawal(c, roll) ? end_round(c, roll, rank, item) : HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_roll *roll, int rank)

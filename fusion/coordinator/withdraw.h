@@ -8,10 +8,6 @@
  *
  * So the n-th submission of a name on one rank always belongs to the n-th on the others, and no rank gets out of step,
  * however the messages cross: each submission has one answer.
- *
- * A tensor that goes by express ends without the coordinator as soon as all ranks have put it, so it has to know who
- * will not: HOLD asks all ranks. Who has not put that round will not, and says so; until all have answered the roll is
- * held. If all had put it, it ends by itself.
  */
 #ifndef HALAY_WITHDRAW_H
 #define HALAY_WITHDRAW_H
@@ -30,25 +26,11 @@ struct halay_withdrawal {
     struct halay_withdrawal *next;  /* of the coordinator's list */
     struct halay_verdict *verdicts; /* owned: those that somebody owes, the latest last */
     size_t count;
-    enum halay_status status; /* of the withdrawal that is being decided, as are these */
-    int rank, after_ms;       /* who withdraws; its time-out */
-    int is_held, unanswered;  /* HOLD was sent; ranks that have not answered */
-    uint64_t held_round;
-    int stood_back;                /* ranks that have answered that they have not put it */
-    unsigned char *answered, *put; /* [rank]; in the same block */
-    unsigned owed[];               /* [rank]: submissions that were withdrawn before it made them */
+    unsigned owed[]; /* [rank]: submissions that were withdrawn before it made them */
 };
 
 /* WITHDRAW from a rank: nothing if it has not come, or all have. */
 enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int rank, const struct halay_item *item);
-/* A rank's answer to HOLD. */
-enum halay_status halay_coordinator_held(struct halay_coordinator *c, int rank, const struct halay_item *item);
-
-static inline int halay_roll_is_held(const struct halay_roll *roll)
-{
-    return roll->withdrawal && roll->withdrawal->is_held &&
-           roll->withdrawal->held_round == roll->enrolment.round + 1; /* else it has ended otherwise */
-}
 
 /* What the rank submits now was withdrawn before. */
 static inline int halay_roll_is_owed_by(const struct halay_roll *roll, int rank)

@@ -70,8 +70,6 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
         longest = carrier_us;
     if (longest > halay_replay_sleep_us(ctx))
         longest = halay_replay_sleep_us(ctx);
-    if (ctx->driven.negotiation.express.untold && longest > HALAY_EXPRESS_LATE_US)
-        longest = HALAY_EXPRESS_LATE_US;
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
         longest > ctx->driven.negotiation.look_us - ctx->driven.now_us)
         longest = ctx->driven.negotiation.look_us - ctx->driven.now_us;

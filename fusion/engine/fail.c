@@ -14,7 +14,6 @@
 #include "fusion/engine/fail.h"
 #include "base/number_text.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
@@ -120,7 +119,6 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
         halay_info(ctx->log, "%s", text);
     else
         halay_error(ctx->log, "%s", text);
-    halay_express_progress(ctx); /* what all have put is complete, whoever is gone */
     tell_others(ctx, status, rank);
     halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
     for (struct halay_path *path = ctx->paths; path; path = path->next)

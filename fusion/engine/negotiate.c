@@ -3,7 +3,7 @@
  * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
  *
  *     submitted -> carrier, if its data are not at hand
- *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator; or express.c
+ *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator
  *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
  * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and goes to the
@@ -15,7 +15,6 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/tell.h"
 #include "fusion/engine/withdraw.h"
-#include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
@@ -37,17 +36,14 @@
 static void tell_ready(struct halay_context *ctx, struct halay_request *r)
 {
     halay_count(&ctx->observers.meters->tally.cache_hits, 1);
-    if (!halay_express_start(ctx, r))
-        halay_tell(r->set, &(struct halay_item){
-                               .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
+    halay_tell(r->set,
+               &(struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
 }
 
 static void announce(struct halay_context *ctx, const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
 
-    if (r->signature.collective == HALAY_JOIN)
-        halay_tell_late(ctx, 1); /* from now on this rank counts as one that does not come */
     halay_count(&ctx->observers.meters->tally.negotiations, 1);
     halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
                                              .set = r->set->number,
@@ -115,9 +111,6 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
         tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
     else if (e->kind == HALAY_EVENT_CANCELED)
         take_cancel(ctx, e->request, is_open);
-    else if (e->kind == HALAY_EVENT_HELD && is_open)
-        halay_tell(&ctx->all, &(struct halay_item){
-                                  .kind = HALAY_ITEM_HOLD, .id = e->id, .round = e->round, .has_put = e->has_put });
 }
 
 /* An event that may have to wait for its data, or after one that does. */
@@ -267,8 +260,6 @@ static void end_mismatched(struct halay_process_set *set, const struct halay_ite
     struct halay_entry *e = (struct halay_entry *)halay_table_find(&set->names, item->name, item->name_length, hash);
     struct halay_request *request = e ? e->request : NULL;
     pthread_mutex_unlock(&ctx->lock);
-    if (e && e->enrolment.pair)
-        e->enrolment.round++;
     if (request)
         halay_request_end(request, item->status, text);
 }
@@ -338,8 +329,6 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
             ctx->driven.negotiation.said_fail = 1; /* who told this rank tells the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
-    case HALAY_ITEM_HOLD:
-        return halay_withdraw_hold(ctx, item);
     case HALAY_ITEM_LEFT:
         ctx->driven.negotiation.left[item->rank] = 1;
         return HALAY_OK;
@@ -433,12 +422,12 @@ static enum halay_status take_listen(struct halay_context *ctx, int rank, const 
     if (item->rank == (ctx->driven.negotiation.coordinator ? rank : ctx->rank))
         return HALAY_ERR_FORMAT;
     if (!ctx->driven.negotiation.coordinator)
-        return listen_to(ctx, item->rank, item->round);
+        return listen_to(ctx, item->rank, item->number);
     if (item->rank == 0)
-        return listen_to(ctx, rank, item->round);
+        return listen_to(ctx, rank, item->number);
     return halay_messenger_append(
         ctx->driven.negotiation.messenger, item->rank,
-        &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .round = item->round });
+        &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .number = item->number });
 }
 
 enum halay_status halay_negotiate_receive(void *arg, int rank, const struct halay_item *item)
@@ -447,8 +436,6 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
 
     if (ctx->status != HALAY_OK)
         return HALAY_OK; /* over; items are only taken off the transport */
-    if (item->kind != HALAY_ITEM_READY)
-        halay_express_progress(ctx); /* who says this may have seen rounds end */
     if (item->kind == HALAY_ITEM_LISTEN)
         return take_listen(ctx, rank, item);
     if (!ctx->driven.negotiation.coordinator)
@@ -506,7 +493,6 @@ int halay_negotiate_leave(struct halay_context *ctx)
         return 0;
     }
     ctx->driven.negotiation.said_bye = 1;
-    halay_tell_late(ctx, 1); /* so that the coordinator knows what this rank has put */
     if (ctx->status == HALAY_OK)
         halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
     return 1;

@@ -9,7 +9,6 @@
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
  *     paths              -> whatever they do
- *     express            -> ended
  *     carrier            -> results are brought back
  *     what has ended     -> callbacks, waiters
  *     nothing happened   -> check who is dead, who is silent, what stalls
@@ -21,9 +20,7 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/run.h"
-#include "fusion/engine/tell.h"
 #include "fusion/engine/withdraw.h"
-#include "fusion/paths/express.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
@@ -153,8 +150,6 @@ static size_t tell_submissions(struct halay_context *ctx)
 {
     ctx->driven.now_us = halay_now_us();
     size_t did = halay_negotiate_submitted(ctx);
-    if (ctx->driven.negotiation.express.untold)
-        did += halay_tell_late(ctx, 0);
     if (ctx->status == HALAY_OK)
         did += halay_withdraw_overdue(ctx);
     return did;
@@ -234,7 +229,6 @@ int halay_engine_step(struct halay_context *ctx)
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
     did += progress_paths(ctx);
-    did += halay_express_progress(ctx);
     did += progress_carrier(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {

@@ -11,7 +11,4 @@
 /* An item about a set's tensors, or of all ranks' set about the rank. What goes wrong ends the engine. */
 void halay_tell(struct halay_process_set *set, const struct halay_item *item);
 
-/* Tell the coordinator of tensors that went by express and have been waiting (everything: of all). Returns how many. */
-size_t halay_tell_late(struct halay_context *ctx, int everything);
-
 #endif

@@ -70,14 +70,12 @@ static void withdraw(struct halay_context *ctx, struct halay_request *r)
         halay_replay_break(r->set, HALAY_BREAK_TAKEN);
         return;
     }
-    halay_tell_late(ctx, 1); /* the coordinator may not know yet that this rank has put it */
-    if (r->life != HALAY_LIFE_ENDED)
-        halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
-                                                 .set = r->set->number,
-                                                 .name = e->node.name,
-                                                 .name_length = e->node.length,
-                                                 .status = r->withdrawn,
-                                                 .after_ms = r->withdrawn == HALAY_ERR_TIMEOUT ? r->timeout_ms : 0 });
+    halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
+                                             .set = r->set->number,
+                                             .name = e->node.name,
+                                             .name_length = e->node.length,
+                                             .status = r->withdrawn,
+                                             .after_ms = r->withdrawn == HALAY_ERR_TIMEOUT ? r->timeout_ms : 0 });
 }
 
 void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *r)
@@ -164,33 +162,4 @@ size_t halay_withdraw_overdue(struct halay_context *ctx)
             look(ctx, r);
     }
     return 1;
-}
-
-/* Has this rank put this round, or seen its end? */
-static int has_put(const struct halay_context *ctx, const struct halay_entry *e, uint64_t round)
-{
-    const struct halay_express *x = &ctx->driven.negotiation.express;
-
-    for (size_t i = 0; i < x->count && e->enrolment.round + 1 == round; i++)
-        if (x->requests[i]->entry == e && x->requests[i]->life != HALAY_LIFE_ENDED)
-            return 1;
-    return e->enrolment.round >= round;
-}
-
-enum halay_status halay_withdraw_hold(struct halay_context *ctx, const struct halay_item *item)
-{
-    struct halay_entry *e = halay_entry_by_id(&ctx->all, item->id);
-
-    if (!e)
-        return HALAY_ERR_FORMAT;
-    struct halay_event answer = {
-        .kind = HALAY_EVENT_HELD, .id = item->id, .round = item->round, .has_put = has_put(ctx, e, item->round)
-    };
-    if (!answer.has_put)
-        e->held = item->round;
-    /* As an event: on rank 0 the coordinator, which asks, cannot take the answer now. */
-    pthread_mutex_lock(&ctx->lock);
-    enum halay_status status = halay_queue_push_locked(&ctx->queue, &answer);
-    pthread_mutex_unlock(&ctx->lock);
-    return status;
 }

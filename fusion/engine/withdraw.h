@@ -16,7 +16,5 @@ void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *reque
 void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *request);
 /* Those whose time is over. Returns how many. */
 size_t halay_withdraw_overdue(struct halay_context *ctx);
-/* HOLD from the coordinator. */
-enum halay_status halay_withdraw_hold(struct halay_context *ctx, const struct halay_item *item);
 
 #endif

@@ -84,17 +84,6 @@ void halay_record_finished(struct halay_context *ctx, const struct halay_record 
     add_record(ctx, &finished);
 }
 
-void halay_record_express(struct halay_context *ctx, const struct halay_request *request)
-{
-    struct halay_record record = { .kind = HALAY_RECORD_FINISHED,
-                                   .time_ns = halay_now_ns(),
-                                   .begin_ns = request->started_ns };
-
-    describe_request(&record, request);
-    record.ordinal = 0;
-    add_record(ctx, &record);
-}
-
 void halay_record_ended(struct halay_context *ctx, const struct halay_request *request, enum halay_status status)
 {
     struct halay_record record = { .kind = HALAY_RECORD_ENDED,

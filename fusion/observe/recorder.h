@@ -30,8 +30,6 @@ void halay_record_submitted(struct halay_context *ctx, struct halay_request *req
 void halay_record_started(struct halay_context *ctx, struct halay_request *const *requests, size_t count,
                           uint64_t collective, enum halay_dtype dtype, struct halay_record *record);
 void halay_record_finished(struct halay_context *ctx, const struct halay_record *record, enum halay_status status);
-/* Driver: a request's own collective by express is over, which began at started_ns. It has no number. */
-void halay_record_express(struct halay_context *ctx, const struct halay_request *request);
 /* Records the end of a request, in the driver. */
 void halay_record_ended(struct halay_context *ctx, const struct halay_request *request, enum halay_status status);
 /* Records that the program begins to wait, without a lock held; *record is kept for the end of the wait. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 11 };
+enum { PROTOCOL = 12 };
 
 static void put32(unsigned char *at, uint32_t value)
 {
@@ -67,13 +67,13 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 
 /* The fixed part of each kind. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
-    [HALAY_ITEM_READY] = 16,    [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_FLUSH] = 8,   [HALAY_ITEM_AGREE] = 44,
-    [HALAY_ITEM_BUCKET] = 12,   [HALAY_ITEM_ERROR] = 12,    [HALAY_ITEM_FORGET] = 12, [HALAY_ITEM_FAIL] = 12,
-    [HALAY_ITEM_BYE] = 4,       [HALAY_ITEM_LEFT] = 8,      [HALAY_ITEM_DONE] = 4,    [HALAY_ITEM_PING] = 4,
-    [HALAY_ITEM_PONG] = 4,      [HALAY_ITEM_ASK] = 4,       [HALAY_ITEM_DOING] = 12,  [HALAY_ITEM_LATE] = 16,
-    [HALAY_ITEM_WITHDRAW] = 16, [HALAY_ITEM_HOLD] = 16,     [HALAY_ITEM_LISTEN] = 16, [HALAY_ITEM_PLANNED] = 12,
-    [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 20,    [HALAY_ITEM_FREEZE] = 12, [HALAY_ITEM_ENTERED] = 16,
-    [HALAY_ITEM_COMPLETE] = 16, [HALAY_ITEM_SETTLED] = 16,  [HALAY_ITEM_RESUME] = 16,
+    [HALAY_ITEM_READY] = 16,  [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_FLUSH] = 8,     [HALAY_ITEM_AGREE] = 44,
+    [HALAY_ITEM_BUCKET] = 12, [HALAY_ITEM_ERROR] = 12,    [HALAY_ITEM_FORGET] = 12,   [HALAY_ITEM_FAIL] = 12,
+    [HALAY_ITEM_BYE] = 4,     [HALAY_ITEM_LEFT] = 8,      [HALAY_ITEM_DONE] = 4,      [HALAY_ITEM_PING] = 4,
+    [HALAY_ITEM_PONG] = 4,    [HALAY_ITEM_ASK] = 4,       [HALAY_ITEM_DOING] = 12,    [HALAY_ITEM_WITHDRAW] = 16,
+    [HALAY_ITEM_LISTEN] = 16, [HALAY_ITEM_PLANNED] = 12,  [HALAY_ITEM_PLAN] = 12,     [HALAY_ITEM_BREAK] = 20,
+    [HALAY_ITEM_FREEZE] = 12, [HALAY_ITEM_ENTERED] = 16,  [HALAY_ITEM_COMPLETE] = 16, [HALAY_ITEM_SETTLED] = 16,
+    [HALAY_ITEM_RESUME] = 16,
 };
 
 static const unsigned char has_set[HALAY_ITEM_KINDS] = {
@@ -233,12 +233,6 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, i
         read->after_ms = (int)get32(p + 12);
         ok = read->name_length && is_status(get32(p + 8)) && read->after_ms >= 0;
         break;
-    case HALAY_ITEM_LATE:
-    case HALAY_ITEM_HOLD:
-        read->has_put = p[1];
-        read->id = get32(p + 4);
-        memcpy(&read->round, p + 8, sizeof read->round);
-        break;
     default:
         return read->kind < HALAY_ITEM_PLAN || read_replay(p, tail, size, read);
     }
@@ -257,7 +251,7 @@ static int read_fixed(const unsigned char *p, const struct tail *tail, int size,
         read->rank = (int)get32(p + 8);
         return read->text_length <= HALAY_TEXT_MAX && is_status(get32(p + 4)) && read->rank >= -1 && read->rank < size;
     case HALAY_ITEM_LISTEN:
-        memcpy(&read->round, p + 8, sizeof read->round);
+        memcpy(&read->number, p + 8, sizeof read->number);
         /* fall through */
     case HALAY_ITEM_LEFT:
         read->rank = (int)get32(p + 4);
@@ -391,12 +385,6 @@ static void write_about_tensors(unsigned char *p, const struct halay_item *item)
         put32(p + 8, item->status);
         put32(p + 12, (uint32_t)item->after_ms);
         break;
-    case HALAY_ITEM_LATE:
-    case HALAY_ITEM_HOLD:
-        p[1] = (unsigned char)item->has_put;
-        put32(p + 4, item->id);
-        memcpy(p + 8, &item->round, sizeof item->round);
-        break;
     default:
         if (item->kind >= HALAY_ITEM_PLAN)
             write_replay(p, item);
@@ -420,7 +408,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
         put32(p + 8, (uint32_t)item->rank);
         break;
     case HALAY_ITEM_LISTEN:
-        memcpy(p + 8, &item->round, sizeof item->round);
+        memcpy(p + 8, &item->number, sizeof item->number);
         /* fall through */
     case HALAY_ITEM_LEFT:
         put32(p + 4, (uint32_t)item->rank);

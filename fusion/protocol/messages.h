@@ -13,7 +13,6 @@
  *     set's.
  *
  *       READY     4 set | 8 first u32 | 12 count u32                these ids have been submitted
- *       LATE      4 id u32 | 8 round u64                            submitted by express (enrolment.h); others are not
  *       ANNOUNCE  1 name length | 2 words u16 | 4 set | 8 operation | 9 dtype | 10 op | 11 dimensions | 12 root i32 |
  *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
  *                 41 is on devices | 44 shape u64 each | words u64 each (signature.h) | name, padded to 4
@@ -33,8 +32,6 @@
  *       ASK                                                         what does your program do?
  *       WITHDRAW  1 name length | 4 set | 8 status u32 | 12 after u32 (ms) | name, padded
  *                                                                   the sender takes its submission back
- *       HOLD      1 has put | 4 id u32 | 8 round u64                who has not put this round of express will not; and
- *                                                                   back: whether the sender has
  *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
  *                                                                   (paths/p2p/p2p.c); rank 0 passes it on
  *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
@@ -85,9 +82,7 @@ enum halay_item_kind {
     HALAY_ITEM_PONG,
     HALAY_ITEM_ASK,
     HALAY_ITEM_DOING,
-    HALAY_ITEM_LATE,
     HALAY_ITEM_WITHDRAW,
-    HALAY_ITEM_HOLD,
     HALAY_ITEM_LISTEN,
     HALAY_ITEM_PLANNED,
     HALAY_ITEM_PLAN,
@@ -128,8 +123,7 @@ struct halay_item {
     int rank;
     enum halay_doing doing;              /* DOING */
     struct halay_id_range range;         /* READY */
-    uint64_t round;                      /* LATE, HOLD; LISTEN: the number */
-    int has_put;                         /* HOLD */
+    uint64_t number;                     /* LISTEN */
     int after_ms;                        /* WITHDRAW: the time-out; 0: it was canceled */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET, PLANNED */

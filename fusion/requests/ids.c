@@ -120,8 +120,6 @@ enum halay_status halay_ids_forget(struct halay_process_set *set, uint32_t id)
     if (!entry)
         return HALAY_ERR_FORMAT;
     set->by_id[id] = NULL;
-    entry->enrolment = (struct halay_enrolment){ 0 };
-    entry->held = 0;
     pthread_mutex_lock(&ctx->lock);
     entry->id = (uint32_t)HALAY_NO_ID;
     halay_entry_release_locked(entry);

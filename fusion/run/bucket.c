@@ -196,8 +196,7 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
 {
     struct halay_process_set *set = b->set;
     struct halay_context *ctx = set->ctx;
-    struct halay_express *express = &ctx->driven.negotiation.express;
-    size_t bytes = 0, pairs = set == &ctx->all ? express->pairs : 0;
+    size_t bytes = 0;
 
     for (size_t i = 0; i < item->range_count; i++)
         for (uint32_t k = 0; k < item->ranges[i].count; k++) {
@@ -205,7 +204,6 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
             struct halay_request *request = entry ? take_request(ctx, entry) : NULL;
             if (!request || (b->count && !can_join(&request->signature, &b->requests[0]->signature)))
                 return HALAY_ERR_FORMAT;
-            halay_enrolment_count(&entry->enrolment, &entry->agreed, tensors, &express->enrolled, pairs);
             b->is_plain &= halay_signature_is_plain(&entry->agreed);
             halay_request_move(request, HALAY_LIFE_START);
             request->buckets_left = 1;

@@ -5,7 +5,6 @@
 #ifndef HALAY_ENTRY_H
 #define HALAY_ENTRY_H
 
-#include "fusion/protocol/enrolment.h"
 #include "fusion/protocol/messages.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/state/request.h"
@@ -30,8 +29,6 @@ struct halay_entry {
     /* Owned: of a registered tensor, what it is submitted by in plans; NULL: none (replay/steady.h). Stored under lock,
      * loaded (acquire) by submit. */
     struct halay_request *_Atomic steady;
-    struct halay_enrolment enrolment;
-    uint64_t held;            /* this rank has promised not to put any round up to this one (coordinator/withdraw.h) */
     struct halay_words said;  /* owned: by this rank, when it was agreed */
     struct halay_words heard; /* owned: the answer */
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */

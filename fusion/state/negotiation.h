@@ -5,27 +5,14 @@
 #ifndef HALAY_NEGOTIATION_H
 #define HALAY_NEGOTIATION_H
 
-#include "collectives/shared/express_slots.h"
 #include "fusion/coordinator/coordinator_options.h"
 #include "fusion/state/queue.h"
 
 struct halay_messenger;
 
-/* Small all-reduces that bypass the negotiation (protocol/enrolment.h). */
-struct halay_express {
-    size_t pairs, enrolled;
-    struct halay_request *requests[HALAY_EXPRESS_PAIRS]; /* borrowed: put, and not seen to be over */
-    size_t count;
-    size_t untold; /* of these, the coordinator does not know of */
-};
-
-/* The longest sleep while there are untold ones. */
-enum { HALAY_EXPRESS_LATE_US = 5000 };
-
 struct halay_negotiation {
-    struct halay_events taken;         /* from the queue */
-    struct halay_messenger *messenger; /* owned; NULL: the world has been left */
-    struct halay_express express;
+    struct halay_events taken;                            /* from the queue */
+    struct halay_messenger *messenger;                    /* owned; NULL: the world has been left */
     struct halay_request *watched;                        /* those with a time-out, or withdrawn (withdraw.c) */
     struct halay_request *unseen;                         /* those that a look at all of them is still to come to */
     int64_t look_us;                                      /* when they are looked at next; 0: never */

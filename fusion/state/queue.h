@@ -19,7 +19,6 @@ enum { HALAY_REASON_MAX = 512 };
 enum halay_event_kind {
     HALAY_EVENT_SUBMITTED,
     HALAY_EVENT_CANCELED,
-    HALAY_EVENT_HELD,
     HALAY_EVENT_READY /* a bucket of a plan: all its tensors are submitted */
 };
 
@@ -27,9 +26,6 @@ struct halay_event {
     enum halay_event_kind kind;
     struct halay_request *request;   /* SUBMITTED: borrowed, in flight; CANCELED: a reference */
     struct halay_plan_bucket *ready; /* READY */
-    uint32_t id;                     /* HELD: this rank's answer to HOLD */
-    uint64_t round;
-    int has_put;
 };
 
 struct halay_events {

@@ -49,10 +49,8 @@ struct halay_request {
                              final, loaded (acquire) by halay_test and halay_wait */
     enum halay_life life; /* driver only, by halay_request_move */
     int is_part;          /* without a caller: join.c; driver only */
-    int is_told;          /* of express: the coordinator knows of it; driver only, as is the next */
     uint64_t sent;        /* how many were sent to the coordinator up to it; valid in HALAY_LIFE_SENT */
     uint64_t planned;     /* how many of the plan were submitted up to it; valid in HALAY_LIFE_PLANNED */
-    int64_t put_us;
     int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
     int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */
     int64_t overdue_us, again_us; /* when the engine fails because of that; when it is withdrawn again; 0: never */

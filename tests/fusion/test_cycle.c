@@ -220,7 +220,7 @@ static void count_end(void *arg, enum halay_status status, const char *text)
 
 /*
  * What peers say may be a failure, and on rank 0 has to be decided on for all: a submission hears nothing. It still
- * tells them, as the engine's thread sleeps. With a callback, so that no wait is expected; too large for express.
+ * tells them, as the engine's thread sleeps. With a callback, so that no wait is expected.
  */
 static void body_submission(struct rank_run *run)
 {

@@ -46,25 +46,6 @@ static void random_signature(struct random *r, const char *text, struct halay_it
     item->id = (uint32_t)random_next(r);
 }
 
-/* LATE, HOLD, WITHDRAW, LISTEN. */
-static void random_withdrawal(struct random *r, struct halay_item *item)
-{
-    if (item->kind == HALAY_ITEM_WITHDRAW) {
-        item->name_length = 1 + random_below(r, HALAY_NAME_MAX);
-        item->status = HALAY_ERR_TIMEOUT;
-        item->after_ms = (int)random_below(r, 100000);
-        return;
-    }
-    if (item->kind == HALAY_ITEM_LISTEN) {
-        item->rank = (int)random_below(r, SIZE);
-        item->round = random_next(r);
-        return;
-    }
-    item->has_put = item->kind == HALAY_ITEM_HOLD ? (int)random_below(r, 2) : 0;
-    item->id = (uint32_t)random_next(r);
-    item->round = random_next(r);
-}
-
 /* Those of replay, and those that have no more than an id. */
 static void random_rest(struct random *r, const char *text, struct halay_item *item)
 {
@@ -98,11 +79,10 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
     case HALAY_ITEM_AGREE:
         random_signature(r, text, &item);
         break;
-    case HALAY_ITEM_LATE:
-    case HALAY_ITEM_HOLD:
     case HALAY_ITEM_WITHDRAW:
-    case HALAY_ITEM_LISTEN:
-        random_withdrawal(r, &item);
+        item.name_length = 1 + random_below(r, HALAY_NAME_MAX);
+        item.status = HALAY_ERR_TIMEOUT;
+        item.after_ms = (int)random_below(r, 100000);
         break;
     case HALAY_ITEM_BUCKET:
     case HALAY_ITEM_PLANNED:
@@ -123,6 +103,9 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         item.status = HALAY_ERR_PEER;
         item.rank = (int)random_below(r, SIZE + 1) - 1;
         break;
+    case HALAY_ITEM_LISTEN:
+        item.number = random_next(r);
+        /* fall through */
     case HALAY_ITEM_LEFT:
         item.rank = (int)random_below(r, SIZE);
         break;
@@ -141,11 +124,11 @@ static int same(const struct halay_item *a, const struct halay_item *b)
 {
     return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
-           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->round == b->round &&
-           a->has_put == b->has_put && a->after_ms == b->after_ms && a->status == b->status && a->rank == b->rank &&
-           a->doing == b->doing && a->range.first == b->range.first && a->range.count == b->range.count &&
-           a->word_count == b->word_count && (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) &&
-           a->epoch == b->epoch && a->reason == b->reason && a->absent == b->absent && a->has_parts == b->has_parts &&
+           halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->number == b->number &&
+           a->after_ms == b->after_ms && a->status == b->status && a->rank == b->rank && a->doing == b->doing &&
+           a->range.first == b->range.first && a->range.count == b->range.count && a->word_count == b->word_count &&
+           (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) && a->epoch == b->epoch &&
+           a->reason == b->reason && a->absent == b->absent && a->has_parts == b->has_parts &&
            a->has_vote == b->has_vote && a->range_count == b->range_count &&
            !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
 }

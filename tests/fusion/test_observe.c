@@ -461,8 +461,8 @@ static void drop_file(const char *name, int rank)
     REQUIRE(!unlink(path));
 }
 
-/* A small tensor that comes alone is not negotiated from its third time on; its collectives are drawn all the same. */
-static void check_express_is_drawn(struct halay_context *ctx, int rank, float *data)
+/* A step that repeats is not negotiated from its fourth time on; its collectives are drawn all the same. */
+static void check_replay_is_drawn(struct halay_context *ctx, int rank, float *data)
 {
     char path[128];
 
@@ -492,7 +492,7 @@ static void body_timeline(struct rank_run *run)
         CHECK(halay_timeline_stop(ctx) == HALAY_OK);
     }
     work(ctx, data[run->rank]);
-    check_express_is_drawn(ctx, run->rank, data[run->rank][0]);
+    check_replay_is_drawn(ctx, run->rank, data[run->rank][0]);
     CHECK(count_events("0", run->rank, "tensor", "t") == STEPS * TENSORS &&
           count_events("0", run->rank, "tensor", "t3") == STEPS);
     CHECK(count_events("1", run->rank, "tensor", "t") == 2 * STEPS * TENSORS);

@@ -186,7 +186,7 @@ static void late(struct rank_run *run)
     struct halay_request *request;
     float x = 1;
 
-    for (int i = 0; i < 6; i++) { /* from the third round on by express */
+    for (int i = 0; i < 6; i++) {
         if (run->rank == 0) {
             submit(run, "x", &x, 20, NULL, NULL, &request);
             expect(request, HALAY_ERR_TIMEOUT, want);

@@ -24,7 +24,7 @@ static const struct halay_path *path_of(const struct halay_event *e)
 /* Must it stay behind the events in front of it? */
 static int stays_behind(const struct halay_event *front, size_t count, const struct halay_event *e)
 {
-    if (!count || e->kind == HALAY_EVENT_HELD)
+    if (!count)
         return 0;
     if (e->kind == HALAY_EVENT_CANCELED) {
         for (size_t i = 0; i < count; i++)

@@ -98,7 +98,7 @@ static enum halay_status ask_to_listen(struct p2p *p2p, const struct peer *p)
 {
     struct halay_negotiation *n = &p2p->path.ctx->driven.negotiation;
     int is_first = n->coordinator != NULL;
-    struct halay_item item = { .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : p->rank, .round = p->made };
+    struct halay_item item = { .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : p->rank, .number = p->made };
 
     return halay_messenger_append(n->messenger, is_first ? p->rank : 0, &item);
 }

@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small all-reduces that come alone: their results, and that the ways out of a round (somebody means something else,
- * agrees anew, joins, leaves) keep the ranks' counts of rounds alike. Over the fake transport, whose messages may be
- * late.
+ * Small all-reduces that come alone, with replay: their results, and that the ways out of a plan end the same on all
+ * ranks: a rank means something else, takes its submission back, joins, leaves or dies; all agree anew. Over the fake
+ * transport, whose messages may be late. usage: test_replay_alone [SEED]
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
+#include <sched.h>
 #include <stdlib.h>
 
-enum { COUNT = 900, NAMES = 5, ROUNDS = 40, PHASES = 12 };
+enum { COUNT = 900, NAMES = 5, ROUNDS = 40, PHASES = 12, CAPTURED = 6 };
+
+static _Atomic int replayed; /* rounds that began with a plan in force, since the ranks started */
+static _Atomic int finished; /* ranks */
 
 static float value(int rank, int round, size_t i)
 {
     return (float)((i * 5 + (size_t)rank * 3 + (size_t)round) % 23);
+}
+
+static void note_plan(const struct rank_run *run, const char *name)
+{
+    size_t length = strlen(name);
+
+    pthread_mutex_lock(&run->ctx->lock);
+    const struct halay_entry *e = (const struct halay_entry *)halay_table_find(&run->ctx->all.names, name, length,
+                                                                               halay_table_hash(name, length));
+    replayed += e && e->planned;
+    pthread_mutex_unlock(&run->ctx->lock);
 }
 
 /* One all-reduce of a name over the ranks below `present`. */
@@ -23,6 +38,7 @@ static void reduce(struct rank_run *run, const char *name, int round, int presen
     float in[COUNT], out[COUNT];
     size_t wrong = 0;
 
+    note_plan(run, name);
     for (size_t i = 0; i < COUNT; i++)
         in[i] = value(run->rank, round, i);
     CHECK(halay_allreduce(run->ctx, name, in, out, COUNT, HALAY_F32, op) == HALAY_OK);
@@ -37,32 +53,12 @@ static void reduce(struct rank_run *run, const char *name, int round, int presen
     CHECK(!wrong, "rank %d, '%s', round %d: %zu of %d are wrong", run->rank, name, round, wrong, COUNT);
 }
 
-/* The ranks' rounds of this name that have ended since it was enrolled; -1: it is not. Not while it is in flight. */
-static int64_t rounds_of(struct rank_run *run, const char *name)
-{
-    size_t length = strlen(name);
-    int64_t rounds = -1;
-
-    pthread_mutex_lock(&run->ctx->lock);
-    const struct halay_entry *e = (const struct halay_entry *)halay_table_find(&run->ctx->all.names, name, length,
-                                                                               halay_table_hash(name, length));
-    if (e && e->enrolment.pair)
-        rounds = (int64_t)e->enrolment.round;
-    pthread_mutex_unlock(&run->ctx->lock);
-    return rounds;
-}
-
 static void body_rounds(struct rank_run *run)
 {
     for (int round = 0; round < ROUNDS; round++)
         reduce(run, "t0", round, run->size);
-    CHECK(rounds_of(run, "t0") == ROUNDS - 2, "%lld rounds", (long long)rounds_of(run, "t0"));
-    float large[2000] = { 0 };
-    for (int round = 0; round < 4; round++)
-        CHECK(halay_allreduce(run->ctx, "large", NULL, large, 2000, HALAY_F32, HALAY_SUM) == HALAY_OK);
-    CHECK(rounds_of(run, "large") < 0, "it does not fit");
 
-    /* All mean something else, which fits as well, then not, then fits again. */
+    /* All mean something else. */
     float data[2000] = { 1 };
     static const size_t counts[] = { 700, 700, 2000, 2000, 10 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -79,13 +75,12 @@ static void body_mismatch(struct rank_run *run)
     float data[10] = { 0 };
 
     for (int phase = 0; phase < PHASES; phase++) {
-        for (int round = 0; round < phase % 4; round++)
+        for (int round = 0; round < CAPTURED + phase % 4; round++)
             reduce(run, "t0", round, run->size);
         int odd = phase % run->size;
         size_t count = run->rank == odd ? 9 : 10;
         CHECK(halay_allreduce(run->ctx, "t0", NULL, data, count, HALAY_F32, HALAY_SUM) == HALAY_ERR_MISMATCH);
     }
-    CHECK(rounds_of(run, "t0") > 0);
 }
 
 /* Ranks join one after the other, the last ones first, while the others go on. */
@@ -94,14 +89,13 @@ static void body_join(struct rank_run *run)
     int last;
 
     for (int phase = 0; phase < PHASES; phase++) {
-        for (int round = 0; round < 1 + phase % 3; round++)
+        for (int round = 0; round < CAPTURED + phase % 3; round++)
             reduce(run, "t0", round, run->size);
         for (int present = run->size - 1; present > run->rank; present--)
             for (int round = 0; round < phase % 4; round++)
                 reduce(run, "t0", round, present);
         CHECK(halay_join(run->ctx, &last) == HALAY_OK);
     }
-    CHECK(rounds_of(run, "t0") > 0);
 }
 
 /* Some names in another order on each rank, several in flight. */
@@ -110,11 +104,9 @@ static void body_orders(struct rank_run *run)
     struct random random = { *(uint64_t *)run->arg * 31 + (uint64_t)run->rank };
     static const char *const names[NAMES] = { "t0", "t1", "t2", "t3", "t4" };
 
-    for (int round = 0; round < 3; round++)
+    for (int round = 0; round < CAPTURED; round++)
         for (int n = 0; n < NAMES; n++)
             reduce(run, names[n], round, run->size);
-    for (int n = 0; n < NAMES; n++)
-        CHECK(rounds_of(run, names[n]) >= 0, "all are enrolled");
     for (int round = 0; round < ROUNDS; round++) {
         float data[NAMES][COUNT];
         struct halay_request *requests[NAMES];
@@ -151,7 +143,7 @@ static void body_leave(struct rank_run *run)
     float data[COUNT] = { 0 };
     char text[100], left[40];
 
-    for (int round = 0; round < 5; round++)
+    for (int round = 0; round < 2 * CAPTURED; round++)
         reduce(run, "t0", round, run->size);
     if (run->rank == leaver)
         return;
@@ -160,25 +152,60 @@ static void body_leave(struct rank_run *run)
     CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, left), "'%s'", text);
 }
 
+/* A rank dies when all have seen the end of their rounds. */
 static void body_die(struct rank_run *run)
 {
     int who = *(int *)run->arg;
     float data[COUNT] = { 0 };
 
-    for (int round = 0; round < 5; round++)
+    for (int round = 0; round < 2 * CAPTURED; round++)
         reduce(run, "t0", round, run->size);
+    finished++;
     if (run->rank == who) {
+        while (finished < run->size)
+            sched_yield();
         halay_fake_hub_kill(run->hub, who);
         return;
     }
     CHECK(halay_allreduce(run->ctx, "t0", NULL, data, COUNT, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
-/* A plan would take the tensors. */
+/* One rank gives it up before the others come: their turn gets the same error. */
+static void body_time_out(struct rank_run *run)
+{
+    float data = 0, go = 0;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "t0", .dimensions = 1, .shape = { 1 }, .out = &data
+    };
+
+    for (int phase = 0; phase < PHASES; phase++) {
+        struct halay_request *request;
+        int is_first = run->rank == phase % run->size;
+        for (int round = 0; round < CAPTURED; round++)
+            reduce(run, "t0", round, run->size);
+        info.timeout_ms = is_first ? 20 : 0;
+        if (!is_first)
+            CHECK(halay_allreduce(run->ctx, "go", NULL, &go, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+        CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+        CHECK(halay_wait(request, -1) == HALAY_ERR_TIMEOUT);
+        halay_request_free(request);
+        if (is_first)
+            CHECK(halay_allreduce(run->ctx, "go", NULL, &go, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
+    }
+}
+
 static void configure(struct halay_config *config, void *arg)
 {
     (void)arg;
-    config->replay = 0;
+    config->replay = 1;
+}
+
+static void check(int size, uint64_t seed, void (*body)(struct rank_run *run), void *arg, const char *expected)
+{
+    replayed = finished = 0;
+    ranks_run(size, seed, &(struct rank_run){ .configure = configure, .body = body, .arg = arg, .expected = expected },
+              NULL, NULL);
+    CHECK(replayed, "no round of %d ranks was replayed", size);
 }
 
 int main(int argc, char **argv)
@@ -189,21 +216,14 @@ int main(int argc, char **argv)
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (uint64_t delay = 0; delay < 2; delay++) {
             int size = sizes[s];
-            ranks_run(size, delay * 11, &(struct rank_run){ .configure = configure, .body = body_rounds }, NULL, NULL);
-            ranks_run(size, delay * 12,
-                      &(struct rank_run){ .configure = configure, .body = body_mismatch, .expected = "t0" }, NULL,
-                      NULL);
-            ranks_run(size, delay * 13, &(struct rank_run){ .configure = configure, .body = body_join }, NULL, NULL);
-            ranks_run(size, delay * 14, &(struct rank_run){ .configure = configure, .body = body_orders, .arg = &seed },
-                      NULL, NULL);
+            check(size, delay * 11, body_rounds, NULL, NULL);
+            check(size, delay * 12, body_mismatch, NULL, "t0");
+            check(size, delay * 13, body_join, NULL, NULL);
+            check(size, delay * 14, body_orders, &seed, NULL);
+            check(size, delay * 16, body_time_out, NULL, "t0");
             for (int who = 0; who < size; who += size - 1) {
-                ranks_run(size, delay * 15,
-                          &(struct rank_run){
-                              .configure = configure, .body = body_leave, .arg = &who, .expected = "has left" },
-                          NULL, NULL);
-                ranks_run(size, 0,
-                          &(struct rank_run){ .configure = configure, .body = body_die, .arg = &who, .expected = "" },
-                          NULL, NULL);
+                check(size, delay * 15, body_leave, &who, "has left");
+                check(size, 0, body_die, &who, "");
             }
         }
     return test_end();
