@@ -15,8 +15,7 @@
  *     896      taken: chunks of results that this rank has copied out of every rank's slots (hierarchical)
  *     1024     read: exchanges that this rank is done with (oneshot.h)
  *     4096     one-shot: two slots, each a number directly followed by its data
- *     36 K     express: pairs of slots, as those of one-shot (express_slots.h)
- *     72 K     where the pieces of a list are, and which element of the list is the first after each, TABLE_MAX / 2 of
+ *     36 K     where the pieces of a list are, and which element of the list is the first after each, TABLE_MAX / 2 of
  *              them; all-to-all: offset and length of each rank's block
  *     256 K    slots: what goes through here because it is in private memory; others read it and write results back
  *
@@ -30,24 +29,17 @@
 #include "collectives/transport/shared_memory.h"
 #include <stdatomic.h>
 
-enum { HALAY_EXPRESS_BYTES = 4096, HALAY_EXPRESS_PAIRS = 32 };
 enum {
     HALAY_ONESHOTS = 2,
     HALAY_ONESHOT_BYTES = 16384 - 8, /* data of one slot */
-    HALAY_TABLE_MAX = 23552,         /* numbers, two a piece; a longer list goes through the slots */
+    HALAY_TABLE_MAX = 28160,         /* numbers, two a piece; a longer list goes through the slots */
 };
 #define HALAY_SLOTS_OFFSET ((size_t)256 << 10)
 #define HALAY_SLOTS_BYTES (HALAY_AREA_BYTES - HALAY_SLOTS_OFFSET)
-enum { SHARED_EXPRESS = HALAY_EXPRESS_PAIRS / HALAY_CHANNELS }; /* pairs of slots in the area of a channel */
 
 struct halay_oneshot_slot {
     _Alignas(64) _Atomic uint64_t number; /* of the exchange whose data follow */
     unsigned char data[HALAY_ONESHOT_BYTES];
-};
-
-struct halay_express_slot {
-    _Alignas(64) _Atomic uint64_t number; /* of the round whose data follow */
-    unsigned char data[HALAY_EXPRESS_BYTES];
 };
 
 struct halay_area {
@@ -68,7 +60,6 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t taken;
     _Alignas(128) _Atomic uint64_t read;
     _Alignas(4096) struct halay_oneshot_slot oneshot[HALAY_ONESHOTS];
-    _Alignas(4096) struct halay_express_slot express[SHARED_EXPRESS][2];
     _Alignas(4096) uint64_t table[HALAY_TABLE_MAX];
 };
 _Static_assert(sizeof(struct halay_area) <= (size_t)256 << 10, "the slots begin after it");

@@ -18,7 +18,7 @@
  * HALAY_EPOCH_NUMBER of two groups that share a rank must differ. If such groups are renewed at the same time, the
  * process that merges raises the second number above the first one.
  *
- * Slots of express_slots.h are not part of this. Driver only.
+ * Driver only.
  */
 #ifndef HALAY_EPOCH_H
 #define HALAY_EPOCH_H
