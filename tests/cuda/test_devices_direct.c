@@ -269,7 +269,7 @@ static void body_differs(struct user *u)
     halay_request_free(request);
     info.memory = HALAY_MEMORY_DEVICES;
     info.in = host;
-    refused(u, &info, HALAY_ERR_ARGUMENT, "its in is said to be on a device");
+    refused(u, &info, HALAY_ERR_ARGUMENT, "its in is in host memory");
     GOOD(cudaSetDevice(1 - u->device));
     struct area other = area_get(u, DEVICE, N * 4);
     GOOD(cudaSetDevice(u->device));

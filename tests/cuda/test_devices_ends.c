@@ -73,7 +73,7 @@ static void body_refused(struct user *u)
     info.in = b.data;
     refused(u, &info, HALAY_ERR_ARGUMENT, "devices 1 and 0");
     info = describe("x", host, 1);
-    refused(u, &info, HALAY_ERR_ARGUMENT, "said to be a device's");
+    refused(u, &info, HALAY_ERR_ARGUMENT, "its data are in host memory");
     CHECK(halay_alloc_device(u->ctx, 7, 100, &ptr) == HALAY_ERR_ARGUMENT && strstr(halay_error_text(), "there are 2"));
     emu_fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
     CHECK(halay_alloc_device(u->ctx, 0, 100, &ptr) == HALAY_ERR_NO_MEMORY && strstr(halay_error_text(), "are free"),

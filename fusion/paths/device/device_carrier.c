@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The carrier of data on devices: results on their way back, and its table.
+ * The carrier of data on devices: results that are being copied back, and its table.
  */
 #include "fusion/paths/device/device_carrier.h"
 #include "base/memory.h"
@@ -15,8 +15,9 @@
 
 /* ---- results ---- */
 
-/* Nothing may touch the program's memory after the end, so a request that fails waits for the copies under way. */
-static int land(struct halay_context *ctx, struct halay_request *request)
+/* Takes an ended request. The program's memory must not be accessed after the end, so a request that fails waits for
+ * the copies in progress. */
+static int carrier_land(struct halay_context *ctx, struct halay_request *request)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
@@ -60,7 +61,8 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
     return did;
 }
 
-/* For those in halay_wait_stream: the names of what is on its way may be submitted again, by what follows it. */
+/* Publishes launched results, for threads in halay_wait_stream: the names may be submitted again, by submissions that
+ * follow the results. */
 static void publish_launched(struct halay_context *ctx)
 {
     struct halay_request *first = halay_device_carrier_of(ctx)->launched;
@@ -78,7 +80,7 @@ static void publish_launched(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static size_t progress(struct halay_context *ctx, enum halay_status *status)
+static size_t carrier_progress(struct halay_context *ctx, enum halay_status *status)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     size_t did = take_landed(ctx, 0);
@@ -100,7 +102,7 @@ static long sleep_us(const struct halay_context *ctx)
 
 /* ---- streams ---- */
 
-static enum halay_status join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
+static enum halay_status carrier_join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
 {
     const struct halay_staging *s = (const struct halay_staging *)cargo;
 
@@ -110,7 +112,7 @@ static enum halay_status join(struct halay_context *ctx, struct halay_cargo *car
 
 /* ---- life ---- */
 
-static void open(struct halay_context *ctx)
+static void carrier_open(struct halay_context *ctx)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
@@ -119,12 +121,12 @@ static void open(struct halay_context *ctx)
     halay_direct_init(ctx);
 }
 
-static void end(struct halay_context *ctx)
+static void carrier_end(struct halay_context *ctx)
 {
     take_landed(ctx, 1);
 }
 
-static void stop(struct halay_context *ctx)
+static void carrier_stop(struct halay_context *ctx)
 {
     halay_direct_close(ctx);
     halay_staging_close(ctx);
@@ -138,7 +140,7 @@ static void close_devices(struct halay_context *ctx)
     halay_devices_close(halay_devices_of(ctx));
 }
 
-static void destroy(struct halay_carrier *carrier)
+static void carrier_destroy(struct halay_carrier *carrier)
 {
     halay_devices_fini(&((struct halay_device_carrier *)carrier)->devices);
     free(carrier);
@@ -157,7 +159,7 @@ static const struct halay_carrier_ops ops = { .unreachable = "data on a device c
                                               .lost = "results cannot be brought to a device",
                                               .load = halay_device_carrier_load,
                                               .prepare = halay_place,
-                                              .join = join,
+                                              .join = carrier_join,
                                               .apply_locked = halay_staging_apply_locked,
                                               .put_locked = halay_staging_put_cargo_locked,
                                               .defer = halay_hold_event,
@@ -167,14 +169,14 @@ static const struct halay_carrier_ops ops = { .unreachable = "data on a device c
                                               .progress_bucket = halay_direct_progress,
                                               .drop_bucket = halay_direct_drop,
                                               .excludes = halay_direct_is_busy,
-                                              .land = land,
-                                              .progress = progress,
+                                              .land = carrier_land,
+                                              .progress = carrier_progress,
                                               .sleep_us = sleep_us,
-                                              .open = open,
-                                              .end = end,
-                                              .stop = stop,
+                                              .open = carrier_open,
+                                              .end = carrier_end,
+                                              .stop = carrier_stop,
                                               .close = close_devices,
-                                              .destroy = destroy };
+                                              .destroy = carrier_destroy };
 
 struct halay_carrier *halay_device_carrier_create(void)
 {

@@ -7,7 +7,7 @@
 
 struct halay_carrier;
 
-/* NULL: no memory. */
+/* Creates the carrier. NULL: no memory. */
 struct halay_carrier *halay_device_carrier_create(void);
 
 #endif

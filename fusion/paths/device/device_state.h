@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the carrier of data on devices has: of each device, and of what is on its way.
+ * The state of the carrier of data on devices: its devices, stagings, and results in progress.
  */
 #ifndef HALAY_DEVICE_STATE_H
 #define HALAY_DEVICE_STATE_H
@@ -15,7 +15,7 @@ enum { HALAY_STAGING_CLASSES = 256 }; /* of sizes: staging.c */
 
 struct halay_staging_device {
     struct halay_device device;                        /* first */
-    struct halay_staging *idle[HALAY_STAGING_CLASSES]; /* those that nobody uses; guarded by the context's lock */
+    struct halay_staging *idle[HALAY_STAGING_CLASSES]; /* unused stagings; guarded by the context's lock */
 };
 
 struct halay_device_carrier {
@@ -25,14 +25,14 @@ struct halay_device_carrier {
     struct halay_direct direct;
 
     /* Driver only. */
-    struct halay_events held, released; /* owned: of submissions whose data are not there yet (hold.c) */
-    /* Requests that have ended well, and whose results are on the way; those from launched on are not published. */
+    struct halay_events held, released; /* owned: of submissions whose data have not arrived (hold.c) */
+    /* Requests that have ended well, and whose results are being copied; those from launched on are not published. */
     struct halay_request *landing, **landing_last, *launched;
-    enum halay_status status; /* an error: results cannot be brought back */
-    int64_t copied_us;        /* when a device was given copies, or seen to have made some, last */
+    enum halay_status status; /* an error: results cannot be copied back */
+    int64_t copied_us;        /* when a device last was given copies, or was seen to have made some */
 };
 
-/* The carrier of the context, and its devices. */
+/* Return the carrier of the context, and its devices. */
 static inline struct halay_device_carrier *halay_device_carrier_of(const struct halay_context *ctx)
 {
     return (struct halay_device_carrier *)ctx->carrier;
@@ -42,7 +42,7 @@ static inline struct halay_devices *halay_devices_of(const struct halay_context 
     return &halay_device_carrier_of(ctx)->devices;
 }
 
-/* NULL while no device has been used. */
+/* Returns the table of device functions, NULL while no device has been used. */
 static inline const struct halay_device_ops *halay_devices_ops(const struct halay_context *ctx)
 {
     return halay_devices_table(halay_devices_of(ctx));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Place: what each collective reads of in, and writes to out, on this rank.
+ * Place: the parts of in that each collective reads, and of out that it writes, on this rank.
  */
 #include "fusion/paths/device/place.h"
 #include "fusion/paths/device/direct.h"

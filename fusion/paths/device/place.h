@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Place: where the data of a submission are, and what goes in and out.
+ * Place: the location of a submission's data, and the sizes of its input and output.
  */
 #ifndef HALAY_PLACE_H
 #define HALAY_PLACE_H

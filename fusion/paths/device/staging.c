@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Staging: the engine works on the host's memory; what lies on a device is copied there before and back afterwards.
+ * Staging: the engine works on host memory; data on a device are copied there before and back afterwards.
  *
- *     submit    the program's thread: a staging from the pool; the event `follows` is what the submission follows
- *     start     the driver: once that has come, copies device -> pinned, in stream `in`; then an event
- *     look      the event has come: the tensor is told to the others (hold.h), and is like any other from
- *               now on
+ *     submit    the program's thread: a staging from the pool; the event `follows` is the work that it follows
+ *     start     the driver: once that is done, copies device -> pinned, in stream `in`; then an event
+ *     look      the event is done: the tensor is announced to the others (hold.h), and is like any other from now on
  *     finish    it has ended well: copies pinned -> device, in stream `out`; an event; from now on a stream of the
- *               program's can wait for the result
- *     look      the event has come: the request has ended
+ *               program can wait for the result
+ *     look      the event is done: the request has ended
  *
- * The driver looks for `follows` itself, and no stream that copies waits for the program's: what the program's stream
- * has may wait for another rank, which may wait for a tensor that was submitted later, whose copy must not stand behind
- * it. So copies that were started always end, and soon.
+ * The driver waits for `follows` itself, and no stream that copies waits for the program's. Otherwise the program's
+ * stream might wait for another rank, which waits for a tensor that was submitted later, whose copy is queued after the
+ * wait: a deadlock. So copies that were started always end soon.
  *
- * What the ranks may reduce on their devices (direct.c) stays where it is, and has no memory of the host, unless it
- * falls back: then it is copied when its bucket starts.
+ * Data that the ranks may reduce on their devices (direct.c) stay there, without host memory, unless the bucket falls
+ * back: then they are copied when the bucket starts.
  *
- * Each tensor has its own copies, so that one is copied while others travel, and the devices' two directions work at
- * the same time. The memory is the engine's own kind (halay_group_alloc): the ranks of a host reduce it in place, and
- * neither pack nor unpack it.
+ * Each tensor has its own copies, so that one is copied while others are sent, and both directions of a device work at
+ * the same time. The memory is the engine's own (halay_group_alloc): the ranks of a host reduce it in place, without
+ * packing and unpacking.
  *
- * Nothing is allocated in a step: stagings are kept, sorted by size with at most a quarter more than was asked for.
+ * A step allocates nothing: stagings are kept, sorted by size, with at most a quarter more than requested.
  */
 #include "fusion/paths/device/staging.h"
 #include "base/clock.h"
@@ -66,7 +65,7 @@ static enum halay_status staging_create(struct halay_context *ctx, struct halay_
     return HALAY_OK;
 }
 
-/* One that nobody uses; NULL: there is none. */
+/* Returns an unused staging; NULL: all are in use. */
 static struct halay_staging *take_idle(struct halay_context *ctx, struct halay_staging **idle)
 {
     pthread_mutex_lock(&ctx->lock);
@@ -84,7 +83,7 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
     struct halay_staging *s = take_idle(ctx, &idle_of(device)[class]);
     enum halay_status status = HALAY_OK;
 
-    if (!s) /* one whose memory was given back when the ranks changed */
+    if (!s) /* a staging whose memory was freed when the ranks changed */
         s = take_idle(ctx, &idle_of(device)[0]);
     if (!s)
         status = staging_create(ctx, device, &s);
@@ -128,7 +127,7 @@ static int owner_of(const struct halay_context *ctx, const void *ptr, size_t byt
     return ptr && bytes ? halay_devices_ops(ctx)->owner(&halay_devices_of(ctx)->host, ptr) : -1;
 }
 
-/* The device that all data on devices are on, -1: there are none. */
+/* Finds the one device of all data on devices, -1: all data are in host memory. */
 static enum halay_status find_device(struct halay_context *ctx, const char *name, struct halay_extent *spans,
                                      size_t count, int *device)
 {
@@ -151,7 +150,7 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
     return HALAY_OK;
 }
 
-/* All that is direct is on one device of this rank's, whose segment it goes through. */
+/* Checks that all direct data are on one device of this rank, whose segment they go through. */
 static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *span,
                                       struct halay_device *device)
 {
@@ -159,8 +158,8 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
     struct halay_direct *direct = &halay_device_carrier_of(ctx)->direct;
 
     if (span->in_on < 0 || span->out_on < 0) {
-        halay_error(ctx->log, "tensor '%s': its %s is said to be on a device, as that of all ranks, and is the host's",
-                    name, span->in_on < 0 ? "in" : "out");
+        halay_error(ctx->log, "tensor '%s': its %s is in host memory; HALAY_MEMORY_DEVICES requires a device", name,
+                    span->in_on < 0 ? "in" : "out");
         return HALAY_ERR_ARGUMENT;
     }
     pthread_mutex_lock(&devices->lock);
@@ -176,13 +175,13 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
     return HALAY_ERR_ARGUMENT;
 }
 
-/* Do in and out get one place at the host? */
+/* Returns nonzero if in and out share one place in host memory. */
 static int is_shared(const struct halay_extent *span)
 {
     return span->in_on >= 0 && span->out_on >= 0 && span->is_in_place;
 }
 
-/* The bytes at the host that a tensor needs. */
+/* Returns the host memory that a tensor needs, in bytes. */
 static size_t room_for(const struct halay_extent *span)
 {
     if (span->is_direct)
@@ -192,8 +191,8 @@ static size_t room_for(const struct halay_extent *span)
     return in + (span->out_on >= 0 && !is_shared(span) ? halay_round_up(span->out_bytes, LINE) : 0);
 }
 
-/* at: where they begin. */
-static struct halay_staged settle(const struct halay_extent *span, char *at)
+/* Assigns host memory, which begins at `at`. */
+static struct halay_staged assign_host(const struct halay_extent *span, char *at)
 {
     struct halay_staged d = {
         .host_in = span->in, .host_out = span->out, .in_bytes = span->in_bytes, .out_bytes = span->out_bytes
@@ -212,7 +211,7 @@ static struct halay_staged settle(const struct halay_extent *span, char *at)
         d.device_out = span->out;
         d.host_out = is_shared(span) || span->in_on < 0 ? at : at + halay_round_up(span->in_bytes, LINE);
     }
-    if (span->in == span->out && d.device_in) /* of a broadcast one of them is not asked for */
+    if (span->in == span->out && d.device_in) /* a broadcast uses only one of them */
         d.host_out = at;
     else if (span->in == span->out)
         d.host_in = d.host_out;
@@ -234,16 +233,16 @@ static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
 
 /* ---- submission ---- */
 
-static enum halay_status follow(struct halay_staging *s, const struct halay_placing *placing)
+static enum halay_status note_followed(struct halay_staging *s, const struct halay_placing *placing)
 {
     s->must_wait = placing->stream || placing->event;
     s->behind = placing->event ? NULL : placing->stream;
     return halay_transit_follow(&s->transit, placing->stream != NULL, placing->stream, placing->event);
 }
 
-static enum halay_status stage(struct halay_context *ctx, const char *name, int number,
-                               const struct halay_placing *placing, const struct halay_extent *spans, size_t count,
-                               struct halay_staging **out)
+static enum halay_status make_staging(struct halay_context *ctx, const char *name, int number,
+                                      const struct halay_placing *placing, const struct halay_extent *spans,
+                                      size_t count, struct halay_staging **out)
 {
     struct halay_staging *s = NULL;
     struct halay_device *device;
@@ -260,7 +259,7 @@ static enum halay_status stage(struct halay_context *ctx, const char *name, int 
     if (status == HALAY_OK)
         status = reserve_staged(s, count);
     if (status == HALAY_OK)
-        status = follow(s, placing);
+        status = note_followed(s, placing);
     if (status != HALAY_OK) {
         halay_staging_put(ctx, s);
         return status;
@@ -269,7 +268,7 @@ static enum halay_status stage(struct halay_context *ctx, const char *name, int 
     s->by = NULL;
     char *at = s->transit.block;
     for (size_t i = 0; i < count; i++) {
-        s->staged[i] = settle(&spans[i], at);
+        s->staged[i] = assign_host(&spans[i], at);
         at += room_for(&spans[i]);
     }
     *out = s;
@@ -280,7 +279,7 @@ enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *n
                                         const struct halay_placing *placing, struct halay_extent *spans, size_t count,
                                         struct halay_staging **out)
 {
-    int follows = placing->stream || placing->event, is_said = placing->memory != HALAY_MEMORY_ANY, device;
+    int follows = placing->stream || placing->event, is_required = placing->memory != HALAY_MEMORY_ANY, device;
     enum halay_status status = HALAY_OK;
     size_t bytes = 0;
 
@@ -292,15 +291,15 @@ enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *n
         return status;
     for (size_t i = 0; i < count; i++)
         bytes += spans[i].in_bytes + spans[i].out_bytes;
-    if (is_said && device < 0 && bytes) {
-        halay_error(ctx->log, "tensor '%s': its memory is said to be a device's, and is the host's", name);
+    if (is_required && device < 0 && bytes) {
+        halay_error(ctx->log, "tensor '%s': its data are in host memory; HALAY_MEMORY_DEVICE requires a device", name);
         return HALAY_ERR_ARGUMENT;
     }
     if (device < 0 && !follows)
         return HALAY_OK;
     if (device < 0)
         device = halay_devices_ops(ctx)->current(&halay_devices_of(ctx)->host);
-    return stage(ctx, name, device, placing, spans, count, out);
+    return make_staging(ctx, name, device, placing, spans, count, out);
 }
 
 static void point_at(struct halay_request *r, const struct halay_staging *s)
@@ -358,7 +357,7 @@ enum halay_status halay_staging_look(struct halay_staging *s)
     return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
-/* The end of what the stream that it goes by has been given. */
+/* Records the end of the work given to the stream of a direct submission. */
 static enum halay_status follow_own(struct halay_staging *s)
 {
     s->transit.state = HALAY_TRANSIT_MOVES;
@@ -398,7 +397,7 @@ enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct hala
     return copy_in(s);
 }
 
-/* Bytes of a result. */
+/* Returns the bytes of a result. */
 static size_t result_bytes(const struct halay_request *r, const struct halay_staged *d)
 {
     if (!halay_collective_goes_by_rows(r->signature.collective))
