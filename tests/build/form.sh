@@ -44,6 +44,7 @@ include 0
 fusion/api 0
 fusion/observe 0
 fusion/place 0
+fusion/paths/device 17
 fusion/requests 0
 fusion/paths/p2p 0
 tft 0
