@@ -446,20 +446,26 @@ static const size_t *set_one_block(struct halay_coll *c, size_t which, int rank,
     return starts;
 }
 
-/* Checks what all ranks know alike; *mine: the elements of this rank's block. */
-static enum halay_status set_rooted(struct halay_coll *c, const size_t *counts, size_t count, enum halay_dtype dtype,
-                                    int root, size_t *mine)
+/* Takes a collective for it, with what all ranks know alike; *mine: the elements of this rank's block. */
+static enum halay_status take_rooted(struct halay_group *group, enum halay_coll_form form, const size_t *counts,
+                                     size_t count, enum halay_dtype dtype, int root, struct halay_coll **out,
+                                     size_t *mine)
 {
-    enum halay_status status = set_type(c, dtype);
+    struct halay_coll *c;
+    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLTOALL, &c);
 
+    if (status == HALAY_OK)
+        status = set_type(c, dtype);
     if (status == HALAY_OK)
         status = set_root(c, root);
     if (status == HALAY_OK)
         status = set_starts(c, counts, count, 2, &c->rooted);
     if (status != HALAY_OK)
         return status;
+    c->form = form;
     c->has_counts = counts != NULL;
     *mine = c->rooted[c->rank + 1] - c->rooted[c->rank];
+    *out = c;
     return HALAY_OK;
 }
 
@@ -469,10 +475,22 @@ static int is_in_its_place(const struct halay_coll *c, const void *block, const 
     return c->rank == c->root && all && block == (const char *)all + c->rooted[c->rank] * c->element;
 }
 
-static enum halay_status launch_rooted(struct halay_coll *c, const void *in, void *out, struct halay_coll **coll)
+/* block: this rank's, of mine elements; all: the root's long array, ignored elsewhere. */
+static enum halay_status launch_rooted(struct halay_coll *c, void *block, void *all, size_t mine,
+                                       struct halay_coll **coll)
 {
-    enum halay_status status = set_array(c, (void *)in, c->in_starts[c->size], &c->in, &c->in_piece);
+    enum { STARTS, IN_STARTS };
+    int gathers = c->form == HALAY_FORM_GATHER, is_root = c->rank == c->root;
+    size_t moved = is_in_its_place(c, block, all) ? 0 : mine;
+    const size_t *of_all = is_root ? c->rooted : set_one_block(c, gathers ? STARTS : IN_STARTS, 0, 0);
+    const size_t *of_block = set_one_block(c, gathers ? IN_STARTS : STARTS, c->root, moved);
 
+    c->starts = gathers ? of_all : of_block;
+    c->in_starts = gathers ? of_block : of_all;
+    block = moved ? block : NULL;
+    all = is_root ? all : NULL;
+    void *in = gathers ? block : all, *out = gathers ? all : block;
+    enum halay_status status = set_array(c, in, c->in_starts[c->size], &c->in, &c->in_piece);
     if (status == HALAY_OK)
         status = set_array(c, out, c->starts[c->size], &c->out, &c->out_piece);
     if (status == HALAY_OK && arrays_overlap(in, c->in.count * c->element, out, c->out.count * c->element))
@@ -485,16 +503,9 @@ enum halay_status halay_group_gatherv_start(struct halay_group *group, const voi
 {
     struct halay_coll *c;
     size_t mine;
-    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLTOALL, &c);
+    enum halay_status status = take_rooted(group, HALAY_FORM_GATHER, counts, count, dtype, root, &c, &mine);
 
-    if (status == HALAY_OK)
-        status = set_rooted(c, counts, count, dtype, root, &mine);
-    if (status != HALAY_OK)
-        return status;
-    c->form = HALAY_FORM_GATHER;
-    c->starts = c->rank == root ? c->rooted : set_one_block(c, 0, 0, 0);
-    c->in_starts = set_one_block(c, 1, root, is_in_its_place(c, in, out) ? 0 : mine);
-    return launch_rooted(c, c->in_starts[c->size] ? in : NULL, c->rank == root ? out : NULL, coll);
+    return status == HALAY_OK ? launch_rooted(c, (void *)in, out, mine, coll) : status;
 }
 
 enum halay_status halay_group_scatterv_start(struct halay_group *group, const void *in, void *out, const size_t *counts,
@@ -502,16 +513,9 @@ enum halay_status halay_group_scatterv_start(struct halay_group *group, const vo
 {
     struct halay_coll *c;
     size_t mine;
-    enum halay_status status = halay_coll_take(group, HALAY_COLL_ALLTOALL, &c);
+    enum halay_status status = take_rooted(group, HALAY_FORM_SCATTER, counts, count, dtype, root, &c, &mine);
 
-    if (status == HALAY_OK)
-        status = set_rooted(c, counts, count, dtype, root, &mine);
-    if (status != HALAY_OK)
-        return status;
-    c->form = HALAY_FORM_SCATTER;
-    c->in_starts = c->rank == root ? c->rooted : set_one_block(c, 1, 0, 0);
-    c->starts = set_one_block(c, 0, root, is_in_its_place(c, out, in) ? 0 : mine);
-    return launch_rooted(c, c->rank == root ? in : NULL, c->starts[c->size] ? out : NULL, coll);
+    return status == HALAY_OK ? launch_rooted(c, out, (void *)in, mine, coll) : status;
 }
 
 /* ---- send, receive ---- */
