@@ -253,6 +253,40 @@ static void joined(void)
     users_quiet(3, body_joined, "", NULL, NULL);
 }
 
+/* What is on devices of a process set comes to the host, whatever the devices of all ranks reduce meanwhile. */
+static void body_beside(struct user *u)
+{
+    enum { TIMES = 5 };
+    static const int ranks[] = { 0, 1, 2 };
+    struct area a = area_get(u, DEVICE, N * 4), b = area_get(u, DEVICE, N * 4);
+    struct halay_process_set *set;
+
+    REQUIRE(halay_process_set_create(u->ctx, ranks, 3, &set) == HALAY_OK);
+    for (int i = 0; i < TIMES; i++) {
+        struct halay_tensor_info of_all = describe("x", a.data, 1), of_set = describe("x", b.data, 1);
+        of_all.memory = of_set.memory = HALAY_MEMORY_DEVICES;
+        of_set.set = set;
+        area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+        area_fill(u, &b, HALAY_F32, N, one_more, u->rank);
+        user_follow(u, STREAM, &of_all);
+        user_follow(u, STREAM, &of_set);
+        struct halay_request *first = submit(u, &of_all), *second = submit(u, &of_set);
+        CHECK(halay_wait(first, WAIT_MS) == HALAY_OK && halay_wait(second, WAIT_MS) == HALAY_OK, "%s",
+              halay_error_text());
+        halay_request_free(first);
+        halay_request_free(second);
+        compare_sum(u, &a);
+        compare_sum(u, &b);
+    }
+    area_put(u, &a);
+    area_put(u, &b);
+}
+
+static void beside(void)
+{
+    users_quiet(3, body_beside, "", NULL, NULL);
+}
+
 /* Ranks that say different things are told so; what is not on a device is refused. */
 static void body_differs(struct user *u)
 {
@@ -514,6 +548,7 @@ int main(int argc, char **argv)
     apart("no segment", no_segment);
     apart("switched off", switched_off);
     apart("joined", joined);
+    apart("beside", beside);
     apart("given up", given_up);
     if (!getenv("EMU_PEERS"))
         apart("late rank", late_rank);

@@ -360,13 +360,15 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
     enum halay_direct_state state = (enum halay_direct_state)atomic_load_explicit(&d->state, memory_order_relaxed);
-    enum halay_status status = halay_allreduce_collect(b);
 
+    if (b->set != &b->set->ctx->all) /* its data have come to the host */
+        return halay_allreduce_run(b);
+    enum halay_status status = halay_allreduce_collect(b);
     if (status != HALAY_OK || !b->tensor_count)
         return status;
     d->bucket = b;
     d->step = HALAY_DIRECT_SHARE;
-    if (b->has_parts || b->set != &b->set->ctx->all || state == HALAY_DIRECT_REFUSED) {
+    if (b->has_parts || state == HALAY_DIRECT_REFUSED) {
         status = stage_all(b);
     } else if (state == HALAY_DIRECT_OPEN) {
         status = begin(b);
