@@ -78,6 +78,34 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
     return b->is_voting ? halay_group_barrier_start(b->set->group, &b->coll) : start_operation(ctx, b);
 }
 
+static int is_on_devices(const struct halay_bucket *b)
+{
+    return b->requests[0]->signature.is_on_devices;
+}
+
+/* Returns nonzero if a bucket of a plan has to wait for another one: devices reduce one at a time, in the order in
+ * which all ranks have entered them. */
+static int waits_for_devices(const struct halay_bucket *b)
+{
+    if (!is_on_devices(b))
+        return 0;
+    for (const struct halay_bucket *other = b->set->running; other; other = other->next)
+        if (is_on_devices(other) && other->number < b->number)
+            return 1;
+    return b->set->ctx->carrier->ops->excludes(b->set);
+}
+
+/* Starts the next collective of a bucket of a plan, perhaps later. */
+static enum halay_status start_next(struct halay_context *ctx, struct halay_bucket *b)
+{
+    b->is_due = waits_for_devices(b);
+    if (b->is_due)
+        return HALAY_IN_PROGRESS;
+    halay_bucket_number_next(b);
+    enum halay_status status = start_operation(ctx, b);
+    return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
+}
+
 /* The bucket's collective has ended: starts the next one, if the bucket has one. HALAY_OK: it has none. */
 static enum halay_status continue_bucket(struct halay_context *ctx, struct halay_bucket *b)
 {
@@ -86,16 +114,16 @@ static enum halay_status continue_bucket(struct halay_context *ctx, struct halay
     if (b->coll)
         halay_coll_end(b->coll);
     b->coll = NULL;
-    while (status == HALAY_OK && !b->coll && halay_bucket_continue(b)) {
-        halay_bucket_number_next(b);
-        status = start_operation(ctx, b);
-    }
-    return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
+    while (status == HALAY_OK && halay_bucket_continue(b))
+        status = start_next(ctx, b);
+    return status;
 }
 
 /* One that runs. */
 static enum halay_status progress_bucket(struct halay_context *ctx, struct halay_bucket *b)
 {
+    if (b->is_due)
+        return start_next(ctx, b);
     if (b->coll)
         return halay_coll_progress(b->coll);
     return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->progress_bucket(b)

@@ -8,10 +8,11 @@
  * entered can be finished by all; one that some rank has not entered can be taken back by all. The data are the vote.
  *
  * A broadcast, reduce, gather or scatter, or an operation with an empty part, may complete on some ranks without the
- * others. A bucket of such operations has a vote: a barrier comes first, on the same channel and under the same number,
- * and the operation follows as soon as the barrier is complete. A group of tensors of several types is one bucket, too,
- * with an all-reduce for each type. All that follows the first collective of a bucket belongs to what all ranks have
- * entered: it completes after FREEZE as well.
+ * others. A bucket of such operations has a vote: a barrier comes first, on the same channel and under the same
+ * number, and the operation follows as soon as the barrier is complete. A group of tensors of several types is one
+ * bucket, too, with an all-reduce for each type. What devices reduce has a vote as well; all ranks enter such buckets
+ * in the order of their numbers, since devices reduce one at a time. All that follows the first collective of a bucket
+ * belongs to what all ranks have entered: it completes after FREEZE as well.
  *
  *     coordinator                                                          rank
  *       sees the same tensors given out in three successive turns

@@ -96,7 +96,7 @@ size_t halay_signature_bytes(const struct halay_signature *signature);
 /* Returns nonzero if a plan may contain it. */
 static inline int halay_signature_can_replay(const struct halay_signature *s)
 {
-    return s->collective < HALAY_JOIN && !s->is_on_devices;
+    return s->collective < HALAY_JOIN;
 }
 
 /* Returns nonzero without factors and without a wire type. */

@@ -75,6 +75,7 @@ enum halay_status halay_plan_add(struct halay_process_set *set, const struct hal
             p->entries[p->entry_count++] = entry;
         }
     p->buckets[p->count]->has_vote = item->has_vote;
+    p->buckets[p->count]->is_on_devices = p->entries[p->entry_count - 1]->agreed.is_on_devices;
     p->buckets[p->count++]->count = tensors;
     return HALAY_OK;
 }
@@ -212,6 +213,18 @@ int halay_replay_has_ready(const struct halay_process_set *set)
     return p && p->ready_count && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
 }
 
+int halay_plan_must_wait(const struct halay_plan_bucket *b)
+{
+    const struct halay_replay *p = b->plan;
+
+    for (size_t i = 0; i < p->count && b->is_on_devices; i++) {
+        const struct halay_plan_bucket *other = p->buckets[i];
+        if (other->is_on_devices && other->number < b->number && other->state != HALAY_PLAN_RUNNING)
+            return 1;
+    }
+    return b->number != p->next[b->number % HALAY_CHANNELS];
+}
+
 static unsigned channel_bit(const struct halay_plan_bucket *b)
 {
     return 1u << b->number % HALAY_CHANNELS;
@@ -226,7 +239,7 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
     for (size_t i = 0; i < p->ready_count; i++) {
         struct halay_plan_bucket *b = p->ready[i];
         uint64_t *next = &p->next[b->number % HALAY_CHANNELS];
-        if (*next != b->number || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
+        if (halay_plan_must_wait(b) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
             continue;
         memmove(&p->ready[i], &p->ready[i + 1], (--p->ready_count - i) * sizeof(struct halay_plan_bucket *));
         b->state = HALAY_PLAN_RUNNING;

@@ -27,6 +27,7 @@ struct halay_plan_bucket {
     struct halay_request **steady;          /* borrowed: of the plan's array: each tensor's, or NULL */
     size_t count;                           /* of tensors */
     int has_vote;                           /* a barrier comes first */
+    int is_on_devices;                      /* the devices of the ranks reduce it */
     int is_open;                            /* steady submissions are taken; guarded by lock */
     uint64_t number;                        /* the collective of this turn */
     enum halay_plan_bucket_state state;

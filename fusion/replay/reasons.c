@@ -20,7 +20,7 @@
 static int is_held_up(const struct halay_replay *p, const struct halay_plan_bucket *b)
 {
     if (b->state == HALAY_PLAN_READY)
-        return p->is_active && b->number != p->next[b->number % HALAY_CHANNELS];
+        return p->is_active && halay_plan_must_wait(b);
     return halay_plan_is_partial(b);
 }
 
@@ -36,6 +36,23 @@ static const struct halay_plan_bucket *find_awaited(const struct halay_process_s
         b = r->entry->planned;
     pthread_mutex_unlock(&ctx->lock);
     return b;
+}
+
+/* Returns nonzero if the program has not submitted all tensors of the bucket. What it has submitted and the bucket
+ * lacks is on its way: its data come from a device. */
+static int lacks_submissions(const struct halay_plan_bucket *b)
+{
+    struct halay_context *ctx = b->plan->set->ctx;
+    int lacks = 0;
+
+    pthread_mutex_lock(&ctx->lock);
+    for (size_t i = 0; i < b->count && !lacks; i++) {
+        const struct halay_request *ordinary = b->entries[i]->request;
+        lacks = !(ordinary && ordinary->life != HALAY_LIFE_ENDED) &&
+                !(b->steady[i] && halay_steady_is_in_flight(b->steady[i]));
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    return lacks;
 }
 
 static int64_t slow_us(const struct halay_context *ctx)
@@ -79,7 +96,7 @@ static void look_for_reasons(struct halay_replay *p)
         if (!has_looked)
             awaited = find_awaited(p->set);
         has_looked = 1;
-        if (b == awaited || age_us >= HELD_US)
+        if (age_us >= HELD_US || (b == awaited && (b->state == HALAY_PLAN_READY || lacks_submissions(b))))
             halay_replay_break(p->set, HALAY_BREAK_WAITS);
     }
 }

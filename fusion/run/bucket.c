@@ -98,7 +98,7 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
         b->is_plain = 1;
         b->coll = NULL;
         b->planned = NULL;
-        b->has_copy = b->is_voting = 0;
+        b->has_copy = b->is_voting = b->is_due = 0;
         b->types = 0;
         b->record.kind = 0;
     }

@@ -34,6 +34,7 @@ struct halay_bucket {
     void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
     int is_voting;              /* of a plan: its barrier is under way, its operation comes next */
+    int is_due;                 /* of a plan, on devices: the operation can begin when those before it have ended */
     unsigned types;             /* of a plan's group: bit t: there are elements of type t that have not been reduced */
     int has_copy;               /* scratch has a copy of the only request's input, which others' data overwrite */
     uint64_t number;            /* of the set's collectives given out, from 1: the same on all its ranks */

@@ -28,6 +28,8 @@ EMU_DEVICES=2 orders 2 "$tests/test_devices_ends"
 EMU_DEVICES=2 orders 2 "$tests/test_devices_leaves"
 EMU_DEVICES=2 orders 5 "$tests/test_devices_direct"
 EMU_DEVICES=3 EMU_PEERS=0 orders 2 "$tests/test_devices_direct"
+EMU_DEVICES=2 orders 3 "$tests/test_devices_replay"
+EMU_DEVICES=3 EMU_PEERS=0 orders 1 "$tests/test_devices_replay"
 for EMU_DEVICES in 1 2; do
     export EMU_DEVICES
     HALAY_DEVICE_SLAB=2K orders 2 "$tests/test_devices_direct" --spawn 3 sums

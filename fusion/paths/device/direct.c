@@ -12,8 +12,9 @@
  * waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and the
  * barrier's error names it. After the last launch nobody waits: the next bucket begins with that event and barrier.
  *
- * While a bucket is under way nothing else of the set starts: the barriers have numbers among the group's collectives,
- * which must be the same on all ranks.
+ * While a bucket is under way nothing else of the set starts, unless a plan is in force: the barriers have numbers
+ * among the group's collectives, which must be the same on all ranks. In a plan (fusion/protocol/replay.h) they all
+ * have the bucket's, which a vote comes before.
  *
  * The first bucket opens the segments: an all-gather of how they are reached, another of who reaches all. One rank that
  * does not, and all of them bring this and later buckets to the host (staging.h).
@@ -85,6 +86,7 @@ static enum halay_status start_sharing(struct halay_bucket *b)
         d->mine.is_there = 0;
     d->is_shared = 1;
     d->step = HALAY_DIRECT_AGREE;
+    halay_bucket_number_next(b);
     return halay_group_allgather_start(b->set->group, &d->mine, d->shares, sizeof d->mine, HALAY_U8, &d->coll);
 }
 
@@ -119,6 +121,7 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
                                                     &d->segments[r]) == HALAY_OK;
     }
     d->step = HALAY_DIRECT_CONCLUDE;
+    halay_bucket_number_next(b);
     return halay_group_allgather_start(b->set->group, &d->says, d->said, 1, HALAY_U8, &d->coll);
 }
 
@@ -172,6 +175,7 @@ static enum halay_status run_staged(struct halay_bucket *b)
     if (status != HALAY_OK)
         return status;
     direct_of(b)->bucket = NULL;
+    halay_bucket_number_next(b);
     status = halay_allreduce_run(b);
     return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
 }
@@ -309,6 +313,7 @@ static enum halay_status meet(struct halay_bucket *b)
         status = halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, d->device->number, d->done);
         if (status == HALAY_OK) {
             d->is_launched = 0;
+            halay_bucket_number_next(b);
             status = halay_group_barrier_start(b->set->group, &d->coll);
         }
     }
