@@ -53,6 +53,7 @@ struct halay_messenger {
     enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: others are reached */
     int is_deaf;              /* nothing is received any more */
     int is_behind;            /* a receive was posted after the last progress */
+    int is_unsent;            /* something may be queued */
     _Atomic uint64_t sent;    /* a counter; relaxed */
     int64_t looked_us;        /* the last look; 0: none */
 };
@@ -140,16 +141,23 @@ void halay_messenger_destroy(struct halay_messenger *m)
     free(m);
 }
 
+static enum halay_status queue_item(struct halay_messenger *m, struct messenger_peer *peer,
+                                    const struct halay_item *item)
+{
+    m->is_unsent = 1;
+    return halay_items_append(&peer->queued, item);
+}
+
 enum halay_status halay_messenger_append(struct halay_messenger *m, int to, const struct halay_item *item)
 {
     enum halay_status status = HALAY_OK;
 
     if (to >= 0) {
         struct messenger_peer *peer = find_peer(m, to);
-        return peer ? halay_items_append(&peer->queued, item) : HALAY_ERR_ARGUMENT;
+        return peer ? queue_item(m, peer, item) : HALAY_ERR_ARGUMENT;
     }
     for (size_t i = 0; i < m->count && status == HALAY_OK; i++)
-        status = halay_items_append(&m->peers[i]->queued, item);
+        status = queue_item(m, m->peers[i], item);
     return status;
 }
 
@@ -192,10 +200,14 @@ static void send_next(struct halay_messenger *m, struct messenger_peer *peer)
 
 void halay_messenger_flush(struct halay_messenger *m)
 {
+    if (!m->is_unsent)
+        return;
+    m->is_unsent = 0;
     for (size_t i = 0; m->status == HALAY_OK && i < m->count; i++) {
         struct messenger_peer *peer = m->peers[i];
         if (peer->queued.used && !is_lost(m, peer) && out_is_done(peer))
             send_next(m, peer);
+        m->is_unsent |= peer->queued.used != 0;
     }
 }
 
@@ -248,7 +260,7 @@ static enum halay_status handle_message(struct halay_messenger *m, struct messen
         if (status != HALAY_OK)
             return status;
         if (item.kind == HALAY_ITEM_PING)
-            status = halay_items_append(&peer->queued, &(struct halay_item){ .kind = HALAY_ITEM_PONG });
+            status = queue_item(m, peer, &(struct halay_item){ .kind = HALAY_ITEM_PONG });
         else if (item.kind != HALAY_ITEM_PONG)
             status = handler(arg, peer->rank, &item);
     }
@@ -355,7 +367,7 @@ enum halay_status halay_messenger_check(struct halay_messenger *m, int64_t now_u
         }
         if (!peer->is_asked && peer->silent_us >= timeout_us / 4) {
             peer->is_asked = 1;
-            if (halay_items_append(&peer->queued, &(struct halay_item){ .kind = HALAY_ITEM_PING }) != HALAY_OK)
+            if (queue_item(m, peer, &(struct halay_item){ .kind = HALAY_ITEM_PING }) != HALAY_OK)
                 return HALAY_ERR_NO_MEMORY;
         }
     }
