@@ -27,9 +27,9 @@ const struct halay_meter_name halay_meter_names[HALAY_METERS] = {
     [HALAY_METER_SLEEPS] = { "halay_sleeps_total", "counter", "Times that the engine went to sleep.", 0 },
 };
 
-void halay_tally_busy(struct halay_tally *tally)
+void halay_tally_busy(struct halay_tally *tally, int64_t now_ns)
 {
-    atomic_store_explicit(&tally->busy_since_ns, halay_now_ns(), memory_order_relaxed);
+    atomic_store_explicit(&tally->busy_since_ns, now_ns, memory_order_relaxed);
 }
 
 void halay_tally_idle(struct halay_tally *tally)

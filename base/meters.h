@@ -47,8 +47,8 @@ static inline void halay_count(_Atomic uint64_t *counter, uint64_t more)
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + more, memory_order_relaxed);
 }
 
-/* Begin and end a busy period: at least one collective is under way. Driver only. */
-void halay_tally_busy(struct halay_tally *tally);
+/* Begins, at a time by the clock, and ends a busy period: at least one collective is under way. Driver only. */
+void halay_tally_busy(struct halay_tally *tally, int64_t now_ns);
 void halay_tally_idle(struct halay_tally *tally);
 
 /* Values of a tally under their names in Prometheus; they include what is under way. */

@@ -9,7 +9,6 @@
  * Cleanup: reverse-order labels while it is opened, close takes an open one.
  */
 #include "fusion/api/open.h"
-#include "base/clock.h"
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "fusion/coordinator/coordinator.h"
@@ -171,7 +170,7 @@ static void engine_leave(struct halay_context *ctx)
     if (halay_recording(&ctx->observers.recorder))
         halay_record_event(ctx, HALAY_RECORD_LEFT);
     halay_driver_wake(ctx);
-    halay_driver_wait(ctx, has_left, ctx, halay_deadline_us(has_failed ? LEAVE_FAILED_MS : LEAVE_MS));
+    halay_driver_wait(ctx, has_left, ctx, has_failed ? LEAVE_FAILED_MS : LEAVE_MS);
 }
 
 /* The background thread has stopped: this thread has the engine to itself. */

@@ -3,7 +3,6 @@
  * Wait: the program's waits for and queries of requests.
  */
 #include "fusion/api/wait.h"
-#include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
@@ -156,7 +155,7 @@ static enum halay_status wait_until(struct awaited *a, struct halay_request *wai
     atomic_store_explicit(&ctx->waiting.waited, waited, memory_order_relaxed);
     if (halay_recording(&ctx->observers.recorder))
         halay_record_waits(ctx, waited, &record);
-    int is_over = halay_driver_wait(ctx, is_over_or_ending, a, halay_deadline_us(timeout_ms));
+    int is_over = halay_driver_wait(ctx, is_over_or_ending, a, timeout_ms);
     if (record.kind)
         halay_record_waited(ctx, &record);
     if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == waited)

@@ -23,6 +23,8 @@
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
 #define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
+#define STEADY_US 10            /* after a look that found nothing, how long steady steps go on */
+#define WHOLE_US 2000           /* the longest time from one whole step of a driver that is awake to the next */
 #define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
@@ -148,16 +150,31 @@ static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *a
     return 1;
 }
 
+/* One look at everything, or a steady step: these are enough as long as data move, if the last whole step is not long
+ * ago. *until_us: until when, 0 at first. */
+static int look(struct halay_context *ctx, int64_t now_us, int64_t *until_us)
+{
+    int did = 0, is_steady = (!*until_us || now_us < *until_us) && now_us - ctx->driven.stepped_us < WHOLE_US &&
+                             halay_engine_is_steady(ctx);
+
+    if (is_steady)
+        did = halay_engine_step_steady(ctx, now_us);
+    if (!*until_us || did || !is_steady)
+        *until_us = now_us + STEADY_US;
+    return is_steady ? did : halay_engine_step(ctx);
+}
+
 /* Drive until done(arg) or the deadline; the background thread, until it has nothing to do and a waiter could drive.
  * Nonzero if this thread still has the role. */
-static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us)
+static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t now_us,
+                       int64_t deadline_us)
 {
     long spin_us = is_thread ? ctx->driver.spin_thread_us : ctx->driver.spin_waiter_us;
-    int64_t idle_since = 0;
+    int64_t idle_since = 0, steady_until_us = 0;
     int did;
 
-    for (;;) {
-        did = halay_engine_step(ctx);
+    for (;; now_us = halay_now_us()) {
+        did = look(ctx, now_us, &steady_until_us);
         if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->driven.now_us >= deadline_us))
             return 1;
         if (did) {
@@ -383,8 +400,9 @@ static void tell_unlock(struct halay_context *ctx)
         pthread_mutex_unlock(&ctx->lock);
 }
 
-void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
-                                   enum halay_attendance attendance)
+/* This entry was submitted. Returns nonzero if a wake is owed for it from now on. */
+static int owe_submission_locked(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
+                                 enum halay_attendance attendance)
 {
     int64_t now_us = halay_now_us();
     int is_in_time = is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
@@ -395,12 +413,28 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
         (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
 
     ctx->driver.latest = entry;
-    if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx)) {
-        tell_unlock(ctx);
-        return;
-    }
+    if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx))
+        return 0;
     owe_locked(ctx, bytes);
-    pthread_mutex_unlock(&ctx->lock);
+    return 1;
+}
+
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
+                                   enum halay_attendance attendance)
+{
+    if (owe_submission_locked(ctx, entry, bytes, attendance))
+        pthread_mutex_unlock(&ctx->lock);
+    else
+        tell_unlock(ctx);
+}
+
+void halay_driver_ready_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
+                               enum halay_attendance attendance)
+{
+    if (owe_submission_locked(ctx, entry, bytes, attendance))
+        pthread_mutex_unlock(&ctx->lock);
+    else
+        wake_unlock(ctx, 1);
 }
 
 /* ---- waiting ---- */
@@ -418,21 +452,24 @@ static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_u
     atomic_fetch_sub_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
 }
 
-int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us)
+int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int timeout_ms)
 {
+    int64_t now_us = halay_now_us(), deadline_us = timeout_ms < 0 ? HALAY_NEVER : now_us + (int64_t)timeout_ms * 1000;
     int is_done;
 
     pthread_mutex_lock(&ctx->lock);
-    note_call_locked(ctx, halay_now_us(), 1);
-    while (!(is_done = done(arg)) && !halay_deadline_passed(deadline_us)) {
+    note_call_locked(ctx, now_us, 1);
+    while (!(is_done = done(arg)) && now_us < deadline_us) {
         if (!halay_role_may_take(ctx->driver.role)) {
             wait_for_driver_locked(ctx, deadline_us);
+            now_us = halay_now_us();
             continue;
         }
         take_role_unlock(ctx, HALAY_ROLE_TAKES_WAITER);
-        drive_until(ctx, done, arg, 0, deadline_us); /* nobody robs a waiter */
+        drive_until(ctx, done, arg, 0, now_us, deadline_us); /* nobody robs a waiter */
         pthread_mutex_lock(&ctx->lock);
         give_role_locked(ctx);
+        now_us = ctx->driver.drove_us;
     }
     if (!pass_on_locked(ctx)) {
         pthread_mutex_unlock(&ctx->lock);
@@ -461,7 +498,7 @@ static void *run_thread(void *arg)
         int is_owed = atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
         if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->driver.drove_us + park)) {
             take_role_unlock(ctx, HALAY_ROLE_TAKES_THREAD);
-            int has_role = drive_until(ctx, NULL, NULL, 1, HALAY_NEVER);
+            int has_role = drive_until(ctx, NULL, NULL, 1, halay_now_us(), HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);
             if (!has_role)
                 continue;

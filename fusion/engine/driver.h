@@ -22,10 +22,14 @@ void halay_driver_wake(struct halay_context *ctx);
 enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
 void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
                                    enum halay_attendance attendance);
+/* The same, of the last entry of a plan's bucket: peers need not be told. */
+void halay_driver_ready_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
+                               enum halay_attendance attendance);
 /* The program did not wait: a wake that is owed, because a wait was expected, is done now. lock not held. Cheap if none
  * is owed. */
 void halay_driver_pay(struct halay_context *ctx);
-/* Drive or sleep until done(arg) or the deadline. lock not held. Returns what done said last. */
-int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int64_t deadline_us);
+/* Drives or sleeps until done(arg), for at most that long; -1: without a limit. lock not held. Returns what done
+ * returned last. */
+int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int timeout_ms);
 
 #endif

@@ -12,6 +12,8 @@
  *     carrier            -> results are brought back
  *     what has ended     -> callbacks, waiters
  *     nothing happened   -> check who is dead, who is silent, what stalls
+ *
+ * A steady step is the part of it that a plan needs.
  */
 #include "fusion/engine/step.h"
 #include "base/clock.h"
@@ -22,6 +24,7 @@
 #include "fusion/engine/run.h"
 #include "fusion/engine/withdraw.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -220,9 +223,33 @@ static size_t progress_carrier(struct halay_context *ctx)
     return did;
 }
 
+int halay_engine_is_steady(const struct halay_context *ctx)
+{
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us || ctx->driven.execution.is_changing ||
+        halay_carrier_is_loaded(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
+        return 0;
+    for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (halay_replay_is_steady(set))
+            return 1;
+    return 0;
+}
+
+int halay_engine_step_steady(struct halay_context *ctx, int64_t now_us)
+{
+    ctx->driven.now_us = now_us;
+    size_t did = halay_negotiate_submitted(ctx);
+    halay_messenger_flush(ctx->driven.negotiation.messenger);
+    if (ctx->status == HALAY_OK)
+        did += halay_buckets_progress(ctx);
+    halay_count(&ctx->observers.meters->tally.steps, 1);
+    return did + halay_requests_deliver(ctx) > 0;
+}
+
 int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = exchange_messages(ctx);
+
+    ctx->driven.stepped_us = ctx->driven.now_us;
 
     if (ctx->driven.negotiation.suspected_us)
         halay_engine_judge(ctx);

@@ -10,8 +10,13 @@
 /* What was submitted here, to the coordinator and the peers. Hears nothing, decides nothing, delivers nothing: a
  * submission does it, and returns at once. */
 void halay_engine_say(struct halay_context *ctx);
-/* One bounded piece of everything; never blocks. Nonzero if something happened. */
+/* Does one bounded piece of everything; never blocks. Returns nonzero if something happened. */
 int halay_engine_step(struct halay_context *ctx);
+/* Does what a plan needs, at now_us: takes submissions and moves data, but receives no message. Only where
+ * halay_engine_is_steady; a whole step has to follow soon. */
+int halay_engine_step_steady(struct halay_context *ctx, int64_t now_us);
+/* Returns nonzero if a plan is in force, and nothing is known that a steady step would leave undone. */
+int halay_engine_is_steady(const struct halay_context *ctx);
 /* Is something in flight, here or (rank 0) elsewhere? */
 int halay_engine_is_pending(const struct halay_context *ctx);
 

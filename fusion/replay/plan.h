@@ -80,6 +80,11 @@ int halay_plan_must_wait(const struct halay_plan_bucket *b);
 
 /* Returns nonzero if a plan is in force whose numbers are not known. */
 int halay_replay_is_inactive(const struct halay_process_set *set);
+/* Returns nonzero if a plan is in force whose buckets can be entered. */
+static inline int halay_replay_is_steady(const struct halay_process_set *set)
+{
+    return set->replay && set->replay->state == PLAN_PLANNED && set->replay->is_active;
+}
 /* All that was given out before the plan has been started: its collectives are the next ones of the group. */
 void halay_replay_activate(struct halay_process_set *set);
 /* Takes the next bucket to be entered, or NULL: the next collective that is started in the group is this one. */

@@ -13,6 +13,7 @@ struct halay_replay;
 
 struct halay_driven {
     int64_t now_us;     /* the clock at the beginning of this step */
+    int64_t stepped_us; /* when the last step began that was a whole one */
     int64_t checked_us; /* when peers and stalls were looked at last */
     struct halay_negotiation negotiation;
     struct halay_execution execution;
