@@ -144,7 +144,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     if (s->collective == HALAY_REDUCE)
         halay_reduce_finish(b->requests[0]);
     int is_steady = b->planned && halay_replay_ended(b->planned);
-    for (size_t i = 0; i < b->count; i++)
+    for (size_t i = 0; i < b->count && !(is_steady && b->is_steady); i++)
         if (--b->requests[i]->buckets_left || halay_steady_is_in_plan(b->requests[i]))
             continue;
         else if (b->requests[i]->is_part)

@@ -158,6 +158,7 @@ static void bucket_begin_locked(struct halay_replay *p, struct halay_plan_bucket
     }
     b->is_open = 1;
     turn_begin(b);
+    atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
     atomic_store_explicit(&b->completed, p->turn, memory_order_relaxed);
     atomic_store_explicit(&b->released, p->turn, memory_order_release);
 }
@@ -271,6 +272,22 @@ uint64_t halay_replay_number(const struct halay_plan_bucket *b)
     return b->number;
 }
 
+struct halay_bucket *halay_replay_take_kept(struct halay_plan_bucket *b, int *is_steady, int *is_same)
+{
+    struct halay_bucket *kept = b->kept;
+
+    b->kept = NULL;
+    *is_steady = !b->ordinary;
+    *is_same =
+        *is_steady & !atomic_exchange_explicit(&b->is_changed, !*is_steady, memory_order_relaxed) & (kept != NULL);
+    return kept;
+}
+
+void halay_replay_keep(struct halay_plan_bucket *b, struct halay_bucket *ended)
+{
+    b->kept = ended;
+}
+
 void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running)
 {
     b->running = running;
@@ -361,6 +378,8 @@ void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request 
     uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed) + (entry->request != NULL);
 
     b->steady[entry->place] = r;
+    /* Relaxed: before the submission of r, which the driver sees. */
+    atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
     atomic_store_explicit(&r->steady, b, memory_order_relaxed);
     atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);
 }

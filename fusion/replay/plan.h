@@ -95,6 +95,11 @@ void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint
 int halay_replay_has_vote(const struct halay_plan_bucket *b);
 /* Its number among the group's collectives, until halay_replay_ended: all that it starts in the group has this one. */
 uint64_t halay_replay_number(const struct halay_plan_bucket *b);
+/* Takes what it ran as last time, NULL: nothing. *is_steady: all its tensors are submitted by their steady requests.
+ * *is_same: these are kept's. */
+struct halay_bucket *halay_replay_take_kept(struct halay_plan_bucket *b, int *is_steady, int *is_same);
+/* Keeps what it has run as for its next turn. */
+void halay_replay_keep(struct halay_plan_bucket *b, struct halay_bucket *ended);
 /* It runs as this. */
 void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running);
 /* It has completed. Returns nonzero if its steady requests end with halay_replay_deliver, and only the ordinary ones by

@@ -34,6 +34,8 @@ struct halay_plan_bucket {
     size_t ordinary;              /* tensors that were submitted in this turn by other requests */
     int is_counted;               /* its steady submissions count as in flight */
     struct halay_bucket *running; /* borrowed while it runs */
+    struct halay_bucket *kept;    /* borrowed from its end to its next turn: what it ran as */
+    _Atomic int is_changed;       /* kept has other requests than the steady ones; relaxed: see attach */
     size_t seen_missing;          /* at the last look, and since when that holds */
     int64_t since_us;             /* since when it is in this state, or lacks this many */
 };

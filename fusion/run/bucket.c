@@ -77,6 +77,31 @@ enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_b
     return status;
 }
 
+static struct halay_bucket *bucket_new(struct halay_context *ctx)
+{
+    struct halay_bucket *b = calloc(1, sizeof *b);
+
+    if (b) {
+        b->next_made = ctx->driven.execution.made_buckets;
+        ctx->driven.execution.made_buckets = b;
+    }
+    return b;
+}
+
+static void bucket_init(struct halay_bucket *b, struct halay_process_set *set)
+{
+    b->next = NULL;
+    b->set = set;
+    b->count = b->tensor_count = 0;
+    b->absent = b->has_parts = b->is_steady = b->is_same = 0;
+    b->is_plain = 1;
+    b->coll = NULL;
+    b->planned = NULL;
+    b->has_copy = b->is_voting = b->is_due = 0;
+    b->types = 0;
+    b->record.kind = 0;
+}
+
 static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t count)
 {
     struct halay_context *ctx = set->ctx;
@@ -85,28 +110,22 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
     if (b)
         ctx->driven.execution.free_buckets = b->next;
     else
-        b = calloc(1, sizeof *b);
-    if (b && reserve_requests(b, count) != HALAY_OK) {
-        bucket_free(ctx, b);
+        b = bucket_new(ctx);
+    if (!b)
         return NULL;
-    }
-    if (b) {
-        b->next = NULL;
-        b->set = set;
-        b->count = b->tensor_count = 0;
-        b->absent = b->has_parts = 0;
-        b->is_plain = 1;
-        b->coll = NULL;
-        b->planned = NULL;
-        b->has_copy = b->is_voting = b->is_due = 0;
-        b->types = 0;
-        b->record.kind = 0;
-    }
-    return b;
+    bucket_init(b, set);
+    if (reserve_requests(b, count) == HALAY_OK)
+        return b;
+    halay_bucket_put(ctx, b);
+    return NULL;
 }
 
 void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
 {
+    if (b->planned) {
+        halay_replay_keep(b->planned, b);
+        return;
+    }
     b->next = ctx->driven.execution.free_buckets;
     ctx->driven.execution.free_buckets = b;
 }
@@ -245,29 +264,45 @@ void halay_bucket_number_next(const struct halay_bucket *b)
         halay_group_start_at(b->set->group, halay_replay_number(b->planned));
 }
 
-struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned)
+/* Takes the requests that are in flight for a plan's bucket. */
+static void set_requests(struct halay_bucket *b, const struct halay_plan_bucket *planned, size_t count)
 {
-    struct halay_tally *tally = &set->ctx->observers.meters->tally;
-    size_t bytes = 0, count;
-    uint64_t number;
-
-    halay_replay_members(planned, &count, &number);
-    struct halay_bucket *b = bucket_get(set, count);
-    if (!b)
-        return NULL;
+    b->bytes = 0;
     for (size_t i = 0; i < count; i++) {
         struct halay_request *request = halay_replay_request(planned, i);
         b->is_plain &= halay_signature_is_plain(&request->signature);
         request->buckets_left = 1;
         b->requests[b->count++] = request;
-        bytes += request->bytes;
+        b->bytes += request->bytes;
     }
+    b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
+}
+
+struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned)
+{
+    struct halay_tally *tally = &set->ctx->observers.meters->tally;
+    int is_steady, is_same;
+    size_t count;
+    uint64_t number;
+
+    halay_replay_members(planned, &count, &number);
+    struct halay_bucket *b = halay_replay_take_kept(planned, &is_steady, &is_same);
+    if (b && !is_same)
+        bucket_init(b, set);
+    if (b && reserve_requests(b, count) != HALAY_OK)
+        return NULL; /* the engine fails */
+    if (!b && !(b = bucket_get(set, count)))
+        return NULL;
+    if (!is_same)
+        set_requests(b, planned, count);
     b->planned = planned;
     b->number = number;
-    b->dtype = (enum halay_dtype)b->requests[0]->signature.dtype;
     b->is_voting = halay_replay_has_vote(planned);
+    b->has_copy = b->is_due = 0;
     list_types(b);
-    halay_count(&tally->bytes, bytes);
+    b->is_steady = is_steady;
+    b->is_same = is_same && !b->types;
+    halay_count(&tally->bytes, b->bytes);
     halay_count(&tally->fused_tensors, count > 1 ? count : 0);
     halay_count(&tally->cache_hits, count);
     halay_replay_entered(planned, b);
@@ -335,9 +370,9 @@ void halay_buckets_abandon(struct halay_context *ctx)
 
 void halay_buckets_free_all(struct halay_context *ctx)
 {
-    for (struct halay_bucket *b = ctx->driven.execution.free_buckets, *next; b; b = next) {
-        next = b->next;
+    for (struct halay_bucket *b = ctx->driven.execution.made_buckets, *next; b; b = next) {
+        next = b->next_made;
         bucket_free(ctx, b);
     }
-    ctx->driven.execution.free_buckets = NULL;
+    ctx->driven.execution.made_buckets = ctx->driven.execution.free_buckets = NULL;
 }

@@ -17,21 +17,26 @@ struct halay_bucket_tensor {
 struct halay_plan_bucket;
 
 struct halay_bucket {
-    struct halay_bucket *next;
+    struct halay_bucket *next, *next_made;
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
     struct halay_plan_bucket *planned; /* borrowed: of the plan that it is of; NULL: the coordinator gave it out */
-    int absent;                        /* ranks that averages are not divided by */
-    int has_parts;                     /* agreed: ranks that have joined take part */
-    int is_plain; /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
+    int is_steady;                     /* a plan's: all requests are steady ones, which end with the plan's bucket */
+    int is_same;   /* and were the last time, and it is no group's: requests, tensors and lists are the same */
+    int absent;    /* ranks that averages are not divided by */
+    int has_parts; /* agreed: ranks that have joined take part */
+    int is_plain;  /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
     enum halay_dtype dtype;              /* of what an all-reduce reduces; of a group these members only */
     struct halay_bucket_tensor *tensors; /* owned array: of an all-reduce, empty ones left out */
     struct halay_piece *pieces;          /* owned array, as long as tensors; of an all-reduce: its inputs */
     struct halay_piece *results;         /* owned array, as long as tensors: where an all-reduce puts the sums */
     size_t tensor_count, tensor_capacity;
-    struct halay_coll *coll; /* owned while it runs */
-    void *scratch;           /* owned, of the group of all ranks: memory that local ranks share where they can */
+    size_t piece_count, result_count; /* of an all-reduce: neighbours are one */
+    int is_in_place;                  /* pieces are the results, too */
+    size_t bytes;                     /* a plan's: of all requests */
+    struct halay_coll *coll;          /* owned while it runs */
+    void *scratch; /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
     int is_voting;              /* of a plan: its barrier is under way, its operation comes next */
     int is_due;                 /* of a plan, on devices: the operation can begin when those before it have ended */

@@ -38,40 +38,40 @@ enum halay_status halay_allreduce_collect(struct halay_bucket *b)
     return status;
 }
 
-/* The lists of all tensors. Nonzero if one list serves as both. */
-static int list_tensors(struct halay_bucket *b)
+/* Lists all tensors' inputs and results: as one list if that serves as both. */
+static void list_tensors(struct halay_bucket *b, enum halay_reduction reduction)
 {
-    int in_place = !b->requests[0]->signature.wire;
+    size_t element = halay_dtype_size(b->dtype);
 
+    b->is_in_place = !b->requests[0]->signature.wire;
     for (size_t i = 0; i < b->tensor_count; i++) {
         const struct halay_bucket_tensor *p = &b->tensors[i];
         b->pieces[i] =
             (struct halay_piece){ .data = (void *)p->buffers.in, .count = p->buffers.count, .factor = p->prescale };
         b->results[i] =
             (struct halay_piece){ .data = p->buffers.out, .count = p->buffers.count, .factor = p->postscale };
-        in_place &= p->buffers.in == p->buffers.out && p->prescale == 1 && p->postscale == 1;
+        b->is_in_place &= p->buffers.in == p->buffers.out && p->prescale == 1 && p->postscale == 1;
     }
-    return in_place;
+    b->piece_count = b->result_count = b->tensor_count;
+    if (reduction == HALAY_ADASUM) /* of each tensor by itself */
+        return;
+    b->piece_count = b->result_count = halay_pieces_join(b->pieces, b->tensor_count, element);
+    if (!b->is_in_place)
+        b->result_count = halay_pieces_join(b->results, b->tensor_count, element);
 }
 
 static enum halay_status start_lists(struct halay_bucket *b, enum halay_reduction reduction)
 {
     enum halay_wire wire = (enum halay_wire)b->requests[0]->signature.wire;
-    size_t element = halay_dtype_size(b->dtype);
-    int in_place = list_tensors(b);
-    struct halay_lists lists = { .in = b->pieces,
-                                 .out = in_place ? b->pieces : b->results,
-                                 .in_count = b->tensor_count,
-                                 .out_count = b->tensor_count,
-                                 .dtype = b->dtype };
-
-    if (reduction != HALAY_ADASUM) { /* of each tensor by itself */
-        lists.in_count = lists.out_count = halay_pieces_join(b->pieces, b->tensor_count, element);
-        if (!in_place)
-            lists.out_count = halay_pieces_join(b->results, b->tensor_count, element);
-    }
     enum halay_dtype dtype = b->dtype;
 
+    if (!b->is_same)
+        list_tensors(b, reduction);
+    struct halay_lists lists = { .in = b->pieces,
+                                 .out = b->is_in_place ? b->pieces : b->results,
+                                 .in_count = b->piece_count,
+                                 .out_count = b->result_count,
+                                 .dtype = b->dtype };
     if (wire != HALAY_WIRE_AS_IS)
         dtype = wire == HALAY_WIRE_F16 ? HALAY_F16 : HALAY_BF16;
     return halay_group_allreduce_lists_start(b->set->group, &lists, dtype, reduction, &b->coll);
@@ -80,7 +80,7 @@ static enum halay_status start_lists(struct halay_bucket *b, enum halay_reductio
 enum halay_status halay_allreduce_run(struct halay_bucket *b)
 {
     enum halay_reduction reduction = (enum halay_reduction)b->requests[0]->signature.reduction;
-    enum halay_status status = halay_allreduce_collect(b);
+    enum halay_status status = b->is_same ? HALAY_OK : halay_allreduce_collect(b);
 
     if (status != HALAY_OK || !b->tensor_count)
         return status;

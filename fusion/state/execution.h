@@ -13,7 +13,8 @@ struct halay_group_making;
 struct halay_request;
 
 struct halay_execution {
-    struct halay_bucket *free_buckets;
+    struct halay_bucket *made_buckets;         /* owned list: all that there are */
+    struct halay_bucket *free_buckets;         /* of these */
     size_t running_count;                      /* buckets under way, in all sets */
     size_t waiting_count;                      /* and queued after them */
     size_t *counts;                            /* owned: [2 size], scratch: elements to and from each rank */

@@ -61,6 +61,57 @@ static void body_steady(struct rank_run *run)
     CHECK(most >= QUIET, "rank %d of %d sent nothing in %d steps at most", run->rank, s->size, most);
 }
 
+/* Submits a step's tensors, this one at another address or, if that is NULL, registered anew. */
+static void run_changed(struct steps *s, int number, int changed, float *elsewhere)
+{
+    struct halay_request *requests[STEP_TENSORS] = { NULL };
+    char name[32];
+
+    snprintf(name, sizeof name, "gradient %d", changed);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = name,
+                                      .collective = HALAY_ALLREDUCE,
+                                      .dtype = HALAY_F32,
+                                      .reduction = HALAY_SUM,
+                                      .shape = { STEP_ELEMENTS },
+                                      .dimensions = 1,
+                                      .in = elsewhere ? elsewhere : s->data[changed],
+                                      .out = elsewhere ? elsewhere : s->data[changed] };
+    steps_fill(s, number);
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        if (elsewhere && i == changed)
+            memcpy(elsewhere, s->data[i], sizeof s->data[i]);
+        if (!elsewhere && i == changed) {
+            REQUIRE(halay_unregister(s->tensors[i]) == HALAY_OK);
+            REQUIRE(halay_register(s->ctx, &info, &s->tensors[i]) == HALAY_OK);
+        }
+        if (elsewhere && i == changed)
+            REQUIRE(halay_submit_named(s->ctx, &info, NULL, NULL, &requests[i]) == HALAY_OK);
+        else
+            steps_submit(s, number, i, &requests[i]);
+    }
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_finish(s, requests[i], number, i);
+    if (elsewhere)
+        memcpy(s->data[changed], elsewhere, sizeof s->data[changed]);
+    steps_check(s, number);
+}
+
+/* A plan's bucket is what it was in the turn before, unless a tensor lies elsewhere or is registered anew. */
+static void body_changed(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    float elsewhere[2][STEP_ELEMENTS];
+
+    steps_open(s, run->ctx, 0);
+    for (int n = 0; n < 2 * STEPS; n++)
+        if (n < STEPS / 2 || n % 3 == 0)
+            steps_run(s, n);
+        else
+            run_changed(s, n, n % STEP_TENSORS, n % 3 == 1 ? elsewhere[n % 2] : NULL);
+    CHECK(steps_have_plan(s), "no plan");
+}
+
 static void body_deviations(struct rank_run *run)
 {
     const struct setting *setting = run->arg;
@@ -77,6 +128,7 @@ int main(int argc, char **argv)
         int size = 2 + i / 2;
         struct setting s = { .seed = random_next(&random), .is_mixed = i % 2, .degree = 2 + size % 2 };
         ranks_run(size, 0, &(struct rank_run){ .body = body_steady, .arg = &s, .configure = configure }, NULL, NULL);
+        ranks_run(size, 0, &(struct rank_run){ .body = body_changed, .arg = &s, .configure = configure }, NULL, NULL);
     }
     for (int i = 0; i < 12; i++) {
         struct setting s = { .seed = random_next(&random),
