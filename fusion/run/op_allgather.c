@@ -4,8 +4,8 @@
  *
  *     rank 0: a a     rank 1: b     rank 2: c c c     every rank: a a b c c c
  *
- * How many rows each rank gives was agreed with the name; nothing has to be asked now. A rank's rows may lie where they
- * go: they stay. Elsewhere in out they would be overwritten by others', so they are copied first.
+ * The number of rows of each rank was agreed on with the name; nothing is exchanged now. A rank's rows stay if they are
+ * in their place in out. Elsewhere in out they would be overwritten by others', so they are copied first.
  */
 #include "fusion/run/op_allgather.h"
 #include "fusion/run/result.h"

@@ -7,10 +7,11 @@
 
 #include "fusion/run/bucket.h"
 
-/* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
+/* Starts the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error ends the
  * engine. */
 enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bucket *b);
-/* *in: where this rank's rows, which go behind `first` elements of out, are taken from: a copy, or where they are. */
+/* Returns in *in the source of this rank's rows, whose place is after `first` elements of out: a copy, or the rows
+ * themselves. */
 enum halay_status halay_allgather_own_rows(struct halay_context *ctx, struct halay_bucket *b, size_t first,
                                            const char *out, const void **in);
 

@@ -7,10 +7,10 @@
 
 #include "fusion/run/bucket.h"
 
-/* Collect the tensors of its requests that are not empty. */
+/* Collects the non-empty tensors of its requests. */
 enum halay_status halay_allreduce_collect(struct halay_bucket *b);
 
-/* Start the collective of all its requests; b->coll stays NULL if nothing has to be moved. An error is the end of the
+/* Starts the collective of all its requests; b->coll stays NULL if nothing has to be moved. An error ends the
  * engine. */
 enum halay_status halay_allreduce_run(struct halay_bucket *b);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-to-all with splits: each rank gives some of its rows to each rank.
+ * All-to-all with splits: each rank sends some of its rows to each rank.
  *
  *     rank 0: a a | b      splits 2, 1     gets 2, 1 rows: a a c
  *     rank 1: c | d d d    splits 1, 3     gets 1, 3 rows: b d d d
  *
- * Gather and scatter are the same with one receiver, or one giver: what is empty moves nothing.
+ * Gather and scatter are the same with one receiver, or one sender: empty blocks move nothing.
  *
  *     gather to rank 1:      rank 0: | a a     rank 1: | b     rank 1 gets a a b
  *     scatter from rank 1:   rank 1: a | b b                   rank 0 gets a, rank 1 b b
  *
- * What this rank gets from each was agreed with the name. Another rank may have nothing to exchange while others have,
- * and cannot know it: all take part unless a row is empty.
+ * The rows that this rank gets from each were agreed on with the name. A rank without rows to exchange cannot know
+ * whether others have some: all take part unless a row is empty.
  */
 #include "fusion/run/op_alltoall.h"
 #include "fusion/run/op_allgather.h"
@@ -19,7 +19,7 @@
 #include "fusion/state/entry.h"
 #include <string.h>
 
-/* The counts in the context's scratch memory are set. in or out may be NULL where it has none. */
+/* Starts the exchange; the counts in the context's scratch memory are set. in or out may be NULL without elements. */
 static enum halay_status exchange(struct halay_context *ctx, struct halay_bucket *b, const void *in, void *out)
 {
     const size_t *counts = ctx->driven.execution.counts;
@@ -28,7 +28,7 @@ static enum halay_status exchange(struct halay_context *ctx, struct halay_bucket
                                        (enum halay_dtype)b->requests[0]->signature.dtype, &b->coll);
 }
 
-/* Elements for each rank, and from each: as was said, and heard. */
+/* Counts the elements for each rank, and from each: as sent and as answered. */
 static void count_all(struct halay_context *ctx, const struct halay_bucket *b, size_t row)
 {
     const struct halay_request *r = b->requests[0];
@@ -76,7 +76,7 @@ enum halay_status halay_gather_run(struct halay_context *ctx, struct halay_bucke
     if (status != HALAY_OK)
         return status;
     if (in == (char *)out + first * halay_dtype_size((enum halay_dtype)r->signature.dtype)) {
-        counts[b->set->rank] = 0; /* it keeps what is there */
+        counts[b->set->rank] = 0; /* the rows are in place */
         in = NULL;
     }
     return exchange(ctx, b, in, out);
@@ -95,7 +95,7 @@ enum halay_status halay_scatter_run(struct halay_context *ctx, struct halay_buck
     for (int i = 0; i < b->set->rank; i++)
         first += counts[i];
     if (r->in && out == (const char *)r->in + first * halay_dtype_size((enum halay_dtype)r->signature.dtype)) {
-        counts[b->set->size + b->set->rank] = 0; /* it keeps what is there */
+        counts[b->set->size + b->set->rank] = 0; /* the rows are in place */
         out = NULL;
     }
     return exchange(ctx, b, r->in, out);

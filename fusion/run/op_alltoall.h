@@ -7,7 +7,7 @@
 
 #include "fusion/run/bucket.h"
 
-/* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
+/* Starts the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error ends the
  * engine. */
 enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_bucket *b);
 enum halay_status halay_gather_run(struct halay_context *ctx, struct halay_bucket *b);

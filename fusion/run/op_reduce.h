@@ -7,13 +7,13 @@
 
 #include "fusion/run/bucket.h"
 
-/* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
+/* Starts the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error ends the
  * engine. */
 enum halay_status halay_reduce_run(struct halay_context *ctx, struct halay_bucket *b);
-/* It is complete: scales the result. */
+/* Scales the result of a complete collective. */
 void halay_reduce_finish(struct halay_request *request);
 
-/* What the request gives, in *in: with a prescale a copy, as what is given is only read. */
+/* Returns the request's input in *in: with a prescale a copy, because the input is only read. */
 enum halay_status halay_reduce_input(struct halay_context *ctx, struct halay_bucket *b, const void **in);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduce-scatter: each rank gets a part of the reduced rows: what the splits say, which were agreed on with the name,
- * else as even as can be, the first ranks one more.
+ * Reduce-scatter: each rank gets a block of the reduced rows: by the splits, which were agreed on with the name,
+ * otherwise as even as possible, the first ranks one more.
  *
  *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
  */

@@ -7,10 +7,10 @@
 
 #include "fusion/run/bucket.h"
 
-/* Start the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error is the end of the
+/* Starts the collective of b's only request; b->coll stays NULL if nothing has to be moved. An error ends the
  * engine. */
 enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b);
-/* It is complete: scales the result. */
+/* Scales the result of a complete collective. */
 void halay_reduce_scatter_finish(struct halay_request *request);
 
 #endif

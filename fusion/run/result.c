@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Results: of operations that go by rows, and the public questions about them.
+ * Results of operations on rows, and the public queries of them.
  *
  * The ranks agree with a rank whose out is too small as with any other, and it takes part: its result goes into memory
  * of the request, and only its own request ends with an error.
@@ -68,7 +68,7 @@ enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_req
     }
     r->has_rows = 1;
     if (r->signature.collective == HALAY_GATHER && r->signature.root != ctx->rank)
-        rows = 0; /* those are the root's */
+        rows = 0; /* the rows are the root's */
     return halay_result_place(r, rows, where);
 }
 
@@ -86,7 +86,7 @@ void halay_result_end(struct halay_request *r)
     halay_request_end(r, HALAY_ERR_ARGUMENT, text);
 }
 
-/* The process set that was made; NULL: none was, or it has been removed. */
+/* Returns the process set that was made, NULL if none was, or if it has been removed. */
 static struct halay_process_set *set_made(struct halay_request *r)
 {
     if (r->signature.collective != HALAY_CHANGE_SETS || r->words.at[0] != HALAY_SET_FORM)
