@@ -5,7 +5,7 @@
  */
 #include "fusion/coordinator/agree.h"
 #include "fusion/coordinator/refuse.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/protocol/signature_words.h"
@@ -13,87 +13,92 @@
 #include <string.h>
 
 /* Refuses groups with the same number of members that differ. */
-static enum halay_status disagree_about_members(struct halay_coordinator *c, struct halay_roll *roll, int other)
+static enum halay_status disagree_about_members(struct halay_coordinator *c, struct halay_tensor_entry *entry,
+                                                int other)
 {
     char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
 
-    halay_coordinator_subject(c, roll, subject, sizeof subject);
-    halay_members_difference(halay_roll_words(roll, other, halay_roll_signature(roll, other)->words),
-                             halay_roll_words(roll, 0, halay_roll_signature(roll, 0)->words),
-                             halay_roll_signature(roll, 0)->members, theirs, ours, sizeof theirs);
+    halay_coordinator_subject(c, entry, subject, sizeof subject);
+    halay_members_difference(halay_tensor_entry_words(entry, other, halay_tensor_entry_signature(entry, other)->words),
+                             halay_tensor_entry_words(entry, 0, halay_tensor_entry_signature(entry, 0)->words),
+                             halay_tensor_entry_signature(entry, 0)->members, theirs, ours, sizeof theirs);
     snprintf(text, sizeof text, "%s: rank %d has %s, rank %d has %s", subject, halay_coordinator_rank(c, other), theirs,
              halay_coordinator_rank(c, 0), ours);
-    return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
+    return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 
 /* Refuses reduce-scatters whose splits differ. */
-static enum halay_status disagree_about_splits(struct halay_coordinator *c, struct halay_roll *roll, int other)
+static enum halay_status disagree_about_splits(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
     char text[HALAY_TEXT_MAX], subject[HALAY_SUBJECT_MAX];
-    size_t words = halay_roll_signature(roll, 0)->words, part = 0;
-    const uint64_t *theirs = halay_roll_words(roll, other, words), *ours = halay_roll_words(roll, 0, words);
+    size_t words = halay_tensor_entry_signature(entry, 0)->words, part = 0;
+    const uint64_t *theirs = halay_tensor_entry_words(entry, other, words),
+                   *ours = halay_tensor_entry_words(entry, 0, words);
 
     while (part + 1 < words && theirs[part] == ours[part])
         part++;
-    halay_coordinator_subject(c, roll, subject, sizeof subject);
+    halay_coordinator_subject(c, entry, subject, sizeof subject);
     snprintf(text, sizeof text, "%s: rank %d has %llu rows for rank %d in its splits, rank %d has %llu", subject,
              halay_coordinator_rank(c, other), (unsigned long long)theirs[part], halay_coordinator_rank(c, (int)part),
              halay_coordinator_rank(c, 0), (unsigned long long)ours[part]);
-    return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
+    return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 
-static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct halay_roll *roll, int other)
+static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[400], ours[400];
-    const struct halay_signature *zero = halay_roll_signature(roll, 0), *first = halay_roll_signature(roll, other);
+    const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0),
+                                 *first = halay_tensor_entry_signature(entry, other);
     int lowest = 0; /* ranks that are not asked count as agreeing with it */
 
-    while (roll->outside && roll->outside[lowest])
+    while (entry->outside && entry->outside[lowest])
         lowest++;
 
-    halay_set_words_print(halay_roll_words(roll, other, first->words), first->words, theirs, sizeof theirs);
-    halay_set_words_print(halay_roll_words(roll, 0, zero->words), zero->words, ours, sizeof ours);
+    halay_set_words_print(halay_tensor_entry_words(entry, other, first->words), first->words, theirs, sizeof theirs);
+    halay_set_words_print(halay_tensor_entry_words(entry, 0, zero->words), zero->words, ours, sizeof ours);
     snprintf(text, sizeof text, "process sets: rank %d %s, rank %d %s", other, theirs, lowest, ours);
-    return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
+    return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 
 /* Refuses equal signatures whose words differ. */
-static enum halay_status disagree_about_words(struct halay_coordinator *c, struct halay_roll *roll, int other)
+static enum halay_status disagree_about_words(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
-    if (roll->is_change)
-        return disagree_about_sets(c, roll, other);
-    return halay_roll_signature(roll, 0)->members ? disagree_about_members(c, roll, other)
-                                                  : disagree_about_splits(c, roll, other);
+    if (entry->is_change)
+        return disagree_about_sets(c, entry, other);
+    return halay_tensor_entry_signature(entry, 0)->members ? disagree_about_members(c, entry, other)
+                                                           : disagree_about_splits(c, entry, other);
 }
 
-static enum halay_status disagree_about_signatures(struct halay_coordinator *c, struct halay_roll *roll, int other)
+static enum halay_status disagree_about_signatures(struct halay_coordinator *c, struct halay_tensor_entry *entry,
+                                                   int other)
 {
     char text[HALAY_TEXT_MAX], theirs[208], ours[208], ranks[256] = "", subject[HALAY_SUBJECT_MAX];
-    const struct halay_signature *zero = halay_roll_signature(roll, 0), *first = halay_roll_signature(roll, other);
+    const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0),
+                                 *first = halay_tensor_entry_signature(entry, other);
     size_t used = 0;
     int count = 0;
 
-    if (roll->is_change)
-        return disagree_about_sets(c, roll, other);
+    if (entry->is_change)
+        return disagree_about_sets(c, entry, other);
     if (!halay_signature_difference(first, zero, theirs, ours, sizeof theirs))
-        return disagree_about_members(c, roll, other);
+        return disagree_about_members(c, entry, other);
     for (int r = other; r < c->options.size; r++)
-        if (halay_signature_equal(halay_roll_signature(roll, r), first)) {
+        if (halay_signature_equal(halay_tensor_entry_signature(entry, r), first)) {
             if (used < sizeof ranks - 24)
                 used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "",
                                          halay_coordinator_rank(c, r));
             count++;
         }
-    halay_coordinator_subject(c, roll, subject, sizeof subject);
+    halay_coordinator_subject(c, entry, subject, sizeof subject);
     snprintf(text, sizeof text, "%s: %s %s %s %s, rank %d has %s", subject, count > 1 ? "ranks" : "rank", ranks,
              count > 1 ? "have" : "has", theirs, halay_coordinator_rank(c, 0), ours);
-    return halay_coordinator_refuse(c, roll, HALAY_ERR_MISMATCH, text);
+    return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 
 /* Makes what all ranks have sent the agreement. */
-static enum halay_status take_over(struct halay_coordinator *c, struct halay_roll *roll)
+static enum halay_status take_over(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
-    const struct halay_signature *signature = halay_roll_signature(roll, 0);
+    const struct halay_signature *signature = halay_tensor_entry_signature(entry, 0);
     size_t says = halay_signature_said_count(signature, c->options.size), all = says * (size_t)c->options.size;
     size_t heard = signature->words ? says : all;
     char text[HALAY_SUBJECT_MAX + 64], subject[HALAY_SUBJECT_MAX];
@@ -101,51 +106,51 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_rol
     if (halay_words_resize(&c->column, all) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; says && r < c->options.size; r++)
-        memcpy(c->column.at + (size_t)r * says, halay_roll_words(roll, r, says), says * sizeof *c->column.at);
+        memcpy(c->column.at + (size_t)r * says, halay_tensor_entry_words(entry, r, says), says * sizeof *c->column.at);
     if (!halay_signature_fits(signature, c->column.at, heard)) {
-        halay_coordinator_subject(c, roll, subject, sizeof subject);
+        halay_coordinator_subject(c, entry, subject, sizeof subject);
         snprintf(text, sizeof text, "%s: all ranks' rows together are more than fits in memory", subject);
-        return halay_coordinator_refuse(c, roll, HALAY_ERR_ARGUMENT, text);
+        return halay_coordinator_refuse(c, entry, HALAY_ERR_ARGUMENT, text);
     }
-    enum halay_status status = roll->is_join ? halay_words_set(&roll->words, &c->last_joined, 1)
-                                             : halay_words_set(&roll->words, c->column.at, all);
+    enum halay_status status = entry->is_join ? halay_words_set(&entry->words, &c->last_joined, 1)
+                                              : halay_words_set(&entry->words, c->column.at, all);
     if (status != HALAY_OK)
         return status;
-    roll->agreed = *signature;
+    entry->agreed = *signature;
     /* Frees a new name's announcements: most names are announced only once. A name whose rows change is announced
      * again, and keeps its memory. */
-    if (roll->id == (uint32_t)HALAY_NO_ID) {
-        memset(roll->state, HALAY_ROLL_READY, (size_t)c->options.size);
-        halay_roll_free_announced(roll, c->options.size);
+    if (entry->id == (uint32_t)HALAY_NO_ID) {
+        memset(entry->state, HALAY_ENTRY_READY, (size_t)c->options.size);
+        halay_tensor_entry_free_announced(entry, c->options.size);
     }
     halay_coordinator_note(c);
-    return halay_roll_push(&c->fresh, roll);
+    return halay_tensor_entry_push(&c->fresh, entry);
 }
 
 /* Returns the first rank whose words differ from rank 0's where they must be equal, or 0. */
-static int find_other_words(const struct halay_coordinator *c, const struct halay_roll *roll)
+static int find_other_words(const struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
-    const struct halay_signature *zero = halay_roll_signature(roll, 0);
+    const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0);
 
     for (int r = 1; zero->words && r < c->options.size; r++)
-        if (memcmp(halay_roll_words(roll, r, zero->words), halay_roll_words(roll, 0, zero->words),
-                   zero->words * sizeof *roll->words.at))
+        if (memcmp(halay_tensor_entry_words(entry, r, zero->words), halay_tensor_entry_words(entry, 0, zero->words),
+                   zero->words * sizeof *entry->words.at))
             return r;
     return 0;
 }
 
-enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct halay_roll *roll, int *agreed)
+enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct halay_tensor_entry *entry, int *agreed)
 {
     *agreed = 0;
-    for (int r = 1; roll->different && r < c->options.size; r++)
-        if (!halay_signature_equal(halay_roll_signature(roll, r), halay_roll_signature(roll, 0)))
-            return disagree_about_signatures(c, roll, r);
-    int other = roll->different ? find_other_words(c, roll) : 0;
+    for (int r = 1; entry->different && r < c->options.size; r++)
+        if (!halay_signature_equal(halay_tensor_entry_signature(entry, r), halay_tensor_entry_signature(entry, 0)))
+            return disagree_about_signatures(c, entry, r);
+    int other = entry->different ? find_other_words(c, entry) : 0;
     if (other)
-        return disagree_about_words(c, roll, other);
-    if (roll->different) {
+        return disagree_about_words(c, entry, other);
+    if (entry->different) {
         size_t fresh = c->fresh.count;
-        enum halay_status status = take_over(c, roll);
+        enum halay_status status = take_over(c, entry);
         if (c->fresh.count == fresh)
             return status;
     }

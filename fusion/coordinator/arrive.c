@@ -6,8 +6,8 @@
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/leave.h"
-#include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/stragglers.h"
+#include "fusion/coordinator/tensor_table.h"
 #include "fusion/coordinator/withdraw.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/protocol/signature_words.h"
@@ -15,10 +15,10 @@
 #include <string.h>
 
 /* Can this rank say this now? */
-static int may_arrive(const struct halay_coordinator *c, int rank, const struct halay_roll *roll,
+static int may_arrive(const struct halay_coordinator *c, int rank, const struct halay_tensor_entry *entry,
                       const struct halay_item *item)
 {
-    if (roll->state[rank])
+    if (entry->state[rank])
         return 0;
     if (!item)
         return 1;
@@ -29,84 +29,86 @@ static int may_arrive(const struct halay_coordinator *c, int rank, const struct 
     return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
 }
 
-static int says_what_was_agreed(const struct halay_roll *roll, int rank, const struct halay_item *item)
+static int says_what_was_agreed(const struct halay_tensor_entry *entry, int rank, const struct halay_item *item)
 {
-    return !roll->is_join && halay_signature_equal(&item->signature, &roll->agreed) &&
-           (!item->word_count || !memcmp(item->words, halay_roll_words(roll, rank, item->word_count),
-                                         item->word_count * sizeof *roll->words.at));
+    return !entry->is_join && halay_signature_equal(&item->signature, &entry->agreed) &&
+           (!item->word_count || !memcmp(item->words, halay_tensor_entry_words(entry, rank, item->word_count),
+                                         item->word_count * sizeof *entry->words.at));
 }
 
 /* The rank has come; keep its announcement if it differs from what was agreed. */
-static enum halay_status record_arrival(struct halay_coordinator *c, int rank, struct halay_roll *roll,
+static enum halay_status record_arrival(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry,
                                         const struct halay_item *item)
 {
-    int has_id = roll->id != (uint32_t)HALAY_NO_ID && (!roll->forgetting || roll->is_revived);
+    int has_id = entry->id != (uint32_t)HALAY_NO_ID && (!entry->forgetting || entry->is_revived);
 
-    roll->state[rank] = HALAY_ROLL_READY;
-    if (item && (!has_id || !says_what_was_agreed(roll, rank, item)))
-        return halay_roll_announce(roll, c->options.size, rank, &item->signature, item->words, item->word_count);
+    entry->state[rank] = HALAY_ENTRY_READY;
+    if (item && (!has_id || !says_what_was_agreed(entry, rank, item)))
+        return halay_tensor_entry_announce(entry, c->options.size, rank, &item->signature, item->words,
+                                           item->word_count);
     if (item || has_id)
         return HALAY_OK;
     /* The rank had not heard that the id is to be forgotten. */
-    size_t says = halay_signature_said_count(&roll->agreed, c->options.size);
-    return halay_roll_announce(roll, c->options.size, rank, &roll->agreed,
-                               says ? halay_roll_words(roll, rank, says) : NULL, says);
+    size_t says = halay_signature_said_count(&entry->agreed, c->options.size);
+    return halay_tensor_entry_announce(entry, c->options.size, rank, &entry->agreed,
+                                       says ? halay_tensor_entry_words(entry, rank, says) : NULL, says);
 }
 
 /* A change of process sets begins, which may be that of some ranks only. */
-static enum halay_status ask_members(struct halay_coordinator *c, struct halay_roll *roll, int rank)
+static enum halay_status ask_members(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)
 {
-    const struct halay_signature *s = halay_roll_signature(roll, rank);
-    const uint64_t *words = halay_roll_words(roll, rank, s->words);
+    const struct halay_signature *s = halay_tensor_entry_signature(entry, rank);
+    const uint64_t *words = halay_tensor_entry_words(entry, rank, s->words);
     size_t members, first = halay_set_words_members(words, s->words, &members);
 
-    roll->is_change = 1;
-    return members ? halay_roll_ask_only(roll, c->options.size, words + first, members) : HALAY_OK;
+    entry->is_change = 1;
+    return members ? halay_tensor_entry_ask_only(entry, c->options.size, words + first, members) : HALAY_OK;
 }
 
 /* item: what the rank announces; NULL: it is ready for what is agreed. */
-static enum halay_status arrive_at_roll(struct halay_coordinator *c, int rank, struct halay_roll *roll,
-                                        const struct halay_item *item, int64_t now_us)
+static enum halay_status arrive_at_entry(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry,
+                                         const struct halay_item *item, int64_t now_us)
 {
     enum halay_status status = HALAY_OK;
 
-    if (!may_arrive(c, rank, roll, item))
+    if (!may_arrive(c, rank, entry, item))
         return HALAY_ERR_FORMAT;
-    if (halay_roll_is_owed_by(roll, rank))
-        return halay_coordinator_settle(c, roll, rank);
+    if (halay_tensor_entry_is_owed_by(entry, rank))
+        return halay_coordinator_settle(c, entry, rank);
     if (item && item->signature.collective == HALAY_JOIN) {
-        roll->is_join = 1;
+        entry->is_join = 1;
         status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
         if (status != HALAY_OK)
             return status;
     }
-    status = record_arrival(c, rank, roll, item);
-    if (status == HALAY_OK && !roll->is_change && halay_roll_signature(roll, rank)->collective == HALAY_CHANGE_SETS)
-        status = ask_members(c, roll, rank);
-    if (status == HALAY_OK && roll->outside && roll->outside[rank])
+    status = record_arrival(c, rank, entry, item);
+    if (status == HALAY_OK && !entry->is_change &&
+        halay_tensor_entry_signature(entry, rank)->collective == HALAY_CHANGE_SETS)
+        status = ask_members(c, entry, rank);
+    if (status == HALAY_OK && entry->outside && entry->outside[rank])
         status = HALAY_ERR_FORMAT;
     if (status != HALAY_OK)
         return status;
-    if (++roll->present == 1) {
-        roll->since_us = now_us;
-        if (!roll->is_join) /* a join may wait for long: that is no stall */
-            halay_roll_list_append(&c->waiting, roll);
+    if (++entry->present == 1) {
+        entry->since_us = now_us;
+        if (!entry->is_join) /* a join may wait for long: that is no stall */
+            halay_tensor_entry_list_append(&c->waiting, entry);
     }
-    halay_arrivals_note(c, rank, roll, now_us);
-    return halay_coordinator_is_complete(c, roll) ? halay_coordinator_complete(c, roll)
-                                                  : halay_coordinator_check_left(c, roll);
+    halay_arrivals_note(c, rank, entry, now_us);
+    return halay_coordinator_is_complete(c, entry) ? halay_coordinator_complete(c, entry)
+                                                   : halay_coordinator_check_left(c, entry);
 }
 
 enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                              int64_t now_us)
 {
-    struct halay_roll *roll = halay_coordinator_roll(c, item->name, item->name_length);
+    struct halay_tensor_entry *entry = halay_coordinator_entry(c, item->name, item->name_length);
 
-    if (!roll)
+    if (!entry)
         return HALAY_ERR_NO_MEMORY;
     if (rank == 0)
-        roll->order = item->order;
-    return arrive_at_roll(c, rank, roll, item, now_us);
+        entry->order = item->order;
+    return arrive_at_entry(c, rank, entry, item, now_us);
 }
 
 enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank, const struct halay_id_range *range,
@@ -115,7 +117,7 @@ enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank,
     for (uint32_t id = range->first; id < range->first + range->count; id++) {
         if (id >= c->ids || !c->by_id[id])
             return HALAY_ERR_FORMAT;
-        enum halay_status status = arrive_at_roll(c, rank, c->by_id[id], NULL, now_us);
+        enum halay_status status = arrive_at_entry(c, rank, c->by_id[id], NULL, now_us);
         if (status != HALAY_OK)
             return status;
     }

@@ -10,7 +10,7 @@
  */
 #include "fusion/coordinator/capture.h"
 #include "base/memory.h"
-#include "fusion/coordinator/roll.h"
+#include "fusion/coordinator/tensor_entry.h"
 #include <stdlib.h>
 
 enum { EQUAL_TURNS = 3, PLAN_TURNS = 20, PAUSE_TURNS = 4, PAUSE_MAX = 4096 };
@@ -41,10 +41,10 @@ static int capture_reserve(struct halay_capture *c, size_t count)
            halay_list_grow(&c->ends, c->bucket_capacity, &c->bucket_capacity, sizeof *c->ends) == HALAY_OK;
 }
 
-void halay_capture_add(struct halay_capture *c, struct halay_roll *const *rolls, size_t count, int can_replay)
+void halay_capture_add(struct halay_capture *c, struct halay_tensor_entry *const *entries, size_t count, int can_replay)
 {
     for (size_t i = 0; i < count; i++)
-        if (rolls[i]->turn == c->turn) {
+        if (entries[i]->turn == c->turn) {
             turn_begin(c);
             break;
         }
@@ -53,10 +53,10 @@ void halay_capture_add(struct halay_capture *c, struct halay_roll *const *rolls,
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        c->matched += !rolls[i]->is_new && rolls[i]->turn + 1 == c->turn;
-        rolls[i]->is_new = 0;
-        rolls[i]->turn = c->turn;
-        c->ids[c->count++] = rolls[i]->id;
+        c->matched += !entries[i]->is_new && entries[i]->turn + 1 == c->turn;
+        entries[i]->is_new = 0;
+        entries[i]->turn = c->turn;
+        c->ids[c->count++] = entries[i]->id;
     }
     c->ends[c->buckets++] = c->count;
     c->is_whole = c->count == c->before && c->matched == c->count;
@@ -67,9 +67,9 @@ int halay_capture_is_due(const struct halay_capture *c)
     return c->is_whole && c->equal + 2 >= EQUAL_TURNS && !c->rest;
 }
 
-int halay_capture_has(const struct halay_capture *c, const struct halay_roll *roll)
+int halay_capture_has(const struct halay_capture *c, const struct halay_tensor_entry *entry)
 {
-    return roll->turn == c->turn;
+    return entry->turn == c->turn;
 }
 
 void halay_capture_left(struct halay_capture *c, uint64_t turns)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct halay_roll;
+struct halay_tensor_entry;
 
 /* The tensors given out since one of them came again last. Zero-initialised. */
 struct halay_capture {
@@ -27,13 +27,14 @@ struct halay_capture {
 
 /* These tensors are given out as one bucket. can_replay: a plan may have it. HALAY_ERR_NO_MEMORY is returned as 0 in
  * the next halay_capture_is_due only: no plan is made. */
-void halay_capture_add(struct halay_capture *c, struct halay_roll *const *rolls, size_t count, int can_replay);
+void halay_capture_add(struct halay_capture *c, struct halay_tensor_entry *const *entries, size_t count,
+                       int can_replay);
 /* Forgets all turns. */
 void halay_capture_reset(struct halay_capture *c);
 /* Returns nonzero if this turn is whole and equal to enough turns before it. */
 int halay_capture_is_due(const struct halay_capture *c);
 /* Returns nonzero if the tensor is in this turn. */
-int halay_capture_has(const struct halay_capture *c, const struct halay_roll *roll);
+int halay_capture_has(const struct halay_capture *c, const struct halay_tensor_entry *entry);
 /* A plan was left after this number of turns: short ones make the next one wait, twice as long each time. */
 void halay_capture_left(struct halay_capture *c, uint64_t turns);
 void halay_capture_fini(struct halay_capture *c);

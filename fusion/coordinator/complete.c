@@ -12,63 +12,66 @@
 #include "fusion/coordinator/agree.h"
 #include "fusion/coordinator/give_out.h"
 #include "fusion/coordinator/refuse.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>
 #include <string.h>
 
-int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_roll *roll)
+int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
-    int is_all = roll->present + roll->outsiders >= c->options.size; /* above it: fill_in has counted outsiders, too */
+    int is_all =
+        entry->present + entry->outsiders >= c->options.size; /* above it: fill_in has counted outsiders, too */
 
-    if (is_all || !c->joined_count || !roll->present)
+    if (is_all || !c->joined_count || !entry->present)
         return is_all;
     for (int r = 0; r < c->options.size; r++)
-        if (halay_roll_lacks(roll, r) && !c->joined[r])
+        if (halay_tensor_entry_lacks(entry, r) && !c->joined[r])
             return 0;
     return 1;
 }
 
-static int first_present(const struct halay_roll *roll)
+static int first_present(const struct halay_tensor_entry *entry)
 {
     int r = 0;
 
-    while (!roll->state[r])
+    while (!entry->state[r])
         r++;
     return r;
 }
 
-static enum halay_status refuse_joined(struct halay_coordinator *c, struct halay_roll *roll, int rank)
+static enum halay_status refuse_joined(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)
 {
     char text[HALAY_SUBJECT_MAX + 100], subject[HALAY_SUBJECT_MAX];
 
-    halay_coordinator_subject(c, roll, subject, sizeof subject);
+    halay_coordinator_subject(c, entry, subject, sizeof subject);
     snprintf(text, sizeof text, "%s: only all-reduces and barriers are possible while rank %d has joined",
-             roll->is_change ? "process sets" : subject, halay_coordinator_rank(c, rank));
-    return halay_coordinator_refuse(c, roll, HALAY_ERR_UNSUPPORTED, text);
+             entry->is_change ? "process sets" : subject, halay_coordinator_rank(c, rank));
+    return halay_coordinator_refuse(c, entry, HALAY_ERR_UNSUPPORTED, text);
 }
 
-/* Ranks that have joined, or are not to come, count as present. *is_refused: not possible for this operation; the roll
+/* Ranks that have joined, or are not to come, count as present. *is_refused: not possible for this operation; the entry
  * may be gone. */
-static enum halay_status fill_in(struct halay_coordinator *c, struct halay_roll *roll, int *is_refused)
+static enum halay_status fill_in(struct halay_coordinator *c, struct halay_tensor_entry *entry, int *is_refused)
 {
-    int from = first_present(roll);
-    const struct halay_announcement *said = roll->state[from] == HALAY_ROLL_ANNOUNCED ? &roll->announced[from] : NULL;
-    const struct halay_signature *s = said ? &said->signature : &roll->agreed;
+    int from = first_present(entry);
+    const struct halay_announcement *said =
+        entry->state[from] == HALAY_ENTRY_ANNOUNCED ? &entry->announced[from] : NULL;
+    const struct halay_signature *s = said ? &said->signature : &entry->agreed;
 
     *is_refused = 0;
     for (int r = 0; r < c->options.size; r++) {
-        if (roll->state[r])
+        if (entry->state[r])
             continue;
-        if (halay_roll_lacks(roll, r) && s->collective != HALAY_ALLREDUCE && s->collective != HALAY_BARRIER) {
+        if (halay_tensor_entry_lacks(entry, r) && s->collective != HALAY_ALLREDUCE && s->collective != HALAY_BARRIER) {
             *is_refused = 1;
-            return refuse_joined(c, roll, r);
+            return refuse_joined(c, entry, r);
         }
-        roll->state[r] = HALAY_ROLL_READY;
-        roll->present++;
-        roll->has_parts = 1;
-        roll->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->reduction == HALAY_AVERAGE;
+        entry->state[r] = HALAY_ENTRY_READY;
+        entry->present++;
+        entry->has_parts = 1;
+        entry->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->reduction == HALAY_AVERAGE;
         enum halay_status status =
-            said ? halay_roll_announce(roll, c->options.size, r, s, said->words.at, said->words.count) : HALAY_OK;
+            said ? halay_tensor_entry_announce(entry, c->options.size, r, s, said->words.at, said->words.count)
+                 : HALAY_OK;
         if (status != HALAY_OK)
             return status;
     }
@@ -93,32 +96,32 @@ static int can_fuse(const struct halay_coordinator *c, const struct halay_signat
 }
 
 /* Agreed: queue it to be given out. What cannot share a bucket need not wait for others. */
-static enum halay_status make_runnable(struct halay_coordinator *c, struct halay_roll *roll)
+static enum halay_status make_runnable(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     halay_coordinator_note(c);
-    if (roll->is_join) {
+    if (entry->is_join) {
         unjoin(c);
-        c->join = roll;
+        c->join = entry;
         return HALAY_OK;
     }
-    if (!can_fuse(c, &roll->agreed))
-        return halay_coordinator_choose(c, &roll, 1);
-    c->runnable_bytes += halay_signature_bytes(&roll->agreed);
-    return halay_roll_push(&c->runnable, roll);
+    if (!can_fuse(c, &entry->agreed))
+        return halay_coordinator_choose(c, &entry, 1);
+    c->runnable_bytes += halay_signature_bytes(&entry->agreed);
+    return halay_tensor_entry_push(&c->runnable, entry);
 }
 
-enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_roll *roll)
+enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     enum halay_status status = HALAY_OK;
     int is_refused = 0, is_agreed = 0;
 
-    if (roll->present < c->options.size)
-        status = fill_in(c, roll, &is_refused);
+    if (entry->present < c->options.size)
+        status = fill_in(c, entry, &is_refused);
     if (status == HALAY_OK && !is_refused)
-        status = halay_coordinator_agree(c, roll, &is_agreed);
+        status = halay_coordinator_agree(c, entry, &is_agreed);
     if (status == HALAY_OK && is_agreed) {
-        halay_roll_list_remove(roll);
-        status = make_runnable(c, roll);
+        halay_tensor_entry_list_remove(entry);
+        status = make_runnable(c, entry);
     }
     return status;
 }

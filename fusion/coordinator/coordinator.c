@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coordinator: one roll for each name.
+ * Coordinator: one entry for each name.
  *
- *     a rank says READY or ANNOUNCE      arrive.c     state[rank] is set; the roll waits for the others
+ *     a rank says READY or ANNOUNCE      arrive.c     state[rank] is set; the entry waits for the others
  *     the last rank came                 complete.c   agree.c compares what they said
  *                                                     all equal: agreed (has an id, or gets one in decide)
- *                                                     not equal: ERROR to all (refuse.c), the roll is as before
+ *                                                     not equal: ERROR to all (refuse.c), the entry is as before
  *     agreed                             complete.c   runnable, or to be given out alone
  *     a rank takes one back              withdraw.c   ERROR to those that have come, later to the others
  *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (give_out.c)
@@ -18,9 +18,9 @@
 #include "fusion/coordinator/id_pool.h"
 #include "fusion/coordinator/leave.h"
 #include "fusion/coordinator/replay_root.h"
-#include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
+#include "fusion/coordinator/tensor_table.h"
 #include "fusion/coordinator/withdraw.h"
 #include <stdlib.h>
 
@@ -139,12 +139,12 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
         return;
     unlink_child(c);
     halay_coordinator_free_withdrawals(c);
-    halay_coordinator_free_rolls(c);
+    halay_coordinator_free_entries(c);
     halay_replay_root_fini(c);
     halay_words_fini(&c->column);
-    free(c->fresh.rolls);
-    free(c->runnable.rolls);
-    free(c->chosen.rolls);
+    free(c->fresh.entries);
+    free(c->runnable.entries);
+    free(c->chosen.entries);
     free(c->by_id);
     free(c->free_ids);
     free(c->ranges);

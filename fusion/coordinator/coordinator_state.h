@@ -7,7 +7,7 @@
 
 #include "fusion/coordinator/capture.h"
 #include "fusion/coordinator/coordinator_options.h"
-#include "fusion/coordinator/roll.h"
+#include "fusion/coordinator/tensor_entry.h"
 #include "fusion/protocol/answers.h"
 #include <stdatomic.h>
 
@@ -39,28 +39,28 @@ struct halay_coordinator {
     struct halay_coordinator *next_news; /* a child's: the next in that list */
     int has_news;                        /* it is in the list */
 
-    /* The names (rolls.c). */
+    /* The names (tensor_table.c). */
     struct halay_table names;
-    struct halay_roll_list waiting, resting;
+    struct halay_tensor_entry_list waiting, resting;
     struct halay_withdrawal *withdrawals; /* owned: list (withdraw.c) */
 
     /* Their ids (id_pool.c). */
-    struct halay_roll **by_id; /* owned array: [id], NULL: free */
-    uint32_t *free_ids;        /* owned; as long as by_id */
+    struct halay_tensor_entry **by_id; /* owned array: [id], NULL: free */
+    uint32_t *free_ids;                /* owned; as long as by_id */
     size_t ids, id_capacity, free_count, ids_forgetting;
 
     /* Who has joined, and who has left (joining.c, leave.c). */
     unsigned char *joined; /* owned: [rank], has no more data */
     int joined_count;
     uint64_t last_joined;
-    struct halay_roll *join; /* all have joined: to be given out after all else; borrowed, or NULL */
-    unsigned char *left;     /* owned: [rank] */
+    struct halay_tensor_entry *join; /* all have joined: to be given out after all else; borrowed, or NULL */
+    unsigned char *left;             /* owned: [rank] */
     int left_count;
 
     /* What has been agreed, until it is given out (decide.c, give_out.c). */
-    struct halay_roll_vector fresh;    /* agreed, and the ranks don't know it yet */
-    struct halay_roll_vector runnable; /* agreed, to be planned (off) */
-    struct halay_roll_vector chosen;   /* to be given out: bucket by bucket */
+    struct halay_tensor_entry_vector fresh;    /* agreed, and the ranks don't know it yet */
+    struct halay_tensor_entry_vector runnable; /* agreed, to be planned (off) */
+    struct halay_tensor_entry_vector chosen;   /* to be given out: bucket by bucket */
     size_t runnable_bytes;
     uint64_t buckets_chosen;
     int flush;

@@ -19,7 +19,8 @@
  * follow in the order of arrival. */
 static int compare_order(const void *a, const void *b)
 {
-    const struct halay_roll *x = *(struct halay_roll *const *)a, *y = *(struct halay_roll *const *)b;
+    const struct halay_tensor_entry *x = *(struct halay_tensor_entry *const *)a,
+                                    *y = *(struct halay_tensor_entry *const *)b;
     uint64_t i = x->order ? x->order : UINT64_MAX, j = y->order ? y->order : UINT64_MAX;
 
     if (i != j)
@@ -27,36 +28,36 @@ static int compare_order(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void sort_by_order(struct halay_roll_vector *v)
+static void sort_by_order(struct halay_tensor_entry_vector *v)
 {
     for (size_t i = 1; i < v->count; i++)
-        if (compare_order(&v->rolls[i - 1], &v->rolls[i]) > 0) {
-            qsort(v->rolls, v->count, sizeof *v->rolls, compare_order);
+        if (compare_order(&v->entries[i - 1], &v->entries[i]) > 0) {
+            qsort(v->entries, v->count, sizeof *v->entries, compare_order);
             return;
         }
 }
 
 /* Sends the agreement to the ranks. For an all-to-all each rank gets its own words. */
-static enum halay_status emit_agreed(struct halay_coordinator *c, const struct halay_roll *roll)
+static enum halay_status emit_agreed(struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
-    size_t size = (size_t)c->options.size, hears = halay_signature_heard_count(&roll->agreed, c->options.size);
+    size_t size = (size_t)c->options.size, hears = halay_signature_heard_count(&entry->agreed, c->options.size);
     struct halay_item item = { .kind = HALAY_ITEM_AGREE,
-                               .name = roll->node.name,
-                               .name_length = roll->node.length,
-                               .signature = roll->agreed,
-                               .id = roll->id,
-                               .words = roll->words.at,
+                               .name = entry->node.name,
+                               .name_length = entry->node.length,
+                               .signature = entry->agreed,
+                               .id = entry->id,
+                               .words = entry->words.at,
                                .word_count = hears };
     enum halay_status status = HALAY_OK;
 
-    if (roll->words.count == hears || roll->agreed.words)
+    if (entry->words.count == hears || entry->agreed.words)
         return halay_coordinator_emit(c, -1, &item);
     if (halay_words_resize(&c->column, size) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     item.words = c->column.at;
     for (size_t r = 0; r < size && status == HALAY_OK; r++) {
         for (size_t from = 0; from < size; from++)
-            c->column.at[from] = roll->words.at[from * size + r];
+            c->column.at[from] = entry->words.at[from * size + r];
         status = halay_coordinator_emit(c, (int)r, &item);
     }
     return status;
@@ -69,14 +70,14 @@ static enum halay_status agree_fresh(struct halay_coordinator *c)
 
     sort_by_order(&c->fresh);
     for (size_t i = 0; i < c->fresh.count && status == HALAY_OK; i++) {
-        struct halay_roll *roll = c->fresh.rolls[i];
-        roll->is_new = 1;
-        if (roll->id == (uint32_t)HALAY_NO_ID)
-            status = halay_coordinator_assign_id(c, roll);
-        else if (roll->forgetting)
-            roll->is_revived = 1;
+        struct halay_tensor_entry *entry = c->fresh.entries[i];
+        entry->is_new = 1;
+        if (entry->id == (uint32_t)HALAY_NO_ID)
+            status = halay_coordinator_assign_id(c, entry);
+        else if (entry->forgetting)
+            entry->is_revived = 1;
         if (status == HALAY_OK)
-            status = emit_agreed(c, roll);
+            status = emit_agreed(c, entry);
     }
     c->fresh.count = 0;
     return status;
@@ -99,11 +100,11 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
         c->plan_capacity = 2 * n;
     }
     for (size_t i = 0; i < n; i++)
-        c->plan[i] = (struct halay_plan_item){ .kind = halay_signature_kind(&c->runnable.rolls[i]->agreed),
-                                               .bytes = halay_signature_bytes(&c->runnable.rolls[i]->agreed) };
+        c->plan[i] = (struct halay_plan_item){ .kind = halay_signature_kind(&c->runnable.entries[i]->agreed),
+                                               .bytes = halay_signature_bytes(&c->runnable.entries[i]->agreed) };
     size_t buckets = halay_plan(c->plan, n, c->options.threshold);
 
-    /* Counting sort by bucket: heads[b] is where bucket b's next roll goes. */
+    /* Counting sort by bucket: heads[b] is where bucket b's next entry goes. */
     memset(c->plan_heads, 0, (buckets + 1) * sizeof *c->plan_heads);
     for (size_t i = 0; i < n; i++)
         c->plan_heads[c->plan[i].bucket + 1]++;
@@ -111,12 +112,12 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
         c->plan_heads[b + 1] += c->plan_heads[b];
     size_t base = c->chosen.count;
     for (size_t i = 0; i < n; i++)
-        if (halay_roll_push(&c->chosen, NULL) != HALAY_OK)
+        if (halay_tensor_entry_push(&c->chosen, NULL) != HALAY_OK)
             return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < n; i++) {
-        struct halay_roll *roll = c->runnable.rolls[i];
-        roll->bucket_number = c->buckets_chosen + 1 + c->plan[i].bucket;
-        c->chosen.rolls[base + c->plan_heads[c->plan[i].bucket]++] = roll;
+        struct halay_tensor_entry *entry = c->runnable.entries[i];
+        entry->bucket_number = c->buckets_chosen + 1 + c->plan[i].bucket;
+        c->chosen.entries[base + c->plan_heads[c->plan[i].bucket]++] = entry;
     }
     c->buckets_chosen += buckets;
     c->runnable.count = 0;
@@ -180,7 +181,7 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
         status = halay_coordinator_give_out(c);
     }
     if (status == HALAY_OK && c->join) {
-        struct halay_roll *join = c->join;
+        struct halay_tensor_entry *join = c->join;
         c->join = NULL;
         *emitted = 1;
         status = halay_coordinator_choose(c, &join, 1);

@@ -3,16 +3,17 @@
  * Giving out: what has been chosen becomes BUCKETs, the higher priority first.
  */
 #include "fusion/coordinator/give_out.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include <stdlib.h>
 
-enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *const *entries,
+                                           size_t count)
 {
     halay_coordinator_note(c);
     c->buckets_chosen++;
     for (size_t i = 0; i < count; i++) {
-        rolls[i]->bucket_number = c->buckets_chosen;
-        enum halay_status status = halay_roll_push(&c->chosen, rolls[i]);
+        entries[i]->bucket_number = c->buckets_chosen;
+        enum halay_status status = halay_tensor_entry_push(&c->chosen, entries[i]);
         if (status != HALAY_OK)
             return status;
     }
@@ -42,25 +43,25 @@ size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, u
     return ranges;
 }
 
-static void capture_bucket(struct halay_coordinator *c, struct halay_roll *const *rolls, size_t count)
+static void capture_bucket(struct halay_coordinator *c, struct halay_tensor_entry *const *entries, size_t count)
 {
-    int can_replay = !rolls[0]->absent && !rolls[0]->has_parts && halay_signature_can_replay(&rolls[0]->agreed);
+    int can_replay = !entries[0]->absent && !entries[0]->has_parts && halay_signature_can_replay(&entries[0]->agreed);
 
-    halay_capture_add(&c->replay.capture, rolls, count, can_replay);
+    halay_capture_add(&c->replay.capture, entries, count, can_replay);
 }
 
-static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_roll **rolls, size_t count)
+static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_tensor_entry **entries, size_t count)
 {
-    int absent = rolls[0]->absent, has_parts = rolls[0]->has_parts;
+    int absent = entries[0]->absent, has_parts = entries[0]->has_parts;
     size_t ranges = 0;
 
     if (reserve_ranges(c, count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++)
-        ranges = halay_coordinator_add_range(c, ranges, rolls[i]->id);
-    capture_bucket(c, rolls, count);
+        ranges = halay_coordinator_add_range(c, ranges, entries[i]->id);
+    capture_bucket(c, entries, count);
     for (size_t i = 0; i < count; i++)
-        halay_coordinator_rest_roll(c, rolls[i]);
+        halay_coordinator_reset_entry(c, entries[i]);
     return halay_coordinator_emit(c, -1,
                                   &(struct halay_item){ .kind = HALAY_ITEM_BUCKET,
                                                         .absent = absent,
@@ -71,7 +72,8 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_r
 
 static int compare_chosen(const void *a, const void *b)
 {
-    const struct halay_roll *x = *(struct halay_roll *const *)a, *y = *(struct halay_roll *const *)b;
+    const struct halay_tensor_entry *x = *(struct halay_tensor_entry *const *)a,
+                                    *y = *(struct halay_tensor_entry *const *)b;
 
     if (x->agreed.priority != y->agreed.priority)
         return x->agreed.priority > y->agreed.priority ? -1 : 1;
@@ -79,16 +81,16 @@ static int compare_chosen(const void *a, const void *b)
 }
 
 /* The higher priority first, otherwise as chosen. A group has one priority: its kind says so. */
-static void sort_by_priority(struct halay_roll_vector *v)
+static void sort_by_priority(struct halay_tensor_entry_vector *v)
 {
     int is_sorted = 1;
 
     for (size_t i = 0; i < v->count; i++) {
-        v->rolls[i]->position = i;
-        is_sorted &= i == 0 || v->rolls[i - 1]->agreed.priority >= v->rolls[i]->agreed.priority;
+        v->entries[i]->position = i;
+        is_sorted &= i == 0 || v->entries[i - 1]->agreed.priority >= v->entries[i]->agreed.priority;
     }
     if (!is_sorted)
-        qsort(v->rolls, v->count, sizeof *v->rolls, compare_chosen);
+        qsort(v->entries, v->count, sizeof *v->entries, compare_chosen);
 }
 
 enum halay_status halay_coordinator_give_out(struct halay_coordinator *c)
@@ -97,12 +99,12 @@ enum halay_status halay_coordinator_give_out(struct halay_coordinator *c)
 
     sort_by_priority(&c->chosen);
     for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
-        const struct halay_roll *first = c->chosen.rolls[i];
-        for (end = i; end < c->chosen.count && c->chosen.rolls[end]->bucket_number == first->bucket_number &&
-                      c->chosen.rolls[end]->absent == first->absent &&
-                      c->chosen.rolls[end]->has_parts == first->has_parts;)
+        const struct halay_tensor_entry *first = c->chosen.entries[i];
+        for (end = i; end < c->chosen.count && c->chosen.entries[end]->bucket_number == first->bucket_number &&
+                      c->chosen.entries[end]->absent == first->absent &&
+                      c->chosen.entries[end]->has_parts == first->has_parts;)
             end++;
-        status = emit_bucket(c, c->chosen.rolls + i, end - i);
+        status = emit_bucket(c, c->chosen.entries + i, end - i);
     }
     c->chosen.count = 0;
     return status;

@@ -3,56 +3,56 @@
  * Ids: numbers for names that are agreed on, so that ranks need not send names.
  *
  * An id whose name is not waiting may be taken back: FORGET to all; when all have answered it is free again. What a
- * rank says with the id before it hears of that still counts: the roll keeps its signature until then. If all ranks
+ * rank says with the id before it hears of that still counts: the entry keeps its signature until then. If all ranks
  * agree on the name once more meanwhile, the id is revived: AGREE follows FORGET.
  */
 #include "fusion/coordinator/id_pool.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include <stdlib.h>
 
-static void id_free(struct halay_coordinator *c, struct halay_roll *roll)
+static void id_free(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
-    c->by_id[roll->id] = NULL;
-    c->free_ids[c->free_count++] = roll->id; /* there is room: reserve_id made it */
-    roll->id = (uint32_t)HALAY_NO_ID;
-    if (!roll->list)
-        halay_coordinator_release_roll(c, roll);
+    c->by_id[entry->id] = NULL;
+    c->free_ids[c->free_count++] = entry->id; /* there is room: reserve_id made it */
+    entry->id = (uint32_t)HALAY_NO_ID;
+    if (!entry->list)
+        halay_coordinator_release_entry(c, entry);
 }
 
 /* Takes back the id that was used longest ago. This rank forgets at once, the others answer. */
 static enum halay_status forget_oldest(struct halay_coordinator *c)
 {
-    struct halay_roll *roll = c->resting.first;
+    struct halay_tensor_entry *entry = c->resting.first;
 
-    if (!roll)
+    if (!entry)
         return HALAY_OK;
-    uint32_t id = roll->id;
+    uint32_t id = entry->id;
     halay_capture_reset(&c->replay.capture);
-    halay_roll_list_remove(roll);
-    roll->forgetting = c->options.size - 1;
-    if (roll->forgetting)
+    halay_tensor_entry_list_remove(entry);
+    entry->forgetting = c->options.size - 1;
+    if (entry->forgetting)
         c->ids_forgetting++;
     else
-        id_free(c, roll);
+        id_free(c, entry);
     return halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = id });
 }
 
 enum halay_status halay_coordinator_id_forgotten(struct halay_coordinator *c, uint32_t id)
 {
-    struct halay_roll *roll = id < c->ids ? c->by_id[id] : NULL;
+    struct halay_tensor_entry *entry = id < c->ids ? c->by_id[id] : NULL;
 
-    if (!roll || !roll->forgetting)
+    if (!entry || !entry->forgetting)
         return HALAY_ERR_FORMAT;
-    if (--roll->forgetting)
+    if (--entry->forgetting)
         return HALAY_OK;
     c->ids_forgetting--;
-    if (!roll->is_revived) {
-        id_free(c, roll); /* may free the roll */
+    if (!entry->is_revived) {
+        id_free(c, entry); /* may free the entry */
         return HALAY_OK;
     }
-    roll->is_revived = 0;
-    if (!roll->present)
-        halay_roll_list_append(&c->resting, roll);
+    entry->is_revived = 0;
+    if (!entry->present)
+        halay_tensor_entry_list_append(&c->resting, entry);
     return HALAY_OK;
 }
 
@@ -62,7 +62,7 @@ static enum halay_status reserve_id(struct halay_coordinator *c)
     if (c->ids < c->id_capacity)
         return HALAY_OK;
     size_t capacity = c->id_capacity ? c->id_capacity * 2 : 256;
-    struct halay_roll **by_id = realloc(c->by_id, capacity * sizeof *by_id);
+    struct halay_tensor_entry **by_id = realloc(c->by_id, capacity * sizeof *by_id);
     if (!by_id)
         return HALAY_ERR_NO_MEMORY;
     c->by_id = by_id;
@@ -74,7 +74,7 @@ static enum halay_status reserve_id(struct halay_coordinator *c)
     return HALAY_OK;
 }
 
-enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_roll *roll)
+enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     if (c->ids - c->free_count - c->ids_forgetting >= c->options.ids_max) {
         enum halay_status status = forget_oldest(c);
@@ -82,12 +82,12 @@ enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struc
             return status;
     }
     if (c->free_count) {
-        roll->id = c->free_ids[--c->free_count];
+        entry->id = c->free_ids[--c->free_count];
     } else {
         if (reserve_id(c) != HALAY_OK)
             return HALAY_ERR_NO_MEMORY;
-        roll->id = (uint32_t)c->ids++;
+        entry->id = (uint32_t)c->ids++;
     }
-    c->by_id[roll->id] = roll;
+    c->by_id[entry->id] = entry;
     return HALAY_OK;
 }

@@ -7,8 +7,8 @@
 
 #include "fusion/coordinator/coordinator_state.h"
 
-/* The roll's name gets an id. May take back another name's. */
-enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_roll *roll);
+/* The entry's name gets an id. May take back another name's. */
+enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_tensor_entry *entry);
 /* A rank has answered FORGET. HALAY_ERR_FORMAT: it was not asked. */
 enum halay_status halay_coordinator_id_forgotten(struct halay_coordinator *c, uint32_t id);
 

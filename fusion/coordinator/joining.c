@@ -19,10 +19,10 @@ static enum halay_status join_one(struct halay_coordinator *c, int rank)
     c->joined[rank] = 1;
     c->joined_count++;
     halay_coordinator_forgive(c, rank);
-    for (struct halay_roll *roll = c->waiting.first, *next; roll && status == HALAY_OK; roll = next) {
-        next = roll->next;
-        if (halay_coordinator_is_complete(c, roll))
-            status = halay_coordinator_complete(c, roll);
+    for (struct halay_tensor_entry *entry = c->waiting.first, *next; entry && status == HALAY_OK; entry = next) {
+        next = entry->next;
+        if (halay_coordinator_is_complete(c, entry))
+            status = halay_coordinator_complete(c, entry);
     }
     return status;
 }

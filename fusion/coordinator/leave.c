@@ -22,10 +22,10 @@ static enum halay_status fail_left(struct halay_coordinator *c, int rank)
                                                         .text_length = (size_t)length });
 }
 
-enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_roll *roll)
+enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
     for (int r = 0; c->left_count && r < c->options.size; r++)
-        if (c->left[r] && halay_roll_lacks(roll, r) && !c->joined[r])
+        if (c->left[r] && halay_tensor_entry_lacks(entry, r) && !c->joined[r])
             return fail_left(c, r);
     return HALAY_OK;
 }
@@ -37,8 +37,8 @@ static enum halay_status leave_one(struct halay_coordinator *c, int rank)
     c->left_count++;
     if (c->joined_count && !c->joined[rank])
         return fail_left(c, rank); /* the others wait for it */
-    for (struct halay_roll *roll = c->waiting.first; roll; roll = roll->next)
-        if (halay_roll_lacks(roll, rank) && !c->joined[rank])
+    for (struct halay_tensor_entry *entry = c->waiting.first; entry; entry = entry->next)
+        if (halay_tensor_entry_lacks(entry, rank) && !c->joined[rank])
             return fail_left(c, rank);
     return HALAY_OK;
 }

@@ -10,6 +10,6 @@
 /* Takes BYE: the rank leaves all sets. */
 enum halay_status halay_coordinator_leave(struct halay_coordinator *c, int rank);
 /* Ends the job if the name, at which a rank has arrived, lacks a rank that has left. */
-enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_roll *roll);
+enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_tensor_entry *entry);
 
 #endif

@@ -10,7 +10,7 @@
  */
 #include "fusion/coordinator/replay_root.h"
 #include "fusion/coordinator/give_out.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include "fusion/protocol/replay.h"
 #include "fusion/protocol/signature_words.h"
 
@@ -19,8 +19,8 @@
 /* Returns nonzero if what ranks have sent of this set is about tensors of the plan only, as agreed. */
 static int has_only_planned(const struct halay_coordinator *c)
 {
-    for (const struct halay_roll *roll = c->waiting.first; roll; roll = roll->next)
-        if (!halay_capture_has(&c->replay.capture, roll) || roll->different || roll->is_change || roll->is_join)
+    for (const struct halay_tensor_entry *entry = c->waiting.first; entry; entry = entry->next)
+        if (!halay_capture_has(&c->replay.capture, entry) || entry->different || entry->is_change || entry->is_join)
             return 0;
     return 1;
 }
@@ -36,8 +36,8 @@ static int may_start(const struct halay_coordinator *c)
 static int has_vote(const struct halay_coordinator *c, const uint32_t *ids, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct halay_roll *roll = c->by_id[ids[i]];
-        if (halay_signature_needs_all(&roll->agreed, roll->words.at, c->options.size))
+        const struct halay_tensor_entry *entry = c->by_id[ids[i]];
+        if (halay_signature_needs_all(&entry->agreed, entry->words.at, c->options.size))
             return 0;
     }
     return 1;
@@ -60,9 +60,9 @@ static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_
 /* From now on what ranks have sent counts on each rank by itself. */
 static void forget_arrivals(struct halay_coordinator *c)
 {
-    for (struct halay_roll *roll = c->waiting.first, *next; roll; roll = next) {
-        next = roll->next;
-        halay_coordinator_rest_roll(c, roll);
+    for (struct halay_tensor_entry *entry = c->waiting.first, *next; entry; entry = next) {
+        next = entry->next;
+        halay_coordinator_reset_entry(c, entry);
     }
 }
 

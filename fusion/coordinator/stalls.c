@@ -8,14 +8,14 @@
  *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute
  *     asking -- all have answered, or ANSWER_US have passed ---> one report ---> quiet
  *
- * The coordinator itself knows the last submission of each rank and its time. The waiting rolls are in the order of
+ * The coordinator itself knows the last submission of each rank and its time. The waiting entries are in the order of
  * their first arrivals, so the oldest is the first one of its set, and the check is free while none is old. One report
  * covers all process sets.
  */
 #include "fusion/coordinator/stalls.h"
 #include "base/number_text.h"
-#include "fusion/coordinator/rolls.h"
 #include "fusion/coordinator/stragglers.h"
+#include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -32,15 +32,15 @@ static struct halay_coordinator *next_coordinator(struct halay_coordinator *pare
 
 /* ---- texts ---- */
 
-static void print_ranks_of(const struct halay_coordinator *c, const struct halay_roll *roll, int present, char *text,
-                           size_t size)
+static void print_ranks_of(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int present,
+                           char *text, size_t size)
 {
     size_t used = 0;
     int count = 0;
 
     text[0] = 0;
     for (int r = 0; r < c->options.size; r++) {
-        if (present ? !roll->state[r] : !halay_roll_lacks(roll, r) || c->joined[r])
+        if (present ? !entry->state[r] : !halay_tensor_entry_lacks(entry, r) || c->joined[r])
             continue;
         if (used + 24 > size) {
             snprintf(text + used, size - used, ", ...");
@@ -56,23 +56,24 @@ static const char *ranks_word(const char *list)
     return strchr(list, ',') ? "ranks" : "rank";
 }
 
-static void describe_tensor(const struct halay_coordinator *c, const struct halay_roll *roll, int64_t now_us,
+static void describe_tensor(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int64_t now_us,
                             char *text, size_t size)
 {
     char here[256], missing[256], subject[HALAY_SUBJECT_MAX];
 
-    halay_coordinator_subject(c, roll, subject, sizeof subject);
-    int used = halay_snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - roll->since_us) / 1e6, subject);
+    halay_coordinator_subject(c, entry, subject, sizeof subject);
+    int used =
+        halay_snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - entry->since_us) / 1e6, subject);
     size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
 
-    if (roll->present + roll->outsiders == c->options.size) {
+    if (entry->present + entry->outsiders == c->options.size) {
         snprintf(text + at, size - at,
                  "submitted by all ranks, but not all tensors of its bucket were, and not every rank "
                  "waits for one");
         return;
     }
-    print_ranks_of(c, roll, 1, here, sizeof here);
-    print_ranks_of(c, roll, 0, missing, sizeof missing);
+    print_ranks_of(c, entry, 1, here, sizeof here);
+    print_ranks_of(c, entry, 0, missing, sizeof missing);
     snprintf(text + at, size - at, "submitted by %s %s, missing: %s %s", ranks_word(here), here, ranks_word(missing),
              missing);
 }
@@ -111,9 +112,9 @@ static void report_rank(const struct halay_coordinator *c, int rank, int64_t now
 
 /* ---- reporting ---- */
 
-static int is_old(const struct halay_roll *roll, int64_t now_us, int64_t age_us)
+static int is_old(const struct halay_tensor_entry *entry, int64_t now_us, int64_t age_us)
 {
-    return roll && now_us - roll->since_us >= age_us;
+    return entry && now_us - entry->since_us >= age_us;
 }
 
 static void report_stall(struct halay_coordinator *c, int64_t now_us, int64_t report_us)
@@ -123,9 +124,10 @@ static void report_stall(struct halay_coordinator *c, int64_t now_us, int64_t re
     int ranks = 0;
 
     for (struct halay_coordinator *set = NULL; (set = next_coordinator(c, set));)
-        for (const struct halay_roll *roll = set->waiting.first; is_old(roll, now_us, report_us); roll = roll->next)
+        for (const struct halay_tensor_entry *entry = set->waiting.first; is_old(entry, now_us, report_us);
+             entry = entry->next)
             if (tensors++ < TENSORS_MAX) {
-                describe_tensor(set, roll, now_us, text, sizeof text);
+                describe_tensor(set, entry, now_us, text, sizeof text);
                 halay_warning(c->options.log, "%s", text);
             }
     if (tensors > TENSORS_MAX)
@@ -138,7 +140,7 @@ static void report_stall(struct halay_coordinator *c, int64_t now_us, int64_t re
 }
 
 /* Asks the ranks that the tensor of this set lacks. */
-static enum halay_status ask_missing(struct halay_coordinator *set, const struct halay_roll *roll,
+static enum halay_status ask_missing(struct halay_coordinator *set, const struct halay_tensor_entry *entry,
                                      const struct halay_item *own)
 {
     struct halay_coordinator *parent = halay_coordinator_parent(set);
@@ -147,7 +149,7 @@ static enum halay_status ask_missing(struct halay_coordinator *set, const struct
     for (int r = 0; r < set->options.size && status == HALAY_OK; r++) {
         struct halay_arrivals *a = halay_arrivals_of(set, r);
         int rank = halay_coordinator_rank(set, r);
-        if (!halay_roll_lacks(roll, r) || set->joined[r] || a->is_asked)
+        if (!halay_tensor_entry_lacks(entry, r) || set->joined[r] || a->is_asked)
             continue;
         a->is_asked = 1;
         if (rank == 0)
@@ -168,10 +170,10 @@ static enum halay_status ask_ranks(struct halay_coordinator *c, int64_t now_us, 
     for (int r = 0; r < c->options.size; r++)
         c->arrivals[r].is_asked = c->arrivals[r].has_answered = 0;
     for (struct halay_coordinator *set = NULL; (set = next_coordinator(c, set));)
-        for (const struct halay_roll *roll = set->waiting.first;
-             is_old(roll, now_us, report_us) && tensors < TENSORS_MAX; roll = roll->next, tensors++)
+        for (const struct halay_tensor_entry *entry = set->waiting.first;
+             is_old(entry, now_us, report_us) && tensors < TENSORS_MAX; entry = entry->next, tensors++)
             if (status == HALAY_OK)
-                status = ask_missing(set, roll, own);
+                status = ask_missing(set, entry, own);
     c->asked_us = now_us;
     return status;
 }
@@ -195,16 +197,16 @@ static int all_have_answered(const struct halay_coordinator *c)
     return 1;
 }
 
-/* Ends the engine on every rank, because a stall has lasted too long. set: the coordinator that the roll belongs to. */
+/* Ends the engine on every rank, because a stall has lasted too long. set: the entry's coordinator. */
 static enum halay_status end_stalled(struct halay_coordinator *c, const struct halay_coordinator *set,
-                                     const struct halay_roll *roll, int64_t now_us)
+                                     const struct halay_tensor_entry *entry, int64_t now_us)
 {
     char text[HALAY_TEXT_MAX];
     int rank = 0;
 
-    while (rank < set->options.size && !halay_roll_lacks(roll, rank))
+    while (rank < set->options.size && !halay_tensor_entry_lacks(entry, rank))
         rank++;
-    describe_tensor(set, roll, now_us, text, sizeof text);
+    describe_tensor(set, entry, now_us, text, sizeof text);
     c->has_failed = 1;
     return halay_coordinator_emit(
         c, -1,
@@ -215,7 +217,7 @@ static enum halay_status end_stalled(struct halay_coordinator *c, const struct h
                               .rank = rank < set->options.size ? halay_coordinator_rank(set, rank) : -1 });
 }
 
-/* Returns the coordinator whose first roll has waited longest. */
+/* Returns the coordinator whose first entry has waited longest. */
 static struct halay_coordinator *find_slowest(struct halay_coordinator *c)
 {
     struct halay_coordinator *slowest = c;
@@ -231,7 +233,7 @@ enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c,
                                                     int64_t limit_us, const struct halay_item *own)
 {
     struct halay_coordinator *slowest = find_slowest(c);
-    const struct halay_roll *oldest = slowest->waiting.first;
+    const struct halay_tensor_entry *oldest = slowest->waiting.first;
 
     if (limit_us > 0 && is_old(oldest, now_us, limit_us) && !c->has_failed)
         return end_stalled(c, slowest, oldest, now_us);

@@ -17,29 +17,29 @@
 #include "halay_tools.h"
 #include <stdlib.h>
 
-void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_roll *roll, int64_t now_us)
+void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry, int64_t now_us)
 {
     struct halay_coordinator *parent = halay_coordinator_parent(c);
     struct halay_arrivals *a = halay_arrivals_of(c, rank);
 
-    a->last = roll;
+    a->last = entry;
     a->last_us = now_us;
-    if (roll->present + roll->outsiders == c->options.size) {
+    if (entry->present + entry->outsiders == c->options.size) {
         uint64_t late_ns =
-            roll->latest_us && now_us > roll->latest_us ? (uint64_t)(now_us - roll->latest_us) * 1000 : 0;
+            entry->latest_us && now_us > entry->latest_us ? (uint64_t)(now_us - entry->latest_us) * 1000 : 0;
         halay_count(&parent->met, 1);
         halay_count(&a->times_last, late_ns > 0);
         halay_count(&a->late_ns, late_ns);
         if (late_ns > atomic_load_explicit(&a->latest_ns, memory_order_relaxed))
             atomic_store_explicit(&a->latest_ns, late_ns, memory_order_relaxed);
     }
-    roll->latest_us = now_us;
+    entry->latest_us = now_us;
 }
 
-void halay_arrivals_forget(struct halay_coordinator *c, const struct halay_roll *roll)
+void halay_arrivals_forget(struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
     for (int r = 0; r < c->options.size; r++)
-        if (halay_arrivals_of(c, r)->last == roll)
+        if (halay_arrivals_of(c, r)->last == entry)
             halay_arrivals_of(c, r)->last = NULL;
 }
 

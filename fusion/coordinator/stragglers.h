@@ -10,10 +10,10 @@
 
 /* The arrivals of one rank. */
 struct halay_arrivals {
-    struct halay_roll *last;    /* borrowed: its last submission; NULL: none yet, or the name is forgotten */
-    int64_t last_us;            /* its time; 0: never */
-    int is_asked, has_answered; /* for the stall report in progress */
-    enum halay_doing doing;     /* the answer */
+    struct halay_tensor_entry *last; /* borrowed: its last submission; NULL: none yet, or the name is forgotten */
+    int64_t last_us;                 /* its time; 0: never */
+    int is_asked, has_answered;      /* for the stall report in progress */
+    enum halay_doing doing;          /* the answer */
     char waited[HALAY_NAME_MAX + 1];
     int waited_set; /* the number of its process set */
     /* As struct halay_straggler; written by the driver, relaxed, read by any thread. */
@@ -26,10 +26,10 @@ static inline struct halay_arrivals *halay_arrivals_of(struct halay_coordinator 
     return &halay_coordinator_parent(c)->arrivals[halay_coordinator_rank(c, rank)];
 }
 
-/* Counts an arrival; the roll counts it already. */
-void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_roll *roll, int64_t now_us);
-/* Forgets a roll that is about to be freed. */
-void halay_arrivals_forget(struct halay_coordinator *c, const struct halay_roll *roll);
+/* Counts an arrival; the entry counts it already. */
+void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry, int64_t now_us);
+/* Forgets an entry that is about to be freed. */
+void halay_arrivals_forget(struct halay_coordinator *c, const struct halay_tensor_entry *entry);
 
 /* Reads the statistics, as halay_stragglers_read; any thread. */
 void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct halay_straggler *out);

@@ -6,24 +6,24 @@
 #include "base/number_text.h"
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/refuse.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct halay_withdrawal *get_withdrawal(struct halay_coordinator *c, struct halay_roll *roll)
+static struct halay_withdrawal *get_withdrawal(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
-    struct halay_withdrawal *w = roll->withdrawal;
+    struct halay_withdrawal *w = entry->withdrawal;
 
     if (w)
         return w;
     w = calloc(1, sizeof *w + (size_t)c->options.size * sizeof *w->owed);
     if (!w)
         return NULL;
-    w->roll = roll;
+    w->entry = entry;
     w->next = c->withdrawals;
     c->withdrawals = w;
-    roll->withdrawal = w;
+    entry->withdrawal = w;
     return w;
 }
 
@@ -43,10 +43,10 @@ static void withdrawal_free(struct halay_withdrawal *w)
     free(w);
 }
 
-/* Drop what nobody owes. If that is all, free it, and the roll if nothing else keeps that. */
-static void roll_release(struct halay_coordinator *c, struct halay_roll *roll)
+/* Drop what nobody owes. If that is all, free it, and the entry if nothing else keeps that. */
+static void entry_release(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
-    struct halay_withdrawal **at = &c->withdrawals, *w = roll->withdrawal;
+    struct halay_withdrawal **at = &c->withdrawals, *w = entry->withdrawal;
     size_t most = 0;
 
     for (int r = 0; r < c->options.size; r++)
@@ -57,72 +57,73 @@ static void roll_release(struct halay_coordinator *c, struct halay_roll *roll)
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
-    roll->withdrawal = NULL;
+    entry->withdrawal = NULL;
     withdrawal_free(w);
-    if (!roll->present && roll->id != (uint32_t)HALAY_NO_ID && !roll->forgetting)
-        halay_roll_list_append(&c->resting, roll);
-    halay_coordinator_release_roll(c, roll);
+    if (!entry->present && entry->id != (uint32_t)HALAY_NO_ID && !entry->forgetting)
+        halay_tensor_entry_list_append(&c->resting, entry);
+    halay_coordinator_release_entry(c, entry);
 }
 
-static enum halay_status tell(struct halay_coordinator *c, const struct halay_roll *roll, int rank,
+static enum halay_status tell(struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
                               const struct halay_verdict *verdict)
 {
     return halay_coordinator_emit(c, rank,
                                   &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
-                                                        .name = roll->node.name,
-                                                        .name_length = roll->node.length,
+                                                        .name = entry->node.name,
+                                                        .name_length = entry->node.length,
                                                         .status = verdict->status,
                                                         .text = verdict->text,
                                                         .text_length = strlen(verdict->text) });
 }
 
 /* Is it still to come? */
-static int is_missing(const struct halay_coordinator *c, const struct halay_roll *roll, int rank)
+static int is_missing(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank)
 {
-    return halay_roll_lacks(roll, rank) && !c->joined[rank];
+    return halay_tensor_entry_lacks(entry, rank) && !c->joined[rank];
 }
 
 /* "ranks 1, 3" that have not come, "" if none. */
-static void print_missing(const struct halay_coordinator *c, const struct halay_roll *roll, char *text, size_t size)
+static void print_missing(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, char *text,
+                          size_t size)
 {
     size_t used = 0;
     int count = 0;
 
     text[0] = 0;
     for (int r = 0; r < c->options.size; r++)
-        count += is_missing(c, roll, r);
+        count += is_missing(c, entry, r);
     if (count)
         used = (size_t)snprintf(text, size, "; not submitted by rank%s", count > 1 ? "s" : "");
     for (int r = 0, said = 0; r < c->options.size && used + 24 < size; r++)
-        if (is_missing(c, roll, r))
+        if (is_missing(c, entry, r))
             used +=
                 (size_t)snprintf(text + used, size - used, "%s%d", said++ ? ", " : " ", halay_coordinator_rank(c, r));
     if (used + 24 >= size)
         snprintf(text + used, size - used, ", ...");
 }
 
-static void describe(const struct halay_coordinator *c, const struct halay_roll *roll, int rank,
+static void describe(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
                      const struct halay_item *item, char *text, size_t size)
 {
     char subject[HALAY_SUBJECT_MAX], missing[256];
     int by = halay_coordinator_rank(c, rank);
 
-    halay_coordinator_subject(c, roll, subject, sizeof subject);
-    print_missing(c, roll, missing, sizeof missing);
+    halay_coordinator_subject(c, entry, subject, sizeof subject);
+    print_missing(c, entry, missing, sizeof missing);
     if (item->status == HALAY_ERR_TIMEOUT)
         halay_snprintf(text, size, "%s: rank %d gave it %g s%s", subject, by, item->after_ms / 1e3, missing);
     else
         snprintf(text, size, "%s: canceled by rank %d%s", subject, by, missing);
 }
 
-/* The rank withdraws the roll's submissions by this item. */
-static enum halay_status add_verdict(const struct halay_coordinator *c, const struct halay_roll *roll, int rank,
-                                     const struct halay_item *item)
+/* The rank withdraws the entry's submissions by this item. */
+static enum halay_status add_verdict(const struct halay_coordinator *c, const struct halay_tensor_entry *entry,
+                                     int rank, const struct halay_item *item)
 {
-    struct halay_withdrawal *w = roll->withdrawal;
+    struct halay_withdrawal *w = entry->withdrawal;
     char text[HALAY_TEXT_MAX];
 
-    describe(c, roll, rank, item, text, sizeof text);
+    describe(c, entry, rank, item, text, sizeof text);
     if (item->status == HALAY_ERR_TIMEOUT)
         halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
     else
@@ -139,39 +140,40 @@ static enum halay_status add_verdict(const struct halay_coordinator *c, const st
 }
 
 /* Those that have come hear of it now, the others when they come. */
-static enum halay_status end_round(struct halay_coordinator *c, struct halay_roll *roll, int rank,
+static enum halay_status end_round(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank,
                                    const struct halay_item *item)
 {
-    struct halay_withdrawal *w = roll->withdrawal;
-    enum halay_status status = add_verdict(c, roll, rank, item);
+    struct halay_withdrawal *w = entry->withdrawal;
+    enum halay_status status = add_verdict(c, entry, rank, item);
 
     for (int r = 0; r < c->options.size && status == HALAY_OK; r++)
-        if (roll->state[r])
-            status = tell(c, roll, r, &w->verdicts[w->count - 1]);
+        if (entry->state[r])
+            status = tell(c, entry, r, &w->verdicts[w->count - 1]);
         else
-            w->owed[r] += is_missing(c, roll, r);
-    halay_coordinator_rest_roll(c, roll); /* stays: it has a withdrawal */
-    roll_release(c, roll);
+            w->owed[r] += is_missing(c, entry, r);
+    halay_coordinator_reset_entry(c, entry); /* stays: it has a withdrawal */
+    entry_release(c, entry);
     return status;
 }
 
 enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int rank, const struct halay_item *item)
 {
     uint64_t hash = halay_table_hash(item->name, item->name_length);
-    struct halay_roll *roll = (struct halay_roll *)halay_table_find(&c->names, item->name, item->name_length, hash);
+    struct halay_tensor_entry *entry =
+        (struct halay_tensor_entry *)halay_table_find(&c->names, item->name, item->name_length, hash);
 
-    if (!roll || !roll->state[rank] || roll->is_join || halay_coordinator_is_complete(c, roll))
+    if (!entry || !entry->state[rank] || entry->is_join || halay_coordinator_is_complete(c, entry))
         return HALAY_OK; /* it runs */
-    return get_withdrawal(c, roll) ? end_round(c, roll, rank, item) : HALAY_ERR_NO_MEMORY;
+    return get_withdrawal(c, entry) ? end_round(c, entry, rank, item) : HALAY_ERR_NO_MEMORY;
 }
 
-enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_roll *roll, int rank)
+enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)
 {
-    struct halay_withdrawal *w = roll->withdrawal;
-    enum halay_status status = tell(c, roll, rank, &w->verdicts[w->count - w->owed[rank]]);
+    struct halay_withdrawal *w = entry->withdrawal;
+    enum halay_status status = tell(c, entry, rank, &w->verdicts[w->count - w->owed[rank]]);
 
     w->owed[rank]--;
-    roll_release(c, roll);
+    entry_release(c, entry);
     return status;
 }
 
@@ -180,7 +182,7 @@ void halay_coordinator_forgive(struct halay_coordinator *c, int rank)
     for (struct halay_withdrawal *w = c->withdrawals, *next; w; w = next) {
         next = w->next;
         w->owed[rank] = 0;
-        roll_release(c, w->roll);
+        entry_release(c, w->entry);
     }
 }
 
@@ -188,7 +190,7 @@ void halay_coordinator_free_withdrawals(struct halay_coordinator *c)
 {
     for (struct halay_withdrawal *w = c->withdrawals, *next; w; w = next) {
         next = w->next;
-        w->roll->withdrawal = NULL;
+        w->entry->withdrawal = NULL;
         withdrawal_free(w);
     }
     c->withdrawals = NULL;

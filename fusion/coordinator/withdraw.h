@@ -20,11 +20,11 @@ struct halay_verdict {
     char *text; /* owned */
 };
 
-/* Of a roll. A rank owes the last owed[rank] verdicts, in their order: until it has come it misses each new one. */
+/* Of an entry. A rank owes the last owed[rank] verdicts, in their order: until it has come it misses each new one. */
 struct halay_withdrawal {
-    struct halay_roll *roll;        /* borrowed */
-    struct halay_withdrawal *next;  /* of the coordinator's list */
-    struct halay_verdict *verdicts; /* owned: those that somebody owes, the latest last */
+    struct halay_tensor_entry *entry; /* borrowed */
+    struct halay_withdrawal *next;    /* of the coordinator's list */
+    struct halay_verdict *verdicts;   /* owned: those that somebody owes, the latest last */
     size_t count;
     unsigned owed[]; /* [rank]: submissions that were withdrawn before it made them */
 };
@@ -33,13 +33,13 @@ struct halay_withdrawal {
 enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int rank, const struct halay_item *item);
 
 /* What the rank submits now was withdrawn before. */
-static inline int halay_roll_is_owed_by(const struct halay_roll *roll, int rank)
+static inline int halay_tensor_entry_is_owed_by(const struct halay_tensor_entry *entry, int rank)
 {
-    return roll->withdrawal && roll->withdrawal->owed[rank];
+    return entry->withdrawal && entry->withdrawal->owed[rank];
 }
 
-/* It has submitted it: the answer. The roll may be gone afterwards. */
-enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_roll *roll, int rank);
+/* It has submitted it: the answer. The entry may be gone afterwards. */
+enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank);
 /* A rank that joins owes nothing any more: its data are not asked for. */
 void halay_coordinator_forgive(struct halay_coordinator *c, int rank);
 /* At the end of the coordinator. */

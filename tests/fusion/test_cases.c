@@ -35,7 +35,7 @@
  * and reduce-scatter are submissions that fuse.
  */
 #include "base/clock.h"
-#include "fusion/coordinator/rolls.h"
+#include "fusion/coordinator/tensor_table.h"
 #include "tests/fusion/ranks.h"
 #include "tests/test.h"
 #include <string.h>
@@ -227,9 +227,9 @@ static void ten_thousand(struct rank_run *run)
 
 /* ---- what rank 0 keeps of a name ---- */
 
-static struct halay_roll *entry_of(struct rank_run *run, const char *name)
+static struct halay_tensor_entry *entry_of(struct rank_run *run, const char *name)
 {
-    return halay_coordinator_roll(run->ctx->driven.negotiation.coordinator, name, strlen(name));
+    return halay_coordinator_entry(run->ctx->driven.negotiation.coordinator, name, strlen(name));
 }
 
 /* What each rank has announced is only kept for a name that is announced again, as its rows change. */

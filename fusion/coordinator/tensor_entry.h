@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roll: what the coordinator keeps of a name: which ranks have come, what they announced, and what was agreed.
+ * Tensor entry: what the coordinator keeps of a name: which ranks have come, what they announced, and what was agreed.
  *
- * A roll is on one of three lists: waiting (some ranks have come), resting (none has; used longest ago first), or none
+ * A entry is on one of three lists: waiting (some ranks have come), resting (none has; used longest ago first), or none
  * (agreed, not yet given out).
  */
-#ifndef HALAY_ROLL_H
-#define HALAY_ROLL_H
+#ifndef HALAY_TENSOR_ENTRY_H
+#define HALAY_TENSOR_ENTRY_H
 
 #include "fusion/protocol/messages.h"
 #include "fusion/protocol/row_words.h"
@@ -14,16 +14,16 @@
 
 struct halay_withdrawal;
 
-/* Of a rank on a roll: it has not come; it has, with what is agreed; it has, with what it announced. */
-enum { HALAY_ROLL_ABSENT, HALAY_ROLL_READY, HALAY_ROLL_ANNOUNCED };
+/* Of a rank on an entry: it has not come; it has, with what is agreed; it has, with what it announced. */
+enum { HALAY_ENTRY_ABSENT, HALAY_ENTRY_READY, HALAY_ENTRY_ANNOUNCED };
 
-struct halay_roll_list {
-    struct halay_roll *first, *last;
+struct halay_tensor_entry_list {
+    struct halay_tensor_entry *first, *last;
     size_t count;
 };
 
-struct halay_roll_vector {
-    struct halay_roll **rolls; /* owned array of borrowed rolls */
+struct halay_tensor_entry_vector {
+    struct halay_tensor_entry **entries; /* owned array of borrowed entries */
     size_t count, capacity;
 };
 
@@ -33,7 +33,7 @@ struct halay_announcement {
     struct halay_words words; /* owned */
 };
 
-struct halay_roll {
+struct halay_tensor_entry {
     struct halay_table_node node;         /* first */
     uint32_t id;                          /* HALAY_NO_ID: none */
     int forgetting;                       /* ranks that have not yet answered FORGET */
@@ -47,7 +47,7 @@ struct halay_roll {
     unsigned char *outside;               /* owned: [rank], is not to come; NULL: all are (a change of process sets) */
     int outsiders;                        /* how many */
     struct halay_words words;             /* owned: what each rank says with it, one after the other */
-    struct halay_announcement *announced; /* owned: [rank], valid where state is HALAY_ROLL_ANNOUNCED; or NULL */
+    struct halay_announcement *announced; /* owned: [rank], valid where state is HALAY_ENTRY_ANNOUNCED; or NULL */
     int64_t since_us, latest_us;          /* when the first rank came, and the latest one */
     uint64_t order;                       /* rank 0's order of registration + 1; 0: by name */
     uint64_t bucket_number;               /* which bucket it was chosen for */
@@ -56,44 +56,46 @@ struct halay_roll {
     struct halay_withdrawal *withdrawal;  /* borrowed: submissions that were taken back (withdraw.h); or NULL */
     int is_join;                          /* ranks that join meet here */
     int is_change;                        /* ranks that change the process sets meet here */
-    struct halay_roll_list *list;         /* the one it is on, or NULL */
-    struct halay_roll *previous, *next;
+    struct halay_tensor_entry_list *list; /* the one it is on, or NULL */
+    struct halay_tensor_entry *previous, *next;
 };
 
 /* Of a coordinator of so many ranks; the name is copied. NULL: no memory. */
-struct halay_roll *halay_roll_create(const char *name, size_t length, uint64_t hash, int size);
+struct halay_tensor_entry *halay_tensor_entry_create(const char *name, size_t length, uint64_t hash, int size);
 /* It is in no table and on no list any more. */
-void halay_roll_free(struct halay_roll *roll, int size);
+void halay_tensor_entry_free(struct halay_tensor_entry *entry, int size);
 /* Nobody has announced anything that is not agreed. */
-void halay_roll_free_announced(struct halay_roll *roll, int size);
+void halay_tensor_entry_free_announced(struct halay_tensor_entry *entry, int size);
 /* Only these ranks of the coordinator's are to come: numbers, which may be any. */
-enum halay_status halay_roll_ask_only(struct halay_roll *roll, int size, const uint64_t *ranks, size_t count);
+enum halay_status halay_tensor_entry_ask_only(struct halay_tensor_entry *entry, int size, const uint64_t *ranks,
+                                              size_t count);
 /* Keep what a rank says that is not what is agreed. */
-enum halay_status halay_roll_announce(struct halay_roll *roll, int size, int rank,
-                                      const struct halay_signature *signature, const void *words, size_t count);
+enum halay_status halay_tensor_entry_announce(struct halay_tensor_entry *entry, int size, int rank,
+                                              const struct halay_signature *signature, const void *words, size_t count);
 
 /* Take it off the list that it is on, if any; put it at the end of one. */
-void halay_roll_list_remove(struct halay_roll *roll);
-void halay_roll_list_append(struct halay_roll_list *list, struct halay_roll *roll);
-enum halay_status halay_roll_push(struct halay_roll_vector *v, struct halay_roll *roll);
+void halay_tensor_entry_list_remove(struct halay_tensor_entry *entry);
+void halay_tensor_entry_list_append(struct halay_tensor_entry_list *list, struct halay_tensor_entry *entry);
+enum halay_status halay_tensor_entry_push(struct halay_tensor_entry_vector *v, struct halay_tensor_entry *entry);
 
 /* Has a rank not come that is to come? */
-static inline int halay_roll_lacks(const struct halay_roll *roll, int rank)
+static inline int halay_tensor_entry_lacks(const struct halay_tensor_entry *entry, int rank)
 {
-    return !roll->state[rank] && !(roll->outside && roll->outside[rank]);
+    return !entry->state[rank] && !(entry->outside && entry->outside[rank]);
 }
 
 /* What a rank that has come says. */
-static inline const struct halay_signature *halay_roll_signature(const struct halay_roll *roll, int rank)
+static inline const struct halay_signature *halay_tensor_entry_signature(const struct halay_tensor_entry *entry,
+                                                                         int rank)
 {
-    return roll->state[rank] == HALAY_ROLL_ANNOUNCED ? &roll->announced[rank].signature : &roll->agreed;
+    return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? &entry->announced[rank].signature : &entry->agreed;
 }
 
 /* The words that go with it: `says` of them. */
-static inline const uint64_t *halay_roll_words(const struct halay_roll *roll, int rank, size_t says)
+static inline const uint64_t *halay_tensor_entry_words(const struct halay_tensor_entry *entry, int rank, size_t says)
 {
-    return roll->state[rank] == HALAY_ROLL_ANNOUNCED ? roll->announced[rank].words.at
-                                                     : roll->words.at + (size_t)rank * says;
+    return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? entry->announced[rank].words.at
+                                                       : entry->words.at + (size_t)rank * says;
 }
 
 #endif
