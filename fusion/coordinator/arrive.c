@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrival: a rank comes to a name. The last one to come completes it.
+ * Arrival: a rank's submission of a name is received. The last rank's completes it.
  */
 #include "fusion/coordinator/arrive.h"
 #include "fusion/coordinator/complete.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Can this rank say this now? */
+/* Returns nonzero if the rank can send this now. */
 static int may_arrive(const struct halay_coordinator *c, int rank, const struct halay_tensor_entry *entry,
                       const struct halay_item *item)
 {
@@ -23,7 +23,7 @@ static int may_arrive(const struct halay_coordinator *c, int rank, const struct 
     if (!item)
         return 1;
     if (item->signature.collective >= HALAY_JOIN && c->options.parent)
-        return 0; /* joins and sets are the parent's */
+        return 0; /* the parent handles joins and sets */
     if (item->word_count != halay_signature_said_count(&item->signature, c->options.size))
         return 0;
     return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
@@ -36,7 +36,7 @@ static int says_what_was_agreed(const struct halay_tensor_entry *entry, int rank
                                          item->word_count * sizeof *entry->words.at));
 }
 
-/* The rank has come; keep its announcement if it differs from what was agreed. */
+/* Records the arrival of a rank; keeps its announcement if it differs from the agreement. */
 static enum halay_status record_arrival(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry,
                                         const struct halay_item *item)
 {
@@ -48,13 +48,13 @@ static enum halay_status record_arrival(struct halay_coordinator *c, int rank, s
                                            item->word_count);
     if (item || has_id)
         return HALAY_OK;
-    /* The rank had not heard that the id is to be forgotten. */
+    /* The rank had not yet received that the id is to be forgotten. */
     size_t says = halay_signature_said_count(&entry->agreed, c->options.size);
     return halay_tensor_entry_announce(entry, c->options.size, rank, &entry->agreed,
                                        says ? halay_tensor_entry_words(entry, rank, says) : NULL, says);
 }
 
-/* A change of process sets begins, which may be that of some ranks only. */
+/* Begins a change of process sets, which may concern only some ranks. */
 static enum halay_status ask_members(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)
 {
     const struct halay_signature *s = halay_tensor_entry_signature(entry, rank);
@@ -65,7 +65,7 @@ static enum halay_status ask_members(struct halay_coordinator *c, struct halay_t
     return members ? halay_tensor_entry_ask_only(entry, c->options.size, words + first, members) : HALAY_OK;
 }
 
-/* item: what the rank announces; NULL: it is ready for what is agreed. */
+/* Handles the arrival of a rank at an entry. item: its announcement; NULL: it is ready for what is agreed. */
 static enum halay_status arrive_at_entry(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry,
                                          const struct halay_item *item, int64_t now_us)
 {
@@ -91,7 +91,7 @@ static enum halay_status arrive_at_entry(struct halay_coordinator *c, int rank, 
         return status;
     if (++entry->present == 1) {
         entry->since_us = now_us;
-        if (!entry->is_join) /* a join may wait for long: that is no stall */
+        if (!entry->is_join) /* a join may wait for long without being a stall */
             halay_tensor_entry_list_append(&c->waiting, entry);
     }
     halay_arrivals_note(c, rank, entry, now_us);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Capture: a turn ends when one of its tensors is given out again. Three equal turns in succession make a plan, which
- * repeats the buckets of the last one. Each tensor knows the number of the last turn that it was in, so a bucket costs
- * a few operations for each of its tensors. A tensor that was agreed on anew, with other rows perhaps, makes its turn
- * unequal.
+ * Capture: a turn ends when one of its tensors is dispatched again. Three equal turns in succession make a plan, which
+ * repeats the buckets of the last one. Each tensor has the number of its last turn, so a bucket takes a few operations
+ * for each of its tensors. A tensor that was agreed on anew, perhaps with other rows, makes its turn unequal.
  *
  * A program whose turns differ after all leaves the plan. If it leaves within PLAN_TURNS turns, the next plan waits for
- * PAUSE_TURNS turns more, twice as many each time.
+ * PAUSE_TURNS more turns, twice as many each time.
  */
 #include "fusion/coordinator/capture.h"
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Capture: finds the turn that a program repeats in what the coordinator gives out.
+ * Capture: finds the turn that a program repeats, in the tensors that the coordinator dispatches.
  */
 #ifndef HALAY_CAPTURE_H
 #define HALAY_CAPTURE_H
@@ -10,9 +10,9 @@
 
 struct halay_tensor_entry;
 
-/* The tensors given out since one of them came again last. Zero-initialised. */
+/* The tensors dispatched since one of them was last dispatched again. Zero-initialised. */
 struct halay_capture {
-    uint32_t *ids; /* owned array: in the order in which they were given out */
+    uint32_t *ids; /* owned array: in the order of dispatch */
     size_t *ends;  /* owned array: of each bucket, the number of ids up to its end */
     size_t count, id_capacity;
     size_t buckets, bucket_capacity;
@@ -25,8 +25,8 @@ struct halay_capture {
     unsigned pause; /* how many turns the last pause had */
 };
 
-/* These tensors are given out as one bucket. can_replay: a plan may have it. HALAY_ERR_NO_MEMORY is returned as 0 in
- * the next halay_capture_is_due only: no plan is made. */
+/* Adds tensors that are dispatched as one bucket. can_replay: a plan may have it. HALAY_ERR_NO_MEMORY is returned as 0
+ * by the next halay_capture_is_due only: no plan is made. */
 void halay_capture_add(struct halay_capture *c, struct halay_tensor_entry *const *entries, size_t count,
                        int can_replay);
 /* Forgets all turns. */
@@ -35,7 +35,7 @@ void halay_capture_reset(struct halay_capture *c);
 int halay_capture_is_due(const struct halay_capture *c);
 /* Returns nonzero if the tensor is in this turn. */
 int halay_capture_has(const struct halay_capture *c, const struct halay_tensor_entry *entry);
-/* A plan was left after this number of turns: short ones make the next one wait, twice as long each time. */
+/* Notes that a plan was left after this number of turns: short ones delay the next one, twice as long each time. */
 void halay_capture_left(struct halay_capture *c, uint64_t turns);
 void halay_capture_fini(struct halay_capture *c);
 

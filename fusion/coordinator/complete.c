@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Completion: all ranks have come to a name that will. If they agree it goes to where it is given out from.
+ * Completion: all ranks that submit a name have arrived. If they agree it is queued to run.
  *
- *     all ranks came           agree: it is runnable
- *     the members came         of a process set that is made or removed: the others count as agreeing
- *     the others have joined   they count as ranks that agree with the first one that came; an operation that needs
- *                              their data is refused on every rank
- *     a join itself            nobody has joined any more
+ *     all ranks arrived        agree: it is runnable
+ *     the members arrived      of a process set that is made or removed: the others count as agreeing
+ *     the others have joined   they count as agreeing with the first rank that arrived; an operation that needs their
+ *                              data is refused on every rank
+ *     a join itself            afterwards no rank has joined
  */
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/agree.h"
@@ -48,8 +48,8 @@ static enum halay_status refuse_joined(struct halay_coordinator *c, struct halay
     return halay_coordinator_refuse(c, entry, HALAY_ERR_UNSUPPORTED, text);
 }
 
-/* Ranks that have joined, or are not to come, count as present. *is_refused: not possible for this operation; the entry
- * may be gone. */
+/* Counts ranks that have joined, or are not to arrive, as present. *is_refused: not possible for this operation; the
+ * entry may have been freed. */
 static enum halay_status fill_in(struct halay_coordinator *c, struct halay_tensor_entry *entry, int *is_refused)
 {
     int from = first_present(entry);
@@ -78,7 +78,7 @@ static enum halay_status fill_in(struct halay_coordinator *c, struct halay_tenso
     return HALAY_OK;
 }
 
-/* All have joined: nobody has any more. */
+/* Clears the set of joined ranks, since all have joined. */
 static void unjoin(struct halay_coordinator *c)
 {
     for (struct halay_coordinator *child = c->children; child; child = child->next)
@@ -87,15 +87,16 @@ static void unjoin(struct halay_coordinator *c)
     c->joined_count = 0;
 }
 
-/* HALAY_DETERMINISTIC=run: the bits of no result may depend on what else is in its bucket. An all-reduce adds each
- * element in the same order, wherever it lies (collectives/choose/select.c); adasum does not. */
+/* Returns nonzero if the tensor may share a bucket. HALAY_DETERMINISTIC=run: the bits of a result must not depend on
+ * the other tensors in its bucket. An all-reduce adds each element in the same order, wherever it is
+ * (collectives/choose/select.c); adasum does not. */
 static int can_fuse(const struct halay_coordinator *c, const struct halay_signature *s)
 {
     return halay_signature_fuses(s) &&
            (c->options.deterministic != HALAY_DETERMINISTIC_RUN || s->reduction != HALAY_ADASUM);
 }
 
-/* Agreed: queue it to be given out. What cannot share a bucket need not wait for others. */
+/* Queues an agreed tensor. One that cannot share a bucket need not wait for others. */
 static enum halay_status make_runnable(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     halay_coordinator_note(c);

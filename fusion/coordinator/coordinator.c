@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coordinator: one entry for each name.
+ * Coordinator: one tensor entry for each name.
  *
- *     a rank says READY or ANNOUNCE      arrive.c     state[rank] is set; the entry waits for the others
- *     the last rank came                 complete.c   agree.c compares what they said
+ *     a rank sends READY or ANNOUNCE     arrive.c     state[rank] is set; the entry waits for the others
+ *     the last rank arrived              complete.c   agree.c compares their announcements
  *                                                     all equal: agreed (has an id, or gets one in decide)
  *                                                     not equal: ERROR to all (refuse.c), the entry is as before
- *     agreed                             complete.c   runnable, or to be given out alone
- *     a rank takes one back              withdraw.c   ERROR to those that have come, later to the others
+ *     agreed                             complete.c   runnable, or dispatched alone
+ *     a rank withdraws it                withdraw.c   ERROR to those that have arrived, later to the others
  *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (give_out.c)
  *
  * Cleanup: zero-initialised; destroy accepts any state.
@@ -73,7 +73,7 @@ size_t halay_coordinator_waiting(const struct halay_coordinator *c)
     return waiting;
 }
 
-/* From now on the parent tells it who joins and who leaves; take over who already has. */
+/* Makes this coordinator a child: from now on the parent passes joins and leaves on to it; takes over earlier ones. */
 static void be_child(struct halay_coordinator *c, struct halay_coordinator *parent)
 {
     for (int r = 0; r < c->options.size; r++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coordinator: rank 0's view of all ranks: who has submitted what, whether they agree, and what runs next.
+ * Coordinator: rank 0's view of all ranks: the tensors that each has submitted, whether they agree, and what runs next.
  *
- * It takes items (messages.h) from the ranks, its own included, and gives items back through `emit`. It moves no data,
- * takes no lock, reads no clock: the driver of rank 0 calls it, and so do tests.
+ * It takes items (messages.h) from the ranks, its own included, and emits items through `emit`. It moves no data, takes
+ * no lock, reads no clock: the driver of rank 0 calls it, and so do tests.
  *
- * Each process set has one of its own, all on rank 0 of the job: ranks are numbers within the set there, and the set's
- * rank 0 is its lowest rank. That of all ranks is the parent of the others: what is about ranks and not about tensors
- * (who has left, who has joined, who comes late, what stalls) is told to it and asked of it.
+ * Each process set has its own coordinator, all on rank 0 of the job: ranks are numbers within the set there, and the
+ * set's rank 0 is its lowest rank. The coordinator of all ranks is the parent of the others: it handles what concerns
+ * ranks and not tensors (leaves, joins, stragglers, stalls).
  */
 #ifndef HALAY_COORDINATOR_H
 #define HALAY_COORDINATOR_H
@@ -18,18 +18,16 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
                                            struct halay_coordinator **out);
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
-/*
- * An item from a rank. READY, ANNOUNCE, WITHDRAW, FLUSH, FORGET, and the parent alone: BYE, DOING;
- * anything else is HALAY_ERR_FORMAT, and so is what no correct engine sends (an id that does not exist, a tensor
- * submitted twice). Other errors: HALAY_ERR_NO_MEMORY, and what emit returned. now_us: the clock.
- */
+/* Takes an item from a rank: READY, ANNOUNCE, WITHDRAW, FLUSH, FORGET, and the parent alone BYE, DOING. Any other item
+ * is HALAY_ERR_FORMAT, and so is one that no correct engine sends (an id that does not exist, a tensor submitted
+ * twice). Other errors: HALAY_ERR_NO_MEMORY, and those of emit. now_us: the clock. */
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                             int64_t now_us);
 
-/* For tests: keep fewer ids. */
+/* Sets a lower number of ids, for tests. */
 void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);
 
-/* Names that some ranks have submitted and others have not, in all sets. */
+/* Returns the number of names that some ranks have submitted and others have not, in all sets. */
 size_t halay_coordinator_waiting(const struct halay_coordinator *c);
 
 #endif

@@ -33,10 +33,10 @@ struct halay_coordinator {
     struct halay_coordinator *children, *next; /* borrowed: those of process sets; the parent's next child */
     int has_failed, is_done;
 
-    /* The parent's: children that have something to decide, oldest first, so that a step does not look at each of
+    /* Parents only: children that have something to decide, oldest first, so that a step does not check each of
      * hundreds of process sets; borrowed. */
     struct halay_coordinator *news, *news_last;
-    struct halay_coordinator *next_news; /* a child's: the next in that list */
+    struct halay_coordinator *next_news; /* children: the next in that list */
     int has_news;                        /* it is in the list */
 
     /* The names (tensor_table.c). */
@@ -49,18 +49,18 @@ struct halay_coordinator {
     uint32_t *free_ids;                /* owned; as long as by_id */
     size_t ids, id_capacity, free_count, ids_forgetting;
 
-    /* Who has joined, and who has left (joining.c, leave.c). */
+    /* The ranks that have joined, and those that have left (joining.c, leave.c). */
     unsigned char *joined; /* owned: [rank], has no more data */
     int joined_count;
     uint64_t last_joined;
-    struct halay_tensor_entry *join; /* all have joined: to be given out after all else; borrowed, or NULL */
+    struct halay_tensor_entry *join; /* all have joined: to be dispatched after all else; borrowed, or NULL */
     unsigned char *left;             /* owned: [rank] */
     int left_count;
 
-    /* What has been agreed, until it is given out (decide.c, give_out.c). */
-    struct halay_tensor_entry_vector fresh;    /* agreed, and the ranks don't know it yet */
-    struct halay_tensor_entry_vector runnable; /* agreed, to be planned (off) */
-    struct halay_tensor_entry_vector chosen;   /* to be given out: bucket by bucket */
+    /* Agreed tensors, until they are dispatched (decide.c, give_out.c). */
+    struct halay_tensor_entry_vector fresh;    /* agreed, not yet sent to the ranks */
+    struct halay_tensor_entry_vector runnable; /* agreed, to be planned */
+    struct halay_tensor_entry_vector chosen;   /* to be dispatched, bucket by bucket */
     size_t runnable_bytes;
     uint64_t buckets_chosen;
     int flush;
@@ -74,10 +74,10 @@ struct halay_coordinator {
     struct halay_replay_root replay;
     uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */
 
-    /* How the ranks come; the parent's only (stragglers.c, stalls.c). */
+    /* The ranks' arrivals; the parent's only (stragglers.c, stalls.c). */
     struct halay_arrivals *arrivals; /* owned: [rank of the job] */
     _Atomic uint64_t met;            /* tensors that all ranks submitted; as in arrivals */
-    int64_t asked_us, reported_us;   /* stalls: when ranks were asked, 0: they aren't; the last report */
+    int64_t asked_us, reported_us;   /* stalls: when ranks were asked, 0: not asked; the last report */
 };
 
 static inline struct halay_coordinator *halay_coordinator_parent(struct halay_coordinator *c)
@@ -85,7 +85,7 @@ static inline struct halay_coordinator *halay_coordinator_parent(struct halay_co
     return c->options.parent ? c->options.parent : c;
 }
 
-/* What decide looks at has changed. */
+/* Notes that the input of decide has changed. */
 static inline void halay_coordinator_note(struct halay_coordinator *c)
 {
     struct halay_coordinator *parent = c->options.parent;
@@ -98,13 +98,13 @@ static inline void halay_coordinator_note(struct halay_coordinator *c)
     parent->news_last = c;
 }
 
-/* The job's number of a rank. */
+/* Returns the rank in the job of a rank of the set. */
 static inline int halay_coordinator_rank(const struct halay_coordinator *c, int rank)
 {
     return c->options.ranks ? c->options.ranks[rank] : rank;
 }
 
-/* An item for one rank, or for all (-1). */
+/* Emits an item for one rank, or for all (-1). */
 static inline enum halay_status halay_coordinator_emit(struct halay_coordinator *c, int rank,
                                                        const struct halay_item *item)
 {

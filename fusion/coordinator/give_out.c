@@ -80,7 +80,7 @@ static int compare_chosen(const void *a, const void *b)
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* The higher priority first, otherwise as chosen. A group has one priority: its kind says so. */
+/* Sorts the higher priority first, otherwise as chosen. A group has one priority, which is part of its kind. */
 static void sort_by_priority(struct halay_tensor_entry_vector *v)
 {
     int is_sorted = 1;

@@ -7,7 +7,7 @@
 
 #include "fusion/coordinator/coordinator_state.h"
 
-/* These run together, after all that was chosen before. */
+/* Chooses tensors that run together, after all that were chosen before. */
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *const *entries,
                                            size_t count);
 /* Give out what has been chosen, as BUCKETs; averages with other divisors go into a BUCKET of their own. */

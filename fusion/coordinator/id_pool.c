@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ids: numbers for names that are agreed on, so that ranks need not send names.
+ * Ids: numbers for agreed names, so that ranks need not send names.
  *
- * An id whose name is not waiting may be taken back: FORGET to all; when all have answered it is free again. What a
- * rank says with the id before it hears of that still counts: the entry keeps its signature until then. If all ranks
+ * An id whose name is not waiting may be revoked: FORGET to all; when all have answered it is free again. Items that a
+ * rank sends with the id before it receives FORGET still count: the entry keeps its signature until then. If all ranks
  * agree on the name once more meanwhile, the id is revived: AGREE follows FORGET.
  */
 #include "fusion/coordinator/id_pool.h"
@@ -19,7 +19,7 @@ static void id_free(struct halay_coordinator *c, struct halay_tensor_entry *entr
         halay_coordinator_release_entry(c, entry);
 }
 
-/* Takes back the id that was used longest ago. This rank forgets at once, the others answer. */
+/* Revokes the least recently used id. This rank forgets it at once, the others answer. */
 static enum halay_status forget_oldest(struct halay_coordinator *c)
 {
     struct halay_tensor_entry *entry = c->resting.first;
@@ -56,7 +56,7 @@ enum halay_status halay_coordinator_id_forgotten(struct halay_coordinator *c, ui
     return HALAY_OK;
 }
 
-/* One more in by_id and free_ids. */
+/* Makes room for one more in by_id and free_ids. */
 static enum halay_status reserve_id(struct halay_coordinator *c)
 {
     if (c->ids < c->id_capacity)

@@ -2,16 +2,16 @@
  *
  * Joining, the coordinator's side: ranks that have no more data until all have none.
  *
- *     rank 1 joins           what lacks rank 1 only is complete; so is all that comes without it from now on
- *     complete               rank 1 counts as one that agrees with the first rank that came; an operation that needs
- *                            its data is refused on every rank
- *     the last rank joins    the join itself is complete, after all that was before: nobody has joined any more
+ *     rank 1 joins           names that lack rank 1 only are complete; so are names without it from now on
+ *     complete               rank 1 counts as agreeing with the first rank that arrived; an operation that needs its
+ *                            data is refused on every rank
+ *     the last rank joins    the join itself is complete, after all earlier tensors: then no rank has joined
  */
 #include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/withdraw.h"
 
-/* One set's part of it. */
+/* Marks the rank as joined in one set. */
 static enum halay_status join_one(struct halay_coordinator *c, int rank)
 {
     enum halay_status status = HALAY_OK;

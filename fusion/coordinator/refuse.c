@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Refusing: an ERROR to all ranks, and the entry is as if none had come.
+ * Refusing: sends an ERROR to all ranks, and resets the entry as if none had arrived.
  */
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/tensor_table.h"
@@ -9,7 +9,7 @@
 enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_tensor_entry *entry,
                                            enum halay_status why, const char *text)
 {
-    if (!entry->is_change) /* who called hears of it, on every rank */
+    if (!entry->is_change) /* the callers get the error, on every rank */
         halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
     enum halay_status status = halay_coordinator_emit(c, -1,
                                                       &(struct halay_item){ .kind = HALAY_ITEM_ERROR,

@@ -16,7 +16,7 @@
 
 /* ---- the start ---- */
 
-/* Returns nonzero if what ranks have sent of this set is about tensors of the plan only, as agreed. */
+/* Returns nonzero if all that ranks have sent in this set concerns tensors of the plan, as agreed. */
 static int has_only_planned(const struct halay_coordinator *c)
 {
     for (const struct halay_tensor_entry *entry = c->waiting.first; entry; entry = entry->next)
@@ -43,12 +43,12 @@ static int has_vote(const struct halay_coordinator *c, const uint32_t *ids, size
     return 1;
 }
 
-/* In the order in which they were given out: the bits of a sum may depend on it. */
+/* Emits a bucket of the plan in the order of dispatch: the bits of a sum may depend on it. */
 static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_t *ids, size_t count)
 {
     size_t ranges = 0;
 
-    for (size_t i = 0; i < count; i++) /* there is room: it was given out like this */
+    for (size_t i = 0; i < count; i++) /* there is room: it was dispatched like this */
         ranges = halay_coordinator_add_range(c, ranges, ids[i]);
     return halay_coordinator_emit(c, -1,
                                   &(struct halay_item){ .kind = HALAY_ITEM_PLANNED,
@@ -57,7 +57,7 @@ static enum halay_status emit_planned(struct halay_coordinator *c, const uint32_
                                                         .range_count = ranges });
 }
 
-/* From now on what ranks have sent counts on each rank by itself. */
+/* Forgets the arrivals: from now on each rank counts its own submissions. */
 static void forget_arrivals(struct halay_coordinator *c)
 {
     for (struct halay_tensor_entry *entry = c->waiting.first, *next; entry; entry = next) {
@@ -104,8 +104,8 @@ static enum halay_status emit_numbers(struct halay_coordinator *c, enum halay_it
         &(struct halay_item){ .kind = kind, .epoch = r->epoch, .words = r->answers.numbers, .word_count = count });
 }
 
-/* Once a rank has to leave, and nothing that was sent before PLAN is under way. */
-static enum halay_status freeze(struct halay_coordinator *c)
+/* Freezes the plan once a rank has to leave it, and nothing that was sent before PLAN is in flight. */
+static enum halay_status freeze_plan(struct halay_coordinator *c)
 {
     if (c->replay.state != HALAY_ROOT_BROKEN || c->replay.planned < c->options.size)
         return HALAY_OK;
@@ -114,7 +114,7 @@ static enum halay_status freeze(struct halay_coordinator *c)
     return halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_FREEZE, .epoch = c->replay.epoch });
 }
 
-/* How many turns the plan had: the numbers are those of ENTERED. */
+/* Returns the number of turns of the plan, by the numbers of ENTERED. */
 static uint64_t count_turns(const struct halay_replay_root *r)
 {
     const uint64_t *numbers = r->answers.numbers;
@@ -139,7 +139,7 @@ static enum halay_status take_entered(struct halay_coordinator *c, const struct 
     return emit_numbers(c, HALAY_ITEM_COMPLETE, HALAY_ENTERED_NUMBERS);
 }
 
-/* Two groups that share a rank never have the same number. */
+/* Raises the number, so that two groups that share a rank never have the same one. */
 static void raise_number(struct halay_coordinator *c)
 {
     uint64_t *last = &halay_coordinator_parent(c)->last_number,
@@ -181,16 +181,16 @@ static enum halay_status take_break(struct halay_coordinator *c, const struct ha
     halay_debug(c->options.log, "process set %d: plan %u ends because of rank %d: %s", c->options.number, item->epoch,
                 item->rank, reasons[item->reason]);
     c->replay.state = HALAY_ROOT_BROKEN;
-    return freeze(c);
+    return freeze_plan(c);
 }
 
-/* An answer to PLAN. */
+/* Takes an answer to PLAN. */
 static enum halay_status take_planned(struct halay_coordinator *c)
 {
     if (c->replay.state > HALAY_ROOT_BROKEN || c->replay.planned == c->options.size)
         return HALAY_ERR_FORMAT;
     c->replay.planned++;
-    return freeze(c);
+    return freeze_plan(c);
 }
 
 enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const struct halay_item *item)

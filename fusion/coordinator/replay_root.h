@@ -7,11 +7,11 @@
 
 #include "fusion/coordinator/coordinator_state.h"
 
-/* Puts a plan in force if the turn that has just been given out is due for one. *emitted: it did. */
+/* Starts a plan if the turn that has just been dispatched is due for one. *emitted: it did. */
 enum halay_status halay_replay_root_start(struct halay_coordinator *c, int *emitted);
-/* Returns nonzero if an item of this kind from a rank has no meaning now, as the rank will send it again. */
+/* Returns nonzero if an item of this kind from a rank is to be ignored now, because the rank will send it again. */
 int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item_kind kind);
-/* An answer to PLAN, BREAK, ENTERED or SETTLED from a rank; HALAY_ERR_FORMAT if the rank cannot send that now. */
+/* Takes an answer to PLAN, BREAK, ENTERED or SETTLED from a rank; HALAY_ERR_FORMAT if the rank cannot send that now. */
 enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const struct halay_item *item);
 void halay_replay_root_fini(struct halay_coordinator *c);
 

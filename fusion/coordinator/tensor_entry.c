@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor entry: the lists it is on, and what is kept of the ranks' announcements.
+ * Tensor entry: its lists, and the ranks' announcements.
  */
 #include "fusion/coordinator/tensor_entry.h"
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor entry: what the coordinator keeps of a name: which ranks have come, what they announced, and what was agreed.
+ * Tensor entry: the coordinator's state of a name: the ranks that have arrived (submitted it), their announcements, and
+ * the agreement.
  *
- * A entry is on one of three lists: waiting (some ranks have come), resting (none has; used longest ago first), or none
- * (agreed, not yet given out).
+ * An entry is on one of three lists: waiting (some ranks have arrived), resting (none has; least recently used first),
+ * or none (agreed, not yet dispatched).
  */
 #ifndef HALAY_TENSOR_ENTRY_H
 #define HALAY_TENSOR_ENTRY_H
@@ -14,7 +15,7 @@
 
 struct halay_withdrawal;
 
-/* Of a rank on an entry: it has not come; it has, with what is agreed; it has, with what it announced. */
+/* States of a rank: it has not arrived; it has, with what is agreed; it has, with an announcement. */
 enum { HALAY_ENTRY_ABSENT, HALAY_ENTRY_READY, HALAY_ENTRY_ANNOUNCED };
 
 struct halay_tensor_entry_list {
@@ -27,75 +28,75 @@ struct halay_tensor_entry_vector {
     size_t count, capacity;
 };
 
-/* What a rank has announced. */
+/* The announcement of a rank. */
 struct halay_announcement {
     struct halay_signature signature;
     struct halay_words words; /* owned */
 };
 
 struct halay_tensor_entry {
-    struct halay_table_node node;         /* first */
-    uint32_t id;                          /* HALAY_NO_ID: none */
-    int forgetting;                       /* ranks that have not yet answered FORGET */
-    int is_revived;                       /* agreed again meanwhile */
-    int is_new;                           /* not given out since it was agreed */
-    struct halay_signature agreed;        /* valid while there is an id, or on the fresh list */
-    int present, different;               /* ranks that came; those of them that announced a signature */
-    int absent;                           /* ranks that an average is not to be divided by, as they have joined */
-    int has_parts;                        /* some have joined */
-    unsigned char *state;                 /* [rank]; in the same block */
-    unsigned char *outside;               /* owned: [rank], is not to come; NULL: all are (a change of process sets) */
-    int outsiders;                        /* how many */
-    struct halay_words words;             /* owned: what each rank says with it, one after the other */
+    struct halay_table_node node;  /* first */
+    uint32_t id;                   /* HALAY_NO_ID: none */
+    int forgetting;                /* ranks that have not yet answered FORGET */
+    int is_revived;                /* agreed again meanwhile */
+    int is_new;                    /* not dispatched since it was agreed */
+    struct halay_signature agreed; /* valid while there is an id, or on the fresh list */
+    int present, different;        /* ranks that have arrived; those of them that announced a signature */
+    int absent;                    /* joined ranks, by which an average is not divided */
+    int has_parts;                 /* some have joined */
+    unsigned char *state;          /* [rank]; in the same block */
+    unsigned char *outside;        /* owned: [rank], does not take part; NULL: all do (a change of process sets) */
+    int outsiders;                 /* their number */
+    struct halay_words words;      /* owned: the words of each rank, consecutive */
     struct halay_announcement *announced; /* owned: [rank], valid where state is HALAY_ENTRY_ANNOUNCED; or NULL */
-    int64_t since_us, latest_us;          /* when the first rank came, and the latest one */
+    int64_t since_us, latest_us;          /* when the first rank arrived, and the latest one */
     uint64_t order;                       /* rank 0's order of registration + 1; 0: by name */
-    uint64_t bucket_number;               /* which bucket it was chosen for */
-    uint64_t turn;                        /* the last one that it was in (capture.h) */
+    uint64_t bucket_number;               /* the bucket that it was chosen for */
+    uint64_t turn;                        /* its last turn (capture.h) */
     size_t position;                      /* scratch: among the chosen */
-    struct halay_withdrawal *withdrawal;  /* borrowed: submissions that were taken back (withdraw.h); or NULL */
-    int is_join;                          /* ranks that join meet here */
-    int is_change;                        /* ranks that change the process sets meet here */
-    struct halay_tensor_entry_list *list; /* the one it is on, or NULL */
+    struct halay_withdrawal *withdrawal;  /* borrowed: withdrawn submissions (withdraw.h); or NULL */
+    int is_join;                          /* of a join */
+    int is_change;                        /* of a change of process sets */
+    struct halay_tensor_entry_list *list; /* the list that it is on, or NULL */
     struct halay_tensor_entry *previous, *next;
 };
 
-/* Of a coordinator of so many ranks; the name is copied. NULL: no memory. */
+/* Creates an entry for a coordinator of this number of ranks; the name is copied. NULL: no memory. */
 struct halay_tensor_entry *halay_tensor_entry_create(const char *name, size_t length, uint64_t hash, int size);
-/* It is in no table and on no list any more. */
+/* Frees an entry that is in no table and on no list any more. */
 void halay_tensor_entry_free(struct halay_tensor_entry *entry, int size);
-/* Nobody has announced anything that is not agreed. */
+/* Frees the announcements, which are agreed or void. */
 void halay_tensor_entry_free_announced(struct halay_tensor_entry *entry, int size);
-/* Only these ranks of the coordinator's are to come: numbers, which may be any. */
+/* Limits the entry to these ranks of the coordinator: numbers, which may be any. */
 enum halay_status halay_tensor_entry_ask_only(struct halay_tensor_entry *entry, int size, const uint64_t *ranks,
                                               size_t count);
-/* Keep what a rank says that is not what is agreed. */
+/* Keeps a rank's announcement that differs from the agreement. */
 enum halay_status halay_tensor_entry_announce(struct halay_tensor_entry *entry, int size, int rank,
                                               const struct halay_signature *signature, const void *words, size_t count);
 
-/* Take it off the list that it is on, if any; put it at the end of one. */
+/* Removes it from its list, if any; appends it to a list. */
 void halay_tensor_entry_list_remove(struct halay_tensor_entry *entry);
 void halay_tensor_entry_list_append(struct halay_tensor_entry_list *list, struct halay_tensor_entry *entry);
 enum halay_status halay_tensor_entry_push(struct halay_tensor_entry_vector *v, struct halay_tensor_entry *entry);
 
-/* Has a rank not come that is to come? */
+/* Returns nonzero if a rank that takes part has not arrived. */
 static inline int halay_tensor_entry_lacks(const struct halay_tensor_entry *entry, int rank)
 {
     return !entry->state[rank] && !(entry->outside && entry->outside[rank]);
 }
 
-/* What a rank that has come says. */
+/* Returns the signature of a rank that has arrived. */
 static inline const struct halay_signature *halay_tensor_entry_signature(const struct halay_tensor_entry *entry,
                                                                          int rank)
 {
     return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? &entry->announced[rank].signature : &entry->agreed;
 }
 
-/* The words that go with it: `says` of them. */
-static inline const uint64_t *halay_tensor_entry_words(const struct halay_tensor_entry *entry, int rank, size_t says)
+/* Returns its words: `count` of them. */
+static inline const uint64_t *halay_tensor_entry_words(const struct halay_tensor_entry *entry, int rank, size_t count)
 {
     return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? entry->announced[rank].words.at
-                                                       : entry->words.at + (size_t)rank * says;
+                                                       : entry->words.at + (size_t)rank * count;
 }
 
 #endif

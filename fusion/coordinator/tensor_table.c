@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tensor table: those of a coordinator, found by name, made and given back.
+ * Tensor table: finds, creates and frees entries.
  */
 #include "fusion/coordinator/tensor_table.h"
 #include "fusion/coordinator/stragglers.h"

@@ -43,7 +43,7 @@ static void withdrawal_free(struct halay_withdrawal *w)
     free(w);
 }
 
-/* Drop what nobody owes. If that is all, free it, and the entry if nothing else keeps that. */
+/* Drops verdicts that no rank owes. If none is left, frees the withdrawal, and the entry if nothing else keeps that. */
 static void entry_release(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     struct halay_withdrawal **at = &c->withdrawals, *w = entry->withdrawal;
@@ -64,8 +64,8 @@ static void entry_release(struct halay_coordinator *c, struct halay_tensor_entry
     halay_coordinator_release_entry(c, entry);
 }
 
-static enum halay_status tell(struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
-                              const struct halay_verdict *verdict)
+static enum halay_status emit_verdict(struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
+                                      const struct halay_verdict *verdict)
 {
     return halay_coordinator_emit(c, rank,
                                   &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
@@ -76,13 +76,13 @@ static enum halay_status tell(struct halay_coordinator *c, const struct halay_te
                                                         .text_length = strlen(verdict->text) });
 }
 
-/* Is it still to come? */
+/* Returns nonzero if the rank has not arrived yet. */
 static int is_missing(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank)
 {
     return halay_tensor_entry_lacks(entry, rank) && !c->joined[rank];
 }
 
-/* "ranks 1, 3" that have not come, "" if none. */
+/* Prints "ranks 1, 3" that have not arrived, "" if all have. */
 static void print_missing(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, char *text,
                           size_t size)
 {
@@ -102,8 +102,8 @@ static void print_missing(const struct halay_coordinator *c, const struct halay_
         snprintf(text + used, size - used, ", ...");
 }
 
-static void describe(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
-                     const struct halay_item *item, char *text, size_t size)
+static void describe_verdict(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
+                             const struct halay_item *item, char *text, size_t size)
 {
     char subject[HALAY_SUBJECT_MAX], missing[256];
     int by = halay_coordinator_rank(c, rank);
@@ -116,14 +116,14 @@ static void describe(const struct halay_coordinator *c, const struct halay_tenso
         snprintf(text, size, "%s: canceled by rank %d%s", subject, by, missing);
 }
 
-/* The rank withdraws the entry's submissions by this item. */
+/* Adds the verdict of a rank that withdraws the entry's submissions by this item. */
 static enum halay_status add_verdict(const struct halay_coordinator *c, const struct halay_tensor_entry *entry,
                                      int rank, const struct halay_item *item)
 {
     struct halay_withdrawal *w = entry->withdrawal;
     char text[HALAY_TEXT_MAX];
 
-    describe(c, entry, rank, item, text, sizeof text);
+    describe_verdict(c, entry, rank, item, text, sizeof text);
     if (item->status == HALAY_ERR_TIMEOUT)
         halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
     else
@@ -139,7 +139,7 @@ static enum halay_status add_verdict(const struct halay_coordinator *c, const st
     return HALAY_OK;
 }
 
-/* Those that have come hear of it now, the others when they come. */
+/* Ends the round: sends the error to the ranks that have arrived, and later to each other one when it arrives. */
 static enum halay_status end_round(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank,
                                    const struct halay_item *item)
 {
@@ -148,7 +148,7 @@ static enum halay_status end_round(struct halay_coordinator *c, struct halay_ten
 
     for (int r = 0; r < c->options.size && status == HALAY_OK; r++)
         if (entry->state[r])
-            status = tell(c, entry, r, &w->verdicts[w->count - 1]);
+            status = emit_verdict(c, entry, r, &w->verdicts[w->count - 1]);
         else
             w->owed[r] += is_missing(c, entry, r);
     halay_coordinator_reset_entry(c, entry); /* stays: it has a withdrawal */
@@ -170,7 +170,7 @@ enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int ra
 enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)
 {
     struct halay_withdrawal *w = entry->withdrawal;
-    enum halay_status status = tell(c, entry, rank, &w->verdicts[w->count - w->owed[rank]]);
+    enum halay_status status = emit_verdict(c, entry, rank, &w->verdicts[w->count - w->owed[rank]]);
 
     w->owed[rank]--;
     entry_release(c, entry);
