@@ -10,7 +10,7 @@
  */
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/agree.h"
-#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/dispatch.h"
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>

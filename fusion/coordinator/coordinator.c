@@ -8,7 +8,7 @@
  *                                                     not equal: ERROR to all (refuse.c), the entry is as before
  *     agreed                             complete.c   runnable, or dispatched alone
  *     a rank withdraws it                withdraw.c   ERROR to those that have arrived, later to the others
- *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (give_out.c)
+ *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (dispatch.c)
  *
  * Cleanup: zero-initialised; destroy accepts any state.
  */

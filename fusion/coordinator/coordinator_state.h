@@ -57,7 +57,7 @@ struct halay_coordinator {
     unsigned char *left;             /* owned: [rank] */
     int left_count;
 
-    /* Agreed tensors, until they are dispatched (decide.c, give_out.c). */
+    /* Agreed tensors, until they are dispatched (decide.c, dispatch.c). */
     struct halay_tensor_entry_vector fresh;    /* agreed, not yet sent to the ranks */
     struct halay_tensor_entry_vector runnable; /* agreed, to be planned */
     struct halay_tensor_entry_vector chosen;   /* to be dispatched, bucket by bucket */

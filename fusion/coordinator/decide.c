@@ -4,11 +4,11 @@
  *
  *     fresh      AGREE: names get ids
  *     runnable   planned into buckets by rank 0's order of registration (protocol/bucket_plan.h)
- *     chosen     to be dispatched (give_out.c)
+ *     chosen     to be dispatched (dispatch.c)
  *     join       after all earlier tensors
  */
 #include "fusion/coordinator/decide.h"
-#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/dispatch.h"
 #include "fusion/coordinator/id_pool.h"
 #include "fusion/coordinator/replay_root.h"
 #include "fusion/protocol/signature_words.h"
@@ -178,7 +178,7 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
     }
     if (status == HALAY_OK && c->chosen.count) {
         *emitted = 1;
-        status = halay_coordinator_give_out(c);
+        status = halay_coordinator_dispatch(c);
     }
     if (status == HALAY_OK && c->join) {
         struct halay_tensor_entry *join = c->join;
@@ -186,7 +186,7 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
         *emitted = 1;
         status = halay_coordinator_choose(c, &join, 1);
         if (status == HALAY_OK)
-            status = halay_coordinator_give_out(c);
+            status = halay_coordinator_dispatch(c);
     }
     if (is_idle)
         c->flush = 0;

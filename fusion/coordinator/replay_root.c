@@ -9,7 +9,7 @@
  * ENTERED and SETTLED of several ranks may come as one (fusion/replay/branch.h).
  */
 #include "fusion/coordinator/replay_root.h"
-#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/dispatch.h"
 #include "fusion/coordinator/tensor_table.h"
 #include "fusion/protocol/replay.h"
 #include "fusion/protocol/signature_words.h"

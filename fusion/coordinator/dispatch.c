@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Giving out: what has been chosen becomes BUCKETs, the higher priority first.
+ * Dispatch: sends the chosen tensors as BUCKETs, the higher priority first.
  */
-#include "fusion/coordinator/give_out.h"
+#include "fusion/coordinator/dispatch.h"
 #include "fusion/coordinator/tensor_table.h"
 #include <stdlib.h>
 
@@ -93,7 +93,7 @@ static void sort_by_priority(struct halay_tensor_entry_vector *v)
         qsort(v->entries, v->count, sizeof *v->entries, compare_chosen);
 }
 
-enum halay_status halay_coordinator_give_out(struct halay_coordinator *c)
+enum halay_status halay_coordinator_dispatch(struct halay_coordinator *c)
 {
     enum halay_status status = HALAY_OK;
 

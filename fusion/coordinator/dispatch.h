@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Giving out: the last step of a decision.
+ * Dispatch: the last step of a decision.
  */
-#ifndef HALAY_GIVE_OUT_H
-#define HALAY_GIVE_OUT_H
+#ifndef HALAY_DISPATCH_H
+#define HALAY_DISPATCH_H
 
 #include "fusion/coordinator/coordinator_state.h"
 
 /* Chooses tensors that run together, after all that were chosen before. */
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *const *entries,
                                            size_t count);
-/* Give out what has been chosen, as BUCKETs; averages with other divisors go into a BUCKET of their own. */
-enum halay_status halay_coordinator_give_out(struct halay_coordinator *c);
+/* Sends the chosen tensors as BUCKETs; averages with other divisors go into a BUCKET of their own. */
+enum halay_status halay_coordinator_dispatch(struct halay_coordinator *c);
 
-/* Adds an id to c->ranges, which has room and this number of them. Returns how many there are now. */
+/* Adds an id to c->ranges, which has room and this number of them. Returns the new number of them. */
 size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, uint32_t id);
 
 #endif
