@@ -59,7 +59,7 @@ static void end_all(struct halay_context *ctx)
 }
 
 /* Last chance to tell the other ranks the cause. */
-static void tell_others(struct halay_context *ctx, enum halay_status status, int rank)
+static void send_cause(struct halay_context *ctx, enum halay_status status, int rank)
 {
     char text[HALAY_TEXT_MAX];
     struct halay_item item = {
@@ -119,7 +119,7 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
         halay_info(ctx->log, "%s", text);
     else
         halay_error(ctx->log, "%s", text);
-    tell_others(ctx, status, rank);
+    send_cause(ctx, status, rank);
     halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         path->ops->abandon(path);

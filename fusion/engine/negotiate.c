@@ -13,7 +13,7 @@
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/engine/fail.h"
-#include "fusion/engine/tell.h"
+#include "fusion/engine/send_item.h"
 #include "fusion/engine/withdraw.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
@@ -33,11 +33,11 @@
 
 /* ---- what this rank submitted ---- */
 
-static void tell_ready(struct halay_context *ctx, struct halay_request *r)
+static void send_ready(struct halay_context *ctx, struct halay_request *r)
 {
     halay_count(&ctx->observers.meters->tally.cache_hits, 1);
-    halay_tell(r->set,
-               &(struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
+    halay_send_item(
+        r->set, &(struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
 }
 
 static void announce(struct halay_context *ctx, const struct halay_request *r)
@@ -45,14 +45,14 @@ static void announce(struct halay_context *ctx, const struct halay_request *r)
     const struct halay_entry *e = r->entry;
 
     halay_count(&ctx->observers.meters->tally.negotiations, 1);
-    halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
-                                             .set = r->set->number,
-                                             .name = e->node.name,
-                                             .name_length = e->node.length,
-                                             .signature = r->signature,
-                                             .words = r->words.at,
-                                             .word_count = r->words.count,
-                                             .order = r->order });
+    halay_send_item(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
+                                                  .set = r->set->number,
+                                                  .name = e->node.name,
+                                                  .name_length = e->node.length,
+                                                  .signature = r->signature,
+                                                  .words = r->words.at,
+                                                  .word_count = r->words.count,
+                                                  .order = r->order });
 }
 
 static void begin_on_path(struct halay_context *ctx, struct halay_path *path, struct halay_request *r)
@@ -63,7 +63,7 @@ static void begin_on_path(struct halay_context *ctx, struct halay_path *path, st
         halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
 }
 
-static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
+static void send_submitted(struct halay_context *ctx, struct halay_request *r)
 {
     struct halay_path *path = halay_request_path(r);
 
@@ -75,7 +75,7 @@ static void tell_submitted(struct halay_context *ctx, struct halay_request *r)
     halay_request_move(r, HALAY_LIFE_SEND);
     r->sent = ++ctx->driven.negotiation.sent;
     if (halay_request_is_agreed(r))
-        tell_ready(ctx, r);
+        send_ready(ctx, r);
     else
         announce(ctx, r);
     halay_withdraw_watch(ctx, r);
@@ -108,7 +108,7 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
         return;
     }
     if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
-        tell_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
+        send_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
     else if (e->kind == HALAY_EVENT_CANCELED)
         take_cancel(ctx, e->request, is_open);
 }
@@ -165,10 +165,10 @@ static size_t take_submitted(struct halay_context *ctx)
 }
 
 /* Up the tree, but for the answer to PLAN: it comes after all that this rank has sent to the coordinator. */
-static void tell_replay(struct halay_process_set *set, const struct halay_item *item)
+static void send_replay(struct halay_process_set *set, const struct halay_item *item)
 {
     if (set->coordinator || item->kind == HALAY_ITEM_PLAN)
-        halay_tell(set, item);
+        halay_send_item(set, item);
     else if (halay_branch_send_up(set, item) != HALAY_OK)
         halay_engine_fail(set->ctx, HALAY_ERR_NO_MEMORY, set->ctx->rank, "no memory for messages on rank %d",
                           set->ctx->rank);
@@ -186,11 +186,11 @@ size_t halay_negotiate_replay(struct halay_context *ctx)
         halay_engine_fail(ctx, status, ctx->rank, "no memory for a plan on rank %d", ctx->rank);
     for (struct halay_process_set *set = &ctx->all; set && ctx->status == HALAY_OK; set = set->next)
         for (; ctx->status == HALAY_OK && halay_replay_next_item(set, &item); did++)
-            tell_replay(set, &item);
+            send_replay(set, &item);
     return did;
 }
 
-static void tell_flush(struct halay_context *ctx)
+static void send_flush(struct halay_context *ctx)
 {
     /* With nothing under way here there is little under way on rank 0, which then starts what is ready anyway. */
     if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
@@ -199,7 +199,7 @@ static void tell_flush(struct halay_context *ctx)
     for (struct halay_process_set *set = &ctx->all; set && ctx->driven.execution.running_count; set = set->next)
         if (set->running && halay_replay_is_off(set) &&
             (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
-            halay_tell(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
+            halay_send_item(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 
 /* ---- what the coordinator decided ---- */
@@ -239,7 +239,7 @@ void halay_negotiate_stalls(struct halay_context *ctx)
                           halay_status_string(status));
 }
 
-static enum halay_status tell_doing(struct halay_context *ctx)
+static enum halay_status send_doing(struct halay_context *ctx)
 {
     char name[HALAY_NAME_MAX];
     struct halay_item item = make_doing(ctx, name);
@@ -333,7 +333,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         ctx->driven.negotiation.left[item->rank] = 1;
         return HALAY_OK;
     case HALAY_ITEM_ASK:
-        return tell_doing(ctx);
+        return send_doing(ctx);
     case HALAY_ITEM_DONE:
         ctx->driven.negotiation.is_done = 1;
         halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
@@ -481,7 +481,7 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
 
 int halay_negotiate_leave(struct halay_context *ctx)
 {
-    tell_flush(ctx);
+    send_flush(ctx);
     if (ctx->driven.negotiation.said_bye || ctx->status != HALAY_OK)
         return 0;
     /* Once the context is closing no events are added: everything submitted before has been announced. */
@@ -494,6 +494,6 @@ int halay_negotiate_leave(struct halay_context *ctx)
     }
     ctx->driven.negotiation.said_bye = 1;
     if (ctx->status == HALAY_OK)
-        halay_tell(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
+        halay_send_item(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
     return 1;
 }

@@ -14,7 +14,7 @@
  */
 #include "fusion/engine/withdraw.h"
 #include "fusion/engine/fail.h"
-#include "fusion/engine/tell.h"
+#include "fusion/engine/send_item.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/ids.h"
@@ -70,12 +70,12 @@ static void withdraw(struct halay_context *ctx, struct halay_request *r)
         halay_replay_break(r->set, HALAY_BREAK_TAKEN);
         return;
     }
-    halay_tell(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
-                                             .set = r->set->number,
-                                             .name = e->node.name,
-                                             .name_length = e->node.length,
-                                             .status = r->withdrawn,
-                                             .after_ms = r->withdrawn == HALAY_ERR_TIMEOUT ? r->timeout_ms : 0 });
+    halay_send_item(r->set, &(struct halay_item){ .kind = HALAY_ITEM_WITHDRAW,
+                                                  .set = r->set->number,
+                                                  .name = e->node.name,
+                                                  .name_length = e->node.length,
+                                                  .status = r->withdrawn,
+                                                  .after_ms = r->withdrawn == HALAY_ERR_TIMEOUT ? r->timeout_ms : 0 });
 }
 
 void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *r)

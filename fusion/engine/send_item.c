@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tell: by a call on rank 0, by the messenger elsewhere.
+ * Sending: by a call on rank 0, by the messenger elsewhere.
  */
-#include "fusion/engine/tell.h"
+#include "fusion/engine/send_item.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/engine/fail.h"
 #include "fusion/protocol/messenger.h"
 
 /* Rank 0 of the job is rank 0 of each set that it is in. */
-void halay_tell(struct halay_process_set *set, const struct halay_item *item)
+void halay_send_item(struct halay_process_set *set, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;
     enum halay_status status;
