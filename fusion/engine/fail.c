@@ -83,11 +83,11 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
-/* culprit: whom the others are to blame, -1: this rank. */
-static void close_groups(struct halay_context *ctx, int culprit)
+/* failed_rank: whom the others are to blame, -1: this rank. */
+static void close_groups(struct halay_context *ctx, int failed_rank)
 {
     ctx->driven.negotiation.is_draining = 0;
-    halay_process_sets_fail(ctx, culprit);
+    halay_process_sets_fail(ctx, failed_rank);
     halay_buckets_abandon(ctx);
     halay_replay_drop(ctx);
     end_all(ctx);

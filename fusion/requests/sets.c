@@ -36,11 +36,11 @@ struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx,
     return number > 0 && (size_t)number < ctx->set_room ? ctx->by_number[number] : NULL;
 }
 
-void halay_process_sets_fail(struct halay_context *ctx, int culprit)
+void halay_process_sets_fail(struct halay_context *ctx, int failed_rank)
 {
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->group)
-            halay_group_fail(set->group, ctx->status, halay_process_set_rank_of(set, culprit));
+            halay_group_fail(set->group, ctx->status, halay_process_set_rank_of(set, failed_rank));
 }
 
 void halay_process_sets_check(struct halay_context *ctx)
