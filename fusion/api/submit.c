@@ -82,13 +82,13 @@ static enum halay_status cargo_prepare(struct halay_context *ctx, const char *na
 static enum halay_status say_words(const struct halay_tensor *tensor, const struct halay_submission *s,
                                    struct halay_words *words)
 {
-    size_t says = halay_signature_said_count(s->signature, s->set->size);
+    size_t says = halay_signature_sent_count(s->signature, s->set->size);
 
     if (!s->info)
         return halay_words_set(words, tensor->words.at, says);
     if (halay_words_resize(words, says) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_say(s->info, s->set->size, words->at);
+    halay_signature_write_words(s->info, s->set->size, words->at);
     return HALAY_OK;
 }
 

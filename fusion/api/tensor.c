@@ -34,9 +34,9 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .timeout_ms = info->timeout_ms,
                                      .placing = halay_info_placing(info),
                                      .set = set };
-    if (halay_words_resize(&tensor->words, halay_signature_said_count(signature, set->size)) != HALAY_OK)
+    if (halay_words_resize(&tensor->words, halay_signature_sent_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_say(info, set->size, tensor->words.at);
+    halay_signature_write_words(info, set->size, tensor->words.at);
     if (!info->members)
         return HALAY_OK;
     tensor->buffers = calloc(info->member_count, sizeof *tensor->buffers);
@@ -179,8 +179,8 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     entry->submissions = 0;
     entry->agreed = (struct halay_signature){ 0 };
     entry->planned = NULL;
-    halay_words_fini(&entry->said);
-    halay_words_fini(&entry->heard);
+    halay_words_fini(&entry->sent);
+    halay_words_fini(&entry->answer);
     entry->followed = 0;
     tensor->is_stale |= depends_on_ranks(ctx, tensor);
 }

@@ -99,7 +99,7 @@ static enum halay_status disagree_about_signatures(struct halay_coordinator *c, 
 static enum halay_status take_over(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     const struct halay_signature *signature = halay_tensor_entry_signature(entry, 0);
-    size_t says = halay_signature_said_count(signature, c->options.size), all = says * (size_t)c->options.size;
+    size_t says = halay_signature_sent_count(signature, c->options.size), all = says * (size_t)c->options.size;
     size_t heard = signature->words ? says : all;
     char text[HALAY_SUBJECT_MAX + 64], subject[HALAY_SUBJECT_MAX];
 

@@ -24,7 +24,7 @@ static int may_arrive(const struct halay_coordinator *c, int rank, const struct 
         return 1;
     if (item->signature.collective >= HALAY_JOIN && c->options.parent)
         return 0; /* the parent handles joins and sets */
-    if (item->word_count != halay_signature_said_count(&item->signature, c->options.size))
+    if (item->word_count != halay_signature_sent_count(&item->signature, c->options.size))
         return 0;
     return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
 }
@@ -49,7 +49,7 @@ static enum halay_status record_arrival(struct halay_coordinator *c, int rank, s
     if (item || has_id)
         return HALAY_OK;
     /* The rank had not yet received that the id is to be forgotten. */
-    size_t says = halay_signature_said_count(&entry->agreed, c->options.size);
+    size_t says = halay_signature_sent_count(&entry->agreed, c->options.size);
     return halay_tensor_entry_announce(entry, c->options.size, rank, &entry->agreed,
                                        says ? halay_tensor_entry_words(entry, rank, says) : NULL, says);
 }

@@ -40,7 +40,7 @@ static void sort_by_order(struct halay_tensor_entry_vector *v)
 /* Sends the agreement to the ranks. For an all-to-all each rank gets its own words. */
 static enum halay_status emit_agreed(struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
-    size_t size = (size_t)c->options.size, hears = halay_signature_heard_count(&entry->agreed, c->options.size);
+    size_t size = (size_t)c->options.size, hears = halay_signature_answer_count(&entry->agreed, c->options.size);
     struct halay_item item = { .kind = HALAY_ITEM_AGREE,
                                .name = entry->node.name,
                                .name_length = entry->node.length,

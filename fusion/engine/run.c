@@ -66,7 +66,7 @@ static enum halay_status start_operation(struct halay_context *ctx, struct halay
     case HALAY_CHANGE_SETS:
         return halay_process_sets_change(ctx, b->requests[0]);
     case HALAY_JOIN:
-        b->requests[0]->other_rank = (int)b->requests[0]->entry->heard.at[0];
+        b->requests[0]->other_rank = (int)b->requests[0]->entry->answer.at[0];
         return HALAY_OK;
     default:
         return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->start(b) : halay_allreduce_run(b);

@@ -118,7 +118,7 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
     return why;
 }
 
-void halay_members_say(const struct halay_tensor_info *info, uint64_t *words)
+void halay_members_write_words(const struct halay_tensor_info *info, uint64_t *words)
 {
     for (size_t i = 0; i < info->member_count; i++) {
         const struct halay_member *m = halay_members_at(info, i);

@@ -28,7 +28,7 @@ const struct halay_member *halay_members_at(const struct halay_tensor_info *info
  * words that describe it, *bytes: of all data. */
 const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes);
 /* Write the words, and set the buffers, of members without fault. */
-void halay_members_say(const struct halay_tensor_info *info, uint64_t *words);
+void halay_members_write_words(const struct halay_tensor_info *info, uint64_t *words);
 void halay_members_buffers(const struct halay_tensor_info *info, struct halay_buffers *buffers);
 
 /* Returns nonzero if words from another rank (not aligned) are the members of this signature. */

@@ -7,7 +7,7 @@
 #include "fusion/protocol/members.h"
 #include <string.h>
 
-size_t halay_signature_said_count(const struct halay_signature *s, int size)
+size_t halay_signature_sent_count(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_ALLTOALL || s->collective == HALAY_SCATTER)
         return (size_t)size;
@@ -16,10 +16,10 @@ size_t halay_signature_said_count(const struct halay_signature *s, int size)
     return halay_collective_is_ragged(s->collective);
 }
 
-void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words)
+void halay_signature_write_words(const struct halay_tensor_info *info, int size, uint64_t *words)
 {
     if (info->members && info->collective == HALAY_ALLREDUCE)
-        halay_members_say(info, words);
+        halay_members_write_words(info, words);
     if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
         words[0] = info->shape[0];
     for (size_t i = 0; halay_collective_is_point((int)info->collective) && i < HALAY_POINT_WORDS; i++)
@@ -34,7 +34,7 @@ void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_
         words[r] = info->splits ? info->splits[r] : halay_scatter_rows(info->shape[0], size, r, NULL);
 }
 
-size_t halay_signature_heard_count(const struct halay_signature *s, int size)
+size_t halay_signature_answer_count(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_JOIN)
         return 1;

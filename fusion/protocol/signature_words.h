@@ -21,12 +21,12 @@
 enum { HALAY_POINT_WORDS = 3 }; /* of a send or receive */
 
 /* Return the number of words that a rank sends for such a tensor, and the number that it is answered. */
-size_t halay_signature_said_count(const struct halay_signature *signature, int size);
-size_t halay_signature_heard_count(const struct halay_signature *signature, int size);
+size_t halay_signature_sent_count(const struct halay_signature *signature, int size);
+size_t halay_signature_answer_count(const struct halay_signature *signature, int size);
 
-/* Writes the words that a rank sends: halay_signature_said_count of them. info is one that halay_signature_make
+/* Writes the words that a rank sends: halay_signature_sent_count of them. info is one that halay_signature_make
  * accepts. */
-void halay_signature_say(const struct halay_tensor_info *info, int size, uint64_t *words);
+void halay_signature_write_words(const struct halay_tensor_info *info, int size, uint64_t *words);
 
 /* Returns nonzero if the data of answered words can fit in memory. words need not be aligned. */
 int halay_signature_fits(const struct halay_signature *signature, const void *words, size_t count);

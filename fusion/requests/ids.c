@@ -56,7 +56,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
     const struct halay_request *request = entry->request;
     uint64_t mine;
 
-    if (item->word_count != halay_signature_heard_count(&item->signature, set->size))
+    if (item->word_count != halay_signature_answer_count(&item->signature, set->size))
         return 0;
     if (!request && is_outside(set, item))
         return 1;
@@ -66,7 +66,7 @@ static int answers(const struct halay_entry *entry, const struct halay_item *ite
                halay_signature_fits(&item->signature, item->words, item->word_count);
     if (item->signature.collective == HALAY_JOIN)
         return 1;
-    if (request->words.count != halay_signature_said_count(&item->signature, set->size))
+    if (request->words.count != halay_signature_sent_count(&item->signature, set->size))
         return 0;
     if (!item->word_count)
         return 1;
@@ -98,10 +98,10 @@ enum halay_status halay_ids_agree(struct halay_process_set *set, const struct ha
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
     if (ok) {
         const struct halay_request *request = entry->request;
-        status = halay_words_set(&entry->said, request ? request->words.at : item->words,
+        status = halay_words_set(&entry->sent, request ? request->words.at : item->words,
                                  request ? request->words.count : item->word_count);
         if (status == HALAY_OK)
-            status = halay_words_set(&entry->heard, item->words, item->word_count);
+            status = halay_words_set(&entry->answer, item->words, item->word_count);
     }
     if (ok && status == HALAY_OK) {
         entry->id = item->id;

@@ -115,8 +115,8 @@ struct halay_request *halay_join_part(struct halay_context *ctx, const struct ha
     r->signature.prescale = r->signature.postscale = 1; /* a factor would change the neutral element */
     r->count = r->bytes = 0;
     enum halay_status status = r->signature.collective == HALAY_CHANGE_SETS
-                                   ? halay_words_set(&r->words, entry->said.at, entry->said.count)
-                               : r->signature.members ? fill_group(r, &entry->said)
+                                   ? halay_words_set(&r->words, entry->sent.at, entry->sent.count)
+                               : r->signature.members ? fill_group(r, &entry->sent)
                                                       : fill_one(r);
     if (status == HALAY_OK)
         return r;

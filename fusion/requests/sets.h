@@ -10,7 +10,7 @@
 
 /* Returns the existing set of that number, or NULL. lock held, or driver. */
 struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number);
-/* Closes the groups of all sets, with the context's status. failed_rank: the failed rank that the others report, -1: this
+/* Closes the groups of all sets, with the context's status. failed_rank: the one that the others report, -1: this
  * rank. Driver only. */
 void halay_process_sets_fail(struct halay_context *ctx, int failed_rank);
 /* Checks the peers; HALAY_OK if the groups of all sets work. Driver only. */

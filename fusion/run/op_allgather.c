@@ -37,7 +37,7 @@ enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bu
     const void *in;
     void *out;
 
-    enum halay_status status = halay_result_heard(ctx, r, &out);
+    enum halay_status status = halay_result_place_answered(ctx, r, &out);
     if (status != HALAY_OK || !r->result_bytes)
         return status;
     for (int i = 0; i < b->set->size; i++)

@@ -46,7 +46,7 @@ enum halay_status halay_alltoall_run(struct halay_context *ctx, struct halay_buc
     size_t row = halay_signature_row(&r->signature);
     void *out;
 
-    enum halay_status status = halay_result_heard(ctx, r, &out);
+    enum halay_status status = halay_result_place_answered(ctx, r, &out);
     if (status != HALAY_OK || !row)
         return status;
     count_all(ctx, b, row);
@@ -61,7 +61,7 @@ enum halay_status halay_gather_run(struct halay_context *ctx, struct halay_bucke
     const void *in = r->in;
     void *out;
 
-    enum halay_status status = halay_result_heard(ctx, r, &out);
+    enum halay_status status = halay_result_place_answered(ctx, r, &out);
     if (status != HALAY_OK || !row)
         return status;
     memset(counts, 0, 2 * size * sizeof *counts);
@@ -88,7 +88,7 @@ enum halay_status halay_scatter_run(struct halay_context *ctx, struct halay_buck
     size_t row = halay_signature_row(&r->signature), first = 0, *counts = ctx->driven.execution.counts;
     void *out;
 
-    enum halay_status status = halay_result_heard(ctx, r, &out);
+    enum halay_status status = halay_result_place_answered(ctx, r, &out);
     if (status != HALAY_OK || !row)
         return status;
     count_all(ctx, b, row);

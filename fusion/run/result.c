@@ -50,9 +50,9 @@ int halay_result_is_missing(const struct halay_request *r)
     return r->result_bytes > (r->out ? r->out_bytes : 0) && !r->held;
 }
 
-enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_request *r, void **where)
+enum halay_status halay_result_place_answered(struct halay_context *ctx, struct halay_request *r, void **where)
 {
-    const struct halay_words *heard = &r->entry->heard;
+    const struct halay_words *answer = &r->entry->answer;
     size_t rows = 0;
 
     if (r->row_capacity < (size_t)ctx->size) {
@@ -62,8 +62,8 @@ enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_req
         r->rows = grown;
         r->row_capacity = (size_t)ctx->size;
     }
-    for (size_t i = 0; i < heard->count; i++) {
-        r->rows[i] = (size_t)heard->at[i];
+    for (size_t i = 0; i < answer->count; i++) {
+        r->rows[i] = (size_t)answer->at[i];
         rows += r->rows[i];
     }
     r->has_rows = 1;

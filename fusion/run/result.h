@@ -16,7 +16,7 @@ void halay_result_forget(struct halay_request *request);
 /* Returns nonzero if memory for the result was missing. */
 int halay_result_is_missing(const struct halay_request *request);
 /* Places a result whose rows from each rank have been answered. */
-enum halay_status halay_result_heard(struct halay_context *ctx, struct halay_request *request, void **where);
+enum halay_status halay_result_place_answered(struct halay_context *ctx, struct halay_request *request, void **where);
 /* Ends a request whose collective is complete: with HALAY_OK, unless out was too small. */
 void halay_result_end(struct halay_request *request);
 

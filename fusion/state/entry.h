@@ -29,25 +29,25 @@ struct halay_entry {
     /* Owned: of a registered tensor, what it is submitted by in plans; NULL: none (replay/steady.h). Stored under lock,
      * loaded (acquire) by submit. */
     struct halay_request *_Atomic steady;
-    struct halay_words said;  /* owned: by this rank, when it was agreed */
-    struct halay_words heard; /* owned: the answer */
+    struct halay_words sent;   /* owned: by this rank, when it was agreed */
+    struct halay_words answer; /* owned: the coordinator's */
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */
     int followed;
 };
 
-/* The entry of an id, NULL: there is no such id. Driver only. */
+/* Returns the entry of an id, NULL for an unknown id. Driver only. */
 static inline struct halay_entry *halay_entry_by_id(const struct halay_process_set *set, uint32_t id)
 {
     return id < set->id_capacity ? set->by_id[id] : NULL;
 }
 
-/* Returns nonzero if the request's name has an id that stands for what this rank submitted. Driver only. */
+/* Returns nonzero if the request's name has an id for the signature that this rank submitted. Driver only. */
 static inline int halay_request_is_agreed(const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
 
     return e->id != (uint32_t)HALAY_NO_ID && r->signature.collective != HALAY_JOIN &&
-           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->said, r->words.at, r->words.count);
+           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->sent, r->words.at, r->words.count);
 }
 
 #endif
