@@ -2,14 +2,14 @@
  *
  * Failure: the engine ends, once, and the first cause is kept.
  *
- * A rank that finds a cause reports it: to the coordinator, which passes it on, or, being the coordinator, to all. A
- * rank that died tells nobody; the others find out by themselves (halay_world_check_peers, the transport). The group is
- * closed, so that peers in the middle of a collective with this rank get out of it; they complete what this rank has
+ * A rank that finds a cause reports it: to the coordinator, which forwards it, or, on the coordinator's rank, to all. A
+ * rank that died reports nothing; the others detect it themselves (halay_world_check_peers, the transport). The group
+ * is closed, so that peers in the middle of a collective with this rank leave it; they complete what this rank has
  * completed.
  *
- * A rank that is gone, and has neither died nor said BYE, went because of something that another rank knows, and whose
- * report may arrive after the closed group or connection is noticed. This rank waits for that report, for WORD_US and a
- * sleep at most, so that all ranks report the first cause.
+ * A rank that is gone, and has neither died nor sent BYE, left for a cause that another rank knows, and whose report
+ * may arrive after the closed group or connection is noticed. This rank waits for that report, for at most WORD_US and
+ * a sleep, so that all ranks report the first cause.
  */
 #include "fusion/engine/fail.h"
 #include "base/number_text.h"
@@ -39,7 +39,7 @@ static void end_requests_locked(struct halay_process_set *set)
         }
 }
 
-/* All requests in flight end; what they had queued for the driver is dropped. */
+/* Ends all requests in flight, and drops what they had queued for the driver. */
 static void end_all(struct halay_context *ctx)
 {
     ctx->carrier->ops->drop(ctx);
@@ -58,7 +58,7 @@ static void end_all(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Last chance to tell the other ranks the cause. */
+/* Sends the cause to the other ranks, for the last time. */
 static void send_cause(struct halay_context *ctx, enum halay_status status, int rank)
 {
     char text[HALAY_TEXT_MAX];
@@ -76,14 +76,14 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
     else
         snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
     item.text_length = strlen(text);
-    /* Without memory for it the others find out by the group, which is closed. */
+    /* Without memory for it the others learn of it by the closed group. */
     if (halay_messenger_append(ctx->driven.negotiation.messenger, ctx->driven.negotiation.coordinator ? -1 : 0,
                                &item) != HALAY_OK)
         return;
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
-/* failed_rank: whom the others are to blame, -1: this rank. */
+/* Closes all groups. failed_rank: the one that the others report, -1: this rank. */
 static void close_groups(struct halay_context *ctx, int failed_rank)
 {
     ctx->driven.negotiation.is_draining = 0;
@@ -97,7 +97,7 @@ void halay_engine_drained(struct halay_context *ctx)
 {
     ctx->driven.negotiation.is_draining = 0;
     halay_process_sets_fail(ctx, -1); /* no rank still needs this one for what it has completed */
-    end_all(ctx);                     /* what could not even be started */
+    end_all(ctx);                     /* requests that could not be started */
 }
 
 static void fail_once(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
@@ -114,7 +114,7 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     pthread_mutex_unlock(&ctx->lock);
     if (halay_recording(&ctx->observers.recorder))
         halay_record_failed(ctx, status, text);
-    /* Others may leave: that is no error for a rank that does not need them. */
+    /* Other ranks may leave: no error for a rank that does not need them. */
     if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed))
         halay_info(ctx->log, "%s", text);
     else
@@ -123,7 +123,7 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         path->ops->abandon(path);
-    /* A rank that has left did its part of what is under way, so that completes. */
+    /* A rank that has left did its part of the collectives in flight, so they complete. */
     ctx->driven.negotiation.is_draining =
         status == HALAY_ERR_PEER && rank >= 0 && ctx->driven.negotiation.left[rank] && halay_buckets_are_pending(ctx);
     if (ctx->driven.negotiation.is_draining)

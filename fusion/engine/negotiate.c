@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Negotiation, this rank's side: what was submitted goes to the coordinator, what it decides is carried out.
+ * Negotiation, this rank's side: submissions are sent to the coordinator, and its decisions are carried out.
  *
- *     submitted -> carrier, if its data are not at hand
- *     submitted -> READY id (the name has one and stands for the same) or ANNOUNCE -> coordinator
+ *     submitted -> carrier, if its data are on devices
+ *     submitted -> READY id (the name has one for the same signature) or ANNOUNCE -> coordinator
  *     coordinator -> AGREE: ids.c; BUCKET: bucket.c; ERROR, FAIL: requests end; LEFT, DONE: the end of the job
  *
- * On rank 0 the coordinator is called directly; what it says to all comes back here for this rank, and goes to the
- * messenger for the others. Nothing in this file calls the coordinator from within its own emit.
+ * On rank 0 the coordinator is called directly; an item that it emits for all is applied here for this rank, and goes
+ * to the messenger for the others. Nothing in this file calls the coordinator from within its own emit.
  */
 #include "fusion/engine/negotiate.h"
 #include "fusion/coordinator/coordinator.h"
@@ -31,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what this rank submitted ---- */
+/* ---- this rank's submissions ---- */
 
 static void send_ready(struct halay_context *ctx, struct halay_request *r)
 {
@@ -40,7 +40,7 @@ static void send_ready(struct halay_context *ctx, struct halay_request *r)
         r->set, &(struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
 }
 
-static void announce(struct halay_context *ctx, const struct halay_request *r)
+static void send_announce(struct halay_context *ctx, const struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
 
@@ -77,11 +77,11 @@ static void send_submitted(struct halay_context *ctx, struct halay_request *r)
     if (halay_request_is_agreed(r))
         send_ready(ctx, r);
     else
-        announce(ctx, r);
+        send_announce(ctx, r);
     halay_withdraw_watch(ctx, r);
 }
 
-/* The event's reference ends here. */
+/* Cancels a request. The event's reference ends here. */
 static void take_cancel(struct halay_context *ctx, struct halay_request *r, int is_open)
 {
     if (halay_steady_is_in_flight(r))
@@ -97,7 +97,7 @@ static void fail_carrier(struct halay_context *ctx, enum halay_status status)
                       halay_status_string(status));
 }
 
-/* What the program's threads have said. */
+/* Takes an event of the program's threads. */
 static void take_event(struct halay_context *ctx, const struct halay_event *e)
 {
     int is_open = ctx->status == HALAY_OK;
@@ -113,7 +113,7 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
         take_cancel(ctx, e->request, is_open);
 }
 
-/* An event that may have to wait for its data, or after one that does. */
+/* Takes an event, or defers it if it has to wait for its data, or for an earlier event that does. */
 static void take_or_defer(struct halay_context *ctx, const struct halay_event *e)
 {
     int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->cargo && !ctx->carrier->deferred, is_deferred = 0;
@@ -128,7 +128,7 @@ static void take_or_defer(struct halay_context *ctx, const struct halay_event *e
         take_event(ctx, e);
 }
 
-/* Deferred events that need not wait any longer. */
+/* Takes deferred events that need not wait any longer. */
 static size_t take_released(struct halay_context *ctx)
 {
     const struct halay_event *events;
@@ -164,7 +164,8 @@ static size_t take_submitted(struct halay_context *ctx)
     return taken.count + (size_t)is_aborted;
 }
 
-/* Up the tree, but for the answer to PLAN: it comes after all that this rank has sent to the coordinator. */
+/* Sends an item of a plan up the tree, except the answer to PLAN, which must follow all that this rank has sent to the
+ * coordinator. */
 static void send_replay(struct halay_process_set *set, const struct halay_item *item)
 {
     if (set->coordinator || item->kind == HALAY_ITEM_PLAN)
@@ -192,7 +193,7 @@ size_t halay_negotiate_replay(struct halay_context *ctx)
 
 static void send_flush(struct halay_context *ctx)
 {
-    /* With nothing under way here there is little under way on rank 0, which then starts what is ready anyway. */
+    /* With nothing in flight here little is in flight on rank 0, which then starts ready tensors anyway. */
     if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
         !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
@@ -202,9 +203,9 @@ static void send_flush(struct halay_context *ctx)
             halay_send_item(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 
-/* ---- what the coordinator decided ---- */
+/* ---- the coordinator's decisions ---- */
 
-/* What this rank's program does, as an item whose name lies in `name`. */
+/* Makes an item that describes what this rank's program does, with its name in `name`. */
 static struct halay_item make_doing(struct halay_context *ctx, char *name)
 {
     struct halay_item item = { .kind = HALAY_ITEM_DOING, .name = name };
@@ -269,7 +270,7 @@ static int is_of_tree(enum halay_item_kind kind)
     return kind >= HALAY_ITEM_BREAK;
 }
 
-/* What is about one set's tensors. */
+/* Applies an item about one set's tensors. */
 static enum halay_status apply_to(struct halay_process_set *set, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;
@@ -326,7 +327,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
         if (!ctx->driven.negotiation.coordinator)
-            ctx->driven.negotiation.said_fail = 1; /* who told this rank tells the others */
+            ctx->driven.negotiation.said_fail = 1; /* the sender sends it to the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
@@ -345,7 +346,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
 
 /* ---- after a plan ---- */
 
-/* What the coordinator has sent after RESUME, and what came earlier than that. */
+/* Applies items that the coordinator has sent after RESUME, and earlier ones. */
 static enum halay_status take_early(struct halay_process_set *set)
 {
     struct halay_items early = set->replay->early;
@@ -362,7 +363,7 @@ static enum halay_status take_early(struct halay_process_set *set)
     return status;
 }
 
-/* What plans held that have been left. */
+/* Takes events that plans held, which have been left. */
 static size_t take_again(struct halay_context *ctx)
 {
     struct halay_events *again = &ctx->driven.again;
@@ -389,9 +390,9 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
     return did + take_released(ctx);
 }
 
-/* ---- what other ranks send ---- */
+/* ---- items from other ranks ---- */
 
-/* On rank 0: to the coordinator of the set that the item is about. What is about no set is the parent's. */
+/* Passes an item to the coordinator of its set, on rank 0; items without a set to the parent. */
 static enum halay_status receive_as_coordinator(struct halay_context *ctx, int rank, const struct halay_item *item)
 {
     int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
@@ -400,13 +401,13 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     if (!set &&
         (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH || item->kind == HALAY_ITEM_WITHDRAW) &&
         number <= ctx->driven.execution.sets_made)
-        return HALAY_OK; /* sent before the rank heard that the set was removed */
+        return HALAY_OK; /* sent before the rank received the removal of the set */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
     return member < 0 ? HALAY_ERR_FORMAT
                       : halay_coordinator_receive(set->coordinator, member, item, ctx->driven.now_us);
 }
 
-/* That rank has sent this one messages of a path. */
+/* Notes that a rank has sent this one messages of a path. */
 static enum halay_status listen_to(struct halay_context *ctx, int rank, uint64_t due)
 {
     enum halay_status status = HALAY_OK;
@@ -416,7 +417,7 @@ static enum halay_status listen_to(struct halay_context *ctx, int rank, uint64_t
     return status;
 }
 
-/* A rank has sent another one a message that it must receive; rank 0 passes that on. */
+/* Takes the report that a rank has sent another one a message which it must receive; rank 0 forwards it. */
 static enum halay_status take_listen(struct halay_context *ctx, int rank, const struct halay_item *item)
 {
     if (item->rank == (ctx->driven.negotiation.coordinator ? rank : ctx->rank))
@@ -441,11 +442,11 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
     if (!ctx->driven.negotiation.coordinator)
         return rank == 0 || is_of_tree(item->kind) ? apply_item(ctx, item) : HALAY_ERR_FORMAT;
     if (item->kind == HALAY_ITEM_FAIL)
-        return apply_item(ctx, item); /* a rank that cannot go on */
+        return apply_item(ctx, item); /* a rank that cannot continue */
     return receive_as_coordinator(ctx, rank, item);
 }
 
-/* To one of the set's ranks, or to all (-1): to the others by the messenger, and to this one. */
+/* Sends to one of the set's ranks, or to all (-1): to the others by the messenger, and to this one. */
 static enum halay_status send_to_set(struct halay_process_set *set, int rank, const struct halay_item *item)
 {
     struct halay_context *ctx = set->ctx;

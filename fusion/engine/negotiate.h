@@ -8,17 +8,17 @@
 #include "fusion/protocol/messages.h"
 #include "fusion/state/context.h"
 
-/* Tell the coordinator what was submitted since the last time; returns how many events. */
+/* Sends the submissions since the last call to the coordinator; returns the number of events. */
 size_t halay_negotiate_submitted(struct halay_context *ctx);
-/* Send what plans have to send, and look for reasons to leave them; returns how many items. */
+/* Sends items of plans, and looks for reasons to leave them; returns the number of items. */
 size_t halay_negotiate_replay(struct halay_context *ctx);
-/* An item from the coordinator or, on rank 0, from a rank. */
+/* Takes an item from the coordinator or, on rank 0, from a rank. */
 enum halay_status halay_negotiate_receive(void *ctx, int rank, const struct halay_item *item);
-/* From a process set's coordinator, on rank 0, to the set's ranks. */
+/* Emits an item of a process set's coordinator, on rank 0, to the set's ranks. */
 enum halay_status halay_negotiate_emit(void *set, int rank, const struct halay_item *item);
-/* Rank 0: report what stalls, and end it after the limit. */
+/* Reports stalls on rank 0, and ends them after the limit. */
 void halay_negotiate_stalls(struct halay_context *ctx);
-/* Say BYE once the program is leaving. Nonzero if it was said now: what follows from it needs another step. */
+/* Sends BYE once the program is leaving. Returns nonzero if it has sent it now: that requires another step. */
 int halay_negotiate_leave(struct halay_context *ctx);
 
 #endif

@@ -4,13 +4,13 @@
  *
  *     canceled, or its time is over     WITHDRAW, again each AGAIN_US until it ends: the coordinator may have agreed on
  *                                       it in this moment
- *     it has begun                      it ends as if nothing had been said
- *     its time is over and it does      the engine fails after as long again, GRACE_US at least: a peer is there but
- *     not end all the same              does not do its part, or the coordinator does not answer
+ *     it has begun                      it ends as if nothing had been sent
+ *     its time is over and it does      the engine fails after the same time again, at least GRACE_US: a peer is alive
+ *     not end all the same              but does not do its part, or the coordinator does not answer
  *
  * A path that has the request withdraws it without the coordinator (requests/path.h).
  *
- * Requests with a time-out are on a list; the earliest moment at which one is to be looked at is kept.
+ * Requests with a time limit are on a list; the earliest moment at which one is to be checked is kept.
  */
 #include "fusion/engine/withdraw.h"
 #include "fusion/engine/fail.h"
@@ -26,7 +26,7 @@
 #define AGAIN_US 100000
 #define GRACE_US 5000000
 
-/* Put it on that list, unless it is on one. */
+/* Links a request into that list, unless it is in one. */
 static void link_watched(struct halay_request **list, struct halay_request *r)
 {
     if (r->watched_at)
@@ -53,7 +53,7 @@ static void withdraw_from_path(struct halay_context *ctx, struct halay_path *pat
         halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
 }
 
-static void withdraw(struct halay_context *ctx, struct halay_request *r)
+static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
     struct halay_path *path = halay_request_path(r);
@@ -66,7 +66,7 @@ static void withdraw(struct halay_context *ctx, struct halay_request *r)
     look_at(&ctx->driven.negotiation, r, r->again_us);
     if (r->life == HALAY_LIFE_RUNNING)
         return;
-    if (!halay_replay_is_off(r->set)) { /* again once the coordinator knows of it */
+    if (!halay_replay_is_off(r->set)) { /* again once the coordinator has received it */
         halay_replay_break(r->set, HALAY_BREAK_TAKEN);
         return;
     }
@@ -89,7 +89,7 @@ void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
     if (r->life >= HALAY_LIFE_RUNNING || r->withdrawn)
         return;
     r->withdrawn = HALAY_ERR_CANCELED;
-    withdraw(ctx, r);
+    request_withdraw(ctx, r);
 }
 
 static void fail_overdue(struct halay_context *ctx, const struct halay_request *r)
@@ -103,7 +103,7 @@ static void fail_overdue(struct halay_context *ctx, const struct halay_request *
                       (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3, why);
 }
 
-static void look(struct halay_context *ctx, struct halay_request *r)
+static void check_watched(struct halay_context *ctx, struct halay_request *r)
 {
     int64_t now_us = ctx->driven.now_us, grace_us = (int64_t)r->timeout_ms * 1000;
 
@@ -116,15 +116,15 @@ static void look(struct halay_context *ctx, struct halay_request *r)
         look_at(&ctx->driven.negotiation, r, r->overdue_us);
         r->expires_us = 0;
         r->withdrawn = r->withdrawn ? r->withdrawn : HALAY_ERR_TIMEOUT;
-        withdraw(ctx, r);
+        request_withdraw(ctx, r);
     } else {
         if (r->overdue_us)
             look_at(&ctx->driven.negotiation, r, r->overdue_us);
-        withdraw(ctx, r);
+        request_withdraw(ctx, r);
     }
 }
 
-/* When it is to be looked at; 0: never. */
+/* Returns when the request is to be checked; 0: never. */
 static int64_t due_us(const struct halay_request *r)
 {
     const int64_t times[] = { r->expires_us, r->overdue_us, r->again_us };
@@ -136,8 +136,8 @@ static int64_t due_us(const struct halay_request *r)
     return first;
 }
 
-/* One pass: each that is watched goes from the list of those to be looked at to that of those that have been, before it
- * is looked at, as it may end in that moment, and others, too. */
+/* Checks all watched requests once. Each moves from the list of those to be checked to that of checked ones before its
+ * check, because the check may end it and others. */
 size_t halay_withdraw_overdue(struct halay_context *ctx)
 {
     struct halay_negotiation *n = &ctx->driven.negotiation;
@@ -159,7 +159,7 @@ size_t halay_withdraw_overdue(struct halay_context *ctx)
         if (due > ctx->driven.now_us)
             look_at(n, r, due);
         else if (due)
-            look(ctx, r);
+            check_watched(ctx, r);
     }
     return 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Withdrawal, a rank's side: requests that their program cancels, or whose time is over. The coordinator decides
- * whether it is too late (fusion/coordinator/withdraw.h). Driver only.
+ * Withdrawal, a rank's side: requests that their program cancels, or whose time limit has expired. The coordinator
+ * decides whether it is too late (fusion/coordinator/withdraw.h). Driver only.
  */
 #ifndef HALAY_RANK_WITHDRAW_H
 #define HALAY_RANK_WITHDRAW_H
@@ -10,11 +10,11 @@
 #include "fusion/state/context.h"
 #include "fusion/state/request.h"
 
-/* The driver has it: if it has a time-out, watch it. */
+/* Watches a request with a time limit that the driver has taken. */
 void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *request);
-/* Its program cancels it. */
+/* Withdraws a request that its program cancels. */
 void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *request);
-/* Those whose time is over. Returns how many. */
+/* Withdraws requests whose time limit has expired. Returns how many. */
 size_t halay_withdraw_overdue(struct halay_context *ctx);
 
 #endif

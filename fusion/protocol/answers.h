@@ -13,11 +13,11 @@ _Static_assert((int)HALAY_ENTERED_NUMBERS <= (int)HALAY_EPOCH_VALUES, "numbers h
 
 /* Zero-initialised. */
 struct halay_answers {
-    int ranks; /* of how many */
+    int ranks; /* the number of ranks */
     uint64_t numbers[HALAY_EPOCH_VALUES];
 };
 
-/* How many numbers an item of this kind has. */
+/* Returns how many numbers an item of this kind has. */
 size_t halay_answers_count(enum halay_item_kind kind);
 /* Merges one more of the same kind: ENTERED by minimum, SETTLED by maximum. HALAY_ERR_FORMAT: it is of no rank, or of
  * more than `most` in all, or has another length. */

@@ -2,8 +2,8 @@
  *
  * Messages: writing and strict reading; the table is in messages.h.
  *
- * What is read comes from another process and may be anything: every length is checked against what is there before it
- * is used, every number against what it may be. Writing is ours; its items always fit in a message (asserted).
+ * Input is from another process and may be anything: every length is checked against the bytes received before it is
+ * used, every number against its range. Output is this process's; its items always fit in a message (asserted).
  */
 #include "fusion/protocol/messages.h"
 #include "base/memory.h"
@@ -65,7 +65,7 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
     return HALAY_OK;
 }
 
-/* The fixed part of each kind. */
+/* The fixed part of each kind, in bytes. */
 static const unsigned char fixed_bytes[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_READY] = 16,  [HALAY_ITEM_ANNOUNCE] = 44, [HALAY_ITEM_FLUSH] = 8,     [HALAY_ITEM_AGREE] = 44,
     [HALAY_ITEM_BUCKET] = 12, [HALAY_ITEM_ERROR] = 12,    [HALAY_ITEM_FORGET] = 12,   [HALAY_ITEM_FAIL] = 12,
@@ -84,7 +84,7 @@ static const unsigned char has_set[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_RESUME] = 1,
 };
 
-/* Bytes behind the fixed part, before padding: shape and words, or ranges; then name, then text. */
+/* Bytes after the fixed part, before padding: shape and words, or ranges; then name, then text. */
 struct tail {
     size_t words; /* bytes of shape and words, or of ranges */
     size_t name, text;
@@ -130,7 +130,7 @@ static size_t tail_bytes(const struct tail *tail)
     return tail->words + halay_round_up(tail->name + tail->text, 4);
 }
 
-/* Whole bytes of the item that begins at p, 0 if it is none or not all there. */
+/* Returns the bytes of the item that begins at p, 0 if it is invalid or incomplete. */
 static size_t item_bytes(const unsigned char *p, size_t left)
 {
     if (left < 4 || p[0] == 0 || p[0] >= HALAY_ITEM_KINDS || left < fixed_bytes[p[0]])
@@ -186,7 +186,7 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
-/* Items of replay. */
+/* Reads items of replay. */
 static int read_replay(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
 {
     read->epoch = get32(p + 8);
@@ -203,7 +203,7 @@ static int read_replay(const unsigned char *p, const struct tail *tail, int size
     return read->word_count <= HALAY_WORDS_MAX && read->ranks >= 0 && read->ranks <= size;
 }
 
-/* Items about one tensor, or several. */
+/* Reads items about one tensor, or several. */
 static int read_about_tensors(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
 {
     int ok = 1;
@@ -239,7 +239,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, i
     return ok;
 }
 
-/* What is between the kind and the words. Nonzero if it is valid in a job or set of this size. */
+/* Reads the fields between the kind and the words. Returns nonzero if they are valid in a job or set of this size. */
 static int read_fixed(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
 {
     switch (read->kind) {
@@ -307,7 +307,8 @@ static enum halay_status reserve_bytes(struct halay_items *items, size_t bytes)
     return HALAY_OK;
 }
 
-/* Backward from the last layer ids go down: a range grows at either end. Nothing depends on the order within it. */
+/* Merges a READY with the last one, at either end of its range, because ids descend from the last layer on in a
+ * backward pass. Nothing depends on the order within a range. */
 static int joins_last(struct halay_items *items, const struct halay_item *item)
 {
     if (item->kind != HALAY_ITEM_READY || !items->last_ready)
@@ -344,7 +345,7 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
     p[41] = (unsigned char)s->is_on_devices;
 }
 
-/* Items of replay. */
+/* Writes items of replay. */
 static void write_replay(unsigned char *p, const struct halay_item *item)
 {
     put32(p + 8, item->epoch);
@@ -358,7 +359,7 @@ static void write_replay(unsigned char *p, const struct halay_item *item)
     }
 }
 
-/* Items about one tensor, or several. */
+/* Writes items about one tensor, or several. */
 static void write_about_tensors(unsigned char *p, const struct halay_item *item)
 {
     switch (item->kind) {
@@ -423,7 +424,7 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     }
 }
 
-/* Shape and words, or ranges. */
+/* Writes shape and words, or ranges. */
 static void put_words(unsigned char *p, const struct halay_item *item, size_t bytes)
 {
     size_t shape = 8 * (size_t)item->signature.dimensions;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages: what the ranks' engines say to each other, as bytes.
+ * Messages between the ranks' engines, as bytes.
  *
  * A message is a header and items; it travels as one frame of HALAY_FRAME_BYTES (padded), and, if it is longer, a
  * second transfer with the rest. Numbers are in the byte order of the host (the magic number refuses another).
@@ -8,8 +8,8 @@
  *     header (16)   0 magic u32 | 4 bytes u32, all of it | 8 number u32, of this sender's messages: 1, 2, ... |
  *                   12 0 u32
  *
- *     items: byte 0 is the kind, bytes 1-3 as said here, 0 where nothing is said
- *     Those about tensors begin with the number of their process set, 4 set u32; 0 is that of all ranks. Ids are the
+ *     items: byte 0 is the kind, bytes 1-3 as listed here, otherwise 0
+ *     Items about tensors begin with the number of their process set, 4 set u32; 0 is that of all ranks. Ids are the
  *     set's.
  *
  *       READY     4 set | 8 first u32 | 12 count u32                these ids have been submitted
@@ -17,36 +17,36 @@
  *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
  *                 41 is on devices | 44 shape u64 each | words u64 each (signature.h) | name, padded to 4
  *                                                                   a name without id, another signature or other words
- *       FLUSH     4 set                                             somebody waits: don't accumulate
+ *       FLUSH     4 set                                             a thread waits: don't accumulate
  *       AGREE     as ANNOUNCE, 16 id u32                            all ranks have announced it; its id from now on
  *       BUCKET    1 has parts | 2 ranges u16 | 4 set | 8 absent u32 | 12 first u32, count u32 each
- *                                                                   run these together, after all before it
+ *                                                                   run these together, after all earlier ones
  *       ERROR     1 name length | 2 text length u16 | 4 set | 8 status u32 | name | text, padded
- *                                                                   the ranks disagree about it
- *       FORGET    4 set | 8 id u32                                  don't use the id any more; and back: I don't
- *       FAIL      2 text length u16 | 4 status u32 | 8 rank i32 | text, padded   everything is over
- *       BYE                                                         the sender submits nothing any more
- *       LEFT      4 rank i32                                        that rank said BYE
- *       DONE                                                        all ranks said BYE and nothing is left to do
- *       PING, PONG                                                  are you there? yes
- *       ASK                                                         what does your program do?
+ *                                                                   the tensor is refused
+ *       FORGET    4 set | 8 id u32                                  forget the id; and the answer: forgotten
+ *       FAIL      2 text length u16 | 4 status u32 | 8 rank i32 | text, padded   the job has failed
+ *       BYE                                                         the sender submits no more
+ *       LEFT      4 rank i32                                        that rank sent BYE
+ *       DONE                                                        all ranks sent BYE and nothing is left to do
+ *       PING, PONG                                                  is the rank alive; and the answer
+ *       ASK                                                         asks what the program does
  *       WITHDRAW  1 name length | 4 set | 8 status u32 | 12 after u32 (ms) | name, padded
- *                                                                   the sender takes its submission back
- *       LISTEN    4 rank i32 | 8 number u64                         so much was said to that rank, which has to hear it
- *                                                                   (paths/p2p/p2p.c); rank 0 passes it on
- *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         the answer; the tensor that it waits for
+ *                                                                   the sender withdraws its submission
+ *       LISTEN    4 rank i32 | 8 number u64                         that number of messages was sent to that rank;
+ *                                                                   rank 0 forwards this (paths/p2p/p2p.c)
+ *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         answers ASK; the tensor it waits for
  *
  *     Replay (fusion/replay/replay.h), of one plan of a set:
- *       PLANNED   1 has vote | otherwise as BUCKET                  one bucket of the plan that comes next
- *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force; and back:
- *                                                                   the sender has received that
+ *       PLANNED   1 has vote | otherwise as BUCKET                  one bucket of the next plan
+ *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force; the answer:
+ *                                                                   received
  *       BREAK     4 set | 8 epoch u32 | 12 reason u32 | 16 rank i32    this rank has to leave the plan
  *       FREEZE    4 set | 8 epoch u32                               enter no bucket any more
  *       ENTERED   2 words u16 | 4 set | 8 epoch u32 | 12 ranks u32 | 16 u64 each
  *                                                                   minimum over these ranks of the first collective of
  *                                                                   each channel that they have not entered
  *       COMPLETE  the same, 12 0 u32                                the minimum over all ranks
- *       SETTLED   as ENTERED                                        on these ranks nothing is under way; the maximum of
+ *       SETTLED   as ENTERED                                        on these ranks nothing is in flight; the maximum of
  *                                                                   their proposals for the next epoch
  *       RESUME    as COMPLETE                                       the maximum over all ranks; negotiate again
  *     BREAK and what follows it travel along a tree of the set's ranks (fusion/replay/branch.h), all others from or to
@@ -95,7 +95,7 @@ enum halay_item_kind {
     HALAY_ITEM_KINDS
 };
 
-/* What a rank's program does, as far as its engine can tell. */
+/* The state of a rank's program, as far as its engine knows. */
 enum halay_doing {
     HALAY_DOING_ELSE,   /* it is in no call that waits */
     HALAY_DOING_WAITS,  /* it waits for a tensor, or for one of several */
@@ -107,7 +107,7 @@ struct halay_id_range {
     uint32_t first, count;
 };
 
-/* One item, taken apart. Only what its kind has is set; pointers are borrowed from the bytes it was read from. */
+/* One parsed item. Only the members of its kind are set; pointers are borrowed from the bytes it was read from. */
 struct halay_item {
     enum halay_item_kind kind;
     int set;          /* number of the process set */
@@ -116,7 +116,7 @@ struct halay_item {
     const char *text;
     size_t text_length;
     struct halay_signature signature;
-    const void *words; /* ANNOUNCE, AGREE, and those of replay that have some: u64 each, not aligned */
+    const void *words; /* ANNOUNCE, AGREE, and items of replay with numbers: u64 each, not aligned */
     size_t word_count;
     uint32_t id;
     enum halay_status status;
@@ -124,12 +124,12 @@ struct halay_item {
     enum halay_doing doing;              /* DOING */
     struct halay_id_range range;         /* READY */
     uint64_t number;                     /* LISTEN */
-    int after_ms;                        /* WITHDRAW: the time-out; 0: it was canceled */
+    int after_ms;                        /* WITHDRAW: the time limit; 0: it was canceled */
     uint64_t order;                      /* ANNOUNCE, not sent: rank 0's order of registration + 1, 0: by name */
     const struct halay_id_range *ranges; /* BUCKET, PLANNED */
     size_t range_count;
     int absent;             /* BUCKET: ranks that its averages are not divided by; fewer than the set has */
-    int has_parts;          /* BUCKET: ranks that have joined, or have nothing of it, take part all the same */
+    int has_parts;          /* BUCKET: ranks that have joined, or have no data for it, take part too */
     int has_vote;           /* PLANNED: replay.h */
     uint32_t epoch, reason; /* replay's: the plan's number; BREAK: enum halay_break_reason */
     int ranks;              /* ENTERED, SETTLED: of how many */
@@ -140,29 +140,29 @@ struct halay_message_header {
 };
 
 void halay_message_put_header(unsigned char *at, const struct halay_message_header *header);
-/* HALAY_ERR_FORMAT: another magic number (HALAY_ERR_VERSION if only the version differs) or an impossible length. */
+/* Reads a header. HALAY_ERR_FORMAT: another magic number (HALAY_ERR_VERSION if only the version differs) or an
+ * impossible length. */
 enum halay_status halay_message_get_header(const unsigned char *at, struct halay_message_header *header);
 
-/*
- * Take the item at *at apart and move *at behind it. Nothing outside [*at, *at + left) is read; HALAY_ERR_FORMAT if it
- * is no item or reaches beyond. size: number of ranks, for signatures and ranks. *at is a multiple of 4 from the start.
- */
+/* Parses the item at *at and advances *at to its end. Reads only within [*at, *at + left); HALAY_ERR_FORMAT if the
+ * item is invalid or exceeds that. size: number of ranks, for signatures and ranks. *at is a multiple of 4 from the
+ * start. */
 enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes, size_t *at, int size,
                                   struct halay_item *item);
 
-/* Items to be sent, one after the other; grows. Zero-initialised. */
+/* Items to be sent, consecutive; grows. Zero-initialised. */
 struct halay_items {
     unsigned char *data; /* owned */
     size_t used, capacity;
-    size_t last_ready; /* 1 + where the READY item that is the last one begins; 0: none */
+    size_t last_ready; /* 1 + the offset of the last item if it is a READY; 0 otherwise */
 };
 
-/* Append an item; HALAY_ERR_NO_MEMORY. READY joins the item before where it can. */
+/* Appends an item; HALAY_ERR_NO_MEMORY. READY is merged with the item before where possible. */
 enum halay_status halay_items_append(struct halay_items *items, const struct halay_item *item);
 
-/* Bytes of the whole items from the start on that fit in `room`. */
+/* Returns the bytes of the whole items from the start on that fit in `room`. */
 size_t halay_items_fitting(const struct halay_items *items, size_t room);
-/* Drop the first bytes. */
+/* Drops the first bytes. */
 void halay_items_drop(struct halay_items *items, size_t bytes);
 void halay_items_fini(struct halay_items *items);
 

@@ -50,7 +50,7 @@ struct halay_waiting {
     _Atomic int calls;
     _Atomic int flush_wanted; /* a waiter waits for a tensor that is not running; relaxed: the wake orders it */
     _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
-                            (relaxed: whoever becomes a waiter leaves news) */
+                            (relaxed: a new waiter leaves news) */
 };
 
 #endif

@@ -27,7 +27,7 @@ enum halay_life {
 enum halay_life_event {
     HALAY_LIFE_SEND,   /* its submission is sent to the coordinator */
     HALAY_LIFE_PLAN,   /* it counts in the plan in force, or is taken over from one that is left */
-    HALAY_LIFE_RETURN, /* it is sent again: its plan has been left, or one that lacks it came after it was sent */
+    HALAY_LIFE_RETURN, /* it is sent again: its plan has been left, or a plan without it followed */
     HALAY_LIFE_START,  /* its bucket, or its transfer, begins */
     HALAY_LIFE_END,    /* it completes or fails */
     HALAY_LIFE_EVENTS

@@ -13,18 +13,18 @@ struct halay_messenger;
 struct halay_negotiation {
     struct halay_events taken;                            /* from the queue */
     struct halay_messenger *messenger;                    /* owned; NULL: the world has been left */
-    struct halay_request *watched;                        /* those with a time-out, or withdrawn (withdraw.c) */
-    struct halay_request *unseen;                         /* those that a look at all of them is still to come to */
-    int64_t look_us;                                      /* when they are looked at next; 0: never */
+    struct halay_request *watched;                        /* requests with a time limit, or withdrawn (withdraw.c) */
+    struct halay_request *unseen;                         /* of these, those not yet visited by the present check */
+    int64_t look_us;                                      /* time of the next check; 0: never */
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
-    struct halay_coordinator_options coordinator_options; /* of its process sets but for what differs; rank 0 only */
+    struct halay_coordinator_options coordinator_options; /* common options of its process sets; rank 0 only */
     int degree;                                           /* of the sets' trees (replay/branch.h); set once */
     uint64_t sent;                                        /* submissions so far, to the coordinator */
-    unsigned char *left;                                  /* owned: [rank], who said BYE */
-    int suspect;                                          /* gone, nobody knows why; since suspected_us */
-    int64_t suspected_us;                                 /* 0: nobody is */
-    int is_draining;                  /* failed because somebody left: what is under way still completes */
-    int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE has come */
+    unsigned char *left;                                  /* owned: [rank], nonzero after its BYE */
+    int suspect;                                          /* a rank that is gone, cause unknown; since suspected_us */
+    int64_t suspected_us;                                 /* 0: no rank is */
+    int is_draining;                  /* failed because a rank left: collectives in flight still complete */
+    int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE was received */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Queue: what user threads tell the driver, in order, and the requests that they take from a pool. Guarded by the
- * context's lock where not said otherwise.
+ * Queue: events from user threads to the driver, in order, and the pool of requests. Guarded by the context's lock
+ * unless stated otherwise.
  */
 #ifndef HALAY_QUEUE_H
 #define HALAY_QUEUE_H
@@ -48,11 +48,11 @@ struct halay_queue {
     char reason[HALAY_REASON_MAX];
 };
 
-/* Room for so many more events: pushing them cannot fail until the lock is released. */
+/* Reserves room for this number of further events: pushing them cannot fail until the lock is released. */
 enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count);
-/* Append to a list of the driver's own. */
+/* Appends to a list of the driver's own. */
 enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *event);
-/* Tell the driver; the lock is held. */
+/* Pushes an event for the driver; the lock is held. */
 enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hold: which events of the program wait for which data.
+ * Hold: the program's events that wait for data.
  *
- *     a submission     until its data are in the host's memory (staging.h)
- *     behind one       what a path takes behind what it takes: the n-th send of a tag meets the n-th receive
- *                      a join, a change of process sets: what was submitted before counts as submitted before
- *                      a cancellation of what is held itself
+ *     a submission     until its data are in host memory (staging.h)
+ *     after one        submissions of the same path: the n-th send of a tag matches the n-th receive
+ *                      a join, a change of process sets: earlier submissions count as earlier
+ *                      a cancellation of a held submission
  *
- * Everything else overtakes, so that a tensor of the host's does not wait for a device.
+ * All other events overtake, so that a tensor in host memory does not wait for a device.
  */
 #include "fusion/paths/device/hold.h"
 #include "fusion/paths/device/staging.h"
@@ -15,13 +15,13 @@
 #include "fusion/requests/requests.h"
 #include <stdlib.h>
 
-/* The path that takes it without the coordinator, or NULL. */
+/* Returns the path that takes the event without the coordinator, or NULL. */
 static const struct halay_path *path_of(const struct halay_event *e)
 {
     return e->kind == HALAY_EVENT_SUBMITTED ? halay_request_path(e->request) : NULL;
 }
 
-/* Must it stay behind the events in front of it? */
+/* Returns nonzero if the event must not overtake those before it. */
 static int stays_behind(const struct halay_event *front, size_t count, const struct halay_event *e)
 {
     if (!count)
@@ -56,14 +56,14 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     return status;
 }
 
-/* Of those that are not there yet, the last one of which kind was looked at: what comes after it need not be asked. */
+/* The last staging of each kind that was found late: later ones need not be checked. */
 struct late {
     const struct halay_device *device; /* copies, which it makes in order */
-    const void *stream;                /* what the program has given to that stream */
+    const void *stream;                /* work of the program on that stream */
 };
 
-/* Has it come? HALAY_IN_PROGRESS, HALAY_OK, or an error of the device's. */
-static enum halay_status look(struct halay_staging *s, struct late *late)
+/* Checks whether the data have arrived. HALAY_IN_PROGRESS, HALAY_OK, or an error of the device. */
+static enum halay_status check_arrival(struct halay_staging *s, struct late *late)
 {
     int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
 
@@ -90,7 +90,7 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
         struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e.request) : NULL;
         int is_there = !s || s->transit.state == HALAY_TRANSIT_STILL;
         if (!is_there && status == HALAY_OK) {
-            enum halay_status is = look(s, &late);
+            enum halay_status is = check_arrival(s, &late);
             is_there = is == HALAY_OK;
             status = is == HALAY_IN_PROGRESS ? status : is;
         }
