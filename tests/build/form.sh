@@ -44,13 +44,13 @@ include 0
 fusion/api 0
 fusion/observe 0
 fusion/place 0
-fusion/paths/device 9
+fusion/paths/device 10
 fusion/coordinator 0
 fusion/state 0
-fusion/engine 27
+fusion/engine 29
 fusion/protocol 10
-fusion/replay 21
-fusion/run 6
+fusion/replay 22
+fusion/run 7
 fusion/requests 0
 fusion/paths/p2p 0
 tft 0
