@@ -115,7 +115,6 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         break;
     default:
         random_rest(r, text, &item);
-        break;
     }
     return item;
 }
