@@ -5,7 +5,6 @@
 #include "fusion/coordinator/withdraw.h"
 #include "base/number_text.h"
 #include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
 #ifndef HALAY_RANK_WITHDRAW_H
 #define HALAY_RANK_WITHDRAW_H
 
-#include "fusion/protocol/messages.h"
 #include "fusion/state/context.h"
 #include "fusion/state/request.h"
 
