@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Driver: who drives the engine, when, and where it sleeps. The only file of the library that creates a thread.
+ * Driver: the threads that drive the engine, and where they sleep. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. fusion/state/role.h says how it passes from thread to thread and which
- * thread has to be woken; docs/reference/threading.md says why, which wakes may be owed, and why none is lost.
+ * One thread at a time has the driver's role. fusion/state/role.h defines how it passes from thread to thread and which
+ * thread has to be woken; docs/reference/threading.md explains why, which wakes may be deferred, and why none is lost.
  */
 #include "fusion/engine/driver.h"
 #include "base/clock.h"
@@ -22,10 +22,10 @@
 
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
-#define TELL_US 50              /* a submitter tells the peers if nobody has driven for that long */
-#define STEADY_US 10            /* after a look that found nothing, how long steady steps go on */
+#define TELL_US 50              /* a submitter sends to the peers if no thread has driven for this time */
+#define STEADY_US 10            /* after a step that found nothing, how long steady steps continue */
 #define WHOLE_US 2000           /* the longest time from one whole step of a driver that is awake to the next */
-#define AT_ONCE_US 50 /* a wait that comes so soon after a submission, or another wait, has followed at once */
+#define AT_ONCE_US 50           /* a wait within this time after a submission, or another wait, has followed at once */
 
 enum { AT_ONCE_TIMES = 3 };
 
@@ -39,8 +39,8 @@ static enum halay_role_action pass_role_locked(struct halay_context *ctx, enum h
 
 /* ---- sleeping ---- */
 
-/* How long the thread stays parked after a waiter drove, and so the longest time that nobody listens: a fraction of
- * what peers allow for an answer to a PING. */
+/* Returns how long the thread stays parked after a waiter drove, and so the longest time without a listener: a fraction
+ * of the time that peers allow for an answer to a PING. */
 static int64_t park_us(const struct halay_context *ctx)
 {
     int64_t quarter = (int64_t)ctx->world->config.peer_timeout_ms * 250;
@@ -48,13 +48,14 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* The longest sleep for the sake of data that are carried; HALAY_RINGS: none, 0: look again at once. */
+/* Returns the longest sleep that the carrier allows; HALAY_RINGS: no limit, 0: look again at once. */
 static long carrier_sleep_us(const struct halay_context *ctx)
 {
     return ctx->carrier->ops->sleep_us(ctx);
 }
 
-/* The engine has failed, and not all peers have heard why; or a plan is left, and messages have to be forwarded. */
+/* Returns nonzero if the engine has failed and not all peers have received the cause, or a plan is being left, and
+ * messages have to be forwarded. */
 static int owes_word(const struct halay_context *ctx)
 {
     return ctx->status != HALAY_OK ? !halay_messenger_is_quiet(ctx->driven.negotiation.messenger)
@@ -91,7 +92,7 @@ static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
                          atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed));
 }
 
-/* From here on others may take the role, and ring. Zero: something has come, do not sleep. */
+/* Falls asleep: from here on others may take the role, and ring. Returns zero if there is work: do not sleep. */
 static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
 {
     if (!is_wanted_elsewhere(ctx, is_thread))
@@ -100,7 +101,7 @@ static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
     return 0;
 }
 
-/* Nonzero if the role is still ours. */
+/* Wakes up. Returns nonzero if the role is still this thread's. */
 static int wake_up_locked(struct halay_context *ctx, int is_thread)
 {
     if (pass_role_locked(ctx, is_thread ? HALAY_ROLE_WAKES_THREAD : HALAY_ROLE_WAKES_WAITER) == HALAY_ROLE_LOST)
@@ -109,7 +110,8 @@ static int wake_up_locked(struct halay_context *ctx, int is_thread)
     return 1;
 }
 
-/* Nonzero if this thread still has the role. armed_us: at most, as halay_world_arm says. */
+/* Sleeps on the bell. Returns nonzero if this thread still has the role. armed_us: the longest sleep, as
+ * halay_world_arm returned. */
 static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_us, int is_thread, int64_t deadline_us)
 {
     struct halay_bell *bell = &ctx->world->bell;
@@ -133,7 +135,8 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     return has_role;
 }
 
-/* Nonzero if this thread still has the role. *did: the last look before the sleep found something. */
+/* Sleeps once. Returns nonzero if this thread still has the role. *did: the last look before the sleep found
+ * something. */
 static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us,
                       int *did)
 {
@@ -152,7 +155,7 @@ static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *a
 
 /* One look at everything, or a steady step: these are enough as long as data move, if the last whole step is not long
  * ago. *until_us: until when, 0 at first. */
-static int look(struct halay_context *ctx, int64_t now_us, int64_t *until_us)
+static int step_or_steady(struct halay_context *ctx, int64_t now_us, int64_t *until_us)
 {
     int did = 0, is_steady = (!*until_us || now_us < *until_us) && now_us - ctx->driven.stepped_us < WHOLE_US &&
                              halay_engine_is_steady(ctx);
@@ -164,8 +167,8 @@ static int look(struct halay_context *ctx, int64_t now_us, int64_t *until_us)
     return is_steady ? did : halay_engine_step(ctx);
 }
 
-/* Drive until done(arg) or the deadline; the background thread, until it has nothing to do and a waiter could drive.
- * Nonzero if this thread still has the role. */
+/* Drives until done(arg) or the deadline; the background thread, until it has nothing to do and a waiter could drive.
+ * Returns nonzero if this thread still has the role. */
 static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t now_us,
                        int64_t deadline_us)
 {
@@ -174,7 +177,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
     int did;
 
     for (;; now_us = halay_now_us()) {
-        did = look(ctx, now_us, &steady_until_us);
+        did = step_or_steady(ctx, now_us, &steady_until_us);
         if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->driven.now_us >= deadline_us))
             return 1;
         if (did) {
@@ -205,15 +208,15 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
 
 /* ---- waking ---- */
 
-/* There is work for the driver: decides whom to wake; wake_now does it after unlocking. */
+/* Decides which thread to wake for new work; wake_now wakes it after unlocking. */
 static enum halay_role_action wake_locked(struct halay_context *ctx)
 {
     atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
     return pass_role_locked(ctx, HALAY_ROLE_WORK);
 }
 
-/* A call that has told or woken somebody returns. Waking takes longer after an idle time; that is not the program's own
- * time, so it must not count against "at once". */
+/* Notes the return of a call that has sent or woken. Waking takes longer after an idle time; that is not the program's
+ * own time, so it must not count against "at once". */
 static void note_return(struct halay_context *ctx)
 {
     atomic_store_explicit(&ctx->driver.called_us, halay_now_us(), memory_order_relaxed);
@@ -243,7 +246,7 @@ static void wake_unlock(struct halay_context *ctx, int returns)
     wake_now(ctx, wake);
     if (returns)
         note_return(ctx);
-    atomic_fetch_sub_explicit(&ctx->driver.leaving, 1, memory_order_release); /* halay_driver_stop: the last touch */
+    atomic_fetch_sub_explicit(&ctx->driver.leaving, 1, memory_order_release); /* halay_driver_stop: the last access */
 }
 
 void halay_driver_wake(struct halay_context *ctx)
@@ -261,7 +264,7 @@ static int has_work_locked(const struct halay_context *ctx)
            atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.owes_word;
 }
 
-/* lock held; unlocks: the driver's work is done without it. */
+/* Takes the role. lock held; unlocks: the driver's work is done without it. */
 static void take_role_unlock(struct halay_context *ctx, enum halay_role_event takes)
 {
     enum halay_role_action action = pass_role_locked(ctx, takes);
@@ -281,9 +284,9 @@ static void give_role_locked(struct halay_context *ctx)
     ctx->driver.owes_word = owes_word(ctx);
 }
 
-/* A waiter that leaves while the role is free wakes whoever may need it, whether it had the role or was only offered
- * it: the background thread, when it gives the role away, wakes only waiters, and these may all be done by then.
- * Nonzero: wake the background thread. */
+/* Passes the role on. A waiter that leaves while the role is free wakes a thread that may need it, whether it had the
+ * role or was only offered it: the background thread, when it releases the role, wakes only waiters, and these may all
+ * have left. Returns nonzero: wake the background thread. */
 static int pass_on_locked(struct halay_context *ctx)
 {
     if (ctx->driver.role.driver != HALAY_ROLE_FREE)
@@ -306,14 +309,16 @@ static void owe_locked(struct halay_context *ctx, size_t bytes)
     atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
 }
 
-/* Nobody listens while a wake is owed. A program that watches a descriptor makes no call that would drive. */
+/* Returns nonzero if no wake may be deferred, because no thread listens meanwhile. A program that watches a descriptor
+ * makes no call that would drive. */
 static int may_owe_nothing_locked(const struct halay_context *ctx)
 {
     return ctx->driver.listens || ctx->completion_fd >= 0;
 }
 
-/* May this much more be owed? A program that computes gradients may make calls in quick succession for a long time, and
- * its peers wait meanwhile. Once it has been too long the thread is woken and nothing is owed any more. */
+/* Returns nonzero if this much more may be deferred. A program that computes gradients may make calls in quick
+ * succession for a long time, and its peers wait meanwhile. After too long the thread is woken and nothing is deferred
+ * any more. */
 static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
 {
     if (!halay_role_thread_sleeps(ctx->driver.role))
@@ -323,7 +328,7 @@ static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
             ctx->driver.owed_bytes + bytes <= HALAY_OWED_BYTES);
 }
 
-/* The expected call did not follow at once: nothing is owed any more. Returns whether a wake was owed. */
+/* Cancels deferred wakes, because the expected call did not follow at once. Returns whether one was deferred. */
 static int cancel_owed_locked(struct halay_context *ctx)
 {
     if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
@@ -360,8 +365,8 @@ static int is_at_once(const struct halay_context *ctx, int64_t now_us)
     return now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
 }
 
-/* A submission, or a wait that has to wait, has come: remember whether it followed the one before at once. If it came
- * too late, what was owed is owed no more. */
+/* Notes a submission, or a wait that has to wait, and whether it followed the one before at once. If it was too late,
+ * nothing is deferred any more. */
 static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_wait)
 {
     int at_once = is_at_once(ctx, now_us);
@@ -379,7 +384,7 @@ static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_w
 
 /* ---- submitting ---- */
 
-/* Tell the peers what was submitted, unless somebody is about to do so. lock held; unlocks. */
+/* Sends the submissions to the peers, unless another thread is about to. lock held; unlocks. */
 static void tell_unlock(struct halay_context *ctx)
 {
     int64_t called_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
@@ -466,7 +471,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
             continue;
         }
         take_role_unlock(ctx, HALAY_ROLE_TAKES_WAITER);
-        drive_until(ctx, done, arg, 0, now_us, deadline_us); /* nobody robs a waiter */
+        drive_until(ctx, done, arg, 0, now_us, deadline_us); /* no thread takes the role of a waiter */
         pthread_mutex_lock(&ctx->lock);
         give_role_locked(ctx);
         now_us = ctx->driver.drove_us;

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Driver: who drives the engine, when, and where it sleeps.
+ * Driver: the threads that drive the engine, and where they sleep.
  */
 #ifndef HALAY_DRIVER_H
 #define HALAY_DRIVER_H
 
 #include "fusion/state/context.h"
 
-/* Limits of what several submissions may leave owed: time since the first, and bytes. */
+/* Limits of what several submissions may defer: time since the first, and bytes. */
 enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };
 
 void halay_driver_init(struct halay_context *ctx); /* its locks */
 void halay_driver_fini(struct halay_context *ctx);
-/* Set the driver's initial state and start the thread. */
+/* Sets the driver's initial state and starts the thread. */
 enum halay_status halay_driver_start(struct halay_context *ctx);
 void halay_driver_stop(struct halay_context *ctx);
-/* There is something new for the driver. lock not held. */
+/* Wakes the driver, because there is new work. lock not held. */
 void halay_driver_wake(struct halay_context *ctx);
 /* This entry was submitted, of several at once the last one; bytes: of all of them. What attends to its end: a
  * callback; perhaps a wait; a wait that follows at once. lock held; unlocks. */
 enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
 void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
                                    enum halay_attendance attendance);
-/* The same, of the last entry of a plan's bucket: peers need not be told. */
+/* Like it, for the last entry of a plan's bucket: nothing is sent to peers. */
 void halay_driver_ready_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
                                enum halay_attendance attendance);
-/* The program did not wait: a wake that is owed, because a wait was expected, is done now. lock not held. Cheap if none
- * is owed. */
+/* Does a wake that was deferred because a wait was expected: the program did not wait. lock not held. Cheap if none is
+ * deferred. */
 void halay_driver_pay(struct halay_context *ctx);
 /* Drives or sleeps until done(arg), for at most that long; -1: without a limit. lock not held. Returns what done
  * returned last. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Run: buckets that have been given out are started in order, progressed, and end.
+ * Run: starts dispatched buckets in order, progresses and ends them.
  */
 #include "fusion/engine/run.h"
 #include "collectives/api/calls.h"
@@ -106,7 +106,7 @@ static enum halay_status start_next(struct halay_context *ctx, struct halay_buck
     return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
 }
 
-/* The bucket's collective has ended: starts the next one, if the bucket has one. HALAY_OK: it has none. */
+/* Starts the bucket's next collective after the end of one. HALAY_OK: the bucket has no other. */
 static enum halay_status continue_bucket(struct halay_context *ctx, struct halay_bucket *b)
 {
     enum halay_status status = HALAY_OK;
@@ -119,7 +119,7 @@ static enum halay_status continue_bucket(struct halay_context *ctx, struct halay
     return status;
 }
 
-/* One that runs. */
+/* Progresses a running bucket. */
 static enum halay_status progress_bucket(struct halay_context *ctx, struct halay_bucket *b)
 {
     if (b->is_due)
@@ -156,7 +156,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     halay_bucket_put(ctx, b);
 }
 
-/* The group is closed, or out of step with the others': so is the engine. */
+/* Fails the engine, because the group is closed, or out of step with the others'. */
 static void fail_group(struct halay_process_set *set, enum halay_status status)
 {
     struct halay_context *ctx = set->ctx;
@@ -175,8 +175,8 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
                       halay_status_string(status));
 }
 
-/* Other ranks may have started what this one could not: if it continued, its next collectives would meet the wrong
- * ones. The bucket is on no list, or on that of those that run. */
+/* Fails a bucket. Other ranks may have started what this one could not: if it continued, its next collectives would
+ * match the wrong ones. The bucket is on no list, or on that of running ones. */
 static void fail_bucket(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status, int is_listed)
 {
     const struct halay_request *first = b->requests[0];
@@ -194,7 +194,7 @@ static void fail_bucket(struct halay_context *ctx, struct halay_bucket *b, enum 
             (int)first->entry->node.length, first->entry->node.name, ctx->rank, first->result_bytes);
 }
 
-/* Start a bucket that can be started. */
+/* Starts a bucket that can be started. */
 static void start_now(struct halay_process_set *set, struct halay_bucket *b)
 {
     struct halay_context *ctx = set->ctx;
@@ -220,7 +220,7 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
         halay_tally_idle(&ctx->observers.meters->tally);
 }
 
-/* Start the bucket that is first in line. */
+/* Starts the first bucket in the queue. */
 static void start_first(struct halay_process_set *set)
 {
     struct halay_bucket *b = set->waiting;
@@ -232,7 +232,7 @@ static void start_first(struct halay_process_set *set)
     start_now(set, b);
 }
 
-/* Start what is ready of a plan. */
+/* Starts ready buckets of a plan. */
 static size_t enter_planned(struct halay_process_set *set)
 {
     struct halay_plan_bucket *planned;
@@ -249,7 +249,7 @@ static size_t enter_planned(struct halay_process_set *set)
     return did;
 }
 
-/* Give up what not all ranks have entered; its requests stay in flight. */
+/* Takes back buckets that not all ranks have entered; their requests stay in flight. */
 static size_t take_back_planned(struct halay_process_set *set)
 {
     struct halay_context *ctx = set->ctx;
@@ -279,12 +279,12 @@ static int can_start(struct halay_process_set *set)
            (first->signature.collective != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
 }
 
-/* The buckets of one set. Nonzero if anything got further. */
+/* Progresses the buckets of one set. Returns nonzero if anything progressed. */
 static size_t progress_set(struct halay_process_set *set)
 {
     struct halay_context *ctx = set->ctx;
     size_t did = 0;
-    unsigned long work = halay_group_work(set->group); /* a collective may get further without ending */
+    unsigned long work = halay_group_work(set->group); /* a collective may progress without ending */
 
     for (; set->waiting && can_start(set); did++)
         start_first(set);
@@ -318,7 +318,7 @@ size_t halay_buckets_progress(struct halay_context *ctx)
 {
     size_t did = 0;
 
-    /* What is given out in a set whose group is still being made here waits for it. There may be many sets. */
+    /* Buckets of a set whose group is still being made here wait for it. There may be many sets. */
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->group &&
             (set->running || set->waiting || halay_replay_has_ready(set) || halay_replay_is_inactive(set)))

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Step: one bounded piece of everything the driver does; never blocks.
+ * Step: one bounded part of all work of the driver; never blocks.
  *
- *     what was submitted -> to the coordinator        (a thread that submits while the driver sleeps does this itself:
- *                                                      the peers hear of it before the background thread is awake)
+ *     submissions        -> to the coordinator        (a thread that submits while the driver sleeps does this itself:
+ *                                                      the peers receive them before the background thread is awake)
  *     messages           -> carried out
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
- *     paths              -> whatever they do
- *     carrier            -> results are brought back
- *     what has ended     -> callbacks, waiters
- *     nothing happened   -> check who is dead, who is silent, what stalls
+ *     paths              -> progressed
+ *     carrier            -> results are copied back
+ *     ended requests     -> callbacks, waiters
+ *     nothing happened   -> check for dead and silent ranks, and for stalls
  *
  * A steady step is the part of it that a plan needs.
  */
@@ -31,7 +31,7 @@
 #include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
 
-#define CHECK_US 100000 /* peers and stalls are looked at this often while something is pending */
+#define CHECK_US 100000 /* peers and stalls are checked this often while something is pending */
 
 static void fail_receiving(struct halay_context *ctx, enum halay_status status, int rank)
 {
@@ -53,7 +53,7 @@ int halay_engine_is_pending(const struct halay_context *ctx)
            (ctx->driven.negotiation.coordinator && halay_coordinator_waiting(ctx->driven.negotiation.coordinator));
 }
 
-/* While what is under way completes, another rank may be lost. */
+/* Checks whether another rank is lost while the collectives in flight complete. */
 static void look_after_rest(struct halay_context *ctx)
 {
     if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
@@ -74,7 +74,7 @@ static void look_at_paths(struct halay_context *ctx)
             halay_engine_fail(ctx, HALAY_ERR_PEER, look.rank, "%s", look.text);
 }
 
-/* Who is dead, who is silent, what stalls. */
+/* Checks for dead and silent ranks, and for stalls. */
 static void look_after(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
@@ -112,7 +112,7 @@ static void look_after(struct halay_context *ctx)
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
-/* Of a set: is nothing of it under way here? */
+/* Returns nonzero if no collective of a set is in flight here. */
 static int set_is_idle(const void *arg)
 {
     const struct halay_process_set *set = arg;
@@ -136,7 +136,7 @@ static int decide_all_sets(struct halay_context *ctx)
     return all + emitted;
 }
 
-/* May halay_fini go on? */
+/* Notes whether halay_fini may continue. */
 static void look_whether_left(struct halay_context *ctx)
 {
     if (!ctx->driven.negotiation.said_bye && ctx->status == HALAY_OK)
@@ -148,7 +148,7 @@ static void look_whether_left(struct halay_context *ctx)
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
 
-/* What was submitted here, to the coordinator or on its way to it. */
+/* Sends this rank's submissions to the coordinator. */
 static size_t tell_submissions(struct halay_context *ctx)
 {
     ctx->driven.now_us = halay_now_us();
@@ -164,7 +164,7 @@ void halay_engine_say(struct halay_context *ctx)
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
-/* What is new here goes out, what is new there comes in. */
+/* Sends and receives messages. */
 static size_t exchange_messages(struct halay_context *ctx)
 {
     int messages = 0, rank = -1;
@@ -184,7 +184,7 @@ static size_t exchange_messages(struct halay_context *ctx)
     return did;
 }
 
-/* Nothing moves in a group that is closed while the cause is awaited. */
+/* Returns nonzero if data can move: not in a group that is closed while the cause is awaited. */
 static int can_move_data(struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
@@ -211,7 +211,7 @@ static size_t progress_paths(struct halay_context *ctx)
     return did;
 }
 
-/* Results that have to be brought back. */
+/* Progresses results that have to be copied back. */
 static size_t progress_carrier(struct halay_context *ctx)
 {
     enum halay_status status;
@@ -260,7 +260,7 @@ int halay_engine_step(struct halay_context *ctx)
     did += halay_requests_deliver(ctx);
     if (!did) {
         look_after(ctx);
-        did = ctx->driven.execution.ended != NULL; /* to be delivered before anybody sleeps */
+        did = ctx->driven.execution.ended != NULL; /* to be delivered before the driver sleeps */
     }
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         look_whether_left(ctx);

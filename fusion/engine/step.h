@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Step: one bounded piece of everything the driver does. Driver only.
+ * Step: one bounded part of all work of the driver. Driver only.
  */
 #ifndef HALAY_STEP_H
 #define HALAY_STEP_H
 
 #include "fusion/state/context.h"
 
-/* What was submitted here, to the coordinator and the peers. Hears nothing, decides nothing, delivers nothing: a
- * submission does it, and returns at once. */
+/* Sends this rank's submissions to the coordinator and the peers. Receives, decides and delivers nothing: a submission
+ * calls it, and returns at once. */
 void halay_engine_say(struct halay_context *ctx);
 /* Does one bounded piece of everything; never blocks. Returns nonzero if something happened. */
 int halay_engine_step(struct halay_context *ctx);
@@ -17,7 +17,7 @@ int halay_engine_step(struct halay_context *ctx);
 int halay_engine_step_steady(struct halay_context *ctx, int64_t now_us);
 /* Returns nonzero if a plan is in force, and nothing is known that a steady step would leave undone. */
 int halay_engine_is_steady(const struct halay_context *ctx);
-/* Is something in flight, here or (rank 0) elsewhere? */
+/* Returns nonzero if anything is in flight, here or (rank 0) on other ranks. */
 int halay_engine_is_pending(const struct halay_context *ctx);
 
 #endif

@@ -192,8 +192,8 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-/* What this rank submitted under an agreed name, or its part if it has joined since. NULL: it submitted something else,
- * or no memory. */
+/* Returns what this rank submitted under an agreed name, or its part if it has joined since. NULL: it submitted
+ * something else, or no memory. */
 static struct halay_request *take_request(struct halay_context *ctx, struct halay_entry *entry)
 {
     struct halay_request *request = entry->request;

@@ -21,9 +21,9 @@ struct halay_bucket {
     struct halay_process_set *set;   /* borrowed */
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
-    struct halay_plan_bucket *planned; /* borrowed: of the plan that it is of; NULL: the coordinator gave it out */
+    struct halay_plan_bucket *planned; /* borrowed: its bucket in the plan; NULL: dispatched by the coordinator */
     int is_steady;                     /* a plan's: all requests are steady ones, which end with the plan's bucket */
-    int is_same;   /* and were the last time, and it is no group's: requests, tensors and lists are the same */
+    int is_same;   /* and were the last time, and it is not of a group: requests, tensors and lists are the same */
     int absent;    /* ranks that averages are not divided by */
     int has_parts; /* agreed: ranks that have joined take part */
     int is_plain;  /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
@@ -38,37 +38,38 @@ struct halay_bucket {
     struct halay_coll *coll;          /* owned while it runs */
     void *scratch; /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
-    int is_voting;              /* of a plan: its barrier is under way, its operation comes next */
+    int is_voting;              /* of a plan: its barrier is in flight, its operation is next */
     int is_due;                 /* of a plan, on devices: the operation can begin when those before it have ended */
     unsigned types;             /* of a plan's group: bit t: there are elements of type t that have not been reduced */
     int has_copy;               /* scratch has a copy of the only request's input, which others' data overwrite */
-    uint64_t number;            /* of the set's collectives given out, from 1: the same on all its ranks */
+    uint64_t number;            /* of the set's dispatched collectives, from 1: the same on all its ranks */
     struct halay_record record; /* of its start; kind 0: not recorded */
 };
 
-/* Make room for so many pieces and tensors. */
+/* Makes room for this number of pieces and tensors. */
 enum halay_status halay_bucket_reserve_tensors(struct halay_bucket *b, size_t count);
 
-/* Make b->scratch at least that large; kept for the next time. */
+/* Makes b->scratch at least that large; kept for the next time. */
 enum halay_status halay_bucket_scratch(struct halay_context *ctx, struct halay_bucket *b, size_t bytes);
 
-/* The coordinator gave this BUCKET out. HALAY_ERR_FORMAT: an id that this rank did not submit, or all are absent. */
+/* Adds a BUCKET that the coordinator dispatched. HALAY_ERR_FORMAT: an id that this rank did not submit, or all are
+ * absent. */
 enum halay_status halay_bucket_add(struct halay_process_set *set, const struct halay_item *item);
-/* A bucket of a plan, whose tensors are submitted as agreed. NULL: no memory. */
+/* Makes a bucket of a plan, whose tensors are submitted as agreed. NULL: no memory. */
 struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned);
-/* A collective of it has ended, which halay_coll_end has been told: returns nonzero if another one comes. */
+/* Continues after the end of a collective and halay_coll_end: returns nonzero if the bucket has another one. */
 int halay_bucket_continue(struct halay_bucket *b);
-/* The next collective of its group is one of this bucket's. */
+/* Makes the next collective of its group one of this bucket's. */
 void halay_bucket_number_next(const struct halay_bucket *b);
-/* Stop it. The caller ends its requests; parts of a join, which have no other owner, end here. */
+/* Drops the bucket. The caller ends its requests; parts of a join, which have no other owner, end here. */
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b);
-/* Its collective was taken back: its requests are as before it was made, their inputs as they were. */
+/* Reverts a bucket whose collective was taken back: its requests and their inputs are as before. */
 void halay_bucket_revert(struct halay_bucket *b);
-/* Its storage is free for another. */
+/* Frees its storage for another bucket. */
 void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b);
-/* Give up everything; the requests have been ended by the caller. */
+/* Abandons all buckets; the caller has ended the requests. */
 void halay_buckets_abandon(struct halay_context *ctx);
-/* Is any given out and not ended? */
+/* Returns nonzero if a dispatched bucket has not ended. */
 int halay_buckets_are_pending(const struct halay_context *ctx);
 void halay_buckets_free_all(struct halay_context *ctx);
 

@@ -47,10 +47,10 @@ fusion/place 0
 fusion/paths/device 10
 fusion/coordinator 0
 fusion/state 0
-fusion/engine 29
+fusion/engine 1
 fusion/protocol 10
 fusion/replay 22
-fusion/run 7
+fusion/run 0
 fusion/requests 0
 fusion/paths/p2p 0
 tft 0
