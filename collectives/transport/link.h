@@ -74,6 +74,7 @@ struct halay_transfer {
     size_t moved;                /* the transport's own: bytes moved so far */
     void *handle;                /* the transport's own: request of the library below */
     struct halay_transfer *next; /* the transport's own: queue of what is posted */
+    uint64_t *arrivals;          /* set by the owner after recv, or NULL: counts receives when they are done */
 };
 
 static inline int halay_transfer_is_done(const struct halay_transfer *x)
@@ -91,7 +92,16 @@ static inline void halay_transfer_post(struct halay_transfer *x, int peer, uint6
     x->moved = 0;
     x->handle = NULL;
     x->next = NULL;
+    x->arrivals = NULL;
     __atomic_store_n((enum halay_transfer_state *)&x->state, HALAY_TRANSFER_POSTED, __ATOMIC_RELAXED);
+}
+
+/* For transports: x is done, and what it received is in its buffer. */
+static inline void halay_transfer_end(struct halay_transfer *x)
+{
+    if (x->arrivals)
+        ++*x->arrivals;
+    __atomic_store_n((enum halay_transfer_state *)&x->state, HALAY_TRANSFER_DONE, __ATOMIC_RELEASE);
 }
 
 /* Memory of alloc that outlives what gave it. */

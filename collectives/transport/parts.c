@@ -264,8 +264,7 @@ static void message_finish_if_done(struct halay_parts *parts, struct halay_messa
     parts->peers[x->peer].waiting -= !x->is_optional;
     x->handle = NULL;
     message_give(parts, message);
-    /* Pairs with halay_transfer_is_done: the bytes are in the buffer before the state is set. */
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
+    halay_transfer_end(x);
 }
 
 static void message_forget_part(struct halay_message *message, const struct halay_part *part)

@@ -5,6 +5,9 @@
  *     receive: frame -> (rest, if the header says that there is more) -> items handed over -> next frame
  *     send:    items queued -> as many whole ones as fit in a message -> frame (-> rest)
  *
+ * Rank 0 has a receive for each other rank. A step in which nothing arrives, and nothing is queued, looks at none of
+ * them: it costs the same with any number of ranks.
+ *
  * Frame and rest are under two tags of the group that is kept for control. A PING is answered here.
  *
  * Silence is counted in looks that are at most LOOK_MAX_US apart, and a look counts for half of the timeout at most: a
@@ -32,6 +35,8 @@ struct messenger_peer {
     uint32_t in_number;
 
     struct halay_items queued;
+    struct messenger_peer *next_unsent; /* while is_unsent: in the list of those with queued items */
+    int is_unsent;
     unsigned char *out; /* owned, [out_room] */
     size_t out_room;
     struct halay_transfer out_frame, out_rest;
@@ -50,12 +55,14 @@ struct halay_messenger {
     struct messenger_peer *
         *peers; /* owned, as is each: on rank 0 all others, else rank 0 and those that were reached */
     size_t count, capacity;
-    enum halay_status status; /* no memory, or the transport's; kept. A lost peer is none: others are reached */
-    int is_deaf;              /* nothing is received any more */
-    int is_behind;            /* a receive was posted after the last progress */
-    int is_unsent;            /* something may be queued */
-    _Atomic uint64_t sent;    /* a counter; relaxed */
-    int64_t looked_us;        /* the last look; 0: none */
+    enum halay_status status;      /* no memory, or the transport's; kept. A lost peer is none: others are reached */
+    int is_deaf;                   /* nothing is received any more */
+    int is_behind;                 /* a receive was posted after the last progress */
+    struct messenger_peer *unsent; /* newest first: of a tree the deepest branches are sent to first */
+    uint64_t arrivals, seen;       /* parts of messages: that are there, and that were looked at */
+    size_t posted;                 /* peers that have, or had, a receive */
+    _Atomic uint64_t sent;         /* a counter; relaxed */
+    int64_t looked_us;             /* the last look; 0: none */
 };
 
 /* Make room for that many bytes; the contents stay. */
@@ -144,7 +151,11 @@ void halay_messenger_destroy(struct halay_messenger *m)
 static enum halay_status queue_item(struct halay_messenger *m, struct messenger_peer *peer,
                                     const struct halay_item *item)
 {
-    m->is_unsent = 1;
+    if (!peer->is_unsent) {
+        peer->is_unsent = 1;
+        peer->next_unsent = m->unsent;
+        m->unsent = peer;
+    }
     return halay_items_append(&peer->queued, item);
 }
 
@@ -200,14 +211,14 @@ static void send_next(struct halay_messenger *m, struct messenger_peer *peer)
 
 void halay_messenger_flush(struct halay_messenger *m)
 {
-    if (!m->is_unsent)
-        return;
-    m->is_unsent = 0;
-    for (size_t i = 0; m->status == HALAY_OK && i < m->count; i++) {
-        struct messenger_peer *peer = m->peers[i];
-        if (peer->queued.used && !is_lost(m, peer) && out_is_done(peer))
+    for (struct messenger_peer **at = &m->unsent, *peer; m->status == HALAY_OK && (peer = *at);) {
+        if (!is_lost(m, peer) && out_is_done(peer))
             send_next(m, peer);
-        m->is_unsent |= peer->queued.used != 0;
+        peer->is_unsent = peer->queued.used && !is_lost(m, peer);
+        if (peer->is_unsent)
+            at = &peer->next_unsent;
+        else
+            *at = peer->next_unsent;
     }
 }
 
@@ -247,6 +258,10 @@ static void post_next(struct halay_messenger *m, struct messenger_peer *peer)
     else
         m->link->ops->recv(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->in,
                            HALAY_FRAME_BYTES, &peer->in_transfer);
+    if (halay_transfer_is_done(&peer->in_transfer))
+        m->arrivals++;
+    else
+        peer->in_transfer.arrivals = &m->arrivals;
 }
 
 static enum halay_status handle_message(struct halay_messenger *m, struct messenger_peer *peer,
@@ -312,13 +327,15 @@ static enum halay_status take_from_all(struct halay_messenger *m, halay_messenge
     m->is_behind = 0;
     if (progress != HALAY_ERR_PEER)
         m->status = m->status != HALAY_OK ? m->status : progress;
-    for (size_t i = 0; i < m->count; i++) {
+    uint64_t arrivals = m->arrivals;
+    for (size_t i = 0; m->seen != arrivals && i < m->count; i++) {
         enum halay_status status = take_from_peer(m, m->peers[i], handler, arg, messages);
         if (status != HALAY_OK) {
             *rank = m->peers[i]->rank;
             return status;
         }
     }
+    m->seen = arrivals; /* what has arrived since then is looked at next */
     if (m->status == HALAY_OK && progress == HALAY_OK)
         return HALAY_OK;
     *rank = m->link->failed_peer;
@@ -333,9 +350,8 @@ enum halay_status halay_messenger_receive(struct halay_messenger *m, halay_messe
     *messages = 0;
     if (!m->link)
         return HALAY_OK;
-    for (size_t i = 0; i < m->count && m->status == HALAY_OK && !m->is_deaf; i++)
-        if (!m->peers[i]->in_posted)
-            post_next(m, m->peers[i]);
+    for (; m->posted < m->count && m->status == HALAY_OK && !m->is_deaf; m->posted++)
+        post_next(m, m->peers[m->posted]);
     do
         status = take_from_all(m, handler, arg, messages, rank);
     while (status == HALAY_OK && m->is_behind);

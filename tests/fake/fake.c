@@ -150,12 +150,6 @@ static uint64_t random_next(struct halay_fake_hub *hub)
     return hub->random;
 }
 
-static void complete(struct halay_transfer *x)
-{
-    /* Pairs with the acquire in halay_transfer_is_done: what was copied is visible to the owner. */
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
-}
-
 static void message_free(struct fake_message *m)
 {
     free(m->copy);
@@ -179,7 +173,7 @@ static struct fake_message *message_create(const void *buf, struct halay_transfe
 static void send_done(struct fake_rank *sender, struct halay_transfer *x)
 {
     atomic_fetch_sub_explicit(&sender->sending, 1, memory_order_relaxed);
-    complete(x);
+    halay_transfer_end(x);
 }
 
 /* Hold it back for a while; copy every other one at once. */
@@ -308,7 +302,7 @@ static enum halay_status receive_locked(struct fake_transport *self, struct hala
     memcpy(in->buf, m->buf, m->bytes);
     *place = m->next;
     transfers_remove(&self->receives, in);
-    complete(in);
+    halay_transfer_end(in);
     if (out) {
         send_done(&self->hub->ranks[from], out);
         ring(self->hub, from);

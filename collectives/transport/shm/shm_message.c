@@ -78,12 +78,6 @@ static int queue_remove(struct halay_shm_queue *q, struct halay_transfer *x)
     return 0;
 }
 
-static void transfer_complete(struct halay_transfer *x)
-{
-    /* Pairs with the acquire in halay_transfer_is_done. */
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
-}
-
 /* ---- putting records ---- */
 
 static struct halay_shm_record *record_reserve(struct halay_shm_peer *p, size_t payload)
@@ -156,7 +150,7 @@ static int send_begin(struct halay_shm_context *c, struct halay_shm_peer *p, str
 static void send_enqueue(struct halay_shm_peer *p, struct halay_transfer *x)
 {
     if (x->moved == x->bytes)
-        transfer_complete(x);
+        halay_transfer_end(x);
     else
         queue_append(&p->begun, x);
 }
@@ -212,7 +206,7 @@ static void pump_sends(struct halay_shm_context *c, struct halay_shm_peer *p)
         if (!send_stream(c, p, x))
             return;
         queue_remove(&p->begun, x);
-        transfer_complete(x);
+        halay_transfer_end(x);
     }
 }
 
@@ -230,7 +224,7 @@ static void take_answer(struct halay_shm_peer *p, const struct halay_shm_seen *r
         return;
     }
     queue_remove(&p->begun, x);
-    transfer_complete(x);
+    halay_transfer_end(x);
 }
 
 /* ---- receiving ---- */
@@ -281,7 +275,7 @@ static void answer_owe(struct halay_shm_context *c, struct halay_shm_peer *p, st
 static void incoming_finish(struct halay_shm_context *c, struct halay_shm_peer *p, struct halay_shm_incoming *m)
 {
     if (m->transfer)
-        transfer_complete(m->transfer);
+        halay_transfer_end(m->transfer);
     m->transfer = NULL;
     m->is_dropped = 1;
     if (!m->owes)
@@ -424,7 +418,7 @@ static enum halay_status take_new(struct halay_shm_context *c, struct halay_shm_
         if (r->bytes == r->total) { /* the usual case: whole, and a receive waits */
             halay_copy(x->buf, r->payload, r->bytes);
             count_delivered(p, r->bytes);
-            transfer_complete(x);
+            halay_transfer_end(x);
             return HALAY_OK;
         }
     }

@@ -87,7 +87,7 @@ static void transfer_complete(struct halay_tcp_peer *peer, struct halay_transfer
 {
     peer->wanted -= !x->is_optional;
     peer->completed++;
-    atomic_store_explicit(&x->state, HALAY_TRANSFER_DONE, memory_order_release);
+    halay_transfer_end(x);
 }
 
 static void peer_fail(struct halay_tcp_peer *peer, enum halay_status status, const char *why)
