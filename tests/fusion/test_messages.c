@@ -65,6 +65,16 @@ static void random_rest(struct random *r, const char *text, struct halay_item *i
     item->word_count = random_below(r, HALAY_TEXT_MAX / 8 + 1);
 }
 
+static void random_bucket(struct random *r, struct halay_id_range *ranges, struct halay_item *item)
+{
+    item->range_count = 1 + random_below(r, 100);
+    for (size_t i = 0; i < item->range_count; i++)
+        ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
+    item->ranges = ranges;
+    item->absent = (int)random_below(r, SIZE);
+    *(item->kind == HALAY_ITEM_BUCKET ? &item->has_parts : &item->has_vote) = (int)random_below(r, 2);
+}
+
 static struct halay_item random_item(struct random *r, char *name, char *text, struct halay_id_range *ranges)
 {
     struct halay_item item = { .kind = (enum halay_item_kind)(1 + random_below(r, HALAY_ITEM_KINDS - 1)), .rank = -1 };
@@ -86,12 +96,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
         break;
     case HALAY_ITEM_BUCKET:
     case HALAY_ITEM_PLANNED:
-        item.range_count = 1 + random_below(r, 100);
-        for (size_t i = 0; i < item.range_count; i++)
-            ranges[i] = (struct halay_id_range){ (uint32_t)random_next(r) >> 1, 1 + (uint32_t)random_below(r, 40) };
-        item.ranges = ranges;
-        item.absent = (int)random_below(r, SIZE);
-        *(item.kind == HALAY_ITEM_BUCKET ? &item.has_parts : &item.has_vote) = (int)random_below(r, 2);
+        random_bucket(r, ranges, &item);
         break;
     case HALAY_ITEM_ERROR:
         item.name_length = 1 + random_below(r, HALAY_NAME_MAX);

@@ -14,7 +14,7 @@
  *
  * While a bucket is under way nothing else of the set starts, unless a plan is in force: the barriers have numbers
  * among the group's collectives, which must be the same on all ranks. In a plan (fusion/protocol/replay.h) they all
- * have the bucket's, which a vote comes before.
+ * have the number of the bucket and of its vote.
  *
  * The first bucket opens the segments: an all-gather of how they are reached, another of who reaches all. One rank that
  * does not, and all of them bring this and later buckets to the host (staging.h).
