@@ -214,7 +214,9 @@ int halay_replay_has_ready(const struct halay_process_set *set)
     return p && p->ready_count && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
 }
 
-int halay_plan_must_wait(const struct halay_plan_bucket *b)
+/* Returns nonzero if a bucket that this rank has not entered comes before it: on its channel; or of those on devices,
+ * which ranks have to enter in the same order. */
+static int must_wait(const struct halay_plan_bucket *b)
 {
     const struct halay_replay *p = b->plan;
 
@@ -240,7 +242,7 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
     for (size_t i = 0; i < p->ready_count; i++) {
         struct halay_plan_bucket *b = p->ready[i];
         uint64_t *next = &p->next[b->number % HALAY_CHANNELS];
-        if (halay_plan_must_wait(b) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
+        if (must_wait(b) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
             continue;
         memmove(&p->ready[i], &p->ready[i + 1], (--p->ready_count - i) * sizeof(struct halay_plan_bucket *));
         b->state = HALAY_PLAN_RUNNING;

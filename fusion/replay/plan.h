@@ -72,10 +72,6 @@ static inline int halay_plan_has_partial(const struct halay_replay *p)
     return 0;
 }
 
-/* Returns nonzero if a bucket that this rank has not entered comes before it: on its channel; or of those on devices,
- * which ranks have to enter in the same order. */
-int halay_plan_must_wait(const struct halay_plan_bucket *b);
-
 /* ---- for the engine; driver only ---- */
 
 /* Returns nonzero if a plan is in force whose numbers are not known. */

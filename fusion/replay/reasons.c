@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reasons to leave a plan that no submission gives. Liveness is that of negotiation: a rank leaves if its program waits
- * for a tensor that can't be entered (WAITS_US), if a bucket stays incomplete or can't be entered (HELD_US), and if one
- * that it has entered does not complete for long, so that the coordinator reports stalls (slow_us).
+ * Reasons to leave a plan that no submission gives. Liveness is that of negotiation: a rank leaves if its program
+ * waits for a tensor whose bucket it holds up itself, by tensors that it has not submitted (WAITS_US), if it holds up
+ * a bucket for longer (HELD_US), and if one that is complete here does not end for long, so that the coordinator
+ * reports stalls (slow_us).
  */
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/plan.h"
@@ -11,17 +12,42 @@
 #include "fusion/state/entry.h"
 #include <limits.h>
 
-#define WAITS_US 1000   /* how long a program may wait for a tensor whose bucket can't be entered */
+#define WAITS_US 1000   /* how long a program may wait for a tensor whose bucket it holds up */
 #define LOOK_US 200     /* how often it is looked for reasons */
 #define HELD_US 50000   /* how long a bucket may stay incomplete, or held up by an incomplete one */
 #define SLOW_US 1000000 /* how long a bucket may be under way */
 
-/* Returns nonzero if the bucket can't be entered because of this rank's program. */
-static int is_held_up(const struct halay_replay *p, const struct halay_plan_bucket *b)
+/* The first buckets, in order of their numbers, that lack tensors of this rank: of each channel, and of those on
+ * devices; NULL: none. */
+struct holders {
+    const struct halay_plan_bucket *on_channel[HALAY_CHANNELS], *on_devices;
+};
+
+static void note_holder(struct holders *h, const struct halay_plan_bucket *b)
 {
-    if (b->state == HALAY_PLAN_READY)
-        return p->is_active && halay_plan_must_wait(b);
-    return halay_plan_is_partial(b);
+    const struct halay_plan_bucket **at = &h->on_channel[b->number % HALAY_CHANNELS];
+
+    if (b->state != HALAY_PLAN_FILLING)
+        return;
+    if (!*at || b->number < (*at)->number)
+        *at = b;
+    if (b->is_on_devices && (!h->on_devices || b->number < h->on_devices->number))
+        h->on_devices = b;
+}
+
+/* Returns the bucket because of which this rank's program holds another one up, or NULL. What waits for buckets that
+ * this rank has submitted waits for other ranks. */
+static const struct halay_plan_bucket *find_holder(const struct holders *h, const struct halay_plan_bucket *b)
+{
+    const struct halay_plan_bucket *before = h->on_channel[b->number % HALAY_CHANNELS];
+
+    if (b->state != HALAY_PLAN_READY)
+        return halay_plan_is_partial(b) ? b : NULL;
+    if (!b->plan->is_active)
+        return NULL;
+    if (before && before->number < b->number)
+        return before;
+    return b->is_on_devices && h->on_devices && h->on_devices->number < b->number ? h->on_devices : NULL;
 }
 
 /* Returns the bucket of the tensor that the program waits for, or NULL. */
@@ -79,24 +105,27 @@ static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
 static void look_for_reasons(struct halay_replay *p)
 {
     struct halay_context *ctx = p->set->ctx;
-    const struct halay_plan_bucket *awaited = NULL;
+    const struct halay_plan_bucket *awaited = NULL, *holder;
+    struct holders holders = { .on_devices = NULL };
     int64_t slow = slow_us(ctx);
     int has_looked = 0;
 
     if (ctx->driven.now_us - p->looked_us < LOOK_US)
         return;
     p->looked_us = ctx->driven.now_us;
+    for (size_t i = 0; i < p->count; i++)
+        note_holder(&holders, p->buckets[i]);
     for (size_t i = 0; i < p->count && p->state == PLAN_PLANNED; i++) {
         struct halay_plan_bucket *b = p->buckets[i];
         int64_t age_us = look_at_bucket(b, ctx->driven.now_us);
         if (b->state != HALAY_PLAN_FILLING && age_us >= slow)
             halay_replay_break(p->set, HALAY_BREAK_SLOW);
-        if (age_us < WAITS_US || !is_held_up(p, b))
+        if (age_us < WAITS_US || !(holder = find_holder(&holders, b)))
             continue;
         if (!has_looked)
             awaited = find_awaited(p->set);
         has_looked = 1;
-        if (age_us >= HELD_US || (b == awaited && (b->state == HALAY_PLAN_READY || lacks_submissions(b))))
+        if (age_us >= HELD_US || (b == awaited && lacks_submissions(holder)))
             halay_replay_break(p->set, HALAY_BREAK_WAITS);
     }
 }

@@ -11,7 +11,7 @@ enum { STEPS = 60, QUIET = 10 };
 
 struct setting {
     uint64_t seed;
-    int is_mixed;
+    int is_mixed, is_late; /* each tensor is a bucket, and one rank is late in each step */
     enum halay_deterministic mode;
     int steps, rarely;
     int degree; /* of the tree along which ranks leave a plan */
@@ -22,6 +22,8 @@ static void configure(struct halay_config *config, void *arg)
     const struct setting *s = arg;
 
     config->replay = 1;
+    if (s->is_late)
+        config->fusion_threshold = 1;
     config->deterministic = s->mode;
 }
 
@@ -112,6 +114,36 @@ static void body_changed(struct rank_run *run)
     CHECK(steps_have_plan(s), "no plan");
 }
 
+/* More buckets than channels. Ranks that wait for a late one, for their last tensor first, stay in the plan. */
+static void run_late(struct rank_run *run, int number)
+{
+    struct steps *s = &steps[run->rank];
+    struct halay_request *requests[STEP_TENSORS];
+
+    steps_fill(s, number);
+    if (run->rank == 0)
+        poll(NULL, 0, 70);
+    steps_is_ok(s, halay_submit_many(s->tensors, STEP_TENSORS, NULL, NULL, requests), number, -1);
+    for (int i = STEP_TENSORS - 1; i >= 0; i--)
+        steps_finish(s, requests[i], number, i);
+    steps_check(s, number);
+}
+
+static void body_late(struct rank_run *run)
+{
+    enum { LATE_STEPS = 20, LATE_QUIET = 5 };
+    int quiet = 0, most = 0;
+
+    open_steps(run);
+    for (int n = 0; n < LATE_STEPS; n++) {
+        uint64_t before = messages(run);
+        run_late(run, n);
+        quiet = messages(run) == before ? quiet + 1 : 0;
+        most = quiet > most ? quiet : most;
+    }
+    CHECK(most >= LATE_QUIET, "rank %d sent nothing in %d steps at most", run->rank, most);
+}
+
 static void body_deviations(struct rank_run *run)
 {
     const struct setting *setting = run->arg;
@@ -130,6 +162,8 @@ int main(int argc, char **argv)
         ranks_run(size, 0, &(struct rank_run){ .body = body_steady, .arg = &s, .configure = configure }, NULL, NULL);
         ranks_run(size, 0, &(struct rank_run){ .body = body_changed, .arg = &s, .configure = configure }, NULL, NULL);
     }
+    struct setting late = { .is_late = 1, .degree = 2 };
+    ranks_run(3, 0, &(struct rank_run){ .body = body_late, .arg = &late, .configure = configure }, NULL, NULL);
     for (int i = 0; i < 12; i++) {
         struct setting s = { .seed = random_next(&random),
                              .is_mixed = i / 6,
