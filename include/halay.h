@@ -764,7 +764,8 @@ struct halay_counters {
     uint64_t errors_by_status[HALAY_COUNTERS_STATUSES]; /* [enum halay_status] */
     uint64_t in_flight;                                 /* submitted and not ended */
     uint64_t negotiations;     /* submissions sent by name: the tensor was new to the ranks, or had changed */
-    uint64_t cache_hits;       /* submissions sent by the number that the ranks had agreed on */
+    uint64_t cache_hits;       /* submissions sent by the number that the ranks had agreed on, or replayed; one that a
+                                  plan takes over or gives back counts twice */
     uint64_t collectives;      /* buckets started, of one tensor or of several */
     uint64_t fused_tensors;    /* tensors that shared their bucket with others */
     uint64_t bytes;            /* of all tensors in these buckets, and of sends and receives; on this rank */

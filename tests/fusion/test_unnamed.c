@@ -40,7 +40,8 @@ static void check_kept(struct rank_run *run, const struct halay_counters *before
 
     CHECK(names_known(run) <= HALAY_UNNAMED_MAX + 1, "%zu names are known", names_known(run));
     CHECK(told <= HALAY_UNNAMED_MAX, "told by name: %llu of %llu", (unsigned long long)told, (unsigned long long)calls);
-    CHECK(told + by_id <= calls, "%llu by name, %llu by id", (unsigned long long)told, (unsigned long long)by_id);
+    /* One that a plan takes over, or gives back, counts there and as it is sent. */
+    CHECK(told + by_id <= 2 * calls, "%llu by name, %llu by id", (unsigned long long)told, (unsigned long long)by_id);
 }
 
 static float sum_of(int size, int call)
