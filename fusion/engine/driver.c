@@ -417,6 +417,7 @@ static int owe_submission_locked(struct halay_context *ctx, struct halay_entry *
         attendance == HALAY_WILL_WAIT ||
         (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
 
+    ctx->driver.calls_back |= attendance == HALAY_CALLS_BACK;
     ctx->driver.latest = entry;
     if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx))
         return 0;
@@ -482,7 +483,8 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     }
     ctx->driver.has_left_some = 1;
     note_return(ctx);
-    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !may_owe_nothing_locked(ctx)) {
+    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !ctx->driver.calls_back &&
+        !may_owe_nothing_locked(ctx)) {
         owe_locked(ctx, 0);
         pthread_mutex_unlock(&ctx->lock);
     } else {

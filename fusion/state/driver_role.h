@@ -36,6 +36,7 @@ struct halay_driver_role {
     struct halay_entry *latest; /* the last submission, if no submission or wait has followed; or NULL */
     int has_left_some;          /* the last wait ended with requests in flight, and no call has followed */
     int waits_followed;         /* how often in succession another wait followed at once, up to a few */
+    int calls_back;             /* some submission had a callback: after its last wait the program may make no call */
     _Atomic int64_t called_us;  /* when the last of these calls began, or returned if it took long; relaxed: a hint */
 };
 
