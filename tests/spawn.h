@@ -17,6 +17,7 @@
 #include "base/store/store.h"
 #include "tests/test.h"
 #include <poll.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/wait.h>
@@ -95,6 +96,23 @@ static inline void spawn_end(struct spawn *s)
     halay_store_server_destroy(s->server);
     halay_log_fini(&s->log);
     close(s->secret_fd);
+}
+
+/* Runs be_rank(what) in each of this number of ranks. Rank 1 kills itself if what is "die"; all others have to pass.
+ * Returns test_end(). */
+static inline int spawn_ranks(int size, const char *what, int (*be_rank)(const char *what))
+{
+    int status, rank, dies = !strcmp(what, "die");
+    struct spawn s;
+
+    spawn_begin(&s, size);
+    for (int r = 0; r < size; r++)
+        if (!spawn_rank(&s, r))
+            exit(be_rank(what));
+    while ((rank = spawn_wait(&s, &status)) >= 0)
+        CHECK(dies && rank == 1 ? WIFSIGNALED(status) : status == 0, "rank %d: status %#x", rank, status);
+    spawn_end(&s);
+    return test_end();
 }
 
 #endif

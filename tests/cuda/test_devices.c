@@ -480,13 +480,6 @@ static void body_die(struct user *u)
     area_put(u, &a);
 }
 
-static void drop_line(void *arg, enum halay_log_level level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
 static int run_rank(const char *what)
 {
     int dies = !strcmp(what, "die");
@@ -498,21 +491,6 @@ static int run_rank(const char *what)
     dies ? body_die(&u) : body(&u);
     user_close(&u);
     halay_fini(u.ctx);
-    return test_end();
-}
-
-static int run_ranks(int size, const char *what)
-{
-    int status, rank, dies = !strcmp(what, "die");
-    struct spawn s;
-
-    spawn_begin(&s, size);
-    for (int r = 0; r < size; r++)
-        if (!spawn_rank(&s, r))
-            exit(run_rank(what));
-    while ((rank = spawn_wait(&s, &status)) >= 0)
-        CHECK(dies && rank == 1 ? WIFSIGNALED(status) : status == 0, "rank %d: status %#x", rank, status);
-    spawn_end(&s);
     return test_end();
 }
 
@@ -584,7 +562,7 @@ int main(int argc, char **argv)
     if (argc == 2)
         return strcmp(argv[1], "elastic") ? run_rank(argv[1]) : run_elastic();
     if (argc == 4)
-        return run_ranks(atoi(argv[2]), argv[3]);
+        return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
     users_run(size, body, seed_of_run() % 3 == 2 ? set_deterministic : NULL, NULL);
     return test_end();
 }

@@ -459,13 +459,6 @@ static void body_die(struct user *u)
           halay_error_text());
 }
 
-static void drop_line(void *arg, enum halay_log_level level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
 static int run_rank(const char *what)
 {
     int dies = !strcmp(what, "die");
@@ -477,21 +470,6 @@ static int run_rank(const char *what)
     dies ? body_die(&u) : body_sums(&u);
     user_close(&u);
     halay_fini(u.ctx);
-    return test_end();
-}
-
-static int run_ranks(int size, const char *what)
-{
-    int status, rank, dies = !strcmp(what, "die");
-    struct spawn s;
-
-    spawn_begin(&s, size);
-    for (int r = 0; r < size; r++)
-        if (!spawn_rank(&s, r))
-            exit(run_rank(what));
-    while ((rank = spawn_wait(&s, &status)) >= 0)
-        CHECK(dies && rank == 1 ? WIFSIGNALED(status) : status == 0, "rank %d: status %#x", rank, status);
-    spawn_end(&s);
     return test_end();
 }
 
@@ -543,7 +521,7 @@ int main(int argc, char **argv)
     if (argc == 2)
         return strcmp(argv[1], "elastic") ? run_rank(argv[1]) : run_elastic();
     if (argc == 4)
-        return run_ranks(atoi(argv[2]), argv[3]);
+        return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
     apart("sums", sums);
     apart("no segment", no_segment);
     apart("switched off", switched_off);

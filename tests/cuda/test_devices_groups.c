@@ -473,13 +473,6 @@ struct thread {
     pthread_t id;
 };
 
-static void drop_line(void *arg, enum halay_log_level level, const char *line)
-{
-    (void)arg;
-    (void)level;
-    (void)line;
-}
-
 static void *thread_main(void *arg)
 {
     struct thread *t = arg;
@@ -610,21 +603,6 @@ static int run_rank(const char *what)
     return test_end();
 }
 
-static int run_ranks(int size, const char *what)
-{
-    int status, rank, dies = !strcmp(what, "die");
-    struct spawn s;
-
-    spawn_begin(&s, size);
-    for (int r = 0; r < size; r++)
-        if (!spawn_rank(&s, r))
-            exit(run_rank(what));
-    while ((rank = spawn_wait(&s, &status)) >= 0)
-        CHECK(dies && rank == 1 ? WIFSIGNALED(status) : status == 0, "rank %d: status %#x", rank, status);
-    spawn_end(&s);
-    return test_end();
-}
-
 int main(int argc, char **argv)
 {
     static const int sizes[] = { 1, 2, 3, 5 };
@@ -633,7 +611,7 @@ int main(int argc, char **argv)
     if (argc == 2)
         return run_rank(argv[1]);
     if (argc == 4)
-        return run_ranks(atoi(argv[2]), argv[3]);
+        return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
     run_threads(size, body);
     run_threads(size, body_gives_up);
     emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown);

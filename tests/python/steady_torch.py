@@ -47,14 +47,19 @@ def batch_of(step, rank):
     return torch.randn(4, 6, generator=generator, dtype=torch.float64)
 
 
+def zero_gradients(model, optimizer):
+    """In place, where there are gradients."""
+    optimizer.zero_grad(set_to_none=False)
+    for parameter in model.parameters():
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+
+
 def train_alone(steps, size):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for step, (used, _) in enumerate(steps):
-        optimizer.zero_grad(set_to_none=False)
-        for parameter in model.parameters():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+        zero_gradients(model, optimizer)
         (sum(loss_of(model, used, batch_of(step, rank)) for rank in range(size)) / size).backward()
         optimizer.step()
     return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
@@ -165,10 +170,7 @@ def ddp(seed, find_unused):
                                                         find_unused_parameters=find_unused)
     sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     for step, (used, _) in enumerate(steps):
-        sgd.zero_grad(set_to_none=False)
-        for parameter in model.parameters():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+        zero_gradients(model, sgd)
         wrapped(used, batch_of(step, rank)).backward()
         sgd.step()
     got = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
