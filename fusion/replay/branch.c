@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Branch: the ranks at the places of a tree. Ranks of a host have neighbouring numbers, so without blocks, too, the
- * tree has few edges between hosts.
+ * Branch: the ranks at the places of a tree. Ranks of a host have neighbouring numbers, so the tree has few edges
+ * between hosts even without blocks.
  */
 #include "fusion/replay/branch.h"
 #include "collectives/transport/bootstrap/tree.h"
 #include "fusion/protocol/messenger.h"
 
-/* Places of the set's ranks are their numbers in it, one higher if rank 0 of the job is no member. */
+/* Returns the place of the set's first rank: 1 if rank 0 of the job, which always has place 0, is not a member. */
 static int first_place(const struct halay_process_set *set)
 {
     return set->ranks && set->ranks[0] != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Branch: a rank of a process set in the tree along which the set leaves a plan
+ * Branch: this rank's place in the tree along which a process set leaves a plan
  * (collectives/transport/bootstrap/tree.h). Driver only.
  */
 #ifndef HALAY_BRANCH_H
@@ -11,14 +11,14 @@
 
 enum { HALAY_BRANCH_DEGREE = 4 }; /* rank 0 of 16,384 has 21 below it, and the deepest rank is 7 levels down */
 
-/* Messages with those above and below this rank are exchanged from now on. HALAY_ERR_NO_MEMORY. */
+/* Makes the messenger exchange messages with this rank's parent and children. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_branch_reach(struct halay_process_set *set);
-/* How many of the set's ranks this one answers for: itself, and those below it. On rank 0 of the job, where the
- * coordinator merges, itself. */
+/* Returns the number of the set's ranks for which this one answers: itself and all below it. On rank 0 of the job 1,
+ * since its coordinator merges the answers. */
 int halay_branch_ranks(const struct halay_process_set *set);
-/* An item to the rank above this one, which is not rank 0 of the job. */
+/* Queues an item for this rank's parent. Not on rank 0 of the job. */
 enum halay_status halay_branch_send_up(struct halay_process_set *set, const struct halay_item *item);
-/* An item to those right below this one, or below rank 0 of the job, even if that is no member. */
+/* Queues an item for this rank's children. Rank 0 of the job has children in every set, even as a non-member. */
 enum halay_status halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
 
 #endif

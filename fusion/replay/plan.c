@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plan: buckets are made by PLANNED and live as long as the context; each turn they fill, are entered, and complete.
+ * Plan: PLANNED makes its buckets, which live as long as the context. In each turn they fill, are entered, complete.
  */
 #include "fusion/replay/plan.h"
 #include "base/memory.h"
@@ -20,7 +20,7 @@ static struct halay_replay *get_replay(struct halay_process_set *set)
     return set->replay;
 }
 
-/* Room for one more bucket, of this number of tensors. */
+/* Reserves room for one more bucket, of this number of tensors. */
 static enum halay_status plan_reserve(struct halay_replay *p, size_t tensors)
 {
     size_t before = p->capacity;
@@ -80,7 +80,7 @@ enum halay_status halay_plan_add(struct halay_process_set *set, const struct hal
     return HALAY_OK;
 }
 
-/* A new turn of a bucket begins; its tensors may be submitted once `released` says so. */
+/* Begins a new turn of a bucket. The caller then advances `released`, unless the plan has been left. */
 static void turn_begin(struct halay_plan_bucket *b)
 {
     b->state = HALAY_PLAN_FILLING;
@@ -93,7 +93,8 @@ static void turn_begin(struct halay_plan_bucket *b)
     atomic_store_explicit(&b->missing, b->count, memory_order_relaxed);
 }
 
-/* The steady requests of a bucket leave the plan. Those in flight become their names'; they count as in flight. */
+/* Removes the steady requests of a bucket from the plan. Those in flight become their entries' requests, and count as
+ * in flight. */
 static void bucket_leave_locked(struct halay_plan_bucket *b)
 {
     struct halay_replay *p = b->plan;
@@ -117,7 +118,6 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
     }
 }
 
-/* From here on what the program submits comes as events. */
 void halay_plan_leave(struct halay_replay *p)
 {
     struct halay_context *ctx = p->set->ctx;
@@ -147,7 +147,7 @@ void halay_plan_clear(struct halay_replay *p)
     p->is_active = p->is_answer_due = p->is_break_due = p->answered = p->is_resumed = 0;
 }
 
-/* A bucket of the plan, whose tensors are those from number `at` on. */
+/* Begins a bucket of the plan. Its tensors are the plan's from number `at` on. */
 static void bucket_begin_locked(struct halay_replay *p, struct halay_plan_bucket *b, size_t at)
 {
     b->entries = p->entries + at;
@@ -214,8 +214,8 @@ int halay_replay_has_ready(const struct halay_process_set *set)
     return p && p->ready_count && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
 }
 
-/* Returns nonzero if a bucket that this rank has not entered comes before it: on its channel; or of those on devices,
- * which ranks have to enter in the same order. */
+/* Returns nonzero if this rank has to enter another bucket first: an earlier one of its channel or, if it is on
+ * devices, an earlier one on devices, because all ranks enter those in the same order. */
 static int must_wait(const struct halay_plan_bucket *b)
 {
     const struct halay_replay *p = b->plan;
@@ -324,13 +324,13 @@ int halay_replay_ended(struct halay_plan_bucket *b)
 
 struct halay_request *halay_replay_request(const struct halay_plan_bucket *b, size_t i)
 {
-    struct halay_request *ordinary = b->entries[i]->request; /* one that is over is of the turn before */
+    struct halay_request *ordinary = b->entries[i]->request; /* one that has ended is of the turn before */
 
     return ordinary && ordinary->life != HALAY_LIFE_ENDED ? ordinary : b->steady[i];
 }
 
-/* Collects the callbacks of a turn, before its tensors may be submitted again. Returns how many; without memory none,
- * and the plan fails. */
+/* Collects the callbacks of a turn, before its tensors may be submitted again. Returns their number. Without
+ * memory it is 0, and the plan fails. */
 static size_t take_callbacks(struct halay_plan_bucket *b, struct halay_request *const *requests)
 {
     struct halay_replay *p = b->plan;
@@ -380,7 +380,7 @@ void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request 
     uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed) + (entry->request != NULL);
 
     b->steady[entry->place] = r;
-    /* Relaxed: before the submission of r, which the driver sees. */
+    /* Relaxed: the driver reads it after a submission of r, which follows the release below. */
     atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
     atomic_store_explicit(&r->steady, b, memory_order_relaxed);
     atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);

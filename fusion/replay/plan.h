@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plan: its buckets and their turns. Driver only, where not said otherwise.
+ * Plan: its buckets and their turns. Driver only, unless stated otherwise.
  */
 #ifndef HALAY_REPLAY_PLAN_H
 #define HALAY_REPLAY_PLAN_H
@@ -17,53 +17,53 @@ struct plan_callback {
 
 struct halay_replay {
     struct halay_process_set *set;   /* borrowed */
-    struct halay_replay *next_ended; /* of those whose set has ended */
+    struct halay_replay *next_ended; /* in the list of plans whose sets have ended */
     enum plan_state state;
     uint32_t epoch;
-    struct halay_plan_bucket **buckets; /* owned array; each is owned and kept, those of earlier plans, too */
-    size_t count, made, capacity;       /* of this plan; of all */
-    struct halay_entry **entries;       /* owned array; guarded by lock, as is the next */
-    struct halay_request **steady;      /* owned array, as long as entries */
+    struct halay_plan_bucket **buckets; /* owned array of owned buckets, those of earlier plans included */
+    size_t count, made, capacity;       /* buckets of this plan; all buckets; room for buckets */
+    struct halay_entry **entries;       /* owned array: the plan's tensors; guarded by lock, as is steady */
+    struct halay_request **steady;      /* owned array: each tensor's steady request, or NULL */
     size_t entry_count, entry_capacity;
-    struct halay_plan_bucket **ready; /* owned array, as long as buckets: in the order in which they became ready */
+    struct halay_plan_bucket **ready; /* owned array, [capacity], in the order in which they became ready */
     size_t ready_count, running_count;
-    uint64_t turn;             /* no bucket has had a turn with this number or a higher one */
-    int is_active;             /* all that was given out before has been started: base is known */
-    uint64_t base;             /* number of the plan's first collective */
-    uint64_t collectives_base; /* the same in the set's own count */
-    int is_answer_due;         /* PLAN is to be answered */
+    uint64_t turn;             /* all turns of earlier plans have lower numbers */
+    int is_active;             /* the buckets dispatched before the plan have been started: base is known */
+    uint64_t base;             /* number of the plan's first collective in the group */
+    uint64_t collectives_base; /* the set's collectives before the plan */
+    int is_answer_due;         /* the answer to PLAN is to be sent */
     int is_break_due;          /* BREAK is to be sent */
-    uint32_t broken_epoch;     /* the last plan of which BREAK was sent, or passed on */
+    uint32_t broken_epoch;     /* the last plan for which this rank has sent or forwarded BREAK */
     enum halay_break_reason reason;
-    int has_answered;                     /* in this state: ENTERED, SETTLED of this rank is among the answers */
-    int answered;                         /* in this state they have been sent */
-    struct halay_answers answers;         /* of this rank and those below it */
-    int is_resumed;                       /* RESUME has come */
-    uint64_t first[HALAY_CHANNELS];       /* settling: what is at or above these is taken back */
-    unsigned busy;                        /* bit k: a bucket is under way on channel k */
+    int has_answered;                     /* `answers` contains this rank's ENTERED or SETTLED */
+    int answered;                         /* `answers` has been sent */
+    struct halay_answers answers;         /* ENTERED or SETTLED of this rank and those below it in the tree */
+    int is_resumed;                       /* RESUME was received */
+    uint64_t first[HALAY_CHANNELS];       /* settling: of each channel the first bucket to be taken back */
+    unsigned busy;                        /* bit k: a bucket is running on channel k */
     uint64_t next[HALAY_CHANNELS];        /* of each channel the collective that this rank enters next */
-    uint64_t numbers[HALAY_EPOCH_VALUES]; /* of RESUME */
-    struct halay_items early;             /* owned: what came from the coordinator between SETTLED and RESUME */
-    enum halay_status failed;             /* no memory: the engine's end */
-    uint64_t submissions;                 /* that count in the plan, so far: halay_request.planned */
-    int64_t looked_us;                    /* reasons.c */
-    struct halay_events kept;             /* owned: submissions that wait for the end of the plan */
+    uint64_t numbers[HALAY_EPOCH_VALUES]; /* the numbers of RESUME */
+    struct halay_items early;             /* owned: items from the coordinator between SETTLED and RESUME */
+    enum halay_status failed;             /* HALAY_ERR_NO_MEMORY: the engine has to fail */
+    uint64_t submissions;                 /* counted in the plan so far, for halay_request.planned */
+    int64_t looked_us;                    /* time of the last check in reasons.c */
+    struct halay_events kept;             /* owned: submissions deferred until the plan has ended */
     struct plan_callback *callbacks;      /* owned: scratch */
     size_t callback_room;
 };
 
-/* Adds a bucket of the plan that comes next. HALAY_ERR_FORMAT: a tensor is not known, or cannot be replayed. */
+/* Adds a bucket to the next plan. HALAY_ERR_FORMAT: a tensor is unknown, or cannot be replayed. */
 enum halay_status halay_plan_add(struct halay_process_set *set, const struct halay_item *item);
-/* The plan of these buckets is in force. */
+/* Puts the plan of these buckets in force. */
 void halay_plan_begin(struct halay_replay *p);
-/* Takes no steady submissions any more: what the program submits comes as events. */
+/* Ends steady submissions: from now on the program's submissions arrive as events. */
 void halay_plan_leave(struct halay_replay *p);
 /* Forgets the plan. */
 void halay_plan_clear(struct halay_replay *p);
-/* All tensors of a bucket are submitted. */
+/* Marks a bucket as ready: all its tensors have been submitted. */
 void halay_plan_set_ready(struct halay_plan_bucket *b);
 
-/* Returns nonzero if that holds for any of its buckets. */
+/* Returns nonzero if any bucket of the plan is partial. */
 static inline int halay_plan_has_partial(const struct halay_replay *p)
 {
     for (size_t i = 0; i < p->count; i++)
@@ -74,45 +74,47 @@ static inline int halay_plan_has_partial(const struct halay_replay *p)
 
 /* ---- for the engine; driver only ---- */
 
-/* Returns nonzero if a plan is in force whose numbers are not known. */
+/* Returns nonzero if a plan is in force, and the numbers of its collectives are not known yet. */
 int halay_replay_is_inactive(const struct halay_process_set *set);
 /* Returns nonzero if a plan is in force whose buckets can be entered. */
 static inline int halay_replay_is_steady(const struct halay_process_set *set)
 {
     return set->replay && set->replay->state == PLAN_PLANNED && set->replay->is_active;
 }
-/* All that was given out before the plan has been started: its collectives are the next ones of the group. */
+/* Numbers the plan's collectives as the next ones of the group. Called once the buckets dispatched before the plan have
+ * been started. */
 void halay_replay_activate(struct halay_process_set *set);
-/* Takes the next bucket to be entered, or NULL: the next collective that is started in the group is this one. */
+/* Takes the next bucket to be entered, or NULL. The next collective started in the group must be the bucket's. */
 struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set);
-/* How many tensors it has, which are submitted, and its number among the set's collectives. */
+/* Returns the number of a bucket's tensors, and its number among the set's collectives. */
 void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint64_t *number);
-/* Returns nonzero if a barrier comes first. */
+/* Returns nonzero if the bucket has a vote: it begins with a barrier. */
 int halay_replay_has_vote(const struct halay_plan_bucket *b);
-/* Its number among the group's collectives, until halay_replay_ended: all that it starts in the group has this one. */
+/* Returns the bucket's number among the group's collectives, valid until halay_replay_ended. All collectives that it
+ * starts have this number. */
 uint64_t halay_replay_number(const struct halay_plan_bucket *b);
-/* Takes what it ran as last time, NULL: nothing. *is_steady: all its tensors are submitted by their steady requests.
- * *is_same: these are kept's. */
+/* Takes the bucket that was kept after the last turn, or NULL. *is_steady: all tensors of this turn were submitted by
+ * their steady requests. *is_same: these are the requests of the kept bucket. */
 struct halay_bucket *halay_replay_take_kept(struct halay_plan_bucket *b, int *is_steady, int *is_same);
-/* Keeps what it has run as for its next turn. */
+/* Keeps the bucket that has run this turn for the next one. */
 void halay_replay_keep(struct halay_plan_bucket *b, struct halay_bucket *ended);
-/* It runs as this. */
+/* Notes the bucket that runs this turn. */
 void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running);
-/* It has completed. Returns nonzero if its steady requests end with halay_replay_deliver, and only the ordinary ones by
- * themselves. */
+/* Notes the completion of a turn. Returns nonzero if halay_replay_deliver ends the steady requests, so that the caller
+ * ends only the ordinary ones. */
 int halay_replay_ended(struct halay_plan_bucket *b);
-/* The request of its tensor number i that is in flight. */
+/* Returns the request in flight of the bucket's tensor i. */
 struct halay_request *halay_replay_request(const struct halay_plan_bucket *b, size_t i);
-/* Of its requests the steady ones end: they may be submitted again, their callbacks are called, they are complete. No
- * lock held. Returns how many. */
+/* Ends the steady requests of a turn: first they may be submitted again, then their callbacks are called, then they are
+ * complete. No lock held. Returns the number of these requests. */
 size_t halay_replay_deliver(struct halay_plan_bucket *b, struct halay_request *const *requests,
                             void (*call)(struct halay_context *ctx, halay_callback callback, void *arg));
-/* Takes the next bucket that runs and is to be taken back, or NULL. */
+/* Returns the next running bucket that is to be taken back, or NULL. */
 struct halay_bucket *halay_replay_take_back(struct halay_process_set *set);
 /* Returns nonzero if a bucket of the set is ready to be entered. */
 int halay_replay_has_ready(const struct halay_process_set *set);
 
-/* The engine has failed: all plans are forgotten. Requests are the caller's business. */
+/* Forgets all plans, because the engine has failed. The caller ends the requests. */
 void halay_replay_drop(struct halay_context *ctx);
 void halay_replay_end(struct halay_process_set *set);  /* the set ends */
 void halay_replay_free_all(struct halay_context *ctx); /* the context ends */
@@ -121,9 +123,9 @@ void halay_replay_free_all(struct halay_context *ctx); /* the context ends */
 
 /* Returns nonzero if the tensor is in a plan that takes steady submissions. */
 int halay_replay_takes_steady_locked(const struct halay_entry *entry);
-/* From now on this request serves the tensor in its plan. */
+/* Makes a request the tensor's steady request in its plan. */
 void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *request);
-/* That request, which is not in flight, leaves the plan. */
+/* Removes that request, which is not in flight, from the plan. */
 void halay_replay_detach_locked(struct halay_entry *entry, struct halay_request *request);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bucket of a plan. For the files of this folder.
+ * Bucket of a plan. Only for files of this folder.
  */
 #ifndef HALAY_PLAN_BUCKET_H
 #define HALAY_PLAN_BUCKET_H
@@ -13,31 +13,33 @@ struct halay_replay;
 
 enum halay_plan_bucket_state { HALAY_PLAN_FILLING, HALAY_PLAN_READY, HALAY_PLAN_RUNNING };
 
-/* Its memory is a bucket's as long as the context lives: a thread that submits may look at it at any time. */
+/* Never freed or used for anything else before the context ends, because a thread that submits may read it at any time.
+ * */
 struct halay_plan_bucket {
     /* The program's threads and the driver: steady.h. */
-    _Atomic size_t missing;     /* tensors that are not submitted in this turn */
-    _Atomic uint64_t callbacks; /* submissions of this turn that have one */
-    /* Stored by the driver (release): turns after which the tensors may be submitted again; that are complete. */
+    _Atomic size_t missing;     /* tensors not yet submitted in this turn */
+    _Atomic uint64_t callbacks; /* submissions of this turn that have a callback */
+    /* Numbers of turns; stored by the driver (release). Tensors may be submitted for the turn after `released`; turns
+     * up to `completed` are complete. */
     _Alignas(64) _Atomic uint64_t released, completed;
 
-    /* Driver only, where not said otherwise. */
+    /* Driver only, unless stated otherwise. */
     _Alignas(64) struct halay_replay *plan; /* borrowed; set once */
-    struct halay_entry **entries;           /* borrowed: of the plan's; guarded by lock, as is the next */
-    struct halay_request **steady;          /* borrowed: of the plan's array: each tensor's, or NULL */
+    struct halay_entry **entries;           /* borrowed: part of the plan's array; guarded by lock, as is steady */
+    struct halay_request **steady;          /* borrowed: part of the plan's array */
     size_t count;                           /* of tensors */
-    int has_vote;                           /* a barrier comes first */
-    int is_on_devices;                      /* the devices of the ranks reduce it */
-    int is_open;                            /* steady submissions are taken; guarded by lock */
-    uint64_t number;                        /* the collective of this turn */
+    int has_vote;                           /* it begins with a barrier */
+    int is_on_devices;                      /* the ranks' devices reduce it */
+    int is_open;                            /* it accepts steady submissions; guarded by lock */
+    uint64_t number;                        /* of this turn's collective */
     enum halay_plan_bucket_state state;
-    size_t ordinary;              /* tensors that were submitted in this turn by other requests */
+    size_t ordinary;              /* tensors submitted in this turn by ordinary requests */
     int is_counted;               /* its steady submissions count as in flight */
     struct halay_bucket *running; /* borrowed while it runs */
-    struct halay_bucket *kept;    /* borrowed from its end to its next turn: what it ran as */
-    _Atomic int is_changed;       /* kept has other requests than the steady ones; relaxed: see attach */
-    size_t seen_missing;          /* at the last look, and since when that holds */
-    int64_t since_us;             /* since when it is in this state, or lacks this many */
+    struct halay_bucket *kept;    /* borrowed until the next turn: the bucket that ran the last one */
+    _Atomic int is_changed;       /* the requests of `kept` are not the steady ones; relaxed: see attach */
+    size_t seen_missing;          /* `missing` at the last check */
+    int64_t since_us;             /* when the state, or seen_missing, last changed */
 };
 
 /* Returns nonzero if some of its tensors are submitted and others are not. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reasons to leave a plan that no submission gives. Liveness is that of negotiation: a rank leaves if its program
- * waits for a tensor whose bucket it holds up itself, by tensors that it has not submitted (WAITS_US), if it holds up
- * a bucket for longer (HELD_US), and if one that is complete here does not end for long, so that the coordinator
- * reports stalls (slow_us).
+ * Reasons to leave a plan, other than submissions. No program may hang with a plan that would not hang under
+ * negotiation. So a rank leaves the plan if
+ *
+ *   - its program waits for a tensor whose bucket it holds up itself, by tensors that it has not submitted (WAITS_US),
+ *   - it holds up a bucket for longer, even if its program does not wait (HELD_US), or
+ *   - a bucket whose tensors it has all submitted does not end (slow_us): the coordinator then reports the stall.
  */
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/plan.h"
@@ -13,12 +15,12 @@
 #include <limits.h>
 
 #define WAITS_US 1000   /* how long a program may wait for a tensor whose bucket it holds up */
-#define LOOK_US 200     /* how often it is looked for reasons */
+#define LOOK_US 200     /* time between two checks */
 #define HELD_US 50000   /* how long a bucket may stay incomplete, or held up by an incomplete one */
-#define SLOW_US 1000000 /* how long a bucket may be under way */
+#define SLOW_US 1000000 /* how long a bucket may be ready or running */
 
-/* The first buckets, in order of their numbers, that lack tensors of this rank: of each channel, and of those on
- * devices; NULL: none. */
+/* Buckets with the lowest numbers that lack tensors of this rank: one of each channel, and one of those on devices;
+ * NULL: none. */
 struct holders {
     const struct halay_plan_bucket *on_channel[HALAY_CHANNELS], *on_devices;
 };
@@ -35,8 +37,8 @@ static void note_holder(struct holders *h, const struct halay_plan_bucket *b)
         h->on_devices = b;
 }
 
-/* Returns the bucket because of which this rank's program holds another one up, or NULL. What waits for buckets that
- * this rank has submitted waits for other ranks. */
+/* Returns the incomplete bucket, b or one before it, by which this rank's program holds b up, or NULL. A bucket that
+ * waits only for complete ones waits for other ranks. */
 static const struct halay_plan_bucket *find_holder(const struct holders *h, const struct halay_plan_bucket *b)
 {
     const struct halay_plan_bucket *before = h->on_channel[b->number % HALAY_CHANNELS];
@@ -64,8 +66,8 @@ static const struct halay_plan_bucket *find_awaited(const struct halay_process_s
     return b;
 }
 
-/* Returns nonzero if the program has not submitted all tensors of the bucket. What it has submitted and the bucket
- * lacks is on its way: its data come from a device. */
+/* Returns nonzero if the program has not submitted all tensors of the bucket. A tensor that it has submitted may not
+ * count in the bucket yet: its data are being copied from a device. */
 static int lacks_submissions(const struct halay_plan_bucket *b)
 {
     struct halay_context *ctx = b->plan->set->ctx;
@@ -88,7 +90,7 @@ static int64_t slow_us(const struct halay_context *ctx)
     return quarter && quarter < SLOW_US ? quarter : SLOW_US;
 }
 
-/* How long a bucket has been as it is. A submission without a lock leaves no time: it is seen here. */
+/* Returns how long a bucket has not changed. A steady submission records no time, so it is noticed here. */
 static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
 {
     size_t missing = atomic_load_explicit(&b->missing, memory_order_acquire);
@@ -97,7 +99,7 @@ static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
         b->seen_missing = missing;
         b->since_us = now_us;
     }
-    if (b->state == HALAY_PLAN_FILLING && !missing) /* there was no memory for the event that says so */
+    if (b->state == HALAY_PLAN_FILLING && !missing) /* its event was lost for want of memory */
         halay_plan_set_ready(b);
     return now_us - b->since_us;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reasons to leave a plan that no submission gives. Driver only.
+ * Reasons to leave a plan, other than submissions. Driver only.
  */
 #ifndef HALAY_REPLAY_REASONS_H
 #define HALAY_REPLAY_REASONS_H
@@ -9,7 +9,7 @@
 
 /* Looks for reasons to leave a plan. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_replay_look(struct halay_context *ctx);
-/* How long the driver may sleep, for the sake of plans; LONG_MAX: any time. */
+/* Returns the longest sleep that plans allow the driver; LONG_MAX: no limit. */
 long halay_replay_sleep_us(const struct halay_context *ctx);
 
 #endif

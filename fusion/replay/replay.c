@@ -4,16 +4,17 @@
  *
  *     off       the set negotiates
  *     planned   submissions count down the plan's buckets:    filling -> ready -> running -> (complete) filling
- *     broken    this rank has to leave: BREAK is sent, and what the program submits from now on is kept
- *     frozen    FREEZE has come: nothing is entered any more; ENTERED is sent once all that was given out before the
- *               plan has been started
- *     settling  COMPLETE has come: what not all have entered is taken back; SETTLED is sent when nothing is under way
+ *     broken    this rank has to leave: BREAK is sent, and submissions of the program are deferred from now on
+ *     frozen    FREEZE was received: no bucket is entered any more; ENTERED is sent once the buckets dispatched before
+ *               the plan have been started
+ *     settling  COMPLETE was received: buckets that not all ranks have entered are taken back; SETTLED is sent when no
+ *               bucket is running
  *
- * ENTERED and SETTLED are sent once those of the ranks below this one have come, too, and FREEZE, COMPLETE and RESUME
- * are forwarded to them (branch.h).
+ * ENTERED and SETTLED are sent once those of the ranks below this one have been received, and FREEZE, COMPLETE and
+ * RESUME are forwarded to these ranks (branch.h).
  *
- * RESUME ends the plan. What has not ended is submitted to the coordinator then: first what counted in the plan, in
- * order of submission, after that what was kept.
+ * RESUME ends the plan. Requests that have not ended are then sent to the coordinator: first those that counted in the
+ * plan, in order of submission, then the deferred ones.
  */
 #include "fusion/replay/replay.h"
 #include "base/memory.h"
@@ -47,7 +48,7 @@ int halay_replay_all_off(const struct halay_context *ctx)
 
 /* ---- submissions ---- */
 
-/* A submission of a tensor of the plan, as agreed. */
+/* Counts a submission of a tensor of the plan, whose signature is the agreed one. */
 static void count_submission(struct halay_replay *p, struct halay_request *r)
 {
     struct halay_plan_bucket *b = r->entry->planned;
@@ -97,7 +98,7 @@ static void take_submission(struct halay_replay *p, const struct halay_event *e)
     keep_event(p, e);
 }
 
-/* Joins and changes of process sets are about all sets. */
+/* Defers a join or a change of process sets until no set has a plan. Returns 0 if none has one. */
 static int keep_change(struct halay_context *ctx, const struct halay_event *e)
 {
     if (halay_replay_all_off(ctx) && !ctx->driven.changes.count)
@@ -108,7 +109,7 @@ static int keep_change(struct halay_context *ctx, const struct halay_event *e)
     return 1;
 }
 
-/* The last steady submission of a bucket, unless the plan has been left meanwhile. */
+/* Handles the last steady submission of a bucket, unless the plan has been left in the meantime. */
 static int take_ready(struct halay_plan_bucket *b)
 {
     if (b->plan->state == PLAN_PLANNED && b->state == HALAY_PLAN_FILLING &&
@@ -140,7 +141,7 @@ static int by_ordinal(const void *a, const void *b)
     return x->sent < y->sent ? -1 : x->sent > y->sent;
 }
 
-/* The set's requests in this state, sorted by `compare`. *out: owned by the caller. */
+/* Lists the set's requests in this state, sorted by `compare`. *out: owned by the caller. */
 static enum halay_status list_requests(struct halay_process_set *set, enum halay_life life,
                                        int (*compare)(const void *a, const void *b), struct halay_request ***out,
                                        size_t *count)
@@ -168,7 +169,7 @@ static enum halay_status list_requests(struct halay_process_set *set, enum halay
     return HALAY_OK;
 }
 
-/* A join that comes later is an event. */
+/* Returns nonzero if a join is in flight. A later one arrives as an event. */
 static int has_joined(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
@@ -177,7 +178,7 @@ static int has_joined(struct halay_context *ctx)
     return is_joined;
 }
 
-/* The plan is in force. */
+/* Handles PLAN: the plan is in force. */
 static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoch)
 {
     struct halay_replay *p = set->replay;
@@ -196,7 +197,7 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     p->epoch = epoch;
     p->is_answer_due = 1;
     halay_plan_begin(p);
-    for (size_t i = 0; i < count && status == HALAY_OK; i++) /* the plan has overtaken them */
+    for (size_t i = 0; i < count && status == HALAY_OK; i++) /* the coordinator ignores them: it had sent PLAN before */
         take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = sent[i] });
     free(sent);
     if (ctx->driven.negotiation.said_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
@@ -212,7 +213,8 @@ static int by_planned(const void *a, const void *b)
     return x->planned < y->planned ? -1 : x->planned > y->planned;
 }
 
-/* What counted in the plan and has not ended, and what was kept, in order, to be submitted anew. */
+/* Appends the events to be taken again, in order: requests that counted in the plan and have not ended, then the
+ * deferred events. */
 static enum halay_status list_again(struct halay_replay *p, struct halay_events *again)
 {
     struct halay_request **held;
@@ -230,8 +232,8 @@ static enum halay_status list_again(struct halay_replay *p, struct halay_events 
     return status;
 }
 
-/* The set negotiates again. */
-static enum halay_status resume(struct halay_replay *p, struct halay_events *again)
+/* Ends the plan after RESUME: the set negotiates again. */
+static enum halay_status plan_end(struct halay_replay *p, struct halay_events *again)
 {
     struct halay_group_epoch epoch;
 
@@ -252,7 +254,7 @@ enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_e
     again->count = 0;
     for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
         if (set->replay && set->replay->is_resumed)
-            status = resume(set->replay, again);
+            status = plan_end(set->replay, again);
     if (!halay_replay_all_off(ctx))
         return status;
     for (size_t i = 0; i < ctx->driven.changes.count && status == HALAY_OK; i++)
@@ -261,7 +263,7 @@ enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_e
     return status;
 }
 
-/* From now on answers of another kind are collected. */
+/* Enters a state that collects answers of another kind. */
 static void set_state(struct halay_replay *p, enum plan_state state)
 {
     p->state = state;
@@ -269,7 +271,7 @@ static void set_state(struct halay_replay *p, enum plan_state state)
     p->answers.ranks = 0;
 }
 
-/* FREEZE, COMPLETE or RESUME. */
+/* Handles FREEZE, COMPLETE or RESUME. */
 static enum halay_status take_order(struct halay_replay *p, const struct halay_item *item)
 {
     if (item->kind == HALAY_ITEM_FREEZE && p->state < PLAN_FROZEN) {
@@ -314,7 +316,7 @@ int halay_replay_is_early(const struct halay_process_set *set)
 
 /* ---- answers ---- */
 
-/* A BREAK of a rank below this one, which may not have received PLAN. */
+/* Forwards a BREAK of a rank below this one. This rank may not have received PLAN yet. */
 static enum halay_status pass_break(struct halay_process_set *set, const struct halay_item *item)
 {
     struct halay_replay *p = set->replay;
@@ -341,8 +343,9 @@ enum halay_status halay_replay_gather(struct halay_process_set *set, const struc
     return halay_answers_add(&p->answers, item, halay_branch_ranks(set) - !p->has_answered);
 }
 
-/* This rank's own ENTERED: of each channel the first collective of the plan that it has not entered; or SETTLED. */
-static void answer(struct halay_replay *p, enum halay_item_kind kind)
+/* Adds this rank's own answer: ENTERED, with the first collective of each channel that it has not entered, or SETTLED.
+ * */
+static void add_own_answer(struct halay_replay *p, enum halay_item_kind kind)
 {
     struct halay_group_epoch numbers = { { 0 } };
     struct halay_item item = {
@@ -359,7 +362,7 @@ static void answer(struct halay_replay *p, enum halay_item_kind kind)
     halay_answers_add(&p->answers, &item, INT_MAX); /* its length is right */
 }
 
-/* Returns nonzero if this rank and all below it have answered, for the first time. */
+/* Takes the merged answer to be sent. Returns nonzero once: when this rank and all below it have answered. */
 static int take_answers(struct halay_process_set *set, struct halay_item *item)
 {
     struct halay_replay *p = set->replay;
@@ -369,7 +372,7 @@ static int take_answers(struct halay_process_set *set, struct halay_item *item)
         return 0;
     item->kind = p->state == PLAN_FROZEN ? HALAY_ITEM_ENTERED : HALAY_ITEM_SETTLED;
     if (!p->has_answered && (p->state == PLAN_FROZEN ? p->is_active : is_quiet))
-        answer(p, item->kind);
+        add_own_answer(p, item->kind);
     item->ranks = p->answers.ranks;
     item->words = p->answers.numbers;
     item->word_count = halay_answers_count(item->kind);

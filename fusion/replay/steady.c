@@ -2,8 +2,9 @@
  *
  * Steady submissions: the handshake of steady.h.
  *
- * Sequentially consistent where two sides each write one place and read the other: a submission its word, then the
- * bucket; leaving the word, then what is missing.
+ * A submission that claims its turn and a plan that is left both change the word by a read-modify-write, so one of them
+ * is first and the other one sees it. BUSY covers what a submission writes after that: its release lets a plan that is
+ * left, which waits for it, see the bucket's counts.
  */
 #include "fusion/replay/steady.h"
 #include "base/sync.h"
@@ -15,7 +16,7 @@ static uint64_t turn_of(uint64_t word)
     return word >> HALAY_STEADY_TURN_SHIFT;
 }
 
-/* The word of the next turn, in flight. */
+/* Returns the word of the next turn: submitted, so in flight. */
 static uint64_t next_turn(uint64_t word, unsigned flags)
 {
     return (turn_of(word) + 1) << HALAY_STEADY_TURN_SHIFT | flags;
@@ -100,7 +101,7 @@ int halay_steady_take_turn_locked(struct halay_request *r)
     while (!(word & HALAY_STEADY_MOVED)) {
         if (turn_of(word) != atomic_load_explicit(&bucket_of(r)->released, memory_order_acquire))
             return 0;
-        if (word & HALAY_STEADY_BUSY) { /* the turn is over, but the thread that submitted it has not come that far */
+        if (word & HALAY_STEADY_BUSY) { /* the turn is over, but the submitting thread has not cleared BUSY yet */
             sched_yield();
             word = atomic_load_explicit(&r->word, memory_order_acquire);
             continue;

@@ -2,10 +2,10 @@
  *
  * Steady submissions: those of registered tensors that count in a plan, without a lock.
  *
- * A registered tensor of a plan has one request, which serves every turn. Its word has all that changes:
+ * A registered tensor of a plan has one request, the steady one, for all turns. Its word has all that changes:
  *
- *     63..4 turn    how many turns the tensor was submitted in; a turn number is used by one plan only
- *     8 MOVED       the request is in no plan: it is like any other (requests/requests.c)
+ *     63..4 turn    the last turn in which the tensor was submitted; a turn number is used by one plan only
+ *     8 MOVED       the request is not in a plan: it is an ordinary one (requests/requests.c)
  *     4 DONE        with MOVED: the turn was complete when the request left its plan
  *     2 HELD        the program has the request, and has not freed it
  *     1 BUSY        a thread is between the two steps of a submission
@@ -13,9 +13,9 @@
  *     submit   word: turn t -> t + 1, BUSY     only if t turns of the bucket are released: else it is in flight
  *              bucket: missing - 1             the thread that makes it 0 gives the bucket to the driver
  *              word: not BUSY
- *     driver   bucket: missing = count, released = t + 1, callbacks, completed = t + 1
+ *     driver   bucket: missing = count, released = t + 1; calls the callbacks; completed = t + 1
  *     test     completed >= turn
- *     leave    word: MOVED, as soon as it is not BUSY; what is in flight then is an ordinary request in flight
+ *     leave    word: MOVED, as soon as it is not BUSY; if it is in flight, it continues as an ordinary request
  *
  * So no request is touched when its bucket completes. tests/fusion/test_submit_model.c explores the orders.
  */
@@ -31,28 +31,28 @@ enum { HALAY_STEADY_BUSY = 1, HALAY_STEADY_HELD = 2, HALAY_STEADY_DONE = 4, HALA
 #define HALAY_STEADY_TURN_SHIFT 4
 
 /* The two steps of a submission, any thread, no lock. claim returns 0 if the request cannot be submitted now: it is in
- * flight, is held, or in no plan. holds: the program keeps the request. commit returns the bucket if that is complete
- * now, which the caller gives to the driver, else NULL. unclaim takes a claim back. */
+ * flight, is held, or is not in a plan. holds: the program keeps the request. commit returns the bucket if this
+ * submission completed it, for the caller to give to the driver; otherwise NULL. unclaim takes a claim back. */
 int halay_steady_claim(struct halay_request *request, int holds);
 struct halay_plan_bucket *halay_steady_commit(struct halay_request *request, halay_callback callback, void *arg);
 void halay_steady_unclaim(struct halay_request *request);
 /* Returns the status of any request, for the program. Any thread, no lock. */
 enum halay_status halay_request_status(struct halay_request *request);
-/* The program frees a request. Returns 0 if it is an ordinary one, whose reference the caller gives up. Any thread. */
+/* Frees the program's steady request. Returns 0 if it is an ordinary one: the caller drops the reference. Any thread.
+ * */
 int halay_steady_free(struct halay_request *request);
 static inline int halay_steady_is_in_plan(struct halay_request *request)
 {
     return !(atomic_load_explicit(&request->word, memory_order_acquire) & HALAY_STEADY_MOVED);
 }
-/* Returns nonzero if it is in a plan and in flight. */
+/* Returns nonzero if the request is in a plan and in flight. */
 int halay_steady_is_in_flight(struct halay_request *request);
-/* Another request of the same tensor is submitted, with the lock held: this turn is taken. Returns 0 if it is in flight
- * already. */
+/* Takes this turn for another request of the same tensor. Returns 0 if the steady request is in flight already. */
 int halay_steady_take_turn_locked(struct halay_request *request);
 /* Gives that turn back. */
 void halay_steady_return_turn_locked(struct halay_request *request);
-/* The request leaves its plan, with the lock held. Returns nonzero if it is in flight: the caller makes it the one of
- * its name. It is the program's alone if it is held and not in flight. */
+/* Removes the request from its plan. Returns nonzero if it is in flight: the caller makes it its entry's request. If it
+ * is held and not in flight, it is the program's alone. */
 int halay_steady_leave_locked(struct halay_request *request);
 static inline int halay_steady_is_held(struct halay_request *request)
 {

@@ -49,7 +49,7 @@ fusion/coordinator 0
 fusion/state 0
 fusion/engine 1
 fusion/protocol 10
-fusion/replay 22
+fusion/replay 0
 fusion/run 0
 fusion/requests 0
 fusion/paths/p2p 0
