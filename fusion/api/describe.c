@@ -266,8 +266,8 @@ static void say_type_fault(const struct halay_tensor_info *info, char *text, siz
             break;
         }
     }
-    snprintf(text, size, "%sthe reduction %s does not take the type %s", member, halay_reduction_name(info->reduction),
-             halay_dtype_name(dtype));
+    snprintf(text, size, "%sthe reduction %s does not support the type %s", member,
+             halay_reduction_name(info->reduction), halay_dtype_name(dtype));
 }
 
 /* Checks a description, and logs the fault. */

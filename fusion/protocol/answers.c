@@ -10,9 +10,9 @@ size_t halay_answers_count(enum halay_item_kind kind)
     return kind == HALAY_ITEM_ENTERED ? (size_t)HALAY_ENTERED_NUMBERS : (size_t)HALAY_EPOCH_VALUES;
 }
 
-enum halay_status halay_answers_add(struct halay_answers *a, const struct halay_item *item, int most)
+enum halay_status halay_answers_add(struct halay_answers *a, const struct halay_item *item, int max)
 {
-    if (item->word_count != halay_answers_count(item->kind) || item->ranks < 1 || item->ranks > most - a->ranks)
+    if (item->word_count != halay_answers_count(item->kind) || item->ranks < 1 || item->ranks > max - a->ranks)
         return HALAY_ERR_FORMAT;
     for (size_t i = 0; i < item->word_count; i++) {
         uint64_t number;

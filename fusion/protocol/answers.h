@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers: ENTERED or SETTLED of several ranks as one.
+ * Answers: ENTERED or SETTLED of several ranks, merged.
  */
 #ifndef HALAY_ANSWERS_H
 #define HALAY_ANSWERS_H
@@ -17,10 +17,10 @@ struct halay_answers {
     uint64_t numbers[HALAY_EPOCH_VALUES];
 };
 
-/* Returns how many numbers an item of this kind has. */
+/* Returns the count of numbers in an item of this kind. */
 size_t halay_answers_count(enum halay_item_kind kind);
-/* Merges one more of the same kind: ENTERED by minimum, SETTLED by maximum. HALAY_ERR_FORMAT: it is of no rank, or of
- * more than `most` in all, or has another length. */
-enum halay_status halay_answers_add(struct halay_answers *a, const struct halay_item *item, int most);
+/* Merges one more of the same kind: ENTERED by minimum, SETTLED by maximum. HALAY_ERR_FORMAT: the item is for no rank,
+ * would make the answers those of more than `max` ranks, or has another length. */
+enum halay_status halay_answers_add(struct halay_answers *a, const struct halay_item *item, int max);
 
 #endif

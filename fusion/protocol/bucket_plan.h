@@ -19,7 +19,7 @@ struct halay_plan_item {
 
 /*
  * Distributes items to buckets. An item goes into the open bucket of its kind if the sum stays within threshold;
- * otherwise it opens a new one (and the old one is closed). Items of other kinds in between don't matter. An item that
+ * otherwise it opens a new one, and the old one is closed. Items of other kinds in between don't matter. An item that
  * is larger than the threshold is alone, and so is every item if threshold is 0. The order of items within a bucket is
  * kept. Returns the number of buckets.
  */

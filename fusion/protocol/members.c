@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char halay_type_fault[] = "the reduction does not take the type";
+const char halay_type_fault[] = "the reduction does not support the type";
 
 /* Returns a member. A program built against a later version has larger ones; members of the struct that this version
  * does not have are zero. */
@@ -29,7 +29,7 @@ static const char *size_fault(const struct halay_tensor_info *info)
     for (size_t i = 0; i < info->member_count; i++, at += info->member_bytes)
         for (size_t k = sizeof(struct halay_member); k < info->member_bytes; k++)
             if (at[k])
-                return "a member asks for what this version of the library does not know";
+                return "a member has a field set that this version of the library does not support";
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static const char *member_fault(const struct halay_tensor_info *info, const stru
         return "a member: dimensions must be 0 to 8";
     size_t count = count_of(m, &fits);
     if (!fits || halay_add_overflows(*bytes, count * halay_dtype_size(m->dtype), bytes) || *bytes > PTRDIFF_MAX)
-        return "the members have more bytes than memory";
+        return "the members exceed the memory of a process";
     const char *why = type_fault((int)info->reduction, prescale, postscale, (int)info->wire, m->dtype);
     return why ? why : buffer_fault(m, count);
 }
@@ -105,7 +105,7 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
 {
     *words = *bytes = 0;
     if (info->collective != HALAY_ALLREDUCE || !info->member_count)
-        return "members are for all-reduce, one or more";
+        return "a group must be an all-reduce of one or more members";
     const char *why = size_fault(info);
     for (size_t i = 0; i < info->member_count && !why; i++) {
         why = member_fault(info, halay_members_at(info, i), bytes);
@@ -113,7 +113,7 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
             break;
         *words += 1 + (size_t)halay_members_at(info, i)->dimensions;
         if (*words > HALAY_WORDS_MAX)
-            return "the members and their dimensions are more than 8000 together";
+            return "the members and their dimensions must be 8000 at most together";
     }
     return why;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Members: the tensors of a grouped all-reduce. One name stands for all of them, so that they are ready together,
- * agreed on together and fail together; words (row_words.h) describe them:
+ * Members: the tensors of a grouped all-reduce. They share one name, so that they become ready, are agreed on and fail
+ * together; words (row_words.h) describe them:
  *
  *     each member: type | dimensions << 8, then a word for each dimension
  */
@@ -18,14 +18,14 @@ struct halay_buffers {
     enum halay_dtype dtype;
 };
 
-/* The fault of a type that the reduction does not support, for a tensor or a member: the same pointer for all. */
+/* The text for a type that the reduction does not support, of a tensor or a member. Compared by address. */
 extern const char halay_type_fault[];
 
 /* Returns the member i < member_count; info has members, and their size is one that this version supports. */
 const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i);
 
-/* Returns why these cannot be a group under this reduction and these factors; NULL: they can. *words: the number of
- * words that describe it, *bytes: of all data. */
+/* Returns why these members cannot be a group with this reduction and these factors; NULL: they can. *words: the number
+ * of words that describe the group; *bytes: the size of its data. */
 const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes);
 /* Write the words, and set the buffers, of members without fault. */
 void halay_members_write_words(const struct halay_tensor_info *info, uint64_t *words);
@@ -39,7 +39,7 @@ size_t halay_members_words(const uint64_t *words);
 /* Reads counts and types of the buffers from words; addresses are not set. */
 void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers);
 
-/* Finds the first member in which two groups of equally many members differ, from 0 on, as texts of
+/* Finds the first member in which two groups of the same number of members differ, as texts of
  * halay_signature_difference. Returns 0 if they are equal. */
 int halay_members_difference(const uint64_t *a, const uint64_t *b, size_t members, char *a_text, char *b_text,
                              size_t size);

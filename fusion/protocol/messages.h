@@ -28,8 +28,8 @@
  *       BYE                                                         the sender submits no more
  *       LEFT      4 rank i32                                        that rank sent BYE
  *       DONE                                                        all ranks sent BYE and nothing is left to do
- *       PING, PONG                                                  is the rank alive; and the answer
- *       ASK                                                         asks what the program does
+ *       PING, PONG                                                  checks that the rank is alive; and the answer
+ *       ASK                                                         asks what the rank's program is doing
  *       WITHDRAW  1 name length | 4 set | 8 status u32 | 12 after u32 (ms) | name, padded
  *                                                                   the sender withdraws its submission
  *       LISTEN    4 rank i32 | 8 number u64                         that number of messages was sent to that rank;
@@ -132,7 +132,7 @@ struct halay_item {
     int has_parts;          /* BUCKET: ranks that have joined, or have no data for it, take part too */
     int has_vote;           /* PLANNED: replay.h */
     uint32_t epoch, reason; /* replay's: the plan's number; BREAK: enum halay_break_reason */
-    int ranks;              /* ENTERED, SETTLED: of how many */
+    int ranks;              /* ENTERED, SETTLED: of this number of ranks */
 };
 
 struct halay_message_header {

@@ -2,16 +2,17 @@
  *
  * Messenger: one receive is always posted for each peer; one message at a time is under way to each peer.
  *
- *     receive: frame -> (rest, if the header says that there is more) -> items handed over -> next frame
+ *     receive: frame -> (rest, if the header announces more) -> items handed over -> next frame
  *     send:    items queued -> as many whole ones as fit in a message -> frame (-> rest)
  *
- * Rank 0 has a receive for each other rank. A step in which nothing arrives, and nothing is queued, looks at none of
- * them: it costs the same with any number of ranks.
+ * Rank 0 has a receive for each other rank. A step in which nothing arrives, and nothing is queued, visits none of
+ * them, so its cost does not depend on the number of ranks.
  *
- * Frame and rest are under two tags of the group that is kept for control. A PING is answered here.
+ * Frame and rest have two tags of the control group. A PING is answered here.
  *
- * Silence is counted in looks that are at most LOOK_MAX_US apart, and a look counts for half of the timeout at most: a
- * process that was stopped itself does not blame others, which are asked first.
+ * Silence is the sum of the times between checks. A time above LOOK_MAX_US counts as half of that, and none counts for
+ * more than half of the timeout. So a process that was itself stopped sends its peers a PING before it reports one as
+ * lost.
  *
  * Cleanup: zero-initialised; destroy accepts any state.
  */
@@ -27,10 +28,10 @@ enum { TAG_FRAME = 0, TAG_REST = 1 };
 struct messenger_peer {
     int rank;
     int is_beside;     /* it is not rank 0, nor is this rank: it was reached */
-    unsigned char *in; /* owned, [in_room]: grows to the longest message, as does the other */
+    unsigned char *in; /* owned, [in_room]: grows to the longest message, as does out */
     size_t in_room;
     struct halay_transfer in_transfer;
-    int in_posted, in_rest; /* a receive is posted; it is the rest's */
+    int in_posted, in_rest; /* a receive is posted; it is for the rest of a message */
     struct halay_message_header in_header;
     uint32_t in_number;
 
@@ -43,9 +44,9 @@ struct messenger_peer {
     int out_posted, out_rest_posted;
     uint32_t out_number;
 
-    int heard;         /* since the last look */
-    int64_t silent_us; /* awake and unanswered */
-    int is_asked;      /* a PING is under way */
+    int heard;         /* a message has arrived since the last check */
+    int64_t silent_us; /* time without a message, while this process was awake */
+    int is_asked;      /* a PING has been sent and not answered */
 };
 
 struct halay_messenger {
@@ -55,17 +56,17 @@ struct halay_messenger {
     struct messenger_peer *
         *peers; /* owned, as is each: on rank 0 all others, else rank 0 and those that were reached */
     size_t count, capacity;
-    enum halay_status status;      /* no memory, or the transport's; kept. A lost peer is none: others are reached */
-    int is_deaf;                   /* nothing is received any more */
+    enum halay_status status;      /* the first error, except the loss of a peer: others can still be reached */
+    int is_deaf;                   /* receiving has stopped */
     int is_behind;                 /* a receive was posted after the last progress */
-    struct messenger_peer *unsent; /* newest first: of a tree the deepest branches are sent to first */
-    uint64_t arrivals, seen;       /* parts of messages: that are there, and that were looked at */
-    size_t posted;                 /* peers that have, or had, a receive */
+    struct messenger_peer *unsent; /* newest first, so that the deepest branches of a tree are sent to first */
+    uint64_t arrivals, seen;       /* parts of messages that have arrived; of these, those that were handled */
+    size_t posted;                 /* peers for which a receive was posted */
     _Atomic uint64_t sent;         /* a counter; relaxed */
-    int64_t looked_us;             /* the last look; 0: none */
+    int64_t looked_us;             /* time of the last check; 0: none */
 };
 
-/* Make room for that many bytes; the contents stay. */
+/* Grows a buffer to at least this number of bytes, and keeps its contents. */
 static enum halay_status grow_buffer(unsigned char **buffer, size_t *room, size_t bytes)
 {
     if (bytes <= *room)
@@ -78,7 +79,7 @@ static enum halay_status grow_buffer(unsigned char **buffer, size_t *room, size_
     return HALAY_OK;
 }
 
-/* Room for one more, in the transfers' own memory: they are not moved. */
+/* Adds a peer, in memory of its own: its transfers must not be moved. */
 static enum halay_status add_peer(struct halay_messenger *m, int rank)
 {
     if (halay_list_grow(&m->peers, m->count, &m->capacity, sizeof(struct messenger_peer *)) != HALAY_OK)
@@ -111,7 +112,7 @@ enum halay_status halay_messenger_create(struct halay_link *link, int rank, int 
     return HALAY_OK;
 }
 
-/* On rank 0 peers are in order; other ranks have few. */
+/* Returns the peer of a rank, or NULL. On rank 0 peers are in order; other ranks have few. */
 static struct messenger_peer *find_peer(const struct halay_messenger *m, int rank)
 {
     if (!m->rank)
@@ -177,7 +178,7 @@ static int is_lost(const struct halay_messenger *m, const struct messenger_peer 
     return m->link->lost[peer->rank];
 }
 
-/* Has everything that was sent to it gone? */
+/* Returns nonzero if no message to the peer is under way. */
 static int out_is_done(const struct messenger_peer *peer)
 {
     return (!peer->out_posted || halay_transfer_is_done(&peer->out_frame)) &&
@@ -282,7 +283,7 @@ static enum halay_status handle_message(struct halay_messenger *m, struct messen
     return status;
 }
 
-/* Take what has arrived from one peer. *messages grows by those that were handed over. */
+/* Takes the messages that have arrived from one peer. *messages grows by their number. */
 static enum halay_status take_from_peer(struct halay_messenger *m, struct messenger_peer *peer,
                                         halay_messenger_handler handler, void *arg, int *messages)
 {
@@ -302,7 +303,7 @@ static enum halay_status take_from_peer(struct halay_messenger *m, struct messen
             if (peer->in_header.bytes > HALAY_FRAME_BYTES) {
                 peer->in_rest = 1;
                 m->is_behind =
-                    1; /* the rest may be there already, and a message that came before its receive rings no bell */
+                    1; /* the rest may have arrived already; a message that precedes its receive rings no bell */
                 post_next(m, peer);
                 continue;
             }
@@ -318,7 +319,7 @@ static enum halay_status take_from_peer(struct halay_messenger *m, struct messen
     return HALAY_OK;
 }
 
-/* Progress once and take what is there from every rank; *messages grows. */
+/* Progresses once and takes the messages that have arrived from all peers. *messages grows by their number. */
 static enum halay_status take_from_all(struct halay_messenger *m, halay_messenger_handler handler, void *arg,
                                        int *messages, int *rank)
 {
@@ -335,7 +336,7 @@ static enum halay_status take_from_all(struct halay_messenger *m, halay_messenge
             return status;
         }
     }
-    m->seen = arrivals; /* what has arrived since then is looked at next */
+    m->seen = arrivals; /* later arrivals are handled next time */
     if (m->status == HALAY_OK && progress == HALAY_OK)
         return HALAY_OK;
     *rank = m->link->failed_peer;

@@ -5,43 +5,43 @@
  * The result of an all-reduce, and of a reduce-scatter, all-gather or all-to-all of which no part is empty, needs data
  * of every rank on every rank. So a rank that enters a bucket by itself harms nothing: the bucket completes on no rank
  * before all ranks have entered it, and inputs stay intact until then (schedule/coll.h). A bucket that all ranks have
- * entered can be finished by all; one that some rank has not entered can be taken back by all. The data are the vote.
+ * entered can be finished by all; one that some rank has not entered can be taken back by all. The data serve as a vote.
  *
  * A broadcast, reduce, gather or scatter, or an operation with an empty part, may complete on some ranks without the
- * others. A bucket of such operations has a vote: a barrier comes first, on the same channel and under the same
+ * others. A bucket of such operations has a vote: it begins with a barrier, on the same channel and under the same
  * number, and the operation follows as soon as the barrier is complete. A group of tensors of several types is one
- * bucket, too, with an all-reduce for each type. What devices reduce has a vote as well; all ranks enter such buckets
- * in the order of their numbers, since devices reduce one at a time. All that follows the first collective of a bucket
- * belongs to what all ranks have entered: it completes after FREEZE as well.
+ * bucket, too, with an all-reduce for each type. A bucket that devices reduce has a vote as well; all ranks enter such
+ * buckets in the order of their numbers, since devices reduce one at a time. The later collectives of a bucket need no
+ * vote: all ranks have entered the bucket, so they complete even after FREEZE.
  *
  *     coordinator                                                          rank
- *       sees the same tensors given out in three successive turns
- *       PLANNED..., PLAN          --->  after all buckets given out before: submissions count down the plan's
- *                                       buckets; a complete one is entered as soon as its channel is free. No message.
+ *       has dispatched the same tensors in three successive turns
+ *       PLANNED..., PLAN          --->  after all buckets dispatched before: submissions count down the plan's buckets;
+ *                                       a complete one is entered as soon as its channel is free. No message.
  *                                 <---  PLAN: received. What this rank sends from now on is after it.
  *                                 <---  BREAK: the program does something else, or it waits
  *       all have received PLAN:
  *       FREEZE                    --->  enters no bucket any more
  *       minimum over the ranks    <---  ENTERED: of each channel the first collective that it has not entered
- *       COMPLETE                  --->  takes back what it has entered at or above the minimum, completes what is below
- *       maximum over the ranks    <---  SETTLED: nothing is under way; its numbers
- *       RESUME                    --->  takes the numbers over, and sends what has not ended as if just submitted
+ *       COMPLETE                  --->  takes back buckets entered at or above the minimum, completes those below
+ *       maximum over the ranks    <---  SETTLED: no bucket is running; its numbers
+ *       RESUME                    --->  adopts the numbers, and sends submissions that have not ended as if just made
  *
- * From PLAN to RESUME the coordinator ignores what ranks send about tensors: each sends it again after RESUME.
+ * From PLAN to RESUME the coordinator ignores items about tensors: each rank sends them again after RESUME.
  *
- * BREAK and what follows it go along a tree of the set's ranks (fusion/replay/branch.h): ENTERED and SETTLED are
- * merged on the way up, a BREAK is passed on once, FREEZE, COMPLETE and RESUME are forwarded before they are acted on.
- * All else goes between the coordinator and a rank. Messages of these two ways overtake each other, in two places
- * where it would matter:
+ * BREAK and all later items travel along a tree of the set's ranks (fusion/replay/branch.h): ENTERED and SETTLED are
+ * merged on the way up, a BREAK is forwarded once, FREEZE, COMPLETE and RESUME are forwarded before they are applied.
+ * All other items travel between the coordinator and a rank. Items of the two routes may overtake each other, which
+ * matters in two places:
  *
- *     up      what a rank has sent before PLAN must be there before RESUME is sent, or it would count. So FREEZE waits
- *             for the answers to PLAN, which come after it.
+ *     up      items that a rank has sent before its answer to PLAN must arrive before RESUME is sent, or they would
+ *             count. So FREEZE waits for the answers to PLAN, which follow them.
  *     down    after RESUME the coordinator may send buckets to a rank that RESUME has not reached (changes of process
- *             sets ask the new members only). A rank keeps what comes from SETTLED until RESUME.
+ *             sets ask the new members only). So a rank keeps items that arrive between SETTLED and RESUME.
  *
  * Bucket k of a plan of K has the collectives base + k, base + k + K, ... of the group; collective n runs on channel
- * n mod HALAY_CHANNELS, in order on each channel. Two ranks may enter buckets in different orders: what one channel
- * holds up does not stop another one.
+ * n mod HALAY_CHANNELS, in order on each channel. Two ranks may enter buckets in different orders: a channel that is
+ * held up does not stop the others.
  *
  * tests/fusion/test_replay_model.c explores all states of a small instance.
  */
@@ -53,9 +53,9 @@
 enum halay_break_reason {
     HALAY_BREAK_OTHER,  /* a submission that is not in the plan, or not as agreed */
     HALAY_BREAK_CHANGE, /* a join, a change of process sets, the end */
-    HALAY_BREAK_TAKEN,  /* a submission is taken back, or its time is over */
+    HALAY_BREAK_TAKEN,  /* a submission is withdrawn: it was canceled, or its time limit has expired */
     HALAY_BREAK_WAITS,  /* the program waits for a tensor whose bucket lacks others of this rank */
-    HALAY_BREAK_SLOW,   /* a bucket has been under way for long: the coordinator reports stalls */
+    HALAY_BREAK_SLOW,   /* a bucket does not end: the coordinator reports the stall */
     HALAY_BREAK_REASONS
 };
 

@@ -67,7 +67,7 @@ int halay_set_words_fault(const uint64_t *words, size_t count, int ranks, char *
     if (count > 2 && words[0] == HALAY_SET_BUSY)
         return snprintf(text, size, "process sets: %d is not removed, tensors of it are in flight", (int)words[1]);
     if (count < 2 || words[0] > HALAY_SET_FORM)
-        return snprintf(text, size, "process sets: nothing that can be done");
+        return snprintf(text, size, "process sets: invalid change");
     for (size_t at = 1; at < count;) {
         size_t n = (size_t)words[at++];
         if (!n || n > count - at)

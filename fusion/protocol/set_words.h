@@ -3,7 +3,7 @@
  * Words about process sets: the contents of a call that creates or removes sets. They are sent under a name
  * (signature.h), so that the coordinator compares the ranks' calls as it compares tensors.
  *
- *     make      0 | number of ranks | the ranks, ascending | number of ranks of the next set | ...   sent by all ranks
+ *     make      0 | number of ranks | the ranks, ascending | the same for the next set ...   sent by all ranks
  *     form      1 | number of ranks | the ranks, ascending     one set, sent by its ranks
  *     remove    2 | number | its ranks                         sent by its ranks
  *     busy      3 | number | its ranks                         as remove, but an operation of the set is in flight here
@@ -18,15 +18,15 @@
 
 enum { HALAY_SET_MAKE, HALAY_SET_FORM, HALAY_SET_REMOVE, HALAY_SET_BUSY };
 
-/* Returns the number of ranks that send the words, which may be any (not aligned), and the index of the first of these
- * ranks; 0: all ranks. */
+/* Returns the index of the first of the ranks that send these words, and their number in *members; 0: all ranks send
+ * them. The words may have any contents and alignment. */
 size_t halay_set_words_members(const void *words, size_t count, size_t *members);
 
 /* Prints words after "rank 3 ": "makes [0,2] [1,3]", "removes 2". Truncated to size. */
 void halay_set_words_print(const uint64_t *words, size_t count, char *text, size_t size);
 
-/* Parses sets like "0,1; 2-4,7" into the words that make them, without the 0 at the beginning and not sorted. words may
- * be NULL: then they are only counted. Returns nonzero if the text does not parse. */
+/* Parses sets like "0,1; 2-4,7" into the words of "make", without the leading 0, ranks in the order given. words may be
+ * NULL: then they are only counted. Returns nonzero if the text does not parse. */
 int halay_set_words_parse(const char *text, size_t *words, size_t *count);
 
 /* Returns nonzero if the change is impossible in a job of this number of ranks: *text has the reason. Numbers of sets

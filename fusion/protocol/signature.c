@@ -59,8 +59,8 @@ int halay_signature_scales_are_valid(const struct halay_signature *s)
     return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
-/* Returns nonzero if the number of words suits the operation. A group's words are checked by their contents. size: of
- * the job; a set has fewer ranks, and each member compares the number with the set's. */
+/* Returns nonzero if the number of words suits the operation. A group's words are checked by their contents. size: the
+ * number of ranks of the job; the members of a smaller set compare the number of words with their set's. */
 static int words_are_valid(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_CHANGE_SETS)
@@ -68,7 +68,7 @@ static int words_are_valid(const struct halay_signature *s, int size)
     return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words <= (uint32_t)size);
 }
 
-/* Returns nonzero if fields that the operation does not use are zero, or one for factors. */
+/* Returns nonzero if the fields that the operation does not use are neutral: factors 1, all others 0. */
 static int unused_is_neutral(const struct halay_signature *s)
 {
     if (!halay_collective_reduces(s->collective) && (s->reduction != 0 || s->prescale != 1 || s->postscale != 1))

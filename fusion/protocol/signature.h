@@ -32,20 +32,20 @@ struct halay_signature {
     uint8_t dtype;      /* enum halay_dtype */
     uint8_t reduction;  /* enum halay_reduction; 0 where nothing is reduced */
     uint8_t dimensions;
-    int32_t root;            /* of operations that have one: the job's number; otherwise 0 */
-    uint32_t members, words; /* a group's tensors (members.h), and the number of words that describe them; of a change
-                                   of process sets, of a send or receive, of a reduce-scatter with splits the words
-                                   only; otherwise 0 */
+    int32_t root; /* its rank in the job, for operations that have one; otherwise 0 */
+    /* Counts of a group's tensors (members.h) and of the words that describe them. A change of process sets, a send or
+     * receive, and a reduce-scatter with splits have words only; others have 0. */
+    uint32_t members, words;
     int32_t priority;
     uint16_t wire;              /* enum halay_wire */
-    uint16_t is_on_devices;     /* of an all-reduce that ranks may reduce on their devices: set by all of them */
+    uint16_t is_on_devices;     /* an all-reduce whose data are on devices on all ranks, which may reduce it there */
     double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
 
 /* Returns the name of a valid collective: "allreduce". */
 const char *halay_collective_name(int collective);
-/* Return nonzero for operations between two ranks; for those without data of the caller. */
+/* Return nonzero for operations between two ranks, and for operations without data of the caller. */
 static inline int halay_collective_is_point(int collective)
 {
     return collective == HALAY_SEND || collective == HALAY_RECEIVE;
@@ -54,7 +54,7 @@ static inline int halay_collective_is_empty(int collective)
 {
     return collective == HALAY_BARRIER || collective >= HALAY_JOIN;
 }
-/* Return nonzero for operations that reduce; that have a root; whose number of rows may differ between ranks; that
+/* Return nonzero for operations that reduce, that have a root, whose number of rows may differ between ranks, and that
  * divide data by rows. */
 static inline int halay_collective_reduces(int collective)
 {
@@ -74,10 +74,10 @@ static inline int halay_collective_goes_by_rows(int collective)
     return collective == HALAY_REDUCE_SCATTER || halay_collective_is_ragged(collective);
 }
 
-/* Returns nonzero if halay_signature_make could have made it. For signatures from other ranks. */
+/* Checks a signature from another rank. Returns nonzero if halay_signature_make could have made it. */
 int halay_signature_is_valid(const struct halay_signature *signature, int size);
 
-/* Returns nonzero if its factors are finite and not 0, and its type takes factors. */
+/* Returns nonzero if the scale factors are finite and not 0, and the type supports them. */
 int halay_signature_scales_are_valid(const struct halay_signature *signature);
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
@@ -93,13 +93,13 @@ static inline int halay_signature_may_be_on_devices(const struct halay_signature
 /* Returns the bytes of a valid signature; cannot overflow. */
 size_t halay_signature_bytes(const struct halay_signature *signature);
 
-/* Returns nonzero if a plan may contain it. */
+/* Returns nonzero if a plan (replay.h) may contain such a tensor. */
 static inline int halay_signature_can_replay(const struct halay_signature *s)
 {
     return s->collective < HALAY_JOIN;
 }
 
-/* Returns nonzero without factors and without a wire type. */
+/* Returns nonzero if the signature has neither scale factors nor a wire type. */
 static inline int halay_signature_is_plain(const struct halay_signature *s)
 {
     return s->prescale == 1 && s->postscale == 1 && !s->wire;
@@ -110,13 +110,13 @@ size_t halay_signature_count(const struct halay_signature *signature);
 
 /* Returns the elements of a shape; sets *fits to 0 if they, or their bytes of `element` each, exceed memory. */
 size_t halay_shape_count(const uint64_t *shape, int dimensions, size_t element, int *fits);
-/* Prints "[2,3]"; with any number of rows "[*,3]". */
+/* Prints "[2,3]", or "[*,3]" if the number of rows may differ between ranks. */
 void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, char *text, size_t size);
 
 /* Returns the elements of a row. */
 size_t halay_signature_row(const struct halay_signature *signature);
 
-/* Returns nonzero if it may share a bucket with others of the same kind. */
+/* Returns nonzero if such a tensor may share a bucket with others of the same kind. */
 int halay_signature_fuses(const struct halay_signature *signature);
 uint64_t halay_signature_kind(const struct halay_signature *signature);
 

@@ -39,7 +39,7 @@ static enum halay_status check_parts(const struct halay_tensor_info *info, int s
     size_t sum = 0;
 
     if (size > HALAY_WORDS_MAX)
-        return set_fault(HALAY_ERR_UNSUPPORTED, "no splits with more than 8000 ranks", why);
+        return set_fault(HALAY_ERR_UNSUPPORTED, "splits are supported with 8000 ranks at most", why);
     for (int r = 0; r < size; r++)
         if (halay_add_overflows(sum, info->splits[r], &sum))
             return set_fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
@@ -101,7 +101,7 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         return set_fault(HALAY_ERR_ARGUMENT, "a scalar has no first dimension", why);
     if (halay_collective_is_ragged(info->collective)) {
         if (size > HALAY_WORDS_MAX)
-            return set_fault(HALAY_ERR_UNSUPPORTED, "not with more than 8000 ranks", why);
+            return set_fault(HALAY_ERR_UNSUPPORTED, "the collective is supported with 8000 ranks at most", why);
         made->shape[0] = 0;
     }
     if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
@@ -119,12 +119,12 @@ static enum halay_status check_any(const struct halay_tensor_info *info, const c
     if (info->priority < INT16_MIN || info->priority > INT16_MAX)
         return set_fault(HALAY_ERR_ARGUMENT, "priority must be -32768 to 32767", why);
     if ((info->collective == HALAY_JOIN) != !strcmp(info->name, HALAY_JOIN_NAME))
-        return set_fault(HALAY_ERR_ARGUMENT, "the name is kept for halay_join", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "the name is reserved for halay_join", why);
     if ((info->collective == HALAY_CHANGE_SETS) !=
         !strncmp(info->name, HALAY_CHANGE_SETS_NAME, sizeof HALAY_CHANGE_SETS_NAME - 1))
-        return set_fault(HALAY_ERR_ARGUMENT, "names that begin so are kept for halay_process_set_create", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "names that begin so are reserved for halay_process_set_create", why);
     if (info->collective == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
-        return set_fault(HALAY_ERR_ARGUMENT, "no process sets, or more than 8000 ranks in them", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "process sets must be one or more, with 8000 ranks in all at most", why);
     return halay_collective_is_empty((int)info->collective) ? HALAY_OK : check_wire(info, why);
 }
 
@@ -144,7 +144,7 @@ static enum halay_status make_tensor(const struct halay_tensor_info *info, int s
         made->shape[d] = info->shape[d];
     size_t elements = halay_shape_count(made->shape, made->dimensions, halay_dtype_size(info->dtype), &fits);
     if (!fits)
-        return set_fault(HALAY_ERR_ARGUMENT, "the shape has more bytes than memory", why);
+        return set_fault(HALAY_ERR_ARGUMENT, "the shape exceeds the memory of a process", why);
     enum halay_status status = make_operation(info, size, made, why);
     if (status != HALAY_OK)
         return status;

@@ -20,7 +20,7 @@
 
 enum { HALAY_POINT_WORDS = 3 }; /* of a send or receive */
 
-/* Return the number of words that a rank sends for such a tensor, and the number that it is answered. */
+/* Return the number of words that a rank sends for such a tensor, and the number in the coordinator's answer. */
 size_t halay_signature_sent_count(const struct halay_signature *signature, int size);
 size_t halay_signature_answer_count(const struct halay_signature *signature, int size);
 
@@ -28,7 +28,7 @@ size_t halay_signature_answer_count(const struct halay_signature *signature, int
  * accepts. */
 void halay_signature_write_words(const struct halay_tensor_info *info, int size, uint64_t *words);
 
-/* Returns nonzero if the data of answered words can fit in memory. words need not be aligned. */
+/* Returns nonzero if data of the answered numbers of rows can fit in memory. words need not be aligned. */
 int halay_signature_fits(const struct halay_signature *signature, const void *words, size_t count);
 
 /* Returns nonzero if the result on each rank needs data of every rank, so that it completes on no rank before all have

@@ -48,7 +48,7 @@ fusion/paths/device 10
 fusion/coordinator 0
 fusion/state 0
 fusion/engine 1
-fusion/protocol 10
+fusion/protocol 0
 fusion/replay 0
 fusion/run 0
 fusion/requests 0

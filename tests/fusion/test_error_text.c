@@ -221,7 +221,7 @@ static void check_reports(void)
         CHECK(halay_broadcast(ctx, "x", &x, 1, HALAY_F32, 7) == HALAY_ERR_ARGUMENT);
         expect("tensor 'x': root 7 is not a rank: the job has 1, from 0 on");
         CHECK(halay_allreduce(ctx, "x", &x, &x, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
-        expect("tensor 'x': the reduction average does not take the type i32");
+        expect("tensor 'x': the reduction average does not support the type i32");
         CHECK(lines == (reports ? 0 : 2), "%d lines", lines);
         halay_fini(ctx);
     }

@@ -457,7 +457,7 @@ static void body_refused(struct rank_run *run)
     struct halay_tensor_info info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
     run->expected_lines = 0;
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-    expect(run, "tensor 'process sets': names that begin so are kept for halay_process_set_create");
+    expect(run, "tensor 'process sets': names that begin so are reserved for halay_process_set_create");
 }
 
 /* A rank is in as many sets as it wants to, also where its shared memory has no room for all of them: with sanitizers
