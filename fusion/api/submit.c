@@ -37,7 +37,7 @@ static void hand_over(struct halay_context *ctx, struct halay_entry *entry, stru
 {
     pthread_mutex_lock(&ctx->lock);
     queue_ready_locked(ctx, ready);
-    halay_driver_ready_unlock(ctx, entry, bytes, calls_back ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    halay_driver_submitted_unlock(ctx, entry, bytes, calls_back ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
 }
 
 /* Submits a registered tensor of a plan, without a lock unless it is the last of its bucket. Returns 0 if it has to be
@@ -459,7 +459,7 @@ static int submit_many_steady(struct halay_tensor *const *tensors, size_t count,
     }
     if (last < count) {
         pthread_mutex_lock(&ctx->lock);
-        halay_driver_ready_unlock(ctx, tensors[last]->entry, bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+        halay_driver_submitted_unlock(ctx, tensors[last]->entry, bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
     }
     return 1;
 }

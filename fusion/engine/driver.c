@@ -22,7 +22,6 @@
 
 #define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
-#define TELL_US 50              /* a submitter sends to the peers if no thread has driven for this time */
 #define STEADY_US 10            /* after a step that found nothing, how long steady steps continue */
 #define WHOLE_US 2000           /* the longest time from one whole step of a driver that is awake to the next */
 #define AT_ONCE_US 50           /* a wait within this time after a submission, or another wait, has followed at once */
@@ -384,30 +383,8 @@ static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_w
 
 /* ---- submitting ---- */
 
-/* Sends the submissions to the peers, unless another thread is about to. lock held; unlocks. */
-static void tell_unlock(struct halay_context *ctx)
-{
-    int64_t called_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
-
-    if (!ctx->control || !halay_role_may_take(ctx->driver.role) ||
-        (!halay_role_thread_sleeps(ctx->driver.role) && called_us - ctx->driven.now_us < TELL_US)) {
-        wake_unlock(ctx, 1);
-        return;
-    }
-    take_role_unlock(ctx, HALAY_ROLE_TAKES_WAITER);
-    halay_engine_say(ctx); /* no callbacks here: the submitting thread may hold the program's locks */
-    pthread_mutex_lock(&ctx->lock);
-    give_role_locked(ctx);
-    note_return(ctx);
-    if (pass_on_locked(ctx))
-        wake_unlock(ctx, 1);
-    else
-        pthread_mutex_unlock(&ctx->lock);
-}
-
-/* This entry was submitted. Returns nonzero if a wake is owed for it from now on. */
-static int owe_submission_locked(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
-                                 enum halay_attendance attendance)
+void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
+                                   enum halay_attendance attendance)
 {
     int64_t now_us = halay_now_us();
     int is_in_time = is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
@@ -419,28 +396,12 @@ static int owe_submission_locked(struct halay_context *ctx, struct halay_entry *
 
     ctx->driver.calls_back |= attendance == HALAY_CALLS_BACK;
     ctx->driver.latest = entry;
-    if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx))
-        return 0;
-    owe_locked(ctx, bytes);
-    return 1;
-}
-
-void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
-                                   enum halay_attendance attendance)
-{
-    if (owe_submission_locked(ctx, entry, bytes, attendance))
-        pthread_mutex_unlock(&ctx->lock);
-    else
-        tell_unlock(ctx);
-}
-
-void halay_driver_ready_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
-                               enum halay_attendance attendance)
-{
-    if (owe_submission_locked(ctx, entry, bytes, attendance))
-        pthread_mutex_unlock(&ctx->lock);
-    else
+    if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx)) {
         wake_unlock(ctx, 1);
+        return;
+    }
+    owe_locked(ctx, bytes);
+    pthread_mutex_unlock(&ctx->lock);
 }
 
 /* ---- waiting ---- */

@@ -22,9 +22,6 @@ void halay_driver_wake(struct halay_context *ctx);
 enum halay_attendance { HALAY_CALLS_BACK, HALAY_MAY_WAIT, HALAY_WILL_WAIT };
 void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
                                    enum halay_attendance attendance);
-/* Like it, for the last entry of a plan's bucket: nothing is sent to peers. */
-void halay_driver_ready_unlock(struct halay_context *ctx, struct halay_entry *entry, size_t bytes,
-                               enum halay_attendance attendance);
 /* Does a wake that was deferred because a wait was expected: the program did not wait. lock not held. Cheap if none is
  * deferred. */
 void halay_driver_pay(struct halay_context *ctx);

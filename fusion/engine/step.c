@@ -2,8 +2,7 @@
  *
  * Step: one bounded part of all work of the driver; never blocks.
  *
- *     submissions        -> to the coordinator        (a thread that submits while the driver sleeps does this itself:
- *                                                      the peers receive them before the background thread is awake)
+ *     submissions        -> to the coordinator
  *     messages           -> carried out
  *     decisions          -> to the peers
  *     ----------------------------------------
@@ -148,28 +147,15 @@ static void look_whether_left(struct halay_context *ctx)
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
 
-/* Sends this rank's submissions to the coordinator. */
-static size_t tell_submissions(struct halay_context *ctx)
-{
-    ctx->driven.now_us = halay_now_us();
-    size_t did = halay_negotiate_submitted(ctx);
-    if (ctx->status == HALAY_OK)
-        did += halay_withdraw_overdue(ctx);
-    return did;
-}
-
-void halay_engine_say(struct halay_context *ctx)
-{
-    tell_submissions(ctx);
-    halay_messenger_flush(ctx->driven.negotiation.messenger);
-}
-
 /* Sends and receives messages. */
 static size_t exchange_messages(struct halay_context *ctx)
 {
     int messages = 0, rank = -1;
-    size_t did = tell_submissions(ctx);
 
+    ctx->driven.now_us = halay_now_us();
+    size_t did = halay_negotiate_submitted(ctx);
+    if (ctx->status == HALAY_OK)
+        did += halay_withdraw_overdue(ctx);
     enum halay_status status =
         halay_messenger_receive(ctx->driven.negotiation.messenger, halay_negotiate_receive, ctx, &messages, &rank);
     if (status != HALAY_OK)

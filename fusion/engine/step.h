@@ -7,9 +7,6 @@
 
 #include "fusion/state/context.h"
 
-/* Sends this rank's submissions to the coordinator and the peers. Receives, decides and delivers nothing: a submission
- * calls it, and returns at once. */
-void halay_engine_say(struct halay_context *ctx);
 /* Does one bounded piece of everything; never blocks. Returns nonzero if something happened. */
 int halay_engine_step(struct halay_context *ctx);
 /* Does what a plan needs, at now_us: takes submissions and moves data, but receives no message. Only where

@@ -102,8 +102,8 @@ enum { THREAD, FIRST, SECOND, CALLER, AGENTS }; /* the background thread; those 
 enum { TENSORS = AGENTS };                      /* each agent's own; the thread has none */
 enum tensor { NONE, QUEUED, SENT, ARRIVED, ENDED };
 
-/* Where an agent is. From DRIVE to SLEEP it has the role, and in SAY and SAID. */
-enum where { TOP, SUBMIT, SAY, SAID, WAKE, WAIT, COND, UNARM, DRIVE, ARM, LOOK, SLEEP, BELL, GIVE, PARKED, END };
+/* Where an agent is. From UNARM to SLEEP it has the role, and in GIVE. */
+enum where { TOP, SUBMIT, WAKE, WAIT, COND, UNARM, DRIVE, ARM, LOOK, SLEEP, BELL, GIVE, PARKED, END };
 
 struct state {
     struct halay_role role;
@@ -118,8 +118,7 @@ struct state {
 
 static int is_driving(const struct state *s, int agent)
 {
-    return (s->at[agent] >= UNARM && s->at[agent] <= SLEEP) || s->at[agent] == GIVE || s->at[agent] == SAY ||
-           s->at[agent] == SAID;
+    return (s->at[agent] >= UNARM && s->at[agent] <= SLEEP) || s->at[agent] == GIVE;
 }
 
 static int has_work(const struct state *s)
@@ -225,15 +224,11 @@ static void waiter_goes_on(struct state *s, int agent, int choice)
     do_wake(s, pass(s, HALAY_ROLE_WORK));
 }
 
-/* A submission: it tells the peers itself, wakes a thread, or, if a wait follows, owes the wake. */
+/* A submission: it wakes a thread or, if a wait follows, owes the wake. */
 static void submit(struct state *s, int agent, int choice)
 {
-    int waits = agent != CALLER, may_take = halay_role_may_take(s->role);
-
     s->tensor[agent] = QUEUED;
-    if (may_take && choice == 1) {
-        s->at[agent] = pass(s, HALAY_ROLE_TAKES_WAITER) == HALAY_ROLE_DISARM ? SAY : SAID;
-    } else if (may_take && choice == 2 && waits) {
+    if (agent != CALLER && choice == 1 && halay_role_may_take(s->role)) {
         s->is_owed = 1;
         s->at[agent] = WAIT;
     } else {
@@ -316,16 +311,11 @@ static void drive(struct state *s, int agent)
 /* The driver gives the role up. */
 static void give(struct state *s, int agent, int choice)
 {
-    if (s->at[agent] == SAID)
-        for (int i = FIRST; i < TENSORS; i++)
-            s->tensor[i] = s->tensor[i] == QUEUED ? SENT : s->tensor[i];
     pass(s, HALAY_ROLE_GIVES);
     if (agent == THREAD && s->waiters)
         broadcast(s);
     if (agent == THREAD)
         thread_goes_on(s);
-    else if (s->at[agent] == SAID)
-        pass_on(s, agent, agent == CALLER ? END : WAIT, choice);
     else
         waiter_goes_on(s, agent, choice);
 }
@@ -361,10 +351,7 @@ static void move(struct state *s, int agent, int choice)
         thread_goes_on(s);
     } else if (where == SUBMIT) {
         submit(s, agent, choice);
-    } else if (where == SAY) {
-        s->is_armed = 0;
-        s->at[agent] = SAID;
-    } else if (where == SAID || where == GIVE) {
+    } else if (where == GIVE) {
         give(s, agent, choice);
     } else if (where == WAKE) {
         do_wake(s, (enum halay_role_action)s->wake[agent]);
@@ -435,7 +422,7 @@ static void check_state(const struct state *s, int is_last)
 
 static void explore(void)
 {
-    enum { CHOICES = 3 };
+    enum { CHOICES = 2 };
     struct state first = { .at = { TOP, SUBMIT, SUBMIT, SUBMIT } };
 
     reach(&first);
