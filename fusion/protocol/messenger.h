@@ -32,8 +32,8 @@ void halay_messenger_flush(struct halay_messenger *m);
 typedef enum halay_status (*halay_messenger_handler)(void *arg, int rank, const struct halay_item *item);
 
 /* Progresses the transport and hands over the items that have arrived; *messages: the number of messages.
- * HALAY_ERR_FORMAT, HALAY_ERR_VERSION: rank *rank sent an invalid message. HALAY_ERR_PEER: rank *rank is gone; the items
- * that it sent before have been handed over. */
+ * HALAY_ERR_FORMAT, HALAY_ERR_VERSION: rank *rank sent an invalid message. HALAY_ERR_PEER: rank *rank is gone; the
+ * items that it sent before have been handed over. */
 enum halay_status halay_messenger_receive(struct halay_messenger *m, halay_messenger_handler handler, void *arg,
                                           int *messages, int *rank);
 

@@ -5,7 +5,7 @@
  * The result of an all-reduce, and of a reduce-scatter, all-gather or all-to-all of which no part is empty, needs data
  * of every rank on every rank. So a rank that enters a bucket by itself harms nothing: the bucket completes on no rank
  * before all ranks have entered it, and inputs stay intact until then (schedule/coll.h). A bucket that all ranks have
- * entered can be finished by all; one that some rank has not entered can be taken back by all. The data serve as a vote.
+ * entered can be finished by all; one that some rank has not entered can be taken back by all. The data are a vote.
  *
  * A broadcast, reduce, gather or scatter, or an operation with an empty part, may complete on some ranks without the
  * others. A bucket of such operations has a vote: it begins with a barrier, on the same channel and under the same

@@ -55,7 +55,7 @@ struct halay_cargo {
 };
 
 struct halay_carrier_ops {
-    /* Parts of messages: "data on a device cannot be reached", "results cannot be brought to a device". */
+    /* Parts of messages: "data on a device cannot be reached", "results cannot be copied to a device". */
     const char *unreachable, *lost;
 
     /* ---- on the program's threads, no lock held ---- */

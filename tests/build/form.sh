@@ -44,7 +44,7 @@ include 0
 fusion/api 0
 fusion/observe 0
 fusion/place 0
-fusion/paths/device 10
+fusion/paths/device 0
 fusion/coordinator 0
 fusion/state 0
 fusion/engine 1

@@ -61,7 +61,7 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
     return did;
 }
 
-/* Publishes launched results, for threads in halay_wait_stream: the names may be submitted again, by submissions that
+/* Publishes launched results, for threads in halay_wait_stream. Their names may be submitted again, by submissions that
  * follow the results. */
 static void publish_launched(struct halay_context *ctx)
 {
@@ -156,7 +156,7 @@ enum halay_status halay_device_carrier_load(struct halay_context *ctx)
 }
 
 static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
-                                              .lost = "results cannot be brought to a device",
+                                              .lost = "results cannot be copied to a device",
                                               .load = halay_device_carrier_load,
                                               .prepare = halay_place,
                                               .join = carrier_join,

@@ -7,7 +7,7 @@
 
 struct halay_carrier;
 
-/* Creates the carrier. NULL: no memory. */
+/* Creates the carrier, NULL without memory. */
 struct halay_carrier *halay_device_carrier_create(void);
 
 #endif

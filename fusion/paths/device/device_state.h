@@ -26,10 +26,10 @@ struct halay_device_carrier {
 
     /* Driver only. */
     struct halay_events held, released; /* owned: of submissions whose data have not arrived (hold.c) */
-    /* Requests that have ended well, and whose results are being copied; those from launched on are not published. */
+    /* Requests that have succeeded, whose results are being copied back; those from launched on are not published. */
     struct halay_request *landing, **landing_last, *launched;
     enum halay_status status; /* an error: results cannot be copied back */
-    int64_t copied_us;        /* when a device last was given copies, or was seen to have made some */
+    int64_t copied_us;        /* when copies were last started, or found to have completed */
 };
 
 /* Return the carrier of the context, and its devices. */

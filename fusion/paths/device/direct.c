@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct: all-reduce through segments on devices. Each rank has one in its device's memory that the others' devices
- * reach (CUDA IPC; in one process, peer access). As much of a bucket as the segments hold goes through them at a time:
+ * Direct: all-reduce through segments on devices. Each rank has a segment in its device's memory that the other ranks'
+ * devices can access (CUDA IPC; in one process, peer access). A bucket passes through the segments in parts that fit:
  *
  *     pack      the inputs to the own segment                                                 | all ranks wait
  *     reduce    one-shot: each rank sums all segments to its outputs
  *               two-shot: each rank sums its share of all segments, in place in its own       | all ranks wait
  *     unpack    two-shot: each share from its rank's segment to the outputs
  *
- * Ranks wait for each other on the host: the event of a launch has come, then a barrier of the group. So no kernel ever
- * waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and the
- * barrier's error names it. After the last launch nobody waits: the next bucket begins with that event and barrier.
+ * Ranks wait for each other on the host: for the event after a launch, then for a barrier of the group. So no kernel
+ * ever waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and
+ * the barrier's error names it. No rank waits after the last launch: the next bucket begins with this event and a
+ * barrier.
  *
- * While a bucket is under way nothing else of the set starts, unless a plan is in force: the barriers have numbers
+ * While a bucket is under way no other one of the set starts, unless a plan is in force: the barriers have numbers
  * among the group's collectives, which must be the same on all ranks. In a plan (fusion/protocol/replay.h) they all
  * have the number of the bucket and of its vote.
  *
- * The first bucket opens the segments: an all-gather of how they are reached, another of who reaches all. One rank that
- * does not, and all of them bring this and later buckets to the host (staging.h).
+ * The first bucket opens the segments: an all-gather of their handles, then one of which ranks can access all segments.
+ * If one rank cannot, all ranks copy this and later buckets to the host (staging.h).
  */
 #include "fusion/paths/device/direct.h"
 #include "base/clock.h"
@@ -76,7 +77,7 @@ static enum halay_status segment_create(struct halay_context *ctx)
     return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
 }
 
-/* One that has none says so: the others need not wait for it. */
+/* Sends the handle of this rank's segment. A rank without a segment takes part, too, so that no rank waits for it. */
 static enum halay_status start_sharing(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
@@ -107,40 +108,41 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    d->says = 1;
+    d->reaches_all = 1;
     d->room = SIZE_MAX;
-    for (int r = 0; r < ctx->size && d->says; r++) {
+    for (int r = 0; r < ctx->size && d->reaches_all; r++) {
         const struct halay_device_share *share = &d->shares[r];
-        d->says = share->is_there != 0;
+        d->reaches_all = share->is_there != 0;
         if (share->bytes < d->room)
             d->room = (size_t)share->bytes;
-        if (d->says && r == ctx->rank)
+        if (d->reaches_all && r == ctx->rank)
             d->segments[r] = d->segment;
-        else if (d->says)
-            d->says = halay_devices_ops(ctx)->reach(&halay_devices_of(ctx)->host, d->device->number, share,
-                                                    &d->segments[r]) == HALAY_OK;
+        else if (d->reaches_all)
+            d->reaches_all = halay_devices_ops(ctx)->reach(&halay_devices_of(ctx)->host, d->device->number, share,
+                                                           &d->segments[r]) == HALAY_OK;
     }
     d->step = HALAY_DIRECT_CONCLUDE;
     halay_bucket_number_next(b);
-    return halay_group_allgather_start(b->set->group, &d->says, d->said, 1, HALAY_U8, &d->coll);
+    return halay_group_allgather_start(b->set->group, &d->reaches_all, d->all_reach, 1, HALAY_U8, &d->coll);
 }
 
-static void conclude(struct halay_context *ctx)
+/* Opens the direct way if all ranks can access all segments; otherwise refuses it. */
+static void conclude_agreement(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int refuses = -1;
 
     for (int r = 0; r < ctx->size; r++)
-        refuses = d->said[r] || refuses >= 0 ? refuses : r;
+        refuses = d->all_reach[r] || refuses >= 0 ? refuses : r;
     set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
     if (refuses < 0) {
-        halay_debug(ctx->log, "all-reduces of what is on devices go through segments of %zu bytes on them", d->room);
+        halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", d->room);
         return;
     }
     unreach_all(ctx);
     if (ctx->rank == 0)
-        halay_info(ctx->log, "all-reduces of what is on devices go through the host's memory: rank %d %s", refuses,
-                   d->shares[refuses].is_there ? "does not reach all segments" : "has no segment");
+        halay_info(ctx->log, "all-reduces of device data use host memory: rank %d %s", refuses,
+                   d->shares[refuses].is_there ? "cannot access the segments of all ranks" : "has no segment");
 }
 
 /* ---- through the host ---- */
@@ -167,7 +169,7 @@ static enum halay_status look_at_all(struct halay_bucket *b)
     return status;
 }
 
-/* Once all are at the host the bucket is like any other. */
+/* Starts the bucket as an ordinary all-reduce, once all its data are in host memory. */
 static enum halay_status run_staged(struct halay_bucket *b)
 {
     enum halay_status status = look_at_all(b);
@@ -182,12 +184,7 @@ static enum halay_status run_staged(struct halay_bucket *b)
 
 /* ---- through the segments ---- */
 
-static size_t padded(size_t count, size_t align)
-{
-    return (count + align - 1) / align * align;
-}
-
-/* Elements that begin at a multiple of ALIGN_BYTES. */
+/* Returns the multiple of elements at which each tensor begins, so that it is aligned to ALIGN_BYTES. */
 static size_t align_of(const struct halay_bucket *b)
 {
     return ALIGN_BYTES / halay_dtype_size(b->dtype);
@@ -205,14 +202,14 @@ static int takes_one_shot(const struct halay_context *ctx, size_t bytes)
     return !strcmp(halay_select(&query, NULL, 0)->name, "one-shot");
 }
 
-static enum halay_status begin(struct halay_bucket *b)
+static enum halay_status begin_bucket(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     d->base = d->total = 0;
     for (size_t i = 0; i < b->tensor_count; i++)
-        d->total += padded(b->tensors[i].buffers.count, align_of(b));
+        d->total += halay_round_up(b->tensors[i].buffers.count, align_of(b));
     if (b->tensor_count > d->piece_capacity) {
         struct halay_device_piece *grown = realloc(d->pieces, b->tensor_count * sizeof *grown);
         if (!grown)
@@ -222,12 +219,12 @@ static enum halay_status begin(struct halay_bucket *b)
     }
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
     for (size_t i = 0; i < b->count; i++)
-        halay_staging_goes_by(halay_staging_of(b->requests[i]), d->stream);
+        halay_staging_set_stream(halay_staging_of(b->requests[i]), d->stream);
     d->step = HALAY_DIRECT_PACK;
     return HALAY_OK;
 }
 
-/* The parts of tensors that are in the segments at d->base. */
+/* Lists the parts of tensors that are in the segments at d->base. */
 static void cut_pieces(const struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
@@ -246,7 +243,7 @@ static void cut_pieces(const struct halay_bucket *b)
                                              .count = last - first,
                                              .prescale = (float)t->prescale,
                                              .postscale = (float)(t->postscale / divisor) };
-        at += padded(t->buffers.count, align_of(b));
+        at += halay_round_up(t->buffers.count, align_of(b));
     }
 }
 
@@ -264,14 +261,14 @@ static struct halay_device_work work_of(const struct halay_bucket *b)
                                       .last = filled };
 
     if (!d->is_one_shot) {
-        work.share = padded((filled + size - 1) / size, align_of(b));
+        work.share = halay_round_up((filled + size - 1) / size, align_of(b));
         work.first = rank * work.share;
         work.last = work.first + work.share < filled ? work.first + work.share : filled;
     }
     return work;
 }
 
-static enum halay_status launch(struct halay_bucket *b)
+static enum halay_status launch_step(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
@@ -302,8 +299,8 @@ static enum halay_status launch(struct halay_bucket *b)
 
 /* ---- a bucket ---- */
 
-/* All ranks' last launch has been done: then the next step may come. */
-static enum halay_status meet(struct halay_bucket *b)
+/* Waits until the last launch has completed on all ranks, without blocking. HALAY_OK: the next step may begin. */
+static enum halay_status await_ranks(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
     struct halay_context *ctx = b->set->ctx;
@@ -327,7 +324,7 @@ static enum halay_status meet(struct halay_bucket *b)
     return status;
 }
 
-static enum halay_status step(struct halay_bucket *b)
+static enum halay_status start_step(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
 
@@ -337,10 +334,10 @@ static enum halay_status step(struct halay_bucket *b)
     case HALAY_DIRECT_AGREE:
         return start_agreeing(b);
     case HALAY_DIRECT_CONCLUDE:
-        conclude(b->set->ctx);
-        return is_open(d) ? begin(b) : stage_all(b);
+        conclude_agreement(b->set->ctx);
+        return is_open(d) ? begin_bucket(b) : stage_all(b);
     default:
-        return launch(b);
+        return launch_step(b);
     }
 }
 
@@ -352,9 +349,9 @@ enum halay_status halay_direct_progress(struct halay_bucket *b)
     while (status == HALAY_OK && d->step != HALAY_DIRECT_END) {
         if (d->step == HALAY_DIRECT_STAGE)
             return run_staged(b);
-        status = meet(b);
+        status = await_ranks(b);
         if (status == HALAY_OK)
-            status = step(b);
+            status = start_step(b);
     }
     if (status == HALAY_OK)
         d->bucket = NULL;
@@ -366,7 +363,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     struct halay_direct *d = direct_of(b);
     enum halay_direct_state state = (enum halay_direct_state)atomic_load_explicit(&d->state, memory_order_relaxed);
 
-    if (b->set != &b->set->ctx->all) /* its data have come to the host */
+    if (b->set != &b->set->ctx->all) /* its data have been copied to the host */
         return halay_allreduce_run(b);
     enum halay_status status = halay_allreduce_collect(b);
     if (status != HALAY_OK || !b->tensor_count)
@@ -376,7 +373,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     if (b->has_parts || state == HALAY_DIRECT_REFUSED) {
         status = stage_all(b);
     } else if (state == HALAY_DIRECT_OPEN) {
-        status = begin(b);
+        status = begin_bucket(b);
     }
     if (status != HALAY_OK)
         d->bucket = NULL;
@@ -402,8 +399,8 @@ void halay_direct_drop(struct halay_bucket *b)
 
 /* ---- the end ---- */
 
-/* All ranks have let go of the others' segments. */
-static enum halay_status part(struct halay_context *ctx)
+/* Waits until all ranks have closed the others' segments. */
+static enum halay_status await_closing(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     enum halay_status status = ctx->status;
@@ -432,7 +429,7 @@ void halay_direct_close(struct halay_context *ctx)
     if (!was_shared)
         return;
     unreach_all(ctx);
-    d->is_lent |= !is_agreed || part(ctx) != HALAY_OK; /* where ranks did not agree some may have no barrier */
+    d->is_lent |= !is_agreed || await_closing(ctx) != HALAY_OK; /* without agreement some ranks may have no barrier */
 }
 
 void halay_direct_free(struct halay_context *ctx)

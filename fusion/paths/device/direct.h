@@ -9,15 +9,15 @@
 #include "fusion/paths/device/device_state.h"
 #include "fusion/run/bucket.h"
 
-/* Initialises, before the driver starts: whether devices may be used directly in this world. */
+/* Determines whether the ranks of this world may reduce on their devices. Called before the driver starts. */
 void halay_direct_init(struct halay_context *ctx);
-/* Closes, when the driver has stopped and the group still exists: closes the others' segments, and waits briefly until
- * the other ranks have done so. */
+/* Closes the other ranks' segments, and waits briefly until they have closed this rank's. Called when the driver has
+ * stopped and the group still exists. */
 void halay_direct_close(struct halay_context *ctx);
-/* Frees everything. The group has been closed, and the devices are about to be. */
+/* Frees everything. Called when the group has been closed, before the devices are. */
 void halay_direct_free(struct halay_context *ctx);
 
-/* Returns nonzero if a submission may now be reduced directly. Any thread: equal submissions may still not be. */
+/* Returns nonzero if a submission may be reduced on devices; its bucket may still fall back to the host. Any thread. */
 static inline int halay_direct_may_be(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.state, memory_order_relaxed) !=
@@ -26,10 +26,11 @@ static inline int halay_direct_may_be(const struct halay_context *ctx)
 
 /* Starts a bucket whose data all ranks have announced on devices. HALAY_IN_PROGRESS, or an error. */
 enum halay_status halay_direct_start(struct halay_bucket *b);
-/* Returns HALAY_OK once the results are being computed on a stream of ours, or b->coll runs instead. */
+/* Returns HALAY_OK once the results are being computed on the engine's stream, or b->coll runs instead. */
 enum halay_status halay_direct_progress(struct halay_bucket *b);
 
-/* Returns nonzero while a device works for the bucket; otherwise it waits for ranks, whose messages ring. */
+/* Returns nonzero while a device works for the bucket. Otherwise it waits for other ranks, whose messages ring the
+ * bell. */
 static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 {
     const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
@@ -38,7 +39,7 @@ static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 }
 /* Returns nonzero if the next bucket of this set must wait. */
 int halay_direct_is_busy(const struct halay_process_set *set);
-/* Drops the bucket. Work that devices have been given continues. */
+/* Drops the bucket. Work that has been queued on devices continues. */
 void halay_direct_drop(struct halay_bucket *b);
 
 #endif

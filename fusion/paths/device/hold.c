@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hold: the program's events that wait for data.
+ * Hold: the deferred queue. These events wait in it:
  *
- *     a submission     until its data are in host memory (staging.h)
- *     after one        submissions of the same path: the n-th send of a tag matches the n-th receive
- *                      a join, a change of process sets: earlier submissions count as earlier
- *                      a cancellation of a held submission
+ *     a submission whose data are not in host memory yet (staging.h)
+ *     after a submission of a path: later ones of that path, because the n-th send of a tag matches the n-th receive
+ *     after any submission: a join, or a change of process sets, because it must not precede earlier submissions
+ *     after a submission: its cancellation
  *
- * All other events overtake, so that a tensor in host memory does not wait for a device.
+ * All other events overtake these, so that a tensor in host memory does not wait for a device.
  */
 #include "fusion/paths/device/hold.h"
 #include "fusion/paths/device/staging.h"
@@ -22,7 +22,7 @@ static const struct halay_path *path_of(const struct halay_event *e)
 }
 
 /* Returns nonzero if the event must not overtake those before it. */
-static int stays_behind(const struct halay_event *front, size_t count, const struct halay_event *e)
+static int must_follow(const struct halay_event *front, size_t count, const struct halay_event *e)
 {
     if (!count)
         return 0;
@@ -47,7 +47,7 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     enum halay_status status = s ? halay_staging_start(s) : HALAY_OK;
 
     *held = status == HALAY_OK &&
-            ((s && s->transit.state != HALAY_TRANSIT_STILL) || stays_behind(all->events, all->count, e));
+            ((s && s->transit.state != HALAY_TRANSIT_STILL) || must_follow(all->events, all->count, e));
     if (*held)
         halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     if (*held)
@@ -56,10 +56,11 @@ enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay
     return status;
 }
 
-/* The last staging of each kind that was found late: later ones need not be checked. */
+/* A device and a stream found to be unfinished. Both work in order, so stagings that wait for them need not be checked.
+ * */
 struct late {
-    const struct halay_device *device; /* copies, which it makes in order */
-    const void *stream;                /* work of the program on that stream */
+    const struct halay_device *device; /* its copies */
+    const void *stream;                /* the program's work on that stream */
 };
 
 /* Checks whether the data have arrived. HALAY_IN_PROGRESS, HALAY_OK, or an error of the device. */
@@ -67,11 +68,11 @@ static enum halay_status check_arrival(struct halay_staging *s, struct late *lat
 {
     int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
 
-    if (follows ? s->behind && s->behind == late->stream : s->transit.device == late->device)
+    if (follows ? s->after_stream && s->after_stream == late->stream : s->transit.device == late->device)
         return HALAY_IN_PROGRESS;
     enum halay_status status = halay_staging_look(s);
     if (status == HALAY_IN_PROGRESS && s->transit.state == HALAY_TRANSIT_FOLLOWS)
-        late->stream = s->behind;
+        late->stream = s->after_stream;
     else if (status == HALAY_IN_PROGRESS)
         late->device = s->transit.device;
     return status;
@@ -94,7 +95,7 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
             is_there = is == HALAY_OK;
             status = is == HALAY_IN_PROGRESS ? status : is;
         }
-        if (is_there && !stays_behind(all->events, kept, &e) && halay_events_append(go, &e) == HALAY_OK)
+        if (is_there && !must_follow(all->events, kept, &e) && halay_events_append(go, &e) == HALAY_OK)
             continue;
         all->events[kept++] = e;
     }

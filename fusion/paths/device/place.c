@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Place: the parts of in that each collective reads, and of out that it writes, on this rank.
+ * Place: the extents of `in` and `out` that each collective reads and writes on this rank.
  */
 #include "fusion/paths/device/place.h"
 #include "fusion/paths/device/direct.h"

@@ -2,19 +2,20 @@
  *
  * Staging: the engine works on host memory; data on a device are copied there before and back afterwards.
  *
- *     submit    the program's thread: a staging from the pool; the event `follows` is the work that it follows
- *     start     the driver: once that is done, copies device -> pinned, in stream `in`; then an event
- *     look      the event is done: the tensor is announced to the others (hold.h), and is like any other from now on
- *     finish    it has ended well: copies pinned -> device, in stream `out`; an event; from now on a stream of the
- *               program can wait for the result
- *     look      the event is done: the request has ended
+ *     submit    the program's thread takes a staging from the pool; the event `follows` marks the work that the data
+ *               follow
+ *     start     the driver, once that work is done: starts copies device -> pinned in stream `in`, then an event
+ *     look      once the event is reached, the tensor is submitted to the coordinator (hold.h), like any other
+ *     finish    the request has succeeded: starts copies pinned -> device in stream `out`, then an event; a stream of
+ *               the program can wait for the result from now on
+ *     look      once the event is reached, the request has ended
  *
- * The driver waits for `follows` itself, and no stream that copies waits for the program's. Otherwise the program's
- * stream might wait for another rank, which waits for a tensor that was submitted later, whose copy is queued after the
- * wait: a deadlock. So copies that were started always end soon.
+ * The driver waits for `follows` itself, and no stream that copies waits for one of the program's. Otherwise the
+ * program's stream might wait for another rank, which waits for a tensor that was submitted later, whose copy is queued
+ * after the wait: a deadlock. So copies that have been started always end soon.
  *
  * Data that the ranks may reduce on their devices (direct.c) stay there, without host memory, unless the bucket falls
- * back: then they are copied when the bucket starts.
+ * back to the host: then they are copied when the bucket starts.
  *
  * Each tensor has its own copies, so that one is copied while others are sent, and both directions of a device work at
  * the same time. The memory is the engine's own (halay_group_alloc): the ranks of a host reduce it in place, without
@@ -120,14 +121,14 @@ void halay_staging_put(struct halay_context *ctx, struct halay_staging *s)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* ---- what is where ---- */
+/* ---- locations ---- */
 
 static int owner_of(const struct halay_context *ctx, const void *ptr, size_t bytes)
 {
     return ptr && bytes ? halay_devices_ops(ctx)->owner(&halay_devices_of(ctx)->host, ptr) : -1;
 }
 
-/* Finds the one device of all data on devices, -1: all data are in host memory. */
+/* Finds the device of the data; -1: all are in host memory. Data on several devices are an error. */
 static enum halay_status find_device(struct halay_context *ctx, const char *name, struct halay_extent *spans,
                                      size_t count, int *device)
 {
@@ -140,7 +141,7 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
         const int on[] = { span->in_on, span->out_on };
         for (int k = 0; k < 2; k++) {
             if (*device >= 0 && on[k] >= 0 && on[k] != *device) {
-                halay_error(ctx->log, "tensor '%s': its data are on devices %d and %d: they must be on one", name,
+                halay_error(ctx->log, "tensor '%s': its data are on devices %d and %d; they must be on one", name,
                             *device, on[k]);
                 return HALAY_ERR_ARGUMENT;
             }
@@ -150,7 +151,7 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
     return HALAY_OK;
 }
 
-/* Checks that all direct data are on one device of this rank, whose segment they go through. */
+/* Checks that all direct data of this rank are on one device: they pass through its segment. */
 static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *span,
                                       struct halay_device *device)
 {
@@ -170,7 +171,7 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
     if (own == device)
         return HALAY_OK;
     halay_error(ctx->log,
-                "tensor '%s': it is on device %d, and others with HALAY_MEMORY_DEVICES are on %d: they must be on one",
+                "tensor '%s': it is on device %d, and others with HALAY_MEMORY_DEVICES are on %d; they must be on one",
                 name, device->number, own->number);
     return HALAY_ERR_ARGUMENT;
 }
@@ -236,7 +237,7 @@ static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
 static enum halay_status note_followed(struct halay_staging *s, const struct halay_placing *placing)
 {
     s->must_wait = placing->stream || placing->event;
-    s->behind = placing->event ? NULL : placing->stream;
+    s->after_stream = placing->event ? NULL : placing->stream;
     return halay_transit_follow(&s->transit, placing->stream != NULL, placing->stream, placing->event);
 }
 
@@ -265,7 +266,7 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
         return status;
     }
     s->is_direct = spans->is_direct;
-    s->by = NULL;
+    s->reduce_stream = NULL;
     char *at = s->transit.block;
     for (size_t i = 0; i < count; i++) {
         s->staged[i] = assign_host(&spans[i], at);
@@ -361,22 +362,22 @@ enum halay_status halay_staging_look(struct halay_staging *s)
 static enum halay_status follow_own(struct halay_staging *s)
 {
     s->transit.state = HALAY_TRANSIT_MOVES;
-    return halay_transit_record(&s->transit, s->by, HALAY_OK);
+    return halay_transit_record(&s->transit, s->reduce_stream, HALAY_OK);
 }
 
 int halay_staging_leave(struct halay_staging *s)
 {
     if (s->transit.state == HALAY_TRANSIT_FOLLOWS)
         s->transit.state = HALAY_TRANSIT_STILL;
-    if (s->by && s->transit.state == HALAY_TRANSIT_STILL)
+    if (s->reduce_stream && s->transit.state == HALAY_TRANSIT_STILL)
         follow_own(s);
-    s->by = NULL;
+    s->reduce_stream = NULL;
     return s->transit.state == HALAY_TRANSIT_MOVES;
 }
 
-void halay_staging_goes_by(struct halay_staging *s, void *stream)
+void halay_staging_set_stream(struct halay_staging *s, void *stream)
 {
-    s->by = stream;
+    s->reduce_stream = stream;
 }
 
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *r)
@@ -397,7 +398,7 @@ enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct hala
     return copy_in(s);
 }
 
-/* Returns the bytes of a result. */
+/* Returns the bytes of a result that are to be copied to the device. */
 static size_t result_bytes(const struct halay_request *r, const struct halay_staged *d)
 {
     if (!halay_collective_goes_by_rows(r->signature.collective))
@@ -411,9 +412,9 @@ enum halay_status halay_staging_finish(struct halay_request *r)
     struct halay_transit *t = &s->transit;
     enum halay_status status = HALAY_OK;
 
-    if (s->by) {
+    if (s->reduce_stream) {
         status = follow_own(s);
-        s->by = NULL;
+        s->reduce_stream = NULL;
     }
     for (size_t i = 0; i < s->count && status == HALAY_OK && !s->is_direct; i++) {
         const struct halay_staged *d = &s->staged[i];
