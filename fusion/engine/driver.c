@@ -20,11 +20,11 @@
 #include <sched.h>
 #include <string.h>
 
-#define PARK_US 1000000         /* how long the thread stays parked after a waiter drove, at most */
+#define PARK_US 1000000         /* the longest time that the thread stays parked after a waiter drove */
 #define PENDING_SLEEP_US 100000 /* the longest sleep while something is pending */
 #define STEADY_US 10            /* after a step that found nothing, how long steady steps continue */
-#define WHOLE_US 2000           /* the longest time from one whole step of a driver that is awake to the next */
-#define AT_ONCE_US 50           /* a wait within this time after a submission, or another wait, has followed at once */
+#define WHOLE_US 2000           /* the longest time between whole steps of a driver that is awake */
+#define AT_ONCE_US 50           /* a wait within this time after a submission, or another wait, follows at once */
 
 enum { AT_ONCE_TIMES = 3 };
 
@@ -47,14 +47,14 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
-/* Returns the longest sleep that the carrier allows; HALAY_RINGS: no limit, 0: look again at once. */
+/* Returns the longest sleep that the carrier allows; HALAY_RINGS: no limit, 0: no sleep. */
 static long carrier_sleep_us(const struct halay_context *ctx)
 {
     return ctx->carrier->ops->sleep_us(ctx);
 }
 
-/* Returns nonzero if the engine has failed and not all peers have received the cause, or a plan is being left, and
- * messages have to be forwarded. */
+/* Returns nonzero if messages have to be sent although nothing is pending: the engine has failed, and not all peers
+ * have received the cause; or a plan is being left. */
 static int owes_word(const struct halay_context *ctx)
 {
     return ctx->status != HALAY_OK ? !halay_messenger_is_quiet(ctx->driven.negotiation.messenger)
@@ -91,7 +91,7 @@ static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
                          atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed));
 }
 
-/* Falls asleep: from here on others may take the role, and ring. Returns zero if there is work: do not sleep. */
+/* Falls asleep: other threads may take the role, and ring the bell. Returns zero if there is work: do not sleep. */
 static int fall_asleep_locked(struct halay_context *ctx, int is_thread)
 {
     if (!is_wanted_elsewhere(ctx, is_thread))
@@ -134,8 +134,8 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     return has_role;
 }
 
-/* Sleeps once. Returns nonzero if this thread still has the role. *did: the last look before the sleep found
- * something. */
+/* Sleeps once. Returns nonzero if this thread still has the role. *did: the last step before the sleep did something.
+ * */
 static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t deadline_us,
                       int *did)
 {
@@ -152,8 +152,8 @@ static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *a
     return 1;
 }
 
-/* One look at everything, or a steady step: these are enough as long as data move, if the last whole step is not long
- * ago. *until_us: until when, 0 at first. */
+/* Makes a steady step while these find work and the last whole step is recent; otherwise a whole one. *until_us: the
+ * time until which steady steps continue; 0 at first. */
 static int step_or_steady(struct halay_context *ctx, int64_t now_us, int64_t *until_us)
 {
     int did = 0, is_steady = (!*until_us || now_us < *until_us) && now_us - ctx->driven.stepped_us < WHOLE_US &&
@@ -200,7 +200,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
         halay_count(&ctx->observers.meters->tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
-        if (did || carrier_sleep_us(ctx) == HALAY_RINGS) /* one look for a device after the other needs no spin */
+        if (did || carrier_sleep_us(ctx) == HALAY_RINGS) /* looks at a device replace spinning */
             idle_since = 0;
     }
 }
@@ -229,9 +229,9 @@ static void wake_now(struct halay_context *ctx, enum halay_role_action wake)
         halay_bell_wake(&ctx->world->bell);
 }
 
-/* Once awake, that thread may complete what the program waits for, and the program may call halay_fini, before this
- * thread is done here: `leaving` keeps the context until then. returns: this ends a call of the program, see
- * note_return. */
+/* Wakes a thread for new work, and unlocks. Once awake, that thread may complete what the program waits for, and the
+ * program may call halay_fini, before this function returns: `leaving` keeps the context until then. returns: this ends
+ * a call of the program, see note_return. */
 static void wake_unlock(struct halay_context *ctx, int returns)
 {
     enum halay_role_action wake = wake_locked(ctx);
@@ -263,7 +263,7 @@ static int has_work_locked(const struct halay_context *ctx)
            atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.owes_word;
 }
 
-/* Takes the role. lock held; unlocks: the driver's work is done without it. */
+/* Takes the role. lock held; unlocks, because the driver works without it. */
 static void take_role_unlock(struct halay_context *ctx, enum halay_role_event takes)
 {
     enum halay_role_action action = pass_role_locked(ctx, takes);
@@ -296,7 +296,7 @@ static int pass_on_locked(struct halay_context *ctx)
     return 0;
 }
 
-/* ---- wakes that are owed ---- */
+/* ---- deferred wakes ---- */
 
 static void owe_locked(struct halay_context *ctx, size_t bytes)
 {
@@ -308,16 +308,16 @@ static void owe_locked(struct halay_context *ctx, size_t bytes)
     atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
 }
 
-/* Returns nonzero if no wake may be deferred, because no thread listens meanwhile. A program that watches a descriptor
- * makes no call that would drive. */
+/* Returns nonzero if no wake may be deferred, because no thread would receive messages in the meantime. A program that
+ * watches a descriptor makes no call that would drive. */
 static int may_owe_nothing_locked(const struct halay_context *ctx)
 {
     return ctx->driver.listens || ctx->completion_fd >= 0;
 }
 
-/* Returns nonzero if this much more may be deferred. A program that computes gradients may make calls in quick
- * succession for a long time, and its peers wait meanwhile. After too long the thread is woken and nothing is deferred
- * any more. */
+/* Returns nonzero if a wake for these further bytes may be deferred. A program that computes gradients may make calls
+ * in quick succession for a long time while its peers wait. After HALAY_OWED_US the thread is woken, and nothing is
+ * deferred any more. */
 static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
 {
     if (!halay_role_thread_sleeps(ctx->driver.role))
@@ -409,7 +409,7 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
 static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_us)
 {
     atomic_fetch_add_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
-    wake_now(ctx, wake_locked(ctx)); /* it may accumulate until a thread waits */
+    wake_now(ctx, wake_locked(ctx)); /* submissions may be accumulating until a thread waits */
     if (deadline_us == HALAY_NEVER) {
         pthread_cond_wait(&ctx->driver.waiter_wakes, &ctx->lock);
     } else {
@@ -533,7 +533,7 @@ enum halay_status halay_driver_start(struct halay_context *ctx)
     int error = pthread_create(&ctx->driver.thread, NULL, run_thread, ctx);
     if (!error)
         return HALAY_OK;
-    halay_error(ctx->log, "no thread for the engine: %s", strerror(error));
+    halay_error(ctx->log, "cannot create the engine's thread: %s", strerror(error));
     return HALAY_ERR_SYSTEM;
 }
 

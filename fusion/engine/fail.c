@@ -8,8 +8,8 @@
  * completed.
  *
  * A rank that is gone, and has neither died nor sent BYE, left for a cause that another rank knows, and whose report
- * may arrive after the closed group or connection is noticed. This rank waits for that report, for at most WORD_US and
- * a sleep, so that all ranks report the first cause.
+ * may arrive after the closed group or connection is noticed. This rank waits for that report, for at most REPORT_US
+ * and a sleep, so that all ranks report the first cause.
  */
 #include "fusion/engine/fail.h"
 #include "base/number_text.h"
@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORD_US 1000000
+#define REPORT_US 1000000
 
 static void end_requests_locked(struct halay_process_set *set)
 {
@@ -39,7 +39,7 @@ static void end_requests_locked(struct halay_process_set *set)
         }
 }
 
-/* Ends all requests in flight, and drops what they had queued for the driver. */
+/* Ends all requests in flight, and drops their events that are queued for the driver. */
 static void end_all(struct halay_context *ctx)
 {
     ctx->carrier->ops->drop(ctx);
@@ -58,7 +58,7 @@ static void end_all(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-/* Sends the cause to the other ranks, for the last time. */
+/* Sends the cause to the other ranks, once. */
 static void send_cause(struct halay_context *ctx, enum halay_status status, int rank)
 {
     char text[HALAY_TEXT_MAX];
@@ -76,14 +76,14 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
     else
         snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
     item.text_length = strlen(text);
-    /* Without memory for it the others learn of it by the closed group. */
+    /* Without memory for the message, the other ranks notice the closed group. */
     if (halay_messenger_append(ctx->driven.negotiation.messenger, ctx->driven.negotiation.coordinator ? -1 : 0,
                                &item) != HALAY_OK)
         return;
     halay_messenger_flush(ctx->driven.negotiation.messenger);
 }
 
-/* Closes all groups. failed_rank: the one that the others report, -1: this rank. */
+/* Closes all groups. failed_rank: the rank that the others report; -1: this rank. */
 static void close_groups(struct halay_context *ctx, int failed_rank)
 {
     ctx->driven.negotiation.is_draining = 0;
@@ -175,9 +175,9 @@ void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
     }
 }
 
-void halay_engine_judge(struct halay_context *ctx)
+void halay_engine_check_suspect(struct halay_context *ctx)
 {
     if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->driven.negotiation.suspect) ||
-                                    ctx->driven.now_us - ctx->driven.negotiation.suspected_us > WORD_US))
+                                    ctx->driven.now_us - ctx->driven.negotiation.suspected_us > REPORT_US))
         halay_engine_fail_peer(ctx, ctx->driven.negotiation.suspect);
 }

@@ -15,9 +15,9 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
 void halay_engine_drained(struct halay_context *ctx);
 /* Fails because a peer is gone: reports "has left" or "has died". */
 void halay_engine_fail_peer(struct halay_context *ctx, int rank);
-/* Fails because a peer is gone; if the cause is unknown, waits for another rank to report it. judge: called in each
- * step from then on. */
+/* Fails because a peer is gone; if the cause is unknown, waits for another rank to report it. check_suspect is called
+ * in each step from then on. */
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank);
-void halay_engine_judge(struct halay_context *ctx);
+void halay_engine_check_suspect(struct halay_context *ctx);
 
 #endif

@@ -85,7 +85,7 @@ static void send_submitted(struct halay_context *ctx, struct halay_request *r)
 static void take_cancel(struct halay_context *ctx, struct halay_request *r, int is_open)
 {
     if (halay_steady_is_in_flight(r))
-        halay_replay_break(r->set, HALAY_BREAK_TAKEN); /* it is an ordinary one now */
+        halay_replay_break(r->set, HALAY_BREAK_TAKEN); /* the request is an ordinary one now */
     if (is_open && !halay_steady_is_in_plan(r))
         halay_withdraw_cancel(ctx, r);
     halay_request_put(r);
@@ -107,8 +107,8 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
             halay_withdraw_watch(ctx, e->request);
         return;
     }
-    if (e->kind == HALAY_EVENT_SUBMITTED && is_open)
-        send_submitted(ctx, e->request); /* a failure in this loop has ended it; it is not delivered yet */
+    if (e->kind == HALAY_EVENT_SUBMITTED && is_open) /* otherwise the failure has ended the request */
+        send_submitted(ctx, e->request);
     else if (e->kind == HALAY_EVENT_CANCELED)
         take_cancel(ctx, e->request, is_open);
 }
@@ -193,13 +193,13 @@ size_t halay_negotiate_replay(struct halay_context *ctx)
 
 static void send_flush(struct halay_context *ctx)
 {
-    /* With nothing in flight here little is in flight on rank 0, which then starts ready tensors anyway. */
+    /* If nothing is running here, little is running on rank 0, which then dispatches ready tensors anyway. */
     if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
         !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
     for (struct halay_process_set *set = &ctx->all; set && ctx->driven.execution.running_count; set = set->next)
         if (set->running && halay_replay_is_off(set) &&
-            (!set->ranks || set->ranks[0] == 0)) /* else nothing accumulates */
+            (!set->ranks || set->ranks[0] == 0)) /* in other sets nothing accumulates */
             halay_send_item(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
 }
 
@@ -346,7 +346,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
 
 /* ---- after a plan ---- */
 
-/* Applies items that the coordinator has sent after RESUME, and earlier ones. */
+/* Applies the items that the coordinator has sent between SETTLED and RESUME. */
 static enum halay_status take_early(struct halay_process_set *set)
 {
     struct halay_items early = set->replay->early;
@@ -363,7 +363,7 @@ static enum halay_status take_early(struct halay_process_set *set)
     return status;
 }
 
-/* Takes events that plans held, which have been left. */
+/* Takes the events again that were deferred by plans which have ended. */
 static size_t take_again(struct halay_context *ctx)
 {
     struct halay_events *again = &ctx->driven.again;
@@ -436,7 +436,7 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
     struct halay_context *ctx = arg;
 
     if (ctx->status != HALAY_OK)
-        return HALAY_OK; /* over; items are only taken off the transport */
+        return HALAY_OK; /* the engine has failed: items are only taken off the transport */
     if (item->kind == HALAY_ITEM_LISTEN)
         return take_listen(ctx, rank, item);
     if (!ctx->driven.negotiation.coordinator)
@@ -485,7 +485,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
     send_flush(ctx);
     if (ctx->driven.negotiation.said_bye || ctx->status != HALAY_OK)
         return 0;
-    /* Once the context is closing no events are added: everything submitted before has been announced. */
+    /* Once the context is closing no events are added: all earlier submissions have been sent. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
         atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->carrier->deferred)
         return 0;

@@ -95,7 +95,7 @@ static int waits_for_devices(const struct halay_bucket *b)
     return b->set->ctx->carrier->ops->excludes(b->set);
 }
 
-/* Starts the next collective of a bucket of a plan, perhaps later. */
+/* Starts the next collective of a bucket of a plan, or marks it as due if it has to wait. */
 static enum halay_status start_next(struct halay_context *ctx, struct halay_bucket *b)
 {
     b->is_due = waits_for_devices(b);
@@ -156,7 +156,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     halay_bucket_put(ctx, b);
 }
 
-/* Fails the engine, because the group is closed, or out of step with the others'. */
+/* Fails the engine, because the group is closed, or no longer matches the other ranks'. */
 static void fail_group(struct halay_process_set *set, enum halay_status status)
 {
     struct halay_context *ctx = set->ctx;
@@ -318,7 +318,8 @@ size_t halay_buckets_progress(struct halay_context *ctx)
 {
     size_t did = 0;
 
-    /* Buckets of a set whose group is still being made here wait for it. There may be many sets. */
+    /* Buckets of a set whose group is still being made here wait for it. Sets without work are skipped: there may be
+     * many sets. */
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->group &&
             (set->running || set->waiting || halay_replay_has_ready(set) || halay_replay_is_inactive(set)))

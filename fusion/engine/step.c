@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Step: one bounded part of all work of the driver; never blocks.
+ * Step: a bounded part of all the driver's work; never blocks.
  *
  *     submissions        -> to the coordinator
- *     messages           -> carried out
+ *     messages           -> applied
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
@@ -35,12 +35,11 @@
 static void fail_receiving(struct halay_context *ctx, enum halay_status status, int rank)
 {
     if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
-        return; /* after the end every rank may go */
+        return; /* after DONE every rank may leave */
     if (status == HALAY_ERR_PEER)
         halay_engine_peer_is_gone(ctx, rank);
     else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
-        halay_engine_fail(ctx, status, rank, "rank %d sent a message that is no message of this engine: %s", rank,
-                          halay_status_string(status));
+        halay_engine_fail(ctx, status, rank, "rank %d sent an invalid message: %s", rank, halay_status_string(status));
     else
         halay_engine_fail(ctx, status, ctx->rank, "control messages failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -53,7 +52,7 @@ int halay_engine_is_pending(const struct halay_context *ctx)
 }
 
 /* Checks whether another rank is lost while the collectives in flight complete. */
-static void look_after_rest(struct halay_context *ctx)
+static void check_draining(struct halay_context *ctx)
 {
     if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
         return;
@@ -74,13 +73,13 @@ static void look_at_paths(struct halay_context *ctx)
 }
 
 /* Checks for dead and silent ranks, and for stalls. */
-static void look_after(struct halay_context *ctx)
+static void check_ranks(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
     int rank = -1;
 
     if (ctx->driven.negotiation.is_draining)
-        look_after_rest(ctx);
+        check_draining(ctx);
     if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
         return;
     if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
@@ -97,7 +96,7 @@ static void look_after(struct halay_context *ctx)
     if (ctx->driven.execution.running_count)
         halay_process_sets_check(ctx);
     if (ctx->driven.execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
-        halay_buckets_progress(ctx); /* they meet its end */
+        halay_buckets_progress(ctx); /* they fail with the set's status */
         return;
     }
     if (config->peer_timeout_ms > 0 &&
@@ -135,8 +134,8 @@ static int decide_all_sets(struct halay_context *ctx)
     return all + emitted;
 }
 
-/* Notes whether halay_fini may continue. */
-static void look_whether_left(struct halay_context *ctx)
+/* Sets has_left once halay_fini may continue. */
+static void check_leaving(struct halay_context *ctx)
 {
     if (!ctx->driven.negotiation.said_bye && ctx->status == HALAY_OK)
         return;
@@ -170,7 +169,7 @@ static size_t exchange_messages(struct halay_context *ctx)
     return did;
 }
 
-/* Returns nonzero if data can move: not in a group that is closed while the cause is awaited. */
+/* Returns nonzero if data can move. They cannot while the group is closed, and the cause is not known yet. */
 static int can_move_data(struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
@@ -238,17 +237,17 @@ int halay_engine_step(struct halay_context *ctx)
     ctx->driven.stepped_us = ctx->driven.now_us;
 
     if (ctx->driven.negotiation.suspected_us)
-        halay_engine_judge(ctx);
+        halay_engine_check_suspect(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
     did += progress_paths(ctx);
     did += progress_carrier(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {
-        look_after(ctx);
+        check_ranks(ctx);
         did = ctx->driven.execution.ended != NULL; /* to be delivered before the driver sleeps */
     }
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
-        look_whether_left(ctx);
+        check_leaving(ctx);
     return did > 0;
 }

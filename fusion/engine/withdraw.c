@@ -2,11 +2,11 @@
  *
  * Withdrawal, a rank's side.
  *
- *     canceled, or its time is over     WITHDRAW, again each AGAIN_US until it ends: the coordinator may have agreed on
- *                                       it in this moment
- *     it has begun                      it ends as if nothing had been sent
- *     its time is over and it does      the engine fails after the same time again, at least GRACE_US: a peer is alive
- *     not end all the same              but does not do its part, or the coordinator does not answer
+ *     canceled, or its time limit       WITHDRAW is sent, and again each AGAIN_US until the request ends: the
+ *     has expired                       coordinator may have agreed on it at the same moment
+ *     it is running                     it ends as if nothing had been sent
+ *     its time limit has expired, and   the engine fails after the same time again, at least GRACE_US: a peer is alive
+ *     it does not end                   but does not do its part, or the coordinator does not answer
  *
  * A path that has the request withdraws it without the coordinator (requests/path.h).
  *
@@ -64,7 +64,7 @@ static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
     look_at(&ctx->driven.negotiation, r, r->again_us);
     if (r->life == HALAY_LIFE_RUNNING)
         return;
-    if (!halay_replay_is_off(r->set)) { /* again once the coordinator has received it */
+    if (!halay_replay_is_off(r->set)) { /* WITHDRAW follows once the set negotiates */
         halay_replay_break(r->set, HALAY_BREAK_TAKEN);
         return;
     }
