@@ -60,7 +60,7 @@ void halay_meters_read(struct halay_tally *tally, uint64_t values[HALAY_METERS])
 
     for (int i = 0; i < HALAY_METERS_STATUSES; i++)
         ended += load(&tally->ended[i]);
-    submitted = load(&tally->submissions);
+    submitted = load(&tally->submissions) + load(&tally->planned_submissions);
     values[HALAY_METER_SUBMISSIONS] = submitted;
     values[HALAY_METER_COMPLETIONS] = load(&tally->ended[0]);
     values[HALAY_METER_IN_FLIGHT] = submitted > ended ? submitted - ended : 0;

@@ -17,7 +17,8 @@
 enum { HALAY_METERS_STATUSES = 32, HALAY_GAUGES = 32, HALAY_GAUGE_NAME = 47 };
 
 struct halay_tally {
-    _Atomic uint64_t submissions; /* written under ctx->lock; all others by the driver only */
+    _Atomic uint64_t submissions;         /* written under ctx->lock; all others by the driver only */
+    _Atomic uint64_t planned_submissions; /* those without the lock (fusion/replay/steady.h) */
     _Atomic uint64_t ended[HALAY_METERS_STATUSES];
     _Atomic uint64_t negotiations, cache_hits;
     _Atomic uint64_t collectives, fused_tensors, bytes;

@@ -30,7 +30,7 @@
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
 #define WRITING UINT64_MAX                 /* number of a slot while a writer has it */
-enum { FORMAT_VERSION = 5, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
+enum { FORMAT_VERSION = 6, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_METERS, "the meters follow it");
 _Static_assert(HALAY_RING_METERS + sizeof(struct halay_meters) <= HALAY_RING_HEAD, "and end before the records");

@@ -758,7 +758,7 @@ enum { HALAY_COUNTERS_STATUSES = 32 };
 /* Counters of this rank's engine since halay_init. Zero-initialise and set struct_size to sizeof. */
 struct halay_counters {
     size_t struct_size;
-    uint64_t submissions;                               /* accepted */
+    uint64_t submissions;                               /* accepted; a plan's when all of their bucket are */
     uint64_t completions;                               /* ended with HALAY_OK */
     uint64_t errors;                                    /* ended otherwise */
     uint64_t errors_by_status[HALAY_COUNTERS_STATUSES]; /* [enum halay_status] */

@@ -93,12 +93,20 @@ static void turn_begin(struct halay_plan_bucket *b)
     atomic_store_explicit(&b->missing, b->count, memory_order_relaxed);
 }
 
+/* Counts steady submissions, once the driver knows them. */
+static void count_steady(const struct halay_replay *p, size_t count)
+{
+    struct halay_context *ctx = p->set->ctx;
+
+    atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
+    halay_count(&ctx->observers.meters->tally.planned_submissions, count);
+}
+
 /* Removes the steady requests of a bucket from the plan. Those in flight become their entries' requests, and count as
  * in flight. */
 static void bucket_leave_locked(struct halay_plan_bucket *b)
 {
     struct halay_replay *p = b->plan;
-    struct halay_queue *queue = &p->set->ctx->queue;
 
     b->is_open = 0;
     for (size_t i = 0; i < b->count; i++) {
@@ -114,7 +122,7 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
         halay_request_move(r, HALAY_LIFE_PLAN);
         r->planned = ++p->submissions;
         if (!b->is_counted)
-            atomic_fetch_add_explicit(&queue->in_flight, 1, memory_order_relaxed);
+            count_steady(p, 1);
     }
 }
 
@@ -184,7 +192,7 @@ void halay_plan_set_ready(struct halay_plan_bucket *b)
     b->state = HALAY_PLAN_READY;
     b->since_us = ctx->driven.now_us;
     b->is_counted = 1;
-    atomic_fetch_add_explicit(&ctx->queue.in_flight, b->count - b->ordinary, memory_order_relaxed);
+    count_steady(p, b->count - b->ordinary);
     p->ready[p->ready_count++] = b;
 }
 
