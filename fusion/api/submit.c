@@ -280,9 +280,10 @@ static int attach_steady_locked(struct halay_tensor *tensor, const struct halay_
         halay_steady_drop_locked(entry); /* the program has kept it, and owns it from now on */
     }
     r = make_steady_locked(entry, s);
-    if (r)
-        halay_replay_attach_locked(entry, r);
-    return r != NULL;
+    if (!r || !halay_request_is_agreed(r)) /* it may have been registered anew, as another tensor */
+        return 0;
+    halay_replay_attach_locked(entry, r);
+    return 1;
 }
 
 static struct halay_submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)

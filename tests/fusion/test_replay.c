@@ -45,6 +45,7 @@ static void open_steps(struct rank_run *run)
 /* A steady loop: after the capture no rank sends anything, unless the machine is so busy that one leaves the plan. */
 static void body_steady(struct rank_run *run)
 {
+    struct halay_counters c = { .struct_size = sizeof c };
     struct steps *s = &steps[run->rank];
     int quiet = 0, most = 0;
 
@@ -61,6 +62,9 @@ static void body_steady(struct rank_run *run)
             CHECK(steps_have_plan(s), "no plan");
     }
     CHECK(most >= QUIET, "rank %d of %d sent nothing in %d steps at most", run->rank, s->size, most);
+    CHECK(halay_counters_read(run->ctx, &c) == HALAY_OK && c.submissions == (uint64_t)STEPS * STEP_TENSORS &&
+              c.completions == c.submissions && !c.in_flight,
+          "%llu submissions, %llu completions", (unsigned long long)c.submissions, (unsigned long long)c.completions);
 }
 
 /* Submits a step's tensors, this one at another address or, if that is NULL, registered anew. */
@@ -117,6 +121,60 @@ static void body_changed(struct rank_run *run)
     CHECK(planned > 3, "a plan was in force after %d steps", planned);
 }
 
+/* Registers a tensor anew, as the steps have it or as integers. */
+static void register_anew(struct steps *s, int i, enum halay_dtype dtype)
+{
+    struct steps_info d;
+
+    steps_describe(s, i, &d);
+    d.info.dtype = dtype;
+    REQUIRE(halay_unregister(s->tensors[i]) == HALAY_OK);
+    REQUIRE(halay_register(s->ctx, &d.info, &s->tensors[i]) == HALAY_OK);
+}
+
+/* While a plan has a tensor, some ranks register it anew as another one, with as many bytes: the plan does not take
+ * it. is_all: all ranks do, and it is reduced; else only rank 0 does. */
+static void run_another(struct steps *s, int number, int i, int is_all)
+{
+    struct halay_request *requests[STEP_TENSORS];
+    int32_t *data = (int32_t *)s->data[i];
+
+    steps_fill(s, number);
+    if (is_all || s->rank == 0) {
+        register_anew(s, i, HALAY_I32);
+        for (int k = 0; k < STEP_ELEMENTS; k++)
+            data[k] = s->rank + k - 50;
+    }
+    for (int k = 0; k < STEP_TENSORS; k++)
+        steps_submit(s, number, k, &requests[k]);
+    for (int k = 0; k < STEP_TENSORS; k++)
+        if (k != i)
+            steps_finish(s, requests[k], number, k);
+    CHECK(halay_wait(requests[i], STEP_WAIT_MS) == (is_all ? HALAY_OK : HALAY_ERR_MISMATCH));
+    for (int k = 0; is_all && k < STEP_ELEMENTS; k++)
+        CHECK(data[k] == s->size * (s->size - 1) / 2 + s->size * (k - 50), "step %d element %d: %d", number, k,
+              data[k]);
+    halay_request_free(requests[i]);
+    steps_check(s, number);
+    register_anew(s, i, HALAY_F32);
+}
+
+static void body_another(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    int planned = 0;
+
+    steps_open(s, run->ctx, 0);
+    for (int n = 0; n < 2 * STEPS; n++)
+        if (n % 12 < 10) {
+            steps_run(s, n);
+        } else {
+            planned += steps_have_plan(s);
+            run_another(s, n, n % STEP_TENSORS, n % 2);
+        }
+    CHECK(planned, "a plan was never in force");
+}
+
 /* More buckets than channels. Ranks that wait for a late one, for their last tensor first, stay in the plan. */
 static void run_late(struct rank_run *run, int number)
 {
@@ -164,6 +222,10 @@ int main(int argc, char **argv)
         struct setting s = { .seed = random_next(&random), .is_mixed = i % 2, .degree = 2 + size % 2 };
         ranks_run(size, 0, &(struct rank_run){ .body = body_steady, .arg = &s, .configure = configure }, NULL, NULL);
         ranks_run(size, 0, &(struct rank_run){ .body = body_changed, .arg = &s, .configure = configure }, NULL, NULL);
+        ranks_run(size, 0,
+                  &(struct rank_run){
+                      .body = body_another, .arg = &s, .configure = configure, .expected = "tensor 'gradient" },
+                  NULL, NULL);
     }
     struct setting late = { .is_late = 1, .degree = 2 };
     ranks_run(3, 0, &(struct rank_run){ .body = body_late, .arg = &late, .configure = configure }, NULL, NULL);
