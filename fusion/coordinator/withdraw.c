@@ -110,7 +110,7 @@ static void describe_verdict(const struct halay_coordinator *c, const struct hal
     halay_coordinator_subject(c, entry, subject, sizeof subject);
     print_missing(c, entry, missing, sizeof missing);
     if (item->status == HALAY_ERR_TIMEOUT)
-        halay_snprintf(text, size, "%s: rank %d gave it %g s%s", subject, by, item->after_ms / 1e3, missing);
+        halay_snprintf(text, size, "%s: timed out after %g s on rank %d%s", subject, item->after_ms / 1e3, by, missing);
     else
         snprintf(text, size, "%s: canceled by rank %d%s", subject, by, missing);
 }

@@ -97,8 +97,8 @@ static void fail_overdue(struct halay_context *ctx, const struct halay_request *
 
     if (r->life != HALAY_LIFE_RUNNING)
         snprintf(why, sizeof why, "rank %d does not answer", asked);
-    halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': rank %d gave it %g s; %s",
-                      (int)r->entry->node.length, r->entry->node.name, ctx->rank, r->timeout_ms / 1e3, why);
+    halay_engine_fail(ctx, HALAY_ERR_TIMEOUT, ctx->rank, "tensor '%.*s': timed out after %g s on rank %d; %s",
+                      (int)r->entry->node.length, r->entry->node.name, r->timeout_ms / 1e3, ctx->rank, why);
 }
 
 static void check_watched(struct halay_context *ctx, struct halay_request *r)

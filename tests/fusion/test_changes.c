@@ -80,8 +80,10 @@ static void body_withdrawn(struct rank_run *run)
     int ranks[] = { 0, 1 };
     struct halay_process_set *set;
     struct halay_request *request;
-    static const char *const texts[] = { "process sets [0,1]: canceled by rank 0; not submitted by rank 1",
-                                         "process sets [0,1]: rank 0 gave it 0.05 s; not submitted by rank 1" };
+    static const char *const texts[] = {
+        "process sets [0,1]: canceled by rank 0; not submitted by rank 1",
+        "process sets [0,1]: timed out after 0.05 s on rank 0; not submitted by rank 1"
+    };
 
     for (int by_time = 0; by_time < 2; by_time++) {
         enum halay_status want = by_time ? HALAY_ERR_TIMEOUT : HALAY_ERR_CANCELED;
@@ -100,8 +102,8 @@ static void body_withdrawn(struct rank_run *run)
         CHECK(end(create(run, ranks, 2, 0), "", &set) == HALAY_OK);
         if (run->rank == 0) {
             CHECK(halay_process_set_remove_async(set, 50, &request) == HALAY_OK);
-            CHECK(end(request, "process sets without 1: rank 0 gave it 0.05 s; not submitted by rank 1", NULL) ==
-                  HALAY_ERR_TIMEOUT);
+            CHECK(end(request, "process sets without 1: timed out after 0.05 s on rank 0; not submitted by rank 1",
+                      NULL) == HALAY_ERR_TIMEOUT);
         }
     }
     CHECK(halay_barrier(run->ctx, "not removed") == HALAY_OK);

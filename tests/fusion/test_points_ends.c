@@ -56,7 +56,7 @@ static struct halay_request *submit(struct rank_run *run, enum halay_collective 
 
 static void check_ended(struct halay_request *request, int is_canceled, const char *missing)
 {
-    const char *why = is_canceled ? "canceled by rank" : "gave it 0.03 s; ";
+    const char *why = is_canceled ? "canceled by rank" : "timed out after 0.03 s on rank ";
 
     CHECK(!is_canceled || halay_cancel(request) == HALAY_OK);
     CHECK(halay_wait(request, WAIT_MS) == (is_canceled ? HALAY_ERR_CANCELED : HALAY_ERR_TIMEOUT));
@@ -114,12 +114,12 @@ static void body_texts(struct rank_run *run)
 
     if (run->rank == two->sender) {
         request = submit(run, HALAY_SEND, NULL, &x, two->receiver, SHORT_MS);
-        CHECK(end(request, "tag 4: rank %d gave it 0.03 s; the receive of rank %d has not come", run->rank,
-                  two->receiver) == HALAY_ERR_TIMEOUT);
+        CHECK(end(request, "tag 4: timed out after 0.03 s on rank %d; the receive of rank %d was not submitted",
+                  run->rank, two->receiver) == HALAY_ERR_TIMEOUT);
         request = submit(run, HALAY_SEND, "named", &x, two->receiver, 0);
         other = submit(run, HALAY_SEND, NULL, &y, two->receiver, 0);
         CHECK(halay_cancel(request) == HALAY_OK);
-        CHECK(end(request, "tensor 'named': canceled by rank %d; the receive of rank %d had not come", run->rank,
+        CHECK(end(request, "tensor 'named': canceled by rank %d; the receive of rank %d was not submitted", run->rank,
                   two->receiver) == HALAY_ERR_CANCELED);
         request = submit(run, HALAY_SEND, NULL, &x, two->receiver, 0); /* behind the other one of its tag */
         CHECK(halay_cancel(other) == HALAY_OK);
@@ -131,8 +131,8 @@ static void body_texts(struct rank_run *run)
         wait_for_stage(1);
         CHECK(end(submit(run, HALAY_RECEIVE, NULL, &x, two->sender, 0), "", 0, 0) == HALAY_OK && x == 3);
         request = submit(run, HALAY_RECEIVE, "named", &x, HALAY_ANY_RANK, SHORT_MS);
-        CHECK(end(request, "tensor 'named': rank %d gave it 0.03 s; a send of any rank has not come", run->rank, 0) ==
-              HALAY_ERR_TIMEOUT);
+        CHECK(end(request, "tensor 'named': timed out after 0.03 s on rank %d; a send of any rank was not submitted",
+                  run->rank, 0) == HALAY_ERR_TIMEOUT);
         stage = 2;
     } else {
         wait_for_stage(2);

@@ -181,8 +181,8 @@ static void reduce(struct rank_run *run, const char *name)
 /* Ranks 1 and 2 come after it is over: their turn gets the same error, and the next one goes well. */
 static void late(struct rank_run *run)
 {
-    const char *want = run->size == 2 ? "tensor 'x': rank 0 gave it 0.02 s; not submitted by rank 1"
-                                      : "tensor 'x': rank 0 gave it 0.02 s; not submitted by ranks 1, 2";
+    const char *want = run->size == 2 ? "tensor 'x': timed out after 0.02 s on rank 0; not submitted by rank 1"
+                                      : "tensor 'x': timed out after 0.02 s on rank 0; not submitted by ranks 1, 2";
     struct halay_request *request;
     float x = 1;
 
@@ -351,7 +351,8 @@ static void check_stuck(void)
 
     for (int ms = 50; ms <= 50000 && (!*want || strcmp(stuck_end.text[1], want)); ms *= 10) {
         stuck_end.ms = ms;
-        snprintf(want, sizeof want, "tensor 'stuck': rank 1 gave it %g s; it has begun, and does not end", ms / 1e3);
+        snprintf(want, sizeof want, "tensor 'stuck': timed out after %g s on rank 1; it has begun, and does not end",
+                 ms / 1e3);
         ranks_run(3, 1, &(struct rank_run){ .body = stuck, .expected = "" }, only_messages, NULL);
     }
     for (int r = 0; r < 3; r++) {

@@ -283,8 +283,8 @@ def check_withdrawn_messages(ctx):
         canceled = ctx.receive_async(numpy.zeros(1), peer, name="canceled")
         anybody = ctx.receive_async(numpy.zeros(1), halay.ANY_RANK, tag=4, timeout=0.05)
         canceled.cancel()
-        fails(halay.TimeoutError, f"the send of rank {peer} has not come", late.wait)
-        fails(halay.TimeoutError, "a send of any rank has not come", anybody.wait)
+        fails(halay.TimeoutError, f"the send of rank {peer} was not submitted", late.wait)
+        fails(halay.TimeoutError, "a send of any rank was not submitted", anybody.wait)
         fails(halay.CanceledError, f"canceled by rank {ctx.rank}", canceled.wait)
         assert late.peer is None
     ctx.barrier()

@@ -43,10 +43,10 @@ static void print_withdrawn(const struct p2p *p2p, const struct point *point, ch
     halay_offer_print_key(&point->own.offer, key, sizeof key);
     print_missing(point, missing, sizeof missing);
     if (r->withdrawn == HALAY_ERR_TIMEOUT)
-        halay_snprintf(text, size, "%s: rank %d gave it %g s; %s has not come", key, p2p->path.ctx->rank,
-                       r->timeout_ms / 1e3, missing);
+        halay_snprintf(text, size, "%s: timed out after %g s on rank %d; %s was not submitted", key,
+                       r->timeout_ms / 1e3, p2p->path.ctx->rank, missing);
     else
-        snprintf(text, size, "%s: canceled by rank %d; %s had not come", key, p2p->path.ctx->rank, missing);
+        snprintf(text, size, "%s: canceled by rank %d; %s was not submitted", key, p2p->path.ctx->rank, missing);
 }
 
 static void print_stalled(const struct p2p *p2p, const struct point *point, char *text, size_t size)
