@@ -18,7 +18,7 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/sets.h"
+#include "fusion/run/sets.h"
 #include "halay_elastic.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #include "fusion/api/wait.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/protocol/signature.h"
-#include "fusion/requests/sets.h"
+#include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include "fusion/state/request.h"
 #include <stdio.h>

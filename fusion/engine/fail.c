@@ -19,8 +19,8 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdio.h>
 #include <string.h>

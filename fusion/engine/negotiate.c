@@ -25,8 +25,8 @@
 #include "fusion/requests/ids.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/join.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/op_allgather.h"
 #include "fusion/run/op_allreduce.h"
@@ -21,6 +20,7 @@
 #include "fusion/run/op_reduce.h"
 #include "fusion/run/op_reduce_scatter.h"
 #include "fusion/run/result.h"
+#include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 
 static enum halay_status start_broadcast(struct halay_bucket *b)

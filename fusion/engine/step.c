@@ -27,8 +27,8 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/sets.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/sets.h"
 
 #define CHECK_US 100000 /* peers and stalls are checked this often while something is pending */
 

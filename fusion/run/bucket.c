@@ -17,8 +17,8 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/join.h"
-#include "fusion/requests/sets.h"
 #include "fusion/run/result.h"
+#include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/sets.h"
+#include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdio.h>
 #include <stdlib.h>

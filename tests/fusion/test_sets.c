@@ -11,7 +11,7 @@
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/protocol/set_words.h"
-#include "fusion/requests/sets.h"
+#include "fusion/run/sets.h"
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <sched.h>

@@ -14,7 +14,7 @@
  *
  * The struct of a removed set is kept until the context ends, so that a program that still uses it gets an error.
  */
-#include "fusion/requests/sets.h"
+#include "fusion/run/sets.h"
 #include "base/memory.h"
 #include "collectives/api/group_subset.h"
 #include "fusion/coordinator/coordinator.h"
