@@ -24,8 +24,8 @@
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
-#include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
 #include <stdlib.h>
 #include <string.h>

@@ -18,8 +18,8 @@
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
-#include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdio.h>

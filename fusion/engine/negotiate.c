@@ -26,6 +26,7 @@
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdlib.h>

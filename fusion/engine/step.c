@@ -26,8 +26,8 @@
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"
-#include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
+#include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
 
 #define CHECK_US 100000 /* peers and stalls are checked this often while something is pending */

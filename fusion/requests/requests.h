@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests: taken from a pool, ended by the driver, delivered.
+ * Requests: the pool.
  */
 #ifndef HALAY_REQUESTS_H
 #define HALAY_REQUESTS_H
@@ -21,18 +21,8 @@ void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
 /* Removes a request from the list of watched ones (withdraw.c), if it is on it. Driver. */
 void halay_request_unwatch(struct halay_request *request);
-/* Ends a request, which is delivered later in this step. text may be NULL; copied. Driver. */
-void halay_request_end(struct halay_request *request, enum halay_status status, const char *text);
-/* Delivers the steady requests of a bucket of a plan, which have ended: callbacks, then waiters. Driver, no lock
- * held. */
-void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan_bucket *bucket,
-                                    struct halay_request *const *requests);
-/* Takes a request whose result its carrier has copied (carrier.h); delivered later in this step. Driver. */
-void halay_request_landed(struct halay_request *request);
 /* Detaches a request from its name, which may then be submitted again. */
 void halay_request_detach_locked(struct halay_request *request);
-/* Delivers the ended requests: callbacks, then waiters. Returns how many. Driver, no lock held. */
-size_t halay_requests_deliver(struct halay_context *ctx);
 void halay_requests_free_all(struct halay_context *ctx);
 
 #endif

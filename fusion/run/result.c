@@ -11,7 +11,7 @@
 #include "fusion/protocol/set_words.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/requests/requests.h"
+#include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
 #include "fusion/state/entry.h"
 #include <stdio.h>

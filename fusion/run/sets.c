@@ -22,7 +22,7 @@
 #include "fusion/protocol/set_words.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/names.h"
-#include "fusion/requests/requests.h"
+#include "fusion/run/deliver.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
