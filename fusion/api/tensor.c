@@ -9,11 +9,11 @@
 #include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
 #include "fusion/protocol/signature_words.h"
+#include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/path.h"
-#include "fusion/requests/requests.h"
 #include "fusion/requests/tensor.h"
 #include <stdlib.h>
 

@@ -5,6 +5,7 @@
 #include "fusion/replay/plan.h"
 #include "base/memory.h"
 #include "fusion/replay/steady.h"
+#include "fusion/requests/requests.h"
 #include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
@@ -394,10 +395,36 @@ void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request 
     atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);
 }
 
-void halay_replay_detach_locked(struct halay_entry *entry, struct halay_request *r)
+struct halay_request *halay_steady_idle_locked(struct halay_entry *entry)
 {
-    entry->planned->steady[entry->place] = NULL;
-    halay_steady_leave_locked(r);
+    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
+    if (!r)
+        return NULL;
+    if (atomic_load_explicit(&r->references, memory_order_acquire) != 1) {
+        halay_steady_drop_locked(entry);
+        return NULL;
+    }
+    free(r->text);
+    free(r->held);
+    halay_request_reset(r);
+    return r;
+}
+
+void halay_steady_drop_locked(struct halay_entry *entry)
+{
+    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
+    if (!r)
+        return;
+    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
+    int was_in_plan = halay_steady_is_in_plan(r);
+    if (was_in_plan) {
+        entry->planned->steady[entry->place] = NULL;
+        halay_steady_leave_locked(r);
+    }
+    if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
+        halay_request_put_locked(r);
 }
 
 /* ---- the end ---- */

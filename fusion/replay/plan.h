@@ -125,7 +125,10 @@ void halay_replay_free_all(struct halay_context *ctx); /* the context ends */
 int halay_replay_takes_steady_locked(const struct halay_entry *entry);
 /* Makes a request the tensor's steady request in its plan. */
 void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *request);
-/* Removes that request, which is not in flight, from the plan. */
-void halay_replay_detach_locked(struct halay_entry *entry, struct halay_request *request);
+/* Returns the steady request of a registered tensor (steady.h), ready to be filled in, if it is in no plan and no
+ * other thread uses it. NULL: no such request; then entry->steady is NULL. */
+struct halay_request *halay_steady_idle_locked(struct halay_entry *entry);
+/* Drops the tensor's steady request, which is not in flight. */
+void halay_steady_drop_locked(struct halay_entry *entry);
 
 #endif

@@ -27,9 +27,6 @@
 
 struct halay_plan_bucket;
 
-enum { HALAY_STEADY_BUSY = 1, HALAY_STEADY_HELD = 2, HALAY_STEADY_DONE = 4, HALAY_STEADY_MOVED = 8 };
-#define HALAY_STEADY_TURN_SHIFT 4
-
 /* The two steps of a submission, any thread, no lock. claim returns 0 if the request cannot be submitted now: it is in
  * flight, is held, or is not in a plan. holds: the program keeps the request. commit returns the bucket if this
  * submission completed it, for the caller to give to the driver; otherwise NULL. unclaim takes a claim back. */

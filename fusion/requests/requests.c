@@ -5,8 +5,6 @@
  * as were ever in flight, except the text of an error.
  */
 #include "fusion/requests/requests.h"
-#include "fusion/replay/plan.h"
-#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include <stdlib.h>
@@ -18,8 +16,7 @@ struct request_slab {
     struct halay_request requests[SLAB_REQUESTS];
 };
 
-/* Resets a request, except what it keeps for its next use. */
-static void request_reset(struct halay_request *request)
+void halay_request_reset(struct halay_request *request)
 {
     request->next = NULL;
     request->set = NULL;
@@ -57,7 +54,7 @@ struct halay_request *halay_request_get_locked(struct halay_context *ctx)
     struct halay_request *request = ctx->queue.free_requests;
     ctx->queue.free_requests = request->next;
     request->ctx = ctx;
-    request_reset(request);
+    halay_request_reset(request);
     atomic_store_explicit(&request->references, 2, memory_order_relaxed);
     return request;
 }
@@ -93,36 +90,6 @@ void halay_request_put(struct halay_request *request)
     pthread_mutex_lock(&ctx->lock);
     halay_request_put_locked(request);
     pthread_mutex_unlock(&ctx->lock);
-}
-
-struct halay_request *halay_steady_idle_locked(struct halay_entry *entry)
-{
-    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
-
-    if (!r)
-        return NULL;
-    if (atomic_load_explicit(&r->references, memory_order_acquire) != 1) {
-        halay_steady_drop_locked(entry);
-        return NULL;
-    }
-    free(r->text);
-    free(r->held);
-    request_reset(r);
-    return r;
-}
-
-void halay_steady_drop_locked(struct halay_entry *entry)
-{
-    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
-
-    if (!r)
-        return;
-    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
-    int was_in_plan = halay_steady_is_in_plan(r);
-    if (was_in_plan)
-        halay_replay_detach_locked(entry, r);
-    if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
-        halay_request_put_locked(r);
 }
 
 void halay_request_unwatch(struct halay_request *request)

@@ -12,11 +12,8 @@
 struct halay_request *halay_request_get_locked(struct halay_context *ctx);
 /* Frees a request of halay_request_get_locked that was not submitted. */
 void halay_request_drop_locked(struct halay_request *request);
-/* Returns the steady request of a registered tensor (replay/steady.h), ready to be filled in, if it is in no plan and
- * no other thread uses it. NULL: no such request; then entry->steady is NULL. */
-struct halay_request *halay_steady_idle_locked(struct halay_entry *entry);
-/* Drops the tensor's steady request, which is not in flight. */
-void halay_steady_drop_locked(struct halay_entry *entry);
+/* Resets a request, except what it keeps for its next use. */
+void halay_request_reset(struct halay_request *request);
 void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
 /* Removes a request from the list of watched ones (withdraw.c), if it is on it. Driver. */

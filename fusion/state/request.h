@@ -17,6 +17,10 @@ struct halay_cargo;
 struct halay_entry;
 struct halay_plan_bucket;
 
+/* Flags of a request's word, and where its turn begins: replay/steady.h. */
+enum { HALAY_STEADY_BUSY = 1, HALAY_STEADY_HELD = 2, HALAY_STEADY_DONE = 4, HALAY_STEADY_MOVED = 8 };
+#define HALAY_STEADY_TURN_SHIFT 4
+
 struct halay_request {
     struct halay_context *ctx;     /* borrowed */
     struct halay_process_set *set; /* borrowed: outlives it */
