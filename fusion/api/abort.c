@@ -6,7 +6,7 @@
 #include "base/error_text.h"
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include <stdio.h>
 
 enum halay_status halay_abort(struct halay_context *ctx, const char *reason)

@@ -7,9 +7,9 @@
 #include "fusion/api/describe.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
-#include "fusion/state/set.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
+#include "fusion/requests/set.h"
 #include <string.h>
 
 /* Copies the parts of a result that outlive the request. */

@@ -9,7 +9,7 @@
 #include "base/struct_size.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/protocol/messenger.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include "halay_tools.h"
 #include <stdarg.h>
 #include <stdio.h>

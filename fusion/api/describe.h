@@ -6,7 +6,7 @@
 #define HALAY_DESCRIBE_H
 
 #include "fusion/protocol/signature.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Converts a program's description, of any version, to this version's. */
 enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_tensor_info *info,

@@ -27,7 +27,7 @@
 #include "fusion/api/open.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include "halay_elastic.h"
 #include <limits.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

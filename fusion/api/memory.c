@@ -16,7 +16,7 @@
 #include "fusion/api/elastic.h"
 #include "fusion/api/wait.h"
 #include "fusion/paths/device/device_state.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include <stdlib.h>
 #include <sys/mman.h>
 

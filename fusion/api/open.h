@@ -5,7 +5,7 @@
 #ifndef HALAY_OPEN_H
 #define HALAY_OPEN_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Creates a context over an open world; owns the world on success. */
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);

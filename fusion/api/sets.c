@@ -14,9 +14,9 @@
 #include "fusion/api/wait.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/protocol/signature.h"
+#include "fusion/requests/entry.h"
+#include "fusion/requests/request.h"
 #include "fusion/run/sets.h"
-#include "fusion/state/entry.h"
-#include "fusion/state/request.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_API_TENSOR_H
 #define HALAY_API_TENSOR_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Renews the names after a change of ranks, which voids all agreements. Names that are not registered are forgotten;
  * registered tensors whose description no longer holds are marked stale. The engine is closed; rank and size are the

@@ -2,8 +2,9 @@
  *
  * Driver: the threads that drive the engine, and where they sleep. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. fusion/state/role.h defines how it passes from thread to thread and which
- * thread has to be woken; docs/reference/threading.md explains why, which wakes may be deferred, and why none is lost.
+ * One thread at a time has the driver's role. fusion/requests/role.h defines how it passes from thread to thread and
+ * which thread has to be woken; docs/reference/threading.md explains why, which wakes may be deferred, and why none is
+ * lost.
  */
 #include "fusion/engine/driver.h"
 #include "base/clock.h"
@@ -15,8 +16,8 @@
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/state/entry.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/entry.h"
+#include "fusion/requests/request.h"
 #include <sched.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #ifndef HALAY_DRIVER_H
 #define HALAY_DRIVER_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Limits of what several submissions may defer: time since the first, and bytes. */
 enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };

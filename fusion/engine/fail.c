@@ -17,11 +17,11 @@
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
-#include "fusion/state/entry.h"
 #include <stdio.h>
 #include <string.h>
 

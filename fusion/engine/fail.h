@@ -5,7 +5,7 @@
 #ifndef HALAY_FAIL_H
 #define HALAY_FAIL_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Ends the engine: every request in flight ends with status and text, later submissions get status. The first cause is
  * kept. Reports it to the other ranks if possible. rank: the failed rank, or -1. */

@@ -22,13 +22,13 @@
 #include "fusion/replay/replay.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
-#include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #define HALAY_NEGOTIATE_H
 
 #include "fusion/protocol/messages.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Sends the submissions since the last call to the coordinator; returns the number of events. */
 size_t halay_negotiate_submitted(struct halay_context *ctx);

@@ -11,6 +11,7 @@
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/join.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
@@ -21,7 +22,6 @@
 #include "fusion/run/op_reduce_scatter.h"
 #include "fusion/run/result.h"
 #include "fusion/run/sets.h"
-#include "fusion/state/entry.h"
 
 static enum halay_status start_broadcast(struct halay_bucket *b)
 {

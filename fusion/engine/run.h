@@ -5,7 +5,7 @@
 #ifndef HALAY_RUN_H
 #define HALAY_RUN_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Starts buckets that can be started, progresses running ones, ends ended ones. Returns nonzero if anything
  * progressed. */

@@ -6,7 +6,7 @@
 #define HALAY_SEND_ITEM_H
 
 #include "fusion/protocol/messages.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Sends an item about a set's tensors, or one of all ranks' set about the rank. An error ends the engine. */
 void halay_send_item(struct halay_process_set *set, const struct halay_item *item);

@@ -5,7 +5,7 @@
 #ifndef HALAY_STEP_H
 #define HALAY_STEP_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Makes a whole step; never blocks. Returns nonzero if something happened. */
 int halay_engine_step(struct halay_context *ctx);

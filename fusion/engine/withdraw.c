@@ -16,9 +16,9 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/send_item.h"
 #include "fusion/replay/replay.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include "fusion/state/entry.h"
 #include <stdio.h>
 
 #define AGAIN_US 100000

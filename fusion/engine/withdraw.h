@@ -6,8 +6,8 @@
 #ifndef HALAY_RANK_WITHDRAW_H
 #define HALAY_RANK_WITHDRAW_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 /* Watches a request with a time limit that the driver has taken. */
 void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *request);

@@ -9,9 +9,9 @@
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"
 #include "collectives/transport/bootstrap/elastic_client.h"
-#include "fusion/state/context.h"
-#include "fusion/state/entry.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/entry.h"
+#include "fusion/requests/request.h"
 #include "halay_tools.h"
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #define HALAY_RECORDER_H
 
 #include "base/record.h"
-#include "fusion/state/observers.h"
+#include "fusion/requests/observers.h"
 #include "halay.h"
 
 struct halay_process_set;

@@ -11,7 +11,7 @@
 #include "base/output_file.h"
 #include "base/trace.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include "halay_tools.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_PATHS_H
 #define HALAY_PATHS_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Creates ctx->paths and ctx->carrier. HALAY_ERR_NO_MEMORY: halay_paths_destroy accepts the rest. */
 enum halay_status halay_paths_create(struct halay_context *ctx);

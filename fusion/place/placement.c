@@ -4,7 +4,7 @@
  */
 #include "fusion/place/placement.h"
 #include "base/parse.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #define HALAY_BRANCH_H
 
 #include "fusion/protocol/messages.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 enum { HALAY_BRANCH_DEGREE = 4 }; /* rank 0 of 16,384 has 21 below it, and the deepest rank is 7 levels down */
 

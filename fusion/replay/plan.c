@@ -5,8 +5,8 @@
 #include "fusion/replay/plan.h"
 #include "base/memory.h"
 #include "fusion/replay/steady.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/requests.h"
-#include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
 

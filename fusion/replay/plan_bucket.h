@@ -5,8 +5,8 @@
 #ifndef HALAY_PLAN_BUCKET_H
 #define HALAY_PLAN_BUCKET_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 struct halay_bucket;
 struct halay_replay;

@@ -11,7 +11,7 @@
 #include "fusion/replay/plan.h"
 #include "fusion/replay/replay.h"
 #include "fusion/replay/steady.h"
-#include "fusion/state/entry.h"
+#include "fusion/requests/entry.h"
 #include <limits.h>
 
 #define WAITS_US 1000   /* how long a program may wait for a tensor whose bucket it holds up */

@@ -5,7 +5,7 @@
 #ifndef HALAY_REPLAY_REASONS_H
 #define HALAY_REPLAY_REASONS_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Looks for reasons to leave a plan. HALAY_ERR_NO_MEMORY. */
 enum halay_status halay_replay_look(struct halay_context *ctx);

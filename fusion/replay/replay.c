@@ -20,7 +20,7 @@
 #include "base/memory.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
-#include "fusion/state/entry.h"
+#include "fusion/requests/entry.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

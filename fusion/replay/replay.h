@@ -7,8 +7,8 @@
 
 #include "fusion/protocol/messages.h"
 #include "fusion/protocol/replay.h"
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 /* Handles PLANNED, PLAN, FREEZE, COMPLETE or RESUME of the coordinator. */
 enum halay_status halay_replay_receive(struct halay_process_set *set, const struct halay_item *item);

@@ -22,8 +22,8 @@
 #ifndef HALAY_STEADY_H
 #define HALAY_STEADY_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 struct halay_plan_bucket;
 

@@ -17,7 +17,7 @@
 
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/signature.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 struct halay_bucket;
 

@@ -9,9 +9,9 @@
 #include "fusion/requests/ids.h"
 #include "fusion/protocol/set_words.h"
 #include "fusion/protocol/signature_words.h"
+#include "fusion/requests/context.h"
 #include "fusion/requests/names.h"
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/request.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #define HALAY_IDS_H
 
 #include "fusion/protocol/messages.h"
-#include "fusion/state/set.h"
+#include "fusion/requests/set.h"
 
 struct halay_entry;
 

@@ -13,9 +13,9 @@
 #include "fusion/requests/join.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/requests.h"
-#include "fusion/state/context.h"
-#include "fusion/state/entry.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

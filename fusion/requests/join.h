@@ -5,7 +5,7 @@
 #ifndef HALAY_JOIN_H
 #define HALAY_JOIN_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 struct halay_entry;
 struct halay_request;

@@ -4,7 +4,7 @@
  */
 #include "fusion/requests/names.h"
 #include "fusion/protocol/signature.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #ifndef HALAY_NAMES_H
 #define HALAY_NAMES_H
 
-#include "fusion/state/entry.h"
+#include "fusion/requests/entry.h"
 
 /* The number of names of one kind for collectives without a name, and so of those in flight: all kinds together fit
  * among the names that keep their ids (api/open.c). Divisible by 1 to 8, 10, 12, 14, 15, 16, ... */

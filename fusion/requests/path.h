@@ -14,9 +14,9 @@
 #define HALAY_PATH_H
 
 #include "fusion/protocol/signature_words.h"
-#include "fusion/state/context.h"
-#include "fusion/state/entry.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/entry.h"
+#include "fusion/requests/request.h"
 
 /* The name and the description under which a submission or registration is kept. */
 struct halay_naming {

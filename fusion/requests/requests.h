@@ -5,8 +5,8 @@
 #ifndef HALAY_REQUESTS_H
 #define HALAY_REQUESTS_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 /* Returns a request with one reference for the engine and one for the caller; NULL: no memory. */
 struct halay_request *halay_request_get_locked(struct halay_context *ctx);

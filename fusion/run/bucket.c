@@ -15,11 +15,11 @@
 #include "collectives/schedule/vector.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/ids.h"
 #include "fusion/requests/join.h"
 #include "fusion/run/result.h"
 #include "fusion/run/sets.h"
-#include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
 

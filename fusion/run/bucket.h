@@ -5,8 +5,8 @@
 #ifndef HALAY_BUCKET_H
 #define HALAY_BUCKET_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 /* A tensor of an all-reduce. */
 struct halay_bucket_tensor {

@@ -5,8 +5,8 @@
 #ifndef HALAY_DELIVER_H
 #define HALAY_DELIVER_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 struct halay_plan_bucket;
 

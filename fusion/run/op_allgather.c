@@ -8,8 +8,8 @@
  * in their place in out. Elsewhere in out they would be overwritten by others', so they are copied first.
  */
 #include "fusion/run/op_allgather.h"
+#include "fusion/requests/entry.h"
 #include "fusion/run/result.h"
-#include "fusion/state/entry.h"
 #include <string.h>
 
 enum halay_status halay_allgather_own_rows(struct halay_context *ctx, struct halay_bucket *b, size_t first,

@@ -12,7 +12,7 @@
 #include "fusion/run/op_allreduce.h"
 #include "collectives/api/calls.h"
 #include "collectives/schedule/vector.h"
-#include "fusion/state/entry.h"
+#include "fusion/requests/entry.h"
 
 static void add_tensor(struct halay_bucket *b, const struct halay_signature *s, const struct halay_buffers *buffers)
 {

@@ -14,9 +14,9 @@
  * whether others have some: all take part unless a row is empty.
  */
 #include "fusion/run/op_alltoall.h"
+#include "fusion/requests/entry.h"
 #include "fusion/run/op_allgather.h"
 #include "fusion/run/result.h"
-#include "fusion/state/entry.h"
 #include <string.h>
 
 /* Starts the exchange; the counts in the context's scratch memory are set. in or out may be NULL without elements. */

@@ -7,9 +7,9 @@
  */
 #include "fusion/run/op_reduce_scatter.h"
 #include "collectives/reduce/scale.h"
+#include "fusion/requests/entry.h"
 #include "fusion/run/op_reduce.h"
 #include "fusion/run/result.h"
-#include "fusion/state/entry.h"
 
 static size_t scattered_rows(const struct halay_bucket *b, int rank)
 {

@@ -11,9 +11,9 @@
 #include "fusion/protocol/set_words.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/entry.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
-#include "fusion/state/entry.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef HALAY_RESULT_H
 #define HALAY_RESULT_H
 
-#include "fusion/state/request.h"
+#include "fusion/requests/request.h"
 
 /* Returns the bytes of a row. */
 size_t halay_result_row_bytes(const struct halay_request *request);

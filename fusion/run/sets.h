@@ -5,8 +5,8 @@
 #ifndef HALAY_SETS_H
 #define HALAY_SETS_H
 
-#include "fusion/state/context.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/request.h"
 
 /* Returns the existing set of that number, or NULL. lock held, or driver. */
 struct halay_process_set *halay_process_set_by_number(struct halay_context *ctx, int number);

@@ -46,7 +46,6 @@ fusion/observe 0
 fusion/place 0
 fusion/paths/device 0
 fusion/coordinator 0
-fusion/state 0
 fusion/engine 0
 fusion/protocol 0
 fusion/replay 0

@@ -18,9 +18,9 @@
  */
 #include "base/clock.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/context.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
-#include "fusion/state/context.h"
 #include "halay_tools.h"
 #include "tests/fusion/program.h"
 #include "tests/fusion/random.h"

@@ -7,9 +7,9 @@
 
 #include "fusion/api/open.h"
 #include "fusion/protocol/messenger.h"
+#include "fusion/requests/context.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
-#include "fusion/state/context.h"
 #include "tests/fake/fake.h"
 #include "tests/test.h"
 #include <string.h>

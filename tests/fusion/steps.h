@@ -7,9 +7,9 @@
 #ifndef HALAY_TEST_STEPS_H
 #define HALAY_TEST_STEPS_H
 
+#include "fusion/requests/context.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/tensor.h"
-#include "fusion/state/context.h"
-#include "fusion/state/entry.h"
 #include "halay.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"

@@ -28,7 +28,7 @@
 #include "fusion/replay/plan.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Life of a request (fusion/state/life.h): each state with each event, and what holds for all ways through the table.
+ * Life of a request (fusion/requests/life.h): each state with each event, and the
+ * properties of all ways through the table.
  */
-#include "fusion/state/life.h"
+#include "fusion/requests/life.h"
 #include "tests/test.h"
 
 /* Every state is reached from the first one, and the end from every state. */

@@ -5,10 +5,10 @@
  */
 #include "fusion/protocol/bucket_plan.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/context.h"
+#include "fusion/requests/entry.h"
+#include "fusion/requests/request.h"
 #include "fusion/run/bucket.h"
-#include "fusion/state/context.h"
-#include "fusion/state/entry.h"
-#include "fusion/state/request.h"
 #include "tests/fusion/random.h"
 #include "tests/test.h"
 #include <string.h>

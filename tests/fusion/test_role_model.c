@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver's role (fusion/state/role.h), its rules alone. First each state with each event. Then explicit states: the
+ * The driver's role (requests/role.h), its rules alone. First each state with each event. Then explicit states: the
  * background thread, two program threads that submit a tensor and wait for it, one that submits and does not wait, and
  * a peer, whose message ends a tensor, as they use the machine in fusion/engine/driver.c, in every order. Time-outs
  * never happen here. There are never two drivers, and no order ends before all tensors have: no wake is lost.
  */
-#include "fusion/state/role.h"
+#include "fusion/requests/role.h"
 #include "tests/test.h"
 #include <stdint.h>
 #include <string.h>

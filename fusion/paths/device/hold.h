@@ -6,7 +6,7 @@
 #ifndef HALAY_HOLD_H
 #define HALAY_HOLD_H
 
-#include "fusion/state/context.h"
+#include "fusion/requests/context.h"
 
 /* Takes an event of the program, and starts the copies of a submission. *held: the event is deferred until
  * halay_hold_release returns it. An error ends the engine. */

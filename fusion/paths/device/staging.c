@@ -26,7 +26,7 @@
 #include "fusion/paths/device/staging.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/request.h"
 #include <stdlib.h>
 
 enum { LINE = HALAY_TRANSIT_LINE };

@@ -7,7 +7,7 @@
 
 #include "collectives/group/transit.h"
 #include "fusion/paths/device/device_state.h"
-#include "fusion/state/request.h"
+#include "fusion/requests/request.h"
 
 /* The data of a submission, or of one tensor of a group. A device pointer is NULL if the data are in the program's host
  * memory. */

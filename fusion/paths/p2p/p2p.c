@@ -27,8 +27,8 @@
  * nodes.
  */
 #include "fusion/paths/p2p/p2p_impl.h"
+#include "fusion/requests/entry.h"
 #include "fusion/run/deliver.h"
-#include "fusion/state/entry.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,8 +7,8 @@
 
 #include "fusion/protocol/messages.h"
 #include "fusion/protocol/row_words.h"
-#include "fusion/state/request.h"
-#include "fusion/state/set.h"
+#include "fusion/requests/request.h"
+#include "fusion/requests/set.h"
 
 struct halay_plan_bucket;
 struct halay_tensor;

@@ -6,7 +6,7 @@
 #ifndef HALAY_DRIVER_ROLE_H
 #define HALAY_DRIVER_ROLE_H
 
-#include "fusion/state/role.h"
+#include "fusion/requests/role.h"
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #define HALAY_NEGOTIATION_H
 
 #include "fusion/coordinator/coordinator_options.h"
-#include "fusion/state/queue.h"
+#include "fusion/requests/queue.h"
 
 struct halay_messenger;
 

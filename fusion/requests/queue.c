@@ -2,7 +2,7 @@
  *
  * Queue: events grow at the end; the driver takes them all at once.
  */
-#include "fusion/state/queue.h"
+#include "fusion/requests/queue.h"
 #include <stdint.h>
 #include <stdlib.h>
 

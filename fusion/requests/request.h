@@ -8,7 +8,7 @@
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/row_words.h"
 #include "fusion/protocol/signature.h"
-#include "fusion/state/life.h"
+#include "fusion/requests/life.h"
 #include "halay.h"
 #include <assert.h>
 #include <stdatomic.h>

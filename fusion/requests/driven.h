@@ -5,8 +5,8 @@
 #ifndef HALAY_DRIVEN_H
 #define HALAY_DRIVEN_H
 
-#include "fusion/state/execution.h"
-#include "fusion/state/negotiation.h"
+#include "fusion/requests/execution.h"
+#include "fusion/requests/negotiation.h"
 #include <stdint.h>
 
 struct halay_replay;

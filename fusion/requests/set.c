@@ -2,7 +2,7 @@
  *
  * Process set: functions of the struct alone.
  */
-#include "fusion/state/set.h"
+#include "fusion/requests/set.h"
 #include <stdio.h>
 
 void halay_process_set_init(struct halay_process_set *set, struct halay_context *ctx, int size, int rank)

@@ -11,11 +11,11 @@
 #include "base/fork.h"
 #include "collectives/group/group.h"
 #include "collectives/group/world.h"
-#include "fusion/state/driven.h"
-#include "fusion/state/driver_role.h"
-#include "fusion/state/observers.h"
-#include "fusion/state/queue.h"
-#include "fusion/state/set.h"
+#include "fusion/requests/driven.h"
+#include "fusion/requests/driver_role.h"
+#include "fusion/requests/observers.h"
+#include "fusion/requests/queue.h"
+#include "fusion/requests/set.h"
 #include "halay.h"
 #include <pthread.h>
 #include <stdatomic.h>

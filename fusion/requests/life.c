@@ -2,7 +2,7 @@
  *
  * Life of a request: the table.
  */
-#include "fusion/state/life.h"
+#include "fusion/requests/life.h"
 
 enum { NEVER = HALAY_LIVES };
 
