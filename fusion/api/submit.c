@@ -418,33 +418,36 @@ static int claim_many(struct halay_tensor *const *tensors, size_t count, int hol
     return 0;
 }
 
-/* Returns nonzero if all of them can be submitted without a lock from now on, as far as this thread knows. */
-static int attach_many(struct halay_context *ctx, struct halay_tensor *const *tensors, size_t count)
+/* Returns nonzero if all of them can be claimed from now on, as far as this thread knows. */
+static int attach_many_locked(struct halay_tensor *const *tensors, size_t count)
 {
-    int are_attached = 1;
-
-    pthread_mutex_lock(&ctx->lock);
-    for (size_t i = 0; i < count && are_attached && check_open_locked(ctx) == HALAY_OK; i++) {
+    if (check_open_locked(tensors[0]->ctx) != HALAY_OK)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
         struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
         struct halay_submission s = submission_of(tensors[i], NULL, NULL);
-        are_attached =
-            (r && halay_steady_is_in_plan(r) && !halay_steady_is_held(r)) || attach_steady_locked(tensors[i], &s);
+        if (!(r && halay_steady_is_in_plan(r) && !halay_steady_is_held(r)) && !attach_steady_locked(tensors[i], &s))
+            return 0;
     }
-    pthread_mutex_unlock(&ctx->lock);
-    return are_attached;
+    return 1;
 }
 
-/* Submits all or none, as submit_steady does. */
+/* Submits all or none, as submit_steady does, but with the lock held: a thread that waited for it between the two steps
+ * of a submission would wait for the driver, which holds it and waits for that submission when it leaves the plan. */
 static int submit_many_steady(struct halay_tensor *const *tensors, size_t count, halay_callback callback, void *arg,
                               struct halay_request **out)
 {
     struct halay_context *ctx = tensors[0]->ctx;
     size_t bytes = 0, last = count;
 
-    if (halay_recording(&ctx->observers.recorder) || halay_carrier_is_loaded(ctx) ||
-        !(claim_many(tensors, count, out != NULL) ||
-          (attach_many(ctx, tensors, count) && claim_many(tensors, count, out != NULL))))
+    if (halay_recording(&ctx->observers.recorder) || halay_carrier_is_loaded(ctx))
         return 0;
+    pthread_mutex_lock(&ctx->lock);
+    if (!(claim_many(tensors, count, out != NULL) ||
+          (attach_many_locked(tensors, count) && claim_many(tensors, count, out != NULL)))) {
+        pthread_mutex_unlock(&ctx->lock);
+        return 0;
+    }
     for (size_t i = 0; i < count; i++) {
         struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
         struct halay_plan_bucket *ready = halay_steady_commit(r, callback, arg);
@@ -454,14 +457,12 @@ static int submit_many_steady(struct halay_tensor *const *tensors, size_t count,
         if (!ready)
             continue;
         last = i;
-        pthread_mutex_lock(&ctx->lock);
         queue_ready_locked(ctx, ready);
-        pthread_mutex_unlock(&ctx->lock);
     }
-    if (last < count) {
-        pthread_mutex_lock(&ctx->lock);
+    if (last < count)
         halay_driver_submitted_unlock(ctx, tensors[last]->entry, bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
-    }
+    else
+        pthread_mutex_unlock(&ctx->lock);
     return 1;
 }
 

@@ -6,8 +6,9 @@
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
 #include "tests/fusion/steps.h"
+#include <unistd.h>
 
-enum { STEPS = 60, QUIET = 10 };
+enum { STEPS = 60, QUIET = 10, TOO_LONG_S = 300 };
 
 struct setting {
     uint64_t seed;
@@ -175,6 +176,54 @@ static void body_another(struct rank_run *run)
     CHECK(planned, "a plan was never in force");
 }
 
+/* The program is linked so that the second step of a steady submission comes here. Some take their time, so that the
+ * driver leaves the plan meanwhile. */
+struct halay_plan_bucket *__real_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg);
+struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg);
+
+static _Thread_local int is_slow;
+
+struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg)
+{
+    if (is_slow)
+        poll(NULL, 0, 1);
+    return __real_halay_steady_commit(r, callback, arg);
+}
+
+static void *submit_stray(void *arg)
+{
+    struct steps *s = arg;
+    float data = (float)s->rank;
+
+    steps_finish(s, steps_submit_other(s, 0, &data), 0, -1);
+    return NULL;
+}
+
+/* Each tensor is a bucket. While a thread submits all by one call, another one submits what leaves the plan: neither the
+ * thread nor the driver waits for the other one forever. */
+static void body_threads(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    struct halay_request *requests[STEP_TENSORS];
+    pthread_t thread;
+
+    open_steps(run);
+    for (int n = 0; n < 2 * STEPS; n++) {
+        int has_stray = n % 26 == 0; /* later than what delays the next plan */
+        steps_fill(s, n);
+        if (has_stray)
+            REQUIRE(!pthread_create(&thread, NULL, submit_stray, s));
+        is_slow = has_stray;
+        steps_is_ok(s, halay_submit_many(s->tensors, STEP_TENSORS, NULL, NULL, requests), n, -1);
+        is_slow = 0;
+        for (int i = 0; i < STEP_TENSORS; i++)
+            steps_finish(s, requests[i], n, i);
+        if (has_stray)
+            pthread_join(thread, NULL);
+        steps_check(s, n);
+    }
+}
+
 /* More buckets than channels. Ranks that wait for a late one, for their last tensor first, stay in the plan. */
 static void run_late(struct rank_run *run, int number)
 {
@@ -217,6 +266,7 @@ int main(int argc, char **argv)
 {
     struct random random = { random_seed(argc, argv) };
 
+    alarm(TOO_LONG_S);
     for (int i = 0; i < 8; i++) {
         int size = 2 + i / 2;
         struct setting s = { .seed = random_next(&random), .is_mixed = i % 2, .degree = 2 + size % 2 };
@@ -229,6 +279,7 @@ int main(int argc, char **argv)
     }
     struct setting late = { .is_late = 1, .degree = 2 };
     ranks_run(3, 0, &(struct rank_run){ .body = body_late, .arg = &late, .configure = configure }, NULL, NULL);
+    ranks_run(3, 0, &(struct rank_run){ .body = body_threads, .arg = &late, .configure = configure }, NULL, NULL);
     for (int i = 0; i < 12; i++) {
         struct setting s = { .seed = random_next(&random),
                              .is_mixed = i / 6,
