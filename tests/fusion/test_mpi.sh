@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The engine under mpirun, data over MPI: random programs, the deterministic modes, contexts one after the other, an
-# early end, steps with replay and deviations; and a death where mpirun lets the others live.
+# early end, steps with replay and deviations, random ones; and a death where mpirun lets the others live.
 . "$top_srcdir/tests/transport/mpirun.sh"
 mpi_or_skip
 job=$top_builddir/tests/fusion/job
@@ -20,6 +20,7 @@ mpi_run 2 "$job" again $seed || exit $?
 mpi_run 2 "$job" memory || exit $?
 HALAY_PROCESS_SETS=0-1 mpi_run 2 "$job" leave || exit $?
 HALAY_REPLAY=1 mpi_run 3 "$job" steady $seed || exit $?
+HALAY_PROCESS_SETS='' mpi_run 3 "$top_builddir/tests/fusion/test_random_steps" --rank --count 40 --seed $seed || exit $?
 [ $mpi_flavour = openmpi ] || exit 0
 for what in die broken; do
     out=$(HALAY_REPLAY=1 HALAY_PROCESS_SETS=0-2 mpi_outlive 3 "$job" $what $seed 2>&1)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The engine over several nodes, which HALAY_NODE makes of this one: its messages over TCP, data over UCX, or as
 # HALAY_TRANSPORT says (test_tcp.sh). Random programs (seeds printed), the deterministic modes, a rank that is killed,
-# one that leaves early, steps with replay and deviations, a death in such steps, contexts one after the other and two
-# at once.
+# one that leaves early, steps with replay and deviations, random ones, a death in such steps, contexts one after the
+# other and two at once.
 # What UCX leaves allocated is its own, and the leak checker itself crashes on its threads.
 ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
 job=$top_builddir/tests/fusion/job
@@ -21,4 +21,5 @@ done
 for what in steady broken; do
     HALAY_REPLAY=1 "$job" --spawn 6 --nodes 001122 $what || { echo "$what"; exit 1; }
 done
+"$top_builddir/tests/fusion/test_random_steps" --spawn 3 --nodes 001 --count 30 || { echo "random steps"; exit 1; }
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 --nodes 001 observe || exit $?

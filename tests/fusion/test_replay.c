@@ -199,8 +199,8 @@ static void *submit_stray(void *arg)
     return NULL;
 }
 
-/* Each tensor is a bucket. While a thread submits all by one call, another one submits what leaves the plan: neither the
- * thread nor the driver waits for the other one forever. */
+/* Each tensor is a bucket. While a thread submits all by one call, another one submits what leaves the plan. Neither
+ * the thread nor the driver waits for the other one forever. */
 static void body_threads(struct rank_run *run)
 {
     struct steps *s = &steps[run->rank];

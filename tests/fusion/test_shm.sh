@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The engine in processes over shared memory: random programs (seeds printed), the deterministic modes, a rank that is
-# killed, one that leaves early, steps with replay and deviations, a death in such steps, contexts one after the other,
-# many times, two at once, in a child of fork, aborted and started again, memory that outlives its context, what the
-# engine tells about itself; ranks that are configured unlike, one that is killed while a process set is made.
+# killed, one that leaves early, steps with replay and deviations, random ones, a death in such steps, contexts one
+# after the other, many times, two at once, in a child of fork, aborted and started again, memory that outlives its
+# context, what the engine tells about itself; ranks that are configured unlike, one that is killed while a process set
+# is made.
 # HALAY_TRANSPORT may name another transport (test_ucx.sh).
 job=$top_builddir/tests/fusion/job
 HALAY_TRANSPORT=${HALAY_TRANSPORT-shm} HALAY_MODULE_PATH=$top_builddir/.libs
@@ -26,6 +27,7 @@ run=$top_builddir/launcher/halayrun
 for n in 2 4; do
     HALAY_REPLAY=1 "$job" --spawn $n steady || { echo "steps with replay"; exit 1; }
 done
+"$top_builddir/tests/fusion/test_random_steps" --spawn 3 --count 40 || { echo "random steps"; exit 1; }
 HALAY_REPLAY=1 "$job" --spawn 3 broken || { echo "a death in steps with replay"; exit 1; }
 HALAY_STALL_CHECK_TIME=0.05 "$job" --spawn 3 observe || exit $?
 HALAY_STALL_CHECK_TIME=0.5 HALAY_STALL_SHUTDOWN_TIME=1 "$job" --spawn 3 stop || { echo "a rank that is stopped"; exit \
