@@ -5,8 +5,7 @@
 # flight recorders' files, and shifts ranks with other clocks.
 . "${top_srcdir:?}/tests/perf/perf.sh"
 
-expect 0 "$halayrun" -np 2 --timeline "$scratch/t.json" --flight "$scratch/f" "$perf" engine -n 2 --idle 0 \
-    --model many-small -s 1
+expect 0 "$halayrun" -np 2 --timeline "$scratch/t.json" --flight "$scratch/f" "$perf" engine -n 20 --idle 0
 for rank in 0 1; do
     holds "$scratch/t.$rank.json" traceEvents.0.name=process_name traceEvents.0.pid=$rank traceEvents.9.ph=string \
         otherData.rank=$rank otherData.size=2 otherData.dropped=0 otherData.boot_id=string otherData.wall_us=positive

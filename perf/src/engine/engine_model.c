@@ -271,15 +271,16 @@ static enum halay_status count_messages(struct perf_engine *engine, double *mess
     return status;
 }
 
-/* Messages of all ranks in one of several steps in succession. Nothing else is submitted between them: a plan of the
- * engine's that has only the step is in force by then. */
-static enum halay_status messages_of_step(struct perf_engine *engine, struct replay *r, double *messages)
+/* Messages of all ranks in one of several steps in succession, at most 10. Nothing else is submitted between them: a
+ * plan of the engine's that has only the step is in force by then. */
+static enum halay_status messages_of_step(struct perf_engine *engine, struct replay *r, long steps, double *messages)
 {
-    enum { BEFORE = 10, STEPS = 10 };
+    enum { BEFORE = 10, STEPS_MAX = 10 };
     double before = 0, after;
+    int count = steps < STEPS_MAX ? (int)steps : STEPS_MAX;
     enum halay_status status = HALAY_OK;
 
-    for (int i = 0; i < BEFORE + STEPS && status == HALAY_OK; i++) {
+    for (int i = 0; i < BEFORE + count && status == HALAY_OK; i++) {
         if (i == BEFORE)
             status = count_messages(engine, &before);
         if (status == HALAY_OK)
@@ -289,7 +290,7 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
         status = count_messages(engine, &after);
     if (status != HALAY_OK)
         return status;
-    *messages = (after - before) / STEPS;
+    *messages = (after - before) / count;
     return halay_allreduce(engine->context, "perf.messages", messages, messages, 1, HALAY_F64, HALAY_SUM);
 }
 
@@ -367,20 +368,21 @@ static enum halay_status step_by_names(struct perf_engine *engine, const struct 
     return d.status;
 }
 
-/* Steps in succession, medians. The data are zero, so that sums of sums are, too. */
+/* Steps in succession, at most 50: medians. The data are zero, so that sums of sums are, too. */
 static enum halay_status measure_calls(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
-                                       float *blocks[2], double *calls)
+                                       float *blocks[2], long steps, double *calls)
 {
-    enum { BEFORE = 10, STEPS = 50 };
-    double all[PERF_CALLS][STEPS], each[PERF_CALLS] = { 0 };
+    enum { BEFORE = 10, STEPS_MAX = 50 };
+    double all[PERF_CALLS][STEPS_MAX], each[PERF_CALLS] = { 0 };
+    int count = steps < STEPS_MAX ? (int)steps : STEPS_MAX;
     enum halay_status status = set_values(engine, r, 0);
 
-    for (int i = 0; i < BEFORE + STEPS && status == HALAY_OK; i++) {
+    for (int i = 0; i < BEFORE + count && status == HALAY_OK; i++) {
         status = step_by_tensor(r, each);
         for (int row = PERF_CALL_SUBMIT; row <= PERF_CALL_COMPLETE && i >= BEFORE; row++)
             all[row][i - BEFORE] = each[row];
     }
-    for (int i = 0; i < BEFORE + STEPS && status == HALAY_OK; i++) {
+    for (int i = 0; i < BEFORE + count && status == HALAY_OK; i++) {
         status = step_by_names(engine, model, r, blocks[i % 2], each);
         for (int row = PERF_CALL_NAMED; row <= PERF_CALL_CALLBACK && i >= BEFORE; row++)
             all[row][i - BEFORE] = each[row];
@@ -388,13 +390,13 @@ static enum halay_status measure_calls(struct perf_engine *engine, const struct 
     if (status != HALAY_OK)
         return status;
     for (int row = 0; row < PERF_CALLS; row++)
-        calls[row] = perf_median(all[row], STEPS) / (double)r->count;
+        calls[row] = perf_median(all[row], (size_t)count) / (double)r->count;
     return perf_engine_worst(engine, calls, PERF_CALLS);
 }
 
 /* Only of models whose tensors fit twice into memory without a thought, and that the program can reach. */
 static enum halay_status calls_of_step(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
-                                       double *calls)
+                                       long steps, double *calls)
 {
     enum { MOST_BYTES = 16 << 20 };
     size_t bytes = r->total * sizeof(float);
@@ -408,7 +410,7 @@ static enum halay_status calls_of_step(struct perf_engine *engine, const struct 
     float *blocks[2] = { r->data, block };
     for (size_t i = 0; i < r->total; i++)
         blocks[1][i] = 0;
-    status = measure_calls(engine, model, r, blocks, calls);
+    status = measure_calls(engine, model, r, blocks, steps, calls);
     perf_engine_free(engine, block);
     return status;
 }
@@ -437,9 +439,9 @@ enum halay_status perf_engine_replay(struct perf_engine *engine, const struct pe
         step->hidden = 1 - (step->seconds[PERF_STEP_OVERLAPPED] - step->seconds[PERF_STEP_COMPUTE]) /
                                step->seconds[PERF_STEP_ENGINE];
     if (status == HALAY_OK)
-        status = messages_of_step(engine, &r, &step->messages);
+        status = messages_of_step(engine, &r, steps, &step->messages);
     if (status == HALAY_OK)
-        status = calls_of_step(engine, model, &r, step->calls);
+        status = calls_of_step(engine, model, &r, steps, step->calls);
     replay_close(engine, &r);
     return status;
 }
