@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Choices of a test that goes through all orders in which things can happen: every sequence of them in turn, or random
- * ones.
+ * Choices of a test that explores all orders of events: every sequence of choices, one after the other, or random ones.
  */
 #ifndef HALAY_TEST_CHOICES_H
 #define HALAY_TEST_CHOICES_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Ranks of a communicator (halay_mpi.h), under mpirun with at least three processes, for test_communicator.sh; built
- * once for each MPI. The communicator turns the ranks round; of a second one process 0 is no member; contexts and a
- * group work at the same time, over shared memory and over MPI; what is wrong is refused; MPI stays the program's,
- * below MPI_THREAD_MULTIPLE too.
+ * once for each MPI. The communicator rotates the ranks; process 0 is not a member of a second one; contexts and a
+ * group work at the same time, over shared memory and over MPI; wrong arguments are refused; MPI remains usable by the
+ * program, below MPI_THREAD_MULTIPLE, too.
  * usage: communicator multiple | funneled
  */
 #include "halay_mpi.h"
@@ -18,14 +18,14 @@ static void keep_line(void *arg, enum halay_log_level level, const char *line)
     snprintf(last_line, sizeof last_line, "%s", line);
 }
 
-static enum halay_status start(MPI_Comm comm, const char *transport, struct halay_context **ctx)
+static enum halay_status open_context(MPI_Comm comm, const char *transport, struct halay_context **ctx)
 {
     struct halay_options options = { .struct_size = sizeof options, .transport = transport, .log = keep_line };
 
     return halay_init_mpi(comm, &options, ctx);
 }
 
-/* Each rank's number counts in its own place: so everybody sees who is who. */
+/* Each rank sets the element of its number, so that all ranks see which process has which number. */
 static void check_ranks(struct halay_context *ctx, int rank, int size)
 {
     float places[16] = { 0 };
@@ -52,7 +52,7 @@ static void check_group(MPI_Comm comm, int rank, int size)
     halay_group_close(group);
 }
 
-/* A context of all, turned round, and one without process 0, at once. */
+/* A context of all ranks, rotated, and one without process 0, at the same time. */
 static void check_two(const char *transport, int rank, int size)
 {
     struct halay_context *all, *some = NULL;
@@ -61,10 +61,10 @@ static void check_two(const char *transport, int rank, int size)
 
     REQUIRE(!MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &turned));
     REQUIRE(!MPI_Comm_split(MPI_COMM_WORLD, rank ? 1 : MPI_UNDEFINED, rank, &part));
-    if (!CHECK(start(turned, transport, &all) == HALAY_OK, "%s", last_line))
+    if (!CHECK(open_context(turned, transport, &all) == HALAY_OK, "%s", last_line))
         return;
     if (rank)
-        CHECK(start(part, transport, &some) == HALAY_OK, "%s", last_line);
+        CHECK(open_context(part, transport, &some) == HALAY_OK, "%s", last_line);
     check_ranks(all, size - 1 - rank, size);
     if (some)
         check_ranks(some, rank - 1, size - 1);
@@ -84,10 +84,10 @@ static void check_refused(MPI_Comm comm, const char *want)
     struct halay_context *ctx;
 
     last_line[0] = 0;
-    CHECK(start(comm, NULL, &ctx) == HALAY_ERR_ARGUMENT && strstr(last_line, want), "'%s'", last_line);
+    CHECK(open_context(comm, NULL, &ctx) == HALAY_ERR_ARGUMENT && strstr(last_line, want), "'%s'", last_line);
 }
 
-/* Locally, and alike on all ranks, so that nobody waits. */
+/* The checks are local and have the same result on all ranks, so that no rank waits. */
 static void check_wrong(int rank)
 {
     struct halay_options options = { .struct_size = sizeof options, .bootstrap = "store", .log = keep_line };
@@ -109,11 +109,11 @@ static void check_wrong(int rank)
           "'%s'", last_line);
 }
 
-/* Alone, while the others are alone too; before MPI is up, and when it is down, nothing is to be had. */
+/* Each process is a job of its own; before MPI is initialised, and after it is finalised, contexts are refused. */
 static void check_alone(enum halay_status want)
 {
     struct halay_context *ctx;
-    enum halay_status status = start(MPI_COMM_SELF, NULL, &ctx);
+    enum halay_status status = open_context(MPI_COMM_SELF, NULL, &ctx);
 
     if (!CHECK(status == want, "%s: %s", halay_status_string(status), last_line) || status != HALAY_OK)
         return;
@@ -136,13 +136,13 @@ int main(int argc, char **argv)
     if (level == MPI_THREAD_MULTIPLE)
         check_two("mpi", rank, size);
     else
-        CHECK(start(MPI_COMM_WORLD, "mpi", &ctx) == HALAY_ERR_UNSUPPORTED, "%s", last_line);
-    CHECK(start(MPI_COMM_WORLD, NULL, &ctx) == HALAY_OK, "%s", last_line);
+        CHECK(open_context(MPI_COMM_WORLD, "mpi", &ctx) == HALAY_ERR_UNSUPPORTED, "%s", last_line);
+    CHECK(open_context(MPI_COMM_WORLD, NULL, &ctx) == HALAY_OK, "%s", last_line);
     CHECK(!MPI_Finalized(&finalized) && !finalized);
     check_ranks(ctx, rank, size);
     REQUIRE(!MPI_Barrier(MPI_COMM_WORLD));
     REQUIRE(!MPI_Finalize());
-    halay_fini(ctx); /* too late, and harmless where data do not move over MPI */
+    halay_fini(ctx); /* too late, but harmless where data do not move over MPI */
     check_alone(HALAY_ERR_UNSUPPORTED);
     int result = test_end();
     if (!result)

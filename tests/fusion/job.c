@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a job of processes with an engine, for the scripts beside it:
+ * One rank of a job of processes with an engine, for the scripts of this folder:
  * usage: job [--spawn N [--nodes LAYOUT]] WHAT [SEED]
  *
  * programs: random programs (program.h). deterministic: the same bits for several orders of arrival. die: the last rank
  * is killed with tensors in flight. leave: it leaves early. again: init, work, fini, three times. often: a hundred
- * times, and nothing is left behind. two: two contexts at once. fork: the child has no context. memory: it
- * outlives its context. flight: the last rank is killed while the others wait for a tensor 'w' that it never submits.
- * stop: it is stopped instead, and the stall limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall
- * report, who comes last. unlike: three ranks that are configured so that they cannot start together. making: the last
- * of four ranks is killed while the group of a process set is made. abort: one rank gives up, and all start again,
+ * times, without leaks. two: two contexts at once. fork: the child has no context. memory: it outlives its context.
+ * flight: the last rank is killed while the others wait for a tensor 'w' that it never submits. stop: it is stopped
+ * instead, and the stall limit ends the job (HALAY_STALL_SHUTDOWN_TIME). observe: counters, a stall report, stragglers.
+ * unlike: three ranks that are configured so that they cannot start together. making: the last of four ranks is killed
+ * while the group of a process set is made. abort: one rank aborts, and all start again,
  * several times. endless, idle: all-reduces without end, or none, until a peer is lost. steady: steps with replay and
  * with deviations (steps.h), by an odd seed with tensors of every kind, with --spawn twice. broken: the last rank is
  * killed at a random moment of such steps, with --spawn ten times.
  * --spawn N starts N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it),
- * with a store of its own; without it the environment (mpirun, halayrun) says who this is.
+ * with a store of its own; without it the environment (mpirun, halayrun) defines the rank.
  */
 #include "base/clock.h"
 #include "fusion/protocol/messenger.h"
@@ -43,14 +43,14 @@ static void to_stdout(void *arg, enum halay_log_level level, const char *line)
         printf("%s\n", line);
 }
 
-static enum halay_status join(struct halay_context **ctx)
+static enum halay_status job_join(struct halay_context **ctx)
 {
     struct halay_options options = { .struct_size = sizeof options, .log = to_stdout, .log_arg = &wants_log };
 
     return halay_init(&options, ctx);
 }
 
-/* Half of them in process set 1, if there is one. */
+/* Submits tensor i; every other one in process set 1, if that exists. */
 static enum halay_status submit_to_lose(struct halay_context *ctx, int i, float *data, struct halay_request **request)
 {
     char name[16];
@@ -66,7 +66,7 @@ static enum halay_status submit_to_lose(struct halay_context *ctx, int i, float 
     return halay_submit_named(ctx, &info, NULL, NULL, request);
 }
 
-/* A peer is lost: the context says which one. */
+/* Checks that the context names the lost rank. */
 static void check_lost(struct halay_context *ctx, int victim, int is_killed)
 {
     char want[40], text[200];
@@ -77,8 +77,8 @@ static void check_lost(struct halay_context *ctx, int victim, int is_killed)
     CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
-/* The last rank goes, one way or the other; the others get its number in bounded time, also for what they submit
- * later. */
+/* The last rank is killed or leaves. The others get an error that names it in bounded time, for later submissions, too.
+ * */
 static void lose_one(struct halay_context *ctx, int is_killed)
 {
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1;
@@ -109,7 +109,7 @@ static void lose_one(struct halay_context *ctx, int is_killed)
     }
     CHECK(failed || submitted < 4, "the last tensor cannot have completed");
     check_lost(ctx, victim, is_killed);
-    printf("rank %d: heard of it after %.2f s\n", rank, (double)(halay_now_us() - from) / 1e6);
+    printf("rank %d: noticed it after %.2f s\n", rank, (double)(halay_now_us() - from) / 1e6);
 }
 
 static void *die_soon(void *arg)
@@ -121,7 +121,7 @@ static void *die_soon(void *arg)
     return NULL;
 }
 
-/* Steps of which many break the plan; in one of them the last rank is killed, wherever it is. */
+/* Steps of which many break the plan. The last rank is killed at a random moment of one of them. */
 static void break_steps(struct halay_context *ctx, uint64_t seed)
 {
     enum { STEPS = 40, LATER_US = 2000, RARELY = 3 };
@@ -152,7 +152,7 @@ static void run_steady(struct halay_context *ctx, uint64_t seed)
     steps_run_all(&s, seed, STEPS, RARELY);
 }
 
-/* All but the last rank submit 'w', then all meet in 'go', so that 'w' was submitted before the last rank is killed. */
+/* All but the last rank submit 'w', then all ranks submit 'go': so 'w' is submitted before the last rank is killed. */
 static void wait_for_one(struct halay_context *ctx, int how)
 {
     int is_victim = halay_rank(ctx) == halay_size(ctx) - 1;
@@ -165,7 +165,7 @@ static void wait_for_one(struct halay_context *ctx, int how)
     enum halay_status status = halay_broadcast(ctx, "go", &go, 1, HALAY_F32, 0);
     if (is_victim)
         raise(how);
-    CHECK(status == HALAY_OK || status == HALAY_ERR_PEER); /* the victim may be gone before the others have heard */
+    CHECK(status == HALAY_OK || status == HALAY_ERR_PEER); /* the victim may die before the others have its data */
     CHECK(halay_wait(request, 60000) == HALAY_ERR_PEER);
     if (how == SIGSTOP) {
         char text[400];
@@ -175,8 +175,8 @@ static void wait_for_one(struct halay_context *ctx, int how)
     halay_request_free(request);
 }
 
-/* Until something happens to a peer, which every rank then says on a line of its own. Rank 0 says when they are under
- * way: all the time, or, idle, once and then nothing. */
+/* Runs all-reduces, or if is_idle none after the first three, until a peer is lost. Rank 0 prints when they are under
+ * way; each rank prints the error. */
 static void run_endless(struct halay_context *ctx, int is_idle)
 {
     static float data[COUNT];
@@ -214,9 +214,9 @@ static void look_for_stall(void *arg, enum halay_log_level level, const char *li
         printf("%s\n", line);
 }
 
-/* Stalls are reported soon: HALAY_STALL_CHECK_TIME. The last rank comes to 'w' last, every time: the others have
- * submitted it before they meet. Stragglers are those of steps that are agreed on, so without plans. */
-static void observe(void)
+/* HALAY_STALL_CHECK_TIME is short. The last rank always submits 'w' last: the others submit it before the broadcast
+ * 'go'. Stragglers are counted in negotiated steps only, so without plans. */
+static void run_observe(void)
 {
     enum { TIMES = 5 };
     static const char *const settings[] = { "HALAY_REPLAY=0", NULL };
@@ -257,11 +257,11 @@ static void observe(void)
 struct unlike {
     const char *variable, *values[3]; /* of each rank; NULL: not set */
     enum halay_status status;
-    const char *text; /* in the log of every rank but `speaker`, who says more */
-    int speaker;      /* -1: nobody */
+    const char *text; /* in the log of every rank but `speaker`, whose log names the variable */
+    int speaker;      /* -1: no rank */
 };
 
-static void collect(void *arg, enum halay_log_level level, const char *line)
+static void collect_line(void *arg, enum halay_log_level level, const char *line)
 {
     char *text = arg;
     size_t used = strlen(text);
@@ -273,11 +273,11 @@ static void collect(void *arg, enum halay_log_level level, const char *line)
 static void start_unlike(int rank, const struct unlike *u)
 {
     char text[4000] = "";
-    struct halay_options options = { .struct_size = sizeof options, .log = collect, .log_arg = text };
+    struct halay_options options = { .struct_size = sizeof options, .log = collect_line, .log_arg = text };
     struct halay_context *ctx;
     const char *value = u->values[rank], *before = getenv(u->variable);
     char *kept = before ? strdup(before) : NULL;
-    int is_unreadable = value && !strcmp(u->variable, "struct_size"); /* the place of the log, too: standard error */
+    int is_unreadable = value && !strcmp(u->variable, "struct_size"); /* so is options.log: it logs to standard error */
 
     if (is_unreadable)
         options.struct_size = 1;
@@ -297,7 +297,7 @@ static void start_unlike(int rank, const struct unlike *u)
     free(kept);
 }
 
-/* Nobody waits until HALAY_START_TIMEOUT: all hear at once what is wrong, and who. */
+/* No rank waits until HALAY_START_TIMEOUT: each gets an error that names the rank and the cause at once. */
 static void run_unlike(void)
 {
     static const char sets[] = "HALAY_PROCESS_SETS", says_config[] = "rank 1 cannot continue: ";
@@ -319,8 +319,7 @@ static void run_unlike(void)
         start_unlike(rank, &cases[i]);
 }
 
-/* A thread submits something that calls back: what it calls may lead to halay_fini before the submission has
- * returned. */
+/* A thread submits a tensor with a callback, which may lead to halay_fini before the submission has returned. */
 struct last {
     struct halay_context *ctx;
     float x;
@@ -364,21 +363,21 @@ static void run_again(uint64_t seed)
 {
     for (int i = 0; i < 3; i++) {
         struct halay_context *ctx;
-        if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
+        if (!CHECK(job_join(&ctx) == HALAY_OK, "round %d", i))
             return;
         CHECK(program_run(ctx, seed + (uint64_t)i, 2) == 0);
         leave_at_last(ctx);
     }
 }
 
-/* One of them gives up while the others wait for it, or are still about to; all leave, and meet again. */
+/* One rank aborts while the others wait for it, or are about to; all close their contexts, and start again. */
 static void run_abort(void)
 {
     for (int i = 0; i < 6; i++) {
         struct halay_context *ctx;
         char want[40], reason[20];
         float x = 1;
-        if (!CHECK(join(&ctx) == HALAY_OK, "round %d: %s", i, halay_error_text()))
+        if (!CHECK(job_join(&ctx) == HALAY_OK, "round %d: %s", i, halay_error_text()))
             return;
         int rank = halay_rank(ctx), size = halay_size(ctx);
         snprintf(reason, sizeof reason, "round %d", i);
@@ -392,12 +391,12 @@ static void run_abort(void)
             CHECK(!strcmp(halay_error_text(), want), "'%s', not '%s'", halay_error_text(), want);
         }
         if ((rank + i) % 3 == 0)
-            poll(NULL, 0, 50); /* some come late to the next round */
+            poll(NULL, 0, 50); /* some ranks are late in the next round */
         halay_fini(ctx);
     }
 }
 
-/* What a process holds: files, threads, mappings. */
+/* Counts of a process's files, threads and mappings. */
 struct holdings {
     int files, threads, mappings;
 };
@@ -436,15 +435,15 @@ static int is_filled(const float *data, float value)
     return 1;
 }
 
-/* Three blocks are retained: the first is given up before halay_fini, the second is freed by the program, the third is
- * its until halay_fini. Two others are not; they lie between. */
+/* Retains three blocks: the first is released before halay_fini, the second is freed by the program, the third is the
+ * program's until halay_fini. Two other blocks between them are not retained. */
 static void keep_round(float value, struct halay_memory *kept[BLOCKS], float *data[BLOCKS])
 {
     struct halay_context *ctx;
     struct halay_memory *other;
     void *between[2], *ptr;
 
-    REQUIRE(join(&ctx) == HALAY_OK);
+    REQUIRE(job_join(&ctx) == HALAY_OK);
     for (int i = 0; i < BLOCKS; i++) {
         CHECK(halay_alloc(ctx, BLOCK * sizeof(float), &ptr) == HALAY_OK);
         data[i] = ptr;
@@ -470,7 +469,7 @@ static void keep_round(float value, struct halay_memory *kept[BLOCKS], float *da
     data[2][BLOCK - 1] = -1;
 }
 
-/* Memory that outlives its context, and goes without a trace when it is released. */
+/* Memory outlives its context, and is freed without leaks when it is released. */
 static void run_memory(void)
 {
     enum { ROUNDS = 20, WARM = 5 };
@@ -505,7 +504,7 @@ static void run_often(void)
     for (int i = 0; i < ROUNDS; i++) {
         struct halay_context *ctx;
         float x = 1;
-        if (!CHECK(join(&ctx) == HALAY_OK, "round %d", i))
+        if (!CHECK(job_join(&ctx) == HALAY_OK, "round %d", i))
             return;
         CHECK(halay_allreduce(ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK && x == (float)halay_size(ctx));
         halay_fini(ctx);
@@ -518,7 +517,7 @@ static void run_often(void)
     CHECK(end.mappings <= warm.mappings + ROUNDS / 2, "%d mappings became %d", warm.mappings, end.mappings);
 }
 
-/* A thread of the program asks for a process set, which is an answer or an error by itself. */
+/* A thread of the program asks for a process set, and gets the set or an error. */
 struct asking {
     struct halay_context *ctx;
     struct halay_process_set *set;
@@ -526,7 +525,7 @@ struct asking {
     _Atomic int is_done;
 };
 
-static _Atomic int *is_blocked; /* shared by the ranks of spawn: rank 1's engine does not go on */
+static _Atomic int *is_blocked; /* shared by the ranks of spawn: rank 1's engine is blocked */
 
 static void *ask_for_set(void *arg)
 {
@@ -541,7 +540,7 @@ static void *ask_for_set(void *arg)
     return NULL;
 }
 
-/* Keeps the engine of rank 1, who leads the making, from going on with it until the victim is dead. */
+/* Blocks the engine of rank 1, which leads the making of the group, until the victim is dead. */
 static void block_until_dead(void *arg, enum halay_status status, const char *text)
 {
     int64_t deadline = halay_deadline_us(60000);
@@ -552,8 +551,8 @@ static void block_until_dead(void *arg, enum halay_status status, const char *te
         poll(NULL, 0, 1);
 }
 
-/* Once the making has begun the last rank is killed; it cannot end, since rank 1, who leads it, does not go on. Rank 1
- * has asked for the set before it blocks: what it says comes in order. */
+/* Kills the last rank once the making of the group has begun. The making cannot end, since the engine of rank 1, which
+ * leads it, is blocked. Rank 1 has asked for the set before it blocks, since its events are taken in order. */
 static void die_making(struct halay_context *ctx)
 {
     int rank = halay_rank(ctx), victim = halay_size(ctx) - 1, pid = (int)getpid();
@@ -584,8 +583,8 @@ static void die_making(struct halay_context *ctx)
     REQUIRE(asking.is_done);
     pthread_join(thread, NULL);
     halay_request_free(request);
-    /* Rank 0 is no member. The others need not hear of the death before their calls return: the victim's engine may
-     * have done all of its part before its program saw that the making had begun. */
+    /* Rank 0 is not a member. The others may notice the death only after their calls have returned: the victim's engine
+     * may have done all of its part before its program saw that the making had begun. */
     CHECK(asking.status == HALAY_ERR_PEER || asking.status == HALAY_OK, "rank %d: %s", rank,
           halay_status_string(asking.status));
     CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
@@ -593,14 +592,14 @@ static void die_making(struct halay_context *ctx)
           text);
 }
 
-/* Whatever the death cost, nothing of it stays; stock is taken once all that is loaded once has been. */
+/* The death of a rank leaks nothing. The first count is taken after one context, so that libraries are loaded. */
 static void run_making(void)
 {
     struct halay_context *ctx;
     struct holdings before, after;
 
     for (int i = 0; i < 2; i++) {
-        if (!CHECK(join(&ctx) == HALAY_OK))
+        if (!CHECK(job_join(&ctx) == HALAY_OK))
             return;
         if (i == 0) {
             halay_fini(ctx);
@@ -635,7 +634,7 @@ static void run_two(uint64_t seed)
 
     for (int i = 0; i < 2; i++) {
         programs[i].seed = seed + (uint64_t)i;
-        if (!CHECK(join(&programs[i].ctx) == HALAY_OK, "context %d", i))
+        if (!CHECK(job_join(&programs[i].ctx) == HALAY_OK, "context %d", i))
             return;
     }
     for (int i = 0; i < 2; i++)
@@ -664,7 +663,7 @@ static int be_child(struct halay_context *ctx, struct halay_tensor *tensor, stru
     return !refused;
 }
 
-/* A child inherits memory and descriptors, and neither the thread nor the right to speak for its rank. */
+/* A forked child inherits memory and descriptors, but has neither the engine's thread nor a rank. */
 static void run_fork(struct halay_context *ctx)
 {
     float x = 1, y = 1;
@@ -711,13 +710,13 @@ static void check_place(const struct halay_context *ctx, const char *layout)
     CHECK(halay_cross_rank(ctx) == node && halay_cross_size(ctx) == nodes && halay_is_homogeneous(ctx) == !uneven);
 }
 
-/* What joins the job by itself, or several times. Nonzero: it was one of these. */
+/* Runs a case that opens its contexts itself. Returns 0 if it is not one of these. */
 static int run_by_itself(const char *what, uint64_t seed)
 {
     if (!strcmp(what, "again"))
         run_again(seed);
     else if (!strcmp(what, "observe"))
-        observe();
+        run_observe();
     else if (!strcmp(what, "abort"))
         run_abort();
     else if (!strcmp(what, "unlike"))
@@ -768,7 +767,7 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
 
     if (run_by_itself(what, seed))
         return test_failed != 0;
-    enum halay_status status = join(&ctx);
+    enum halay_status status = job_join(&ctx);
     if (status == HALAY_ERR_UNSUPPORTED) {
         printf("skipped: this transport is not built in, or not possible here\n");
         return SKIP;
@@ -785,16 +784,16 @@ static int be_rank(const char *what, const char *layout, uint64_t seed)
     return test_failed != 0;
 }
 
-/* Ranks that end by a signal: the last one. */
-static int loses(const char *what)
+/* Returns nonzero if the last rank ends by a signal. */
+static int is_last_lost(const char *what)
 {
     return !strcmp(what, "die") || !strcmp(what, "broken") || !strcmp(what, "making") || !strcmp(what, "flight") ||
            !strcmp(what, "stop");
 }
 
-/* The children's result: the first failure, else a skip, else 0; one that kills itself is no failure, and one that has
- * stopped itself is killed when all others have ended. */
-static int spawn(int n, const char *layout, const char *what, uint64_t seed)
+/* Runs the ranks as child processes. Returns the first failure, else a skip, else 0. A child that kills itself is not a
+ * failure; one that has stopped itself is killed when all others have ended. */
+static int spawn_job(int n, const char *layout, const char *what, uint64_t seed)
 {
     struct spawn s;
     int result = 0, status, rank;
@@ -809,8 +808,8 @@ static int spawn(int n, const char *layout, const char *what, uint64_t seed)
             exit(be_rank(what, layout, seed));
         }
     while ((rank = spawn_wait(&s, &status)) >= 0) {
-        int failed =
-            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) != SIGKILL || !loses(what) || rank != n - 1;
+        int failed = WIFEXITED(status) ? WEXITSTATUS(status)
+                                       : WTERMSIG(status) != SIGKILL || !is_last_lost(what) || rank != n - 1;
         if (s.left == 1 && !strcmp(what, "stop"))
             kill(s.pids[n - 1], SIGKILL);
         if (failed && (!result || result == SKIP))
@@ -820,13 +819,13 @@ static int spawn(int n, const char *layout, const char *what, uint64_t seed)
     return result;
 }
 
-/* What is about a random moment is done several times; steps by two seeds, one for tensors of every kind. */
+/* Repeats cases that depend on a random moment; steps run with two seeds, one for tensors of every kind. */
 static int spawn_all(int n, const char *layout, const char *what, uint64_t seed)
 {
     int times = !strcmp(what, "steady") ? 2 : strcmp(what, "broken") ? 1 : test_is_brief() ? 3 : 10, result = 0;
 
     for (int i = 0; i < times && !result; i++) {
-        result = spawn(n, layout, what, seed + (uint64_t)i);
+        result = spawn_job(n, layout, what, seed + (uint64_t)i);
         if (result && result != SKIP && times > 1)
             printf("time %d: seed %llu\n", i, (unsigned long long)(seed + (uint64_t)i));
     }

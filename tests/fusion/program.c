@@ -3,8 +3,8 @@
  * Random programs for the engine: see program.h.
  *
  * Values are small whole numbers, so that every type holds sums exactly, in any order; averages are compared with a
- * tolerance. The last step is played by some of the ranks, while the others have joined. What is common to all ranks is
- * drawn from the common seed, the rest from it and the rank.
+ * tolerance. In the last step some of the ranks have joined. Choices common to all ranks are drawn from the common
+ * seed, others from that and the rank.
  */
 #include "tests/fusion/program.h"
 #include "base/half.h"
@@ -40,19 +40,19 @@ enum completion { BY_WAIT, BY_TEST, BY_CALLBACK, COMPLETIONS };
 struct set_case {
     struct halay_process_set *set; /* NULL: all ranks */
     int size, rank, ranks[RANKS_MAX];
-    int is_made; /* by this program */
+    int is_made; /* by this random program */
 };
 
 struct tensor_case {
     char name[32];
     const struct set_case *of;
     struct halay_tensor_info info;
-    size_t count, out_count;    /* elements given, and of the result */
+    size_t count, out_count;    /* elements of the input, and of the result */
     size_t in_bytes, out_bytes; /* of the buffers */
     size_t splits[RANKS_MAX];
     struct halay_member members[MEMBERS_MAX]; /* of a group: pieces of the buffers */
     int is_shared;
-    int is_held;                 /* the result comes in the request's memory */
+    int is_held;                 /* the result is in the request's memory */
     struct halay_tensor *handle; /* NULL: by name */
     unsigned char *out, *in;     /* in == out: in place; GUARD bytes before and after */
     enum completion completion;
@@ -66,10 +66,10 @@ struct program {
     uint64_t seed;
     struct set_case sets[SETS_MAX];
     size_t set_count;
-    int joined[RANKS_MAX], has_joined; /* ranks that have, in this step; any has */
+    int joined[RANKS_MAX], has_joined; /* ranks that have joined in this step; any rank has */
     size_t tensor_count;
     struct tensor_case tensors[TENSORS];
-    unsigned char pattern[MESSAGE_MOST + MESSAGES * MESSAGE_SHIFT]; /* what messages hold */
+    unsigned char pattern[MESSAGE_MOST + MESSAGES * MESSAGE_SHIFT]; /* contents of messages */
     struct {
         struct program *program;
         struct random random;
@@ -82,8 +82,8 @@ static double value_at(int rank, size_t tensor, int step, size_t i)
     return (double)((i * 5 + (size_t)rank * 3 + tensor + (size_t)step) % 11) - 3;
 }
 
-/* What a rank gives: products stay powers of two, types without a sign get none. */
-static double given(const struct program *p, int rank, size_t t, size_t i)
+/* Returns an element of a rank's input. Factors of products are powers of two, and unsigned types get no sign. */
+static double input_at(const struct program *p, int rank, size_t t, size_t i)
 {
     static const double factors[] = { -1, 1, 2 };
     const struct halay_tensor_info *info = &p->tensors[t].info;
@@ -96,7 +96,7 @@ static double given(const struct program *p, int rank, size_t t, size_t i)
     return info->dtype == HALAY_U8 || info->dtype == HALAY_U16 ? fabs(v) : v;
 }
 
-static void put(void *data, enum halay_dtype dtype, size_t i, double v)
+static void put_value(void *data, enum halay_dtype dtype, size_t i, double v)
 {
     switch (dtype) {
     case HALAY_F32:
@@ -132,7 +132,7 @@ static void put(void *data, enum halay_dtype dtype, size_t i, double v)
     }
 }
 
-static double get(const void *data, enum halay_dtype dtype, size_t i)
+static double get_value(const void *data, enum halay_dtype dtype, size_t i)
 {
     switch (dtype) {
     case HALAY_F32:
@@ -158,7 +158,7 @@ static double get(const void *data, enum halay_dtype dtype, size_t i)
     }
 }
 
-static double combine(enum halay_reduction op, double a, double b)
+static double combine_values(enum halay_reduction op, double a, double b)
 {
     switch (op) {
     case HALAY_MIN:
@@ -176,8 +176,8 @@ static double combine(enum halay_reduction op, double a, double b)
     }
 }
 
-/* What scaling does: integers are cut. */
-static double scaled(enum halay_dtype dtype, double v, double factor)
+/* Scales a value; integers are truncated. */
+static double scale_value(enum halay_dtype dtype, double v, double factor)
 {
     v *= factor == 0 ? 1 : factor;
     return dtype == HALAY_F32 || dtype == HALAY_F64 || dtype == HALAY_F16 || dtype == HALAY_BF16 ? v : trunc(v);
@@ -191,26 +191,26 @@ static int is_ragged(const struct halay_tensor_info *info)
            info->collective == HALAY_GATHER || info->collective == HALAY_SCATTER;
 }
 
-/* Rows that are dealt out to each rank. */
+/* Returns nonzero if each rank gets rows of its own. */
 static int is_dealt(const struct halay_tensor_info *info)
 {
     return info->collective == HALAY_ALLTOALL || info->collective == HALAY_SCATTER;
 }
 
-/* No array of elements that all ranks have alike. */
+/* Returns nonzero if input or result are not arrays of the same size on all ranks. */
 static int is_by_rows(const struct halay_tensor_info *info)
 {
     return info->collective >= HALAY_ALLGATHER && info->collective != HALAY_REDUCE;
 }
 
-/* The result is the root's alone, and this rank is another. */
+/* Returns nonzero if only the root has a result, and this rank is not the root. */
 static int has_no_result(const struct program *p, const struct halay_tensor_info *info)
 {
     return (info->collective == HALAY_REDUCE || info->collective == HALAY_GATHER) && info->root != p->rank;
 }
 
-/* Rows that a rank gives to another (all-gather, gather: whoever it is), by number in the set. By name they change
- * every other step. */
+/* Returns the rows that a rank sends to another, by numbers in the set; all-gather and gather send the same to each.
+ * Those of unregistered tensors change every other step. */
 static size_t rows_given(const struct program *p, size_t t, int from, int to)
 {
     const struct tensor_case *c = &p->tensors[t];
@@ -222,7 +222,7 @@ static size_t rows_given(const struct program *p, size_t t, int from, int to)
     return random_below(&r, ROWS_MAX);
 }
 
-/* Which rank's element, and which, an element of a ragged result is. */
+/* Returns the rank from which element i of a ragged result is; *index: the element of its input. */
 static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
 {
     size_t columns = p->tensors[t].info.shape[1];
@@ -236,7 +236,7 @@ static int source_of(const struct program *p, size_t t, size_t i, size_t *index)
     return from;
 }
 
-/* What this step gives, and how large the result will be. */
+/* Sets the rows of the input in this step, and the size of the result. */
 static void set_rows(struct program *p, size_t t)
 {
     struct tensor_case *c = &p->tensors[t];
@@ -258,7 +258,7 @@ static void set_rows(struct program *p, size_t t)
     c->out_count = got * columns;
 }
 
-static double reference(const struct program *p, size_t t, size_t i)
+static double reference_at(const struct program *p, size_t t, size_t i)
 {
     const struct halay_tensor_info *info = &p->tensors[t].info;
     const struct set_case *of = p->tensors[t].of;
@@ -266,28 +266,28 @@ static double reference(const struct program *p, size_t t, size_t i)
 
     if (is_ragged(info)) {
         int from = source_of(p, t, i, &i);
-        return given(p, of->ranks[from], t, i);
+        return input_at(p, of->ranks[from], t, i);
     }
     if (info->collective == HALAY_REDUCE_SCATTER) {
         halay_scatter_rows(info->shape[0], of->size, of->rank, &first);
         i += first * info->shape[1];
     }
     if (info->collective == HALAY_BROADCAST)
-        return given(p, info->root, t, i);
+        return input_at(p, info->root, t, i);
     double all = 0;
     for (int r = 0, first_one = 1; r < of->size; r++) {
         if (p->joined[of->ranks[r]])
             continue;
-        double one = scaled(info->dtype, given(p, of->ranks[r], t, i), info->prescale);
-        all = first_one ? one : combine(info->reduction, all, one);
+        double one = scale_value(info->dtype, input_at(p, of->ranks[r], t, i), info->prescale);
+        all = first_one ? one : combine_values(info->reduction, all, one);
         first_one = 0;
     }
     if (info->dtype == HALAY_BOOL)
         return all > 0;
-    return scaled(info->dtype, info->reduction == HALAY_AVERAGE ? all / of->size : all, info->postscale);
+    return scale_value(info->dtype, info->reduction == HALAY_AVERAGE ? all / of->size : all, info->postscale);
 }
 
-static unsigned char *buffer(struct program *p, size_t bytes, int is_shared)
+static unsigned char *buffer_create(struct program *p, size_t bytes, int is_shared)
 {
     void *data = NULL;
 
@@ -307,7 +307,7 @@ static void buffer_free(struct program *p, unsigned char *data, int is_shared)
         free(data - GUARD);
 }
 
-/* The buffers as those of several tensors, of the same type: what comes out is the same. */
+/* Divides the buffers among several tensors of the same type, with the same result. */
 static void make_group(struct tensor_case *c, struct random *common)
 {
     size_t members = 1 + random_below(common, MEMBERS_MAX), at = 0, element = halay_dtype_size(c->info.dtype);
@@ -349,8 +349,8 @@ static int is_set_of(const struct halay_process_set *set, const int *ranks, size
     return found == (int)count;
 }
 
-/* The first set of these ranks that is not noted yet: sets of the same ranks are in the order in which they were made,
- * others in any. */
+/* Returns the first set of these ranks that is not noted yet. Sets of the same ranks are listed in the order in which
+ * they were made, other sets in any order. */
 static struct halay_process_set *find_made(const struct program *p, const int *ranks, size_t count)
 {
     int numbers[SETS_MAX];
@@ -368,7 +368,7 @@ static struct halay_process_set *find_made(const struct program *p, const int *r
     return NULL;
 }
 
-/* That of all ranks, those that the configuration has made, and a few that may overlap. */
+/* Notes the set of all ranks and those of the configuration, and makes a few that may overlap. */
 static void make_sets(struct program *p, struct random *common)
 {
     int numbers[SETS_MAX - SETS_MADE];
@@ -401,7 +401,7 @@ static void make_sets(struct program *p, struct random *common)
     }
 }
 
-/* Tensors of different sets may have one name. */
+/* Chooses a set and a name. Tensors of different sets may have the same name. */
 static void choose_set(struct program *p, struct random *common, size_t t)
 {
     struct tensor_case *c = &p->tensors[t];
@@ -411,7 +411,7 @@ static void choose_set(struct program *p, struct random *common, size_t t)
     snprintf(c->name, sizeof c->name, "tensor.%zu", named);
 }
 
-/* What the tensor is: the same on all ranks. */
+/* Draws the description that is the same on all ranks. */
 static struct halay_tensor_info draw_info(struct random *common, struct tensor_case *c)
 {
     static const size_t counts[] = { 0, 1, 2, 7, 64, 100, 1000, 4097, 30000 };
@@ -447,7 +447,7 @@ static struct halay_tensor_info draw_info(struct random *common, struct tensor_c
     return info;
 }
 
-/* Where it lies: each rank's own affair. */
+/* Gives a tensor memory of this rank's own choice. */
 static void give_memory(struct program *p, struct random *own, struct tensor_case *c, struct halay_tensor_info *info)
 {
     size_t element = halay_dtype_size(info->dtype);
@@ -455,10 +455,10 @@ static void give_memory(struct program *p, struct random *own, struct tensor_cas
     if (is_ragged(info))
         c->in_bytes = c->out_bytes = (size_t)(p->size * ROWS_MAX) * info->shape[1] * element;
     c->is_shared = random_below(own, 2) != 0;
-    c->out = c->in = buffer(p, c->out_bytes, c->is_shared);
+    c->out = c->in = buffer_create(p, c->out_bytes, c->is_shared);
     int may_be_in_place = info->collective == HALAY_ALLREDUCE || info->collective == HALAY_REDUCE;
     if (is_by_rows(info) || (may_be_in_place && !random_below(own, 3)))
-        c->in = buffer(p, c->in_bytes, c->is_shared);
+        c->in = buffer_create(p, c->in_bytes, c->is_shared);
     info->in = c->in == c->out ? NULL : c->in;
     c->is_held = is_by_rows(info) && !random_below(own, 3);
     info->out = c->is_held ? NULL : c->out;
@@ -466,7 +466,7 @@ static void give_memory(struct program *p, struct random *own, struct tensor_cas
     info->out_bytes = c->out_bytes;
 }
 
-/* The same tensors on every rank, in memory of each rank's own choice. */
+/* Makes the same tensors on every rank, in memory of each rank's own choice. */
 static void make_tensors(struct program *p, struct random *common, struct random *own)
 {
     for (size_t t = 0; t < p->tensor_count; t++) {
@@ -480,13 +480,13 @@ static void make_tensors(struct program *p, struct random *common, struct random
             make_group(c, common);
         if (!is_registered || c->of->rank < 0)
             continue;
-        c->handle = (struct halay_tensor *)c; /* rows_given asks */
+        c->handle = (struct halay_tensor *)c; /* rows_given tests it */
         set_rows(p, t);
         REQUIRE(halay_register(p->ctx, &c->info, &c->handle) == HALAY_OK);
     }
 }
 
-static void called(void *arg, enum halay_status status, const char *text)
+static void count_call(void *arg, enum halay_status status, const char *text)
 {
     struct tensor_case *c = arg;
 
@@ -495,12 +495,12 @@ static void called(void *arg, enum halay_status status, const char *text)
     c->calls++;
 }
 
-static void submit(struct program *p, struct random *random, struct tensor_case *c)
+static void submit_tensor(struct program *p, struct random *random, struct tensor_case *c)
 {
     c->completion = (enum completion)random_below(random, !c->is_held ? COMPLETIONS : BY_CALLBACK);
     int has_callback = c->completion == BY_CALLBACK || !random_below(random, 3);
     struct halay_request **request = c->completion == BY_CALLBACK ? NULL : &c->request;
-    halay_callback callback = has_callback ? called : NULL;
+    halay_callback callback = has_callback ? count_call : NULL;
 
     c->calls = has_callback ? 0 : 1;
     enum halay_status status = c->handle ? halay_submit(c->handle, callback, c, request)
@@ -508,7 +508,7 @@ static void submit(struct program *p, struct random *random, struct tensor_case 
     CHECK(status == HALAY_OK, "%s: %s", c->name, halay_status_string(status));
 }
 
-/* Of a request that has ended. */
+/* Checks the result of a request that has ended. */
 static void check_request(const struct program *p, struct tensor_case *c)
 {
     struct halay_result result = { .struct_size = sizeof result };
@@ -529,7 +529,7 @@ static void check_request(const struct program *p, struct tensor_case *c)
         memcpy(c->out, result.data, bytes);
 }
 
-static void complete(const struct program *p, struct tensor_case *c)
+static void complete_tensor(const struct program *p, struct tensor_case *c)
 {
     if (c->completion == BY_WAIT)
         CHECK(halay_wait(c->request, 60000) == HALAY_OK, "%s", c->name);
@@ -551,25 +551,25 @@ static void *submit_some(void *arg)
     struct program *p = thread->program;
 
     for (size_t i = 0; i < thread->count; i++) {
-        submit(p, &thread->random, &p->tensors[thread->order[i]]);
+        submit_tensor(p, &thread->random, &p->tensors[thread->order[i]]);
         for (size_t n = random_below(&thread->random, 4); n; n--)
             sched_yield();
     }
-    /* In an order of its own: a polled or called one may be looked at before another is waited for. */
+    /* In another order: a polled tensor, or one with a callback, may be checked before another is waited for. */
     for (size_t i = thread->count; i-- > 0;)
-        complete(p, &p->tensors[thread->order[i]]);
+        complete_tensor(p, &p->tensors[thread->order[i]]);
     return NULL;
 }
 
-static void fill(struct program *p, size_t t)
+static void fill_tensor(struct program *p, size_t t)
 {
     struct tensor_case *c = &p->tensors[t];
 
     set_rows(p, t);
     for (size_t i = 0; i < c->out_count; i++)
-        put(c->out, c->info.dtype, i, 99);
+        put_value(c->out, c->info.dtype, i, 99);
     for (size_t i = 0; i < c->count; i++)
-        put(c->in, c->info.dtype, i, given(p, p->rank, t, i));
+        put_value(c->in, c->info.dtype, i, input_at(p, p->rank, t, i));
 }
 
 static int guards_hold(const unsigned char *data, size_t bytes)
@@ -580,7 +580,7 @@ static int guards_hold(const unsigned char *data, size_t bytes)
     return 1;
 }
 
-static const char *what(const struct halay_tensor_info *info)
+static const char *operation_name(const struct halay_tensor_info *info)
 {
     static const char *const names[] = { "",        "broadcast", "allgather", "",       "alltoall",
                                          "barrier", "",          "gather",    "scatter" };
@@ -597,20 +597,21 @@ static void check_result(struct program *p, size_t t)
     if (c->info.reduction != HALAY_AVERAGE)
         tolerance = 0;
     for (size_t i = 0; i < c->out_count; i++)
-        if (fabs(get(c->out, c->info.dtype, i) - reference(p, t, i)) > tolerance && !wrong++)
+        if (fabs(get_value(c->out, c->info.dtype, i) - reference_at(p, t, i)) > tolerance && !wrong++)
             first = i;
     CHECK(!wrong, "step %d, '%s' (%s, %s, %zu elements, %s): %zu wrong, the first at %zu", p->step, c->name,
-          what(&c->info), halay_dtype_name(c->info.dtype), c->out_count, c->in == c->out ? "in place" : "out of place",
-          wrong, first);
+          operation_name(&c->info), halay_dtype_name(c->info.dtype), c->out_count,
+          c->in == c->out ? "in place" : "out of place", wrong, first);
     for (size_t i = 0; c->in != c->out && i < c->count; i++)
-        if (get(c->in, c->info.dtype, i) != given(p, p->rank, t, i)) {
-            CHECK(0, "'%s': the input was written to", c->name);
+        if (get_value(c->in, c->info.dtype, i) != input_at(p, p->rank, t, i)) {
+            CHECK(0, "'%s': the input was changed", c->name);
             break;
         }
-    CHECK(guards_hold(c->out, c->out_bytes) && guards_hold(c->in, c->in_bytes), "'%s': written outside", c->name);
+    CHECK(guards_hold(c->out, c->out_bytes) && guards_hold(c->in, c->in_bytes), "'%s': written outside of the buffer",
+          c->name);
 }
 
-/* Ranks that have joined give nothing: what only they could give is refused. */
+/* Returns nonzero if the operation is possible: ranks that have joined send no data, so some operations are refused. */
 static int is_possible(const struct program *p, size_t t)
 {
     enum halay_collective operation = p->tensors[t].info.collective;
@@ -632,7 +633,7 @@ static void play_step(struct program *p, struct random *common, struct random *o
         chosen[j] = swap;
     }
     for (size_t i = 0; i < count; i++)
-        fill(p, chosen[i]);
+        fill_tensor(p, chosen[i]);
     for (size_t k = 0; k < threads; k++) {
         p->threads[k].program = p;
         p->threads[k].random.state = random_next(own);
@@ -654,7 +655,7 @@ static void play_step(struct program *p, struct random *common, struct random *o
 struct message {
     int from, to, key;
     size_t count;
-    unsigned char *data; /* of a rank that has a part in it */
+    unsigned char *data; /* on the sender and the receiver; NULL on other ranks */
     int is_shared;
     struct halay_request *request;
 };
@@ -694,8 +695,8 @@ static void end_message(struct program *p, struct message *m, size_t number)
     buffer_free(p, m->data, m->is_shared);
 }
 
-/* Messages between any two ranks, both ways at once; the n-th of a tag meets the n-th. A rank submits its sends and its
- * receives each in their order, mixed at random. */
+/* Exchanges messages between any two ranks, in both directions at once; the n-th send of a tag matches the n-th
+ * receive. A rank submits its sends in order and its receives in order, mixed at random. */
 static void play_messages(struct program *p, struct random *common, struct random *own)
 {
     static const size_t counts[] = { 0, 1, 7, 4096, 40000, MESSAGE_MOST };
@@ -710,7 +711,7 @@ static void play_messages(struct program *p, struct random *common, struct rando
         m->count = counts[random_below(common, sizeof counts / sizeof *counts)];
         m->is_shared = random_below(own, 2) != 0;
         if (m->from == p->rank || m->to == p->rank)
-            m->data = buffer(p, m->count, m->is_shared);
+            m->data = buffer_create(p, m->count, m->is_shared);
     }
     while (at[0] < MESSAGES || at[1] < MESSAGES) {
         size_t sends = at[0] < MESSAGES && (at[1] == MESSAGES || random_below(own, 2)), *next = &at[!sends];
@@ -724,7 +725,7 @@ static void play_messages(struct program *p, struct random *common, struct rando
             end_message(p, &messages[i], i);
 }
 
-/* What meets nothing is taken back. */
+/* Submits a send or receive without a counterpart, and withdraws it. */
 static void play_withdrawn(struct program *p, struct random *own)
 {
     int peer = (p->rank + 1 + (int)random_below(own, (size_t)p->size - 1)) % p->size,
@@ -749,7 +750,7 @@ static void play_withdrawn(struct program *p, struct random *own)
     halay_request_free(request);
 }
 
-/* One rank receives from any, and is told from whom. */
+/* One rank receives from any rank, and learns the senders. */
 static void play_any(struct program *p, struct random *common, struct random *own)
 {
     int receiver = (int)random_below(common, (size_t)p->size), seen[RANKS_MAX] = { 0 };
@@ -769,7 +770,7 @@ static void play_any(struct program *p, struct random *common, struct random *ow
     }
 }
 
-/* Some ranks join; the others reduce without them, and join then. Last of all, as a join is of all ranks. */
+/* Some ranks join; the others reduce without them, and then join. The last step, since a join needs all ranks. */
 static void play_joined(struct program *p, struct random *common, struct random *own)
 {
     int last = -1;
@@ -822,7 +823,7 @@ int program_run(struct halay_context *ctx, uint64_t seed, int steps)
     return test_failed;
 }
 
-/* A few tensors that are summed again and again, and a hash of what came out. */
+/* A few tensors that are summed several times, and a hash of the results. */
 struct bits {
     struct halay_context *ctx;
     struct halay_tensor *tensors[TENSORS_FEW];
@@ -834,7 +835,7 @@ struct bits {
     uint64_t hash;
 };
 
-/* again: a process set of all ranks, for some of them. */
+/* Makes the tensors. again: a process set of all ranks, for some of them. */
 static void make_bits(struct bits *b, struct random *common, struct halay_process_set *again)
 {
     enum { COUNT_MAX = 3000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The replay protocol as states and steps: three ranks and the root, with all that is under way between them. The
- * protocol is described in test_replay_model.c, which explores it. Each enum fault is a mistake that one might make in
- * the protocol; the code below makes it when `fault` is set.
+ * The replay protocol as states and steps: three ranks and the root, with all messages and data under way between them.
+ * The protocol is described in test_replay_model.c, which explores it. Each enum fault is a mistake that one might make
+ * in the protocol; the code below makes it when `fault` is set.
  */
 #ifndef HALAY_TEST_REPLAY_PROTOCOL_H
 #define HALAY_TEST_REPLAY_PROTOCOL_H
@@ -30,17 +30,17 @@ enum fault {
     FAULT_DECIDE_MAXIMUM,     /* DECIDE carries the maximum of what was entered */
     FAULT_DECIDE_EARLY,       /* DECIDE follows the first STATE */
     FAULT_ENTER_FROZEN,       /* a rank enters buckets after FREEZE */
-    FAULT_TAKE_BACK_ALL,      /* a rank takes back what all have entered, too */
-    FAULT_DROP_DISPATCHED,    /* what a BUCKET announced before the plan is not started after FREEZE, and taken back */
+    FAULT_TAKE_BACK_ALL,      /* a rank takes back buckets that all have entered, too */
+    FAULT_DROP_DISPATCHED,    /* a bucket dispatched before the plan is not started after FREEZE, and taken back */
     FAULT_GO_EARLY,           /* GO follows the first DONE */
     FAULT_NUMBERS_MINIMUM,    /* GO carries the minimum of the numbers */
     FAULT_NUMBERS_OWN,        /* a rank continues with its own number after GO */
     FAULT_GROUP_OWN,          /* a rank takes its own next group number at GO */
     FAULT_SAME_TAG,           /* the group keeps its number at GO */
     FAULT_HEED_STALE,         /* the root counts READYs that are older than its PLAN */
-    FAULT_KEEP_ARRIVALS,      /* the root keeps what has arrived before its PLAN */
+    FAULT_KEEP_ARRIVALS,      /* the root keeps submissions that have arrived before its PLAN */
     FAULT_PLAN_OWED,          /* PLAN while a rank still has to learn of a withdrawal */
-    FAULT_COUNT_DISPATCHED,   /* what a BUCKET announced counts for the plan's first turn, too */
+    FAULT_COUNT_DISPATCHED,   /* a tensor that a BUCKET announced counts for the plan's first turn, too */
     FAULT_STRAY_AT_PLAN,      /* no BREAK at PLAN for a submission under way that is not in the plan */
     FAULT_WITHDRAWAL_AT_PLAN, /* no BREAK at PLAN for a withdrawal under way */
     FAULT_STRAY_IN_PLAN,      /* no BREAK for a submission that is not in the plan */
@@ -48,7 +48,7 @@ enum fault {
     FAULT_NO_REASON,          /* no BREAK for tensors that a rank lacks */
     FAULT_WAITED_ONLY,        /* BREAK only if the program waits for the bucket that lacks tensors */
     FAULT_OWN_BUCKET_ONLY,    /* no BREAK for a bucket whose channel is held by one that lacks tensors */
-    FAULT_NOT_RESENT,         /* what was taken back is not sent again after GO */
+    FAULT_NOT_RESENT,         /* submissions that were taken back are not sent again after GO */
     FAULT_ANY_TURN,           /* a channel takes its next bucket in whichever turn that is */
     FAULT_ANY_ORDER,          /* a channel takes buckets in the order in which they are ready */
     FAULT_SPEAK_IN_PLAN,      /* READY is sent in a plan */
@@ -93,7 +93,7 @@ struct rank {
     unsigned char submitted[TENSORS], ended[TENSORS];
     unsigned char withdrawn, dispatched; /* tensors; dispatched: a BUCKET has announced it, and it has not ended */
     unsigned char epoch, group;
-    unsigned char next;          /* the number after the last that BUCKET or GO gave out: a plan's base */
+    unsigned char next;          /* the number after the last that BUCKET or GO assigned: a plan's base */
     unsigned char turn[BUCKETS]; /* how often each has completed in this plan */
     unsigned char running;       /* channels whose last number is entered and not complete */
     unsigned char entered[CHANNELS], limit[CHANNELS]; /* last numbers; how far DECIDE lets it go */
@@ -344,7 +344,7 @@ static int number_to_enter(const struct rank *r, int channel)
     return -1;
 }
 
-/* Returns what the data of a collective show of it. */
+/* Returns the contents of a collective's data. */
 static unsigned char id_of(const struct rank *r, int number)
 {
     REQUIRE(number < 63 && r->epoch < 4);
@@ -360,7 +360,7 @@ static void enter_number(struct rank *r, int channel, int number)
     r->reached[channel] = (unsigned char)number;
 }
 
-/* Returns what the rank would take for the data of rank `from` on this channel; -1: nothing has arrived. Ranks 0 and 1
+/* Returns what the rank would accept as the data of rank `from` on this channel; -1: nothing has arrived. Ranks 0 and 1
  * share a host: a slot is valid once its number is reached. Between others it is the group's next frame. */
 static int matching_id(const struct state *s, int rank, int from, int channel)
 {
@@ -559,7 +559,7 @@ static int next_number(const struct rank *r)
     return next;
 }
 
-/* Sends DONE if the rank has decided, and all is complete that has to be. */
+/* Sends DONE if the rank has received DECIDE, and the buckets below it are complete. */
 static void send_done(struct state *s, int rank)
 {
     struct rank *r = &s->ranks[rank];
@@ -616,7 +616,7 @@ static void receive_go(struct state *s, int rank, int next, int group)
 }
 
 /* Returns nonzero if the rank can receive the next message of the root. Between DONE and GO it keeps those about
- * tensors and plans, which do not come the same way as GO. */
+ * tensors and plans, which travel another route than GO. */
 static int can_receive(const struct rank *r)
 {
     int kind = r->down.messages[0] >> 12;
@@ -624,7 +624,7 @@ static int can_receive(const struct rank *r)
     return kind && (r->mode != RANK_DONE || kind >= FREEZE || fault == FAULT_HEED_EARLY);
 }
 
-/* Down the tree, before the inner rank acts on it. */
+/* Forwards a message down the tree, before the inner rank acts on it. */
 static void forward_down(struct state *s, uint16_t message)
 {
     int kind = message >> 12;
@@ -735,7 +735,7 @@ static void root_receive_ready(struct state *s, int rank, int tensor)
     send_down(s, BUCKET, tensor, 0);
 }
 
-/* The submission ends on all ranks: on those that have come now, on the others when they come. */
+/* Ends the submission on all ranks: at once on those that have submitted it, on the others when they do. */
 static void root_receive_withdraw(struct state *s, int rank, int tensor)
 {
     if (s->root_mode != ROOT_NEGOTIATE || !(s->arrived[tensor] >> rank & 1))

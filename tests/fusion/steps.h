@@ -2,7 +2,7 @@
  *
  * Steps of a training loop, the same registered tensors in each, with deviations that break a plan of replay: for
  * test_replay.c (threads over fake) and job.c (processes). Results are checked in every step. The tensors are all
- * all-reduces, or of every kind in turn.
+ * all-reduces, or of every kind alternately.
  */
 #ifndef HALAY_TEST_STEPS_H
 #define HALAY_TEST_STEPS_H
@@ -25,7 +25,7 @@ enum step_kind {
     STEP_REDUCE_SCATTER,
     STEP_SPLIT_SCATTER, /* a reduce-scatter with splits */
     STEP_ALLGATHER,
-    STEP_ALLGATHER_INSIDE, /* the rows are at the end of the result's place, where others' come */
+    STEP_ALLGATHER_INSIDE, /* the rows are in the result already, at its end, where another rank's rows belong */
     STEP_ALLTOALL,
     STEP_GROUP,           /* of two tensors */
     STEP_MIXED_GROUP,     /* of a float and an integer tensor */
@@ -41,10 +41,10 @@ struct steps {
     struct halay_context *ctx;
     int rank, size;
     int is_mixed;             /* tensors of every kind */
-    int may_break, is_broken; /* a peer may be lost; it has been */
+    int may_break, is_broken; /* a peer may be lost; it has been lost */
     struct halay_tensor *tensors[STEP_TENSORS];
-    int is_complete[STEP_TENSORS]; /* the result of this step is there */
-    _Atomic int callbacks, lost;   /* that are still to come; that had an error since a peer is lost */
+    int is_complete[STEP_TENSORS]; /* this step's result has been checked */
+    _Atomic int callbacks, lost;   /* callbacks that are still expected; requests that failed since a peer is lost */
     float data[STEP_TENSORS][STEP_ELEMENTS], result[STEP_TENSORS][STEP_ELEMENTS];
 };
 
@@ -77,7 +77,7 @@ static inline int steps_root(const struct steps *s, int i)
     return halay_collective_has_root((int)steps_collective(s, i)) ? i % s->size : 0;
 }
 
-/* Elements that rank `from` gives to rank `to`; of a reduction each rank gives as many. */
+/* Returns the elements that rank `from` sends to rank `to`; in a reduction each rank sends this number. */
 static inline size_t steps_share(const struct steps *s, int i, int from, int to)
 {
     int root = steps_root(s, i);
@@ -107,7 +107,7 @@ static inline size_t steps_share(const struct steps *s, int i, int from, int to)
     }
 }
 
-/* Elements that a rank gives to the ranks below another one. */
+/* Returns the elements that a rank sends to all ranks below another one. */
 static inline size_t steps_given(const struct steps *s, int i, int from, int below)
 {
     size_t count = 0;
@@ -117,7 +117,7 @@ static inline size_t steps_given(const struct steps *s, int i, int from, int bel
     return count;
 }
 
-/* Elements of this rank's result that are from the ranks below that one. */
+/* Returns the elements of this rank's result that are from ranks below that one. */
 static inline size_t steps_taken(const struct steps *s, int i, int below)
 {
     size_t count = 0;
@@ -134,7 +134,7 @@ static inline size_t steps_count(const struct steps *s, int i)
     return steps_taken(s, i, s->size);
 }
 
-/* Where this rank's data are. */
+/* Returns the address of this rank's input. */
 static inline float *steps_in(struct steps *s, int i)
 {
     if (steps_kind(s, i) == STEP_ALLGATHER_INSIDE)
@@ -167,7 +167,7 @@ static inline size_t steps_rows(const struct steps *s, int i)
     }
 }
 
-/* What a description borrows. */
+/* A description, and the memory that it borrows. */
 struct steps_info {
     char name[32];
     size_t splits[STEP_RANKS_MAX];
@@ -228,7 +228,7 @@ static inline int steps_is_integer(const struct steps *s, int i, size_t k)
     return steps_kind(s, i) == STEP_MIXED_GROUP && k >= STEP_ELEMENTS / 2;
 }
 
-/* An element of what a rank gives. */
+/* Returns an element of a rank's input. */
 static inline int steps_value(int number, int i, size_t k, int rank)
 {
     return number + i + (int)k + rank;
@@ -250,7 +250,7 @@ static inline void steps_fill(struct steps *s, int number)
     }
 }
 
-/* Element k of this rank's result. */
+/* Returns the expected element k of this rank's result. */
 static inline int steps_expected(const struct steps *s, int number, int i, size_t k)
 {
     enum halay_collective collective = steps_collective(s, i);
@@ -268,7 +268,7 @@ static inline int steps_expected(const struct steps *s, int number, int i, size_
     return steps_value(number, i, k, from);
 }
 
-/* What has completed is right, also in the step in which a peer is lost. */
+/* Checks the completed results, also in the step in which a peer is lost. */
 static inline void steps_check(struct steps *s, int number)
 {
     for (int i = 0; i < STEP_TENSORS; i++)
@@ -283,7 +283,7 @@ static inline void steps_check(struct steps *s, int number)
         }
 }
 
-/* Returns nonzero if the call succeeded; a lost peer is noted where one may be lost. */
+/* Returns nonzero if the call succeeded. Notes a lost peer where one may be lost. */
 static inline int steps_is_ok(struct steps *s, enum halay_status status, int number, int i)
 {
     if (s->may_break && status == HALAY_ERR_PEER) {
@@ -309,14 +309,14 @@ static inline int steps_finish(struct steps *s, struct halay_request *request, i
     return is_ok;
 }
 
-/* Counts what has ended well. */
+/* Counts requests that have succeeded. */
 static inline void steps_ended(void *arg, enum halay_status status, const char *text)
 {
     (void)text;
     atomic_fetch_add((_Atomic int *)arg, status == HALAY_OK);
 }
 
-/* A step as all are: one by one; by one call; some with a callback. */
+/* An ordinary step: one by one, by one call, some with a callback. */
 static inline void steps_run(struct steps *s, int number)
 {
     struct halay_request *requests[STEP_TENSORS] = { NULL };
@@ -337,14 +337,14 @@ static inline void steps_run(struct steps *s, int number)
     steps_check(s, number);
 }
 
-/* ---- what a plan takes ---- */
+/* ---- what a plan accepts ---- */
 
 static inline int steps_has_own_size(const struct steps *s, int i)
 {
     return halay_collective_goes_by_rows((int)steps_collective(s, i)) && steps_kind(s, i) != STEP_ALLGATHER_INSIDE;
 }
 
-/* Takes the result from the request. */
+/* Copies the result from the request. */
 static inline void steps_take_result(struct steps *s, const struct halay_request *request, int number, int i)
 {
     struct halay_result result = { .struct_size = sizeof result };
@@ -356,7 +356,7 @@ static inline void steps_take_result(struct steps *s, const struct halay_request
         memcpy(s->result[i], result.data, bytes);
 }
 
-/* By name; what has a size of its own goes to memory of the request. */
+/* Submits by name; results of varying size are in the request's memory. */
 static inline void steps_run_results(struct steps *s, int number)
 {
     struct halay_request *requests[STEP_TENSORS];
@@ -389,12 +389,12 @@ static inline void steps_call_back(void *arg, enum halay_status status, const ch
     s->callbacks--;
 }
 
-/* A thread's part of a step: the tensors `first`, first + 2, ... */
+/* Submits a thread's part of a step: the tensors `first`, first + 2, ... */
 struct steps_part {
     struct steps *s;
     int number, first;
     enum halay_status statuses[STEP_TENSORS];
-    struct halay_request *requests[STEP_TENSORS]; /* of every third tensor; the others are left to their callbacks */
+    struct halay_request *requests[STEP_TENSORS]; /* of every third tensor; the others end by their callbacks */
 };
 
 static inline void *steps_submit_part(void *arg)
@@ -438,7 +438,7 @@ static inline void steps_run_threads(struct steps *s, int number)
     steps_check(s, number);
 }
 
-/* Returns nonzero if a plan is in force. The plan itself is the driver's, which may be another thread. */
+/* Returns nonzero if a plan is in force. Reads the plan without a lock, though another thread may drive. */
 static inline int steps_have_plan(const struct steps *s)
 {
     pthread_mutex_lock(&s->ctx->lock);
@@ -449,7 +449,7 @@ static inline int steps_have_plan(const struct steps *s)
 
 /* ---- deviations ---- */
 
-/* Each rank has an order of its own. */
+/* Each rank submits in an order of its own. */
 static inline void steps_shuffle(struct random *random, int *order)
 {
     for (int i = 0; i < STEP_TENSORS; i++)
@@ -505,7 +505,7 @@ static inline struct halay_request *steps_submit_other(struct steps *s, int numb
     return steps_is_ok(s, halay_submit_named(s->ctx, &info, NULL, NULL, &request), number, -1) ? request : NULL;
 }
 
-/* A tensor that is in no plan is submitted somewhere in the step. */
+/* A tensor that is not in the plan is submitted at a random place of the step. */
 static inline void steps_run_with_other(struct steps *s, int number, struct random *own)
 {
     struct halay_request *requests[STEP_TENSORS], *other = NULL;
@@ -529,7 +529,7 @@ static inline void steps_run_with_other(struct steps *s, int number, struct rand
     steps_check(s, number);
 }
 
-/* One tensor comes after all others have ended, on all ranks. */
+/* One tensor is submitted after all others have ended, on all ranks. */
 static inline void steps_run_without_one(struct steps *s, int number, struct random *shared)
 {
     struct halay_request *requests[STEP_TENSORS];
@@ -547,7 +547,7 @@ static inline void steps_run_without_one(struct steps *s, int number, struct ran
     steps_check(s, number);
 }
 
-/* One rank cancels a tensor that the others submit too: it ends alike everywhere. */
+/* One rank cancels a tensor that the others submit, too: it ends in the same way on all ranks. */
 static inline void steps_run_canceled(struct steps *s, int number, struct random *shared)
 {
     struct halay_request *requests[STEP_TENSORS];
@@ -578,7 +578,7 @@ static inline void steps_run_joined(struct steps *s, int number, struct random *
     if (who != s->rank) {
         steps_fill(s, number);
         for (int i = 0; i < STEP_TENSORS; i++)
-            if (steps_collective(s, i) == HALAY_ALLREDUCE) /* others are refused while a rank has joined */
+            if (steps_collective(s, i) == HALAY_ALLREDUCE) /* other operations are refused while a rank has joined */
                 steps_submit(s, number, i, &requests[i]);
         for (int i = 0; i < STEP_TENSORS; i++)
             if (steps_collective(s, i) == HALAY_ALLREDUCE && steps_finish(s, requests[i], number, i))
@@ -587,7 +587,7 @@ static inline void steps_run_joined(struct steps *s, int number, struct random *
     steps_is_ok(s, halay_join(s->ctx, &last), number, -1);
 }
 
-/* The two streams of random numbers of a rank: the same on all ranks, and its own. */
+/* The two streams of random numbers of a rank: one that is the same on all ranks, and its own. */
 struct steps_random {
     struct random shared, own;
 };
@@ -597,7 +597,7 @@ static inline struct steps_random steps_seed(const struct steps *s, uint64_t see
     return (struct steps_random){ { seed }, { seed * 7 + (uint64_t)s->rank } };
 }
 
-/* One step; one of `rarely` deviates. Of the others every fourth is submitted by two threads, and one by name. */
+/* Runs a step; one of `rarely` deviates. Every fourth of the others is submitted by two threads, and one by name. */
 static inline void steps_run_any(struct steps *s, int number, int rarely, struct steps_random *random)
 {
     size_t kind = random_below(&random->shared, 6 * (size_t)rarely);
@@ -631,7 +631,7 @@ static inline void steps_run_any(struct steps *s, int number, int rarely, struct
     }
 }
 
-/* Runs that many steps, in which several plans are made and left. The same seed on all ranks. */
+/* Runs this number of steps, in which several plans are made and left. The same seed on all ranks. */
 static inline void steps_run_all(struct steps *s, uint64_t seed, int count, int rarely)
 {
     struct steps_random random = steps_seed(s, seed);

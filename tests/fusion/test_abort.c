@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halay_abort over the fake transport: one rank gives up, in a thread of its own while its others wait, in a callback,
- * with nothing in flight, in the midst of data, or several ranks at once; every rank's requests end and say who it was.
- * So they do when one rank has no memory for a result.
+ * halay_abort over the fake transport: one rank aborts in a thread of its own while its other threads wait, in a
+ * callback, with nothing in flight, or in the midst of data; or several ranks do at once. Every rank's requests end
+ * with a text that names the rank. The same happens when one rank has no memory for a result.
  */
 #include "tests/fusion/ranks.h"
 
 enum { ABORTER = 1, LARGE = 300000 };
 
-/* What a rank that did not abort is told; several may have. */
+/* Checks the text on a rank that did not abort; several ranks may have aborted. */
 static int is_told(const char *text)
 {
     int rank;
@@ -25,7 +25,7 @@ static void check_end(const struct rank_run *run, int has_aborted, enum halay_st
               text);
 }
 
-/* Nothing works any more, and says why. */
+/* Checks that every call fails with that text. */
 static void check_over(const struct rank_run *run, int has_aborted)
 {
     struct halay_request *request;
@@ -38,7 +38,7 @@ static void check_over(const struct rank_run *run, int has_aborted)
     CHECK(!strcmp(halay_error_text(), text), "'%s', not '%s'", halay_error_text(), text);
     CHECK(halay_abort(run->ctx, "too late") == HALAY_OK);
     atomic_fetch_add((_Atomic int *)run->arg, 1);
-    while (atomic_load((_Atomic int *)run->arg) < run->size) /* this transport keeps no words of a rank that has left */
+    while (atomic_load((_Atomic int *)run->arg) < run->size) /* this transport drops messages of a rank that has left */
         sched_yield();
 }
 
@@ -55,7 +55,7 @@ static void submit(struct rank_run *run, const char *name, float *data, size_t c
     CHECK(halay_allreduce_async(run->ctx, name, NULL, data, count, HALAY_F32, HALAY_SUM, request) == HALAY_OK);
 }
 
-/* All but the last wait for what that one never submits. */
+/* All but the last rank wait for a tensor that the last one never submits. */
 static void while_waiting(struct rank_run *run)
 {
     struct halay_request *request = NULL;
@@ -99,7 +99,7 @@ static void in_callback(struct rank_run *run)
     enum halay_status status = halay_wait(first, -1);
     if (status == HALAY_OK)
         CHECK(x == (float)run->size);
-    else /* the aborter has had its sum before this rank */
+    else /* the aborting rank had its sum before this rank */
         check_end(run, 0, status, halay_request_text(first));
     halay_request_free(first);
     if (run->rank != ABORTER) {
@@ -112,7 +112,7 @@ static void in_callback(struct rank_run *run)
     check_over(run, run->rank == ABORTER);
 }
 
-/* Whoever is in no call at all hears of it nevertheless. */
+/* A rank that is in no call notices the abort, too. */
 static void while_idle(struct rank_run *run)
 {
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
@@ -125,7 +125,7 @@ static void while_idle(struct rank_run *run)
 
 enum { DATA_KINDS = 4, DATA_PLACES = 7 };
 
-/* Each in places of its own, of LARGE elements. */
+/* Each rank uses memory of its own, of LARGE elements. */
 static enum halay_status submit_data(struct rank_run *run, int kind, float *data, struct halay_request **request)
 {
     size_t part = LARGE / (size_t)run->size;
@@ -142,7 +142,7 @@ static enum halay_status submit_data(struct rank_run *run, int kind, float *data
                                request);
 }
 
-/* Large tensors one after the other until one ends in the abort. */
+/* Reduces large tensors one after the other until one ends by the abort. */
 static void in_data(struct rank_run *run)
 {
     struct halay_request *requests[DATA_KINDS];
@@ -170,7 +170,7 @@ static void in_data(struct rank_run *run)
     check_over(run, run->rank == ABORTER);
 }
 
-/* The first one to be heard of is named; a rank names itself, or that one. */
+/* The first abort that is received is reported; an aborting rank reports itself, or that one. */
 static void several(struct rank_run *run)
 {
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
@@ -200,7 +200,7 @@ enum { ROWS = 3, COLUMNS = 1009 };
 void *__wrap_malloc(size_t bytes);
 void *__real_malloc(size_t bytes);
 
-/* The next allocation of this size fails, on one rank; 0: none does. */
+/* The next allocation of this size fails on one rank; 0: none fails. */
 static _Atomic size_t failing_bytes;
 
 void *__wrap_malloc(size_t bytes)
@@ -266,7 +266,7 @@ int main(void)
 
     for (int size = 1; size <= 2; size++)
         ranks_run(size, 0, &(struct rank_run){ .body = arguments, .expected = "aborted" }, NULL, NULL);
-    /* Side by side: to leave after a failure takes half a second. */
+    /* At the same time: leaving after a failure takes half a second. */
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         for (int k = 0; k < JOBS; k++) {
             jobs[k] = (struct job){ .body = bodies[i], .size = 2 + k / DELAYS, .delay = (uint64_t)(k % DELAYS) };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The rows of Horovod's parallel tests that concern the library, and where each has its case here; and the cases that
- * have no other place: every argument that is refused says why, an operation that a joined rank has no data for says so
- * on every rank that asked for it, a callback that submits again, ten thousand tensors, a lost peer whose word never
- * comes.
+ * have no other place: the texts of all refused arguments, operations for which a joined rank has no data, whose errors
+ * all calling ranks get, a callback that submits again, ten thousand tensors, a lost peer whose report never arrives.
  *
  *     Horovod's row                                          case
  *     rank, size, is_initialized, reinit                     test_engine.c basics; job.c again, often
@@ -84,7 +83,7 @@ static void refuse(struct rank_run *run)
     expect(run, halay_broadcast(ctx, "r", a, 1, HALAY_F32, -1), HALAY_ERR_ARGUMENT, "root");
     expect(run, halay_allreduce(ctx, "", NULL, a, 1, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "name");
 
-    /* Until all ranks are here it cannot end; so it is in flight when the second comes. */
+    /* It cannot end before all ranks have submitted it, so it is in flight when the second one is submitted. */
     CHECK(halay_barrier_async(ctx, "here", &request) == HALAY_OK);
     if (run->rank == 0 && run->size > 1) {
         CHECK(halay_allreduce_async(ctx, "twice", NULL, a, 4, HALAY_F32, HALAY_SUM, &second) == HALAY_OK);
@@ -101,7 +100,7 @@ static void refuse(struct rank_run *run)
     halay_request_free(request);
 }
 
-/* ---- what cannot be done without the data of a rank that has joined ---- */
+/* ---- operations that need data of a rank that has joined ---- */
 
 static void lack(struct rank_run *run)
 {
@@ -137,7 +136,7 @@ static void lack(struct rank_run *run)
 struct chain {
     struct halay_tensor *tensor;
     float data[100];
-    _Atomic int left; /* of its submissions; below 0: it has failed */
+    _Atomic int left; /* of its submissions; negative: it has failed */
 };
 
 static void submit_again(void *arg, enum halay_status status, const char *text)
@@ -191,7 +190,7 @@ static void configure_threshold(struct halay_config *config, void *arg)
     config->fusion_threshold = THRESHOLD;
 }
 
-/* By name, empty ones among them and some larger than the threshold, in another order on each rank. */
+/* By name, some empty and some larger than the threshold, in another order on each rank. */
 static void ten_thousand(struct rank_run *run)
 {
     struct halay_request **requests = calloc(TENSORS, sizeof *requests);
@@ -225,14 +224,14 @@ static void ten_thousand(struct rank_run *run)
     free(requests);
 }
 
-/* ---- what rank 0 keeps of a name ---- */
+/* ---- what rank 0 keeps for a name ---- */
 
 static struct halay_tensor_entry *entry_of(struct rank_run *run, const char *name)
 {
     return halay_coordinator_entry(run->ctx->driven.negotiation.coordinator, name, strlen(name));
 }
 
-/* What each rank has announced is only kept for a name that is announced again, as its rows change. */
+/* The announcements of all ranks are kept only for a name that is announced again because its rows change. */
 static void forget_announced(struct rank_run *run)
 {
     float in[8] = { 0 }, out[64];
@@ -243,7 +242,7 @@ static void forget_announced(struct rank_run *run)
     }
     if (run->rank)
         return;
-    CHECK(!entry_of(run, "steady")->announced, "kept for ever");
+    CHECK(!entry_of(run, "steady")->announced, "kept forever");
     CHECK(run->size == 1 || entry_of(run, "rows")->announced, "allocated in each step");
 }
 
@@ -254,11 +253,9 @@ static void configure_losing(struct rank_run *run, struct halay_config *config)
     config->peer_timeout_ms = run->rank ? 300000 : 2000;
 }
 
-/*
- * Nothing comes through between ranks 0 and 2 any more. Rank 0 alone soon misses the other and says so: its word
- * reaches rank 1, which reports that cause although it finds the group closed first; rank 2, whom it cannot reach,
- * waits for a word in vain and reports what it sees.
- */
+/* No message passes between ranks 0 and 2 any more. Rank 0 soon notices the silence and reports it: the report reaches
+ * rank 1, which fails with that cause although it has noticed the closed group first. Rank 2, which rank 0 cannot
+ * reach, waits in vain for a report, and reports what it has noticed. */
 static void lose(struct rank_run *run)
 {
     float x = 1;
@@ -275,16 +272,16 @@ static void lose(struct rank_run *run)
     CHECK(!strcmp(text, want), "rank %d: '%s', not '%s'", run->rank, text, want);
 }
 
-/* ---- what a rank gives that has joined, and a peer dies in its midst ---- */
+/* ---- the part of a rank that has joined, when a peer dies during the collective ---- */
 
-/* Data go by messages, so that a collective waits for the one who is held back. */
+/* Data travel as messages, so that a collective waits for the rank that is held back. */
 static void only_messages(struct halay_fake_hub *hub)
 {
     halay_fake_hub_set_shared(hub, 0);
 }
 
-/* Rank 2 has joined; its part of a group of two types, so in two buckets, waits for data of rank 1. Nothing may stay in
- * flight. */
+/* Rank 2 has joined; its part of a group of two types, which is two buckets, waits for data of rank 1. Nothing may stay
+ * in flight. */
 static void die_joined(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;

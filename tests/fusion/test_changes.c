@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process sets that are made and removed without blocking, over the fake transport: orders that differ, canceled and
- * timed out in every interleaving, what the stall report says; and calls that wait while halay_fini runs.
+ * Process sets that are made and removed without blocking, over the fake transport: in different orders, canceled and
+ * timed out in every interleaving, in the stall report; and calls that wait while halay_fini runs.
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -18,7 +18,7 @@ static struct halay_request *create(struct rank_run *run, const int *ranks, size
     return request;
 }
 
-/* text NULL: any. *set (NULL: not wanted): what was made. */
+/* Ends a request. text NULL: any text. *set (NULL: not wanted): the set that was made. */
 static enum halay_status end(struct halay_request *request, const char *text, struct halay_process_set **set)
 {
     struct halay_result result = { .struct_size = sizeof result };
@@ -60,7 +60,7 @@ static void body_orders(struct rank_run *run)
         if (is_member) {
             struct halay_request *twice;
             enum halay_status status = halay_process_set_create_async(run->ctx, lists[i], counts[i], 0, &twice);
-            CHECK(status == HALAY_ERR_DUPLICATE || status == HALAY_OK); /* OK: it has been made meanwhile */
+            CHECK(status == HALAY_ERR_DUPLICATE || status == HALAY_OK); /* OK: the set has been made in the meantime */
             if (status == HALAY_OK) {
                 CHECK(halay_cancel(twice) == HALAY_OK);
                 halay_request_free(twice);
@@ -74,7 +74,8 @@ static void body_orders(struct rank_run *run)
         }
 }
 
-/* The first rank of two gives it up; the other hears of it when it comes, and the third rank of nothing. */
+/* The first of two ranks withdraws its call; the other one gets the error when it calls, and the third rank gets
+ * nothing. */
 static void body_withdrawn(struct rank_run *run)
 {
     int ranks[] = { 0, 1 };
@@ -96,7 +97,7 @@ static void body_withdrawn(struct rank_run *run)
         CHECK(halay_barrier(run->ctx, "given up") == HALAY_OK);
         if (run->rank == 1)
             CHECK(end(create(run, ranks, 2, 0), texts[by_time], NULL) == want);
-        CHECK(halay_barrier(run->ctx, "told") == HALAY_OK);
+        CHECK(halay_barrier(run->ctx, "ended") == HALAY_OK);
     }
     if (run->rank < 2) {
         CHECK(end(create(run, ranks, 2, 0), "", &set) == HALAY_OK);
@@ -116,7 +117,7 @@ static void body_withdrawn(struct rank_run *run)
     }
 }
 
-/* What each rank was told in each round; all members must have been told the same. */
+/* The result on each rank in each round. It must be the same for all members. */
 static enum halay_status told[RANKS_MAX][ROUNDS];
 
 static void dawdle(struct random *random)
@@ -165,10 +166,10 @@ static void check_random(int size, uint64_t seed)
     CHECK(given_up, "nothing was given up in time");
 }
 
-/* ---- each waits for what the other asks for later ---- */
+/* ---- each rank waits for a set that the other one asks for later ---- */
 
 static struct {
-    _Atomic int is_about_sets, are_waits; /* [rank] would be 0 and 1, in bits */
+    _Atomic int is_about_sets, are_waits; /* bits of [rank] */
 } stalled;
 
 static void note_stall(struct rank_run *run, const char *line)
@@ -199,7 +200,7 @@ static void body_stall(struct rank_run *run)
     struct halay_request *request = run->rank ? create(run, three, 3, 0) : create(run, two, 2, 0);
 
     while (stalled.is_about_sets != 3 || stalled.are_waits != 3)
-        halay_wait(request, 20); /* which lasts until another rank has seen the report, and gone on */
+        halay_wait(request, 20); /* the call lasts until another rank has seen the report, and continued */
     struct halay_request *other = run->rank == 0   ? create(run, three, 3, 0)
                                   : run->rank == 1 ? create(run, two, 2, 0)
                                                    : NULL;
@@ -240,7 +241,8 @@ static void *make_same_set(void *arg)
     int ranks[] = { 1, 0 };
     struct halay_process_set *set;
 
-    leaving.status[2] = halay_process_set_create(((struct rank_run *)arg)->ctx, ranks, 2, &set); /* waits its turn */
+    leaving.status[2] =
+        halay_process_set_create(((struct rank_run *)arg)->ctx, ranks, 2, &set); /* waits in the queue */
     leaving.ended++;
     return NULL;
 }
@@ -252,7 +254,7 @@ static void body_leaving(struct rank_run *run)
     pthread_t threads[3];
 
     if (run->rank) {
-        while (leaving.ended < 3) /* and leaves then: halay_fini of rank 0 waits for it */
+        while (leaving.ended < 3) /* then it leaves: halay_fini of rank 0 waits for it */
             poll(NULL, 0, 1);
         return;
     }
@@ -261,7 +263,7 @@ static void body_leaving(struct rank_run *run)
     do
         REQUIRE(halay_counters_read(run->ctx, &counters) == HALAY_OK);
     while (counters.in_flight < 2);
-    poll(NULL, 0, 20); /* so that all of them wait, as a rule */
+    poll(NULL, 0, 20); /* so that all of them usually wait */
     halay_fini(run->ctx);
     run->ctx = NULL;
     for (int i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who drives the engine, over the fake transport: a wait keeps its deadline while there is always something to do; what
- * would block in a callback is refused; a submission hears nothing; and what it leaves owed is little, and not old.
+ * Threads that drive the engine, over the fake transport: a wait keeps its deadline while every step finds work; calls
+ * that would block in a callback are refused; a submission receives no messages; deferred wakes are few and recent.
  */
 #include "base/clock.h"
 #include "fusion/engine/driver.h"
@@ -22,13 +22,13 @@ static int does_waiter_drive(struct halay_context *ctx)
 
 enum { DEADLINE_MS = 300, PATIENCE_US = 10 * 1000000 };
 
-/* A tensor of rank 0 alone, which its callback submits again and again: no step finds nothing to do. */
+/* A tensor of rank 0 alone, which its callback submits again: every step finds work. */
 struct endless {
     struct halay_tensor *tensor;
     float data;
     pthread_t waiting;
     int64_t begun_us;
-    int is_late; /* the thread that waits, for too long */
+    int is_late; /* the thread that waits, too long */
     _Atomic int is_enough, is_over;
 };
 
@@ -45,8 +45,8 @@ static void go_on(void *arg, enum halay_status status, const char *text)
 
 static _Atomic int has_waited;
 
-/* It begins when rank 1 comes to "begin", so in the wait of rank 0, which then has the role. (On a machine so busy that
- * the wait is over by then, the engine's own thread drives it, and nothing is found out.) */
+/* The cycle begins when rank 1 submits "begin", so during the wait of rank 0, which then has the role. (On a machine so
+ * busy that the wait has ended by then, the engine's own thread drives, and the test shows nothing.) */
 static void body_deadline(struct rank_run *run)
 {
     struct rank_run *first = run - run->rank; /* ranks_run's array */
@@ -105,7 +105,7 @@ static void block(void *arg, enum halay_status status, const char *text)
     float x = 0;
 
     (void)text;
-    int is_pending = halay_test(c->pending) == HALAY_IN_PROGRESS; /* not where all ends at once */
+    int is_pending = halay_test(c->pending) == HALAY_IN_PROGRESS; /* not where all requests end at once */
     const enum halay_status said[] = {
         is_pending ? halay_wait(c->pending, -1) : HALAY_ERR_UNSUPPORTED,
         is_pending ? halay_wait(c->pending, 0) : HALAY_ERR_UNSUPPORTED,
@@ -122,14 +122,15 @@ static void block(void *arg, enum halay_status status, const char *text)
         CHECK(said[i] == HALAY_ERR_UNSUPPORTED, "call %zu: %s", i, halay_status_string(said[i]));
     CHECK(halay_wait(c->ended, -1) == HALAY_OK, "it has ended, so it does not block");
     CHECK(is_pending || status != HALAY_OK);
-    halay_fini(ctx); /* does nothing */
+    halay_fini(ctx); /* has no effect */
     CHECK(halay_size(ctx) == 2);
     c->times++;
 }
 
 static struct called called[2]; /* [rank] */
 
-/* On the engine's thread, on one that waits, and then, by the request that nobody else submits, in halay_fini. */
+/* In callbacks on the engine's thread, on a waiting thread and, by the request that no other rank submits, in
+ * halay_fini. */
 static void body_callback(struct rank_run *run)
 {
     struct called *c = &called[run->rank];
@@ -150,7 +151,7 @@ static void body_callback(struct rank_run *run)
     CHECK(halay_wait(request, -1) == HALAY_OK && c->times == 2);
     halay_request_free(request);
     info.name = own[!run->rank];
-    info.set = c->set; /* another tensor than that of all ranks */
+    info.set = c->set; /* not the tensor of all ranks */
     CHECK(halay_submit_named(run->ctx, &info, block, c, NULL) == HALAY_OK);
     CHECK(halay_barrier(run->ctx, "before anybody leaves") == HALAY_OK);
 }
@@ -164,12 +165,12 @@ static void check_callbacks(void)
 
 /* ---- a submission ---- */
 
-/* The control transport of a rank, and the thread that may not look into it. */
+/* The control transport of a rank, and the thread that must not use it. */
 struct watched {
     struct halay_link_ops ops;
     const struct halay_link_ops *true_ops;
-    _Atomic pthread_t submitter; /* 0: nobody submits */
-    _Atomic int calls;           /* what it did there all the same */
+    _Atomic pthread_t submitter; /* 0: no thread submits */
+    _Atomic int calls;           /* its calls of the transport */
 };
 
 static struct watched watched[2]; /* [rank] */
@@ -251,11 +252,11 @@ static void check_submissions(void)
         CHECK(!watched[r].calls, "rank %d: %d calls of the transport", r, watched[r].calls);
 }
 
-/* ---- a wake that is owed ---- */
+/* ---- deferred wakes ---- */
 
 enum { OWED_ROUNDS = 8 };
 
-/* Those of the submissions that only a wake would tell: how many, and their bytes. */
+/* Submissions whose wake is deferred: their number and bytes. */
 static size_t count_owed(struct halay_context *ctx, size_t *bytes)
 {
     pthread_mutex_lock(&ctx->lock);
@@ -271,8 +272,8 @@ struct burst {
     size_t tensors, bytes; /* of each tensor */
 };
 
-/* Tensors that have always been followed by another one, or by a wait, at once: after the last of them the program does
- * something else. What is still owed was submitted in a short while, and is little. */
+/* Tensors that were always followed at once by another submission or a wait. After the last of them the program does
+ * something else. The deferred submissions are then recent, and have few bytes. */
 static void body_owed(struct rank_run *run)
 {
     const struct burst *burst = run->arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Elastic contexts: ranks that are killed, that join, that are lost while the job is re-formed. This program is the
- * launcher: it forks processes that train, serves their store, kills, and gives places as base/store/elastic_keys.h
- * says; it judges by what they report.
+ * launcher: it forks processes that train, serves their store, kills some, and assigns places as
+ * base/store/elastic_keys.h defines; it checks their reports.
  */
 #include "base/clock.h"
 #include "base/store/elastic_keys.h"
@@ -31,20 +31,21 @@ struct training {
     float *own;                  /* of malloc, registered */
     struct halay_memory *memory; /* holds values beyond halay_fini */
     double *weights;
-    /* [LARGE] so much more state that a rank can be killed while it gives it to others; NULL: not in this test */
+    /* [LARGE] additional state, so large that a rank can be killed while it sends it to others; NULL: not in this
+     * test */
     int64_t *large;
     int64_t step;
     struct halay_tensor *parts,
-        *pieces;                    /* a reduce-scatter and an all-to-all, uneven: of the ranks that there are now */
-    struct halay_tensor *points[2]; /* a send and a receive, of these ranks too; NULL: there is one */
+        *pieces;                    /* a reduce-scatter and an all-to-all with uneven parts, for the present ranks */
+    struct halay_tensor *points[2]; /* a send and a receive, for the present ranks, too; NULL: there is one rank */
     float point[2];
-    volatile int *ends; /* shared with the launcher: it has seen enough */
+    volatile int *ends; /* shared with the launcher, which sets it when it has seen enough */
     float part[WORKERS];
-    int is_over; /* all ranks have agreed on that in the newest step */
+    int is_over; /* all ranks have agreed on it in the newest step */
     int told;    /* write end of a pipe to the launcher */
 };
 
-/* The launcher hears of each step: "s" and the worker. */
+/* Reports a step to the launcher: "s" and the worker. */
 static void tell(struct training *t, char what)
 {
     char word[2] = { what, (char)atoi(getenv("HALAY_RANK")) };
@@ -53,7 +54,7 @@ static void tell(struct training *t, char what)
         _exit(3);
 }
 
-/* Every rank gives (step + 1) / size, so that the weights do not depend on how many ranks there are. */
+/* Every rank contributes (step + 1) / size, so that the weights do not depend on the number of ranks. */
 static enum halay_status train(struct training *t)
 {
     struct halay_request *request;
@@ -88,7 +89,7 @@ static int weights_are_right(const struct training *t)
 enum { ROWS_MOST = WORKERS * (WORKERS + 1) / 2 };
 static const float ones[ROWS_MOST] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
-/* To the next rank, from any. */
+/* Sends to the next rank, receives from any. */
 static int register_points(struct training *t)
 {
     int size = halay_size(t->ctx);
@@ -124,7 +125,7 @@ static enum halay_status pass_on(struct training *t)
     return status == HALAY_OK && t->point[1] != (float)before ? HALAY_ERR_FORMAT : status;
 }
 
-/* Rank r gets r + 1 rows of the reduce-scatter, and in the all-to-all one or two of each. */
+/* Rank r gets r + 1 rows in the reduce-scatter, and one or two rows of each rank in the all-to-all. */
 static int register_uneven(struct training *t)
 {
     int size = halay_size(t->ctx), rank = halay_rank(t->ctx);
@@ -181,7 +182,7 @@ static enum halay_status exchange(struct training *t)
     return status == HALAY_OK ? pass_on(t) : status;
 }
 
-/* Those of other ranks are good for nothing but to be unregistered. */
+/* Tensors of earlier ranks can only be unregistered. */
 static int renew_uneven(struct training *t)
 {
     struct halay_request *request;
@@ -196,7 +197,7 @@ static int renew_uneven(struct training *t)
     return halay_unregister(t->parts) == HALAY_OK && halay_unregister(t->pieces) == HALAY_OK && register_uneven(t);
 }
 
-/* Rank 0 alone makes this commit before rank 3 is lost; the others have the one before. */
+/* Rank 0 alone makes this commit before rank 3 is lost; the others have the commit before. */
 static enum halay_status wait_for_loss(struct training *t)
 {
     for (size_t i = 0; i < LARGE; i++)
@@ -232,7 +233,7 @@ static int add_large(struct training *t)
     return 1;
 }
 
-/* What a training has, and what of it outlives a loss. 0 or an exit code. */
+/* A training's objects, and those that outlive a loss. Returns 0 or an exit code. */
 static int prepare(struct training *t)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
@@ -266,7 +267,7 @@ static int prepare(struct training *t)
     return 0;
 }
 
-/* What is retained is there when all else is gone. */
+/* Checks that retained memory is intact when all else is freed. */
 static int leave(struct training *t)
 {
     for (size_t i = 0; i < COUNT; i++)
@@ -324,7 +325,7 @@ struct worker {
     int start;
     int is_ready, is_member; /* of the newest generation */
     int is_dismissed;
-    int code; /* of its end, -1: killed by a signal */
+    int code; /* exit status, -1: killed by a signal */
     struct halay_worker waits;
     struct halay_ready said;
 };
@@ -337,13 +338,12 @@ struct launcher {
     struct worker workers[WORKERS];
     int starts, order[WORKERS], members; /* of the newest generation: [rank], its worker */
     unsigned generation;
-    int steps, begun, waiting; /* heard in all */
-    volatile int64_t
-        *large;          /* [WORKERS][LARGE], shared with the processes, which have it as state; NULL: they have not */
-    int kill_when_ready; /* a worker that is killed as soon as it is ready; -1: none */
-    volatile int *ends;  /* tells the processes that it is enough */
-    int holds;           /* no places are given for now */
-    int is_keen;         /* turns do not wait for something to happen */
+    int steps, begun, waiting; /* steps reported in all */
+    volatile int64_t *large;   /* [WORKERS][LARGE], shared with the processes, whose state it is; NULL: none */
+    int kill_when_ready;       /* a worker that is killed as soon as it is ready; -1: none */
+    volatile int *ends;        /* nonzero: the processes are to end */
+    int holds;                 /* no places are assigned for now */
+    int is_keen;               /* turns do not wait for an event */
 };
 
 static void was_set(void *arg, const char *key, const void *value, size_t bytes)
@@ -438,7 +438,7 @@ static void answer(struct launcher *l, struct worker *worker, enum halay_verdict
     worker->is_ready = 0;
 }
 
-/* All that live are ready: those that had ranks keep their order, the others follow. */
+/* Forms a generation once all living workers are ready: those that had ranks keep their order, the others follow. */
 static void form(struct launcher *l)
 {
     int order[WORKERS], n = 0;
@@ -518,7 +518,7 @@ static void turn(struct launcher *l)
         form(l);
 }
 
-/* Turns until done, or far too long. */
+/* Runs turns until done, or for far too long. */
 #define UNTIL(l, done)                                   \
     do {                                                 \
         int64_t give_up_us = halay_now_us() + MINUTE_US; \
@@ -572,7 +572,7 @@ static void start_all(struct launcher *l, int n)
     l->holds = 0;
 }
 
-/* Each of them is lost once: in the middle, rank 0, two at once; the last one goes on alone. */
+/* Each worker is lost once: in the middle, rank 0, two at once; the last one continues alone. */
 static void test_lost(void)
 {
     struct launcher l;
@@ -606,7 +606,7 @@ static void test_two_at_once(void)
     CHECK(l.workers[1].code == 0 && l.workers[2].code == 0);
 }
 
-/* A lost process is replaced at once, another joins at a commit; then one is told to leave. */
+/* A lost process is replaced at once, another one joins at a commit; then one has to leave. */
 static void test_join_and_leave(void)
 {
     struct launcher l;
@@ -635,7 +635,8 @@ static void test_join_and_leave(void)
     CHECK(l.workers[0].code == 0 && l.workers[1].code == 20 && l.workers[2].code == 0);
 }
 
-/* One is lost, and while the others wait for places another one; then one that has a place and is on its way. */
+/* One worker is lost, another one while the others wait for places, and then one that has a place and has not
+ * arrived. */
 static void test_lost_again(void)
 {
     struct launcher l;
@@ -647,7 +648,7 @@ static void test_lost_again(void)
     l.holds = 1;
     kill_worker(&l, 3);
     UNTIL(&l, !l.workers[1].pid && l.workers[0].is_ready && l.workers[2].is_ready);
-    kill(l.workers[2].pid, SIGSTOP); /* gets a place and does not come */
+    kill(l.workers[2].pid, SIGSTOP); /* gets a place and does not arrive */
     l.holds = 0;
     UNTIL(&l, l.members == 2);
     kill_worker(&l, 2);
@@ -656,8 +657,8 @@ static void test_lost_again(void)
     CHECK(l.workers[0].code == 0);
 }
 
-/* One rank has made one more commit than the others, and is lost while it gives it to them: what they have got of it is
- * nothing. */
+/* One rank has made one more commit than the others, and is lost while it sends it to them: they discard what they have
+ * received. */
 static void test_torn(void)
 {
     const size_t bytes = WORKERS * (size_t)LARGE * sizeof(int64_t);
@@ -667,7 +668,7 @@ static void test_torn(void)
     l.large = share(bytes);
     start_all(&l, 4);
     UNTIL(&l, l.waiting == 3);
-    (void)poll(NULL, 0, 100); /* rank 0 copies its state; if it takes longer this is a test of less */
+    (void)poll(NULL, 0, 100); /* rank 0 copies its state; if that takes longer, the test covers less */
     kill_worker(&l, 3);
     UNTIL(&l, l.members == 3);
     l.is_keen = 1;

@@ -46,7 +46,7 @@ static void count_call(void *arg, enum halay_status status, const char *text)
 
 enum { BASIC_COUNT = 1000 };
 
-/* Orthogonal vectors are added, equal ones stay; each tensor by itself, fused or not. */
+/* Adasum: orthogonal vectors are added, equal ones are unchanged; each tensor by itself, fused or not. */
 static void check_adasum(struct rank_run *run)
 {
     struct halay_request *request, *second;
@@ -127,7 +127,7 @@ static void body_basics(struct rank_run *run)
 
     check_registered(run);
 
-    /* polled only: the background thread drives */
+    /* completed by halay_test only: the background thread drives */
     fill(a, BASIC_COUNT, run->rank);
     CHECK(halay_allreduce_async(ctx, "polled", NULL, a, BASIC_COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     while (halay_test(request) == HALAY_IN_PROGRESS)
@@ -138,7 +138,7 @@ static void body_basics(struct rank_run *run)
 
 /* ---- scale factors ---- */
 
-/* One element of each type, the same on every rank: what it becomes times prescale, maximum, times postscale. */
+/* One element of each type, the same on every rank: the results of prescaling, maximum and postscaling. */
 struct scaling {
     enum halay_dtype dtype;
     double prescale, postscale;
@@ -162,9 +162,9 @@ static const struct scaling scalings[] = {
     { HALAY_F64, 1.0 / 3, 3, { .f64 = 0.1 }, { .f64 = 0.1 * (1.0 / 3) * 3 } },
     { HALAY_F16, 0.5, 0, { .half = 0x4200 }, { .half = 0x3e00 } },     /* 3, 1.5 */
     { HALAY_F16, 1, 1.0 / 3, { .half = 0x3c00 }, { .half = 0x3555 } }, /* rounded to nearest */
-    { HALAY_F16, 4, 0.25, { .half = 0x7bff }, { .half = 0x7c00 } },    /* 65504: too large in between */
+    { HALAY_F16, 4, 0.25, { .half = 0x7bff }, { .half = 0x7c00 } },    /* 65504: the intermediate value is too large */
     { HALAY_BF16, 1.0 / 3, 0, { .half = 0x3f80 }, { .half = 0x3eab } },
-    { HALAY_I32, 0.5, 0, { .i32 = -7 }, { .i32 = -3 } }, /* cut towards zero, once each */
+    { HALAY_I32, 0.5, 0, { .i32 = -7 }, { .i32 = -3 } }, /* truncated after each scaling */
     { HALAY_I32, 0.5, 2, { .i32 = 7 }, { .i32 = 6 } },
     { HALAY_I32, 2, 0, { .i32 = 2000000000 }, { .i32 = INT32_MAX } },
     { HALAY_I64, 1e10, 0, { .i64 = -3000000000 }, { .i64 = INT64_MIN } },
@@ -184,7 +184,7 @@ static void body_scaling(struct rank_run *run)
 
     for (const struct scaling *c = scalings; c < scalings + sizeof scalings / sizeof *scalings; c++) {
         size_t element = halay_dtype_size(c->dtype);
-        /* alone, then beside another in one bucket; in place and out of place */
+        /* alone, then with another tensor in one bucket; in place and out of place */
         for (int k = 0; k < 4; k++) {
             unsigned char *from = k & 1 ? in : out;
             for (size_t i = 0; i < MANY; i++)
@@ -226,7 +226,7 @@ static void body_scaling(struct rank_run *run)
 
 /* ---- arguments ---- */
 
-/* Of a call by name. */
+/* Checks the arguments of a call by name. */
 static void check_call_arguments(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -254,7 +254,7 @@ static void check_call_arguments(struct rank_run *run)
     CHECK(halay_broadcast(ctx, "i", a, 4, HALAY_F32, -1) == HALAY_ERR_ARGUMENT);
 }
 
-/* Of a tensor's description. */
+/* Checks the fields of a tensor's description. */
 static void check_info_arguments(struct halay_context *ctx)
 {
     float a[4] = { 0 };
@@ -282,7 +282,7 @@ static void check_info_arguments(struct halay_context *ctx)
     info.dimensions = HALAY_DIMENSIONS_MAX + 1;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
     info = float_info("w", a, 4);
-    CHECK(halay_submit_named(ctx, &info, NULL, NULL, NULL) == HALAY_ERR_ARGUMENT, "nobody would hear of it");
+    CHECK(halay_submit_named(ctx, &info, NULL, NULL, NULL) == HALAY_ERR_ARGUMENT, "no one would be notified of it");
 }
 
 static void body_arguments(struct rank_run *run)
@@ -299,7 +299,7 @@ static void body_arguments(struct rank_run *run)
     CHECK(halay_register(ctx, &info, &other) == HALAY_ERR_DUPLICATE);
     info.shape[0] = 3;
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "registered as another");
-    if (run->rank == 0 && run->size > 1) { /* only this rank: so it stays in flight until the others come */
+    if (run->rank == 0 && run->size > 1) { /* only this rank submits it, so it stays in flight until the others do */
         CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_OK);
         CHECK(halay_submit(tensor, NULL, NULL, &second) == HALAY_ERR_DUPLICATE);
         CHECK(halay_allreduce_async(ctx, "w", NULL, a, 4, HALAY_F32, HALAY_SUM, &second) == HALAY_ERR_DUPLICATE);
@@ -317,7 +317,8 @@ static void body_arguments(struct rank_run *run)
     halay_free(ctx, NULL);
 }
 
-/* One rank's buffers are wrong: it alone is refused, before the others hear of it, and nothing gets out of step. */
+/* One rank's buffers are wrong: only that rank gets an error, before the others take part, and no later tensor is
+ * affected. */
 static void body_buffers(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -343,7 +344,7 @@ static void body_buffers(struct rank_run *run)
     fill(a, 32, run->rank);
     CHECK(halay_allreduce(ctx, "next", NULL, a, 32, HALAY_F32, HALAY_SUM) == HALAY_OK && is_sum(a, 32, run->size));
     if (run->rank == odd) {
-        fill(a, 8, run->rank); /* side by side is no overlap */
+        fill(a, 8, run->rank); /* adjacent buffers do not overlap */
         CHECK(halay_allreduce_async(ctx, "m", a, a + 8, 8, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     }
     CHECK(halay_wait(request, -1) == HALAY_OK && is_sum(run->rank == odd ? a + 8 : b, 8, run->size));
@@ -355,10 +356,10 @@ static void body_buffers(struct rank_run *run)
 
 struct difference {
     const char *text;
-    struct halay_tensor_info info[2]; /* what the others say, what the odd one says */
+    struct halay_tensor_info info[2]; /* the values of the other ranks, and of the odd one */
 };
 
-/* round: 0 with a new name, 1 after the ranks had agreed on it. data: what the infos speak of. */
+/* round: 0 with a new name, 1 after the ranks had agreed on it. data: the memory of the infos. */
 static void check_kind(struct rank_run *run, const struct difference *kind, int round, float data[64])
 {
     struct halay_request *request, *other;
@@ -373,7 +374,7 @@ static void check_kind(struct rank_run *run, const struct difference *kind, int 
     CHECK(halay_wait(request, -1) == HALAY_ERR_MISMATCH, "%s", kind->text);
     snprintf(want, sizeof want, kind->text, odd);
     CHECK(!strcmp(halay_request_text(request), want), "'%s', not '%s'", halay_request_text(request), want);
-    CHECK(halay_wait(other, -1) == HALAY_OK && unharmed == (float)run->size, "the engine lives on");
+    CHECK(halay_wait(other, -1) == HALAY_OK && unharmed == (float)run->size, "the engine still works");
     for (size_t i = 0; i < 64; i++)
         CHECK(data[i] == (float)run->rank, "data were touched");
     halay_request_free(request);
@@ -417,7 +418,7 @@ static void body_mismatch(struct rank_run *run)
             check_kind(run, &kinds[k], round, data);
     CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
 
-    /* all deviate together: a new agreement */
+    /* all ranks deviate together: a new agreement */
     for (int k = 1; k < 4; k++) {
         plain.shape[0] = (size_t)k;
         struct halay_request *request;
@@ -425,7 +426,7 @@ static void body_mismatch(struct rank_run *run)
         CHECK(halay_wait(request, -1) == HALAY_OK);
         halay_request_free(request);
     }
-    if (run->size > 3) { /* several odd ones are all named */
+    if (run->size > 3) { /* several odd ranks are all named */
         plain.shape[0] = run->rank % 2 ? 3 : 2;
         struct halay_request *request;
         CHECK(halay_submit_named(run->ctx, &plain, NULL, NULL, &request) == HALAY_OK);
@@ -436,7 +437,7 @@ static void body_mismatch(struct rank_run *run)
     }
 }
 
-/* ---- many names: ids are taken back ---- */
+/* ---- many names: ids are reused ---- */
 
 static void shrink_ids(struct rank_run *run)
 {
@@ -448,7 +449,7 @@ static void body_names(struct rank_run *run)
 {
     char name[32];
 
-    shrink_ids(run); /* before anything is submitted: nobody drives the coordinator */
+    shrink_ids(run); /* before anything is submitted, no thread drives the coordinator */
     for (int i = 0; i < 300; i++) {
         float one = 1, two = 2, kept = 4;
         struct halay_request *requests[3];
@@ -501,7 +502,7 @@ static void body_leave_early(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "later", NULL, data, 4, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
-/* One finishes late: all others have long left when it does, after it has tried once more. */
+/* One rank finishes late: all others have long left when it does, after it has submitted once more. */
 static void body_finish_late(struct rank_run *run)
 {
     int late = *(int *)run->arg;
@@ -521,8 +522,9 @@ static void body_finish_late(struct rank_run *run)
           text);
 }
 
-/* Rank 2 has its result, leaves, and all know it, while rank 1 has not even heard that it may start: it takes from rank
- * 0 what it needs, and both have the result, too. So much that the root waits until it is taken. */
+/* Rank 2 has its result and leaves, and all know it, while rank 1 has not even received that it may start. Rank 1 gets
+ * the data it needs from rank 0, and both have the result, too. The data are so large that the root waits until they
+ * are taken. */
 static void body_leave_meanwhile(struct rank_run *run)
 {
     enum { COUNT = 8192 };
@@ -535,11 +537,11 @@ static void body_leave_meanwhile(struct rank_run *run)
     else
         memset(data, 0, sizeof data);
     CHECK(halay_broadcast_async(run->ctx, "part", data, COUNT, HALAY_F32, 0, &part) == HALAY_OK);
-    if (run->rank == 0) { /* who leaves is missed */
+    if (run->rank == 0) { /* the rank that has left is reported */
         CHECK(halay_allreduce_async(run->ctx, "left", NULL, &sum, 1, HALAY_F32, HALAY_SUM, &left) == HALAY_OK);
         while (!halay_fake_hub_has_left(run->hub, 2))
             CHECK(halay_wait(part, 1) == HALAY_ERR_TIMEOUT);
-        for (int i = 0; i < 150; i++) /* looks at the peers are rare */
+        for (int i = 0; i < 150; i++) /* peers are checked rarely */
             CHECK(halay_wait(part, 1) == HALAY_ERR_TIMEOUT);
         halay_fake_hub_hold(run->hub, 0, 1, 0);
     }
@@ -564,7 +566,7 @@ static void body_die(struct rank_run *run)
     struct halay_request *requests[3];
 
     snprintf(want, sizeof want, "rank %d has died", victim);
-    /* The victim may be gone before the others have their result. */
+    /* The victim may be lost before the others have their result. */
     enum halay_status first = halay_allreduce(run->ctx, "all", NULL, data[run->rank], 4, HALAY_F32, HALAY_SUM);
     CHECK(first == HALAY_OK || (first == HALAY_ERR_PEER && run->rank != victim));
     if (run->rank == victim) {
@@ -601,7 +603,7 @@ static void count_closed(void *arg, enum halay_status status, const char *text)
         closed_calls++;
 }
 
-/* Everybody leaves with something that can never run: each ends once, in bounded time. */
+/* All ranks leave with a tensor that can never run: each request ends once, in bounded time. */
 static void body_leave_in_flight(struct rank_run *run)
 {
     static float data[RANKS_MAX][4];
@@ -615,7 +617,7 @@ static void body_leave_in_flight(struct rank_run *run)
         closed_calls++;
 }
 
-/* What all have submitted still completes when all leave at once. */
+/* Tensors that all ranks have submitted still complete when all leave at once. */
 static void body_leave_completing(struct rank_run *run)
 {
     static float data[RANKS_MAX][4];
@@ -636,7 +638,7 @@ static void configure_stall(struct halay_config *config, void *arg)
 
 static _Atomic int saw_late;
 
-/* The first report may come before the second rank has. */
+/* The first report may precede the second rank's submission. */
 static void note_late(struct rank_run *run, const char *line)
 {
     (void)run;
@@ -668,7 +670,7 @@ static void configure_silence(struct halay_config *config, void *arg)
     config->peer_timeout_ms = 1000;
 }
 
-/* Messages of one rank are lost from some point on: the others find it silent; it finds the coordinator silent. */
+/* Messages of one rank are lost from some point on. The others find it silent, and it finds the coordinator silent. */
 static void body_silence(struct rank_run *run)
 {
     float x = 1;
@@ -683,7 +685,7 @@ static void body_silence(struct rank_run *run)
     snprintf(silent, sizeof silent, "rank %d has not answered for 1 s", run->rank != 1);
     snprintf(closed, sizeof closed, "rank %d has closed its connection", run->rank != 1);
     halay_context_status(run->ctx, text, sizeof text);
-    /* Rank 1 and the others are silent for each other; whoever gives up first closes the group, and its word is
+    /* Rank 1 and the other ranks are silent for each other. The first to time out closes the group, and its report is
      * lost. */
     CHECK(!strcmp(text, silent) || !strcmp(text, closed), "'%s'", text);
 }
@@ -699,7 +701,7 @@ static void body_compute(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "late", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK, "it was not lost");
 }
 
-/* However long this process was stopped itself, a rank is asked before it is given up. */
+/* However long this process was stopped itself, a rank is sent a PING before it is reported as lost. */
 static void check_asked(void)
 {
     static struct halay_link unused;
@@ -724,14 +726,14 @@ static void body_idle(struct rank_run *run)
 
     for (int i = 0; i < 10; i++)
         CHECK(halay_allreduce(run->ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
-    /* Let the thread take its place: a submission that it alone drives. */
+    /* Lets the thread take the role, by a submission that only it drives. */
     struct halay_request *request;
     CHECK(halay_allreduce_async(run->ctx, "y", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     while (halay_test(request) == HALAY_IN_PROGRESS)
         usleep(100);
     halay_request_free(request);
-    /* The thread is done a moment after the request; on a busy machine that may be in the first spell, but not in every
-     * one. */
+    /* The thread becomes idle shortly after the request has ended; on a busy machine perhaps in the first period, but
+     * not in every one. */
     REQUIRE(!pthread_getcpuclockid(run->ctx->driver.thread, &clock));
     int spells = 0;
     uint64_t sent;
@@ -743,7 +745,7 @@ static void body_idle(struct rank_run *run)
     CHECK(spells < 10, "messages were sent while nothing was submitted");
     REQUIRE(!clock_gettime(clock, &later));
     atomic_fetch_add((_Atomic int *)run->arg, 1);
-    while (atomic_load((_Atomic int *)run->arg) < run->size) /* to leave takes messages */
+    while (atomic_load((_Atomic int *)run->arg) < run->size) /* leaving takes messages */
         usleep(1000);
     double used = (double)(later.tv_sec - cpu.tv_sec) + 1e-9 * (double)(later.tv_nsec - cpu.tv_nsec);
     printf("rank %d: idle for 2 s used %.2f ms of processor time\n", run->rank, used * 1e3);
@@ -799,7 +801,8 @@ static void submit_and_wait(struct halay_tensor *const *tensors, struct halay_re
     }
 }
 
-/* Waits that have always come at once are expected to come, and then don't: whatever is done instead, all ends. */
+/* Waits that always followed at once are expected, and then do not follow. Whatever call follows instead, all requests
+ * end. */
 static void body_habits(struct rank_run *run)
 {
     enum { TENSORS = 3, COUNT = 600, ROUNDS = 8, HABIT = 6 };
@@ -836,7 +839,7 @@ static void body_habits(struct rank_run *run)
         CHECK(halay_submit(tensors[1], count_call, &calls, NULL) == HALAY_OK);
         while (calls != round + 1)
             sched_yield();
-        halay_request_free(requests[0]); /* nobody cares any more, it ends all the same */
+        halay_request_free(requests[0]); /* the request is freed, and ends all the same */
         while (halay_submit(tensors[0], NULL, NULL, &requests[0]) == HALAY_ERR_DUPLICATE)
             sched_yield();
         CHECK(is_sum(data[1], COUNT, run->size));
@@ -845,7 +848,7 @@ static void body_habits(struct rank_run *run)
     }
 }
 
-/* Run one case and say how long it took. */
+/* Runs one case and prints its duration. */
 static void run_case(const char *what, int size, uint64_t delay, const struct rank_run *prototype)
 {
     struct timespec from, to;
@@ -858,7 +861,7 @@ static void run_case(const char *what, int size, uint64_t delay, const struct ra
     fflush(stdout);
 }
 
-/* A case that waits for seconds, on a thread of its own: the others go on meanwhile. */
+/* Runs a case that waits for seconds on a thread of its own, at the same time as other cases. */
 struct waiting_case {
     const char *what;
     int size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The text of the last error on a thread: of each kind of failing call, and of no other call or thread. On rank 0 the
- * waiting thread drives, and so finds the errors of everybody's tensors.
+ * waiting thread drives, and so finds the errors of all ranks' tensors.
  */
 #include "halay_coll.h"
 #include "halay_elastic.h"
@@ -81,7 +81,7 @@ static void each_call(struct rank_run *run)
     expect("it is that of all ranks");
 }
 
-/* ---- what a rank hears from the others ---- */
+/* ---- errors from other ranks ---- */
 
 /* All ranks' calls fail with the text that names rank 1's shape. */
 static void disagree(struct rank_run *run)
@@ -93,7 +93,7 @@ static void disagree(struct rank_run *run)
     CHECK(!strcmp(halay_error_text(), want), "'%s'", halay_error_text());
 }
 
-/* While this thread waits it drives, and another thread's tensor is refused: that is not this call's error. */
+/* This thread drives while it waits, and another thread's tensor is refused: that is not this call's error. */
 static void only_mine(struct rank_run *run)
 {
     struct halay_request *wrong, *good;
@@ -140,7 +140,7 @@ static void in_callback(struct rank_run *run)
     halay_request_free(request);
 }
 
-/* A wait that is over before the request has ended; then the end of the job. */
+/* A wait that times out before the request has ended; then the end of the job. */
 static void fail(struct rank_run *run)
 {
     struct halay_request *request, *second;
@@ -156,7 +156,8 @@ static void fail(struct rank_run *run)
     CHECK(halay_wait(request, 1) == HALAY_ERR_TIMEOUT);
     expect("the request has not ended after 1 ms");
     enum halay_status status = halay_barrier(run->ctx, "here");
-    CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%d", (int)status); /* its end or the death comes first */
+    CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%d",
+          (int)status); /* the end of the wait or the death is first */
     CHECK(halay_wait(request, -1) == HALAY_ERR_PEER);
     expect(halay_request_text(request));
     expect("has died");
@@ -199,7 +200,7 @@ static void check_init(void)
     expect("halay_init: no place for the context");
 }
 
-/* A program that shows texts itself has no line at level error of what a call returns. */
+/* A program that prints texts itself gets no log line at level error for an error that a call returns. */
 static void count_line(void *arg, enum halay_log_level level, const char *line)
 {
     (void)line;

@@ -69,7 +69,7 @@ static void run_ranks(int size, const char *nodes, const char *const *settings, 
     folder_remove(folder);
 }
 
-/* ---- what works ---- */
+/* ---- successful starts ---- */
 
 struct use {
     struct halay_group *group;
@@ -111,7 +111,7 @@ static void use_both(struct rank_run *run, struct halay_group *group)
     pthread_join(thread, NULL);
 }
 
-/* Of all ranks, twice, and of the first and the last rank, which outlives its set. */
+/* Groups of all ranks, twice, and of the first and the last rank, which outlives its set. */
 static void check_use(struct rank_run *run)
 {
     const int ends[] = { 0, run->size - 1 };
@@ -140,9 +140,9 @@ static void check_use(struct rank_run *run)
     halay_group_close(groups[1]);
 }
 
-/* ---- what does not ---- */
+/* ---- failing starts ---- */
 
-/* The last rank comes when the others have given up: it fails, too, and the next start is all ranks'. */
+/* The last rank calls when the others have given up: it fails, too, and all ranks take part in the next start. */
 static void check_late(struct rank_run *run)
 {
     struct halay_group *group = NULL;
@@ -159,7 +159,7 @@ static void check_late(struct rank_run *run)
     halay_group_close(group);
 }
 
-/* The group ends, and so does the context. */
+/* The group ends, and then the context. */
 static void check_death(struct rank_run *run)
 {
     struct halay_group *group;

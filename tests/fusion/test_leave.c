@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Leaving a plan with many ranks: the engines of all ranks in one process, over a network that keeps time. In the gate,
- * 64 ranks: a steady step takes no message, and no rank exchanges more messages to leave than the tree says. With
- * arguments, figures: test_leave RANKS DEGREE WIRE_US END_US (perf/bench/leave).
+ * Leaving a plan with many ranks: the engines of all ranks in one process, over a network with a simulated clock. In
+ * the gate, 64 ranks: a steady step takes no message, and no rank exchanges more messages to leave than the tree
+ * requires. With arguments, figures: test_leave RANKS DEGREE WIRE_US END_US (perf/bench/leave).
  *
- * Everything of the engine runs but its thread: submissions, negotiation, capture, plans, messages as bytes. Not
- * simulated are the data: each rank's group has itself alone, so what it enters completes at once. That makes no
- * difference to messages, as long as ranks leave between two steps, when all have entered the same.
+ * The engine is real, except for its thread: submissions, negotiation, capture, plans, messages as bytes. The data are
+ * not simulated: each rank's group has only itself, so a bucket that it enters completes at once. That makes no
+ * difference to messages, as long as ranks leave between two steps, when all have entered the same buckets.
  *
- * The time of a message: it takes its sender END_US, is WIRE_US under way, and takes its receiver END_US. A process
- * does one thing at a time, in the order of arrival. The engine sees this clock, too: clock_gettime is this file's.
+ * The time of a message: END_US on its sender, WIRE_US under way, END_US on its receiver. A process does one thing at a
+ * time, in the order of arrival. The engine uses this clock, too: clock_gettime is this file's.
  *
  *     rank 0 --END--+
  *           --END--+ \--WIRE--> END rank 1
@@ -40,9 +40,9 @@ enum { TENSORS = 4, WARM_TURNS = 8, STEADY_TURNS = 5, STEPS_MAX = 1000 };
 
 /* A message under way. */
 struct frame {
-    struct frame *next; /* of those that no receive waits for */
+    struct frame *next; /* in the list of those that no receive waits for */
     int64_t at_ns;
-    uint64_t order; /* among those that arrive at the same time */
+    uint64_t order; /* order among those that arrive at the same time */
     int from, to;
     uint64_t tag;
     size_t bytes;
@@ -50,8 +50,8 @@ struct frame {
 };
 
 struct sim_rank {
-    struct halay_link link;    /* first: of the engine's messages */
-    struct halay_link nothing; /* of collectives: of one rank, so it moves nothing */
+    struct halay_link link;    /* first: the link of the engine's messages */
+    struct halay_link nothing; /* the link of collectives: of one rank, so it moves no data */
     struct halay_world world;
     struct halay_context *ctx;
     struct halay_tensor *tensors[TENSORS], *stray;
@@ -59,7 +59,7 @@ struct sim_rank {
     int64_t free_ns; /* it is busy until then */
     uint64_t sent, received;
     struct halay_transfer *posted;   /* receives; a list */
-    struct halay_transfer **by_peer; /* owned: those of rank 0 instead, one of a peer at a time */
+    struct halay_transfer **by_peer; /* owned: of rank 0 instead, one a peer */
     struct frame *early;             /* arrived; a list, oldest first */
     int64_t resumed_ns;              /* when it had left the plan */
     uint64_t exchanged;              /* messages sent and received until then */
@@ -72,7 +72,7 @@ static unsigned char *none_lost;
 static int64_t wire_ns = 12000, end_ns = 4000;
 static int64_t now_ns = (int64_t)1000 * 1000000000;
 
-/* A heap, the earliest first. */
+/* A heap with the earliest message first. */
 static struct frame **heap;
 static size_t heap_count, heap_room;
 static uint64_t frames_ever;
@@ -188,7 +188,7 @@ static void link_recv(struct halay_link *link, int peer, uint64_t tag, void *buf
     *list = x;
 }
 
-/* Takes a posted receive out of the list; NULL: there is none. */
+/* Takes a posted receive out of the list; NULL: none is posted. */
 static struct halay_transfer *take_posted(struct sim_rank *r, int from, uint64_t tag)
 {
     struct halay_transfer **at = list_of(r, from), *x;
@@ -254,7 +254,7 @@ static struct halay_log sim_log;
 static struct halay_config config;
 static struct halay_tuning *tuning;
 
-/* A world of one rank for the groups; the engine is told of more. */
+/* A world of one rank for the groups; the engine gets the number of all ranks. */
 static void open_world(struct sim_rank *r, unsigned char *is_parent)
 {
     struct halay_world *w = &r->world;
@@ -285,7 +285,7 @@ static void open_coordinator(struct halay_context *ctx)
     n->coordinator = ctx->all.coordinator;
 }
 
-/* What fusion/api/open.c does, without a thread. */
+/* Does the part of fusion/api/open.c that needs no thread. */
 static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char *is_parent)
 {
     struct halay_context *ctx = halay_aligned_alloc(HALAY_CONTEXT_ALIGNMENT, sizeof *ctx);
@@ -340,7 +340,7 @@ static void count_end(void *arg, enum halay_status status, const char *text)
     ((struct sim_rank *)arg)->ended++;
 }
 
-/* The engine works until it has nothing to do. */
+/* Steps the engine until it has nothing to do. */
 static void drive(struct sim_rank *r)
 {
     int was_off = halay_replay_is_off(&r->ctx->all), steps = 0;
@@ -355,8 +355,8 @@ static void drive(struct sim_rank *r)
     }
 }
 
-/* Until nothing is under way. is_batch: what has arrived while a rank was busy is taken together, as rank 0 does with
- * thousands of announcements; else one after the other. */
+/* Runs until no message is under way. is_batch: messages that have arrived while a rank was busy are taken together, as
+ * rank 0 does with thousands of announcements; otherwise one after the other. */
 static void run_network(int is_batch)
 {
     while (heap_count) {
@@ -375,7 +375,7 @@ static void run_network(int is_batch)
     }
 }
 
-/* All ranks are at the same time, when the last one has become free. */
+/* Sets all ranks to the same time, that of the last one to become free. */
 static int64_t meet(void)
 {
     int64_t last = 0;
@@ -423,14 +423,14 @@ static uint64_t count_messages(void)
     return all;
 }
 
-/* ---- what is found out ---- */
+/* ---- measurements ---- */
 
 struct figures {
     uint64_t steady;         /* messages of STEADY_TURNS steps */
     double root_us, last_us; /* processor time of a steady step on rank 0, and on the last rank */
     double plan_ms;          /* from the step that completes the capture until all have answered PLAN */
     double one_ms, all_ms;   /* from the submission until the last rank has left: on the last rank alone, or on all */
-    uint64_t one_most, all_most; /* messages of the rank that has most */
+    uint64_t one_most, all_most; /* messages of the rank that has the most */
 };
 
 static void warm_up(struct figures *f)
@@ -471,7 +471,7 @@ static void run_steady(struct figures *f)
     f->steady = count_messages();
 }
 
-/* The ranks from `first` on submit what is not in the plan; the rest of its step comes later. */
+/* The ranks from `first` on submit a tensor that is not in the plan; the rest of its step follows later. */
 static double break_plan(int first, uint64_t *most)
 {
     int64_t began = meet(), last = 0;
@@ -534,7 +534,7 @@ static struct figures simulate(int count, int degree)
     return f;
 }
 
-/* Ranks right below this one. */
+/* Returns the number of children of a rank. */
 static uint64_t children(int count, int degree, int rank)
 {
     struct halay_tree tree = { .size = count, .block = 1, .degree = degree };
@@ -558,7 +558,7 @@ int main(int argc, char **argv)
            (unsigned long long)f.steady, f.root_us, f.last_us, f.plan_ms, f.one_ms, (unsigned long long)f.one_most,
            f.all_ms, (unsigned long long)f.all_most);
     CHECK(f.steady == 0, "%llu messages in steady steps", (unsigned long long)f.steady);
-    /* FREEZE, COMPLETE, RESUME down, BREAK, ENTERED, SETTLED up; of rank 0, which has most below it. */
+    /* FREEZE, COMPLETE, RESUME down, BREAK, ENTERED, SETTLED up; for rank 0, which has the most children. */
     uint64_t most = 6 * children(count, degree, 0) + 1;
     CHECK(f.one_most <= most && f.all_most <= most, "%llu, %llu messages of one rank, %llu at most",
           (unsigned long long)f.one_most, (unsigned long long)f.all_most, (unsigned long long)most);

@@ -6,7 +6,7 @@
 #include "fusion/requests/life.h"
 #include "tests/test.h"
 
-/* Every state is reached from the first one, and the end from every state. */
+/* Every state can be reached from the first one, and the last one from every state. */
 static void check_ways(void)
 {
     unsigned reached = 1u << HALAY_LIFE_QUEUED, ends = 1u << HALAY_LIFE_ENDED;

@@ -5,8 +5,8 @@
  *   many          more ranks than processors start, reduce, and lose one, whose number each of the others reports.
  *                 Descriptors and memory stay within the limits below.
  *                 TEST_LONG=1 (tools/check -l long): 512 ranks.
- *   descriptors   ranks with 64 each work, or say how many they need, where there are too many ranks for that.
- *   memory        what ranks in a control group ask for beyond its limit is refused, and they are not killed for it.
+ *   descriptors   ranks with 64 each work or, if there are too many ranks, report the number that they need.
+ *   memory        allocations of ranks in a control group beyond its limit are refused, and the ranks are not killed.
  */
 #include "halay.h"
 #include "tests/spawn.h"
@@ -25,19 +25,19 @@ enum { COUNTS_MEMORY = 1 };
 enum {
     FEW_RANKS = 24,
     MANY_RANKS = SPAWN_RANKS_MAX,
-    FILES_MAX = 10, /* and one for each rank of the host, to see it die */
+    FILES_MAX = 10, /* and one for each rank of the host, to detect its death */
     FILES_LIMIT = 64,
     KIB_OF_A_RANK = 2000, /* memory of its own */
-    KIB_PER_RANK = 4,     /* and for each other one */
+    KIB_PER_RANK = 4,     /* and for each other rank */
 };
 
-/* Prints them, too: those of rank 0. */
+/* Returns the descriptors and memory of this process. Prints those of rank 0. */
 static void count_holdings(int rank, int size)
 {
     long all, resident = 0, shared = 0, page = sysconf(_SC_PAGESIZE);
     DIR *folder = opendir("/proc/self/fd");
     FILE *file = fopen("/proc/self/statm", "r");
-    int files = -4; /* ".", "..", and these two */
+    int files = -4; /* ".", "..", and these two files */
 
     REQUIRE(folder && file && fscanf(file, "%ld %ld %ld", &all, &resident, &shared) == 3);
     while (readdir(folder))
@@ -84,7 +84,7 @@ static int be_one_of_many(void)
     return test_failed != 0;
 }
 
-/* Of the parent, who serves the store. */
+/* Runs in the parent, which serves the store. */
 static void close_inherited(int except)
 {
     for (int fd = 3; fd < 10 * SPAWN_RANKS_MAX; fd++)
@@ -162,7 +162,7 @@ static int put(const char *name, const char *text)
     return (!file || !fclose(file)) && is_good;
 }
 
-/* Of either version of control groups. */
+/* Finds the limit file of either version of control groups. */
 static int group_make(void)
 {
     static const char *const versions[][2] = { { "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several requests at once: halay_submit_many accepts all or none, halay_wait_all and halay_wait_any say what has ended
- * and how, and the completion descriptor tells an event loop. Ranks are threads, over the fake transport.
+ * Several requests at once: halay_submit_many accepts all or none, halay_wait_all and halay_wait_any report which
+ * requests have ended and their statuses, and the completion descriptor wakes an event loop. Ranks are threads, over
+ * the fake transport.
  */
 #include "tests/fusion/ranks.h"
 #include <errno.h>
@@ -91,7 +92,7 @@ static void body_together(struct rank_run *run)
     }
     fill(data[0], COUNT, run->rank);
     atomic_store(&calls, 0);
-    CHECK(halay_submit_many(tensors, 1, count_call, &calls, NULL) == HALAY_OK); /* nobody wants the requests */
+    CHECK(halay_submit_many(tensors, 1, count_call, &calls, NULL) == HALAY_OK); /* the program wants no requests */
     while (!calls)
         sched_yield();
 }
@@ -125,7 +126,7 @@ static void body_refused(struct rank_run *run)
     CHECK(halay_wait(first, LONG_MS) == HALAY_OK);
     halay_request_free(first);
     CHECK(calls == 0);
-    CHECK(halay_submit_many(tensors, 4, NULL, NULL, requests) == HALAY_OK, "what was refused left nothing behind");
+    CHECK(halay_submit_many(tensors, 4, NULL, NULL, requests) == HALAY_OK, "refused submissions left no trace");
     CHECK(halay_wait_all(requests, 4, LONG_MS) == HALAY_OK);
 
     REQUIRE(halay_init(&(struct halay_options){ .struct_size = sizeof(struct halay_options), .bootstrap = "self" },
@@ -169,7 +170,7 @@ static void body_errors(struct rank_run *run)
 
 /* ---- any ---- */
 
-/* Rank 0 submits a and b; the others b, and a when rank 0 has seen b's end. */
+/* Rank 0 submits a and b; the others submit b, and a when rank 0 has noticed the end of b. */
 static void body_any(struct rank_run *run)
 {
     float a[COUNT], b[COUNT];
@@ -214,7 +215,7 @@ struct worker {
     float data[OF_EACH][COUNT];
 };
 
-/* One thread waits for all, another for one after the other, the third lets a callback count. */
+/* One thread waits for all, another for one after the other, the third counts by a callback. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -322,7 +323,7 @@ static void body_descriptor(struct rank_run *run)
     struct halay_request *request;
     uint64_t ends;
 
-    /* The habit of waiting at once is what a wake is owed for: a loop must not wait for it. */
+    /* A wake is deferred for programs that always wait at once: an event loop must not wait for it. */
     for (int i = 0; i < 10; i++)
         CHECK(halay_allreduce(run->ctx, "x", NULL, data, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
     for (int i = 0; i < 10; i++) {
@@ -341,7 +342,7 @@ static void body_descriptor(struct rank_run *run)
         }
         CHECK(halay_test(request) == HALAY_OK);
         halay_request_free(request);
-        CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK); /* nothing more ends, until rank 0 says so */
+        CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK); /* nothing more ends until rank 0 continues */
         CHECK(is_readable(fd, LONG_MS) && read(fd, &ends, sizeof ends) == sizeof ends);
         CHECK(!is_readable(fd, 0) && read(fd, &ends, sizeof ends) < 0 && errno == EAGAIN, "read is read");
         atomic_fetch_add(is_seen, 1);

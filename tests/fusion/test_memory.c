@@ -16,7 +16,7 @@ struct holder {
     struct halay_context *ctx;
     unsigned char *data[BLOCKS];
     struct halay_memory *memory[BLOCKS];
-    int is_first; /* lets the blocks go in order, the other one the other way round */
+    int is_first; /* releases the blocks in order, the other thread in reverse order */
     _Atomic int *goes;
 };
 

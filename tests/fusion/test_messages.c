@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages: every kind of item comes back as it was written; random and damaged bytes are refused or give an item that
- * lies within the bytes (the address sanitizer looks on); cutting at item boundaries.
+ * Messages: every kind of item is read as it was written; random and damaged bytes are refused or give an item within
+ * the bytes (checked by the address sanitizer); messages are cut at item boundaries.
  */
 #include "fusion/protocol/messages.h"
 #include "tests/fusion/random.h"
@@ -16,7 +16,7 @@ static void random_text(struct random *r, char first, char *text, size_t count)
         text[i] = (char)(first + random_below(r, 26));
 }
 
-/* Of an announcement; text: words as good as any. */
+/* Makes an announcement; text: arbitrary words. */
 static void random_signature(struct random *r, const char *text, struct halay_item *item)
 {
     struct halay_signature *s = &item->signature;
@@ -46,7 +46,7 @@ static void random_signature(struct random *r, const char *text, struct halay_it
     item->id = (uint32_t)random_next(r);
 }
 
-/* Those of replay, and those that have no more than an id. */
+/* Makes the items of replay, and those that have only an id. */
 static void random_rest(struct random *r, const char *text, struct halay_item *item)
 {
     if (item->kind == HALAY_ITEM_FORGET)
@@ -152,8 +152,8 @@ static void check_round_trip(struct random *r)
     read.ranges = read.ranges ? read.ranges : none;
     CHECK(same(&wrote, &read), "kind %d", wrote.kind);
 
-    /* Cut short it is refused, wherever it is cut; the copy is as long as what is left, so that a sanitizer sees
-     * more. */
+    /* An item that is cut short is refused, wherever it is cut. The copy is as long as the rest, so that a sanitizer
+     * finds reads beyond it. */
     for (size_t cut = 0; cut < items.used; cut += 1 + cut / 16) {
         unsigned char *copy = malloc(cut ? cut : 1);
         REQUIRE(copy);
@@ -162,7 +162,7 @@ static void check_round_trip(struct random *r)
         CHECK(halay_item_read(copy, cut, &at, SIZE, &read) == HALAY_ERR_FORMAT && at == 0, "kind %d", wrote.kind);
         free(copy);
     }
-    /* Damaged it is refused, or lies within the bytes. */
+    /* A damaged item is refused, or stays within the bytes. */
     for (int k = 0; k < 20; k++) {
         unsigned char *copy = malloc(items.used);
         REQUIRE(copy);
@@ -218,7 +218,7 @@ static void check_header(void)
     CHECK(halay_message_get_header(bytes, &out) == HALAY_ERR_FORMAT);
 }
 
-/* Ids one after the other, up or down, become one item; a steady step of a thousand tensors is one frame. */
+/* Consecutive ids, up or down, become one item; a steady step of a thousand tensors is one frame. */
 static void check_joining(void)
 {
     struct halay_items items = { 0 };

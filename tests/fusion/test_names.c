@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names that never come again: frameworks count them up (noname.1, noname.2, ...). What the ranks keep of them is
- * bounded, and names that do come again are not told by name again.
+ * Names that are used once: frameworks count them up (noname.1, noname.2, ...). The ranks keep a bounded number of
+ * them, and names that are used again are not sent by name again.
  */
 #include "fusion/coordinator/coordinator.h"
 #include "tests/fusion/ranks.h"
@@ -15,9 +15,9 @@ enum { IS_SLOW = 0 };
 
 enum {
     ONCE = IS_SLOW ? 5000 : 100000, /* names */
-    KEPT = IS_SLOW ? 500 : 16384,   /* of them, as halay.h says; slow: as set here */
+    KEPT = IS_SLOW ? 500 : 16384,   /* the number of them that halay.h states; slow: as set here */
     AT_ONCE = 50,
-    HOT = 3, /* names that come again each time */
+    HOT = 3, /* names that are used in each round */
     SLACK = 2 * (AT_ONCE + HOT),
     MEMORY_SLACK = 8 << 20 /* 50,000 names are more than 20 MB */
 };
@@ -72,7 +72,7 @@ static void body_once(struct rank_run *run)
     struct halay_counters before = { .struct_size = sizeof before }, after = before;
     size_t memory = 0;
 
-    if (IS_SLOW && run->ctx->driven.negotiation.coordinator) /* nothing has been submitted: nobody drives it */
+    if (IS_SLOW && run->ctx->driven.negotiation.coordinator) /* nothing has been submitted, so no thread drives it */
         halay_coordinator_set_ids_max(run->ctx->driven.negotiation.coordinator, KEPT);
     sum_hot(run);
     CHECK(halay_counters_read(run->ctx, &before) == HALAY_OK);
@@ -84,10 +84,10 @@ static void body_once(struct rank_run *run)
     }
     size_t names = names_known(run), now = resident_bytes();
     CHECK(names <= KEPT + SLACK, "%zu names are known", names);
-    CHECK(names >= KEPT - SLACK, "%zu names are known: fewer are kept than halay.h says", names);
+    CHECK(names >= KEPT - SLACK, "%zu names are known: fewer are kept than halay.h states", names);
     CHECK(IS_SLOW || now < memory + MEMORY_SLACK, "%zu bytes, %zu with half as many names", now, memory);
     CHECK(halay_counters_read(run->ctx, &after) == HALAY_OK);
-    CHECK(after.negotiations - before.negotiations == ONCE, "told by name: %llu, not %d",
+    CHECK(after.negotiations - before.negotiations == ONCE, "sent by name: %llu, not %d",
           (unsigned long long)(after.negotiations - before.negotiations), ONCE);
 }
 

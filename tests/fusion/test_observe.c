@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the engine tells about itself: counters, as a struct and as text; stalls and stragglers, by the coordinator
- * alone with a clock of the test's, and by engines over the fake transport; timelines that start and stop.
+ * The engine's reports: counters, as a struct and as text; stalls and stragglers, by the coordinator alone with a clock
+ * of the test's, and by engines over the fake transport; timelines that start and stop.
  */
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/decide.h"
@@ -24,7 +24,7 @@ static struct halay_counters counters_of(struct halay_context *ctx)
 
 enum { STEPS = 5, TENSORS = 10, COUNT = 100 };
 
-/* STEPS steps of TENSORS tensors in flight together. */
+/* Runs STEPS steps of TENSORS tensors in flight together. */
 static void work(struct halay_context *ctx, float (*data)[COUNT])
 {
     struct halay_request *requests[TENSORS];
@@ -61,7 +61,7 @@ static void check_text(struct halay_context *ctx, int rank)
         snprintf(line, sizeof line, lines[i], rank);
         CHECK(strstr(text, line), "'%s' in '%s'", line, text);
     }
-    /* Each line is a comment or a name, labels and a value. */
+    /* Checks that each line is a comment, or a name, labels and a value. */
     for (char *at = text; *at; at = strchr(at, '\n') + 1)
         CHECK(!strncmp(at, "# HELP halay_", 13) || !strncmp(at, "# TYPE halay_", 13) ||
                   (!strncmp(at, "halay_", 6) && at[strcspn(at, "{\n")] == '{'),
@@ -72,7 +72,7 @@ static void check_text(struct halay_context *ctx, int rank)
     CHECK(halay_counters_write(ctx, NULL, 1, NULL) == HALAY_ERR_ARGUMENT);
 }
 
-/* A program that knows another version of the struct. */
+/* A program that was built against another version of the struct. */
 static void check_sizes(struct halay_context *ctx)
 {
     struct {
@@ -183,7 +183,7 @@ static void submit(struct bench *b, int rank, const char *name, int64_t now_us)
 
     CHECK(halay_coordinator_receive(b->c, rank, &item, now_us) == HALAY_OK);
     CHECK(halay_coordinator_decide(b->c, 1, &emitted) == HALAY_OK);
-    for (; b->forgotten; b->forgotten--) /* the other ranks let go of it: its entry is freed */
+    for (; b->forgotten; b->forgotten--) /* the other ranks withdraw it, too: its entry is freed */
         for (int r = 1; r < b->size; r++)
             CHECK(halay_coordinator_receive(
                       b->c, r, &(struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = b->forget[b->forgotten - 1] },
@@ -197,7 +197,7 @@ static void answer(struct bench *b, int rank, enum halay_doing doing, const char
     CHECK(halay_coordinator_receive(b->c, rank, &item, 0) == HALAY_OK);
 }
 
-/* Look for stalls; how many lines were logged. Rank 0 waits for 'own'. */
+/* Looks for stalls; returns the number of logged lines. Rank 0 waits for 'own'. */
 static int look(struct bench *b, int64_t now_us, int64_t report_us, int64_t limit_us)
 {
     static const struct halay_item own = {
@@ -225,7 +225,7 @@ static void check_stall_report(void)
     submit(&b, 1, "late", t + SECOND);
     submit(&b, 3, "late", t + 2 * SECOND);
     CHECK(!look(&b, t + 59 * SECOND, 60 * SECOND, 0) && !b.asked[2], "not yet");
-    /* Both are old enough now; who lacks either is asked, once, and the report waits for the answers. */
+    /* Both are old enough now. Each rank that lacks either is asked once, and the report waits for the answers. */
     CHECK(!look(&b, t + 62 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1 && b.asked[3] == 1 && !b.asked[1]);
     answer(&b, 2, HALAY_DOING_ELSE, "");
     CHECK(!look(&b, t + 63 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1);
@@ -236,7 +236,8 @@ static void check_stall_report(void)
     expect_line(&b, 2, "stalled: rank 0 has submitted nothing; its program waits for 'own'");
     expect_line(&b, 3, "stalled: rank 2 has submitted nothing; its program waits for nothing");
     expect_line(&b, 4, "stalled: rank 3 submitted 'late' last, 61 s ago; its program waits for 'late'");
-    /* Again after as long, not before, though another tensor has become old; what does not answer is said not to. */
+    /* Reported again after the same time, not before, though another tensor has become old; ranks that do not answer
+     * are reported as such. */
     for (int s = 64; s < 122; s++)
         CHECK(!look(&b, t + s * SECOND, 60 * SECOND, 0), "after %d s", s);
     submit(&b, 0, "late", t + 122 * SECOND);
@@ -250,7 +251,7 @@ static void check_stall_report(void)
     bench_close(&b);
 }
 
-/* Few lines, however much stalls. */
+/* Few lines, whatever the number of stalls. */
 static void check_stall_bounds(void)
 {
     struct bench b;
@@ -293,7 +294,7 @@ static void check_stragglers(void)
     struct halay_straggler s;
 
     bench_open(&b, 3, HALAY_LOG_INFO);
-    /* Rank 2 is last by 3 ms, once by 7; rank 0 once by 1; the others come together. */
+    /* Rank 2 is last by 3 ms, once by 7; rank 0 once by 1; the others submit together. */
     for (int64_t i = 1; i <= 10; i++) {
         int last = i == 4 ? 0 : 2, late_us = i == 7 ? 7000 : 3000;
         for (int r = 0; r < 3; r++)
@@ -301,7 +302,7 @@ static void check_stragglers(void)
                 submit(&b, r, i % 2 ? "a" : "b", i * SECOND);
         submit(&b, last, i % 2 ? "a" : "b", i * SECOND + (last == 0 ? 1000 : late_us));
     }
-    for (int r = 0; r < 3; r++) /* together: nobody was last */
+    for (int r = 0; r < 3; r++) /* together: no rank is last */
         for (int k = 0; k < 8; k++)
             submit(&b, r, (char[]){ (char)('c' + k), 0 }, 20 * SECOND);
     halay_coordinator_straggler(b.c, 2, &s);
@@ -316,7 +317,7 @@ static void check_stragglers(void)
     expect_line(&b, 0,
                 "stragglers: rank 2 was the last one for 9 of 18 tensors, late by 3.44 ms on average, 7 ms at most");
     expect_line(&b, 1, "stragglers: rank 0 was the last one for 1 of 18 tensors");
-    /* Names are forgotten, also the one that rank 1 submitted last: nobody speaks of it then. */
+    /* Names are forgotten, also the one that rank 1 submitted last: the report then omits it. */
     for (int k = 0; k < 8; k++) {
         submit(&b, 0, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
         submit(&b, 1, (char[]){ (char)('k' + k), 0 }, 30 * SECOND);
@@ -352,7 +353,7 @@ static void configure_stall(struct halay_config *config, void *arg)
     config->stall_check_ms = 20;
 }
 
-/* Rank 1 computes, rank 2 waits for something else; rank 0 hears of both and lets them go on. */
+/* Rank 1 computes, rank 2 waits for another tensor; rank 0 reports both, and lets them continue. */
 static void body_stall(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -396,7 +397,7 @@ enum { LIMIT_MOST_MS = 10000 };
 
 static _Atomic int were_right; /* of three ranks */
 
-/* The last rank never submits: every rank gets an end that names it. */
+/* The last rank never submits: every rank gets an error that names it. */
 static void body_limit(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -415,7 +416,7 @@ static void body_limit(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
-/* The limit may be over before the second rank has come, too: then once more with a longer one. */
+/* The limit may expire before the second rank has submitted: then it is repeated with a longer one. */
 static void check_limit(void)
 {
     for (int ms = 100; were_right < 3 && ms <= LIMIT_MOST_MS; ms *= 10) {
@@ -431,7 +432,7 @@ static void check_limit(void)
 
 static char folder[] = "/tmp/halay-observe.XXXXXX";
 
-/* Read the rank's file and remove it; how many events of a category have a name that begins so. */
+/* Reads and removes the rank's file; returns the number of events of a category whose names have this prefix. */
 static int count_events(const char *name, int rank, const char *category, const char *begin)
 {
     json_t *event, *root;
@@ -461,7 +462,7 @@ static void drop_file(const char *name, int rank)
     REQUIRE(!unlink(path));
 }
 
-/* A step that repeats is not negotiated from its fourth time on; its collectives are drawn all the same. */
+/* A step that repeats is not negotiated from the fourth time on; its collectives are in the timeline all the same. */
 static void check_replay_is_drawn(struct halay_context *ctx, int rank, float *data)
 {
     char path[128];
@@ -483,7 +484,8 @@ static void body_timeline(struct rank_run *run)
 
     CHECK(halay_timeline_stop(ctx) == HALAY_ERR_ARGUMENT && halay_timeline_start(ctx, "") == HALAY_ERR_ARGUMENT);
     work(ctx, data[run->rank]);
-    for (int round = 0; round < 2; round++) { /* each has what was done meanwhile, the second nothing of the first */
+    for (int round = 0; round < 2;
+         round++) { /* each has the events of its own time, and the second none of the first */
         snprintf(path, sizeof path, "%s/%d.json", folder, round);
         CHECK(halay_timeline_start(ctx, path) == HALAY_OK);
         CHECK(halay_timeline_start(ctx, path) == HALAY_ERR_DUPLICATE);

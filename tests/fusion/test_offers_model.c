@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Offers, their rules alone: two ranks that submit sends and receives of one key and take them back at any moment, in
- * every order in which their steps and what they say can interleave. Whatever happens, both form the same pairs, and
- * what is taken back either ends or has met something; nothing waits forever.
+ * The rules of offers alone: two ranks submit sends and receives of one key and withdraw them at any moment, in every
+ * interleaving of their steps and messages. In all of them both ranks form the same pairs, a withdrawn offer either
+ * ends or has been matched, and nothing waits forever.
  */
 #include "fusion/paths/p2p/offers.h"
 #include "halay.h"
@@ -19,10 +19,10 @@ struct queue {
 struct rank {
     int to_submit, to_withdraw, sends;
     uint64_t made;
-    struct halay_offered own[OFFERS], theirs[QUEUE]; /* what the lists are made of */
+    struct halay_offered own[OFFERS], theirs[QUEUE]; /* memory of the lists */
     size_t own_count, theirs_count;
     struct halay_offered *waiting, *heard;
-    struct queue said; /* and not heard by the other */
+    struct queue said; /* and not received by the other rank */
     uint64_t met[OFFERS], asked[OFFERS], gone[OFFERS];
 };
 
@@ -34,7 +34,7 @@ static uint64_t say(struct rank *r, struct halay_offer word)
     return word.number;
 }
 
-/* Which of this rank's submissions has that number. */
+/* Returns this rank's submission of that number. */
 static size_t own_of(const struct rank *r, uint64_t number)
 {
     size_t i = 0;
@@ -111,7 +111,7 @@ static void hear(struct rank *r, struct rank *other)
 
 static int step(struct rank *ranks, struct choices *choices)
 {
-    int count = 0, rank[16], what[16]; /* -2: submit; -1: hear; else withdraw this one */
+    int count = 0, rank[16], what[16]; /* -2: submit; -1: receive; else withdraw this one */
 
     for (int r = 0; r < 2; r++) {
         if (ranks[r].to_submit)
@@ -135,7 +135,7 @@ static int step(struct rank *ranks, struct choices *choices)
     return 1;
 }
 
-/* Nonzero: something was taken back, or was too late. */
+/* Returns nonzero if an offer was withdrawn, or it was too late for that. */
 static int check_end(const struct rank *ranks)
 {
     int gone = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The operations that go by rows, and the barrier, over the fake transport: results, sizes that differ between ranks
- * and change, results in the request's memory, what is refused on one rank, what is found by negotiation on every rank,
- * and that a steady step negotiates nothing. Random programs are in test_programs.c.
+ * The operations by rows, and the barrier, over the fake transport: results, sizes that differ between ranks and
+ * change, results in the request's memory, errors on one rank, errors that negotiation finds on every rank, and steady
+ * steps without negotiation. Random programs are in test_programs.c.
  */
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/decide.h"
@@ -46,7 +46,7 @@ static void check_gathered(const float *data, const size_t *rows, int size, size
     }
 }
 
-/* The result in the request's memory, by handle; then by name with other rows. */
+/* The result is in the request's memory, by handle; then by name with other rows. */
 static void check_held(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -80,7 +80,7 @@ static void check_held(struct rank_run *run)
     CHECK(halay_unregister(tensor) == HALAY_OK);
 }
 
-/* Too little room on the last rank: it alone is told, with its data; the engine lives on. */
+/* The last rank has too little room: only it gets an error, with its data, and the engine still works. */
 static void check_short(struct rank_run *run)
 {
     float in[(ROWS + RANKS_MAX) * COLUMNS], out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
@@ -113,7 +113,7 @@ static void body_allgather(struct rank_run *run)
     size_t rows_from[RANKS_MAX], room = sizeof out / sizeof *out / COLUMNS;
     uint64_t before = 0;
 
-    /* Three steps alike, then other rows: each change is negotiated once. */
+    /* Three equal steps, then other rows: each change is negotiated once. */
     for (int step = 0; step < 9; step++) {
         size_t mine = (size_t)(step / 3 + run->rank);
         fill_rows(in, mine, COLUMNS, run->rank);
@@ -121,19 +121,19 @@ static void body_allgather(struct rank_run *run)
         check_gathered(out, rows_from, run->size, (size_t)step / 3);
         if (step % 3 == 0)
             before = negotiations(ctx);
-        CHECK(negotiations(ctx) == before, "a steady step speaks in ids only");
+        CHECK(negotiations(ctx) == before, "a steady step sends ids only");
     }
 
     check_held(run);
     check_short(run);
 
-    /* Nothing at all. */
+    /* No rank has rows. */
     CHECK(halay_allgather(ctx, "none", NULL, 0, COLUMNS, HALAY_F32, NULL, 0, rows_from) == HALAY_OK);
     CHECK(halay_allgather(ctx, "no columns", NULL, 5, 0, HALAY_F32, NULL, 0, rows_from) == HALAY_OK &&
           rows_from[0] == 5);
 }
 
-/* Rows that lie in the result already: where they belong, or one row beside it. */
+/* Rows that are in the result already: at their place, or one row beside it. */
 static void body_allgather_in_place(struct rank_run *run)
 {
     float out[RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS];
@@ -205,13 +205,13 @@ static void body_reduce_scatter(struct rank_run *run)
     CHECK(all == 13 && halay_scatter_rows(13, 5, 5, NULL) == 0 && halay_scatter_rows(13, 0, 0, NULL) == 0);
 }
 
-/* Rows of a rank's part: more for the odd ones, and none for every third. */
+/* Returns the rows of a rank's part: more for odd ranks, none for every third. */
 static size_t split_of(int rank, size_t each)
 {
     return rank % 3 == 2 ? 0 : each * (1 + (size_t)(rank % 2)) + (size_t)rank;
 }
 
-/* Parts as the splits say, other ones each time; by handle, by name, in place. */
+/* Parts by splits that change each time; by handle, by name, in place. */
 static void body_scatter_splits(struct rank_run *run)
 {
     float in[RANKS_MAX * 16 * COLUMNS], out[16 * COLUMNS];
@@ -239,7 +239,7 @@ static void body_scatter_splits(struct rank_run *run)
             CHECK(kind || halay_register(run->ctx, &info, &tensor) == HALAY_OK);
             for (int step = 0; step < (kind ? 1 : 2); step++) {
                 if (!kind)
-                    memset(splits, 0, sizeof splits); /* a handle has its own */
+                    memset(splits, 0, sizeof splits); /* a handle has its own splits */
                 CHECK((kind ? halay_submit_named(run->ctx, &info, NULL, NULL, &request)
                             : halay_submit(tensor, NULL, NULL, &request)) == HALAY_OK);
                 CHECK(halay_wait(request, -1) == HALAY_OK);
@@ -264,7 +264,7 @@ static void body_alltoall(struct rank_run *run)
     size_t splits[RANKS_MAX], rows_from[RANKS_MAX], room = RANKS_MAX * RANKS_MAX;
     uint64_t before = 0;
 
-    /* Rank r gives (r + to + step / 3) % 4 rows to rank `to`, and keeps one row that it gives to nobody. */
+    /* Rank r sends (r + to + step / 3) % 4 rows to rank `to`, and keeps one row that it sends to no rank. */
     for (int step = 0; step < 9; step++) {
         size_t rows = 1, at = 0;
         for (int to = 0; to < run->size; to++)
@@ -281,15 +281,15 @@ static void body_alltoall(struct rank_run *run)
         }
         if (step % 3 == 0)
             before = negotiations(ctx);
-        CHECK(negotiations(ctx) == before, "a steady step speaks in ids only");
+        CHECK(negotiations(ctx) == before, "a steady step sends ids only");
     }
-    /* Without splits as many for each. */
+    /* Without splits each rank gets the same number of rows. */
     fill_rows(in, 2 * (size_t)run->size, COLUMNS, run->rank);
     CHECK(halay_alltoall(ctx, "even", in, NULL, 2 * (size_t)run->size, COLUMNS, HALAY_F32, out, room, NULL) ==
           HALAY_OK);
     for (int from = 0; from < run->size; from++)
         CHECK(out[2 * from * COLUMNS] == row_value(from, 2 * (size_t)run->rank));
-    /* Only the last rank gives anything, to the first. */
+    /* Only the last rank sends rows, to the first one. */
     int gives = run->rank == run->size - 1;
     memset(splits, 0, sizeof splits);
     splits[0] = gives ? 2 : 0;
@@ -389,7 +389,7 @@ static void body_group(struct rank_run *run)
                                       .postscale = 2 };
     uint64_t before = 0;
 
-    for (int step = 0; step < 4; step++) { /* by name, with a factor, beside a single one */
+    for (int step = 0; step < 4; step++) { /* by name, with a factor, together with a single tensor */
         float one = 1;
         make_group(&g, members, run->rank);
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
@@ -400,7 +400,7 @@ static void body_group(struct rank_run *run)
         halay_request_free(single);
         if (step == 1)
             before = negotiations(ctx);
-        CHECK(step < 1 || negotiations(ctx) == before, "a steady step speaks in ids only");
+        CHECK(step < 1 || negotiations(ctx) == before, "a steady step sends ids only");
     }
     info.name = "registered";
     info.postscale = 0;
@@ -423,7 +423,7 @@ struct join_case {
     enum halay_join_average average;
     enum halay_deterministic mode;
     uint64_t seed; /* of the order of submissions */
-    uint64_t bits; /* what came out on the last rank */
+    uint64_t bits; /* results on the last rank */
     _Atomic int checked;
 };
 
@@ -436,7 +436,7 @@ static void configure_join(struct halay_config *config, void *arg)
     config->fusion_threshold = 20000;
 }
 
-/* Rank r has r + 1 steps of data: in step s the ranks from s on give something, the others have joined. */
+/* Rank r has r + 1 steps of data: in step s the ranks from s on take part, and the others have joined. */
 static void join_step(struct rank_run *run, int round, int step)
 {
     struct halay_context *ctx = run->ctx;
@@ -462,7 +462,8 @@ static void join_step(struct rank_run *run, int round, int step)
     char fresh[32];
     int n = 0;
 
-    snprintf(fresh, sizeof fresh, "j.%d.%d", round, step); /* a name that those who joined never hear of otherwise */
+    snprintf(fresh, sizeof fresh, "j.%d.%d", round,
+             step); /* a name that ranks which have joined receive only in the bucket */
     all += run->rank;
     least_byte = (int8_t)(least_byte + run->rank);
     CHECK(halay_allreduce_async(ctx, fresh, NULL, &sum, 1, HALAY_F32, HALAY_SUM, &requests[n++]) == HALAY_OK);
@@ -502,13 +503,13 @@ static void body_join(struct rank_run *run)
         CHECK(halay_join(ctx, &last) == HALAY_OK && last == odd, "rank %d was last", last);
         CHECK(halay_allreduce(ctx, "j.after", NULL, &x, 1, HALAY_F32, HALAY_MAX) == HALAY_OK && x == 1);
     }
-    if (run->rank < odd) { /* the last rank alone has data; the others' must come before it counts */
+    if (run->rank < odd) { /* only the last rank has data; the joins of the other ranks must arrive before it counts */
         CHECK(halay_join_async(ctx, &request) == HALAY_OK);
         CHECK(halay_join_async(ctx, &other) == HALAY_ERR_DUPLICATE);
         CHECK(halay_allreduce_async(ctx, "r", NULL, &x, 1, HALAY_F32, HALAY_SUM, &other) == HALAY_ERR_ARGUMENT);
         atomic_fetch_add(checked, 1);
     } else {
-        while (atomic_load(checked) < odd) /* until then the others' join must not end */
+        while (atomic_load(checked) < odd) /* the other ranks' joins must not end before */
             sched_yield();
         CHECK(halay_broadcast_async(ctx, "r.b", &x, 1, HALAY_F32, 0, &request) == HALAY_OK);
         CHECK(halay_wait(request, 60000) == (run->size > 1 ? HALAY_ERR_UNSUPPORTED : HALAY_OK));
@@ -525,14 +526,14 @@ static void body_join(struct rank_run *run)
     CHECK(halay_allreduce(ctx, "join", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "a name that is kept");
 }
 
-/* i, where the k-th was, which comes behind all others. */
+/* Returns i or, at the place of the k-th, the last one. */
 static void put_into_order(size_t *order, size_t i, size_t k)
 {
     order[i] = order[k];
     order[k] = i;
 }
 
-/* Rank r has 2 r + 1 steps of ten gradients in an order of its own, and waits for one of them now and then; a rank that
+/* Rank r has 2 r + 1 steps of ten gradients in an order of its own, and sometimes waits for one of them; a rank that
  * has fewer steps submits three of the next one and joins. */
 static void body_join_bits(struct rank_run *run)
 {
@@ -588,7 +589,7 @@ static void body_join_bits(struct rank_run *run)
     free(data);
 }
 
-/* The same bits, whatever the order and the delays. */
+/* The results have the same bits for every order and delay. */
 static void check_join_bits(int size, enum halay_deterministic mode, enum halay_join_average average)
 {
     uint64_t first = 0;
@@ -732,7 +733,8 @@ static void check_priorities(size_t threshold, const char *want)
     halay_coordinator_destroy(c);
 }
 
-/* Who has joined waits as long as others have data: no stall. One that leaves without joining is an error. */
+/* A rank that has joined waits while other ranks have data: this is not a stall. A rank that leaves without joining is
+ * an error. */
 static void check_waiting_to_join(void)
 {
     struct given_out given = { .count = 0 };
@@ -775,7 +777,7 @@ static void body_barrier(struct rank_run *run)
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static void body_refused(struct rank_run *run)
 {
@@ -813,8 +815,7 @@ static void body_refused(struct rank_run *run)
                                        .splits = splits };
     CHECK(halay_submit_named(ctx, &split, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "other rows than the splits");
     CHECK(halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
-    CHECK(halay_allgather_async(ctx, "r", a, 1, 1, HALAY_F32, NULL, 0, &request) == HALAY_OK,
-          "nothing was left behind");
+    CHECK(halay_allgather_async(ctx, "r", a, 1, 1, HALAY_F32, NULL, 0, &request) == HALAY_OK, "nothing remained");
     struct halay_result result = { .struct_size = 1 };
     CHECK(halay_request_result(request, &result) == HALAY_ERR_ARGUMENT);
     CHECK(halay_wait(request, -1) == HALAY_OK);
@@ -825,7 +826,7 @@ static void body_refused(struct rank_run *run)
 
 struct difference {
     const char *text;
-    struct halay_tensor_info info[2]; /* what the others say, what the odd one says */
+    struct halay_tensor_info info[2]; /* the values of the other ranks, and of the odd one */
 };
 
 static void check_difference(struct rank_run *run, const struct difference *d)
@@ -841,12 +842,12 @@ static void check_difference(struct rank_run *run, const struct difference *d)
     halay_request_free(request);
     struct halay_tensor_info good = d->info[0];
     CHECK(halay_submit_named(run->ctx, &good, NULL, NULL, &request) == HALAY_OK);
-    CHECK(halay_wait(request, -1) == HALAY_OK, "the engine lives on");
+    CHECK(halay_wait(request, -1) == HALAY_OK, "the engine still works");
     halay_request_free(request);
 }
 
-/* What two ranks may say of one tensor: an all-gather, a reduce-scatter, an all-to-all, a barrier, an all-reduce, a
- * group of two members, and reduce-scatters with splits. */
+/* The descriptions of one tensor on two ranks: an all-gather, a reduce-scatter, an all-to-all, a barrier, an
+ * all-reduce, a group of two members, and reduce-scatters with splits. */
 struct sayings {
     float in[64], out[8 * 64];
     size_t splits[RANKS_MAX], all[RANKS_MAX], most[RANKS_MAX];
@@ -940,7 +941,7 @@ static void body_mismatch(struct rank_run *run)
 
     make_sayings(&x);
     check_differences(run, &x);
-    /* Rows alone may differ, also after a mismatch in which they did. */
+    /* Only rows may differ, also after a mismatch in which they did. */
     for (size_t rows = 1; rows < 4; rows++) {
         size_t rows_from[RANKS_MAX];
         struct difference columns = { "tensor 'm': rank %d has shape [*,4], rank 0 has [*,8]", { x.g, x.g } };
@@ -950,7 +951,7 @@ static void body_mismatch(struct rank_run *run)
         CHECK(halay_allgather(run->ctx, "m", x.in, rows, 8, HALAY_F32, x.out, 64, rows_from) == HALAY_OK &&
               rows_from[0] == rows);
     }
-    /* More than any memory holds, all together. */
+    /* The rows of all ranks exceed any memory. */
     CHECK(halay_allgather_async(run->ctx, "huge", x.in, SIZE_MAX / 2 / (size_t)run->size + 1, 1, HALAY_U8, NULL, 0,
                                 &request) == HALAY_OK);
     CHECK(halay_wait(request, -1) == HALAY_ERR_ARGUMENT);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Placement: what the setting means on machines of several kinds, and where the engine's thread really runs.
+ * Placement: the effect of the setting on machines of several kinds, and the processor on which the engine's thread
+ * runs.
  */
 #include "fusion/place/placement.h"
 #include "halay.h"
@@ -10,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Two nodes of two cores, numbered as many machines do it: even ones on the first. */
+/* Two nodes of two cores, numbered as on many machines: even ones on the first node. */
 static const struct halay_thread two_nodes[] = { { 0, 0, 0 }, { 2, 1, 0 }, { 1, 2, 1 }, { 3, 3, 1 } };
 
-/* The numbers chosen, as digits; the reason if there is one. */
+/* Returns the chosen numbers as digits; the reason if there is one. */
 static const char *choose(const char *setting, const struct halay_thread *threads, size_t count, int rank, int size)
 {
     static char text[256];
@@ -56,7 +57,7 @@ static void check_choice(void)
         { "0,1,2", 4, 0, 2, "'0,1,2' names 3 hardware threads for 2 ranks of this host: one for each is needed" },
         { "0", 4, 1, 2, "'0' names 1 hardware thread for 2 ranks of this host: one for each is needed" },
         { "0,7", 4, 1, 2, "'0,7': this process may not use hardware thread 7" },
-        { "0,7", 4, 0, 2, "0" }, /* what a rank that is bound elsewhere may use, it knows itself */
+        { "0,7", 4, 0, 2, "0" }, /* the processors of a rank that is bound elsewhere are known only to that rank */
         { "0,", 4, 0, 2, "'0,' is neither auto nor off nor numbers of hardware threads, as 0,2,4,6" },
         { "", 4, 0, 1, "'' is neither auto nor off nor numbers of hardware threads, as 0,2,4,6" },
         { "-1", 4, 0, 1, "'-1' is neither auto nor off nor numbers of hardware threads, as 0,2,4,6" },
@@ -99,7 +100,7 @@ static enum halay_status start(const char *setting, const char *level, struct li
     return status;
 }
 
-/* Threads of this process, this one apart, that may run on just one processor: on that one. */
+/* Returns the number of threads of this process, except this one, that may run on exactly one processor, that one. */
 static int count_bound(int processor)
 {
     DIR *tasks = opendir("/proc/self/task");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The plan: what it says of known lists, and properties that hold for every list. And the buckets that a rank takes
- * from rank 0, and those that it refuses.
+ * The distribution of tensors to buckets: results for known lists, and properties that hold for every list. And the
+ * buckets of rank 0 that a rank accepts, and those that it refuses.
  */
 #include "fusion/protocol/bucket_plan.h"
 #include "fusion/requests/carrier.h"
@@ -32,8 +32,8 @@ static void check_known(void)
     CHECK(halay_plan(many, HALAY_BUCKET_TENSORS_MAX, 1) == 1 && halay_plan(many, HALAY_BUCKET_TENSORS_MAX + 1, 1) == 2);
 }
 
-/* Every item is in one bucket of its kind; none is above the threshold but of one item; numbers grow with first items;
- * two neighbours of a kind that would fit together are not in two buckets that are both left half empty. */
+/* Every item is in one bucket of its kind; only buckets of one item exceed the threshold; numbers grow with the first
+ * items; two neighbours of a kind that would fit together are not in two buckets that are both less than half full. */
 static void check_properties(struct random *random)
 {
     struct halay_plan_item items[ITEMS_MAX] = { { 0 } }, again[ITEMS_MAX];
@@ -65,14 +65,14 @@ static void check_properties(struct random *random)
                 CHECK(bytes[items[i - 1].bucket] + items[i].bytes > threshold);
     CHECK(halay_plan(again, count, threshold) == buckets);
     for (size_t i = 0; i < count; i++)
-        CHECK(again[i].bucket == items[i].bucket, "the plan is no function of its arguments");
+        CHECK(again[i].bucket == items[i].bucket, "the result depends on more than the arguments");
 }
 
 /* ---- buckets that rank 0 sends ---- */
 
 enum { TENSORS = 3 };
 
-/* A carrier to which no bucket has been given. */
+/* A carrier that has no bucket. */
 static void drop_bucket(struct halay_bucket *bucket)
 {
     (void)bucket;
@@ -92,7 +92,8 @@ static const struct halay_signature sum = { .collective = HALAY_ALLREDUCE,
                                             .prescale = 1,
                                             .postscale = 1 };
 
-/* The context of a rank with three tensors in flight; the last one has this signature, the others are f32 sums. */
+/* Makes the context of a rank with three tensors in flight; the last one has this signature, the others are f32
+ * sums. */
 static enum halay_status add_bucket(const struct halay_signature *last, const struct halay_id_range *ranges,
                                     size_t range_count)
 {

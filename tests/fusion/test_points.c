@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Sends and receives over the fake transport: by name and by tag, in order, in process sets, registered, from any rank;
- * what is refused and with which text, peers that leave or die. Random programs have messages, too (program.c); what
- * meets nothing is in test_points_ends.c.
+ * refused calls and their texts, peers that leave or die. Random programs have messages, too (program.c); sends and
+ * receives without a counterpart are in test_points_ends.c.
  */
 #include "tests/fusion/ranks.h"
 #include <sched.h>
@@ -28,7 +28,7 @@ static enum halay_status end(struct halay_request *request, const char *text)
     return status;
 }
 
-/* To the next rank, from the one before; by name, and by tag. Zero elements, and several chunks. */
+/* Sends to the next rank and receives from the previous one, by name and by tag. Zero elements, and several chunks. */
 static void check_ring(struct rank_run *run, const char *name, enum halay_dtype dtype, size_t count)
 {
     int next = (run->rank + 1) % run->size, before = (run->rank + run->size - 1) % run->size;
@@ -59,7 +59,7 @@ static void body_ring(struct rank_run *run)
     check_ring(run, NULL, HALAY_U8, LARGE);
 }
 
-/* The n-th meets the n-th, whoever is first; other tags and names don't mix with them. */
+/* The n-th send matches the n-th receive, whichever is submitted first; other tags and names are independent. */
 static void body_order(struct rank_run *run)
 {
     struct halay_request *requests[2 * MANY], *named;
@@ -73,7 +73,8 @@ static void body_order(struct rank_run *run)
     if (run->rank)
         REQUIRE(halay_receive_async(run->ctx, "named", &x, 1, HALAY_F32, 0, 0, &named) == HALAY_OK);
     for (int i = 0; i < 2 * MANY; i++) {
-        int k = run->rank ? (i % 2 ? i / 2 : MANY + i / 2) : i; /* two tags: one rank mixes them, one does not */
+        int k = run->rank ? (i % 2 ? i / 2 : MANY + i / 2)
+                          : i; /* two tags: one rank alternates them, the other one does not */
         enum halay_status status =
             run->rank ? halay_receive_async(run->ctx, NULL, &data[k], 1, HALAY_F32, 0, k < MANY, &requests[k])
                       : halay_send_async(run->ctx, NULL, &data[k], 1, HALAY_F32, 1, k < MANY, &requests[k]);
@@ -149,7 +150,7 @@ static struct halay_tensor *register_point(struct rank_run *run, const char *nam
     return tensor;
 }
 
-/* By name and by tag, again and again, several at once; beside those that are not registered. */
+/* By name and by tag, several times, several at once; together with unregistered ones. */
 static void body_registered(struct rank_run *run)
 {
     struct halay_tensor *tensors[3], *again;
@@ -202,7 +203,8 @@ static int sender_of(struct halay_request *request)
     return result.peer;
 }
 
-/* All send to rank 0, before and after it receives, which knows who sent what; of one rank in order. */
+/* All ranks send to rank 0, before and after it receives, and it gets the senders; messages of one rank are in
+ * order. */
 static void body_any(struct rank_run *run)
 {
     enum { EACH = 10 };
@@ -233,7 +235,7 @@ static void body_any(struct rank_run *run)
     for (int i = 0; i < count; i++) {
         CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK);
         int sender = sender_of(requests[i]), number = next[sender]++;
-        number = 2 * (number % (EACH / 2)) + (i < count / 2); /* those by tag are the odd ones */
+        number = 2 * (number % (EACH / 2)) + (i < count / 2); /* the odd ones are by tag */
         CHECK(data[i] == (float)(100 * sender + number), "%g from rank %d", (double)data[i], sender);
         halay_request_free(requests[i]);
     }
@@ -262,7 +264,7 @@ static enum halay_status receive_any_in(struct rank_run *run, struct halay_proce
     return halay_submit_named(run->ctx, &info, NULL, NULL, request);
 }
 
-/* One from one rank goes first; another size is refused on both sides; sets are kept apart. */
+/* A message of one rank is matched first; another size is refused on both sides; sets are separate. */
 static void body_any_mixed(struct rank_run *run)
 {
     int ranks[] = { 0, 1 };
@@ -294,7 +296,7 @@ static void body_any_mixed(struct rank_run *run)
     CHECK(end(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static void body_refused(struct rank_run *run)
 {
@@ -359,9 +361,9 @@ static void body_duplicate(struct rank_run *run)
         CHECK(halay_send(run->ctx, "x", &x, 1, HALAY_F32, 0, 0) == HALAY_OK);
 }
 
-/* ---- peers that are gone ---- */
+/* ---- lost peers ---- */
 
-/* What it sent arrives; what it did not ends, alone: the others work on. */
+/* Messages that the peer has sent arrive; others end with an error, and only these: other ranks continue. */
 static void body_left(struct rank_run *run)
 {
     struct halay_request *sent, *never;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sends and receives that meet nothing: taken back by cancel and by time-outs, whatever their peers do meanwhile; what
- * is reported, and counted. At the end random schedules, of several threads on each rank, after which nothing may be
- * left half met. usage: test_points_ends [SEED]
+ * Sends and receives without a counterpart: withdrawn by cancel and by time-outs at any moment of their peers; their
+ * reports and counters. At the end random schedules of several threads on each rank, after which nothing may be left
+ * half matched. usage: test_points_ends [SEED]
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -10,7 +10,7 @@
 
 enum { WAIT_MS = 60000, SHORT_MS = 30 };
 
-/* What the ranks of a test, which are threads, tell each other outside of the engine. */
+/* Communication between the ranks of a test, which are threads, outside of the engine. */
 static _Atomic int stage;
 
 static void wait_for_stage(int number)
@@ -52,7 +52,7 @@ static struct halay_request *submit(struct rank_run *run, enum halay_collective 
     return request;
 }
 
-/* ---- taken back ---- */
+/* ---- withdrawal ---- */
 
 static void check_ended(struct halay_request *request, int is_canceled, const char *missing)
 {
@@ -62,12 +62,12 @@ static void check_ended(struct halay_request *request, int is_canceled, const ch
     CHECK(halay_wait(request, WAIT_MS) == (is_canceled ? HALAY_ERR_CANCELED : HALAY_ERR_TIMEOUT));
     CHECK(strstr(halay_request_text(request), why) && strstr(halay_request_text(request), missing), "'%s'",
           halay_request_text(request));
-    CHECK(halay_cancel(request) == HALAY_OK); /* too late: nothing happens */
+    CHECK(halay_cancel(request) == HALAY_OK); /* too late: no effect */
     halay_request_free(request);
 }
 
-/* A receive ends while its peer waits for something else; the send that comes later does not meet it, and ends, too;
- * the next two meet. */
+/* A receive ends while its peer waits for another tensor; a send that is submitted later does not match it, and ends,
+ * too; the next two match. */
 static void check_ends(struct rank_run *run, const char *name, int from, int is_canceled)
 {
     const struct two *two = run->arg;
@@ -94,7 +94,7 @@ static void body_ends(struct rank_run *run)
     const struct two *two = run->arg;
 
     if (run->rank != two->receiver && run->rank != two->sender) {
-        wait_for_stage(1); /* it stays until the others leave */
+        wait_for_stage(1); /* it remains until the others leave */
         return;
     }
     for (int is_canceled = 0; is_canceled < 2; is_canceled++)
@@ -105,7 +105,7 @@ static void body_ends(struct rank_run *run)
     stage = 1;
 }
 
-/* The peer is idle: it has to be told to listen. The texts in full, and what comes behind one that was taken back. */
+/* The peer is idle: it must be asked to listen. The full texts, and an operation after a withdrawn one. */
 static void body_texts(struct rank_run *run)
 {
     const struct two *two = run->arg;
@@ -121,7 +121,7 @@ static void body_texts(struct rank_run *run)
         CHECK(halay_cancel(request) == HALAY_OK);
         CHECK(end(request, "tensor 'named': canceled by rank %d; the receive of rank %d was not submitted", run->rank,
                   two->receiver) == HALAY_ERR_CANCELED);
-        request = submit(run, HALAY_SEND, NULL, &x, two->receiver, 0); /* behind the other one of its tag */
+        request = submit(run, HALAY_SEND, NULL, &x, two->receiver, 0); /* after the other one of its tag */
         CHECK(halay_cancel(other) == HALAY_OK);
         CHECK(halay_wait(other, WAIT_MS) == HALAY_ERR_CANCELED);
         halay_request_free(other);
@@ -139,7 +139,7 @@ static void body_texts(struct rank_run *run)
     }
 }
 
-/* Its time is over while the peer leaves: one or the other, and it ends. */
+/* Its time limit expires while the peer leaves: one or the other error, and it ends. */
 static void body_left(struct rank_run *run)
 {
     struct halay_request *request;
@@ -154,7 +154,7 @@ static void body_left(struct rank_run *run)
     CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
 }
 
-/* Everything ends at once when a rank gives up, also what is being taken back. */
+/* All operations end at once when a rank aborts, also those that are being withdrawn. */
 static void body_abort(struct rank_run *run)
 {
     struct halay_request *requests[4];
@@ -257,7 +257,7 @@ enum { THREADS = 3, EACH = 60, TAGS = 3, IDS = RANKS_MAX * THREADS * EACH };
 
 struct schedule {
     uint64_t seed;
-    _Atomic int sent[IDS], received[IDS]; /* by the number that a send carries: how often it ended well */
+    _Atomic int sent[IDS], received[IDS]; /* by the number that a send carries: how often it succeeded */
 };
 
 struct worker {
@@ -336,7 +336,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Whatever has happened, the next ones of each tag meet, from and to everybody. */
+/* Afterwards the next ones of each tag match, from and to all ranks. */
 static void check_nothing_left(struct rank_run *run)
 {
     float given = 100 + (float)run->rank, got;

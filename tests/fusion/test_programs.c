@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random programs through the engine over the fake transport, with random delays; and the deterministic modes: the
- * same bits whatever the order of arrival. TEST_BRIEF=1: half of the programs, and the bits of three ranks only.
+ * Random programs through the engine over the fake transport, with random delays; and the deterministic modes: the same
+ * bits for every order of arrival. TEST_BRIEF=1: half of the programs, and the bits of three ranks only.
  * usage: test_programs [SEED]
  */
 #include "tests/fusion/program.h"
@@ -15,7 +15,7 @@ struct setting {
     size_t threshold;
     const char *algorithm;
     int alone;
-    _Atomic uint64_t hash; /* of rank 0's results; every rank's must be the same */
+    _Atomic uint64_t hash; /* of rank 0's results; those of every rank must be equal */
     _Atomic uint64_t differing;
 };
 
@@ -69,7 +69,7 @@ static void check_deterministic(struct random *random, enum halay_deterministic 
     }
 }
 
-/* Two of them, as soon as there are two ranks. */
+/* Runs two programs, with two ranks or more. */
 static void make_nodes(struct halay_fake_hub *hub)
 {
     static const int nodes[] = { 0, 1, 1, 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of the program's that is registered: results of every operation from any part of it, with ends of every
- * length, beside ranks that have not registered theirs; its contents before, after and without halay_unregister; what
- * is refused, and that it costs nothing then.
+ * Memory of the program that is registered: results of every operation from any part of it, with ends of every length,
+ * with ranks that have not registered theirs; its contents before, after and without halay_unregister; calls that are
+ * refused without any effect.
  */
 #include "halay.h"
 #include "tests/fusion/random.h"
@@ -29,7 +29,7 @@ static enum halay_status join(struct halay_context **ctx)
     return halay_init(&options, ctx);
 }
 
-/* How many mappings of the process are shared ones of a segment, at most `bytes` long. */
+/* Returns the number of the process's shared mappings of a segment of at most `bytes`. */
 static int count_shared(size_t bytes)
 {
     unsigned long begin, end;
@@ -59,7 +59,7 @@ static void fill(struct part *p, int value)
     memset(p->memory, value, LARGE + PAGE);
 }
 
-/* Ends of every length: as malloc has them, on a page, and elsewhere. */
+/* Ends of every length: as malloc returns them, on a page, and elsewhere. */
 static void part_open(struct halay_context *ctx, struct random *random, struct part *p)
 {
     static const size_t starts[] = { 16, 64, 0, PAGE - 16, 2000 };
@@ -86,7 +86,7 @@ static int32_t value_of(int rank, size_t i)
     return (int32_t)(i * 7 + (size_t)rank * 1000);
 }
 
-/* Nothing but these elements has changed. */
+/* Checks that only these elements have changed. */
 static void check_rest(const struct part *p, const void *begin, size_t bytes)
 {
     const unsigned char *first = begin;
@@ -152,7 +152,7 @@ static void run_one(struct halay_context *ctx, const struct operation *o, struct
         check_rest(out, to, rows * sizeof *to);
 }
 
-/* Each rank has its own parts, all have the same operations. */
+/* Each rank uses parts of its own, all have the same operations. */
 static void run_operations(struct halay_context *ctx, uint64_t seed)
 {
     static const enum halay_collective kinds[] = { HALAY_ALLREDUCE, HALAY_ALLREDUCE, HALAY_REDUCE,
@@ -182,7 +182,7 @@ static void run_operations(struct halay_context *ctx, uint64_t seed)
     }
 }
 
-/* A float tensor as PyTorch has it, through other operations, too. */
+/* A float tensor as in PyTorch, through other operations, too. */
 static void run_others(struct halay_context *ctx)
 {
     size_t count = 100000;
@@ -226,7 +226,7 @@ static int is_as_mapped(const unsigned char *at, size_t pages)
     return 1;
 }
 
-/* Only whole pages are replaced, and all of them come back. */
+/* Only whole pages are replaced, and all of them are restored. */
 static void check_contents(struct halay_context *ctx)
 {
     unsigned char *at = map_pages(20);
@@ -269,7 +269,7 @@ static void check_refused(struct halay_context *ctx)
     CHECK(halay_memory_unregister(ctx, at + PAGE) == HALAY_ERR_ARGUMENT);
     CHECK(halay_memory_unregister(ctx, at) == HALAY_OK);
     CHECK(halay_memory_unregister(ctx, at) == HALAY_ERR_ARGUMENT, "once");
-    /* Freed too early: said, and nothing else is harmed. */
+    /* Freed before halay_unregister: this is logged, and nothing else is affected. */
     CHECK(halay_memory_register(ctx, at, 5 * PAGE) == HALAY_OK && !munmap(at, 2 * PAGE));
     CHECK(halay_memory_unregister(ctx, at) == HALAY_ERR_ARGUMENT);
     CHECK(at[3 * PAGE + 5] == (unsigned char)((3 * PAGE + 5) * 7 + 3));
@@ -278,7 +278,8 @@ static void check_refused(struct halay_context *ctx)
     REQUIRE(!munmap(at + 2 * PAGE, 18 * PAGE) && !munmap(file, PAGE) && !munmap(shared, PAGE) && !close(fd));
 }
 
-/* Freed without a word, and given again at the same address: seen, and reduced like any private memory. */
+/* Freed without halay_unregister, and allocated again at the same address: this is noticed, and the memory is reduced
+ * like private memory. */
 static void check_freed(struct halay_context *ctx)
 {
     int size = halay_size(ctx);
@@ -305,7 +306,7 @@ static void check_freed(struct halay_context *ctx)
     }
 }
 
-/* What is registered when the context ends is plain memory then, and another context's to register. */
+/* Memory that is registered when the context ends is private memory afterwards, and another context may register it. */
 static int check_ends(void)
 {
     unsigned char *at = map_pages(20);

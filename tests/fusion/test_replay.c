@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replay through the engine over the fake transport: a steady step sends nothing, and whatever breaks it, results and
+ * Replay through the engine over the fake transport: a steady step sends nothing, and after any deviation results and
  * errors are those of negotiation. usage: test_replay [SEED]
  */
 #include "tests/fusion/random.h"
@@ -43,7 +43,8 @@ static void open_steps(struct rank_run *run)
     steps_open(&steps[run->rank], run->ctx, s->is_mixed);
 }
 
-/* A steady loop: after the capture no rank sends anything, unless the machine is so busy that one leaves the plan. */
+/* A steady loop: after the capture no rank sends a message, unless the machine is so busy that a rank leaves the
+ * plan. */
 static void body_steady(struct rank_run *run)
 {
     struct halay_counters c = { .struct_size = sizeof c };
@@ -104,7 +105,7 @@ static void run_changed(struct steps *s, int number, int changed, float *elsewhe
     steps_check(s, number);
 }
 
-/* A plan's bucket is what it was in the turn before, unless a tensor lies elsewhere or is registered anew. */
+/* A bucket of a plan keeps its requests from turn to turn, unless a tensor is at another address or registered anew. */
 static void body_changed(struct rank_run *run)
 {
     struct steps *s = &steps[run->rank];
@@ -122,7 +123,7 @@ static void body_changed(struct rank_run *run)
     CHECK(planned > 3, "a plan was in force after %d steps", planned);
 }
 
-/* Registers a tensor anew, as the steps have it or as integers. */
+/* Registers a tensor anew, like that of the other steps or as integers. */
 static void register_anew(struct steps *s, int i, enum halay_dtype dtype)
 {
     struct steps_info d;
@@ -133,8 +134,8 @@ static void register_anew(struct steps *s, int i, enum halay_dtype dtype)
     REQUIRE(halay_register(s->ctx, &d.info, &s->tensors[i]) == HALAY_OK);
 }
 
-/* While a plan has a tensor, some ranks register it anew as another one, with as many bytes: the plan does not take
- * it. is_all: all ranks do, and it is reduced; else only rank 0 does. */
+/* While a tensor is in a plan, some ranks register it anew with another type of the same size: the plan does not accept
+ * it. is_all: all ranks do, and it is reduced; otherwise only rank 0 does. */
 static void run_another(struct steps *s, int number, int i, int is_all)
 {
     struct halay_request *requests[STEP_TENSORS];
@@ -224,7 +225,7 @@ static void body_threads(struct rank_run *run)
     }
 }
 
-/* More buckets than channels. Ranks that wait for a late one, for their last tensor first, stay in the plan. */
+/* More buckets than channels. Ranks that wait for a late rank, first for their last tensor, remain in the plan. */
 static void run_late(struct rank_run *run, int number)
 {
     struct steps *s = &steps[run->rank];

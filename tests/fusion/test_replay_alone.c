@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small all-reduces that come alone, with replay: their results, and that the ways out of a plan end the same on all
- * ranks: a rank means something else, takes its submission back, joins, leaves or dies; all agree anew. Over the fake
- * transport, whose messages may be late. usage: test_replay_alone [SEED]
+ * Small all-reduces that are submitted one by one, with replay: their results, and that leaving a plan has the same
+ * outcome on all ranks: a rank changes the tensor, withdraws its submission, joins, leaves or dies; all agree anew.
+ * Over the fake transport, with delays. usage: test_replay_alone [SEED]
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -30,7 +30,7 @@ static void note_plan(const struct rank_run *run, const char *name)
     pthread_mutex_unlock(&run->ctx->lock);
 }
 
-/* One all-reduce of a name over the ranks below `present`. */
+/* Makes one all-reduce of a name on the ranks below `present`. */
 static void reduce(struct rank_run *run, const char *name, int round, int present)
 {
     static const enum halay_reduction ops[] = { HALAY_SUM, HALAY_SUM, HALAY_SUM, HALAY_MAX };
@@ -58,7 +58,7 @@ static void body_rounds(struct rank_run *run)
     for (int round = 0; round < ROUNDS; round++)
         reduce(run, "t0", round, run->size);
 
-    /* All mean something else. */
+    /* All ranks submit a different signature. */
     float data[2000] = { 1 };
     static const size_t counts[] = { 700, 700, 2000, 2000, 10 };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -69,7 +69,7 @@ static void body_rounds(struct rank_run *run)
     }
 }
 
-/* Each rank in turn means something else. */
+/* Each rank, one after the other, submits a different signature. */
 static void body_mismatch(struct rank_run *run)
 {
     float data[10] = { 0 };
@@ -83,7 +83,7 @@ static void body_mismatch(struct rank_run *run)
     }
 }
 
-/* Ranks join one after the other, the last ones first, while the others go on. */
+/* Ranks join one after the other, the last ones first, while the others continue. */
 static void body_join(struct rank_run *run)
 {
     int last;
@@ -136,7 +136,7 @@ static void body_orders(struct rank_run *run)
     }
 }
 
-/* A rank goes while the others wait for it, in a round and after one that it has taken part in. */
+/* A rank leaves while the others wait for it, during a round and after one in which it took part. */
 static void body_leave(struct rank_run *run)
 {
     int leaver = *(int *)run->arg;
@@ -152,7 +152,7 @@ static void body_leave(struct rank_run *run)
     CHECK(halay_context_status(run->ctx, text, sizeof text) == HALAY_ERR_PEER && !strcmp(text, left), "'%s'", text);
 }
 
-/* A rank dies when all have seen the end of their rounds. */
+/* A rank dies when all ranks have seen the end of their rounds. */
 static void body_die(struct rank_run *run)
 {
     int who = *(int *)run->arg;
@@ -170,7 +170,7 @@ static void body_die(struct rank_run *run)
     CHECK(halay_allreduce(run->ctx, "t0", NULL, data, COUNT, HALAY_F32, HALAY_SUM) == HALAY_ERR_PEER);
 }
 
-/* One rank gives it up before the others come: their turn gets the same error. */
+/* One rank withdraws its submission before the others submit: their submissions get the same error. */
 static void body_time_out(struct rank_run *run)
 {
     float data = 0, go = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver's role (requests/role.h), its rules alone. First each state with each event. Then explicit states: the
- * background thread, two program threads that submit a tensor and wait for it, one that submits and does not wait, and
- * a peer, whose message ends a tensor, as they use the machine in fusion/engine/driver.c, in every order. Time-outs
- * never happen here. There are never two drivers, and no order ends before all tensors have: no wake is lost.
+ * The driver's role (fusion/requests/role.h), its rules alone. First each state with each event. Then all interleavings
+ * of the background thread, two program threads that submit a tensor and wait for it, one that submits and does not
+ * wait, and a peer, whose message ends a tensor, as they use the role in fusion/engine/driver.c. Time-outs never happen
+ * here. There are never two drivers, and all tensors end in every interleaving: no wake is lost.
  */
 #include "fusion/requests/role.h"
 #include "tests/test.h"
@@ -41,7 +41,7 @@ static int may_happen(struct halay_role r, enum halay_role_event event)
     }
 }
 
-/* The thread has the role while it drives, and dozes while it sleeps with it. */
+/* The thread has the role while it drives, and waits on the bell while it sleeps with the role. */
 static int is_possible(struct halay_role r)
 {
     return (r.driver != HALAY_ROLE_THREAD || r.thread == HALAY_ROLE_AWAKE) &&
@@ -53,7 +53,7 @@ static void check_work(struct halay_role r, struct halay_role_step s)
     int wakes = s.action == HALAY_ROLE_RING || s.action == HALAY_ROLE_SIGNAL;
 
     CHECK(s.role.driver == r.driver, "work moves the role");
-    CHECK(!is_awake(r) || (s.role.has_news && !wakes), "a driver that is awake is not told");
+    CHECK(!is_awake(r) || (s.role.has_news && !wakes), "a driver that is awake misses an event");
     CHECK(is_awake(r) || !halay_role_thread_sleeps(s.role) || r.driver != HALAY_ROLE_FREE, "the thread sleeps on");
     CHECK(is_awake(r) || r.driver == HALAY_ROLE_FREE || !s.role.needs_bell, "the driver sleeps on");
     CHECK(s.action != HALAY_ROLE_RING || r.needs_bell, "rings for no sleeper");
@@ -99,16 +99,16 @@ static void check_all_states(void)
 /* ---- all orders ---- */
 
 enum { THREAD, FIRST, SECOND, CALLER, AGENTS }; /* the background thread; those that wait; the one that does not */
-enum { TENSORS = AGENTS };                      /* each agent's own; the thread has none */
+enum { TENSORS = AGENTS };                      /* each agent's own tensor; the thread has none */
 enum tensor { NONE, QUEUED, SENT, ARRIVED, ENDED };
 
-/* Where an agent is. From UNARM to SLEEP it has the role, and in GIVE. */
+/* The place in the code of an agent. From UNARM to SLEEP, and in GIVE, it has the role. */
 enum where { TOP, SUBMIT, WAKE, WAIT, COND, UNARM, DRIVE, ARM, LOOK, SLEEP, BELL, GIVE, PARKED, END };
 
 struct state {
     struct halay_role role;
     unsigned char at[AGENTS];
-    unsigned char wake[AGENTS];      /* enum halay_role_action that WAKE does */
+    unsigned char wake[AGENTS];      /* the enum halay_role_action that WAKE performs */
     unsigned char has_ended[AGENTS]; /* its step has ended tensors, and waiters have not been woken */
     unsigned char token[AGENTS];     /* the bell has not been rung since */
     unsigned char is_signaled[AGENTS];
@@ -160,7 +160,7 @@ static void broadcast(struct state *s)
         s->is_signaled[i] |= s->at[i] == COND;
 }
 
-/* A step of the engine. Nonzero if it did something. */
+/* Makes a step of the engine. Returns nonzero if it did something. */
 static int step(struct state *s, int agent)
 {
     int did = 0;
@@ -176,7 +176,7 @@ static int step(struct state *s, int agent)
     return did;
 }
 
-/* The background thread, with the lock. */
+/* The background thread, with the lock held. */
 static void thread_goes_on(struct state *s)
 {
     if (s->role.driver == HALAY_ROLE_FREE && !s->waiters && has_work(s) && !s->is_owed) {
@@ -188,7 +188,7 @@ static void thread_goes_on(struct state *s)
     s->at[THREAD] = PARKED;
 }
 
-/* halay_driver's pass_on_locked, and what follows: to END, or first to WAKE. choice: which waiter is signaled. */
+/* pass_on_locked of driver.c and its caller: continues at END, or at WAKE. choice: the waiter that is signaled. */
 static void pass_on(struct state *s, int agent, enum where next, int choice)
 {
     s->at[agent] = (unsigned char)next;
@@ -207,7 +207,7 @@ static void pass_on(struct state *s, int agent, enum where next, int choice)
         broadcast(s);
 }
 
-/* The loop of halay_driver_wait, with the lock. */
+/* The loop of halay_driver_wait, with the lock held. */
 static void waiter_goes_on(struct state *s, int agent, int choice)
 {
     if (s->tensor[agent] == ENDED) {
@@ -224,7 +224,7 @@ static void waiter_goes_on(struct state *s, int agent, int choice)
     do_wake(s, pass(s, HALAY_ROLE_WORK));
 }
 
-/* A submission: it wakes a thread or, if a wait follows, owes the wake. */
+/* A submission: it wakes a thread or, if a wait follows, defers the wake. */
 static void submit(struct state *s, int agent, int choice)
 {
     s->tensor[agent] = QUEUED;
@@ -261,13 +261,13 @@ static void come_back(struct state *s, int agent)
     s->at[agent] = DRIVE;
 }
 
-/* After a step in which nothing was done. */
+/* After a step that did nothing. */
 static void is_idle(struct state *s, int agent)
 {
     s->at[agent] = agent == THREAD && s->waiters ? GIVE : ARM;
 }
 
-/* Nonzero: the agent could do this. It waits in END; in COND, PARKED and BELL until it is woken. */
+/* Returns nonzero if the agent can continue. It waits in END; in COND, PARKED and BELL until it is woken. */
 static int can_move(const struct state *s, int agent)
 {
     switch (s->at[agent]) {
@@ -281,7 +281,7 @@ static int can_move(const struct state *s, int agent)
     }
 }
 
-/* What the driver does between two moments at which others can come in. */
+/* The driver's actions between two moments at which other agents can act. */
 static void drive(struct state *s, int agent)
 {
     int is_done = agent != THREAD && s->tensor[agent] == ENDED;
@@ -308,7 +308,7 @@ static void drive(struct state *s, int agent)
     }
 }
 
-/* The driver gives the role up. */
+/* The driver releases the role. */
 static void give(struct state *s, int agent, int choice)
 {
     pass(s, HALAY_ROLE_GIVES);
@@ -320,7 +320,7 @@ static void give(struct state *s, int agent, int choice)
         waiter_goes_on(s, agent, choice);
 }
 
-/* Where the agent sleeps, or is about to. */
+/* The places where the agent sleeps, or is about to. */
 static void rest(struct state *s, int agent, int choice)
 {
     switch (s->at[agent]) {
@@ -366,7 +366,7 @@ static void move(struct state *s, int agent, int choice)
     }
 }
 
-/* The peer stores a message, and rings afterwards. Nonzero if it could. */
+/* The peer stores a message, and then rings. Returns nonzero if it could. */
 static int peer_moves(struct state *s, int tensor)
 {
     if (tensor == THREAD) {
@@ -384,7 +384,7 @@ static int peer_moves(struct state *s, int tensor)
     return 1;
 }
 
-/* ---- the states that have been reached ---- */
+/* ---- the states reached ---- */
 
 enum { STATES = 1 << 21 };
 static struct state *states;

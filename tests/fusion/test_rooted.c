@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduce, gather and scatter over the fake transport, against what a plain loop gives: every type, any root, sets that
- * are a part of the job, rows that differ and change, none at all, in place, results in the request's memory, what is
- * refused on one rank and what is found by negotiation on all. Random programs mix them with all else (program.c).
+ * Reduce, gather and scatter over the fake transport, compared with a plain loop: every type, any root, sets of some
+ * ranks, rows that differ and change, no rows, in place, results in the request's memory, errors on one rank, and
+ * errors that negotiation finds on all ranks. Random programs mix them with other operations (program.c).
  */
 #include "base/half.h"
 #include "halay_tools.h"
@@ -10,7 +10,7 @@
 
 enum { COLUMNS = 3, ROWS = 6, ROOM = RANKS_MAX * (ROWS + RANKS_MAX) * COLUMNS };
 
-/* All ranks of this set that this body runs in; by = the number in the set. */
+/* The ranks of a set in which this body runs; by = the number in the set. */
 struct part {
     struct halay_process_set *set; /* NULL: all */
     int size, by, ranks[RANKS_MAX];
@@ -25,7 +25,7 @@ static struct part all_of(const struct rank_run *run)
     return part;
 }
 
-/* An element of what the member gives: an odd number, small enough for each type. */
+/* Returns an element of a member's input: an odd number, small enough for each type. */
 static unsigned element_of(int member, size_t i)
 {
     return (unsigned)((size_t)member * 29 + i * 7) % 120 | 1;
@@ -45,7 +45,7 @@ static int has_bytes(const void *data, size_t first, size_t count, size_t elemen
     return 1;
 }
 
-/* Run it to its end; the request is the caller's. */
+/* Runs it to its end; the request is the caller's. */
 static struct halay_request *run_info(struct rank_run *run, const struct halay_tensor_info *info)
 {
     struct halay_request *request;
@@ -64,7 +64,7 @@ static size_t rows_of(int member, size_t each)
 
 struct moved {
     enum halay_dtype dtype;
-    size_t each; /* how many rows a member has, by rows_of */
+    size_t each; /* the number of a member's rows, for rows_of */
     int root;    /* a number in the set */
     enum { PLAIN, HELD, IN_PLACE, BESIDE } where;
 };
@@ -231,7 +231,7 @@ static void put_number(void *data, enum halay_dtype dtype, int number)
     memcpy(data, from, halay_dtype_size(dtype));
 }
 
-/* A sum of every type. */
+/* Sums of every type. */
 static void reduce_type(struct rank_run *run, const struct part *part, enum halay_dtype dtype, int root)
 {
     double in, out, want;
@@ -248,7 +248,7 @@ static void reduce_all(struct rank_run *run, const struct part *part)
 
     for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++)
         for (int root = 0; root < part->size; root++)
-            for (int kind = 0; kind < 4; kind++) /* plain, in place, scaled, nothing */
+            for (int kind = 0; kind < 4; kind++) /* plain, in place, scaled, empty */
                 reduce(run, part, reductions[k], root, kind);
     for (int dtype = 0; dtype < HALAY_DTYPE_COUNT && !part->set; dtype++)
         reduce_type(run, part, (enum halay_dtype)dtype, part->size / 2);
@@ -264,7 +264,7 @@ static void body_all(struct rank_run *run)
     reduce_all(run, &part);
 }
 
-/* Two sets of which one lacks rank 0, both at work at once; roots are ranks of the job. */
+/* Two sets, one without rank 0, both at work at once; roots are ranks of the job. */
 static void body_sets(struct rank_run *run)
 {
     struct part part = { .size = 0 };
@@ -284,7 +284,7 @@ static void body_sets(struct rank_run *run)
                                       .out = &x,
                                       .root = 1 - run->rank % 2,
                                       .set = part.set };
-    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "root is no member");
+    CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "root is not a member");
 }
 
 static uint64_t negotiations(struct halay_context *ctx)
@@ -332,7 +332,7 @@ static void body_steady(struct rank_run *run)
         if (run->rank == root)
             CHECK(out[0] == run->size * (run->size + 1) / 2 + run->size * step && out[1] == 1 + step);
         before = step ? before : negotiations(run->ctx);
-        CHECK(negotiations(run->ctx) == before, "a steady step speaks in ids only");
+        CHECK(negotiations(run->ctx) == before, "a steady step sends ids only");
     }
     for (int k = 0; k < KINDS; k++)
         CHECK(halay_unregister(tensors[k]) == HALAY_OK);
@@ -344,7 +344,8 @@ static void body_steady(struct rank_run *run)
     CHECK(rows_from[0] == 2);
 }
 
-/* Nobody's request ends without the missing rank; taken back, they end on all alike, and the next ones work. */
+/* No request ends without the missing rank; withdrawn, they end in the same way on all ranks, and the next ones
+ * complete. */
 static void body_canceled(struct rank_run *run)
 {
     struct halay_request *request;
@@ -434,7 +435,7 @@ static void body_refused(struct rank_run *run)
     char want[120];
     snprintf(want, sizeof want, "tensor 'r': the splits of rank %d have 5 rows together, its first dimension is 6", me);
     CHECK(!strcmp(halay_error_text(), want), "'%s'", halay_error_text());
-    CHECK(halay_barrier(ctx, "r") == HALAY_OK, "nothing was left behind");
+    CHECK(halay_barrier(ctx, "r") == HALAY_OK, "nothing remained");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Process sets over the fake transport: every operation within them, the same name in several at once, what is refused
- * and with which text, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
+ * Process sets over the fake transport: every operation within them, the same name in several at once, refused calls
+ * and their texts, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
  * Horovod's parallel tests that concern process sets are among them. Random programs have sets too (program.c).
  */
 #include "fusion/api/sets.h"
@@ -28,7 +28,7 @@ static int is_among(const struct halay_context *ctx, const int *ranks, size_t co
     return 0;
 }
 
-/* The newest set. */
+/* Returns the newest set. */
 static struct halay_process_set *newest(struct halay_context *ctx)
 {
     int numbers[SETS_MAX];
@@ -38,7 +38,7 @@ static struct halay_process_set *newest(struct halay_context *ctx)
     return halay_process_set_find(ctx, numbers[count - 1]);
 }
 
-/* On all ranks; those that are no members find it. */
+/* Makes a set. Called on all ranks; those that are not members look it up. */
 static struct halay_process_set *create(struct halay_context *ctx, const int *ranks, size_t count)
 {
     struct halay_process_set *set = NULL;
@@ -53,7 +53,7 @@ static struct halay_process_set *create(struct halay_context *ctx, const int *ra
     return set;
 }
 
-/* On all ranks. */
+/* Removes a set. Called on all ranks. */
 static enum halay_status remove_set(struct halay_context *ctx, struct halay_process_set *set)
 {
     enum halay_status status = halay_process_set_is_included(set) ? halay_process_set_remove(set) : HALAY_OK;
@@ -155,7 +155,7 @@ static void check_splits(struct rank_run *run, struct halay_process_set *set)
         CHECK(out[i] == (float)(((size_t)own + i + 1) * (size_t)size));
 }
 
-/* The root is a rank of the job; all else goes by numbers in the set. */
+/* The root is a rank of the job; all other ranks are numbers in the set. */
 static void check_rows(struct rank_run *run, struct halay_process_set *set)
 {
     int ranks[RANKS_MAX], size = halay_process_set_size(set), own = halay_process_set_rank(set);
@@ -208,7 +208,7 @@ static void check_rows(struct rank_run *run, struct halay_process_set *set)
     CHECK(run_one(run->ctx, &info) == HALAY_OK);
 }
 
-/* One name in flight in all sets at once, large enough to take a while, submitted in an order of each rank's own. */
+/* One name in flight in all sets at once, large enough to take a while, submitted in each rank's own order. */
 static void check_at_once(struct rank_run *run, struct halay_process_set *const *sets, size_t count)
 {
     struct halay_request *requests[8];
@@ -278,9 +278,9 @@ static void body_operations(struct rank_run *run)
     check_allreduce(run, sets[0]);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
-/* The ranks of a set disagree: its members get the text, the others nothing. */
+/* The ranks of a set disagree: its members get the text, other ranks nothing. */
 static void check_mismatch(struct rank_run *run, struct halay_process_set *set)
 {
     float data[4] = { 0 };
@@ -310,7 +310,7 @@ static void expect(struct rank_run *run, const char *text)
     run->expected_lines = 0;
 }
 
-/* Each rank refuses by itself what it can't even read. */
+/* Each rank refuses arguments that it cannot read. */
 static void check_wild_lists(struct rank_run *run)
 {
     int zero = 0;
@@ -330,7 +330,7 @@ static void check_wild_lists(struct rank_run *run)
     expect(run, "process sets: more than 8000 ranks");
 }
 
-/* What concerns a rank that is no member, or a root that is none. */
+/* Errors for a rank that is not a member, or a root that is not. */
 static void check_membership(struct rank_run *run, struct halay_process_set *set)
 {
     int size = run->size;
@@ -357,7 +357,7 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
     }
 }
 
-/* Each rank is told by itself. */
+/* Each rank gets its own error. */
 static void check_impossible_sets(struct rank_run *run)
 {
     int size = run->size, others[] = { (run->rank + 1) % size };
@@ -381,7 +381,7 @@ static void check_impossible_sets(struct rank_run *run)
     expect(run, "process sets: 0 is not removed, it is that of all ranks");
 }
 
-/* The last rank has something in flight in it when both members ask for its end. */
+/* The last rank has an operation of the set in flight when both members ask for its removal. */
 static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
 {
     int size = run->size;
@@ -407,7 +407,7 @@ static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
     CHECK(wait_and_free(request) == HALAY_OK);
 }
 
-/* What was registered in a set that is removed is unregistered as ever. */
+/* A tensor that was registered in a set that is removed can still be unregistered. */
 static void check_removed_set(struct rank_run *run, struct halay_process_set *set)
 {
     int size = run->size, is_member = halay_process_set_is_included(set);
@@ -445,7 +445,7 @@ static void body_refused(struct rank_run *run)
 
     run->expected_lines = 0;
     check_mismatch(run, set);
-    CHECK(halay_barrier(ctx, NULL) == HALAY_OK); /* rank 0 has said it as well, member or not */
+    CHECK(halay_barrier(ctx, NULL) == HALAY_OK); /* rank 0 has called it, too, member or not */
     run->expected_lines = 0;
     check_membership(run, set);
     check_impossible_sets(run);
@@ -453,15 +453,15 @@ static void body_refused(struct rank_run *run)
     check_removed_set(run, set);
     CHECK(halay_process_set_number(create(ctx, ranks, 2)) == 2, "numbers are not used again");
 
-    /* A name that is kept. */
+    /* A reserved name. */
     struct halay_tensor_info info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
     run->expected_lines = 0;
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
     expect(run, "tensor 'process sets': names that begin so are reserved for halay_process_set_create");
 }
 
-/* A rank is in as many sets as it wants to, also where its shared memory has no room for all of them: with sanitizers
- * (TEST_BRIEF) fewer, since what they cost grows with the square. */
+/* A rank can be in any number of sets, also where its shared memory has no room for all of them. With sanitizers
+ * (TEST_BRIEF) fewer, since their cost grows with the square. */
 static void body_many(struct rank_run *run)
 {
     struct halay_process_set *sets[SETS_MAX - 1];
@@ -482,7 +482,8 @@ static void body_many(struct rank_run *run)
     }
 }
 
-/* Of one rank. A set's end may overtake what is said about it; numbers beyond 16 bits are as good as the first. */
+/* In a job of one rank. The removal of a set may overtake items about it; numbers beyond 16 bits work like the first
+ * ones. */
 static void body_numbers(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
@@ -504,7 +505,8 @@ static void body_numbers(struct rank_run *run)
 
 /* ---- rank 0 only coordinates ---- */
 
-/* Its program does nothing that would drive its engine. If it did not listen, each tensor would take about a second. */
+/* Rank 0's program makes no call that would drive its engine. If the engine did not listen, each tensor would take
+ * about a second. */
 static void body_coordinated(struct rank_run *run)
 {
     enum { TENSORS = 300 };
@@ -532,7 +534,7 @@ static void body_coordinated(struct rank_run *run)
     CHECK(remove_set(run->ctx, set) == HALAY_OK);
 }
 
-/* ---- while all else goes on ---- */
+/* ---- at the same time as other operations ---- */
 
 enum { NEW_TENSORS = 30, NEW_STEPS = 20 };
 
@@ -577,7 +579,7 @@ static void body_busy(struct rank_run *run)
 
 /* ---- made by their members ---- */
 
-/* All members are in the same set: they have the same number, and it sums. */
+/* All members are in the same set: they have the same number, and a sum in the set has the right result. */
 static void check_same_set(struct halay_context *ctx, struct halay_process_set *set)
 {
     float x[] = { (float)halay_process_set_number(set), 1 };
@@ -612,8 +614,8 @@ static void *make_several(void *arg)
     return NULL;
 }
 
-/* Threads make several at the same time, each rank in another order: the same ranks, some of them, all but some. The
- * last rank is in all, with an argument in more than 200 at a time. */
+/* Threads make several sets at the same time, each rank in another order: of the same ranks, of some of them, of all
+ * but some. The last rank is in all sets, of which more than 200 at a time have it as an argument. */
 static void body_at_once(struct rank_run *run)
 {
     enum { THREADS = 3 };
@@ -633,7 +635,7 @@ static void body_at_once(struct rank_run *run)
     CHECK(halay_process_set_numbers(run->ctx, NULL, 0) == 1);
 }
 
-/* The same ranks in two threads: the calls are in some order on each rank, and meet in that order. */
+/* The same ranks in two threads: the calls have some order on each rank, and are matched in that order. */
 static void *make_one(void *arg)
 {
     const struct making *m = arg;
@@ -661,7 +663,7 @@ static void body_same_ranks(struct rank_run *run)
         check_same_set(run->ctx, halay_process_set_find(run->ctx, number));
 }
 
-/* The others' programs do nothing meanwhile, rank 0's among them. */
+/* The other ranks' programs do nothing meanwhile, rank 0's among them. */
 static void body_alone(struct rank_run *run)
 {
     _Atomic int *done = run->arg;
@@ -684,7 +686,7 @@ static void body_alone(struct rank_run *run)
 
 /* ---- a rank leaves ---- */
 
-/* While a set waits for it; rank 0 is in no set. It is the end for all, and all are told why. */
+/* While a set waits for it; rank 0 is in no set. The job ends on all ranks, with the cause. */
 static void body_left(struct rank_run *run)
 {
     int last = run->size - 1, ranks[] = { last, last - 1 };
@@ -727,7 +729,7 @@ static void remove_flights(void)
     REQUIRE(!rmdir(flights));
 }
 
-/* What it takes part in is recorded as of the set that it is in. */
+/* The collectives of a rank that has joined are recorded as those of their set. */
 static void check_recorded(const struct rank_run *run, int number)
 {
     const struct halay_ring *ring = run->ctx->observers.recorder.flight;
@@ -740,7 +742,7 @@ static void check_recorded(const struct rank_run *run, int number)
     CHECK(!ring || starts == 1, "%d", starts);
 }
 
-/* The last rank has joined. A set that it is in cannot be made; one of the others can, and removed. */
+/* The last rank has joined. A set with it cannot be made; one of the other ranks can, and can be removed. */
 static void check_sets_of_joined(struct rank_run *run, const int *ranks)
 {
     struct halay_process_set *set = NULL;
@@ -759,7 +761,7 @@ static void check_sets_of_joined(struct rank_run *run, const int *ranks)
     CHECK(halay_process_set_size(set) == run->size - 1 && halay_process_set_remove(set) == HALAY_OK);
 }
 
-/* The last rank has joined: it takes part in its sets, and refuses what needs its data. */
+/* The last rank has joined: it takes part in its sets, and refuses operations that need its data. */
 static void body_join(struct rank_run *run)
 {
     _Atomic int *refused = run->arg;
@@ -789,7 +791,7 @@ static void body_join(struct rank_run *run)
         CHECK(halay_allreduce(run->ctx, "all", NULL, &all, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
         CHECK(all == (float)size - 1);
         while (*refused == before)
-            sched_yield(); /* it is to have joined still */
+            sched_yield(); /* it must still have joined */
         check_sets_of_joined(run, ranks);
         CHECK(halay_join_async(run->ctx, &join) == HALAY_OK && wait_and_free(join) == HALAY_OK);
     }
@@ -877,7 +879,7 @@ static enum halay_status drop_item(void *arg, int rank, const struct halay_item 
     return HALAY_OK;
 }
 
-/* One report for all sets, in the job's ranks. */
+/* One report for all sets, with ranks of the job. */
 static void check_stall(void)
 {
     struct bench b = { .count = 0 };
@@ -922,11 +924,11 @@ static void check_stall(void)
     halay_log_fini(&b.log);
 }
 
-/* What a coordinator emitted, by kind. */
+/* The items that a coordinator emitted, by kind. */
 struct said {
     struct halay_log log;
     int items[HALAY_ITEM_KINDS];
-    char text[200]; /* of the last one that has some */
+    char text[200]; /* of the last item that has some */
 };
 
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
@@ -985,7 +987,7 @@ static void decide(struct halay_coordinator *c)
     CHECK(halay_coordinator_decide(c, 1, &emitted) == HALAY_OK);
 }
 
-/* What a step of rank 0 looks at: the sets with something to decide, not all of them. */
+/* The sets that a step of rank 0 visits: those with something to decide, not all. */
 enum { MANY_RANKS = 256, MANY_SETS = 200 };
 
 struct looks {
@@ -1001,7 +1003,7 @@ static int count_look(const void *arg)
     return looks.is_idle;
 }
 
-/* Returns how many sets were looked at. */
+/* Returns the number of sets visited. */
 static int decide_children(struct halay_coordinator *parent, int is_idle)
 {
     int emitted;
@@ -1048,7 +1050,7 @@ static void check_news(void)
     halay_log_fini(&said.log);
 }
 
-/* A set that is made while a rank has joined, or has left, knows it. */
+/* A set that is made while a rank has joined, or has left, takes that over. */
 static void check_late_set(void)
 {
     static const int ranks[] = { 1, 2 }, others[] = { 0, 1 };
@@ -1067,7 +1069,7 @@ static void check_late_set(void)
     announce(parent, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
     decide(parent);
     announce(set, 0, "u", HALAY_ALLREDUCE, 4);
-    CHECK(halay_coordinator_waiting(parent) == 1, "nobody has joined any more");
+    CHECK(halay_coordinator_waiting(parent) == 1, "no rank has joined any more");
     announce(set, 1, "u", HALAY_ALLREDUCE, 4);
     decide(set);
 
@@ -1082,7 +1084,7 @@ static void check_late_set(void)
     halay_log_fini(&said.log);
 }
 
-/* An entry is about a change of sets while ranks say so, by whichever item. */
+/* An entry becomes one of a change of sets if ranks submit it as such, by any item. */
 static void check_changing(void)
 {
     struct said said = { .text = "" };
@@ -1113,7 +1115,7 @@ static void check_changing(void)
     halay_log_fini(&said.log);
 }
 
-/* Only its members are asked for a set: who has left or joined otherwise is not missed, and not reported. */
+/* Only the members are asked for a set: other ranks that have left or joined are not reported as missing. */
 static void check_forming(void)
 {
     struct said said = { .text = "" };
@@ -1139,7 +1141,7 @@ static void check_forming(void)
     decide(c);
     CHECK(said.items[HALAY_ITEM_BUCKET] == 1 && !said.items[HALAY_ITEM_FAIL]);
     struct halay_item again = { .kind = HALAY_ITEM_READY, .range = { 0, 1 } };
-    CHECK(halay_coordinator_receive(c, 3, &again, 0) == HALAY_ERR_FORMAT, "it is no member");
+    CHECK(halay_coordinator_receive(c, 3, &again, 0) == HALAY_ERR_FORMAT, "it is not a member");
     CHECK(halay_coordinator_receive(c, 1, &again, 0) == HALAY_OK);
     CHECK(halay_coordinator_receive(c, 2, &(struct halay_item){ .kind = HALAY_ITEM_BYE }, 0) == HALAY_OK);
     CHECK(said.items[HALAY_ITEM_FAIL] == 1 && !strcmp(said.text, "rank 2 has left"), "'%s'", said.text);
@@ -1154,9 +1156,9 @@ static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), 
               NULL, NULL);
 }
 
-/* ---- a member that does not come to the group that is being made ---- */
+/* ---- a member that does not take part in making the group ---- */
 
-/* What the last rank does when it first speaks of the new group: all others have begun to wait for it, or soon will. */
+/* The action of the last rank with its first message about the new group: all other ranks wait for it, or soon will. */
 static void (*absence)(void);
 static struct rank_run *absent, *_Atomic waiting[RANKS_MAX];
 static struct halay_link_ops ops_of_absent;
@@ -1194,7 +1196,7 @@ static void die(void)
     halay_fake_hub_kill(absent->hub, absent->rank);
 }
 
-/* Alive and silent until all others have given up: one that had not would still make the group. */
+/* Alive and silent until all others have timed out: one that had not would still make the group. */
 static void be_slow(void)
 {
     for (int r = 0; r < absent->size - 1; r++)
@@ -1204,7 +1206,8 @@ static void be_slow(void)
 
 static _Atomic int told;
 
-/* Everybody hears who is missing, whether it waits in the set or only serves it (rank 0, with three ranks). */
+/* Every rank gets an error that names the missing one, whether it waits in the set or only coordinates it (rank 0, with
+ * three ranks). */
 static void body_absent(struct rank_run *run)
 {
     int last = run->size - 1, ranks[] = { last - 1, last };
@@ -1234,9 +1237,9 @@ static void check_absent(int size, void (*how)(void), char *text)
 
 /* ---- a tensor of a set whose group is being made ---- */
 
-/* The proposal of rank 1, kept back until its own bucket of the new set waits for the group. */
+/* The proposal of rank 1, held back until its own bucket of the new set waits for the group. */
 static struct {
-    struct halay_link *link; /* NULL: none is kept back */
+    struct halay_link *link; /* NULL: none is held back */
     int peer;
     uint64_t tag;
     const void *data;
@@ -1285,7 +1288,7 @@ static void keep_proposal(struct rank_run *run, struct halay_config *config)
     world->data->ops = &ops_of_absent;
 }
 
-/* It finds the set by its number while another thread is still making it. */
+/* Looks the set up by its number while another thread is still making it. */
 static void *submit_early(void *arg)
 {
     struct rank_run *run = arg;

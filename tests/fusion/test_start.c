@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts over a store of the program's own, and with a unique id: ranks as processes and as threads; again and several
- * at once under one store; callbacks that fail, at every call; ranks that are missing, or were told different things;
- * settings.
+ * Starts over a store of the program's own, and with a unique id: ranks as processes and as threads; repeated and
+ * several at once over one store; callbacks that fail, at every call; ranks that are missing, or have different
+ * arguments; settings.
  */
 #include "halay.h"
 #include "tests/fusion/folder_store.h"
@@ -17,7 +17,8 @@
 
 enum { RANKS_MAX = 5, ROUNDS = 3 };
 
-/* Times of starts that end in vain: the next one where the machine was too busy for the ranks to come within this. */
+/* Time limits of starts that fail: the next one where the machine was too busy for the ranks to arrive within this
+ * one. */
 static const char *const times[][2] = { { "HALAY_START_TIMEOUT=2" },
                                         { "HALAY_START_TIMEOUT=10" },
                                         { "HALAY_START_TIMEOUT=60" } };
@@ -29,17 +30,17 @@ struct rank_start {
     struct halay_rendezvous rendezvous;
     struct folder_store store;
     const struct halay_unique_id *id; /* instead of the store */
-    int *pipe;                        /* rank 0 makes such an id, and the others read it there; NULL: no */
+    int *pipe;                        /* rank 0 makes such an id, and the others read it there; NULL: none */
     const char *bootstrap;
     const char *const *settings;
     int rounds;
     const char *node;         /* HALAY_NODE, in a process of its own; NULL: this host's */
-    int may_lose;             /* another rank's start may fail when this one's has succeeded */
+    int may_lose;             /* another rank's start may fail after this one's has succeeded */
     enum halay_status status; /* of the last round's start */
     char text[1000];          /* of the first error */
 };
 
-/* The engine's thread may log, too, while the start still waits for another rank. */
+/* The engine's thread may log while the start still waits for another rank. */
 static void keep_error(void *arg, enum halay_log_level level, const char *line)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -131,7 +132,7 @@ static void run_threads(struct rank_start *ranks, int n)
         pthread_join(threads[r], NULL);
 }
 
-/* In a process of its own, which makes the id if its rank is 0. */
+/* Runs in a process of its own, which makes the id if its rank is 0. */
 static void get_id(struct rank_start *rank, struct halay_unique_id *id)
 {
     rank->id = id;
@@ -172,7 +173,7 @@ static void run_processes(struct rank_start *ranks, int n)
         CHECK(waitpid(pids[r], &status, 0) == pids[r] && WIFEXITED(status) && !WEXITSTATUS(status));
 }
 
-/* ---- what works ---- */
+/* ---- successful starts ---- */
 
 static void check_sizes(void)
 {
@@ -209,7 +210,7 @@ static void check_prefixes(void)
     folder_remove(folder);
 }
 
-/* There the engine's connections use the secret. */
+/* On such nodes the engine's connections use the secret. */
 static void check_nodes(void)
 {
     static const char *const nodes[] = { "a", "b", "c" };
@@ -244,7 +245,7 @@ static void check_ids_of_processes(void)
     close(ends[1]);
 }
 
-/* Between nodes it works; ranks that differ, and a transport that cannot, are named. */
+/* Works between nodes; errors name ranks with different settings, and a transport that cannot encrypt. */
 static void check_encryption(void)
 {
     static const char *const nodes[] = { "a", "b" }, *const on[] = { "HALAY_ENCRYPT=1", NULL };
@@ -312,7 +313,7 @@ static void check_wrong_ids(void)
 
     setenv(wrong_network[0], wrong_network[1], 1);
     CHECK(halay_unique_id_create(&id) == HALAY_ERR_CONFIG && strstr(halay_error_text(), "none0"));
-    /* Networks of other tests come and go: what answers at the address of one that has gone is not this host. */
+    /* Networks of other tests exist for a while: a server at the address of one that has gone is not this host. */
     setenv(wrong_network[0], "lo", 1);
 
     for (int t = 0; t < TIMES && !strstr(ranks[0].text, "rank 2 has not come"); t++) {
@@ -330,7 +331,7 @@ static void check_wrong_ids(void)
     other = id;
     other.bytes[12] ^= 1; /* the secret */
     ranks[2].id = &other;
-    ranks[2].settings = NULL; /* a refusal is believed after a second of attempts */
+    ranks[2].settings = NULL; /* a refusal is reported after a second of attempts */
     start(&ranks[2]);
     CHECK(ranks[2].status == HALAY_ERR_AUTH, "%s", ranks[2].text);
     other.bytes[10] = 0, other.bytes[11] = 1; /* the port */
@@ -341,7 +342,7 @@ static void check_wrong_ids(void)
     unsetenv(wrong_network[0]);
 }
 
-/* The library calls these: this host's interfaces, or others. */
+/* Called by the library: this host's interfaces, or others. */
 static struct ifaddrs *interfaces;
 
 __attribute__((visibility("default"))) int getifaddrs(struct ifaddrs **all)
@@ -360,7 +361,7 @@ __attribute__((visibility("default"))) void freeifaddrs(struct ifaddrs *all)
         real(all);
 }
 
-/* Keeps what is written to stderr from the first call to the second, which puts it into text. */
+/* Captures stderr from the first call to the second, which stores it in text. */
 static void capture(char *text, size_t size)
 {
     static int kept = -1;
@@ -378,7 +379,7 @@ static void capture(char *text, size_t size)
     fclose(file);
 }
 
-/* An id has ten of a host's addresses, the loopback's last, and one line says so. */
+/* An id has ten of a host's addresses, the loopback's last, and one log line reports that. */
 static void check_many_addresses(void)
 {
     enum { MANY = 12, AT = 44, BYTES = 17 };
@@ -414,7 +415,7 @@ static void *leave_one(void *ctx)
     return NULL;
 }
 
-/* At the same time: each waits for the others. */
+/* At the same time: each thread waits for the others. */
 static void leave(struct halay_context **contexts, int n)
 {
     pthread_t threads[RANKS_MAX];
@@ -425,7 +426,7 @@ static void leave(struct halay_context **contexts, int n)
         pthread_join(threads[r], NULL);
 }
 
-/* Two wait for the third, which comes when they say so; and two of which the first gives up. */
+/* Two ranks wait for the third, which starts when they are ready; and two ranks, of which the first times out. */
 static void check_progress(int with_id)
 {
     struct rank_start ranks[3];
@@ -478,7 +479,7 @@ static void check_start_alone(void)
     halay_init_cancel(NULL);
 }
 
-/* The program knows better than its launcher's variables. */
+/* The program's settings take precedence over its launcher's variables. */
 static void check_launcher(void)
 {
     struct rank_start ranks[2];
@@ -499,7 +500,7 @@ static void check_launcher(void)
     unsetenv("HALAY_BOOTSTRAP");
 }
 
-/* ---- what does not ---- */
+/* ---- failing starts ---- */
 
 /* Two ranks, of which one's call fails_at fails; 0: none. */
 struct pair_start {
@@ -528,7 +529,7 @@ static void start_pair(struct pair_start *pair, int fails_at, const char *const 
     REQUIRE(!pthread_create(&pair->thread, NULL, run_pair, pair));
 }
 
-/* Rank 1's status is that of its call, if it came so far. */
+/* Rank 1's status is that of its failed call, if it was reached. */
 static void end_pair(struct pair_start *pair, int calls_before)
 {
     const struct rank_start *rank = &pair->ranks[1];
@@ -540,8 +541,8 @@ static void end_pair(struct pair_start *pair, int calls_before)
                                                            : rank->status == HALAY_OK;
 }
 
-/* Each call of rank 1's fails once, in pairs side by side, as each rank 0 waits in vain. Rank 0 ends, too: alarm says
- * so. If it had all it needed, its start may succeed. */
+/* Each call of rank 1 fails once, in pairs at the same time, as each rank 0 waits in vain. Rank 0 ends, too, before the
+ * alarm. If it had received all it needed, its start may succeed. */
 static void check_failures(void)
 {
     enum { CALLS_LEAST = 4 };
@@ -550,7 +551,7 @@ static void check_failures(void)
     start_pair(&whole, 0, times[TIMES - 1]);
     end_pair(&whole, INT_MAX);
     CHECK(whole.ranks[0].status == HALAY_OK && whole.ranks[1].status == HALAY_OK, "the one without a failure");
-    /* Who has to wait calls again, so that another start may need fewer. */
+    /* A rank that has to wait calls again, so that another start may need fewer calls. */
     int calls = whole.ranks[1].store.calls;
     CHECK(calls >= CALLS_LEAST, "%d calls", calls);
     REQUIRE((pairs = calloc((size_t)calls, sizeof *pairs)));
@@ -654,7 +655,7 @@ int main(void)
     check_ids_of_processes();
     check_encryption();
     check_prefixes();
-    check_ids_of_threads(); /* nothing is forked any more: the ids' threads linger */
+    check_ids_of_threads(); /* no process is forked any more: the ids' threads remain for a while */
     check_many_addresses();
     check_wrong_ids();
     check_progress(0);

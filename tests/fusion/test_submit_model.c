@@ -39,11 +39,11 @@ enum fault {
     FAULT_LEAVE_BUSY,      /* the driver leaves while a thread is BUSY */
     FAULT_LEAVE_STORES,    /* it stores MOVED without comparing */
     FAULT_LEAVE_UNLOCKED,  /* it leaves without the lock */
-    FAULT_TURNS_AGAIN,     /* a new plan begins with the turn of the last */
+    FAULT_TURNS_AGAIN,     /* a new plan begins with the last turn of the one before */
     FAULT_BUSY_IN_FLIGHT,  /* a tensor that is BUSY is refused, though its turn is released */
     FAULT_READY_UNCHECKED, /* the driver runs a bucket for an event of an older plan */
-    FAULT_TEST_ONCE,       /* a test does not look at the word again */
-    FAULT_COUNT_MISSING,   /* leaving finds in flight what missing shows */
+    FAULT_TEST_ONCE,       /* a test does not read the word again */
+    FAULT_COUNT_MISSING,   /* leaving decides by missing whether a tensor is in flight */
     FAULTS
 };
 
@@ -70,7 +70,7 @@ enum event { NO_EVENT, EVENT_READY, EVENT_SUBMITTED = EVENT_READY + BUCKETS };
 
 struct tensor {
     unsigned char word, exists, bucket; /* of the steady request; exists: there is one */
-    unsigned char ordinary, status;     /* of the ordinary one; status: 1 is complete */
+    unsigned char ordinary, status;     /* of the ordinary request; status: 1 is complete */
     unsigned char accepted, ended, called;
 };
 
@@ -89,7 +89,7 @@ struct state {
     struct bucket buckets[BUCKETS];
     struct thread threads[THREADS];
     unsigned char is_planned, epoch, turn, leaves; /* the driver's */
-    unsigned char at, bucket, word;                /* of what it does */
+    unsigned char at, bucket, word;                /* of its action */
     unsigned char events[EVENTS];
     unsigned char padding[9];
 };
@@ -478,7 +478,7 @@ static int can_step_driver(const struct state *s)
     return s->at != IDLE;
 }
 
-/* Out of a plan a submission ends by negotiation; or its bucket does that ran when the plan was left. */
+/* A submission outside of a plan ends by negotiation, or with its bucket that was running when the plan was left. */
 static void end_negotiated(struct tensor *t)
 {
     end_submission(t);
@@ -527,8 +527,8 @@ static int list_bucket_actions(const struct state *s, struct action *actions, in
     return count;
 }
 
-/* Returns nonzero if the thread would test what cannot be complete, and what no leave can confuse: it would do so
- * forever, and hide that nothing else is left to do. */
+/* Returns nonzero if the thread would test a submission that cannot be complete, and that leaving a plan cannot change:
+ * it would do so forever, and hide that nothing else is left to do. */
 static int is_test_idle(const struct state *s, int thread)
 {
     const struct op *op = op_of(s, thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives without a name, which the order of calls identifies: the n-th of a kind in a process set meets the n-th
- * of the other ranks, whatever is in flight on each of them. Their names come again, so that what the ranks keep is
- * bounded and they agree by id. Ranks are threads, over the fake transport.
+ * Collectives without a name, which are identified by the order of calls: the n-th of a kind in a process set matches
+ * the n-th on the other ranks, whatever is in flight on each of them. Their names are reused, so that the ranks keep a
+ * bounded number and agree by id. Ranks are threads, over the fake transport.
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -32,15 +32,15 @@ static size_t names_known(struct rank_run *run)
     return names;
 }
 
-/* What the ranks agree on by name: each name once. */
+/* Checks that the ranks agree by name on each name once. */
 static void check_kept(struct rank_run *run, const struct halay_counters *before, uint64_t calls)
 {
     struct halay_counters after = counters_of(run);
     uint64_t told = after.negotiations - before->negotiations, by_id = after.cache_hits - before->cache_hits;
 
     CHECK(names_known(run) <= HALAY_UNNAMED_MAX + 1, "%zu names are known", names_known(run));
-    CHECK(told <= HALAY_UNNAMED_MAX, "told by name: %llu of %llu", (unsigned long long)told, (unsigned long long)calls);
-    /* One that a plan takes over, or gives back, counts there and as it is sent. */
+    CHECK(told <= HALAY_UNNAMED_MAX, "sent by name: %llu of %llu", (unsigned long long)told, (unsigned long long)calls);
+    /* A submission that a plan takes over, or gives back, counts there and when it is sent. */
     CHECK(told + by_id <= 2 * calls, "%llu by name, %llu by id", (unsigned long long)told, (unsigned long long)by_id);
 }
 
@@ -79,7 +79,7 @@ static void end_flight(struct rank_run *run, struct flight *f)
     f->request = NULL;
 }
 
-/* How many are in flight differs between ranks at each call. */
+/* The number in flight differs between ranks at each call. */
 static void body_in_flight(struct rank_run *run)
 {
     struct halay_counters before = counters_of(run);
@@ -121,7 +121,7 @@ static enum halay_status add(struct rank_run *run, float *value, struct halay_re
     return halay_allreduce_async(run->ctx, NULL, NULL, value, 1, HALAY_F32, HALAY_SUM, request);
 }
 
-/* A call that is refused does not count: the next one is in its place. */
+/* A call that is refused does not count: the next one has its number. */
 static void body_too_many(struct rank_run *run)
 {
     static float values[RANKS_MAX][HALAY_UNNAMED_MAX + 1];
@@ -148,9 +148,9 @@ static void body_too_many(struct rank_run *run)
     }
 }
 
-/* ---- what the n-th is ---- */
+/* ---- numbering ---- */
 
-/* Kinds count for themselves, so do process sets, and named ones not at all. */
+/* Kinds and process sets count separately, and named ones do not count. */
 static void body_kinds(struct rank_run *run)
 {
     int ranks[RANKS_MAX] = { 0, 1, 2, 3, 4, 5, 6, 7 };
@@ -191,7 +191,7 @@ static void body_kinds(struct rank_run *run)
     }
 }
 
-/* One that differs ends on all ranks alike, and those after it are as before. */
+/* A mismatch ends in the same way on all ranks, and does not affect the next ones. */
 static void body_mismatch(struct rank_run *run)
 {
     float values[3] = { 1, 1, 1 };
@@ -205,7 +205,7 @@ static void body_mismatch(struct rank_run *run)
         }
 }
 
-/* While a rank has joined it does not submit what the others do: counting begins again. */
+/* A rank that has joined does not submit the others' collectives: counting begins again. */
 static void body_join(struct rank_run *run)
 {
     for (int turn = 0; turn < 5; turn++) {

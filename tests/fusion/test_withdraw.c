@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cancel and time-outs over the fake transport: random ones, of every kind of tensor, after which all ranks must have
- * seen the same; and the cases one by one: texts, a rank that comes late, one that dies, callbacks, what has begun, a
- * rank that has joined, a time-out that only a failure can end. usage: test_withdraw [SEED]
+ * Cancel and time-outs over the fake transport: random ones, of every kind of tensor, with the same outcome on all
+ * ranks; and single cases: texts, a rank that is late, one that dies, callbacks, a tensor that has begun, a rank that
+ * has joined, a time-out that only a failure can end. usage: test_withdraw [SEED]
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"
@@ -77,7 +77,7 @@ static void dawdle(struct job *job)
         poll(NULL, 0, (int)random_below(&job->random, 3));
 }
 
-/* Submit it, and perhaps take it back. */
+/* Submits a tensor, and perhaps withdraws it. */
 static enum halay_status once(struct job *job, enum kind kind, int may_withdraw)
 {
     struct halay_tensor_info info = describe(job, kind);
@@ -178,7 +178,7 @@ static void reduce(struct rank_run *run, const char *name)
           "'%s': %s", name, halay_error_text());
 }
 
-/* Ranks 1 and 2 come after it is over: their turn gets the same error, and the next one goes well. */
+/* Ranks 1 and 2 submit after the time-out: they get the same error, and the next submission succeeds. */
 static void late(struct rank_run *run)
 {
     const char *want = run->size == 2 ? "tensor 'x': timed out after 0.02 s on rank 0; not submitted by rank 1"
@@ -201,7 +201,7 @@ static void late(struct rank_run *run)
     }
 }
 
-/* Rank 0 takes it back twice before the others come for the first time. */
+/* Rank 0 withdraws the tensor twice before the other ranks submit it for the first time. */
 static void twice(struct rank_run *run)
 {
     struct halay_request *request;
@@ -238,7 +238,7 @@ static void count_cancel(void *arg, enum halay_status status, const char *text)
     atomic_fetch_add(&((struct called *)arg)->count, 1);
 }
 
-/* In the callback of one request the other is canceled. */
+/* The callback of one request cancels the other one. */
 static void cancel_other(void *arg, enum halay_status status, const char *text)
 {
     struct called *called = arg;
@@ -273,7 +273,7 @@ static void in_callback(struct rank_run *run)
     reduce(run, "y");
 }
 
-/* The rank that cancels is gone at once. */
+/* The rank that cancels dies at once. */
 static void die(struct rank_run *run)
 {
     struct halay_request *request;
@@ -291,7 +291,7 @@ static void die(struct rank_run *run)
     halay_request_free(request);
 }
 
-/* A rank that has joined owes nothing, and takes part afterwards. */
+/* A rank that has joined owes no submission, and takes part afterwards. */
 static void joined(struct rank_run *run)
 {
     struct halay_request *request;
@@ -316,14 +316,14 @@ static void only_messages(struct halay_fake_hub *hub)
     halay_fake_hub_set_shared(hub, 0);
 }
 
-/* What stuck has come to: rank 1's time, and what the ranks were told. */
+/* The outcome of stuck: rank 1's time limit, and the errors on all ranks. */
 static struct {
     int ms;
     enum halay_status status[3];
     char text[3][HALAY_TEXT_MAX];
 } stuck_end;
 
-/* It begins, and rank 1 gets no data of rank 2: only the end of everything helps. */
+/* The tensor begins, and rank 1 gets no data from rank 2: only the failure of the engine ends it. */
 static void stuck(struct rank_run *run)
 {
     static float data[RANKS_MAX][LARGE];
@@ -344,7 +344,7 @@ static void stuck(struct rank_run *run)
     halay_request_free(request);
 }
 
-/* Its time may be over before it has begun everywhere: then once more with a longer one. */
+/* Its time limit may expire before it has begun on all ranks: then it is repeated with a longer one. */
 static void check_stuck(void)
 {
     char want[100] = "";
@@ -393,7 +393,7 @@ static void *run_random_job(void *arg)
     return NULL;
 }
 
-/* Side by side: they wait more than they compute. */
+/* At the same time: they wait more than they compute. */
 static void run_random_jobs(uint64_t seed)
 {
     struct random_job jobs[] = {

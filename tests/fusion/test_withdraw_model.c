@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Withdrawal, as the coordinator sees it: ranks in one thread that submit a name a few times and take it back at any
- * moment, in every order in which two ranks' steps and messages can interleave, and in random ones of more ranks.
- * Whatever happens, each submission ends once, and the n-th one alike on all ranks. usage: test_withdraw_model [SEED]
+ * Withdrawal, as the coordinator sees it: ranks in one thread submit a name a few times and withdraw it at any moment,
+ * in every interleaving of two ranks' steps and messages, and in random ones of more ranks. In all of them each
+ * submission ends once, and the n-th one in the same way on all ranks. usage: test_withdraw_model [SEED]
  */
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/decide.h"
@@ -13,7 +13,7 @@ enum { RANKS = 4, TIMES = 3, QUEUE = 64 };
 
 /* ---- ranks ---- */
 
-/* What a message says, of what matters here. */
+/* The part of a message that matters here. */
 struct note {
     enum halay_item_kind kind;
     uint32_t id;
@@ -65,7 +65,7 @@ static void end(struct rank *r, enum halay_status status)
     r->status[r->ended++] = status;
 }
 
-/* From the coordinator. */
+/* Handles an item of the coordinator. */
 static void take(struct model *m, int rank, struct note note)
 {
     struct rank *r = &m->ranks[rank];
@@ -91,7 +91,7 @@ static enum halay_status emit(void *arg, int rank, const struct halay_item *item
     return HALAY_OK;
 }
 
-/* The rank's oldest message reaches the coordinator, which decides. */
+/* Delivers the rank's oldest message to the coordinator, which decides. */
 static void deliver(struct model *m, int rank)
 {
     struct note note = pop(&m->ranks[rank].out);
@@ -108,7 +108,7 @@ static void deliver(struct model *m, int rank)
     CHECK(halay_coordinator_decide(m->coordinator, 1, &emitted) == HALAY_OK);
 }
 
-/* Rank 0 calls the coordinator, the others' messages are on their way. */
+/* Rank 0 calls the coordinator; the other ranks' messages are under way. */
 static void say(struct model *m, int rank, struct note note)
 {
     push(&m->ranks[rank].out, note);
@@ -134,7 +134,7 @@ static void withdraw(struct model *m, int rank)
     say(m, rank, (struct note){ .kind = HALAY_ITEM_WITHDRAW, .status = HALAY_ERR_CANCELED });
 }
 
-/* What a rank can do now, one bit each. */
+/* Returns the possible actions of a rank, one bit each. */
 enum { SUBMIT = 1, WITHDRAW = 2, DELIVER = 4, TAKE = 8, KINDS = 4 };
 
 static int possible(const struct model *m, int rank)
@@ -180,7 +180,7 @@ static int step(struct model *m, struct choices *choices)
     return 1;
 }
 
-/* One run. Nonzero: a submission was withdrawn. */
+/* Makes one run. Returns nonzero if a submission was withdrawn. */
 static int run(int size, int times, struct choices *choices)
 {
     static struct halay_log log;
@@ -210,7 +210,7 @@ static int run(int size, int times, struct choices *choices)
     return withdrawn;
 }
 
-/* Two ranks. */
+/* Explores two ranks. */
 static void run_all(int times)
 {
     static struct choices choices;

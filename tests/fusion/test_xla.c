@@ -61,7 +61,7 @@ static struct xla_error *fail_future(struct xla_future_fail *fail)
     return NULL;
 }
 
-/* Wait for it: its error, which is the caller's. */
+/* Waits for a future: its error, which is the caller's. */
 static struct xla_error *take_future(struct xla_future *future)
 {
     pthread_mutex_lock(&future->lock);
@@ -89,7 +89,7 @@ struct array {
     int64_t rows;
 };
 
-/* Call the handler on one array; the future or the error is where the frame or the result has it. */
+/* Calls the handler on one array; the future or the error is where the frame or the result has it. */
 static struct xla_error *start(const struct xla_api *xla_api, struct halay_xla *xla,
                                const struct halay_tensor_info *info, struct array in, struct array out,
                                struct xla_future **future)
@@ -117,7 +117,7 @@ static struct xla_error *start(const struct xla_api *xla_api, struct halay_xla *
     return error;
 }
 
-/* The text of the error of a call, "" if there is none. */
+/* Returns the text of the error of a call, "" without an error. */
 static void call(struct halay_xla *xla, const struct halay_tensor_info *info, struct array in, struct array out,
                  char text[TEXT_BYTES])
 {
@@ -138,7 +138,7 @@ static struct halay_tensor_info describe(enum halay_collective collective, const
     };
 }
 
-/* Never freed: a leak checker finds them here. */
+/* Never freed: a leak checker finds them by this. */
 static struct halay_xla *attached[64];
 static _Atomic int attached_count;
 
@@ -218,7 +218,7 @@ static void body_errors(struct rank_run *run)
     CHECK(halay_xla_open(NULL, &xla) == HALAY_ERR_ARGUMENT);
 }
 
-/* Calls that are under way when their context closes end, well or not. */
+/* Calls that are under way when their context closes end, with success or an error. */
 static void test_under_way(void)
 {
     enum { BIG = 100000 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all measurements of the engine share: the context, memory of the kind asked for, and a maximum over the ranks.
+ * Functions common to all measurements of the engine: the context, memory of the kind requested, and a maximum over the
+ * ranks.
  */
 #include "perf/src/engine/engine.h"
 #include "base/memory.h"
@@ -37,7 +38,7 @@ static enum halay_status register_block(struct perf_engine *engine, unsigned cha
 {
     unsigned char *ptr = block + HALAY_CACHE_LINE;
 
-    memset(ptr, 0, bytes); /* memory that a program has written to */
+    memset(ptr, 0, bytes); /* memory that the program has written to */
     double start = perf_now();
     enum halay_status status = halay_memory_register(engine->context, ptr, bytes);
     engine->register_seconds += perf_now() - start;
@@ -54,7 +55,7 @@ enum halay_status perf_engine_alloc(struct perf_engine *engine, size_t bytes, vo
         return halay_alloc(engine->context, bytes, out);
     if (engine->memory == PERF_DEVICE)
         return halay_alloc_device(engine->context, HALAY_DEVICE_CURRENT, bytes, out);
-    size_t room = engine->memory == PERF_REGISTERED ? bytes + 3 * HALAY_PAGE : bytes; /* at least a whole page in it */
+    size_t room = engine->memory == PERF_REGISTERED ? bytes + 3 * HALAY_PAGE : bytes; /* with at least one whole page */
     void *block = halay_aligned_alloc(HALAY_PAGE, room);
     if (!block)
         return HALAY_ERR_NO_MEMORY;
@@ -88,7 +89,7 @@ void perf_engine_free_near(struct perf_engine *engine, float *near)
         free(near);
 }
 
-/* Each rank gives all rows of an all-to-all to itself: the engine copies between memories of any kind. */
+/* Each rank sends all rows of an all-to-all to itself: the engine copies between memories of any kind. */
 static enum halay_status copy(struct perf_engine *engine, const float *from, size_t count, float *to)
 {
     size_t *splits = calloc((size_t)engine->size, sizeof *splits);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Floor: how fast a bare program does, on this machine, the least that an engine must do for a small tensor: no names,
- * no agreement, no checks. Time above the floor is the engine's, the rest is the machine's.
+ * Floor: the time of a bare program, on this machine, for the least that an engine must do for a small tensor: no
+ * names, no agreement, no checks. Time above the floor is the engine's, the rest is the machine's.
  *
  *     submitting thread   ....sleeps........spins.|data, number; wake own thread|..sleeps on a futex......
  *     its second thread   ....sleeps on a futex...........|woken|others' numbers|add all|..sleeps......
- *     driven: the submitting thread does all of it, and nobody is woken
+ *     driven: the submitting thread does all of it, and wakes no other thread
  *
- * Data and numbers lie in a nameless file of rank 0, which the others open through /proc: one host only.
+ * Data and numbers are in a nameless file of rank 0, which the other ranks open through /proc: one host only.
  */
 #include "base/clock.h"
 #include "base/sync.h"
@@ -46,7 +46,7 @@ static size_t seats_bytes(const struct perf_engine *engine)
     return (size_t)engine->size * sizeof(struct seat);
 }
 
-/* The same file on all ranks, or an error on all of them. */
+/* Maps the same file on all ranks, or returns an error on all of them. */
 static enum halay_status map_seats(struct perf_engine *engine, struct seat **seats)
 {
     int64_t place[2] = { getpid(), -1 }; /* of rank 0: process, descriptor */
@@ -65,7 +65,7 @@ static enum halay_status map_seats(struct perf_engine *engine, struct seat **sea
         at = mmap(NULL, seats_bytes(engine), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     double failed = at == MAP_FAILED;
     if (status == HALAY_OK)
-        status = perf_engine_worst(engine, &failed, 1); /* all have opened it, too */
+        status = perf_engine_worst(engine, &failed, 1); /* all ranks have opened it */
     if (fd >= 0)
         close(fd);
     if (status == HALAY_OK && failed > 0)

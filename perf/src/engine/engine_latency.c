@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Latency of one small tensor, and what an idle engine costs.
+ * Latency of one small tensor, and the cost of an idle engine.
  *
  * Latency of a sleeping engine: all threads sleep before each submission, and all ranks submit at the same moment, as
- * waiting for a late rank is not the engine's time. So rank 0 names a moment of the clock that all processes of a host
- * share; submission i is i periods later; each rank sleeps until shortly before and spins the rest, as the timer's
- * slack exceeds what is measured:
+ * waiting for a late rank is not the engine's time. So rank 0 chooses a moment of the clock that all processes of a
+ * host share; submission i is i periods later; each rank sleeps until shortly before and spins the rest, as the timer's
+ * slack exceeds the time to be measured:
  *
  *     submitting thread   ....sleeps........spins.|submit|..sleeps on a semaphore......
  *     engine's thread     ....sleeps..............|woken |agrees, reduces, calls back.|..sleeps....
  *                                                 <------- measured ------------------>
  *
- * The period is longer than any wait spins, so the engines are asleep by then. Its length decides how cold their code
- * and data are: others use the caches of a sleeping virtual processor.
+ * The period is longer than any wait spins, so the engines are asleep by then. Its length determines how cold their
+ * code and data are: other programs use the caches of a sleeping virtual processor.
  */
 #include "base/clock.h"
 #include "perf/src/engine/engine.h"
@@ -25,7 +25,7 @@
 
 enum { ELEMENTS = PERF_SMALL_BYTES / sizeof(float), SPIN_US = 150, START_US = 20000, WARMUP = 10, TIMEOUT_MS = 60000 };
 
-/* The end of a submission, as the callback saw it. */
+/* The end of a submission, as seen by the callback. */
 struct completion {
     sem_t done;
     double when;              /* written before done is posted */
@@ -176,7 +176,8 @@ enum halay_status perf_engine_idle(struct perf_engine *engine, double seconds, d
 {
     enum { SETTLE_US = 100000 };
     double worst = 0;
-    enum halay_status status = perf_engine_worst(engine, &worst, 1); /* all are here: no rank has work for another */
+    enum halay_status status =
+        perf_engine_worst(engine, &worst, 1); /* all ranks have arrived: none has work for another */
 
     if (status != HALAY_OK)
         return status;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The engine under a model's load: the gradients of all its tensors, last layers first, submitted by one call and all
- * waited for; in turn with MPI doing the same reductions.
+ * waited for; alternating with the same reductions by MPI.
  *
- * The tensors lie side by side in one block, in order of forward. MPI gets them one by one, or the block in buckets up
- * to the engine's threshold: as a program would call it whose fusion is perfect and costs nothing.
+ * The tensors are adjacent in one block, in order of forward. MPI gets them one by one, or the block in buckets up to
+ * the engine's threshold: like a program whose fusion is perfect and costs nothing.
  *
  * With computing there are two more kinds of step: computing alone, and the same with each tensor submitted when its
- * part is computed. The difference is the communication that was not hidden, whether for the wire or for the processor.
+ * part is computed. The difference is the communication that was not hidden, by the wire or by the processor.
  */
 #include "perf/src/engine/engine.h"
 #include "perf/src/engine/work.h"
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WARMUP = 5, TIMEOUT_MS = 60000 }; /* WARMUP: steps, or as many as are measured if they are fewer */
+enum { WARMUP = 5, TIMEOUT_MS = 60000 }; /* WARMUP: steps, at most the number of measured ones */
 
 struct replay {
     size_t count;                    /* of tensors */
@@ -25,9 +25,9 @@ struct replay {
     size_t *starts;                  /* owned: where each begins */
     size_t total;                    /* elements of all */
     float *data;                     /* owned: by perf_engine_free; the sums */
-    float *given;                    /* the gradients: data, or owned likewise */
-    float *near;                     /* owned, by perf_engine_free_near: data as the program sees them */
-    struct halay_tensor **tensors;   /* owned: as they are submitted, last layers first */
+    float *given;                    /* the gradients: data, or owned by the same function */
+    float *near;                     /* owned, by perf_engine_free_near: data as the program can access them */
+    struct halay_tensor **tensors;   /* owned: in order of submission, last layers first */
     struct halay_request **requests; /* owned */
     double *times[PERF_STEP_ROWS];   /* owned: seconds of each step */
     double *exposed[PERF_STEP_ROWS]; /* owned */
@@ -37,7 +37,7 @@ struct replay {
 
 enum { NAME_ROOM = 48 };
 
-/* The model's i-th tensor; name: of NAME_ROOM. */
+/* Describes the model's i-th tensor; name: of NAME_ROOM. */
 static struct halay_tensor_info describe(const struct perf_engine *engine, const struct perf_model *model, size_t i,
                                          size_t elements, const float *in, float *out, char *name)
 {
@@ -114,7 +114,7 @@ static void replay_close(struct perf_engine *engine, struct replay *r)
     free(r->elements);
 }
 
-/* Wait for the first requests, failed or not: until then the engine owns their memory. */
+/* Waits for the first requests, failed or not: until then the engine owns their memory. */
 static enum halay_status wait_all(struct replay *r, size_t count)
 {
     enum halay_status status = halay_wait_all(r->requests, count, TIMEOUT_MS);
@@ -124,7 +124,7 @@ static enum halay_status wait_all(struct replay *r, size_t count)
     return status;
 }
 
-/* This tensor's part of the step's computing. */
+/* Computes this tensor's part of the step. */
 static void compute(const struct replay *r, size_t tensor)
 {
     perf_work_do(&r->work, r->compute_seconds * (double)r->elements[tensor] / (double)r->total);
@@ -197,7 +197,7 @@ static enum halay_status step_by_peer(const struct perf_engine *engine, const st
     return status;
 }
 
-/* Each rank's gradients, and what is where the sums will be. */
+/* Writes each rank's gradients, and fills the memory of the sums. */
 static enum halay_status set_values(struct perf_engine *engine, struct replay *r, float value)
 {
     for (size_t i = 0; i < r->total; i++)
@@ -248,7 +248,7 @@ static int has_row(const struct perf_engine *engine, const struct replay *r, int
     return row == PERF_STEP_ENGINE || engine->peer;
 }
 
-/* All kinds of step in turn, so that changes of the machine's speed hit all alike. */
+/* Alternates all kinds of step, so that changes of the machine's speed affect all alike. */
 static enum halay_status run_steps(struct perf_engine *engine, struct replay *r, long steps)
 {
     enum halay_status status = HALAY_OK;
@@ -271,8 +271,8 @@ static enum halay_status count_messages(struct perf_engine *engine, double *mess
     return status;
 }
 
-/* Messages of all ranks in one of several steps in succession, at most 10. Nothing else is submitted between them: a
- * plan of the engine's that has only the step is in force by then. */
+/* Returns the messages of all ranks in one of several steps in succession, at most 10. Nothing else is submitted between
+ * them, so a plan that has only the step is in force by then. */
 static enum halay_status messages_of_step(struct perf_engine *engine, struct replay *r, long steps, double *messages)
 {
     enum { BEFORE = 10, STEPS_MAX = 10 };
@@ -294,9 +294,9 @@ static enum halay_status messages_of_step(struct perf_engine *engine, struct rep
     return halay_allreduce(engine->context, "perf.messages", messages, messages, 1, HALAY_F64, HALAY_SUM);
 }
 
-/* ---- what the calls of a step cost a tensor ---------------------------------------------------------------------- */
+/* ---- cost of a step's calls a tensor ----------------------------------------------------------------------------- */
 
-/* A step by one call a tensor. seconds: of PERF_CALL_SUBMIT and PERF_CALL_COMPLETE. */
+/* Makes a step by one call a tensor. seconds: of PERF_CALL_SUBMIT and PERF_CALL_COMPLETE. */
 static enum halay_status step_by_tensor(struct replay *r, double *seconds)
 {
     enum halay_status status = HALAY_OK;
@@ -319,7 +319,7 @@ static enum halay_status step_by_tensor(struct replay *r, double *seconds)
     return status == HALAY_OK ? waited : status;
 }
 
-/* The callbacks of a step. Callbacks come one after the other. */
+/* The callbacks of a step, which are called one after the other. */
 struct delivery {
     size_t count, left;
     double first, last;
@@ -342,7 +342,7 @@ static void deliver(void *arg, enum halay_status status, const char *text)
     sem_post(&d->done);
 }
 
-/* A step by names, in another block than the tensors' own, each with a callback. seconds: of PERF_CALL_NAMED and
+/* Makes a step by names, in another block than the tensors' own, each with a callback. seconds: of PERF_CALL_NAMED and
  * PERF_CALL_CALLBACK. */
 static enum halay_status step_by_names(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
                                        float *block, double *seconds)
@@ -368,7 +368,7 @@ static enum halay_status step_by_names(struct perf_engine *engine, const struct 
     return d.status;
 }
 
-/* Steps in succession, at most 50: medians. The data are zero, so that sums of sums are, too. */
+/* Makes steps in succession, at most 50, and returns medians. The data are zero, so that sums of sums are, too. */
 static enum halay_status measure_calls(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
                                        float *blocks[2], long steps, double *calls)
 {
@@ -394,7 +394,7 @@ static enum halay_status measure_calls(struct perf_engine *engine, const struct 
     return perf_engine_worst(engine, calls, PERF_CALLS);
 }
 
-/* Only of models whose tensors fit twice into memory without a thought, and that the program can reach. */
+/* Only for models whose tensors fit into memory twice with ease, and are accessible to the program. */
 static enum halay_status calls_of_step(struct perf_engine *engine, const struct perf_model *model, struct replay *r,
                                        long steps, double *calls)
 {

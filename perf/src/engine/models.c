@@ -29,7 +29,7 @@ const struct perf_model perf_models[] = {
 
 const char *const perf_model_names[] = { "none", "many-small", "tft-electricity", "resnet50", "bert-large", NULL };
 
-/* A place in the pattern, and where the sizes go. */
+/* A place in the pattern, and the array for the sizes. */
 struct reader {
     const char *at;
     size_t *counts;
@@ -43,7 +43,7 @@ static void put_size(struct reader *r, size_t elements)
     r->count++;
 }
 
-/* Items up to the end or the closing bracket, which is consumed. */
+/* Parses items up to the end or the closing bracket, which is consumed. */
 static void read_items(struct reader *r)
 {
     for (;;) {

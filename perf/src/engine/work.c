@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work: multiplications and additions over a block that fits into the first cache, so that memory, which the engine
- * needs too, is not what it waits for.
+ * Work: multiplications and additions over a block that fits into the first cache, so that it does not wait for memory,
+ * which the engine needs, too.
  */
 #include "perf/src/engine/work.h"
 #include "perf/src/stats.h"
