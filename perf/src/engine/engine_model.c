@@ -271,8 +271,8 @@ static enum halay_status count_messages(struct perf_engine *engine, double *mess
     return status;
 }
 
-/* Returns the messages of all ranks in one of several steps in succession, at most 10. Nothing else is submitted between
- * them, so a plan that has only the step is in force by then. */
+/* Returns the messages of all ranks in one of several steps in succession, at most 10. Nothing else is submitted
+ * between them, so a plan that has only the step is in force by then. */
 static enum halay_status messages_of_step(struct perf_engine *engine, struct replay *r, long steps, double *messages)
 {
     enum { BEFORE = 10, STEPS_MAX = 10 };
