@@ -36,7 +36,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TENSORS = 4, WARM_TURNS = 8, STEADY_TURNS = 5, STEPS_MAX = 1000 };
+enum { TENSORS = 4, WARM_TURNS = 8, STEADY_TURNS = 5, STEPS_MAX = 1000, RANKS_MAX = 64 };
 
 /* A message under way. */
 struct frame {
@@ -355,24 +355,30 @@ static void drive(struct sim_rank *r)
     }
 }
 
-/* Runs until no message is under way. is_batch: messages that have arrived while a rank was busy are taken together, as
- * rank 0 does with thousands of announcements; otherwise one after the other. */
+/* Delivers the next message, and drives its receiver. is_batch: messages that have arrived while a rank was busy are
+ * taken together, as rank 0 does with thousands of announcements; otherwise one after the other. */
+static void deliver_next(int is_batch)
+{
+    struct frame *frame = heap_pop();
+    struct sim_rank *r = &ranks[frame->to];
+    int is_more = 1;
+
+    r->free_ns = r->free_ns > frame->at_ns ? r->free_ns : frame->at_ns;
+    while (is_more) {
+        r->free_ns += is_first_part(frame->tag) ? end_ns : 0;
+        r->received += is_first_part(frame->tag);
+        arrive(frame);
+        is_more = is_batch && heap_count && &ranks[heap[0]->to] == r && heap[0]->at_ns <= r->free_ns;
+        frame = is_more ? heap_pop() : NULL;
+    }
+    drive(r);
+}
+
+/* Runs until no message is under way. */
 static void run_network(int is_batch)
 {
-    while (heap_count) {
-        struct frame *frame = heap_pop();
-        struct sim_rank *r = &ranks[frame->to];
-        int is_more = 1;
-        r->free_ns = r->free_ns > frame->at_ns ? r->free_ns : frame->at_ns;
-        while (is_more) {
-            r->free_ns += is_first_part(frame->tag) ? end_ns : 0;
-            r->received += is_first_part(frame->tag);
-            arrive(frame);
-            is_more = is_batch && heap_count && &ranks[heap[0]->to] == r && heap[0]->at_ns <= r->free_ns;
-            frame = is_more ? heap_pop() : NULL;
-        }
-        drive(r);
-    }
+    while (heap_count)
+        deliver_next(is_batch);
 }
 
 /* Sets all ranks to the same time, that of the last one to become free. */
@@ -393,11 +399,16 @@ static void submit(struct sim_rank *r, struct halay_tensor *tensor)
     REQUIRE(halay_submit(tensor, count_end, r, NULL) == HALAY_OK);
 }
 
-static void submit_turn(struct sim_rank *r)
+static void submit_some(struct sim_rank *r, int first, int end)
 {
-    for (int i = 0; i < TENSORS; i++)
+    for (int i = first; i < end; i++)
         submit(r, r->tensors[i]);
     drive(r);
+}
+
+static void submit_turn(struct sim_rank *r)
+{
+    submit_some(r, 0, TENSORS);
 }
 
 static void run_turn(int is_batch)
@@ -534,6 +545,110 @@ static struct figures simulate(int count, int degree)
     return f;
 }
 
+/* ---- what a plan overtakes ---- */
+
+/* Runs steps, each of two buckets, until rank 0 has sent a plan that the last rank, which is returned, has not
+ * received. */
+static struct sim_rank *run_until_sent(void)
+{
+    struct sim_rank *last = &ranks[rank_count - 1];
+
+    for (int turn = 0; turn < 2 * WARM_TURNS && halay_replay_is_off(&ranks[0].ctx->all); turn++) {
+        meet();
+        for (int r = 0; r < rank_count; r++)
+            submit_some(&ranks[r], 0, TENSORS / 2);
+        run_network(1);
+        meet();
+        for (int r = 0; r < rank_count; r++)
+            submit_some(&ranks[r], TENSORS / 2, TENSORS);
+        while (heap_count && halay_replay_is_off(&ranks[0].ctx->all))
+            deliver_next(1);
+    }
+    REQUIRE(!halay_replay_is_off(&ranks[0].ctx->all) && halay_replay_is_off(&last->ctx->all));
+    return last;
+}
+
+static void check_all_off(void)
+{
+    for (int r = 0; r < rank_count; r++)
+        CHECK(halay_replay_is_off(&ranks[r].ctx->all), "rank %d is in a plan", r);
+}
+
+/* What the last rank has sent before it receives the plan that does not have it breaks the plan, and is sent again. */
+static void check_stray(void)
+{
+    struct sim_rank *last = run_until_sent();
+
+    submit(last, last->stray);
+    drive(last);
+    run_network(1);
+    check_all_off();
+    for (int r = 0; r < rank_count - 1; r++) {
+        submit(&ranks[r], ranks[r].stray);
+        drive(&ranks[r]);
+    }
+    run_network(1);
+    for (int r = 0; r < rank_count; r++) {
+        CHECK(ranks[r].ended % TENSORS == 1, "rank %d: the tensor that is not in the plan", r);
+        ranks[r].ended--;
+    }
+}
+
+/* What the plan has counts in it. */
+static void check_early(void)
+{
+    struct sim_rank *last = run_until_sent();
+
+    submit_some(last, 0, TENSORS / 2);
+    run_network(1);
+    submit_some(last, TENSORS / 2, TENSORS);
+    for (int r = 0; r < rank_count - 1; r++)
+        submit_turn(&ranks[r]);
+    run_network(1);
+    for (int r = 0; r < rank_count; r++)
+        CHECK(!halay_replay_is_off(&ranks[r].ctx->all) && ranks[r].ended == ranks[0].ended,
+              "rank %d: %zu submissions have ended, not %zu", r, ranks[r].ended, ranks[0].ended);
+    for (int turn = 0; turn < 30; turn++) /* so that the next plan is not delayed */
+        run_turn(1);
+    uint64_t most;
+    break_plan(0, &most);
+}
+
+/* A rank that has joined leaves the plan at once. */
+static void check_join(void)
+{
+    struct sim_rank *last = run_until_sent();
+    struct halay_request *requests[RANKS_MAX];
+
+    REQUIRE(rank_count <= RANKS_MAX);
+    now_ns = last->free_ns;
+    REQUIRE(halay_join_async(last->ctx, &requests[rank_count - 1]) == HALAY_OK);
+    drive(last);
+    run_network(1);
+    check_all_off();
+    for (int r = 0; r < rank_count - 1; r++) {
+        now_ns = ranks[r].free_ns;
+        REQUIRE(halay_join_async(ranks[r].ctx, &requests[r]) == HALAY_OK);
+        drive(&ranks[r]);
+    }
+    run_network(1);
+    for (int r = 0; r < rank_count; r++) {
+        CHECK(halay_test(requests[r]) == HALAY_OK, "rank %d has not joined", r);
+        halay_request_free(requests[r]);
+    }
+}
+
+/* The set counts its collectives, with and without plans. */
+static void check_numbers(void)
+{
+    for (int r = 0; r < rank_count; r++) {
+        struct halay_counters c = { .struct_size = sizeof c };
+        CHECK(halay_counters_read(ranks[r].ctx, &c) == HALAY_OK && ranks[r].ctx->all.collectives == c.collectives,
+              "rank %d: %llu collectives, not %llu", r, (unsigned long long)ranks[r].ctx->all.collectives,
+              (unsigned long long)c.collectives);
+    }
+}
+
 /* Returns the number of children of a rank. */
 static uint64_t children(int count, int degree, int rank)
 {
@@ -562,5 +677,11 @@ int main(int argc, char **argv)
     uint64_t most = 6 * children(count, degree, 0) + 1;
     CHECK(f.one_most <= most && f.all_most <= most, "%llu, %llu messages of one rank, %llu at most",
           (unsigned long long)f.one_most, (unsigned long long)f.all_most, (unsigned long long)most);
+    if (argc == 1) {
+        check_early();
+        check_stray();
+        check_numbers();
+        check_join();
+    }
     return test_end();
 }
