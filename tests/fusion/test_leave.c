@@ -37,6 +37,7 @@
 #include <unistd.h>
 
 enum { TENSORS = 4, WARM_TURNS = 8, STEADY_TURNS = 5, STEPS_MAX = 1000, RANKS_MAX = 64 };
+#define HELD_NS 10000000
 
 /* A message under way. */
 struct frame {
@@ -70,6 +71,7 @@ static struct sim_rank *ranks;
 static int rank_count;
 static unsigned char *none_lost;
 static int64_t wire_ns = 12000, end_ns = 4000;
+static int held = -1; /* the rank to which messages along the tree take HELD_NS longer */
 static int64_t now_ns = (int64_t)1000 * 1000000000;
 
 /* A heap with the earliest message first. */
@@ -151,7 +153,7 @@ static void link_send(struct halay_link *link, int peer, uint64_t tag, const voi
         r->sent++;
         r->free_ns += end_ns;
     }
-    *frame = (struct frame){ .at_ns = r->free_ns + wire_ns,
+    *frame = (struct frame){ .at_ns = r->free_ns + wire_ns + (peer == held && link->rank ? HELD_NS : 0),
                              .order = frames_ever++,
                              .from = link->rank,
                              .to = peer,
@@ -574,15 +576,9 @@ static void check_all_off(void)
         CHECK(halay_replay_is_off(&ranks[r].ctx->all), "rank %d is in a plan", r);
 }
 
-/* What the last rank has sent before it receives the plan that does not have it breaks the plan, and is sent again. */
-static void check_stray(void)
+/* All but the last rank submit what it has submitted, which is in no plan. */
+static void submit_strays(void)
 {
-    struct sim_rank *last = run_until_sent();
-
-    submit(last, last->stray);
-    drive(last);
-    run_network(1);
-    check_all_off();
     for (int r = 0; r < rank_count - 1; r++) {
         submit(&ranks[r], ranks[r].stray);
         drive(&ranks[r]);
@@ -592,6 +588,79 @@ static void check_stray(void)
         CHECK(ranks[r].ended % TENSORS == 1, "rank %d: the tensor that is not in the plan", r);
         ranks[r].ended--;
     }
+}
+
+/* Returns the number of plans that were made so far. */
+static uint32_t count_plans(void)
+{
+    return ranks[0].ctx->all.replay->epoch;
+}
+
+/* No plan is made while a tensor waits that would break it. */
+static void check_waiting(void)
+{
+    struct sim_rank *last = &ranks[rank_count - 1];
+    uint32_t plans = count_plans();
+
+    submit(last, last->stray);
+    drive(last);
+    run_network(1);
+    for (int turn = 0; turn < 2 * WARM_TURNS; turn++)
+        run_turn(1);
+    CHECK(count_plans() == plans, "%u plans, not %u", count_plans(), plans);
+    submit_strays();
+}
+
+static void note_end(void *arg, enum halay_status status, const char *text)
+{
+    (void)text;
+    *(enum halay_status *)arg = status;
+}
+
+/* Rank 1 has left the plan, and cancels a tensor before the last rank has, which all others have submitted too: it ends
+ * on all. */
+static void check_canceled(void)
+{
+    struct sim_rank *last = &ranks[rank_count - 1];
+    enum halay_status statuses[RANKS_MAX];
+    struct halay_request *request;
+    struct figures f;
+
+    warm_up(&f);
+    for (int r = 0; r < rank_count; r++) {
+        statuses[r] = HALAY_IN_PROGRESS;
+        now_ns = ranks[r].free_ns;
+        if (r != 1)
+            REQUIRE(halay_submit(ranks[r].tensors[0], note_end, &statuses[r], NULL) == HALAY_OK);
+    }
+    submit(last, last->stray);
+    drive(last);
+    held = rank_count - 1;
+    while (heap_count && !halay_replay_is_off(&ranks[1].ctx->all))
+        deliver_next(0);
+    REQUIRE(halay_submit(ranks[1].tensors[0], note_end, &statuses[1], &request) == HALAY_OK);
+    REQUIRE(halay_cancel(request) == HALAY_OK);
+    halay_request_free(request);
+    drive(&ranks[1]);
+    run_network(0);
+    held = -1;
+    check_all_off();
+    for (int r = 0; r < rank_count; r++)
+        CHECK(statuses[r] == HALAY_ERR_CANCELED, "rank %d: %s", r, halay_status_string(statuses[r]));
+    submit_strays();
+    run_turn(1);
+}
+
+/* What the last rank has sent before it receives the plan that does not have it breaks the plan, and is sent again. */
+static void check_stray(void)
+{
+    struct sim_rank *last = run_until_sent();
+
+    submit(last, last->stray);
+    drive(last);
+    run_network(1);
+    check_all_off();
+    submit_strays();
 }
 
 /* What the plan has counts in it. */
@@ -614,7 +683,7 @@ static void check_early(void)
     break_plan(0, &most);
 }
 
-/* A rank that has joined leaves the plan at once. */
+/* A rank that has joined leaves the plan at once, and there is none until all have. */
 static void check_join(void)
 {
     struct sim_rank *last = run_until_sent();
@@ -626,6 +695,14 @@ static void check_join(void)
     drive(last);
     run_network(1);
     check_all_off();
+    uint32_t plans = count_plans();
+    for (int turn = 0; turn < 2 * WARM_TURNS; turn++) {
+        meet();
+        for (int r = 0; r < rank_count - 1; r++)
+            submit_turn(&ranks[r]);
+        run_network(1);
+    }
+    CHECK(count_plans() == plans, "%u plans, not %u", count_plans(), plans);
     for (int r = 0; r < rank_count - 1; r++) {
         now_ns = ranks[r].free_ns;
         REQUIRE(halay_join_async(ranks[r].ctx, &requests[r]) == HALAY_OK);
@@ -681,6 +758,8 @@ int main(int argc, char **argv)
         check_early();
         check_stray();
         check_numbers();
+        check_waiting();
+        check_canceled();
         check_join();
     }
     return test_end();

@@ -225,6 +225,89 @@ static void body_threads(struct rank_run *run)
     }
 }
 
+/* The program is linked so that messages down the tree come here. Rank 2 holds back RESUME, which rank 3 waits for. */
+enum halay_status __real_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
+enum halay_status __wrap_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
+
+static struct halay_fake_hub *holding_hub; /* NULL: nothing is held back */
+static _Atomic int is_held;
+
+enum halay_status __wrap_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item)
+{
+    if (holding_hub && set->ctx->rank == 2 && item->kind == HALAY_ITEM_RESUME && !is_held) {
+        halay_fake_hub_hold(holding_hub, 2, 3, 1);
+        is_held = 1;
+    }
+    return __real_halay_branch_send_down(set, item);
+}
+
+/* Two ranks make a process set, and use it, while RESUME has not reached another rank, to which the coordinator's
+ * messages come. */
+static void make_set_early(struct rank_run *run)
+{
+    static const int ranks[] = { 0, 1 };
+    struct halay_process_set *set;
+    float data = 1;
+    struct halay_tensor_info info = {
+        .struct_size = sizeof info, .name = "some", .dimensions = 1, .shape = { 1 }, .out = &data
+    };
+
+    while (!is_held)
+        poll(NULL, 0, 1);
+    CHECK(halay_process_set_create(run->ctx, ranks, 2, &set) == HALAY_OK);
+    info.set = set;
+    CHECK(halay_run(run->ctx, &info, NULL, NULL) == HALAY_OK && data == 2);
+    CHECK(halay_process_set_remove(set) == HALAY_OK);
+    if (run->rank == 0)
+        halay_fake_hub_hold(run->hub, 2, 3, 0);
+}
+
+static pthread_barrier_t together; /* of the ranks' threads */
+static _Atomic int planned_ranks;
+static _Atomic uint64_t collectives[RANKS_MAX]; /* of the set of all ranks, as each rank counts them */
+
+/* Runs steps until all ranks have a plan in force, and arms what holds RESUME back. */
+static int run_until_planned(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    int n = 0, are_planned = 0;
+
+    while (!are_planned && n < 10 * STEPS) {
+        for (int i = 0; i < 10; i++)
+            steps_run(s, n++);
+        planned_ranks += steps_have_plan(s);
+        pthread_barrier_wait(&together);
+        are_planned = planned_ranks == s->size;
+        pthread_barrier_wait(&together);
+        if (run->rank == 0)
+            planned_ranks = 0;
+        if (run->rank == 0 && are_planned)
+            holding_hub = run->hub;
+        pthread_barrier_wait(&together);
+    }
+    CHECK(are_planned);
+    return n;
+}
+
+static void body_early(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    float data = (float)run->rank;
+
+    open_steps(run);
+    int n = run_until_planned(run);
+    struct halay_request *other = steps_submit_other(s, n, &data);
+    if (run->rank < 2)
+        make_set_early(run);
+    steps_finish(s, other, n, -1);
+    collectives[run->rank] = run->ctx->all.collectives;
+    pthread_barrier_wait(&together);
+    CHECK(collectives[run->rank] == collectives[0], "rank %d has counted %llu collectives, rank 0 %llu", run->rank,
+          (unsigned long long)collectives[run->rank], (unsigned long long)collectives[0]);
+    for (int i = 0; i < 10; i++)
+        steps_run(s, ++n);
+}
+
 /* More buckets than channels. Ranks that wait for a late rank, first for their last tensor, remain in the plan. */
 static void run_late(struct rank_run *run, int number)
 {
@@ -278,6 +361,14 @@ int main(int argc, char **argv)
                       .body = body_another, .arg = &s, .configure = configure, .expected = "tensor 'gradient" },
                   NULL, NULL);
     }
+    struct setting early = { .degree = 2 };
+    REQUIRE(!pthread_barrier_init(&together, NULL, 4));
+    ranks_run(
+        4, 0,
+        &(struct rank_run){ .body = body_early, .arg = &early, .configure = configure, .expected = "process set" },
+        NULL, NULL);
+    pthread_barrier_destroy(&together);
+    holding_hub = NULL;
     struct setting late = { .is_late = 1, .degree = 2 };
     ranks_run(3, 0, &(struct rank_run){ .body = body_late, .arg = &late, .configure = configure }, NULL, NULL);
     ranks_run(3, 0, &(struct rank_run){ .body = body_threads, .arg = &late, .configure = configure }, NULL, NULL);
