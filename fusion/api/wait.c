@@ -70,7 +70,7 @@ enum halay_status halay_test(struct halay_request *request)
         return halay_refuse_child();
     enum halay_status status = say_status(request);
     if (status == HALAY_IN_PROGRESS)
-        halay_driver_pay(request->ctx);
+        halay_driver_wake_deferred(request->ctx);
     return status;
 }
 
@@ -275,7 +275,7 @@ int halay_completion_fd(struct halay_context *ctx)
     if (fd < 0)
         halay_error(ctx->log, "no descriptor for completions: %s", strerror(error));
     else
-        halay_driver_pay(ctx); /* from now on nothing is owed */
+        halay_driver_wake_deferred(ctx); /* from now on no wake is deferred */
     return fd;
 }
 
@@ -295,5 +295,5 @@ void halay_request_free(struct halay_request *request)
     if (!halay_steady_free(request))
         halay_request_put(request);
     if (is_left_alone)
-        halay_driver_pay(ctx);
+        halay_driver_wake_deferred(ctx);
 }

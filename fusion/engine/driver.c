@@ -56,7 +56,7 @@ static long carrier_sleep_us(const struct halay_context *ctx)
 
 /* Returns nonzero if messages have to be sent although nothing is pending: the engine has failed, and not all peers
  * have received the cause; or a plan is being left. */
-static int owes_word(const struct halay_context *ctx)
+static int must_send(const struct halay_context *ctx)
 {
     return ctx->status != HALAY_OK ? !halay_messenger_is_quiet(ctx->driven.negotiation.messenger)
                                    : halay_replay_is_leaving(ctx);
@@ -66,7 +66,7 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
     int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx), carrier_us = carrier_sleep_us(ctx);
 
-    if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || owes_word(ctx) ||
+    if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || must_send(ctx) ||
                                        atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
         longest = PENDING_SLEEP_US;
     if (longest > carrier_us)
@@ -106,7 +106,7 @@ static int wake_up_locked(struct halay_context *ctx, int is_thread)
 {
     if (pass_role_locked(ctx, is_thread ? HALAY_ROLE_WAKES_THREAD : HALAY_ROLE_WAKES_WAITER) == HALAY_ROLE_LOST)
         return 0;
-    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
     return 1;
 }
 
@@ -211,7 +211,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
 /* Decides which thread to wake for new work; wake_now wakes it after unlocking. */
 static enum halay_role_action wake_locked(struct halay_context *ctx)
 {
-    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
     return pass_role_locked(ctx, HALAY_ROLE_WORK);
 }
 
@@ -261,7 +261,7 @@ static int has_work_locked(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) ||
            atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
-           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.owes_word;
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.must_send;
 }
 
 /* Takes the role. lock held; unlocks, because the driver works without it. */
@@ -270,7 +270,7 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_role_event ta
     enum halay_role_action action = pass_role_locked(ctx, takes);
 
     halay_error_mute(1); /* from here on errors are not this call's */
-    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     if (action == HALAY_ROLE_DISARM)
         halay_bell_disarm(&ctx->world->bell);
@@ -281,7 +281,7 @@ static void give_role_locked(struct halay_context *ctx)
     halay_error_mute(0);
     pass_role_locked(ctx, HALAY_ROLE_GIVES);
     ctx->driver.drove_us = ctx->driven.now_us;
-    ctx->driver.owes_word = owes_word(ctx);
+    ctx->driver.must_send = must_send(ctx);
 }
 
 /* Passes the role on. A waiter that leaves while the role is free wakes a thread that may need it, whether it had the
@@ -299,54 +299,55 @@ static int pass_on_locked(struct halay_context *ctx)
 
 /* ---- deferred wakes ---- */
 
-static void owe_locked(struct halay_context *ctx, size_t bytes)
+static void defer_wake_locked(struct halay_context *ctx, size_t bytes)
 {
-    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed)) {
-        ctx->driver.owed_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
-        ctx->driver.owed_bytes = 0;
+    if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed)) {
+        ctx->driver.deferred_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
+        ctx->driver.deferred_bytes = 0;
     }
-    ctx->driver.owed_bytes += bytes;
-    atomic_store_explicit(&ctx->driver.is_owed, 1, memory_order_relaxed);
+    ctx->driver.deferred_bytes += bytes;
+    atomic_store_explicit(&ctx->driver.is_wake_deferred, 1, memory_order_relaxed);
 }
 
 /* Returns nonzero if no wake may be deferred, because no thread would receive messages in the meantime. A program that
  * watches a descriptor makes no call that would drive. */
-static int may_owe_nothing_locked(const struct halay_context *ctx)
+static int must_wake_locked(const struct halay_context *ctx)
 {
     return ctx->driver.listens || ctx->completion_fd >= 0;
 }
 
 /* Returns nonzero if a wake for these further bytes may be deferred. A program that computes gradients may make calls
- * in quick succession for a long time while its peers wait. After HALAY_OWED_US the thread is woken, and nothing is
+ * in quick succession for a long time while its peers wait. After HALAY_DEFERRED_US the thread is woken, and nothing is
  * deferred any more. */
-static int may_owe_locked(const struct halay_context *ctx, size_t bytes)
+static int may_defer_locked(const struct halay_context *ctx, size_t bytes)
 {
     if (!halay_role_thread_sleeps(ctx->driver.role))
         return 0;
-    return !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed) ||
-           (atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) - ctx->driver.owed_us < HALAY_OWED_US &&
-            ctx->driver.owed_bytes + bytes <= HALAY_OWED_BYTES);
+    return !atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed) ||
+           (atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) - ctx->driver.deferred_us <
+                HALAY_DEFERRED_US &&
+            ctx->driver.deferred_bytes + bytes <= HALAY_DEFERRED_BYTES);
 }
 
 /* Cancels deferred wakes, because the expected call did not follow at once. Returns whether one was deferred. */
-static int cancel_owed_locked(struct halay_context *ctx)
+static int cancel_deferred_locked(struct halay_context *ctx)
 {
-    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed))
         return 0;
-    atomic_store_explicit(&ctx->driver.is_owed, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
     if (ctx->driver.latest)
         ctx->driver.latest->followed = 0;
     ctx->driver.waits_followed = 0;
     return 1;
 }
 
-void halay_driver_pay(struct halay_context *ctx)
+void halay_driver_wake_deferred(struct halay_context *ctx)
 {
     /* Relaxed: only this program thread's own earlier calls matter. */
-    if (!atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed))
         return;
     pthread_mutex_lock(&ctx->lock);
-    if (cancel_owed_locked(ctx))
+    if (cancel_deferred_locked(ctx))
         wake_unlock(ctx, 0);
     else
         pthread_mutex_unlock(&ctx->lock);
@@ -379,7 +380,7 @@ static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_w
     ctx->driver.latest = NULL;
     ctx->driver.has_left_some = 0;
     if (!at_once)
-        cancel_owed_locked(ctx);
+        cancel_deferred_locked(ctx);
 }
 
 /* ---- submitting ---- */
@@ -388,20 +389,21 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
                                    enum halay_attendance attendance)
 {
     int64_t now_us = halay_now_us();
-    int is_in_time = is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
+    int is_in_time =
+        is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed);
 
     note_call_locked(ctx, now_us, 0);
     int is_expected =
-        attendance == HALAY_WILL_WAIT ||
-        (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES && is_in_time && may_owe_locked(ctx, bytes));
+        attendance == HALAY_WILL_WAIT || (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES &&
+                                          is_in_time && may_defer_locked(ctx, bytes));
 
     ctx->driver.calls_back |= attendance == HALAY_CALLS_BACK;
     ctx->driver.latest = entry;
-    if (!is_expected || !halay_role_may_take(ctx->driver.role) || may_owe_nothing_locked(ctx)) {
+    if (!is_expected || !halay_role_may_take(ctx->driver.role) || must_wake_locked(ctx)) {
         wake_unlock(ctx, 1);
         return;
     }
-    owe_locked(ctx, bytes);
+    defer_wake_locked(ctx, bytes);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -445,9 +447,8 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     }
     ctx->driver.has_left_some = 1;
     note_return(ctx);
-    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !ctx->driver.calls_back &&
-        !may_owe_nothing_locked(ctx)) {
-        owe_locked(ctx, 0);
+    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !ctx->driver.calls_back && !must_wake_locked(ctx)) {
+        defer_wake_locked(ctx, 0);
         pthread_mutex_unlock(&ctx->lock);
     } else {
         wake_unlock(ctx, 1);
@@ -464,8 +465,8 @@ static void *run_thread(void *arg)
     while (!atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed)) {
         int is_free = ctx->driver.role.driver == HALAY_ROLE_FREE &&
                       !atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed);
-        int is_owed = atomic_load_explicit(&ctx->driver.is_owed, memory_order_relaxed);
-        if (is_free && ((has_work_locked(ctx) && !is_owed) || halay_now_us() >= ctx->driver.drove_us + park)) {
+        int is_wake_deferred = atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed);
+        if (is_free && ((has_work_locked(ctx) && !is_wake_deferred) || halay_now_us() >= ctx->driver.drove_us + park)) {
             take_role_unlock(ctx, HALAY_ROLE_TAKES_THREAD);
             int has_role = drive_until(ctx, NULL, NULL, 1, halay_now_us(), HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);

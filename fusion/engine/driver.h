@@ -8,7 +8,7 @@
 #include "fusion/requests/context.h"
 
 /* Limits of what several submissions may defer: time since the first, and bytes. */
-enum { HALAY_OWED_US = 100, HALAY_OWED_BYTES = 4 << 20 };
+enum { HALAY_DEFERRED_US = 100, HALAY_DEFERRED_BYTES = 4 << 20 };
 
 void halay_driver_init(struct halay_context *ctx); /* its locks */
 void halay_driver_fini(struct halay_context *ctx);
@@ -25,7 +25,7 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
                                    enum halay_attendance attendance);
 /* Wakes the driver if that was deferred because a wait was expected: the program did not wait. lock not held. Cheap if
  * no wake is deferred. */
-void halay_driver_pay(struct halay_context *ctx);
+void halay_driver_wake_deferred(struct halay_context *ctx);
 /* Drives or sleeps until done(arg) is nonzero, for timeout_ms at most; -1: without a limit. lock not held. Returns the
  * last result of done. */
 int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *arg, int timeout_ms);

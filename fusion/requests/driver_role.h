@@ -19,7 +19,7 @@ struct halay_driver_role {
     struct halay_role role; /* the thread that has it, and threads to be woken */
     int64_t drove_us;       /* when a thread last released the role */
     int listens;   /* a thread listens to peers at all times: rank 0 coordinates sets of which it is not a member */
-    int owes_word; /* the engine has failed, and its messages about that are being sent */
+    int must_send; /* messages are being sent although nothing is pending: must_send in engine/driver.c */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
     /* Threads that have unlocked and are waking another one: the context stays until they have finished. Added to under
      * lock (relaxed); subtracted with release, for the acquire in halay_driver_stop. */
@@ -30,14 +30,14 @@ struct halay_driver_role {
     long spin_thread_us, spin_waiter_us;
 
     /* Wakes deferred because another call is expected to follow at once. */
-    int64_t owed_us;            /* since when */
-    size_t owed_bytes;          /* of the submissions since then */
-    _Atomic int is_owed;        /* written under lock; relaxed: read by the thread that is expected to call */
-    struct halay_entry *latest; /* the last submission, if no submission or wait has followed; or NULL */
-    int has_left_some;          /* the last wait ended with requests in flight, and no call has followed */
-    int waits_followed;         /* how often in succession another wait followed at once, up to a few */
-    int calls_back;             /* some submission had a callback: after its last wait the program may make no call */
-    _Atomic int64_t called_us;  /* when the last of these calls began, or returned if it took long; relaxed: a hint */
+    int64_t deferred_us;          /* since when */
+    size_t deferred_bytes;        /* of the submissions since then */
+    _Atomic int is_wake_deferred; /* written under lock; relaxed: read by the thread that is expected to call */
+    struct halay_entry *latest;   /* the last submission, if no submission or wait has followed; or NULL */
+    int has_left_some;            /* the last wait ended with requests in flight, and no call has followed */
+    int waits_followed;           /* how often in succession another wait followed at once, up to a few */
+    int calls_back;               /* some submission had a callback: after its last wait the program may make no call */
+    _Atomic int64_t called_us;    /* when the last of these calls began, or returned if it took long; relaxed: a hint */
 };
 
 /* Written by waiting threads of the program for the driver, on a cache line of its own. */

@@ -254,13 +254,13 @@ static void check_submissions(void)
 
 /* ---- deferred wakes ---- */
 
-enum { OWED_ROUNDS = 8 };
+enum { DEFERRED_ROUNDS = 8 };
 
 /* Submissions whose wake is deferred: their number and bytes. */
-static size_t count_owed(struct halay_context *ctx, size_t *bytes)
+static size_t count_deferred(struct halay_context *ctx, size_t *bytes)
 {
     pthread_mutex_lock(&ctx->lock);
-    size_t count = ctx->driver.is_owed ? ctx->queue.submitted.count : 0;
+    size_t count = ctx->driver.is_wake_deferred ? ctx->queue.submitted.count : 0;
     *bytes = 0;
     for (size_t i = 0; i < count; i++)
         *bytes += ctx->queue.submitted.events[i].request->bytes;
@@ -274,7 +274,7 @@ struct burst {
 
 /* Tensors that were always followed at once by another submission or a wait. After the last of them the program does
  * something else. The deferred submissions are then recent, and have few bytes. */
-static void body_owed(struct rank_run *run)
+static void body_deferred(struct rank_run *run)
 {
     const struct burst *burst = run->arg;
     struct halay_tensor **tensors = calloc(burst->tensors, sizeof *tensors);
@@ -292,16 +292,17 @@ static void body_owed(struct rank_run *run)
         info.out = data;
         REQUIRE(halay_register(run->ctx, &info, &tensors[i]) == HALAY_OK);
     }
-    for (int round = 0; round < OWED_ROUNDS; round++) {
+    for (int round = 0; round < DEFERRED_ROUNDS; round++) {
         size_t bytes = 0;
         for (size_t i = 0; i < burst->tensors; i++) {
             began_us[i] = halay_now_us();
             CHECK(halay_submit(tensors[i], NULL, NULL, &requests[i]) == HALAY_OK);
             ended_us[i] = halay_now_us();
         }
-        size_t owed = round < OWED_ROUNDS / 2 ? 0 : count_owed(run->ctx, &bytes), last = burst->tensors - 1;
-        CHECK(!owed || began_us[last] - ended_us[burst->tensors - owed] < HALAY_OWED_US, "%zu tensors are owed", owed);
-        CHECK(owed < 2 || bytes <= HALAY_OWED_BYTES, "%zu bytes are owed", bytes);
+        size_t deferred = round < DEFERRED_ROUNDS / 2 ? 0 : count_deferred(run->ctx, &bytes), last = burst->tensors - 1;
+        CHECK(!deferred || began_us[last] - ended_us[burst->tensors - deferred] < HALAY_DEFERRED_US,
+              "the wakes of %zu tensors are deferred", deferred);
+        CHECK(deferred < 2 || bytes <= HALAY_DEFERRED_BYTES, "%zu bytes are deferred", bytes);
         for (size_t i = 0; i < burst->tensors; i++) {
             CHECK(halay_wait(requests[i], -1) == HALAY_OK);
             halay_request_free(requests[i]);
@@ -316,9 +317,9 @@ static void body_owed(struct rank_run *run)
     free(tensors);
 }
 
-static void check_owed(struct burst burst)
+static void check_deferred(struct burst burst)
 {
-    ranks_run(1, 0, &(struct rank_run){ .body = body_owed, .arg = &burst }, NULL, NULL);
+    ranks_run(1, 0, &(struct rank_run){ .body = body_deferred, .arg = &burst }, NULL, NULL);
 }
 
 int main(void)
@@ -327,7 +328,7 @@ int main(void)
     ranks_run(2, 0, &(struct rank_run){ .body = body_deadline }, NULL, NULL);
     check_callbacks();
     check_submissions();
-    check_owed((struct burst){ .tensors = 2000, .bytes = 4 });
-    check_owed((struct burst){ .tensors = 20, .bytes = HALAY_OWED_BYTES / 4 });
+    check_deferred((struct burst){ .tensors = 2000, .bytes = 4 });
+    check_deferred((struct burst){ .tensors = 20, .bytes = HALAY_DEFERRED_BYTES / 4 });
     return test_end();
 }

@@ -113,7 +113,7 @@ struct state {
     unsigned char token[AGENTS];     /* the bell has not been rung since */
     unsigned char is_signaled[AGENTS];
     unsigned char tensor[TENSORS];
-    unsigned char waiters, is_armed, is_owed, peer_rings;
+    unsigned char waiters, is_armed, is_wake_deferred, peer_rings;
 };
 
 static int is_driving(const struct state *s, int agent)
@@ -136,7 +136,7 @@ static enum halay_role_action pass(struct state *s, enum halay_role_event event)
     CHECK(may_happen(s->role, event), "event %d", event);
     s->role = step.role;
     if (event == HALAY_ROLE_WORK || event == HALAY_ROLE_TAKES_THREAD || event == HALAY_ROLE_TAKES_WAITER)
-        s->is_owed = 0;
+        s->is_wake_deferred = 0;
     return step.action;
 }
 
@@ -179,7 +179,7 @@ static int step(struct state *s, int agent)
 /* The background thread, with the lock held. */
 static void thread_goes_on(struct state *s)
 {
-    if (s->role.driver == HALAY_ROLE_FREE && !s->waiters && has_work(s) && !s->is_owed) {
+    if (s->role.driver == HALAY_ROLE_FREE && !s->waiters && has_work(s) && !s->is_wake_deferred) {
         s->at[THREAD] = pass(s, HALAY_ROLE_TAKES_THREAD) == HALAY_ROLE_DISARM ? UNARM : DRIVE;
         return;
     }
@@ -229,7 +229,7 @@ static void submit(struct state *s, int agent, int choice)
 {
     s->tensor[agent] = QUEUED;
     if (agent != CALLER && choice == 1 && halay_role_may_take(s->role)) {
-        s->is_owed = 1;
+        s->is_wake_deferred = 1;
         s->at[agent] = WAIT;
     } else {
         s->wake[agent] = (unsigned char)pass(s, HALAY_ROLE_WORK);
