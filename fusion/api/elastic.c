@@ -300,8 +300,8 @@ static void engine_renew(struct halay_context *ctx)
     ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
     ctx->driven.checked_us = ctx->driven.negotiation.suspected_us = ctx->driven.negotiation.look_us = 0;
     ctx->driven.negotiation.suspect = -1;
-    ctx->driven.negotiation.is_draining = ctx->driven.negotiation.said_bye = ctx->driven.negotiation.is_done =
-        ctx->driven.negotiation.said_fail = 0;
+    ctx->driven.negotiation.is_draining = ctx->driven.negotiation.has_sent_bye = ctx->driven.negotiation.is_done =
+        ctx->driven.negotiation.has_sent_fail = 0;
 }
 
 /* Tries once to get a place among the ranks, and to open the engine there. */

@@ -66,9 +66,9 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
         .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
     };
 
-    if (ctx->driven.negotiation.said_fail)
+    if (ctx->driven.negotiation.has_sent_fail)
         return;
-    ctx->driven.negotiation.said_fail = 1;
+    ctx->driven.negotiation.has_sent_fail = 1;
     if (status == HALAY_ERR_PEER)
         snprintf(text, sizeof text, "%s", ctx->text);
     else if (status == HALAY_ERR_CANCELED) /* "aborted: ..." */

@@ -328,7 +328,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
         if (!ctx->driven.negotiation.coordinator)
-            ctx->driven.negotiation.said_fail = 1; /* the sender sends it to the others */
+            ctx->driven.negotiation.has_sent_fail = 1; /* the sender sends it to the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
@@ -471,7 +471,7 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
     struct halay_process_set *set = arg;
 
     if (item->kind == HALAY_ITEM_FAIL)
-        set->ctx->driven.negotiation.said_fail = 1;
+        set->ctx->driven.negotiation.has_sent_fail = 1;
     if (!set->number)
         return send_to_set(set, rank, item);
     struct halay_item about = *item;
@@ -484,7 +484,7 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
 int halay_negotiate_leave(struct halay_context *ctx)
 {
     send_flush(ctx);
-    if (ctx->driven.negotiation.said_bye || ctx->status != HALAY_OK)
+    if (ctx->driven.negotiation.has_sent_bye || ctx->status != HALAY_OK)
         return 0;
     /* Once the context is closing no events are added: all earlier submissions have been sent. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
@@ -494,7 +494,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);
         return 0;
     }
-    ctx->driven.negotiation.said_bye = 1;
+    ctx->driven.negotiation.has_sent_bye = 1;
     if (ctx->status == HALAY_OK)
         halay_send_item(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
     return 1;

@@ -137,7 +137,7 @@ static int decide_all_sets(struct halay_context *ctx)
 /* Sets has_left once halay_fini may continue. */
 static void check_leaving(struct halay_context *ctx)
 {
-    if (!ctx->driven.negotiation.said_bye && ctx->status == HALAY_OK)
+    if (!ctx->driven.negotiation.has_sent_bye && ctx->status == HALAY_OK)
         return;
     int is_over =
         (ctx->status != HALAY_OK && !ctx->driven.negotiation.is_draining) ||

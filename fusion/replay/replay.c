@@ -200,7 +200,7 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     for (size_t i = 0; i < count && status == HALAY_OK; i++) /* the coordinator ignores them: it had sent PLAN before */
         take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = sent[i] });
     free(sent);
-    if (ctx->driven.negotiation.said_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
+    if (ctx->driven.negotiation.has_sent_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
         has_joined(ctx) || ctx->driven.changes.count)
         halay_replay_break(set, HALAY_BREAK_CHANGE);
     return status;

@@ -23,8 +23,8 @@ struct halay_negotiation {
     unsigned char *left;                                  /* owned: [rank], nonzero after its BYE */
     int suspect;                                          /* a rank that is gone, cause unknown; since suspected_us */
     int64_t suspected_us;                                 /* 0: no rank is */
-    int is_draining;                  /* failed because a rank left: collectives in flight still complete */
-    int said_bye, is_done, said_fail; /* BYE, FAIL was sent; DONE was received */
+    int is_draining;                          /* failed because a rank left: collectives in flight still complete */
+    int has_sent_bye, has_sent_fail, is_done; /* is_done: DONE was received */
 };
 
 #endif
