@@ -117,7 +117,8 @@ static void take_event(struct halay_context *ctx, const struct halay_event *e)
 /* Takes an event, or defers it if it has to wait for its data, or for an earlier event that does. */
 static void take_or_defer(struct halay_context *ctx, const struct halay_event *e)
 {
-    int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->cargo && !ctx->carrier->deferred, is_deferred = 0;
+    int is_plain = e->kind == HALAY_EVENT_SUBMITTED && !e->request->cargo && !ctx->carrier->deferred_count,
+        is_deferred = 0;
     enum halay_status status = HALAY_OK;
 
     if (ctx->status == HALAY_OK && !is_plain)
@@ -135,7 +136,7 @@ static size_t take_released(struct halay_context *ctx)
     const struct halay_event *events;
     size_t count = 0;
 
-    if (!ctx->carrier->deferred)
+    if (!ctx->carrier->deferred_count)
         return 0;
     enum halay_status status = ctx->carrier->ops->release(ctx, &events, &count);
     for (size_t i = 0; i < count; i++)
@@ -488,7 +489,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         return 0;
     /* Once the context is closing no events are added: all earlier submissions have been sent. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
-        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->carrier->deferred)
+        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->carrier->deferred_count)
         return 0;
     if (!halay_replay_all_off(ctx)) {
         halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);

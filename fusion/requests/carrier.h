@@ -111,7 +111,7 @@ struct halay_carrier_ops {
 struct halay_carrier {
     const struct halay_carrier_ops *ops;
     _Atomic int is_loaded; /* data may be on devices: stored (release) once it is loaded, loaded (acquire) anywhere */
-    size_t deferred;       /* events that are kept; driver only */
+    size_t deferred_count; /* deferred events; driver only */
 };
 
 static inline int halay_carrier_is_loaded(const struct halay_context *ctx)

@@ -5,9 +5,9 @@
 #include "fusion/paths/device/device_carrier.h"
 #include "base/memory.h"
 #include "collectives/transport/bell.h"
+#include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
-#include "fusion/paths/device/hold.h"
 #include "fusion/paths/device/place.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/requests.h"
@@ -96,7 +96,7 @@ static long sleep_us(const struct halay_context *ctx)
 {
     const struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
-    if (!devices->landing && !devices->carrier.deferred && !halay_direct_is_at_work(ctx))
+    if (!devices->landing && !devices->carrier.deferred_count && !halay_direct_is_at_work(ctx))
         return HALAY_RINGS;
     return halay_unrung_sleep_us(ctx->driven.now_us - devices->copied_us);
 }
@@ -131,7 +131,7 @@ static void carrier_stop(struct halay_context *ctx)
 {
     halay_direct_close(ctx);
     halay_staging_close(ctx);
-    halay_hold_fini(ctx);
+    halay_deferred_fini(ctx);
 }
 
 static void close_devices(struct halay_context *ctx)
@@ -163,9 +163,9 @@ static const struct halay_carrier_ops ops = { .unreachable = "data on a device c
                                               .join = carrier_join,
                                               .apply_locked = halay_staging_apply_locked,
                                               .put_locked = halay_staging_put_cargo_locked,
-                                              .defer = halay_hold_event,
-                                              .release = halay_hold_release,
-                                              .drop = halay_hold_drop,
+                                              .defer = halay_deferred_add,
+                                              .release = halay_deferred_release,
+                                              .drop = halay_deferred_drop,
                                               .start = halay_direct_start,
                                               .progress_bucket = halay_direct_progress,
                                               .drop_bucket = halay_direct_drop,

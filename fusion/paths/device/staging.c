@@ -5,7 +5,7 @@
  *     submit    the program's thread takes a staging from the pool; the event `follows` marks the work that the data
  *               follow
  *     start     the driver, once that work is done: starts copies device -> pinned in stream `in`, then an event
- *     look      once the event is reached, the tensor is submitted to the coordinator (hold.h), like any other
+ *     look      once the event is reached, the tensor is submitted to the coordinator (deferred.h), like any other
  *     finish    the request has succeeded: starts copies pinned -> device in stream `out`, then an event; a stream of
  *               the program can wait for the result from now on
  *     look      once the event is reached, the request has ended

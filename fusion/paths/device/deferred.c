@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hold: the deferred queue. These events wait in it:
+ * Deferred queue. These events wait in it:
  *
  *     a submission whose data are not in host memory yet (staging.h)
  *     after a submission of a path: later ones of that path, because the n-th send of a tag matches the n-th receive
@@ -9,7 +9,7 @@
  *
  * All other events overtake these, so that a tensor in host memory does not wait for a device.
  */
-#include "fusion/paths/device/hold.h"
+#include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
@@ -40,19 +40,19 @@ static int must_follow(const struct halay_event *front, size_t count, const stru
     return 0;
 }
 
-enum halay_status halay_hold_event(struct halay_context *ctx, const struct halay_event *e, int *held)
+enum halay_status halay_deferred_add(struct halay_context *ctx, const struct halay_event *e, int *is_deferred)
 {
-    struct halay_events *all = &halay_device_carrier_of(ctx)->held;
+    struct halay_events *all = &halay_device_carrier_of(ctx)->deferred;
     struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e->request) : NULL;
     enum halay_status status = s ? halay_staging_start(s) : HALAY_OK;
 
-    *held = status == HALAY_OK &&
-            ((s && s->transit.state != HALAY_TRANSIT_STILL) || must_follow(all->events, all->count, e));
-    if (*held)
+    *is_deferred = status == HALAY_OK &&
+                   ((s && s->transit.state != HALAY_TRANSIT_STILL) || must_follow(all->events, all->count, e));
+    if (*is_deferred)
         halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
-    if (*held)
+    if (*is_deferred)
         status = halay_events_append(all, e);
-    halay_device_carrier_of(ctx)->carrier.deferred = all->count;
+    halay_device_carrier_of(ctx)->carrier.deferred_count = all->count;
     return status;
 }
 
@@ -78,9 +78,9 @@ static enum halay_status check_arrival(struct halay_staging *s, struct late *lat
     return status;
 }
 
-enum halay_status halay_hold_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
+enum halay_status halay_deferred_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
 {
-    struct halay_events *all = &halay_device_carrier_of(ctx)->held, *go = &halay_device_carrier_of(ctx)->released;
+    struct halay_events *all = &halay_device_carrier_of(ctx)->deferred, *go = &halay_device_carrier_of(ctx)->released;
     struct late late = { 0 };
     enum halay_status status = HALAY_OK;
     size_t kept = 0;
@@ -99,7 +99,7 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
             continue;
         all->events[kept++] = e;
     }
-    all->count = halay_device_carrier_of(ctx)->carrier.deferred = kept;
+    all->count = halay_device_carrier_of(ctx)->carrier.deferred_count = kept;
     if (go->count)
         halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
     *events = go->events;
@@ -107,19 +107,19 @@ enum halay_status halay_hold_release(struct halay_context *ctx, const struct hal
     return status;
 }
 
-void halay_hold_drop(struct halay_context *ctx)
+void halay_deferred_drop(struct halay_context *ctx)
 {
-    struct halay_events *all = &halay_device_carrier_of(ctx)->held;
+    struct halay_events *all = &halay_device_carrier_of(ctx)->deferred;
 
     for (size_t i = 0; i < all->count; i++)
         if (all->events[i].kind == HALAY_EVENT_CANCELED)
             halay_request_put(all->events[i].request);
-    all->count = halay_device_carrier_of(ctx)->carrier.deferred = 0;
+    all->count = halay_device_carrier_of(ctx)->carrier.deferred_count = 0;
 }
 
-void halay_hold_fini(struct halay_context *ctx)
+void halay_deferred_fini(struct halay_context *ctx)
 {
-    free(halay_device_carrier_of(ctx)->held.events);
+    free(halay_device_carrier_of(ctx)->deferred.events);
     free(halay_device_carrier_of(ctx)->released.events);
-    halay_device_carrier_of(ctx)->held = halay_device_carrier_of(ctx)->released = (struct halay_events){ 0 };
+    halay_device_carrier_of(ctx)->deferred = halay_device_carrier_of(ctx)->released = (struct halay_events){ 0 };
 }
