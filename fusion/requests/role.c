@@ -18,7 +18,7 @@ static struct halay_role_step work(struct halay_role role)
         role.has_news = 1;
         return (struct halay_role_step){ role, HALAY_ROLE_NOTHING };
     }
-    if (role.driver != HALAY_ROLE_FREE || role.thread == HALAY_ROLE_DOZING) {
+    if (role.driver != HALAY_ROLE_FREE || role.thread == HALAY_ROLE_ON_BELL) {
         enum halay_role_action action = role.needs_bell ? HALAY_ROLE_RING : HALAY_ROLE_NOTHING;
         role.needs_bell = 0;
         return (struct halay_role_step){ role, action };
@@ -48,7 +48,7 @@ static struct halay_role_step fall_asleep(struct halay_role role)
         return (struct halay_role_step){ role, HALAY_ROLE_LOOK };
     }
     role.driver = is_thread ? HALAY_ROLE_THREAD_ASLEEP : HALAY_ROLE_WAITER_ASLEEP;
-    role.thread = is_thread ? HALAY_ROLE_DOZING : role.thread;
+    role.thread = is_thread ? HALAY_ROLE_ON_BELL : role.thread;
     role.needs_bell = 1;
     return (struct halay_role_step){ role, HALAY_ROLE_NOTHING };
 }

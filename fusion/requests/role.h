@@ -18,9 +18,9 @@ enum halay_role_driver {
 
 /* The state of the background thread. */
 enum halay_role_thread {
-    HALAY_ROLE_AWAKE,  /* or a signal has been sent to it */
-    HALAY_ROLE_DOZING, /* waits on the bell, whether it still has the role or not */
-    HALAY_ROLE_PARKED, /* waits on its condition, and no signal has been sent */
+    HALAY_ROLE_AWAKE,   /* or a signal has been sent to it */
+    HALAY_ROLE_ON_BELL, /* waits on the bell, whether it still has the role or not */
+    HALAY_ROLE_PARKED,  /* waits on its condition, and no signal has been sent */
     HALAY_ROLE_THREADS
 };
 
@@ -70,7 +70,7 @@ static inline int halay_role_may_take(struct halay_role role)
 /* Returns nonzero if the background thread sleeps, and no wake is on its way. */
 static inline int halay_role_thread_sleeps(struct halay_role role)
 {
-    return role.thread == HALAY_ROLE_PARKED || (role.thread == HALAY_ROLE_DOZING && role.needs_bell);
+    return role.thread == HALAY_ROLE_PARKED || (role.thread == HALAY_ROLE_ON_BELL && role.needs_bell);
 }
 
 static inline int halay_role_is_waiters(struct halay_role role)

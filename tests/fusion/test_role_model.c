@@ -31,7 +31,7 @@ static int may_happen(struct halay_role r, enum halay_role_event event)
     case HALAY_ROLE_STAYS:
         return is_awake(r);
     case HALAY_ROLE_WAKES_THREAD:
-        return r.thread == HALAY_ROLE_DOZING;
+        return r.thread == HALAY_ROLE_ON_BELL;
     case HALAY_ROLE_WAKES_WAITER:
         return r.driver == HALAY_ROLE_WAITER_ASLEEP;
     case HALAY_ROLE_PARKS:
@@ -45,7 +45,7 @@ static int may_happen(struct halay_role r, enum halay_role_event event)
 static int is_possible(struct halay_role r)
 {
     return (r.driver != HALAY_ROLE_THREAD || r.thread == HALAY_ROLE_AWAKE) &&
-           (r.driver != HALAY_ROLE_THREAD_ASLEEP || r.thread == HALAY_ROLE_DOZING);
+           (r.driver != HALAY_ROLE_THREAD_ASLEEP || r.thread == HALAY_ROLE_ON_BELL);
 }
 
 static void check_work(struct halay_role r, struct halay_role_step s)
