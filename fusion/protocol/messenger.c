@@ -27,7 +27,7 @@ enum { TAG_FRAME = 0, TAG_REST = 1 };
 
 struct messenger_peer {
     int rank;
-    int is_beside;     /* it is not rank 0, nor is this rank: it was reached */
+    int is_optional;   /* neither it nor this rank is rank 0: it may leave, and is sent no PINGs */
     unsigned char *in; /* owned, [in_room]: grows to the longest message, as does out */
     size_t in_room;
     struct halay_transfer in_transfer;
@@ -44,7 +44,7 @@ struct messenger_peer {
     int out_posted, out_rest_posted;
     uint32_t out_number;
 
-    int heard;         /* a message has arrived since the last check */
+    int has_received;  /* a message has arrived since the last check */
     int64_t silent_us; /* time without a message, while this process was awake */
     int is_asked;      /* a PING has been sent and not answered */
 };
@@ -57,8 +57,8 @@ struct halay_messenger {
         *peers; /* owned, as is each: on rank 0 all others, else rank 0 and those that were reached */
     size_t count, capacity;
     enum halay_status status;      /* the first error, except the loss of a peer: others can still be reached */
-    int is_deaf;                   /* receiving has stopped */
-    int is_behind;                 /* a receive was posted after the last progress */
+    int has_stopped;               /* receiving has stopped */
+    int must_progress;             /* a receive was posted after the last progress */
     struct messenger_peer *unsent; /* newest first, so that the deepest branches of a tree are sent to first */
     uint64_t arrivals, seen;       /* parts of messages that have arrived; of these, those that were handled */
     size_t posted;                 /* peers for which a receive was posted */
@@ -88,8 +88,8 @@ static enum halay_status add_peer(struct halay_messenger *m, int rank)
     if (!peer)
         return HALAY_ERR_NO_MEMORY;
     peer->rank = rank;
-    peer->is_beside = m->rank != 0 && rank != 0;
-    peer->in_transfer.is_optional = peer->is_beside;
+    peer->is_optional = m->rank != 0 && rank != 0;
+    peer->in_transfer.is_optional = peer->is_optional;
     m->peers[m->count++] = peer;
     enum halay_status status = grow_buffer(&peer->in, &peer->in_room, HALAY_FRAME_BYTES);
     return status == HALAY_OK ? grow_buffer(&peer->out, &peer->out_room, HALAY_FRAME_BYTES) : status;
@@ -225,7 +225,7 @@ void halay_messenger_flush(struct halay_messenger *m)
 
 void halay_messenger_stop_receiving(struct halay_messenger *m)
 {
-    m->is_deaf = 1;
+    m->has_stopped = 1;
     for (size_t i = 0; i < m->count; i++)
         if (m->peers[i]->in_posted) {
             m->link->ops->cancel(m->link, &m->peers[i]->in_transfer);
@@ -291,7 +291,7 @@ static enum halay_status take_from_peer(struct halay_messenger *m, struct messen
 
     while (peer->in_posted && halay_transfer_is_done(&peer->in_transfer)) {
         peer->in_posted = 0;
-        peer->heard = 1;
+        peer->has_received = 1;
         if (!peer->in_rest) {
             status = halay_message_get_header(peer->in, &peer->in_header);
             if (status == HALAY_OK && peer->in_header.number != ++peer->in_number)
@@ -302,7 +302,7 @@ static enum halay_status take_from_peer(struct halay_messenger *m, struct messen
                 return status;
             if (peer->in_header.bytes > HALAY_FRAME_BYTES) {
                 peer->in_rest = 1;
-                m->is_behind =
+                m->must_progress =
                     1; /* the rest may have arrived already; a message that precedes its receive rings no bell */
                 post_next(m, peer);
                 continue;
@@ -311,7 +311,7 @@ static enum halay_status take_from_peer(struct halay_messenger *m, struct messen
         peer->in_rest = 0;
         ++*messages;
         status = handle_message(m, peer, handler, arg);
-        if (m->status == HALAY_OK && !m->is_deaf)
+        if (m->status == HALAY_OK && !m->has_stopped)
             post_next(m, peer);
         if (status != HALAY_OK)
             return status;
@@ -325,7 +325,7 @@ static enum halay_status take_from_all(struct halay_messenger *m, halay_messenge
 {
     enum halay_status progress = m->status == HALAY_OK ? m->link->ops->progress(m->link) : HALAY_OK;
 
-    m->is_behind = 0;
+    m->must_progress = 0;
     if (progress != HALAY_ERR_PEER)
         m->status = m->status != HALAY_OK ? m->status : progress;
     uint64_t arrivals = m->arrivals;
@@ -351,11 +351,11 @@ enum halay_status halay_messenger_receive(struct halay_messenger *m, halay_messe
     *messages = 0;
     if (!m->link)
         return HALAY_OK;
-    for (; m->posted < m->count && m->status == HALAY_OK && !m->is_deaf; m->posted++)
+    for (; m->posted < m->count && m->status == HALAY_OK && !m->has_stopped; m->posted++)
         post_next(m, m->peers[m->posted]);
     do
         status = take_from_all(m, handler, arg, messages, rank);
-    while (status == HALAY_OK && m->is_behind);
+    while (status == HALAY_OK && m->must_progress);
     return status;
 }
 
@@ -370,10 +370,10 @@ enum halay_status halay_messenger_check(struct halay_messenger *m, int64_t now_u
         passed = timeout_us / 2;
     for (size_t i = 0; i < m->count; i++) {
         struct messenger_peer *peer = m->peers[i];
-        if (peer->is_beside)
+        if (peer->is_optional)
             continue;
-        if (peer->heard) {
-            peer->heard = peer->is_asked = 0;
+        if (peer->has_received) {
+            peer->has_received = peer->is_asked = 0;
             peer->silent_us = 0;
             continue;
         }
@@ -397,5 +397,5 @@ void halay_messenger_check_reset(struct halay_messenger *m)
         return;
     m->looked_us = 0;
     for (size_t i = 0; i < m->count; i++)
-        m->peers[i]->silent_us = m->peers[i]->is_asked = m->peers[i]->heard = 0;
+        m->peers[i]->silent_us = m->peers[i]->is_asked = m->peers[i]->has_received = 0;
 }
