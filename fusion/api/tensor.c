@@ -204,11 +204,11 @@ static size_t take_registered(struct halay_context *ctx, struct halay_tensor **t
 
 void halay_registry_free_all(struct halay_context *ctx)
 {
-    struct halay_events *taken = &ctx->driven.negotiation.taken, *submitted = &ctx->queue.submitted;
+    struct halay_events *batch = &ctx->driven.negotiation.batch, *submitted = &ctx->queue.submitted;
 
     free(submitted->events);
-    free(taken->events);
-    *submitted = *taken = (struct halay_events){ 0 };
+    free(batch->events);
+    *submitted = *batch = (struct halay_events){ 0 };
 }
 
 /* Marks all registered tensors of a path as stale. */

@@ -151,19 +151,19 @@ static size_t take_submitted(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
         return 0;
     pthread_mutex_lock(&ctx->lock);
-    struct halay_events taken = ctx->queue.submitted;
-    ctx->queue.submitted = ctx->driven.negotiation.taken;
+    struct halay_events batch = ctx->queue.submitted;
+    ctx->queue.submitted = ctx->driven.negotiation.batch;
     ctx->queue.submitted.count = 0;
-    ctx->driven.negotiation.taken = taken;
+    ctx->driven.negotiation.batch = batch;
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     int is_aborted = ctx->queue.is_aborted;
     pthread_mutex_unlock(&ctx->lock);
 
     if (is_aborted) /* the reason is set once */
         halay_engine_fail(ctx, HALAY_ERR_CANCELED, ctx->rank, "aborted: %s", ctx->queue.reason);
-    for (size_t i = 0; i < taken.count; i++)
-        take_or_defer(ctx, &taken.events[i]);
-    return taken.count + (size_t)is_aborted;
+    for (size_t i = 0; i < batch.count; i++)
+        take_or_defer(ctx, &batch.events[i]);
+    return batch.count + (size_t)is_aborted;
 }
 
 /* Sends an item of a plan up the tree, except the answer to PLAN, which must follow all that this rank has sent to the
@@ -366,27 +366,27 @@ static enum halay_status take_early(struct halay_process_set *set)
 }
 
 /* Takes the events again that were deferred by plans which have ended. */
-static size_t take_again(struct halay_context *ctx)
+static size_t take_resubmitted(struct halay_context *ctx)
 {
-    struct halay_events *again = &ctx->driven.again;
-    enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, again) : HALAY_OK;
+    struct halay_events *resubmitted = &ctx->driven.resubmitted;
+    enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, resubmitted) : HALAY_OK;
 
     for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
         if (set->replay && set->replay->early.used && halay_replay_is_off(set))
             status = take_early(set);
-    for (size_t i = 0; i < again->count && status == HALAY_OK; i++)
-        take_event(ctx, &again->events[i]);
+    for (size_t i = 0; i < resubmitted->count && status == HALAY_OK; i++)
+        take_event(ctx, &resubmitted->events[i]);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "a plan cannot be left on rank %d: %s", ctx->rank,
                           halay_status_string(status));
-    size_t did = again->count;
-    again->count = 0;
+    size_t did = resubmitted->count;
+    resubmitted->count = 0;
     return did;
 }
 
 size_t halay_negotiate_submitted(struct halay_context *ctx)
 {
-    size_t did = take_again(ctx);
+    size_t did = take_resubmitted(ctx);
 
     did += take_submitted(ctx);
     return did + take_released(ctx);

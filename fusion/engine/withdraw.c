@@ -2,7 +2,7 @@
  *
  * Withdrawal, a rank's side.
  *
- *     canceled, or its time limit       WITHDRAW is sent, and again each AGAIN_US until the request ends: the
+ *     canceled, or its time limit       WITHDRAW is sent, and again each RETRY_US until the request ends: the
  *     has expired                       coordinator may have agreed on it at the same moment
  *     it is running                     it ends as if nothing had been sent
  *     its time limit has expired, and   the engine fails after the same time again, at least GRACE_US: a peer is alive
@@ -21,7 +21,7 @@
 #include "fusion/requests/requests.h"
 #include <stdio.h>
 
-#define AGAIN_US 100000
+#define RETRY_US 100000
 #define GRACE_US 5000000
 
 /* Links a request into that list, unless it is in one. */
@@ -60,8 +60,8 @@ static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
         withdraw_from_path(ctx, path, r);
         return;
     }
-    r->again_us = ctx->driven.now_us + AGAIN_US;
-    look_at(&ctx->driven.negotiation, r, r->again_us);
+    r->retry_us = ctx->driven.now_us + RETRY_US;
+    look_at(&ctx->driven.negotiation, r, r->retry_us);
     if (r->life == HALAY_LIFE_RUNNING)
         return;
     if (!halay_replay_is_off(r->set)) { /* WITHDRAW follows once the set negotiates */
@@ -125,7 +125,7 @@ static void check_watched(struct halay_context *ctx, struct halay_request *r)
 /* Returns when the request is to be checked; 0: never. */
 static int64_t due_us(const struct halay_request *r)
 {
-    const int64_t times[] = { r->expires_us, r->overdue_us, r->again_us };
+    const int64_t times[] = { r->expires_us, r->overdue_us, r->retry_us };
     int64_t first = 0;
 
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -143,12 +143,12 @@ size_t halay_withdraw_overdue(struct halay_context *ctx)
 
     if (!n->look_us || ctx->driven.now_us < n->look_us)
         return 0;
-    n->unseen = n->watched;
-    if (n->unseen)
-        n->unseen->watched_at = &n->unseen;
+    n->unchecked = n->watched;
+    if (n->unchecked)
+        n->unchecked->watched_at = &n->unchecked;
     n->watched = NULL;
     n->look_us = 0;
-    while ((r = n->unseen)) {
+    while ((r = n->unchecked)) {
         int64_t due = due_us(r);
         halay_request_unwatch(r);
         link_watched(&n->watched, r);

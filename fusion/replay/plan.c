@@ -475,6 +475,6 @@ void halay_replay_free_all(struct halay_context *ctx)
     }
     ctx->driven.ended_plans = NULL;
     free(ctx->driven.changes.events);
-    free(ctx->driven.again.events);
-    ctx->driven.changes = ctx->driven.again = (struct halay_events){ 0 };
+    free(ctx->driven.resubmitted.events);
+    ctx->driven.changes = ctx->driven.resubmitted = (struct halay_events){ 0 };
 }

@@ -215,25 +215,26 @@ static int by_planned(const void *a, const void *b)
 
 /* Appends the events to be taken again, in order: requests that counted in the plan and have not ended, then the
  * deferred events. */
-static enum halay_status list_again(struct halay_replay *p, struct halay_events *again)
+static enum halay_status list_resubmitted(struct halay_replay *p, struct halay_events *resubmitted)
 {
-    struct halay_request **held;
+    struct halay_request **unfinished;
     size_t count;
-    enum halay_status status = list_requests(p->set, HALAY_LIFE_PLANNED, by_planned, &held, &count);
+    enum halay_status status = list_requests(p->set, HALAY_LIFE_PLANNED, by_planned, &unfinished, &count);
 
     for (size_t i = 0; i < count && status == HALAY_OK; i++) {
-        halay_request_move(held[i], HALAY_LIFE_RETURN);
-        status = halay_events_append(again, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = held[i] });
+        halay_request_move(unfinished[i], HALAY_LIFE_RETURN);
+        status = halay_events_append(resubmitted,
+                                     &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = unfinished[i] });
     }
     for (size_t i = 0; i < p->kept.count && status == HALAY_OK; i++)
-        status = halay_events_append(again, &p->kept.events[i]);
+        status = halay_events_append(resubmitted, &p->kept.events[i]);
     p->kept.count = 0;
-    free(held);
+    free(unfinished);
     return status;
 }
 
 /* Ends the plan after RESUME: the set negotiates again. */
-static enum halay_status plan_end(struct halay_replay *p, struct halay_events *again)
+static enum halay_status plan_end(struct halay_replay *p, struct halay_events *resubmitted)
 {
     struct halay_group_epoch epoch;
 
@@ -242,23 +243,23 @@ static enum halay_status plan_end(struct halay_replay *p, struct halay_events *a
     if (status != HALAY_OK)
         return status;
     p->set->collectives = p->collectives_base + (epoch.value[HALAY_EPOCH_NEXT] - p->base);
-    status = list_again(p, again);
+    status = list_resubmitted(p, resubmitted);
     halay_plan_clear(p);
     return status;
 }
 
-enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_events *again)
+enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_events *resubmitted)
 {
     enum halay_status status = HALAY_OK;
 
-    again->count = 0;
+    resubmitted->count = 0;
     for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
         if (set->replay && set->replay->is_resumed)
-            status = plan_end(set->replay, again);
+            status = plan_end(set->replay, resubmitted);
     if (!halay_replay_all_off(ctx))
         return status;
     for (size_t i = 0; i < ctx->driven.changes.count && status == HALAY_OK; i++)
-        status = halay_events_append(again, &ctx->driven.changes.events[i]);
+        status = halay_events_append(resubmitted, &ctx->driven.changes.events[i]);
     ctx->driven.changes.count = 0;
     return status;
 }

@@ -20,7 +20,7 @@ struct halay_driven {
     struct halay_events changes; /* owned: joins and changes of sets that wait for the end of plans (replay/replay.h) */
     enum halay_status changes_status; /* no memory for one of them */
     struct halay_replay *ended_plans; /* owned: of sets that have ended */
-    struct halay_events again;        /* owned: what is submitted anew after a plan */
+    struct halay_events resubmitted;  /* owned: events to be taken again after a plan */
 };
 
 #endif

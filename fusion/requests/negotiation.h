@@ -11,10 +11,10 @@
 struct halay_messenger;
 
 struct halay_negotiation {
-    struct halay_events taken;                            /* from the queue */
+    struct halay_events batch;                            /* events taken from the queue together */
     struct halay_messenger *messenger;                    /* owned; NULL: the world has been left */
     struct halay_request *watched;                        /* requests with a time limit, or withdrawn (withdraw.c) */
-    struct halay_request *unseen;                         /* of these, those not yet visited by the present check */
+    struct halay_request *unchecked;                      /* of these, those that the present check has not visited */
     int64_t look_us;                                      /* time of the next check; 0: never */
     struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
     struct halay_coordinator_options coordinator_options; /* common options of its process sets; rank 0 only */

@@ -57,7 +57,7 @@ struct halay_request {
     uint64_t planned;     /* how many of the plan were submitted up to it; valid in HALAY_LIFE_PLANNED */
     int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
     int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */
-    int64_t overdue_us, again_us; /* when the engine fails because of that; when it is withdrawn again; 0: never */
+    int64_t overdue_us, retry_us; /* when the engine fails because of that; when it is withdrawn again; 0: never */
     enum halay_status withdrawn;  /* HALAY_OK: it is not */
     struct halay_request *watched_next, **watched_at; /* the list of those that are watched; NULL: it is not */
     enum halay_status final;                          /* what status will be; driver only */

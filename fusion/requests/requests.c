@@ -29,7 +29,7 @@ void halay_request_reset(struct halay_request *request)
     request->life = HALAY_LIFE_QUEUED;
     request->is_part = 0;
     request->timeout_ms = 0;
-    request->expires_us = request->overdue_us = request->again_us = 0;
+    request->expires_us = request->overdue_us = request->retry_us = 0;
     request->withdrawn = HALAY_OK;
     request->watched_at = NULL;
     request->submitted_ns = request->started_ns = 0;
