@@ -59,7 +59,7 @@ struct halay_coordinator {
 
     /* Agreed tensors, until they are dispatched (decide.c, dispatch.c). */
     struct halay_tensor_entry_vector fresh;    /* agreed, not yet sent to the ranks */
-    struct halay_tensor_entry_vector runnable; /* agreed, to be planned */
+    struct halay_tensor_entry_vector runnable; /* agreed, to be fused */
     struct halay_tensor_entry_vector chosen;   /* to be dispatched, bucket by bucket */
     size_t runnable_bytes;
     uint64_t buckets_chosen;
@@ -67,9 +67,9 @@ struct halay_coordinator {
     struct halay_words column;     /* owned: scratch */
     struct halay_id_range *ranges; /* owned: scratch */
     size_t range_capacity;
-    struct halay_plan_item *plan; /* owned: scratch */
-    size_t *plan_heads;           /* owned: scratch */
-    size_t plan_capacity;
+    struct halay_fuse_item *fuse_items; /* owned: scratch */
+    size_t *fuse_heads;                 /* owned: scratch */
+    size_t fuse_capacity;
 
     struct halay_replay_root replay;
     uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */

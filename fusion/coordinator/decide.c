@@ -3,7 +3,7 @@
  * Deciding: orders and fuses the tensors that the ranks have agreed on.
  *
  *     fresh      AGREE: names get ids
- *     runnable   planned into buckets by rank 0's order of registration (protocol/bucket_plan.h)
+ *     runnable   fused into buckets in rank 0's order of registration (protocol/fuse.h)
  *     chosen     to be dispatched (dispatch.c)
  *     join       after all earlier tensors
  */
@@ -89,35 +89,35 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
     size_t n = c->runnable.count;
 
     sort_by_order(&c->runnable);
-    if (c->plan_capacity < n) {
-        free(c->plan);
-        free(c->plan_heads);
-        c->plan_capacity = 0;
-        c->plan = malloc(2 * n * sizeof *c->plan);
-        c->plan_heads = malloc((2 * n + 1) * sizeof *c->plan_heads);
-        if (!c->plan || !c->plan_heads)
+    if (c->fuse_capacity < n) {
+        free(c->fuse_items);
+        free(c->fuse_heads);
+        c->fuse_capacity = 0;
+        c->fuse_items = malloc(2 * n * sizeof *c->fuse_items);
+        c->fuse_heads = malloc((2 * n + 1) * sizeof *c->fuse_heads);
+        if (!c->fuse_items || !c->fuse_heads)
             return HALAY_ERR_NO_MEMORY;
-        c->plan_capacity = 2 * n;
+        c->fuse_capacity = 2 * n;
     }
     for (size_t i = 0; i < n; i++)
-        c->plan[i] = (struct halay_plan_item){ .kind = halay_signature_kind(&c->runnable.entries[i]->agreed),
-                                               .bytes = halay_signature_bytes(&c->runnable.entries[i]->agreed) };
-    size_t buckets = halay_plan(c->plan, n, c->options.threshold);
+        c->fuse_items[i] = (struct halay_fuse_item){ .kind = halay_signature_kind(&c->runnable.entries[i]->agreed),
+                                                     .bytes = halay_signature_bytes(&c->runnable.entries[i]->agreed) };
+    size_t buckets = halay_fuse(c->fuse_items, n, c->options.threshold);
 
     /* Counting sort by bucket: heads[b] is where bucket b's next entry goes. */
-    memset(c->plan_heads, 0, (buckets + 1) * sizeof *c->plan_heads);
+    memset(c->fuse_heads, 0, (buckets + 1) * sizeof *c->fuse_heads);
     for (size_t i = 0; i < n; i++)
-        c->plan_heads[c->plan[i].bucket + 1]++;
+        c->fuse_heads[c->fuse_items[i].bucket + 1]++;
     for (size_t b = 0; b < buckets; b++)
-        c->plan_heads[b + 1] += c->plan_heads[b];
+        c->fuse_heads[b + 1] += c->fuse_heads[b];
     size_t base = c->chosen.count;
     for (size_t i = 0; i < n; i++)
         if (halay_tensor_entry_push(&c->chosen, NULL) != HALAY_OK)
             return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < n; i++) {
         struct halay_tensor_entry *entry = c->runnable.entries[i];
-        entry->bucket_number = c->buckets_chosen + 1 + c->plan[i].bucket;
-        c->chosen.entries[base + c->plan_heads[c->plan[i].bucket]++] = entry;
+        entry->bucket_number = c->buckets_chosen + 1 + c->fuse_items[i].bucket;
+        c->chosen.entries[base + c->fuse_heads[c->fuse_items[i].bucket]++] = entry;
     }
     c->buckets_chosen += buckets;
     c->runnable.count = 0;

@@ -55,7 +55,7 @@
 #ifndef HALAY_MESSAGES_H
 #define HALAY_MESSAGES_H
 
-#include "fusion/protocol/bucket_plan.h"
+#include "fusion/protocol/fuse.h"
 #include "fusion/protocol/signature.h"
 
 enum {
