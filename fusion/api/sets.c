@@ -12,7 +12,7 @@
 #include "base/struct_size.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
-#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/set_change.h"
 #include "fusion/protocol/signature.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/request.h"
@@ -83,7 +83,7 @@ static enum halay_status wait_for_turn(struct halay_context *ctx, const char *na
 /* A change of sets, requested together with the other ranks that it concerns. */
 struct change {
     char name[HALAY_NAME_MAX + 1];
-    size_t *words; /* owned */
+    size_t *payload; /* owned */
     size_t count;
     int timeout_ms;
 };
@@ -95,7 +95,7 @@ static enum halay_status change_submit(struct halay_context *ctx, const struct c
                                       .name = change->name,
                                       .collective = HALAY_CHANGE_SETS,
                                       .shape = { change->count },
-                                      .splits = change->words,
+                                      .splits = change->payload,
                                       .timeout_ms = change->timeout_ms };
 
     return halay_submit_info(ctx, &info, NULL, NULL, attendance, request);
@@ -136,7 +136,7 @@ static enum halay_status change_start(struct halay_context *ctx, const struct ch
     return status;
 }
 
-static int compare_words(const void *a, const void *b)
+static int compare_ranks(const void *a, const void *b)
 {
     const size_t *x = a, *y = b;
 
@@ -144,17 +144,17 @@ static int compare_words(const void *a, const void *b)
 }
 
 /* Sorts the ranks of each set in ascending order. */
-static void sort_ranks(size_t *words, size_t count)
+static void sort_ranks(size_t *payload, size_t count)
 {
-    for (size_t at = 1; at < count; at += 1 + words[at])
-        qsort(words + at + 1, words[at], sizeof *words, compare_words);
+    for (size_t at = 1; at < count; at += 1 + payload[at])
+        qsort(payload + at + 1, payload[at], sizeof *payload, compare_ranks);
 }
 
-static size_t say_list(const struct halay_rank_list *list, size_t *words)
+static size_t write_list(const struct halay_rank_list *list, size_t *payload)
 {
-    words[0] = list->count;
+    payload[0] = list->count;
     for (size_t i = 0; i < list->count; i++)
-        words[1 + i] = (size_t)(unsigned)list->ranks[i];
+        payload[1 + i] = (size_t)(unsigned)list->ranks[i];
     return 1 + list->count;
 }
 
@@ -178,7 +178,7 @@ static enum halay_status fault_of(struct halay_context *ctx, const struct halay_
                                   size_t more)
 {
     const char *why =
-        more < HALAY_WORDS_MAX ? lists_fault(lists, count, HALAY_WORDS_MAX - 1 - more) : "more than 8000 ranks";
+        more < HALAY_PAYLOAD_MAX ? lists_fault(lists, count, HALAY_PAYLOAD_MAX - 1 - more) : "more than 8000 ranks";
 
     if (why)
         halay_error(ctx->log, "process sets: %s", why);
@@ -192,24 +192,25 @@ static enum halay_status create_all(struct halay_context *ctx, const struct hala
     size_t most = 1, at = 0, more = 0;
 
     if (text)
-        halay_set_words_parse(text, NULL, &more);
+        halay_set_change_parse(text, NULL, &more);
     enum halay_status status = fault_of(ctx, lists, count, more);
     if (status != HALAY_OK)
         return status;
     for (size_t i = 0; i < count; i++)
         most += 1 + lists[i].count;
-    struct change change = { .name = HALAY_CHANGE_SETS_NAME, .words = malloc((most + more) * sizeof *change.words) };
-    if (!change.words)
+    struct change change = { .name = HALAY_CHANGE_SETS_NAME,
+                             .payload = malloc((most + more) * sizeof *change.payload) };
+    if (!change.payload)
         return HALAY_ERR_NO_MEMORY;
-    change.words[at++] = HALAY_SET_MAKE;
+    change.payload[at++] = HALAY_SET_MAKE;
     for (size_t i = 0; i < count; i++)
-        at += say_list(&lists[i], change.words + at);
+        at += write_list(&lists[i], change.payload + at);
     if (text)
-        halay_set_words_parse(text, change.words + at, &more);
+        halay_set_change_parse(text, change.payload + at, &more);
     change.count = at + more;
-    sort_ranks(change.words, change.count);
+    sort_ranks(change.payload, change.count);
     status = change_run(ctx, &change, timeout_ms, NULL);
-    free(change.words);
+    free(change.payload);
     return status;
 }
 
@@ -217,11 +218,11 @@ enum halay_status halay_process_sets_read_static(struct halay_context *ctx, cons
                                                  size_t count, int *wanted)
 {
     const char *text = ctx->world->config.process_sets;
-    size_t words = 0;
+    size_t length = 0;
 
     *wanted = count || text;
-    if (!text || !halay_set_words_parse(text, NULL, &words))
-        return fault_of(ctx, lists, count, words);
+    if (!text || !halay_set_change_parse(text, NULL, &length))
+        return fault_of(ctx, lists, count, length);
     halay_error(ctx->log, "HALAY_PROCESS_SETS: '%.100s' is not a list of ranks; expected for example 0,1;2-5", text);
     return HALAY_ERR_CONFIG;
 }
@@ -268,7 +269,7 @@ static void name_members(const size_t *ranks, size_t count, char *name, size_t s
     snprintf(name + at, size - at, "]");
 }
 
-/* Makes the change that creates this set; logs faults. On success the caller frees change->words. */
+/* Makes the change that creates this set; logs faults. On success the caller frees change->payload. */
 static enum halay_status say_form(struct halay_context *ctx, const int *ranks, size_t count, struct change *change)
 {
     struct halay_rank_list list = { ranks, count };
@@ -277,18 +278,18 @@ static enum halay_status say_form(struct halay_context *ctx, const int *ranks, s
     enum halay_status status = fault_of(ctx, &list, 1, 0);
     if (status != HALAY_OK)
         return status;
-    size_t *words = malloc((count + 2) * sizeof *words);
-    if (!words)
+    size_t *payload = malloc((count + 2) * sizeof *payload);
+    if (!payload)
         return HALAY_ERR_NO_MEMORY;
-    words[0] = HALAY_SET_FORM;
-    sort_ranks(words, 1 + say_list(&list, words + 1));
-    if (members_fault(ctx, words + 2, count, why, sizeof why)) {
+    payload[0] = HALAY_SET_FORM;
+    sort_ranks(payload, 1 + write_list(&list, payload + 1));
+    if (members_fault(ctx, payload + 2, count, why, sizeof why)) {
         halay_error(ctx->log, "process sets: %s", why);
-        free(words);
+        free(payload);
         return HALAY_ERR_ARGUMENT;
     }
-    name_members(words + 2, count, change->name, sizeof change->name);
-    change->words = words;
+    name_members(payload + 2, count, change->name, sizeof change->name);
+    change->payload = payload;
     change->count = count + 2;
     return HALAY_OK;
 }
@@ -308,14 +309,14 @@ enum halay_status halay_process_set_create_async(struct halay_context *ctx, cons
     enum halay_status status = say_form(ctx, ranks, count, &change);
     if (status == HALAY_OK)
         status = change_start(ctx, &change, request);
-    free(change.words);
+    free(change.payload);
     return halay_returns(status);
 }
 
 enum halay_status halay_process_set_create(struct halay_context *ctx, const int *ranks, size_t count,
                                            struct halay_process_set **set)
 {
-    struct change change = { .words = NULL };
+    struct change change = { .payload = NULL };
     struct halay_request *request = NULL;
 
     if (!ctx || !set)
@@ -332,7 +333,7 @@ enum halay_status halay_process_set_create(struct halay_context *ctx, const int 
     if (status == HALAY_OK)
         *set = halay_process_set_find(ctx, request->set_number);
     halay_request_free(request);
-    free(change.words);
+    free(change.payload);
     halay_call_end(ctx);
     return halay_returns(status);
 }
@@ -361,30 +362,30 @@ static const char *begin_removal_locked(struct halay_process_set *set, int *is_b
     return NULL;
 }
 
-/* Makes the change that removes this set; logs faults. On success the caller frees change->words, and the set counts as
- * being removed until the request has ended. */
+/* Makes the change that removes this set; logs faults. On success the caller frees change->payload, and the set counts
+ * as being removed until the request has ended. */
 static enum halay_status say_removal(struct halay_process_set *set, struct change *change)
 {
     struct halay_context *ctx = set->ctx;
-    size_t *words = malloc(((size_t)set->size + 2) * sizeof *words);
+    size_t *payload = malloc(((size_t)set->size + 2) * sizeof *payload);
     int is_busy = 0;
 
-    if (!words)
+    if (!payload)
         return HALAY_ERR_NO_MEMORY;
     pthread_mutex_lock(&ctx->lock);
     const char *why = begin_removal_locked(set, &is_busy);
     pthread_mutex_unlock(&ctx->lock);
     if (why) {
         halay_error(ctx->log, "process sets: %d is not removed, %s", set->number, why);
-        free(words);
+        free(payload);
         return HALAY_ERR_ARGUMENT;
     }
-    words[0] = is_busy ? HALAY_SET_BUSY : HALAY_SET_REMOVE;
-    words[1] = (size_t)set->number;
+    payload[0] = is_busy ? HALAY_SET_BUSY : HALAY_SET_REMOVE;
+    payload[1] = (size_t)set->number;
     for (int r = 0; r < set->size; r++)
-        words[2 + r] = (size_t)set->ranks[r];
+        payload[2 + r] = (size_t)set->ranks[r];
     snprintf(change->name, sizeof change->name, HALAY_CHANGE_SETS_NAME " without %d", set->number);
-    change->words = words;
+    change->payload = payload;
     change->count = (size_t)set->size + 2;
     return HALAY_OK;
 }
@@ -416,13 +417,13 @@ enum halay_status halay_process_set_remove_async(struct halay_process_set *set, 
         if (status != HALAY_OK)
             removal_undo(set);
     }
-    free(change.words);
+    free(change.payload);
     return halay_returns(status);
 }
 
 enum halay_status halay_process_set_remove(struct halay_process_set *set)
 {
-    struct change change = { .words = NULL };
+    struct change change = { .payload = NULL };
     struct halay_request *request = NULL;
 
     if (!set)
@@ -440,7 +441,7 @@ enum halay_status halay_process_set_remove(struct halay_process_set *set)
             removal_undo(set);
     }
     halay_request_free(request);
-    free(change.words);
+    free(change.payload);
     halay_call_end(ctx);
     return halay_returns(status);
 }

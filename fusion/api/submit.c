@@ -11,7 +11,7 @@
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
@@ -78,17 +78,17 @@ static enum halay_status cargo_prepare(struct halay_context *ctx, const char *na
     return status == HALAY_OK ? ctx->carrier->ops->prepare(ctx, name, buffers, s) : status;
 }
 
-/* Writes the words that are sent with the signature. */
-static enum halay_status say_words(const struct halay_tensor *tensor, const struct halay_submission *s,
-                                   struct halay_words *words)
+/* Writes the payload that is sent with the signature. */
+static enum halay_status write_payload(const struct halay_tensor *tensor, const struct halay_submission *s,
+                                       struct halay_payload *payload)
 {
     size_t says = halay_signature_sent_count(s->signature, s->set->size);
 
     if (!s->info)
-        return halay_words_set(words, tensor->words.at, says);
-    if (halay_words_resize(words, says) != HALAY_OK)
+        return halay_payload_set(payload, tensor->payload.at, says);
+    if (halay_payload_resize(payload, says) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_write_words(s->info, s->set->size, words->at);
+    halay_signature_write_payload(s->info, s->set->size, payload->at);
     return HALAY_OK;
 }
 
@@ -139,7 +139,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
 {
     const struct halay_tensor *tensor = entry->tensor;
 
-    if (say_words(tensor, s, &request->words) != HALAY_OK || take_buffers(tensor, s, request) != HALAY_OK)
+    if (write_payload(tensor, s, &request->payload) != HALAY_OK || take_buffers(tensor, s, request) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     request->set = s->set;
     request->entry = entry;

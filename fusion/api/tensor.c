@@ -8,7 +8,7 @@
 #include "fusion/api/describe.h"
 #include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
@@ -34,9 +34,9 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
                                      .timeout_ms = info->timeout_ms,
                                      .placing = halay_info_placing(info),
                                      .set = set };
-    if (halay_words_resize(&tensor->words, halay_signature_sent_count(signature, set->size)) != HALAY_OK)
+    if (halay_payload_resize(&tensor->payload, halay_signature_sent_count(signature, set->size)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_write_words(info, set->size, tensor->words.at);
+    halay_signature_write_payload(info, set->size, tensor->payload.at);
     if (!info->members)
         return HALAY_OK;
     tensor->buffers = calloc(info->member_count, sizeof *tensor->buffers);
@@ -49,7 +49,7 @@ static enum halay_status tensor_describe(struct halay_context *ctx, const struct
 static void tensor_free(struct halay_tensor *tensor)
 {
     if (tensor) {
-        halay_words_fini(&tensor->words);
+        halay_payload_fini(&tensor->payload);
         free(tensor->buffers);
     }
     free(tensor);
@@ -179,8 +179,8 @@ static void entry_renew(struct halay_context *ctx, struct halay_entry *entry)
     entry->submissions = 0;
     entry->agreed = (struct halay_signature){ 0 };
     entry->planned = NULL;
-    halay_words_fini(&entry->sent);
-    halay_words_fini(&entry->answer);
+    halay_payload_fini(&entry->sent);
+    halay_payload_fini(&entry->answer);
     entry->followed = 0;
     tensor->is_stale |= depends_on_ranks(ctx, tensor);
 }

@@ -7,8 +7,8 @@
 #include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/tensor_table.h"
 #include "fusion/protocol/members.h"
-#include "fusion/protocol/set_words.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/set_change.h"
+#include "fusion/protocol/signature_payload.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -19,9 +19,10 @@ static enum halay_status disagree_about_members(struct halay_coordinator *c, str
     char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
 
     halay_coordinator_subject(c, entry, subject, sizeof subject);
-    halay_members_difference(halay_tensor_entry_words(entry, other, halay_tensor_entry_signature(entry, other)->words),
-                             halay_tensor_entry_words(entry, 0, halay_tensor_entry_signature(entry, 0)->words),
-                             halay_tensor_entry_signature(entry, 0)->members, theirs, ours, sizeof theirs);
+    halay_members_difference(
+        halay_tensor_entry_payload(entry, other, halay_tensor_entry_signature(entry, other)->payload_count),
+        halay_tensor_entry_payload(entry, 0, halay_tensor_entry_signature(entry, 0)->payload_count),
+        halay_tensor_entry_signature(entry, 0)->members, theirs, ours, sizeof theirs);
     snprintf(text, sizeof text, "%s: rank %d has %s, rank %d has %s", subject, halay_coordinator_rank(c, other), theirs,
              halay_coordinator_rank(c, 0), ours);
     return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
@@ -31,11 +32,11 @@ static enum halay_status disagree_about_members(struct halay_coordinator *c, str
 static enum halay_status disagree_about_splits(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
     char text[HALAY_TEXT_MAX], subject[HALAY_SUBJECT_MAX];
-    size_t words = halay_tensor_entry_signature(entry, 0)->words, part = 0;
-    const uint64_t *theirs = halay_tensor_entry_words(entry, other, words),
-                   *ours = halay_tensor_entry_words(entry, 0, words);
+    size_t count = halay_tensor_entry_signature(entry, 0)->payload_count, part = 0;
+    const uint64_t *theirs = halay_tensor_entry_payload(entry, other, count),
+                   *ours = halay_tensor_entry_payload(entry, 0, count);
 
-    while (part + 1 < words && theirs[part] == ours[part])
+    while (part + 1 < count && theirs[part] == ours[part])
         part++;
     halay_coordinator_subject(c, entry, subject, sizeof subject);
     snprintf(text, sizeof text, "%s: rank %d has %llu rows for rank %d in its splits, rank %d has %llu", subject,
@@ -54,14 +55,16 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
     while (entry->outside && entry->outside[lowest])
         lowest++;
 
-    halay_set_words_print(halay_tensor_entry_words(entry, other, first->words), first->words, theirs, sizeof theirs);
-    halay_set_words_print(halay_tensor_entry_words(entry, 0, zero->words), zero->words, ours, sizeof ours);
+    halay_set_change_print(halay_tensor_entry_payload(entry, other, first->payload_count), first->payload_count, theirs,
+                           sizeof theirs);
+    halay_set_change_print(halay_tensor_entry_payload(entry, 0, zero->payload_count), zero->payload_count, ours,
+                           sizeof ours);
     snprintf(text, sizeof text, "process sets: rank %d %s, rank %d %s", other, theirs, lowest, ours);
     return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 
-/* Refuses equal signatures whose words differ. */
-static enum halay_status disagree_about_words(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
+/* Refuses equal signatures whose payloads differ. */
+static enum halay_status refuse_payloads(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
     if (entry->is_change)
         return disagree_about_sets(c, entry, other);
@@ -100,20 +103,21 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_ten
 {
     const struct halay_signature *signature = halay_tensor_entry_signature(entry, 0);
     size_t says = halay_signature_sent_count(signature, c->options.size), all = says * (size_t)c->options.size;
-    size_t heard = signature->words ? says : all;
+    size_t heard = signature->payload_count ? says : all;
     char text[HALAY_SUBJECT_MAX + 64], subject[HALAY_SUBJECT_MAX];
 
-    if (halay_words_resize(&c->column, all) != HALAY_OK)
+    if (halay_payload_resize(&c->column, all) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     for (int r = 0; says && r < c->options.size; r++)
-        memcpy(c->column.at + (size_t)r * says, halay_tensor_entry_words(entry, r, says), says * sizeof *c->column.at);
+        memcpy(c->column.at + (size_t)r * says, halay_tensor_entry_payload(entry, r, says),
+               says * sizeof *c->column.at);
     if (!halay_signature_fits(signature, c->column.at, heard)) {
         halay_coordinator_subject(c, entry, subject, sizeof subject);
         snprintf(text, sizeof text, "%s: all ranks' rows together are more than fits in memory", subject);
         return halay_coordinator_refuse(c, entry, HALAY_ERR_ARGUMENT, text);
     }
-    enum halay_status status = entry->is_join ? halay_words_set(&entry->words, &c->last_joined, 1)
-                                              : halay_words_set(&entry->words, c->column.at, all);
+    enum halay_status status = entry->is_join ? halay_payload_set(&entry->payload, &c->last_joined, 1)
+                                              : halay_payload_set(&entry->payload, c->column.at, all);
     if (status != HALAY_OK)
         return status;
     entry->agreed = *signature;
@@ -127,14 +131,15 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_ten
     return halay_tensor_entry_push(&c->fresh, entry);
 }
 
-/* Returns the first rank whose words differ from rank 0's where they must be equal, or 0. */
-static int find_other_words(const struct halay_coordinator *c, const struct halay_tensor_entry *entry)
+/* Returns the first rank whose payload differs from rank 0's where it must be equal, or 0. */
+static int find_other_payload(const struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
     const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0);
 
-    for (int r = 1; zero->words && r < c->options.size; r++)
-        if (memcmp(halay_tensor_entry_words(entry, r, zero->words), halay_tensor_entry_words(entry, 0, zero->words),
-                   zero->words * sizeof *entry->words.at))
+    for (int r = 1; zero->payload_count && r < c->options.size; r++)
+        if (memcmp(halay_tensor_entry_payload(entry, r, zero->payload_count),
+                   halay_tensor_entry_payload(entry, 0, zero->payload_count),
+                   zero->payload_count * sizeof *entry->payload.at))
             return r;
     return 0;
 }
@@ -145,9 +150,9 @@ enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct ha
     for (int r = 1; entry->different && r < c->options.size; r++)
         if (!halay_signature_equal(halay_tensor_entry_signature(entry, r), halay_tensor_entry_signature(entry, 0)))
             return disagree_about_signatures(c, entry, r);
-    int other = entry->different ? find_other_words(c, entry) : 0;
+    int other = entry->different ? find_other_payload(c, entry) : 0;
     if (other)
-        return disagree_about_words(c, entry, other);
+        return refuse_payloads(c, entry, other);
     if (entry->different) {
         size_t fresh = c->fresh.count;
         enum halay_status status = take_over(c, entry);

@@ -9,8 +9,8 @@
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/coordinator/tensor_table.h"
 #include "fusion/coordinator/withdraw.h"
-#include "fusion/protocol/set_words.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/set_change.h"
+#include "fusion/protocol/signature_payload.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,16 +24,16 @@ static int may_arrive(const struct halay_coordinator *c, int rank, const struct 
         return 1;
     if (item->signature.collective >= HALAY_JOIN && c->options.parent)
         return 0; /* the parent handles joins and sets */
-    if (item->word_count != halay_signature_sent_count(&item->signature, c->options.size))
+    if (item->payload_count != halay_signature_sent_count(&item->signature, c->options.size))
         return 0;
-    return !item->signature.members || halay_signature_fits(&item->signature, item->words, item->word_count);
+    return !item->signature.members || halay_signature_fits(&item->signature, item->payload, item->payload_count);
 }
 
 static int says_what_was_agreed(const struct halay_tensor_entry *entry, int rank, const struct halay_item *item)
 {
     return !entry->is_join && halay_signature_equal(&item->signature, &entry->agreed) &&
-           (!item->word_count || !memcmp(item->words, halay_tensor_entry_words(entry, rank, item->word_count),
-                                         item->word_count * sizeof *entry->words.at));
+           (!item->payload_count || !memcmp(item->payload, halay_tensor_entry_payload(entry, rank, item->payload_count),
+                                            item->payload_count * sizeof *entry->payload.at));
 }
 
 /* Records the arrival of a rank; keeps its announcement if it differs from the agreement. */
@@ -44,25 +44,25 @@ static enum halay_status record_arrival(struct halay_coordinator *c, int rank, s
 
     entry->state[rank] = HALAY_ENTRY_READY;
     if (item && (!has_id || !says_what_was_agreed(entry, rank, item)))
-        return halay_tensor_entry_announce(entry, c->options.size, rank, &item->signature, item->words,
-                                           item->word_count);
+        return halay_tensor_entry_announce(entry, c->options.size, rank, &item->signature, item->payload,
+                                           item->payload_count);
     if (item || has_id)
         return HALAY_OK;
     /* The rank had not yet received that the id is to be forgotten. */
     size_t says = halay_signature_sent_count(&entry->agreed, c->options.size);
     return halay_tensor_entry_announce(entry, c->options.size, rank, &entry->agreed,
-                                       says ? halay_tensor_entry_words(entry, rank, says) : NULL, says);
+                                       says ? halay_tensor_entry_payload(entry, rank, says) : NULL, says);
 }
 
 /* Begins a change of process sets, which may concern only some ranks. */
 static enum halay_status ask_members(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)
 {
     const struct halay_signature *s = halay_tensor_entry_signature(entry, rank);
-    const uint64_t *words = halay_tensor_entry_words(entry, rank, s->words);
-    size_t members, first = halay_set_words_members(words, s->words, &members);
+    const uint64_t *payload = halay_tensor_entry_payload(entry, rank, s->payload_count);
+    size_t members, first = halay_set_change_members(payload, s->payload_count, &members);
 
     entry->is_change = 1;
-    return members ? halay_tensor_entry_ask_only(entry, c->options.size, words + first, members) : HALAY_OK;
+    return members ? halay_tensor_entry_ask_only(entry, c->options.size, payload + first, members) : HALAY_OK;
 }
 
 /* Handles the arrival of a rank at an entry. item: its announcement; NULL: it is ready for what is agreed. */

@@ -70,7 +70,7 @@ static enum halay_status fill_in(struct halay_coordinator *c, struct halay_tenso
         entry->has_parts = 1;
         entry->absent += c->options.join_average == HALAY_JOIN_AVERAGE_PRESENT && s->reduction == HALAY_AVERAGE;
         enum halay_status status =
-            said ? halay_tensor_entry_announce(entry, c->options.size, r, s, said->words.at, said->words.count)
+            said ? halay_tensor_entry_announce(entry, c->options.size, r, s, said->payload.at, said->payload.count)
                  : HALAY_OK;
         if (status != HALAY_OK)
             return status;

@@ -141,7 +141,7 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     halay_coordinator_free_withdrawals(c);
     halay_coordinator_free_entries(c);
     halay_replay_root_fini(c);
-    halay_words_fini(&c->column);
+    halay_payload_fini(&c->column);
     free(c->fresh.entries);
     free(c->runnable.entries);
     free(c->chosen.entries);

@@ -64,7 +64,7 @@ struct halay_coordinator {
     size_t runnable_bytes;
     uint64_t buckets_chosen;
     int flush;
-    struct halay_words column;     /* owned: scratch */
+    struct halay_payload column;   /* owned: scratch */
     struct halay_id_range *ranges; /* owned: scratch */
     size_t range_capacity;
     struct halay_fuse_item *fuse_items; /* owned: scratch */

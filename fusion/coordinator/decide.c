@@ -11,7 +11,7 @@
 #include "fusion/coordinator/dispatch.h"
 #include "fusion/coordinator/id_pool.h"
 #include "fusion/coordinator/replay_root.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static void sort_by_order(struct halay_tensor_entry_vector *v)
         }
 }
 
-/* Sends the agreement to the ranks. For an all-to-all each rank gets its own words. */
+/* Sends the agreement to the ranks. For an all-to-all each rank gets a payload of its own. */
 static enum halay_status emit_agreed(struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
     size_t size = (size_t)c->options.size, hears = halay_signature_answer_count(&entry->agreed, c->options.size);
@@ -46,18 +46,18 @@ static enum halay_status emit_agreed(struct halay_coordinator *c, const struct h
                                .name_length = entry->node.length,
                                .signature = entry->agreed,
                                .id = entry->id,
-                               .words = entry->words.at,
-                               .word_count = hears };
+                               .payload = entry->payload.at,
+                               .payload_count = hears };
     enum halay_status status = HALAY_OK;
 
-    if (entry->words.count == hears || entry->agreed.words)
+    if (entry->payload.count == hears || entry->agreed.payload_count)
         return halay_coordinator_emit(c, -1, &item);
-    if (halay_words_resize(&c->column, size) != HALAY_OK)
+    if (halay_payload_resize(&c->column, size) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    item.words = c->column.at;
+    item.payload = c->column.at;
     for (size_t r = 0; r < size && status == HALAY_OK; r++) {
         for (size_t from = 0; from < size; from++)
-            c->column.at[from] = entry->words.at[from * size + r];
+            c->column.at[from] = entry->payload.at[from * size + r];
         status = halay_coordinator_emit(c, (int)r, &item);
     }
     return status;

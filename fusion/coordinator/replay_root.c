@@ -12,7 +12,7 @@
 #include "fusion/coordinator/dispatch.h"
 #include "fusion/coordinator/tensor_table.h"
 #include "fusion/protocol/replay.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 
 /* ---- the start ---- */
 
@@ -37,7 +37,7 @@ static int has_vote(const struct halay_coordinator *c, const uint32_t *ids, size
 {
     for (size_t i = 0; i < count; i++) {
         const struct halay_tensor_entry *entry = c->by_id[ids[i]];
-        if (halay_signature_needs_all(&entry->agreed, entry->words.at, c->options.size))
+        if (halay_signature_needs_all(&entry->agreed, entry->payload.at, c->options.size))
             return 0;
     }
     return 1;
@@ -101,7 +101,7 @@ static enum halay_status emit_numbers(struct halay_coordinator *c, enum halay_it
 
     return halay_coordinator_emit(
         c, -1,
-        &(struct halay_item){ .kind = kind, .epoch = r->epoch, .words = r->answers.numbers, .word_count = count });
+        &(struct halay_item){ .kind = kind, .epoch = r->epoch, .payload = r->answers.numbers, .payload_count = count });
 }
 
 /* Freezes the plan once a rank has to leave it, and nothing that was sent before PLAN is in flight. */

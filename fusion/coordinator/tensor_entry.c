@@ -23,7 +23,7 @@ struct halay_tensor_entry *halay_tensor_entry_create(const char *name, size_t le
 void halay_tensor_entry_free_announced(struct halay_tensor_entry *entry, int size)
 {
     for (int r = 0; entry->announced && r < size; r++)
-        halay_words_fini(&entry->announced[r].words);
+        halay_payload_fini(&entry->announced[r].payload);
     free(entry->announced);
     entry->announced = NULL;
 }
@@ -31,17 +31,18 @@ void halay_tensor_entry_free_announced(struct halay_tensor_entry *entry, int siz
 void halay_tensor_entry_free(struct halay_tensor_entry *entry, int size)
 {
     halay_tensor_entry_free_announced(entry, size);
-    halay_words_fini(&entry->words);
+    halay_payload_fini(&entry->payload);
     free(entry->outside);
     free(entry);
 }
 
 enum halay_status halay_tensor_entry_announce(struct halay_tensor_entry *entry, int size, int rank,
-                                              const struct halay_signature *signature, const void *words, size_t count)
+                                              const struct halay_signature *signature, const void *payload,
+                                              size_t count)
 {
     if (!entry->announced)
         entry->announced = calloc((size_t)size, sizeof *entry->announced);
-    if (!entry->announced || halay_words_set(&entry->announced[rank].words, words, count) != HALAY_OK)
+    if (!entry->announced || halay_payload_set(&entry->announced[rank].payload, payload, count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     entry->announced[rank].signature = *signature;
     entry->state[rank] = HALAY_ENTRY_ANNOUNCED;

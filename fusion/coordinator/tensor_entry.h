@@ -10,7 +10,7 @@
 #define HALAY_TENSOR_ENTRY_H
 
 #include "fusion/protocol/messages.h"
-#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/payload.h"
 #include "fusion/protocol/table.h"
 
 struct halay_withdrawal;
@@ -31,7 +31,7 @@ struct halay_tensor_entry_vector {
 /* The announcement of a rank. */
 struct halay_announcement {
     struct halay_signature signature;
-    struct halay_words words; /* owned */
+    struct halay_payload payload; /* owned */
 };
 
 struct halay_tensor_entry {
@@ -47,7 +47,7 @@ struct halay_tensor_entry {
     unsigned char *state;          /* [rank]; in the same block */
     unsigned char *outside;        /* owned: [rank], does not take part; NULL: all do (a change of process sets) */
     int outsiders;                 /* their number */
-    struct halay_words words;      /* owned: the words of each rank, consecutive */
+    struct halay_payload payload;  /* owned: those of each rank, consecutive */
     struct halay_announcement *announced; /* owned: [rank], valid where state is HALAY_ENTRY_ANNOUNCED; or NULL */
     int64_t since_us, latest_us;          /* when the first rank arrived, and the latest one */
     uint64_t order;                       /* rank 0's order of registration + 1; 0: by name */
@@ -72,7 +72,8 @@ enum halay_status halay_tensor_entry_ask_only(struct halay_tensor_entry *entry, 
                                               size_t count);
 /* Keeps a rank's announcement that differs from the agreement. */
 enum halay_status halay_tensor_entry_announce(struct halay_tensor_entry *entry, int size, int rank,
-                                              const struct halay_signature *signature, const void *words, size_t count);
+                                              const struct halay_signature *signature, const void *payload,
+                                              size_t count);
 
 /* Removes it from its list, if any; appends it to a list. */
 void halay_tensor_entry_list_remove(struct halay_tensor_entry *entry);
@@ -92,11 +93,11 @@ static inline const struct halay_signature *halay_tensor_entry_signature(const s
     return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? &entry->announced[rank].signature : &entry->agreed;
 }
 
-/* Returns its words: `count` of them. */
-static inline const uint64_t *halay_tensor_entry_words(const struct halay_tensor_entry *entry, int rank, size_t count)
+/* Returns its payload of `count` words. */
+static inline const uint64_t *halay_tensor_entry_payload(const struct halay_tensor_entry *entry, int rank, size_t count)
 {
-    return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? entry->announced[rank].words.at
-                                                       : entry->words.at + (size_t)rank * count;
+    return entry->state[rank] == HALAY_ENTRY_ANNOUNCED ? entry->announced[rank].payload.at
+                                                       : entry->payload.at + (size_t)rank * count;
 }
 
 #endif

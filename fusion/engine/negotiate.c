@@ -51,8 +51,8 @@ static void send_announce(struct halay_context *ctx, const struct halay_request 
                                                   .name = e->node.name,
                                                   .name_length = e->node.length,
                                                   .signature = r->signature,
-                                                  .words = r->words.at,
-                                                  .word_count = r->words.count,
+                                                  .payload = r->payload.at,
+                                                  .payload_count = r->payload.count,
                                                   .order = r->order });
 }
 

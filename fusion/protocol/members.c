@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Members: pure functions between descriptions, words and buffers.
+ * Members: pure functions between descriptions, payloads and buffers.
  */
 #include "fusion/protocol/members.h"
 #include "base/memory.h"
@@ -101,9 +101,9 @@ static const char *member_fault(const struct halay_tensor_info *info, const stru
     return why ? why : buffer_fault(m, count);
 }
 
-const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes)
+const char *halay_members_fault(const struct halay_tensor_info *info, size_t *payload_count, size_t *bytes)
 {
-    *words = *bytes = 0;
+    *payload_count = *bytes = 0;
     if (info->collective != HALAY_ALLREDUCE || !info->member_count)
         return "a group must be an all-reduce of one or more members";
     const char *why = size_fault(info);
@@ -111,20 +111,20 @@ const char *halay_members_fault(const struct halay_tensor_info *info, size_t *wo
         why = member_fault(info, halay_members_at(info, i), bytes);
         if (why)
             break;
-        *words += 1 + (size_t)halay_members_at(info, i)->dimensions;
-        if (*words > HALAY_WORDS_MAX)
+        *payload_count += 1 + (size_t)halay_members_at(info, i)->dimensions;
+        if (*payload_count > HALAY_PAYLOAD_MAX)
             return "the members and their dimensions must be 8000 at most together";
     }
     return why;
 }
 
-void halay_members_write_words(const struct halay_tensor_info *info, uint64_t *words)
+void halay_members_write_payload(const struct halay_tensor_info *info, uint64_t *payload)
 {
     for (size_t i = 0; i < info->member_count; i++) {
         const struct halay_member *m = halay_members_at(info, i);
-        *words++ = head_of(m->dtype, m->dimensions);
+        *payload++ = head_of(m->dtype, m->dimensions);
         for (int d = 0; d < m->dimensions; d++)
-            *words++ = m->shape[d];
+            *payload++ = m->shape[d];
     }
 }
 
@@ -138,42 +138,42 @@ void halay_members_buffers(const struct halay_tensor_info *info, struct halay_bu
     }
 }
 
-static struct halay_member read_member(const uint64_t *words)
+static struct halay_member read_member(const uint64_t *payload)
 {
-    struct halay_member m = { .dtype = (enum halay_dtype)(words[0] & 0xff), .dimensions = dimensions_of(words[0]) };
+    struct halay_member m = { .dtype = (enum halay_dtype)(payload[0] & 0xff), .dimensions = dimensions_of(payload[0]) };
 
     for (int d = 0; d < m.dimensions; d++)
-        m.shape[d] = (size_t)words[1 + d];
+        m.shape[d] = (size_t)payload[1 + d];
     return m;
 }
 
-size_t halay_members_words(const uint64_t *words)
+size_t halay_members_words(const uint64_t *payload)
 {
-    return 1 + (size_t)dimensions_of(words[0]);
+    return 1 + (size_t)dimensions_of(payload[0]);
 }
 
-void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers)
+void halay_members_read(const uint64_t *payload, size_t members, struct halay_buffers *buffers)
 {
     int fits;
 
     for (size_t i = 0; i < members; i++) {
-        struct halay_member m = read_member(words);
+        struct halay_member m = read_member(payload);
         buffers[i] = (struct halay_buffers){ NULL, NULL, count_of(&m, &fits), m.dtype };
-        words += halay_members_words(words);
+        payload += halay_members_words(payload);
     }
 }
 
-int halay_members_are_valid(const struct halay_signature *s, const void *words, size_t count)
+int halay_members_are_valid(const struct halay_signature *s, const void *payload, size_t count)
 {
     uint64_t w[1 + HALAY_DIMENSIONS_MAX];
     size_t at = 0, members = 0;
     int fits;
 
     for (; at < count; members++) {
-        memcpy(w, (const char *)words + at * sizeof *w, sizeof *w);
+        memcpy(w, (const char *)payload + at * sizeof *w, sizeof *w);
         if ((w[0] & 0xff) >= HALAY_DTYPE_COUNT || w[0] >> 8 > HALAY_DIMENSIONS_MAX || count - at <= w[0] >> 8)
             return 0;
-        memcpy(w, (const char *)words + at * sizeof *w, (1 + (size_t)(w[0] >> 8)) * sizeof *w);
+        memcpy(w, (const char *)payload + at * sizeof *w, (1 + (size_t)(w[0] >> 8)) * sizeof *w);
         struct halay_member m = read_member(w);
         count_of(&m, &fits);
         if (!fits || type_fault(s->reduction, s->prescale, s->postscale, (int)s->wire, m.dtype))

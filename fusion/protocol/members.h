@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Members: the tensors of a grouped all-reduce. They share one name, so that they become ready, are agreed on and fail
- * together; words (row_words.h) describe them:
+ * together; their payload (payload.h) describes them:
  *
  *     each member: type | dimensions << 8, then a word for each dimension
  */
@@ -24,20 +24,20 @@ extern const char halay_type_fault[];
 /* Returns the member i < member_count; info has members, and their size is one that this version supports. */
 const struct halay_member *halay_members_at(const struct halay_tensor_info *info, size_t i);
 
-/* Returns why these members cannot be a group with this reduction and these factors; NULL: they can. *words: the number
- * of words that describe the group; *bytes: the size of its data. */
-const char *halay_members_fault(const struct halay_tensor_info *info, size_t *words, size_t *bytes);
-/* Write the words, and set the buffers, of members without fault. */
-void halay_members_write_words(const struct halay_tensor_info *info, uint64_t *words);
+/* Returns why these members cannot be a group with this reduction and these factors; NULL: they can. *payload_count:
+ * the length of the payload that describes the group; *bytes: the size of its data. */
+const char *halay_members_fault(const struct halay_tensor_info *info, size_t *payload_count, size_t *bytes);
+/* Write the payload, and set the buffers, of members without fault. */
+void halay_members_write_payload(const struct halay_tensor_info *info, uint64_t *payload);
 void halay_members_buffers(const struct halay_tensor_info *info, struct halay_buffers *buffers);
 
-/* Returns nonzero if words from another rank (not aligned) are the members of this signature. */
-int halay_members_are_valid(const struct halay_signature *signature, const void *words, size_t count);
+/* Returns nonzero if a payload from another rank (not aligned) has the members of this signature. */
+int halay_members_are_valid(const struct halay_signature *signature, const void *payload, size_t count);
 
-/* Returns the number of words of the first member. */
-size_t halay_members_words(const uint64_t *words);
-/* Reads counts and types of the buffers from words; addresses are not set. */
-void halay_members_read(const uint64_t *words, size_t members, struct halay_buffers *buffers);
+/* Returns the number of words of the first member in a payload. */
+size_t halay_members_words(const uint64_t *payload);
+/* Reads counts and types of the buffers from a payload; addresses are not set. */
+void halay_members_read(const uint64_t *payload, size_t members, struct halay_buffers *buffers);
 
 /* Finds the first member in which two groups of the same number of members differ, as texts of
  * halay_signature_difference. Returns 0 if they are equal. */

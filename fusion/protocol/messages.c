@@ -84,9 +84,9 @@ static const unsigned char has_set[HALAY_ITEM_KINDS] = {
     [HALAY_ITEM_RESUME] = 1,
 };
 
-/* Bytes after the fixed part, before padding: shape and words, or ranges; then name, then text. */
+/* Bytes after the fixed part, before padding: shape and payload, or ranges; then name, then text. */
 struct tail {
-    size_t words; /* bytes of shape and words, or of ranges */
+    size_t payload; /* bytes of shape and payload, or of ranges */
     size_t name, text;
 };
 
@@ -97,7 +97,7 @@ static struct tail tail_of(const unsigned char *p)
     switch (p[0]) {
     case HALAY_ITEM_ANNOUNCE:
     case HALAY_ITEM_AGREE:
-        tail.words = 8 * ((size_t)p[11] + get16(p + 2));
+        tail.payload = 8 * ((size_t)p[11] + get16(p + 2));
         tail.name = p[1];
         break;
     case HALAY_ITEM_BUCKET:
@@ -106,7 +106,7 @@ static struct tail tail_of(const unsigned char *p)
     case HALAY_ITEM_COMPLETE:
     case HALAY_ITEM_SETTLED:
     case HALAY_ITEM_RESUME:
-        tail.words = 8 * (size_t)get16(p + 2);
+        tail.payload = 8 * (size_t)get16(p + 2);
         break;
     case HALAY_ITEM_ERROR:
         tail.name = p[1];
@@ -127,7 +127,7 @@ static struct tail tail_of(const unsigned char *p)
 
 static size_t tail_bytes(const struct tail *tail)
 {
-    return tail->words + halay_round_up(tail->name + tail->text, 4);
+    return tail->payload + halay_round_up(tail->name + tail->text, 4);
 }
 
 /* Returns the bytes of the item that begins at p, 0 if it is invalid or incomplete. */
@@ -166,7 +166,7 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
 {
     struct halay_signature *s = &item->signature;
 
-    if (p[11] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_WORDS_MAX)
+    if (p[11] > HALAY_DIMENSIONS_MAX || get16(p + 2) > HALAY_PAYLOAD_MAX)
         return 0;
     *s = (struct halay_signature){
         .collective = p[8], .dtype = p[9], .reduction = p[10], .dimensions = p[11], .root = (int32_t)get32(p + 12)
@@ -174,15 +174,15 @@ static int read_signature(const unsigned char *p, int size, struct halay_item *i
     memcpy(&s->prescale, p + 20, sizeof s->prescale);
     memcpy(&s->postscale, p + 28, sizeof s->postscale);
     s->members = get16(p + 36);
-    s->words =
+    s->payload_count =
         s->members || s->collective == HALAY_CHANGE_SETS || s->collective == HALAY_REDUCE_SCATTER ? get16(p + 2) : 0;
     s->priority = (int16_t)get16(p + 38);
     s->wire = p[40];
     s->is_on_devices = p[41];
     memcpy(s->shape, p + 44, 8 * (size_t)p[11]);
     item->id = get32(p + 16);
-    item->word_count = get16(p + 2);
-    item->words = p + 44 + 8 * (size_t)p[11];
+    item->payload_count = get16(p + 2);
+    item->payload = p + 44 + 8 * (size_t)p[11];
     return item->name_length && halay_signature_is_valid(s, size);
 }
 
@@ -197,10 +197,10 @@ static int read_replay(const unsigned char *p, const struct tail *tail, int size
     }
     if (read->kind >= HALAY_ITEM_ENTERED) {
         read->ranks = (int)get32(p + 12);
-        read->words = p + 16;
-        read->word_count = tail->words / 8;
+        read->payload = p + 16;
+        read->payload_count = tail->payload / 8;
     }
-    return read->word_count <= HALAY_WORDS_MAX && read->ranks >= 0 && read->ranks <= size;
+    return read->payload_count <= HALAY_PAYLOAD_MAX && read->ranks >= 0 && read->ranks <= size;
 }
 
 /* Reads items about one tensor, or several. */
@@ -218,7 +218,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, i
         read->absent = (int)get32(p + 8);
         *(read->kind == HALAY_ITEM_BUCKET ? &read->has_parts : &read->has_vote) = p[1];
         read->ranges = (const struct halay_id_range *)(const void *)(p + 12);
-        read->range_count = tail->words / 8;
+        read->range_count = tail->payload / 8;
         ok = read->absent >= 0 && ranges_are_valid(read->ranges, read->range_count);
         break;
     case HALAY_ITEM_ERROR:
@@ -239,7 +239,7 @@ static int read_about_tensors(const unsigned char *p, const struct tail *tail, i
     return ok;
 }
 
-/* Reads the fields between the kind and the words. Returns nonzero if they are valid in a job or set of this size. */
+/* Reads the fields between the kind and the payload. Returns nonzero if they are valid in a job or set of this size. */
 static int read_fixed(const unsigned char *p, const struct tail *tail, int size, struct halay_item *read)
 {
     switch (read->kind) {
@@ -275,7 +275,7 @@ enum halay_status halay_item_read(const unsigned char *bytes, size_t size_bytes,
     if (!whole)
         return HALAY_ERR_FORMAT;
     struct tail tail = tail_of(p);
-    const unsigned char *names = p + fixed_bytes[p[0]] + tail.words;
+    const unsigned char *names = p + fixed_bytes[p[0]] + tail.payload;
     struct halay_item read = { .kind = (enum halay_item_kind)p[0],
                                .name = (const char *)names,
                                .name_length = tail.name,
@@ -330,7 +330,7 @@ static void write_signature(unsigned char *p, const struct halay_item *item)
     const struct halay_signature *s = &item->signature;
 
     p[1] = (unsigned char)item->name_length;
-    put16(p + 2, item->word_count);
+    put16(p + 2, item->payload_count);
     p[8] = s->collective;
     p[9] = s->dtype;
     p[10] = s->reduction;
@@ -354,7 +354,7 @@ static void write_replay(unsigned char *p, const struct halay_item *item)
         put32(p + 16, (uint32_t)item->rank);
     }
     if (item->kind >= HALAY_ITEM_ENTERED) {
-        put16(p + 2, item->word_count);
+        put16(p + 2, item->payload_count);
         put32(p + 12, (uint32_t)item->ranks);
     }
 }
@@ -424,8 +424,8 @@ static void write_fixed(unsigned char *p, const struct halay_item *item)
     }
 }
 
-/* Writes shape and words, or ranges. */
-static void put_words(unsigned char *p, const struct halay_item *item, size_t bytes)
+/* Writes shape and payload, or ranges. */
+static void put_payload(unsigned char *p, const struct halay_item *item, size_t bytes)
 {
     size_t shape = 8 * (size_t)item->signature.dimensions;
     int has_ranges = item->kind == HALAY_ITEM_BUCKET || item->kind == HALAY_ITEM_PLANNED;
@@ -435,8 +435,8 @@ static void put_words(unsigned char *p, const struct halay_item *item, size_t by
     if (has_ranges || !bytes)
         return;
     memcpy(p, item->signature.shape, shape);
-    if (item->word_count)
-        memcpy(p + shape, item->words, 8 * item->word_count);
+    if (item->payload_count)
+        memcpy(p + shape, item->payload, 8 * item->payload_count);
 }
 
 enum halay_status halay_items_append(struct halay_items *items, const struct halay_item *item)
@@ -455,11 +455,11 @@ enum halay_status halay_items_append(struct halay_items *items, const struct hal
     unsigned char *p = items->data + items->used;
     memset(p, 0, bytes);
     memcpy(p, fixed, head);
-    put_words(p + head, item, tail.words);
+    put_payload(p + head, item, tail.payload);
     if (tail.name)
-        memcpy(p + head + tail.words, item->name, tail.name);
+        memcpy(p + head + tail.payload, item->name, tail.name);
     if (tail.text)
-        memcpy(p + head + tail.words + tail.name, item->text, tail.text);
+        memcpy(p + head + tail.payload + tail.name, item->text, tail.text);
     items->last_ready = item->kind == HALAY_ITEM_READY ? items->used + 1 : 0;
     items->used += bytes;
     return HALAY_OK;

@@ -13,10 +13,10 @@
  *     set's.
  *
  *       READY     4 set | 8 first u32 | 12 count u32                these ids have been submitted
- *       ANNOUNCE  1 name length | 2 words u16 | 4 set | 8 operation | 9 dtype | 10 op | 11 dimensions | 12 root i32 |
+ *       ANNOUNCE  1 name length | 2 payload u16 | 4 set | 8 operation | 9 dtype | 10 op | 11 dimensions | 12 root i32 |
  *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
- *                 41 is on devices | 44 shape u64 each | words u64 each (signature.h) | name, padded to 4
- *                                                                   a name without id, another signature or other words
+ *                 41 is on devices | 44 shape u64 each | payload u64 each (payload.h) | name, padded to 4
+ *                                                                   a name without id, another signature or payload
  *       FLUSH     4 set                                             a thread waits: don't accumulate
  *       AGREE     as ANNOUNCE, 16 id u32                            all ranks have announced it; its id from now on
  *       BUCKET    1 has parts | 2 ranges u16 | 4 set | 8 absent u32 | 12 first u32, count u32 each
@@ -42,7 +42,7 @@
  *                                                                   received
  *       BREAK     4 set | 8 epoch u32 | 12 reason u32 | 16 rank i32    this rank has to leave the plan
  *       FREEZE    4 set | 8 epoch u32                               enter no bucket any more
- *       ENTERED   2 words u16 | 4 set | 8 epoch u32 | 12 ranks u32 | 16 u64 each
+ *       ENTERED   2 numbers u16 | 4 set | 8 epoch u32 | 12 ranks u32 | 16 u64 each
  *                                                                   minimum over these ranks of the first collective of
  *                                                                   each channel that they have not entered
  *       COMPLETE  the same, 12 0 u32                                the minimum over all ranks
@@ -116,8 +116,8 @@ struct halay_item {
     const char *text;
     size_t text_length;
     struct halay_signature signature;
-    const void *words; /* ANNOUNCE, AGREE, and items of replay with numbers: u64 each, not aligned */
-    size_t word_count;
+    const void *payload; /* ANNOUNCE, AGREE, and items of replay with numbers: u64 each, not aligned */
+    size_t payload_count;
     uint32_t id;
     enum halay_status status;
     int rank;

@@ -59,13 +59,14 @@ int halay_signature_scales_are_valid(const struct halay_signature *s)
     return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
-/* Returns nonzero if the number of words suits the operation. A group's words are checked by their contents. size: the
- * number of ranks of the job; the members of a smaller set compare the number of words with their set's. */
-static int words_are_valid(const struct halay_signature *s, int size)
+/* Returns nonzero if the length of the payload suits the operation. A group's payload is checked by its contents. size:
+ * the number of ranks of the job; the members of a smaller set compare the length with their set's. */
+static int payload_count_is_valid(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_CHANGE_SETS)
-        return s->words != 0;
-    return s->members || !s->words || (s->collective == HALAY_REDUCE_SCATTER && s->words <= (uint32_t)size);
+        return s->payload_count != 0;
+    return s->members || !s->payload_count ||
+           (s->collective == HALAY_REDUCE_SCATTER && s->payload_count <= (uint32_t)size);
 }
 
 /* Returns nonzero if the fields that the operation does not use are neutral: factors 1, all others 0. */
@@ -97,14 +98,14 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
         return 0;
     if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
         return 0;
-    if (!fits || !unused_is_neutral(s) || !words_are_valid(s, size) ||
+    if (!fits || !unused_is_neutral(s) || !payload_count_is_valid(s, size) ||
         (halay_collective_goes_by_rows(s->collective) && !s->dimensions))
         return 0;
     if (halay_collective_has_root(s->collective) && (s->root < 0 || s->root >= size))
         return 0;
     if (!halay_collective_reduces(s->collective))
         return 1;
-    if (s->members) /* the words have the types */
+    if (s->members) /* the payload has the types */
         return s->reduction < HALAY_REDUCTION_COUNT && isfinite(s->prescale) && isfinite(s->postscale) &&
                s->prescale != 0 && s->postscale != 0;
     return (!s->wire || s->dtype == HALAY_F32) && halay_signature_scales_are_valid(s) &&
@@ -197,9 +198,9 @@ int halay_signature_difference(const struct halay_signature *a, const struct hal
         snprintf(a_text, size, "shape %s", shape);
         print_shape(b, shape, sizeof shape);
         snprintf(b_text, size, "%s", shape);
-    } else if (!a->words != !b->words) {
-        snprintf(a_text, size, a->words ? "splits" : "no splits");
-        snprintf(b_text, size, b->words ? "splits" : "none");
+    } else if (!a->payload_count != !b->payload_count) {
+        snprintf(a_text, size, a->payload_count ? "splits" : "no splits");
+        snprintf(b_text, size, b->payload_count ? "splits" : "none");
     } else if (a->reduction != b->reduction) {
         snprintf(a_text, size, "reduction %s", halay_reduction_name((enum halay_reduction)a->reduction));
         snprintf(b_text, size, "%s", halay_reduction_name((enum halay_reduction)b->reduction));

@@ -7,8 +7,8 @@
  * does not use (the root of an all-reduce, unused dimensions) are zero; unused factors are 1.
  *
  * Some operations work on rows, indices of the first dimension (rows x a shape that is equal everywhere). For most of
- * them the number of rows may differ between ranks: then shape[0] is 0 here, and a rank's rows are in words
- * (signature_words.h).
+ * them the number of rows may differ between ranks: then shape[0] is 0 here, and a rank's rows are in the payload
+ * (signature_payload.h).
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -20,7 +20,7 @@
 #define HALAY_JOIN_NAME "join"
 #define HALAY_CHANGE_SETS_NAME "process sets" /* prefix of the names of changes of process sets */
 
-enum { HALAY_WORDS_MAX = 8000 }; /* so that an item fits in a message */
+enum { HALAY_PAYLOAD_MAX = 8000 }; /* so that an item fits in a message */
 
 /* A change of process sets: agreed on like a tensor, but never submitted by a program (halay_process_set_create,
  * _remove). */
@@ -33,9 +33,9 @@ struct halay_signature {
     uint8_t reduction;  /* enum halay_reduction; 0 where nothing is reduced */
     uint8_t dimensions;
     int32_t root; /* its rank in the job, for operations that have one; otherwise 0 */
-    /* Counts of a group's tensors (members.h) and of the words that describe them. A change of process sets, a send or
-     * receive, and a reduce-scatter with splits have words only; others have 0. */
-    uint32_t members, words;
+    /* Counts of a group's tensors (members.h) and of the words of the payload that describes them. A change of process
+     * sets, a send or receive, and a reduce-scatter with splits have a payload only; others have 0. */
+    uint32_t members, payload_count;
     int32_t priority;
     uint16_t wire;              /* enum halay_wire */
     uint16_t is_on_devices;     /* an all-reduce whose data are on devices on all ranks, which may reduce it there */

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "collectives/reduce/scale.h"
 #include "fusion/protocol/members.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 #include "halay_tools.h"
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static enum halay_status check_parts(const struct halay_tensor_info *info, int s
 {
     size_t sum = 0;
 
-    if (size > HALAY_WORDS_MAX)
+    if (size > HALAY_PAYLOAD_MAX)
         return set_fault(HALAY_ERR_UNSUPPORTED, "splits are supported with 8000 ranks at most", why);
     for (int r = 0; r < size; r++)
         if (halay_add_overflows(sum, info->splits[r], &sum))
@@ -57,11 +57,11 @@ static enum halay_status check_wire(const struct halay_tensor_info *info, const 
     return HALAY_OK;
 }
 
-/* Makes the signature of a group: count is that of its members; types and shapes are in words. */
+/* Makes the signature of a group: count is that of its members; types and shapes are in the payload. */
 static enum halay_status make_group(const struct halay_tensor_info *info, struct halay_signature *made, size_t *bytes,
                                     const char **why)
 {
-    size_t words;
+    size_t payload_count;
 
     if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
         return set_fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
@@ -70,11 +70,11 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
     made->postscale = halay_scale_factor(info->postscale);
     if (!isfinite(made->prescale) || !isfinite(made->postscale))
         return set_fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number", why);
-    *why = halay_members_fault(info, &words, bytes);
+    *why = halay_members_fault(info, &payload_count, bytes);
     if (*why)
         return HALAY_ERR_ARGUMENT;
     made->members = (uint32_t)info->member_count;
-    made->words = (uint32_t)words;
+    made->payload_count = (uint32_t)payload_count;
     return HALAY_OK;
 }
 
@@ -100,12 +100,12 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
     if (halay_collective_goes_by_rows(info->collective) && !info->dimensions)
         return set_fault(HALAY_ERR_ARGUMENT, "a scalar has no first dimension", why);
     if (halay_collective_is_ragged(info->collective)) {
-        if (size > HALAY_WORDS_MAX)
+        if (size > HALAY_PAYLOAD_MAX)
             return set_fault(HALAY_ERR_UNSUPPORTED, "the collective is supported with 8000 ranks at most", why);
         made->shape[0] = 0;
     }
     if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
-        made->words = (uint32_t)size; /* the blocks are in words, equal on all ranks */
+        made->payload_count = (uint32_t)size; /* the blocks are in the payload, equal on all ranks */
     if ((info->collective == HALAY_REDUCE_SCATTER || info->collective == HALAY_SCATTER) && info->splits)
         return check_parts(info, size, why);
     return info->collective == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
@@ -123,7 +123,8 @@ static enum halay_status check_any(const struct halay_tensor_info *info, const c
     if ((info->collective == HALAY_CHANGE_SETS) !=
         !strncmp(info->name, HALAY_CHANGE_SETS_NAME, sizeof HALAY_CHANGE_SETS_NAME - 1))
         return set_fault(HALAY_ERR_ARGUMENT, "names that begin so are reserved for halay_process_set_create", why);
-    if (info->collective == HALAY_CHANGE_SETS && (!info->splits || !info->shape[0] || info->shape[0] > HALAY_WORDS_MAX))
+    if (info->collective == HALAY_CHANGE_SETS &&
+        (!info->splits || !info->shape[0] || info->shape[0] > HALAY_PAYLOAD_MAX))
         return set_fault(HALAY_ERR_ARGUMENT, "process sets must be one or more, with 8000 ranks in all at most", why);
     return halay_collective_is_empty((int)info->collective) ? HALAY_OK : check_wire(info, why);
 }
@@ -174,13 +175,13 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         return status;
     if (halay_collective_is_empty((int)info->collective)) {
         made.wire = 0;
-        made.words = info->collective == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
+        made.payload_count = info->collective == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
     } else if (info->members && !halay_collective_is_point((int)info->collective)) {
         status = make_group(info, &made, &elements, why);
     } else {
         status = make_tensor(info, size, &made, &elements, why);
         if (halay_collective_is_point((int)info->collective))
-            made.words = HALAY_POINT_WORDS;
+            made.payload_count = HALAY_POINT_PAYLOAD;
     }
     if (status == HALAY_OK) {
         *signature = made;

@@ -281,12 +281,12 @@ static enum halay_status take_order(struct halay_replay *p, const struct halay_i
         set_state(p, PLAN_FROZEN);
         p->is_break_due = 0;
     } else if (item->kind == HALAY_ITEM_COMPLETE && p->state == PLAN_FROZEN && p->answered &&
-               item->word_count == HALAY_ENTERED_NUMBERS) {
+               item->payload_count == HALAY_ENTERED_NUMBERS) {
         set_state(p, PLAN_SETTLING);
-        memcpy(p->first, item->words, sizeof p->first);
+        memcpy(p->first, item->payload, sizeof p->first);
     } else if (item->kind == HALAY_ITEM_RESUME && p->state == PLAN_SETTLING && p->answered && !p->is_resumed &&
-               item->word_count == HALAY_EPOCH_VALUES) {
-        memcpy(p->numbers, item->words, sizeof p->numbers);
+               item->payload_count == HALAY_EPOCH_VALUES) {
+        memcpy(p->numbers, item->payload, sizeof p->numbers);
         p->is_resumed = 1;
     } else {
         return HALAY_ERR_FORMAT;
@@ -350,7 +350,7 @@ static void add_own_answer(struct halay_replay *p, enum halay_item_kind kind)
 {
     struct halay_group_epoch numbers = { { 0 } };
     struct halay_item item = {
-        .kind = kind, .ranks = 1, .words = numbers.value, .word_count = halay_answers_count(kind)
+        .kind = kind, .ranks = 1, .payload = numbers.value, .payload_count = halay_answers_count(kind)
     };
 
     if (kind == HALAY_ITEM_SETTLED) {
@@ -375,8 +375,8 @@ static int take_answers(struct halay_process_set *set, struct halay_item *item)
     if (!p->has_answered && (p->state == PLAN_FROZEN ? p->is_active : is_quiet))
         add_own_answer(p, item->kind);
     item->ranks = p->answers.ranks;
-    item->words = p->answers.numbers;
-    item->word_count = halay_answers_count(item->kind);
+    item->payload = p->answers.numbers;
+    item->payload_count = halay_answers_count(item->kind);
     p->answered = p->answers.ranks == halay_branch_ranks(set);
     return p->answered;
 }

@@ -31,7 +31,7 @@ enum halay_status halay_replay_gather(struct halay_process_set *set, const struc
 /* Returns nonzero if items from the coordinator have to wait for RESUME. */
 int halay_replay_is_early(const struct halay_process_set *set);
 
-/* Takes the next item to be sent: PLAN to the set's coordinator, others up the tree; item->words is borrowed until it
+/* Takes the next item to be sent: PLAN to the set's coordinator, others up the tree; item->payload is borrowed until it
  * is sent. Returns 0 if there is nothing to send. */
 int halay_replay_next_item(struct halay_process_set *set, struct halay_item *item);
 /* Ends the plans for which RESUME was received. *resubmitted: the events to be taken again, in order; replaced. */

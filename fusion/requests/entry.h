@@ -6,7 +6,7 @@
 #define HALAY_ENTRY_H
 
 #include "fusion/protocol/messages.h"
-#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/payload.h"
 #include "fusion/requests/request.h"
 #include "fusion/requests/set.h"
 
@@ -29,8 +29,8 @@ struct halay_entry {
     /* Owned: of a registered tensor, what it is submitted by in plans; NULL: none (replay/steady.h). Stored under lock,
      * loaded (acquire) by submit. */
     struct halay_request *_Atomic steady;
-    struct halay_words sent;   /* owned: by this rank, when it was agreed */
-    struct halay_words answer; /* owned: the coordinator's */
+    struct halay_payload sent;   /* owned: by this rank, when it was agreed */
+    struct halay_payload answer; /* owned: the coordinator's */
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */
     int followed;
 };
@@ -47,7 +47,8 @@ static inline int halay_request_is_agreed(const struct halay_request *r)
     const struct halay_entry *e = r->entry;
 
     return e->id != (uint32_t)HALAY_NO_ID && r->signature.collective != HALAY_JOIN &&
-           halay_signature_equal(&e->agreed, &r->signature) && halay_words_equal(&e->sent, r->words.at, r->words.count);
+           halay_signature_equal(&e->agreed, &r->signature) &&
+           halay_payload_equal(&e->sent, r->payload.at, r->payload.count);
 }
 
 #endif

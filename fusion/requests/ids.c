@@ -7,8 +7,8 @@
  * all hold the same ids. Entries are found by id in an array, and know their id.
  */
 #include "fusion/requests/ids.h"
-#include "fusion/protocol/set_words.h"
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/set_change.h"
+#include "fusion/protocol/signature_payload.h"
 #include "fusion/requests/context.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/request.h"
@@ -36,46 +36,46 @@ static enum halay_status reserve_ids(struct halay_process_set *set, uint32_t id)
 /* Returns nonzero if the change of process sets does not concern this rank, because it is not a member. */
 static int is_outside(const struct halay_process_set *set, const struct halay_item *item)
 {
-    size_t members, first = halay_set_words_members(item->words, item->word_count, &members);
+    size_t members, first = halay_set_change_members(item->payload, item->payload_count, &members);
     uint64_t rank;
 
     if (item->signature.collective != HALAY_CHANGE_SETS || !members)
         return 0;
     for (size_t i = first; i < first + members; i++) {
-        memcpy(&rank, (const char *)item->words + i * sizeof rank, sizeof rank);
+        memcpy(&rank, (const char *)item->payload + i * sizeof rank, sizeof rank);
         if (rank == (uint64_t)set->rank)
             return 0;
     }
     return 1;
 }
 
-/* Returns nonzero if the words sent and the words received match: both have the rows that a rank keeps for itself. */
+/* Returns nonzero if the payloads sent and received match: both have the rows that a rank keeps for itself. */
 static int answers(const struct halay_entry *entry, const struct halay_item *item)
 {
     const struct halay_process_set *set = entry->set;
     const struct halay_request *request = entry->request;
     uint64_t mine;
 
-    if (item->word_count != halay_signature_answer_count(&item->signature, set->size))
+    if (item->payload_count != halay_signature_answer_count(&item->signature, set->size))
         return 0;
     if (!request && is_outside(set, item))
         return 1;
     if (!request) /* this rank has joined */
         return set->ctx->queue.is_joined &&
                (item->signature.collective == HALAY_ALLREDUCE || item->signature.collective == HALAY_BARRIER) &&
-               halay_signature_fits(&item->signature, item->words, item->word_count);
+               halay_signature_fits(&item->signature, item->payload, item->payload_count);
     if (item->signature.collective == HALAY_JOIN)
         return 1;
-    if (request->words.count != halay_signature_sent_count(&item->signature, set->size))
+    if (request->payload.count != halay_signature_sent_count(&item->signature, set->size))
         return 0;
-    if (!item->word_count)
+    if (!item->payload_count)
         return 1;
-    if (item->signature.words)
-        return halay_words_equal(&request->words, item->words, item->word_count) &&
-               halay_signature_fits(&item->signature, item->words, item->word_count);
-    memcpy(&mine, (const char *)item->words + (size_t)set->rank * sizeof mine, sizeof mine);
-    return mine == request->words.at[request->words.count > 1 ? set->rank : 0] &&
-           halay_signature_fits(&item->signature, item->words, item->word_count);
+    if (item->signature.payload_count)
+        return halay_payload_equal(&request->payload, item->payload, item->payload_count) &&
+               halay_signature_fits(&item->signature, item->payload, item->payload_count);
+    memcpy(&mine, (const char *)item->payload + (size_t)set->rank * sizeof mine, sizeof mine);
+    return mine == request->payload.at[request->payload.count > 1 ? set->rank : 0] &&
+           halay_signature_fits(&item->signature, item->payload, item->payload_count);
 }
 
 enum halay_status halay_ids_agree(struct halay_process_set *set, const struct halay_item *item)
@@ -98,10 +98,10 @@ enum halay_status halay_ids_agree(struct halay_process_set *set, const struct ha
              (entry->id == (uint32_t)HALAY_NO_ID || entry->id == item->id);
     if (ok) {
         const struct halay_request *request = entry->request;
-        status = halay_words_set(&entry->sent, request ? request->words.at : item->words,
-                                 request ? request->words.count : item->word_count);
+        status = halay_payload_set(&entry->sent, request ? request->payload.at : item->payload,
+                                   request ? request->payload.count : item->payload_count);
         if (status == HALAY_OK)
-            status = halay_words_set(&entry->answer, item->words, item->word_count);
+            status = halay_payload_set(&entry->answer, item->payload, item->payload_count);
     }
     if (ok && status == HALAY_OK) {
         entry->id = item->id;

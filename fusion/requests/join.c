@@ -60,7 +60,7 @@ static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum h
 }
 
 /* Fills the tensors of a group, consecutive and aligned. */
-static enum halay_status fill_group(struct halay_request *r, const struct halay_words *words)
+static enum halay_status fill_group(struct halay_request *r, const struct halay_payload *payload)
 {
     size_t members = r->signature.members, bytes = 0;
     struct halay_buffers *buffers = realloc(r->buffers, members * sizeof *buffers);
@@ -69,7 +69,7 @@ static enum halay_status fill_group(struct halay_request *r, const struct halay_
         return HALAY_ERR_NO_MEMORY;
     r->buffers = buffers;
     r->buffer_capacity = members;
-    halay_members_read(words->at, members, buffers);
+    halay_members_read(payload->at, members, buffers);
     for (size_t i = 0; i < members; i++)
         bytes += halay_round_up(buffers[i].count * halay_dtype_size(buffers[i].dtype), 8);
     char *at = r->held = malloc(bytes ? bytes : 1);
@@ -115,7 +115,7 @@ struct halay_request *halay_join_part(struct halay_context *ctx, const struct ha
     r->signature.prescale = r->signature.postscale = 1; /* a factor would change the neutral element */
     r->count = r->bytes = 0;
     enum halay_status status = r->signature.collective == HALAY_CHANGE_SETS
-                                   ? halay_words_set(&r->words, entry->sent.at, entry->sent.count)
+                                   ? halay_payload_set(&r->payload, entry->sent.at, entry->sent.count)
                                : r->signature.members ? fill_group(r, &entry->sent)
                                                       : fill_one(r);
     if (status == HALAY_OK)

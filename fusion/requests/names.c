@@ -32,8 +32,8 @@ struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const 
 
 void halay_entry_free(struct halay_entry *entry)
 {
-    halay_words_fini(&entry->sent);
-    halay_words_fini(&entry->answer);
+    halay_payload_fini(&entry->sent);
+    halay_payload_fini(&entry->answer);
     free(entry);
 }
 

@@ -13,7 +13,7 @@
 #ifndef HALAY_PATH_H
 #define HALAY_PATH_H
 
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 #include "fusion/requests/context.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/request.h"
@@ -24,7 +24,7 @@ struct halay_naming {
     struct halay_process_set *names;      /* the set that keeps its name */
     char *unnamed;                        /* name, if the submission completes it; otherwise NULL */
     struct halay_tensor_info own;
-    size_t words[HALAY_POINT_WORDS]; /* own.splits, if a path has set it */
+    size_t payload[HALAY_POINT_PAYLOAD]; /* own.splits, if a path has set it */
     char name[HALAY_NAME_MAX + 1];
 };
 

@@ -6,7 +6,7 @@
 #define HALAY_REQUEST_H
 
 #include "fusion/protocol/members.h"
-#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/payload.h"
 #include "fusion/protocol/signature.h"
 #include "fusion/requests/life.h"
 #include "halay.h"
@@ -28,7 +28,7 @@ struct halay_request {
     struct halay_request *next;    /* free list, or list of those that have ended */
     struct halay_signature signature;
     size_t count, bytes;
-    struct halay_words words;      /* owned, kept: this rank's words of the signature */
+    struct halay_payload payload;  /* owned, kept: this rank's payload of the signature */
     struct halay_buffers *buffers; /* owned, kept: of a group; as many as its signature has members */
     size_t buffer_capacity;
     size_t buckets_left; /* of a group: one a type; driver only */

@@ -116,7 +116,7 @@ static void request_free(struct halay_request *request)
 {
     free(request->text);
     free(request->held);
-    halay_words_fini(&request->words);
+    halay_payload_fini(&request->payload);
     free(request->rows);
     free(request->buffers);
 }

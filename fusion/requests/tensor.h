@@ -6,7 +6,7 @@
 #define HALAY_TENSOR_H
 
 #include "fusion/protocol/members.h"
-#include "fusion/protocol/row_words.h"
+#include "fusion/protocol/payload.h"
 #include "fusion/protocol/signature.h"
 #include "fusion/requests/carrier.h"
 #include "halay.h"
@@ -19,7 +19,7 @@ struct halay_tensor {
     struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_signature signature;
     size_t count, bytes;
-    struct halay_words words;      /* owned: this rank's words of the signature */
+    struct halay_payload payload;  /* owned: this rank's payload of the signature */
     struct halay_buffers *buffers; /* owned: of a group */
     const void *in;                /* borrowed while in flight */
     void *out;

@@ -13,7 +13,7 @@
 #include "fusion/run/deliver.h"
 #include "base/error_text.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/set_change.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
@@ -53,10 +53,10 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
 /* Reopens a process set whose removal has failed. */
 static void keep_set_locked(struct halay_context *ctx, const struct halay_request *r)
 {
-    if (r->final == HALAY_OK || r->words.at[0] != HALAY_SET_REMOVE)
+    if (r->final == HALAY_OK || r->payload.at[0] != HALAY_SET_REMOVE)
         return;
     for (struct halay_process_set *set = ctx->all.next; set; set = set->next)
-        if ((uint64_t)set->number == r->words.at[1] && set->state == HALAY_SET_CLOSING)
+        if ((uint64_t)set->number == r->payload.at[1] && set->state == HALAY_SET_CLOSING)
             set->state = HALAY_SET_OPEN;
 }
 

@@ -35,7 +35,7 @@ static void count_all(struct halay_context *ctx, const struct halay_bucket *b, s
     size_t *counts = ctx->driven.execution.counts;
 
     for (int i = 0; i < b->set->size; i++) {
-        counts[i] = (size_t)r->words.at[i] * row;
+        counts[i] = (size_t)r->payload.at[i] * row;
         counts[b->set->size + i] = r->rows[i] * row;
     }
 }

@@ -15,8 +15,8 @@ static size_t scattered_rows(const struct halay_bucket *b, int rank)
 {
     const struct halay_request *r = b->requests[0];
 
-    return r->signature.words ? (size_t)r->entry->answer.at[rank]
-                              : halay_scatter_rows((size_t)r->signature.shape[0], b->set->size, rank, NULL);
+    return r->signature.payload_count ? (size_t)r->entry->answer.at[rank]
+                                      : halay_scatter_rows((size_t)r->signature.shape[0], b->set->size, rank, NULL);
 }
 
 enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b)

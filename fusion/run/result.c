@@ -8,7 +8,7 @@
 #include "fusion/run/result.h"
 #include "base/error_text.h"
 #include "base/struct_size.h"
-#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/set_change.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
@@ -52,7 +52,7 @@ int halay_result_is_missing(const struct halay_request *r)
 
 enum halay_status halay_result_place_answered(struct halay_context *ctx, struct halay_request *r, void **where)
 {
-    const struct halay_words *answer = &r->entry->answer;
+    const struct halay_payload *answer = &r->entry->answer;
     size_t rows = 0;
 
     if (r->row_capacity < (size_t)ctx->size) {
@@ -89,7 +89,7 @@ void halay_result_end(struct halay_request *r)
 /* Returns the process set that was made, NULL if none was, or if it has been removed. */
 static struct halay_process_set *set_made(struct halay_request *r)
 {
-    if (r->signature.collective != HALAY_CHANGE_SETS || r->words.at[0] != HALAY_SET_FORM)
+    if (r->signature.collective != HALAY_CHANGE_SETS || r->payload.at[0] != HALAY_SET_FORM)
         return NULL;
     pthread_mutex_lock(&r->ctx->lock);
     struct halay_process_set *set = halay_process_set_by_number(r->ctx, r->set_number);

@@ -19,7 +19,7 @@
 #include "collectives/api/group_subset.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/set_change.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/names.h"
 #include "fusion/run/deliver.h"
@@ -175,37 +175,37 @@ static void remove_set(struct halay_process_set *set)
     end_life(set);
 }
 
-/* Returns the number of sets in the words. */
-static int sets_in(const uint64_t *words, size_t count)
+/* Returns the number of sets in the payload. */
+static int sets_in(const uint64_t *payload, size_t count)
 {
     int sets = 0;
 
-    for (size_t at = 1; at < count; at += 1 + (size_t)words[at])
+    for (size_t at = 1; at < count; at += 1 + (size_t)payload[at])
         sets++;
     return sets;
 }
 
 enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct halay_request *request)
 {
-    const uint64_t *words = request->words.at;
-    size_t count = request->words.count;
+    const uint64_t *payload = request->payload.at;
+    size_t count = request->payload.count;
     enum halay_status status = HALAY_OK;
     char text[200];
 
     ctx->driven.execution.is_changing = 1;
     request->set_number = 0;
-    if (words[0] > HALAY_SET_FORM || halay_set_words_fault(words, count, ctx->size, text, sizeof text))
+    if (payload[0] > HALAY_SET_FORM || halay_set_change_fault(payload, count, ctx->size, text, sizeof text))
         return HALAY_OK;
     request->set_number = ctx->driven.execution.sets_made + 1;
-    for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)words[at])
-        status = append_set(ctx, words + at + 1, (size_t)words[at]);
+    for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)payload[at])
+        status = append_set(ctx, payload + at + 1, (size_t)payload[at]);
     return status;
 }
 
 /* Makes the groups of prepared sets, in order of number: members of several sets make them in the same order. */
 enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct halay_request *request)
 {
-    int end = request->set_number + sets_in(request->words.at, request->words.count);
+    int end = request->set_number + sets_in(request->payload.at, request->payload.count);
 
     for (; ctx->driven.execution.making_number < end; ctx->driven.execution.making_number++) {
         struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->driven.execution.making_number);
@@ -226,20 +226,20 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
 
 enum halay_status halay_process_sets_change(struct halay_context *ctx, struct halay_request *request)
 {
-    const uint64_t *words = request->words.at;
+    const uint64_t *payload = request->payload.at;
     char text[200];
 
     ctx->driven.execution.is_changing = 0;
-    if (halay_set_words_fault(words, request->words.count, ctx->size, text, sizeof text)) {
+    if (halay_set_change_fault(payload, request->payload.count, ctx->size, text, sizeof text)) {
         if (!request->is_part) /* no caller waits for a part */
             halay_request_end(request, HALAY_ERR_ARGUMENT, text);
         return HALAY_OK;
     }
-    if (words[0] <= HALAY_SET_FORM) {
+    if (payload[0] <= HALAY_SET_FORM) {
         ctx->driven.execution.making_number = request->set_number;
         return halay_process_sets_progress(ctx, request);
     }
-    struct halay_process_set *set = halay_process_set_by_number(ctx, (int)words[1]);
+    struct halay_process_set *set = halay_process_set_by_number(ctx, (int)payload[1]);
     if (!set)
         return HALAY_ERR_FORMAT; /* all ranks have sent the number of an existing set */
     remove_set(set);
@@ -248,9 +248,9 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
 
 int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_request *request)
 {
-    const uint64_t *words = request->words.at;
+    const uint64_t *payload = request->payload.at;
     const struct halay_process_set *set =
-        words[0] == HALAY_SET_REMOVE ? halay_process_set_by_number(ctx, (int)words[1]) : NULL;
+        payload[0] == HALAY_SET_REMOVE ? halay_process_set_by_number(ctx, (int)payload[1]) : NULL;
 
     if (set && (set->running || set->waiting))
         return 0; /* a part of this rank, which has joined */

@@ -23,8 +23,8 @@ static void random_signature(struct random *r, const char *text, struct halay_it
 
     item->name_length = 1 + random_below(r, HALAY_NAME_MAX);
     s->collective = (uint8_t)random_below(r, 2);
-    item->words = text;
-    item->word_count = random_below(r, HALAY_TEXT_MAX / 8);
+    item->payload = text;
+    item->payload_count = random_below(r, HALAY_TEXT_MAX / 8);
     s->dtype = (uint8_t)random_below(r, HALAY_DTYPE_COUNT);
     s->reduction = s->collective == HALAY_ALLREDUCE ? (uint8_t)(2 * random_below(r, 2)) : 0;
     s->root = s->collective == HALAY_BROADCAST ? (int32_t)random_below(r, SIZE) : 0;
@@ -39,7 +39,7 @@ static void random_signature(struct random *r, const char *text, struct halay_it
         s->wire = (uint32_t)random_below(r, 3);
     if (s->collective == HALAY_ALLREDUCE && !random_below(r, 3)) {
         s->members = 1 + (uint32_t)random_below(r, 5);
-        s->words = (uint32_t)item->word_count;
+        s->payload_count = (uint32_t)item->payload_count;
         s->dtype = s->dimensions = 0;
         memset(s->shape, 0, sizeof s->shape);
     }
@@ -61,8 +61,8 @@ static void random_rest(struct random *r, const char *text, struct halay_item *i
     if (item->kind < HALAY_ITEM_ENTERED)
         return;
     item->ranks = (int)random_below(r, SIZE + 1);
-    item->words = text;
-    item->word_count = random_below(r, HALAY_TEXT_MAX / 8 + 1);
+    item->payload = text;
+    item->payload_count = random_below(r, HALAY_TEXT_MAX / 8 + 1);
 }
 
 static void random_bucket(struct random *r, struct halay_id_range *ranges, struct halay_item *item)
@@ -130,8 +130,9 @@ static int same(const struct halay_item *a, const struct halay_item *b)
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
            halay_signature_equal(&a->signature, &b->signature) && a->id == b->id && a->number == b->number &&
            a->after_ms == b->after_ms && a->status == b->status && a->rank == b->rank && a->doing == b->doing &&
-           a->range.first == b->range.first && a->range.count == b->range.count && a->word_count == b->word_count &&
-           (!a->word_count || !memcmp(a->words, b->words, 8 * a->word_count)) && a->epoch == b->epoch &&
+           a->range.first == b->range.first && a->range.count == b->range.count &&
+           a->payload_count == b->payload_count &&
+           (!a->payload_count || !memcmp(a->payload, b->payload, 8 * a->payload_count)) && a->epoch == b->epoch &&
            a->reason == b->reason && a->absent == b->absent && a->has_parts == b->has_parts &&
            a->has_vote == b->has_vote && a->range_count == b->range_count &&
            !memcmp(a->ranges, b->ranges, a->range_count * sizeof *a->ranges);
@@ -173,7 +174,7 @@ static void check_round_trip(struct random *r)
         enum halay_status status = halay_item_read(copy, items.used, &at, SIZE, &read);
         CHECK(status == HALAY_ERR_FORMAT || (status == HALAY_OK && at <= items.used && read.name_length <= items.used &&
                                              read.text_length <= items.used));
-        CHECK(status != HALAY_OK || read.word_count <= items.used / 8);
+        CHECK(status != HALAY_OK || read.payload_count <= items.used / 8);
         if (status == HALAY_OK && (read.kind == HALAY_ITEM_ANNOUNCE || read.kind == HALAY_ITEM_AGREE))
             CHECK(halay_signature_is_valid(&read.signature, SIZE));
         free(copy);

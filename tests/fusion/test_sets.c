@@ -10,7 +10,7 @@
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/negotiate.h"
-#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/set_change.h"
 #include "fusion/run/sets.h"
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
@@ -832,13 +832,14 @@ static void body_static(struct rank_run *run)
 static void check_parsing(void)
 {
     static const char *const wrong[] = { "", ",", "1,", "1;", "a", "1-", "3-1", "-1", "1 2", "1;;2", "99999999999" };
-    size_t words[16], count;
+    size_t payload[16], count;
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        CHECK(halay_set_words_parse(wrong[i], NULL, &count), "'%s'", wrong[i]);
-    CHECK(!halay_set_words_parse("3,0-2 ; 7", NULL, &count) && count == 7);
-    CHECK(!halay_set_words_parse("3,0-2 ; 7", words, &count) && count == 7);
-    CHECK(words[0] == 4 && words[1] == 3 && words[2] == 0 && words[4] == 2 && words[5] == 1 && words[6] == 7);
+        CHECK(halay_set_change_parse(wrong[i], NULL, &count), "'%s'", wrong[i]);
+    CHECK(!halay_set_change_parse("3,0-2 ; 7", NULL, &count) && count == 7);
+    CHECK(!halay_set_change_parse("3,0-2 ; 7", payload, &count) && count == 7);
+    CHECK(payload[0] == 4 && payload[1] == 3 && payload[2] == 0 && payload[4] == 2 && payload[5] == 1 &&
+          payload[6] == 7);
 }
 
 static void check_words(void)
@@ -847,10 +848,10 @@ static void check_words(void)
     char text[200];
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(halay_set_words_fault(bad[i], 4, 4, text, sizeof text), "%zu", i);
-        halay_set_words_print(bad[i], 4, text, sizeof text);
+        CHECK(halay_set_change_fault(bad[i], 4, 4, text, sizeof text), "%zu", i);
+        halay_set_change_print(bad[i], 4, text, sizeof text);
     }
-    halay_set_words_print((uint64_t[]){ 0, 2, 1, 3, 1, 0 }, 6, text, sizeof text);
+    halay_set_change_print((uint64_t[]){ 0, 2, 1, 3, 1, 0 }, 6, text, sizeof text);
     CHECK(!strcmp(text, "makes [1,3] [0]"), "'%s'", text);
 }
 
@@ -1088,14 +1089,14 @@ static void check_late_set(void)
 static void check_changing(void)
 {
     struct said said = { .text = "" };
-    uint64_t words[] = { HALAY_SET_MAKE, 1, 0 };
+    uint64_t payload[] = { HALAY_SET_MAKE, 1, 0 };
     struct halay_item change = {
         .kind = HALAY_ITEM_ANNOUNCE,
         .name = "x",
         .name_length = 1,
-        .signature = { .collective = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .words = 3 },
-        .words = words,
-        .word_count = 3
+        .signature = { .collective = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .payload_count = 3 },
+        .payload = payload,
+        .payload_count = 3
     };
     struct halay_item again = { .kind = HALAY_ITEM_READY, .range = { 0, 1 } };
 
@@ -1119,14 +1120,14 @@ static void check_changing(void)
 static void check_forming(void)
 {
     struct said said = { .text = "" };
-    uint64_t words[] = { HALAY_SET_FORM, 2, 1, 2 };
+    uint64_t payload[] = { HALAY_SET_FORM, 2, 1, 2 };
     struct halay_item form = {
         .kind = HALAY_ITEM_ANNOUNCE,
         .name = "process sets [1,2]",
         .name_length = 18,
-        .signature = { .collective = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .words = 4 },
-        .words = words,
-        .word_count = 4
+        .signature = { .collective = HALAY_CHANGE_SETS, .prescale = 1, .postscale = 1, .payload_count = 4 },
+        .payload = payload,
+        .payload_count = 4
     };
     struct halay_item own = { .kind = HALAY_ITEM_DOING, .name = "" };
 

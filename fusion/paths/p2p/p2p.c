@@ -203,14 +203,14 @@ static enum halay_status message_receive(struct p2p *p2p, struct peer *p)
 
 static struct halay_offer offer_of(const struct halay_request *r)
 {
-    const uint64_t *words = r->words.at;
+    const uint64_t *payload = r->payload.at;
     struct halay_offer offer = { .count = r->count,
-                                 .tag = (int64_t)words[P2P_TAG],
+                                 .tag = (int64_t)payload[P2P_TAG],
                                  .set = r->set->number,
-                                 .is_tagged = !words[P2P_NAME_LENGTH],
+                                 .is_tagged = !payload[P2P_NAME_LENGTH],
                                  .collective = r->signature.collective,
                                  .dtype = r->signature.dtype,
-                                 .name_length = (uint16_t)words[P2P_NAME_LENGTH] };
+                                 .name_length = (uint16_t)payload[P2P_NAME_LENGTH] };
 
     memcpy(offer.name, r->entry->node.name, offer.name_length);
     return offer;
@@ -244,7 +244,7 @@ static void receive_from_any(struct p2p *p2p, struct point *point, struct halay_
 static enum halay_status p2p_submit(struct halay_path *path, struct halay_request *request)
 {
     struct p2p *p2p = p2p_of(path);
-    int rank = (int)(int64_t)request->words.at[P2P_PEER], is_any = rank == HALAY_ANY_RANK;
+    int rank = (int)(int64_t)request->payload.at[P2P_PEER], is_any = rank == HALAY_ANY_RANK;
     struct peer *p = is_any ? NULL : halay_p2p_peer(p2p, rank);
     struct point *point = calloc(1, sizeof *point);
     struct halay_offered *message = calloc(1, sizeof *message);

@@ -10,9 +10,9 @@
 #include "fusion/paths/p2p/p2p.h"
 #include "fusion/requests/path.h"
 
-/* The words of a request. request->other_rank is the peer, once one is known. */
+/* The payload of a request. request->other_rank is the peer, once one is known. */
 enum p2p_word { P2P_PEER, P2P_TAG, P2P_NAME_LENGTH };
-_Static_assert(P2P_NAME_LENGTH + 1 == HALAY_POINT_WORDS, "a word each");
+_Static_assert(P2P_NAME_LENGTH + 1 == HALAY_POINT_PAYLOAD, "a word each");
 
 /* A send or receive of this rank. */
 struct point {

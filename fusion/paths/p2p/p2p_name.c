@@ -21,7 +21,7 @@ static struct halay_tensor_info describe(const struct halay_tensor_info *info, c
 {
     struct halay_tensor_info point = { .struct_size = sizeof point,
                                        .name = naming->name,
-                                       .splits = naming->words,
+                                       .splits = naming->payload,
                                        .collective = info->collective,
                                        .dtype = info->dtype,
                                        .dimensions = info->dimensions,
@@ -58,9 +58,9 @@ enum halay_status halay_p2p_name(struct halay_path *path, const struct halay_ten
     else
         snprintf(naming->name, sizeof naming->name, "%s tag %lld #%llu", way, (long long)info->tag,
                  (unsigned long long)atomic_fetch_add_explicit(&p2p->unnamed, 1, memory_order_relaxed));
-    naming->words[P2P_PEER] = (size_t)info->peer;
-    naming->words[P2P_TAG] = length ? 0 : (size_t)info->tag;
-    naming->words[P2P_NAME_LENGTH] = length;
+    naming->payload[P2P_PEER] = (size_t)info->peer;
+    naming->payload[P2P_TAG] = length ? 0 : (size_t)info->tag;
+    naming->payload[P2P_NAME_LENGTH] = length;
     naming->own = describe(info, naming);
     naming->info = &naming->own;
     naming->names = &path->names;

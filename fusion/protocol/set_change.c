@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words about process sets: pure functions. Words may be any numbers: a program or another rank chooses them.
+ * Changes of process sets: pure functions. A payload may have any contents: a program or another rank chooses it.
  */
-#include "fusion/protocol/set_words.h"
+#include "fusion/protocol/set_change.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,42 +10,42 @@
 
 enum { RANK_MAX = 1 << 20 }; /* so that a range cannot use all memory */
 
-size_t halay_set_words_members(const void *words, size_t count, size_t *members)
+size_t halay_set_change_members(const void *payload, size_t count, size_t *members)
 {
     uint64_t kind = HALAY_SET_MAKE;
 
     if (count > 2)
-        memcpy(&kind, words, sizeof kind);
+        memcpy(&kind, payload, sizeof kind);
     *members = kind == HALAY_SET_MAKE ? 0 : count - 2;
     return *members ? 2 : 0;
 }
 
-static void print_sets(const uint64_t *words, size_t count, char *text, size_t size)
+static void print_sets(const uint64_t *payload, size_t count, char *text, size_t size)
 {
     size_t used = (size_t)snprintf(text, size, count > 1 ? "makes" : "makes none");
 
     for (size_t at = 1, left = 0, is_first = 1; at < count && used < size; at++) {
         if (!left) {
-            left = (size_t)words[at] < count - at ? (size_t)words[at] : count - at - 1;
+            left = (size_t)payload[at] < count - at ? (size_t)payload[at] : count - at - 1;
             is_first = 1;
             used += (size_t)snprintf(text + used, size - used, left ? " [" : " []");
             continue;
         }
         left--;
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%d%s", is_first ? "" : ",", (int)words[at], left ? "" : "]");
+        used += (size_t)snprintf(text + used, size - used, "%s%d%s", is_first ? "" : ",", (int)payload[at],
+                                 left ? "" : "]");
         is_first = 0;
     }
 }
 
-void halay_set_words_print(const uint64_t *words, size_t count, char *text, size_t size)
+void halay_set_change_print(const uint64_t *payload, size_t count, char *text, size_t size)
 {
-    if (count > 2 && words[0] == HALAY_SET_REMOVE)
-        snprintf(text, size, "removes %d", (int)words[1]);
-    else if (count > 2 && words[0] == HALAY_SET_BUSY)
-        snprintf(text, size, "removes %d, in which it has tensors in flight", (int)words[1]);
+    if (count > 2 && payload[0] == HALAY_SET_REMOVE)
+        snprintf(text, size, "removes %d", (int)payload[1]);
+    else if (count > 2 && payload[0] == HALAY_SET_BUSY)
+        snprintf(text, size, "removes %d, in which it has tensors in flight", (int)payload[1]);
     else
-        print_sets(words, count, text, size);
+        print_sets(payload, count, text, size);
 }
 
 static int list_fault(const uint64_t *ranks, size_t count, int job, char *text, size_t size)
@@ -60,19 +60,19 @@ static int list_fault(const uint64_t *ranks, size_t count, int job, char *text, 
     return 0;
 }
 
-int halay_set_words_fault(const uint64_t *words, size_t count, int ranks, char *text, size_t size)
+int halay_set_change_fault(const uint64_t *payload, size_t count, int ranks, char *text, size_t size)
 {
-    if (count > 2 && words[0] == HALAY_SET_REMOVE)
+    if (count > 2 && payload[0] == HALAY_SET_REMOVE)
         return 0;
-    if (count > 2 && words[0] == HALAY_SET_BUSY)
-        return snprintf(text, size, "process sets: %d is not removed, tensors of it are in flight", (int)words[1]);
-    if (count < 2 || words[0] > HALAY_SET_FORM)
+    if (count > 2 && payload[0] == HALAY_SET_BUSY)
+        return snprintf(text, size, "process sets: %d is not removed, tensors of it are in flight", (int)payload[1]);
+    if (count < 2 || payload[0] > HALAY_SET_FORM)
         return snprintf(text, size, "process sets: invalid change");
     for (size_t at = 1; at < count;) {
-        size_t n = (size_t)words[at++];
+        size_t n = (size_t)payload[at++];
         if (!n || n > count - at)
             return snprintf(text, size, "process sets: a set has at least one rank");
-        if (list_fault(words + at, n, ranks, text, size))
+        if (list_fault(payload + at, n, ranks, text, size))
             return 1;
         at += n;
     }
@@ -99,7 +99,7 @@ static int parse_rank(const char **p, long *rank)
 }
 
 /* Parses "4" or "4-7". */
-static int parse_ranks(const char **p, size_t *words, size_t *count)
+static int parse_ranks(const char **p, size_t *payload, size_t *count)
 {
     long first, last;
 
@@ -109,23 +109,23 @@ static int parse_ranks(const char **p, size_t *words, size_t *count)
     if (**p == '-' && (++*p, parse_rank(p, &last)))
         return 1;
     for (long rank = first; rank <= last; rank++, ++*count)
-        if (words)
-            words[*count] = (size_t)rank;
+        if (payload)
+            payload[*count] = (size_t)rank;
     return last < first;
 }
 
-int halay_set_words_parse(const char *text, size_t *words, size_t *count)
+int halay_set_change_parse(const char *text, size_t *payload, size_t *count)
 {
     const char *p = text;
 
     for (*count = 0;; p++) {
         size_t head = (*count)++;
         do {
-            if (parse_ranks(&p, words, count))
+            if (parse_ranks(&p, payload, count))
                 return 1;
         } while (*p == ',' && p++);
-        if (words)
-            words[head] = *count - head - 1;
+        if (payload)
+            payload[head] = *count - head - 1;
         if (*p != ';')
             return *p != 0;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words of a signature: see signature_words.h. Pure.
+ * Payload of a signature: see signature_payload.h. Pure.
  */
-#include "fusion/protocol/signature_words.h"
+#include "fusion/protocol/signature_payload.h"
 #include "base/memory.h"
 #include "fusion/protocol/members.h"
 #include <string.h>
@@ -11,53 +11,53 @@ size_t halay_signature_sent_count(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_ALLTOALL || s->collective == HALAY_SCATTER)
         return (size_t)size;
-    if (s->words)
-        return s->words;
+    if (s->payload_count)
+        return s->payload_count;
     return halay_collective_is_ragged(s->collective);
 }
 
-void halay_signature_write_words(const struct halay_tensor_info *info, int size, uint64_t *words)
+void halay_signature_write_payload(const struct halay_tensor_info *info, int size, uint64_t *payload)
 {
     if (info->members && info->collective == HALAY_ALLREDUCE)
-        halay_members_write_words(info, words);
+        halay_members_write_payload(info, payload);
     if (info->collective == HALAY_ALLGATHER || info->collective == HALAY_GATHER)
-        words[0] = info->shape[0];
-    for (size_t i = 0; halay_collective_is_point((int)info->collective) && i < HALAY_POINT_WORDS; i++)
-        words[i] = info->splits[i];
+        payload[0] = info->shape[0];
+    for (size_t i = 0; halay_collective_is_point((int)info->collective) && i < HALAY_POINT_PAYLOAD; i++)
+        payload[i] = info->splits[i];
     for (size_t i = 0; info->collective == HALAY_CHANGE_SETS && i < info->shape[0]; i++)
-        words[i] = info->splits[i];
+        payload[i] = info->splits[i];
     for (int r = 0; info->collective == HALAY_REDUCE_SCATTER && info->splits && r < size; r++)
-        words[r] = info->splits[r];
+        payload[r] = info->splits[r];
     for (int r = 0; info->collective == HALAY_ALLTOALL && r < size; r++)
-        words[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
+        payload[r] = info->splits ? info->splits[r] : info->shape[0] / (size_t)size;
     for (int r = 0; info->collective == HALAY_SCATTER && r < size; r++)
-        words[r] = info->splits ? info->splits[r] : halay_scatter_rows(info->shape[0], size, r, NULL);
+        payload[r] = info->splits ? info->splits[r] : halay_scatter_rows(info->shape[0], size, r, NULL);
 }
 
 size_t halay_signature_answer_count(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_JOIN)
         return 1;
-    return halay_collective_is_ragged(s->collective) ? (size_t)size : s->words;
+    return halay_collective_is_ragged(s->collective) ? (size_t)size : s->payload_count;
 }
 
-int halay_signature_fits(const struct halay_signature *s, const void *words, size_t count)
+int halay_signature_fits(const struct halay_signature *s, const void *payload, size_t count)
 {
     uint64_t shape[HALAY_DIMENSIONS_MAX], rows;
     size_t total = 0;
     int fits;
 
     if (s->members)
-        return halay_members_are_valid(s, words, count);
+        return halay_members_are_valid(s, payload, count);
     if (s->collective == HALAY_CHANGE_SETS)
         return 1; /* the changes are checked when they are made */
     memcpy(shape, s->shape, sizeof shape);
     for (size_t i = 0; i < count; i++) {
-        memcpy(&rows, (const char *)words + i * sizeof rows, sizeof rows);
+        memcpy(&rows, (const char *)payload + i * sizeof rows, sizeof rows);
         if (rows > SIZE_MAX || halay_add_overflows(total, (size_t)rows, &total))
             return 0;
     }
-    if (s->words)
+    if (s->payload_count)
         return total == s->shape[0];
     shape[0] = total;
     halay_shape_count(shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
@@ -74,19 +74,19 @@ static int has_rows(const struct halay_signature *s, const uint64_t *rows, size_
 }
 
 /* Returns nonzero if a group has data. */
-static int has_elements(const struct halay_signature *s, const uint64_t *words)
+static int has_elements(const struct halay_signature *s, const uint64_t *payload)
 {
     for (size_t i = 0; i < s->members; i++) {
         struct halay_buffers member;
-        halay_members_read(words, 1, &member);
+        halay_members_read(payload, 1, &member);
         if (member.count)
             return 1;
-        words += halay_members_words(words);
+        payload += halay_members_words(payload);
     }
     return 0;
 }
 
-int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *words, int size)
+int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *payload, int size)
 {
     size_t ranks = (size_t)size;
 
@@ -94,13 +94,13 @@ int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *w
     case HALAY_BARRIER:
         return 1;
     case HALAY_ALLREDUCE:
-        return !s->is_on_devices && (s->members ? has_elements(s, words) : halay_signature_bytes(s) > 0);
+        return !s->is_on_devices && (s->members ? has_elements(s, payload) : halay_signature_bytes(s) > 0);
     case HALAY_REDUCE_SCATTER:
-        return s->words ? has_rows(s, words, ranks) : s->shape[0] >= ranks && halay_signature_row(s) > 0;
+        return s->payload_count ? has_rows(s, payload, ranks) : s->shape[0] >= ranks && halay_signature_row(s) > 0;
     case HALAY_ALLGATHER:
-        return has_rows(s, words, ranks);
+        return has_rows(s, payload, ranks);
     case HALAY_ALLTOALL:
-        return has_rows(s, words, ranks * ranks);
+        return has_rows(s, payload, ranks * ranks);
     default:
         return 0;
     }
