@@ -2,7 +2,7 @@
  *
  * Context: a rank's engine, in its parts. docs/reference/threading.md describes the threads.
  *
- * User threads submit, wait and register under `lock`, for moments. One thread at a time is the *driver* (the
+ * User threads submit, wait and register under `lock`, briefly. One thread at a time is the *driver* (the
  * background thread, or one in halay_wait) and does everything else; members that only the driver uses have no lock.
  */
 #ifndef HALAY_CONTEXT_H
@@ -33,7 +33,7 @@ struct halay_context {
     struct halay_memories *memories; /* api/memory.c; guarded by lock; NULL: no block was ever referenced */
     struct halay_process_set all;    /* of all ranks; the first in the list of existing sets */
     struct halay_path *paths;        /* owned: optional ways of a submission (requests/path.h); set once */
-    struct halay_carrier *carrier;   /* owned: moves data that are not the host's (requests/carrier.h); set once */
+    struct halay_carrier *carrier;   /* owned: moves data on devices (requests/carrier.h); set once */
     struct halay_process_set **
         by_number; /* owned: [set_room], the existing ones, except that of all ranks; stored by the driver under lock */
     size_t set_room;
@@ -47,14 +47,14 @@ struct halay_context {
 
     pthread_mutex_t lock;
     struct halay_queue queue;
-    size_t registered;      /* count of registrations ever; guarded by lock */
-    unsigned unnamed_first; /* where `unnamed` of all sets began; guarded by lock */
+    size_t registered;      /* registrations so far; guarded by lock */
+    unsigned unnamed_first; /* the first number of `unnamed` in all sets; guarded by lock */
     /* halay_fini was called; stored (release) under lock after the last event, loaded by the driver. */
     _Atomic int is_closing;
     enum halay_status status;       /* of the first failure; guarded by lock, written by the driver */
-    int lost;                       /* the rank that it names, -1: none; written by the driver */
-    char text[HALAY_TEXT_MAX];      /* as status */
-    _Atomic int has_left;           /* halay_fini need not wait any more; stored by the driver (release) */
+    int lost;                       /* the rank that failed, -1: unknown; written by the driver */
+    char text[HALAY_TEXT_MAX];      /* of the first failure; guarded like status */
+    _Atomic int has_left;           /* halay_fini need not wait any longer; stored by the driver (release) */
     _Atomic pthread_t calling_back; /* the thread in a callback, or 0; relaxed: a thread compares only itself */
     int completion_fd;              /* owned; guarded by lock; -1: not requested yet */
     struct halay_driver_role driver;

@@ -18,7 +18,7 @@ struct halay_request;
 struct halay_driver_role {
     struct halay_role role; /* the thread that has it, and threads to be woken */
     int64_t drove_us;       /* when a thread last released the role */
-    int listens;   /* a thread listens to peers at all times: rank 0 coordinates sets of which it is not a member */
+    int listens;   /* a thread must always receive messages: rank 0 coordinates sets of which it is not a member */
     int must_send; /* messages are being sent although nothing is pending: must_send in engine/driver.c */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
     /* Threads that have unlocked and are waking another one: the context stays until they have finished. Added to under
@@ -30,13 +30,13 @@ struct halay_driver_role {
     long spin_thread_us, spin_waiter_us;
 
     /* Wakes deferred because another call is expected to follow at once. */
-    int64_t deferred_us;          /* since when */
-    size_t deferred_bytes;        /* of the submissions since then */
+    int64_t deferred_us;          /* when the first of them was deferred */
+    size_t deferred_bytes;        /* bytes of the submissions since then */
     _Atomic int is_wake_deferred; /* written under lock; relaxed: read by the thread that is expected to call */
     struct halay_entry *latest;   /* the last submission, if no submission or wait has followed; or NULL */
     int has_left_some;            /* the last wait ended with requests in flight, and no call has followed */
     int waits_followed;           /* how often in succession another wait followed at once, up to a few */
-    int calls_back;               /* some submission had a callback: after its last wait the program may make no call */
+    int calls_back;               /* a submission had a callback: the program may make no call after its last wait */
     _Atomic int64_t called_us;    /* when the last of these calls began, or returned if it took long; relaxed: a hint */
 };
 
@@ -51,7 +51,7 @@ struct halay_waiting {
     _Atomic int calls;
     _Atomic int flush_wanted; /* a waiter waits for a tensor that is not running; relaxed: the wake orders it */
     _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
-                            (relaxed: a new waiter leaves news) */
+                            (relaxed: a new waiter sets has_news) */
 };
 
 #endif

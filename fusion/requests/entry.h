@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entry: a name in a process set, and what belongs to it.
+ * Entry: a name in a process set, with its registration, request and agreement.
  */
 #ifndef HALAY_ENTRY_H
 #define HALAY_ENTRY_H
@@ -19,17 +19,17 @@ struct halay_entry {
     struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
-    uint64_t submissions;          /* so far; guarded by lock */
+    uint64_t submissions;          /* their number so far; guarded by lock */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
-    /* Borrowed: its bucket in the plan in force, and which of the bucket's tensors it is; NULL: none (replay/replay.h).
+    /* Borrowed: its bucket in the plan in force, and its place in that; NULL: it is in no plan (replay/replay.h).
      * Written by the driver under lock. */
     struct halay_plan_bucket *planned;
     size_t place;
-    /* Owned: of a registered tensor, what it is submitted by in plans; NULL: none (replay/steady.h). Stored under lock,
-     * loaded (acquire) by submit. */
+    /* Owned: the steady request of a registered tensor, or NULL (replay/steady.h). Stored under lock, loaded (acquire)
+     * by submit. */
     struct halay_request *_Atomic steady;
-    struct halay_payload sent;   /* owned: by this rank, when it was agreed */
+    struct halay_payload sent;   /* owned: this rank's when the id was agreed */
     struct halay_payload answer; /* owned: the coordinator's */
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */
     int followed;

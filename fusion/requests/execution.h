@@ -13,10 +13,10 @@ struct halay_group_making;
 struct halay_request;
 
 struct halay_execution {
-    struct halay_bucket *made_buckets;         /* owned list: all that there are */
-    struct halay_bucket *free_buckets;         /* of these */
-    size_t running_count;                      /* buckets under way, in all sets */
-    size_t waiting_count;                      /* and queued after them */
+    struct halay_bucket *made_buckets;         /* owned list of all buckets */
+    struct halay_bucket *free_buckets;         /* list of the unused ones */
+    size_t running_count;                      /* running buckets of all sets */
+    size_t waiting_count;                      /* queued buckets of all sets */
     size_t *counts;                            /* owned: [2 size], scratch: elements to and from each rank */
     struct halay_request *ended, **ended_last; /* ended, to be delivered */
     int sets_made;                             /* process sets so far; the same on all ranks */

@@ -49,7 +49,7 @@ static int is_outside(const struct halay_process_set *set, const struct halay_it
     return 1;
 }
 
-/* Returns nonzero if the payloads sent and received match: both have the rows that a rank keeps for itself. */
+/* Returns nonzero if the payload sent matches the one received: both have the rows that a rank keeps for itself. */
 static int answers(const struct halay_entry *entry, const struct halay_item *item)
 {
     const struct halay_process_set *set = entry->set;

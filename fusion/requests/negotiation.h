@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Negotiation: this rank's side of the agreement on what runs next, and what it knows of the others. Driver only.
+ * Negotiation: this rank's side of the agreement on the next buckets, and its knowledge of other ranks. Driver only.
  */
 #ifndef HALAY_NEGOTIATION_H
 #define HALAY_NEGOTIATION_H
@@ -16,13 +16,13 @@ struct halay_negotiation {
     struct halay_request *watched;                        /* requests with a time limit, or withdrawn (withdraw.c) */
     struct halay_request *unchecked;                      /* of these, those that the present check has not visited */
     int64_t look_us;                                      /* time of the next check; 0: never */
-    struct halay_coordinator *coordinator;                /* borrowed: that of all ranks; rank 0 only */
-    struct halay_coordinator_options coordinator_options; /* common options of its process sets; rank 0 only */
+    struct halay_coordinator *coordinator;                /* borrowed: of the set of all ranks; rank 0 only */
+    struct halay_coordinator_options coordinator_options; /* common to all process sets; rank 0 only */
     int degree;                                           /* of the sets' trees (replay/branch.h); set once */
-    uint64_t sent;                                        /* submissions so far, to the coordinator */
+    uint64_t sent;                                        /* submissions sent to the coordinator so far */
     unsigned char *left;                                  /* owned: [rank], nonzero after its BYE */
-    int suspect;                                          /* a rank that is gone, cause unknown; since suspected_us */
-    int64_t suspected_us;                                 /* 0: no rank is */
+    int suspect;                              /* a rank that is gone since suspected_us, for an unknown cause */
+    int64_t suspected_us;                     /* 0: no rank is suspected */
     int is_draining;                          /* failed because a rank left: collectives in flight still complete */
     int has_sent_bye, has_sent_fail, is_done; /* is_done: DONE was received */
 };

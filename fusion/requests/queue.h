@@ -35,7 +35,7 @@ struct halay_events {
 
 struct halay_queue {
     struct halay_events submitted;
-    _Atomic int has_events; /* something for the driver; stored under lock, read by the driver before it takes it */
+    _Atomic int has_events; /* the driver has to take events; stored under lock, read by the driver without it */
     struct halay_request *free_requests; /* the pool: requests/requests.c */
     struct request_slab *slabs;          /* owned */
     _Atomic size_t
@@ -43,8 +43,8 @@ struct halay_queue {
     /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in
      * halay_wait_any. */
     _Atomic uint64_t deliveries;
-    int is_joined;  /* a join is in flight: nothing else is taken */
-    int is_aborted; /* halay_abort was called; why: */
+    int is_joined;  /* a join is in flight: no other submission is accepted */
+    int is_aborted; /* halay_abort was called, for this reason: */
     char reason[HALAY_REASON_MAX];
 };
 

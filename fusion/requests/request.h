@@ -29,40 +29,42 @@ struct halay_request {
     struct halay_signature signature;
     size_t count, bytes;
     struct halay_payload payload;  /* owned, kept: this rank's payload of the signature */
-    struct halay_buffers *buffers; /* owned, kept: of a group; as many as its signature has members */
+    struct halay_buffers *buffers; /* owned, kept: of a group's members */
     size_t buffer_capacity;
-    size_t buckets_left; /* of a group: one a type; driver only */
+    size_t buckets_left; /* a group's buckets that have not ended, one a type; driver only */
     const void *in;      /* borrowed while in flight; in == out: in place */
     void *out;
     struct halay_cargo *cargo; /* held until the last reference ends; NULL: its data are in host memory (carrier.h) */
-    size_t out_bytes;          /* size of out, of operations whose result size varies; of their results: */
+    size_t out_bytes;          /* size of out; this and the next ones for operations whose result size varies */
     void *held;                /* owned until the request is released: the result, if out is NULL or too small */
     size_t result_rows, result_bytes;
     int other_rank; /* of a join: the last rank to join; on a path: the peer */
-    int set_number; /* of a change of process sets: of the first one made */
-    size_t *rows;   /* owned, kept, [row_capacity]: of each rank in the result */
+    int set_number; /* of the first process set that a change made */
+    size_t *rows;   /* owned, kept, [row_capacity]: the rows of each rank in the result */
     size_t row_capacity;
     int has_rows;
     halay_callback callback;
     void *arg;
     uint64_t order;                           /* of the registered tensor's registration, 0: by name */
-    _Atomic uint64_t word;                    /* of a plan's: replay/steady.h */
+    _Atomic uint64_t word;                    /* the state of a steady request: replay/steady.h */
     struct halay_plan_bucket *_Atomic steady; /* borrowed: its bucket; stored before the word, which publishes it */
-    _Atomic int references;                   /* the engine's until it has ended, the caller's */
+    _Atomic int references;                   /* of the engine, until it has ended, and of the caller */
     _Atomic int status; /* HALAY_IN_PROGRESS until it has ended: stored (release) by the driver after text and data are
                              final, loaded (acquire) by halay_test and halay_wait */
     enum halay_life life; /* driver only, by halay_request_move */
-    int is_part;          /* without a caller: join.c; driver only */
-    uint64_t sent;        /* how many were sent to the coordinator up to it; valid in HALAY_LIFE_SENT */
-    uint64_t planned;     /* how many of the plan were submitted up to it; valid in HALAY_LIFE_PLANNED */
-    int timeout_ms;     /* 0: none; of these the driver's alone are all but expires_us, which is set before it has it */
-    int64_t expires_us; /* when its time is over; 0: never, or it has been noticed */
-    int64_t overdue_us, retry_us; /* when the engine fails because of that; when it is withdrawn again; 0: never */
-    enum halay_status withdrawn;  /* HALAY_OK: it is not */
-    struct halay_request *watched_next, **watched_at; /* the list of those that are watched; NULL: it is not */
-    enum halay_status final;                          /* what status will be; driver only */
+    int is_part;          /* the part of a rank that has joined, without a caller: join.c; driver only */
+    uint64_t sent;        /* its number among those sent to the coordinator; valid in HALAY_LIFE_SENT */
+    uint64_t planned;     /* its number among those of the plan; valid in HALAY_LIFE_PLANNED */
+    /* Driver only, except that timeout_ms and expires_us are set before the driver has the request. 0: never. */
+    int timeout_ms;
+    int64_t expires_us;          /* when the time limit expires; 0 also once that has been noticed */
+    int64_t overdue_us;          /* when the engine fails, because the withdrawn request has not ended */
+    int64_t retry_us;            /* when the request is withdrawn again */
+    enum halay_status withdrawn; /* HALAY_OK: it has not been withdrawn */
+    struct halay_request *watched_next, **watched_at; /* the list of watched requests; NULL: not in it */
+    enum halay_status final;                          /* the future value of status; driver only */
     char *text;                                       /* owned, or NULL; written before status */
-    uint64_t ordinal;                                 /* which submission of its name, from 1 */
+    uint64_t ordinal;                                 /* its number among the submissions of its name, from 1 */
     uint64_t hash;                                    /* of its name */
     /* For the recorder; 0: not recorded. Set under lock before the driver has it, then driver only. */
     int64_t submitted_ns, started_ns;

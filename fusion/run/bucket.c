@@ -2,13 +2,13 @@
  *
  * Buckets: the tensors that run as one collective, from the coordinator's BUCKET to the requests' end.
  *
- *     add        ids -> requests; waits in line: every rank starts the same buckets in the same order (here)
+ *     add        ids -> requests; queued: every rank starts the same buckets in the same order (here)
  *     start      when the group has a free channel; several run at a time, each on its own (run.c)
  *     progress   until the collective has ended (run.c)
  *
- * A bucket of one tensor runs on its own buffers. Several run as lists of pieces; whether these are reduced where they
- * lie or go through scratch memory is the group's business: it knows who can reach them. A group of tensors runs as one
- * bucket a type. The storage of a bucket is kept and grows to the largest it has seen.
+ * A bucket of one tensor runs on the tensor's buffers, a bucket of several on lists of pieces. The group decides
+ * whether these are reduced in place or through scratch memory, as it knows which ranks can access them. A group of
+ * tensors runs as one bucket a type. The storage of a bucket is kept and grows to its largest use.
  */
 #include "fusion/run/bucket.h"
 #include "base/memory.h"
@@ -192,8 +192,8 @@ static enum halay_status line_up_group(struct halay_bucket *b)
     return HALAY_OK;
 }
 
-/* Returns what this rank submitted under an agreed name, or its part if it has joined since. NULL: it submitted
- * something else, or no memory. */
+/* Returns this rank's request of an agreed name, or its part if it has joined since. NULL: it submitted another
+ * signature, or no memory. */
 static struct halay_request *take_request(struct halay_context *ctx, struct halay_entry *entry)
 {
     struct halay_request *request = entry->request;
@@ -203,14 +203,15 @@ static struct halay_request *take_request(struct halay_context *ctx, struct hala
     return halay_signature_equal(&request->signature, &entry->agreed) ? request : NULL;
 }
 
-/* Nonzero if it can share a bucket that begins with `first`: of another type its data would be read out of bounds. */
+/* Returns nonzero if a request can share a bucket that begins with `first`: data of another type would be read out of
+ * bounds. */
 static int can_join(const struct halay_signature *s, const struct halay_signature *first)
 {
     return halay_signature_fuses(s) && halay_signature_fuses(first) &&
            halay_signature_kind(s) == halay_signature_kind(first);
 }
 
-/* The bucket's requests, in the coordinator's order. */
+/* Finds the bucket's requests, in the coordinator's order. */
 static enum halay_status collect_requests(struct halay_bucket *b, const struct halay_item *item, size_t tensors)
 {
     struct halay_process_set *set = b->set;

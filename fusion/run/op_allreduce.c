@@ -2,12 +2,11 @@
  *
  * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group.
  *
- *     the inputs as one list, the results as another: factors and wire type go with them, and the collective packs,
- *     converts and unpacks as the data pass by (collectives/group/group.h). One pass over memory, whatever is asked
- *     for.
+ *     the inputs are one list, the results another one, with factors and wire type; the collective packs, converts and
+ *     unpacks in one pass over the data (collectives/group/group.h).
  *
- * Empty tensors have no piece; that depends on shapes only, so all ranks give lists or none does. Neighbours in memory
- * are one piece: where a rank's tensors lie is its own affair.
+ * Empty tensors have no piece; that depends on shapes only, so either all ranks pass lists or none does. Tensors that
+ * are adjacent in memory are one piece: the places of tensors may differ between ranks.
  */
 #include "fusion/run/op_allreduce.h"
 #include "collectives/api/calls.h"
