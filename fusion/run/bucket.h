@@ -22,27 +22,27 @@ struct halay_bucket {
     struct halay_request **requests; /* owned array, borrowed requests */
     size_t count, capacity;
     struct halay_plan_bucket *planned; /* borrowed: its bucket in the plan; NULL: dispatched by the coordinator */
-    int is_steady;                     /* a plan's: all requests are steady ones, which end with the plan's bucket */
-    int is_same;   /* and were the last time, and it is not of a group: requests, tensors and lists are the same */
-    int absent;    /* ranks that averages are not divided by */
-    int has_parts; /* agreed: ranks that have joined take part */
-    int is_plain;  /* agreed: none has a factor or a wire type (of a rank that has joined this is the others' word) */
-    enum halay_dtype dtype;              /* of what an all-reduce reduces; of a group these members only */
-    struct halay_bucket_tensor *tensors; /* owned array: of an all-reduce, empty ones left out */
-    struct halay_piece *pieces;          /* owned array, as long as tensors; of an all-reduce: its inputs */
-    struct halay_piece *results;         /* owned array, as long as tensors: where an all-reduce puts the sums */
+    int is_steady;                     /* in a plan: all requests are steady ones, which end with the plan's bucket */
+    int is_same;            /* steady as in the last turn, and not a group: requests, tensors and lists are the same */
+    int absent;             /* the number of ranks by which averages are not divided */
+    int has_parts;          /* agreed: ranks that have joined take part */
+    int is_plain;           /* agreed: no request has factors or a wire type (joined ranks take this from the others) */
+    enum halay_dtype dtype; /* of an all-reduce; of a group only the members of this type are reduced */
+    struct halay_bucket_tensor *tensors; /* owned array: the tensors of an all-reduce, without empty ones */
+    struct halay_piece *pieces;          /* owned array, [tensor_capacity]; of an all-reduce: its inputs */
+    struct halay_piece *results;         /* owned array, [tensor_capacity]: the results of an all-reduce */
     size_t tensor_count, tensor_capacity;
-    size_t piece_count, result_count; /* of an all-reduce: neighbours are one */
+    size_t piece_count, result_count; /* of an all-reduce, adjacent ones joined */
     int is_in_place;                  /* pieces are the results, too */
-    size_t bytes;                     /* a plan's: of all requests */
+    size_t bytes;                     /* in a plan: of all requests */
     struct halay_coll *coll;          /* owned while it runs */
     void *scratch; /* owned, of the group of all ranks: memory that local ranks share where they can */
     size_t scratch_bytes;
-    int is_voting;              /* of a plan: its barrier is in flight, its operation is next */
-    int is_due;                 /* of a plan, on devices: the operation can begin when those before it have ended */
-    unsigned types;             /* of a plan's group: bit t: there are elements of type t that have not been reduced */
-    int has_copy;               /* scratch has a copy of the only request's input, which others' data overwrite */
-    uint64_t number;            /* of the set's dispatched collectives, from 1: the same on all its ranks */
+    int is_voting;              /* in a plan: the barrier is in flight, the operation is next */
+    int is_due;                 /* in a plan, on devices: the operation waits until those before it have ended */
+    unsigned types;             /* of a group in a plan: bit t: elements of type t remain to be reduced */
+    int has_copy;               /* scratch has a copy of the only request's input, which other ranks' data overwrite */
+    uint64_t number;            /* among the set's dispatched collectives, from 1: the same on all its ranks */
     struct halay_record record; /* of its start; kind 0: not recorded */
 };
 
