@@ -18,7 +18,7 @@ enum halay_status halay_cancel(struct halay_request *request)
     if (halay_is_child(ctx))
         return halay_refuse_child();
     if (request->signature.collective == HALAY_JOIN)
-        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join is not taken back");
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join cannot be canceled");
     pthread_mutex_lock(&ctx->lock);
     if (halay_steady_is_in_plan(request)
             ? halay_steady_is_in_flight(request)

@@ -74,7 +74,7 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
     if (!ctx || rank < 0 || rank >= ctx->size || !straggler || !halay_struct_has_size(straggler))
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_stragglers_read: no such rank, or no struct with its size");
     if (!ctx->driven.negotiation.coordinator)
-        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_stragglers_read: rank 0 alone sees the others come");
+        return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_stragglers_read: only rank 0 counts stragglers");
     halay_coordinator_straggler(ctx->driven.negotiation.coordinator, rank, &all);
     halay_struct_write(&all, sizeof all, straggler);
     return HALAY_OK;

@@ -163,10 +163,10 @@ static size_t write_list(const struct halay_rank_list *list, size_t *payload)
 static const char *lists_fault(const struct halay_rank_list *lists, size_t count, size_t room)
 {
     if (count && !lists)
-        return "there is a number of lists, and no lists";
+        return "lists is NULL, their number is not 0";
     for (size_t i = 0; i < count; i++) {
         if (lists[i].count && !lists[i].ranks)
-            return "there is a number of ranks, and no ranks";
+            return "ranks is NULL, their number is not 0";
         if (lists[i].count >= room)
             return "more than 8000 ranks";
         room -= 1 + lists[i].count;
@@ -351,11 +351,11 @@ static int has_requests_locked(const struct halay_process_set *set)
 static const char *begin_removal_locked(struct halay_process_set *set, int *is_busy)
 {
     if (!set->number)
-        return "it is that of all ranks";
+        return "it is the set of all ranks";
     if (set->rank < 0)
         return "this rank is not a member of it";
     if (set->state != HALAY_SET_OPEN)
-        return "it has been, or is about to be";
+        return "it has been removed, or is being removed";
     *is_busy = has_requests_locked(set);
     if (!*is_busy)
         set->state = HALAY_SET_CLOSING;
@@ -376,7 +376,7 @@ static enum halay_status say_removal(struct halay_process_set *set, struct chang
     const char *why = begin_removal_locked(set, &is_busy);
     pthread_mutex_unlock(&ctx->lock);
     if (why) {
-        halay_error(ctx->log, "process sets: %d is not removed, %s", set->number, why);
+        halay_error(ctx->log, "process set %d cannot be removed: %s", set->number, why);
         free(payload);
         return HALAY_ERR_ARGUMENT;
     }

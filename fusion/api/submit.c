@@ -120,7 +120,7 @@ static enum halay_status check_entry_locked(const struct halay_entry *entry, con
 
     if (entry->request) {
         *why = is_change    ? NULL /* sets.c: waits, and submits again */
-               : s->unnamed ? "as many without a name are in flight as can be"
+               : s->unnamed ? "too many collectives without a name are in flight"
                             : in_flight_text;
         return HALAY_ERR_DUPLICATE;
     }

@@ -65,7 +65,7 @@ int halay_set_change_fault(const uint64_t *payload, size_t count, int ranks, cha
     if (count > 2 && payload[0] == HALAY_SET_REMOVE)
         return 0;
     if (count > 2 && payload[0] == HALAY_SET_BUSY)
-        return snprintf(text, size, "process sets: %d is not removed, tensors of it are in flight", (int)payload[1]);
+        return snprintf(text, size, "process set %d cannot be removed: tensors of it are in flight", (int)payload[1]);
     if (count < 2 || payload[0] > HALAY_SET_FORM)
         return snprintf(text, size, "process sets: invalid change");
     for (size_t at = 1; at < count;) {

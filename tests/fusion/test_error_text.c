@@ -78,7 +78,7 @@ static void each_call(struct rank_run *run)
     CHECK(halay_elastic_commit(ctx, NULL) == HALAY_ERR_ARGUMENT);
     expect("must be called after halay_elastic_begin");
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
-    expect("it is that of all ranks");
+    expect("it is the set of all ranks");
 }
 
 /* ---- errors from other ranks ---- */

@@ -319,13 +319,13 @@ static void check_wild_lists(struct rank_run *run)
     struct halay_process_set *set = NULL;
 
     CHECK(halay_process_set_create(run->ctx, NULL, 1, &set) == HALAY_ERR_ARGUMENT && !set);
-    expect(run, "process sets: there is a number of ranks, and no ranks");
+    expect(run, "process sets: ranks is NULL, their number is not 0");
     CHECK(halay_process_set_create(run->ctx, &zero, SIZE_MAX, &set) == HALAY_ERR_ARGUMENT && !set);
     expect(run, "process sets: more than 8000 ranks");
     CHECK(halay_process_sets_create_static(run->ctx, NULL, 1) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: there is a number of lists, and no lists");
+    expect(run, "process sets: lists is NULL, their number is not 0");
     CHECK(halay_process_sets_create_static(run->ctx, &none, 1) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: there is a number of ranks, and no ranks");
+    expect(run, "process sets: ranks is NULL, their number is not 0");
     CHECK(halay_process_sets_create_static(run->ctx, wild, 3) == HALAY_ERR_ARGUMENT);
     expect(run, "process sets: more than 8000 ranks");
 }
@@ -378,7 +378,7 @@ static void check_impossible_sets(struct rank_run *run)
     expect(run, "process sets: a set has at least one rank");
     check_wild_lists(run);
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: 0 is not removed, it is that of all ranks");
+    expect(run, "process set 0 cannot be removed: it is the set of all ranks");
 }
 
 /* The last rank has an operation of the set in flight when both members ask for its removal. */
@@ -393,7 +393,7 @@ static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
     struct halay_tensor_info info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
     if (!halay_process_set_is_included(set)) {
         CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
-        expect(run, "process sets: 1 is not removed, this rank is not a member of it");
+        expect(run, "process set 1 cannot be removed: this rank is not a member of it");
         return;
     }
     if (run->rank == size - 1)
@@ -431,8 +431,8 @@ static void check_removed_set(struct rank_run *run, struct halay_process_set *se
         expect(run, want);
     }
     CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
-    expect(run, is_member ? "process sets: 1 is not removed, it has been, or is about to be"
-                          : "process sets: 1 is not removed, this rank is not a member of it");
+    expect(run, is_member ? "process set 1 cannot be removed: it has been removed, or is being removed"
+                          : "process set 1 cannot be removed: this rank is not a member of it");
 }
 
 static void body_refused(struct rank_run *run)
