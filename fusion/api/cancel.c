@@ -8,6 +8,13 @@
 #include "fusion/replay/steady.h"
 #include "fusion/requests/requests.h"
 
+static int is_in_flight(struct halay_request *request)
+{
+    if (halay_steady_is_in_plan(request))
+        return halay_steady_is_in_flight(request);
+    return request->entry && !halay_steady_is_done(request);
+}
+
 enum halay_status halay_cancel(struct halay_request *request)
 {
     enum halay_status status = HALAY_OK;
@@ -20,9 +27,7 @@ enum halay_status halay_cancel(struct halay_request *request)
     if (request->signature.collective == HALAY_JOIN)
         return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_cancel: a join cannot be canceled");
     pthread_mutex_lock(&ctx->lock);
-    if (halay_steady_is_in_plan(request)
-            ? halay_steady_is_in_flight(request)
-            : request->entry != NULL) { /* in flight: it cannot end before the driver gets the lock */
+    if (is_in_flight(request)) { /* it cannot end before the driver gets the lock */
         status = halay_queue_push_locked(&ctx->queue,
                                          &(struct halay_event){ .kind = HALAY_EVENT_CANCELED, .request = request });
         if (status == HALAY_OK)

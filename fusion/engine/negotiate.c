@@ -87,7 +87,7 @@ static void take_cancel(struct halay_context *ctx, struct halay_request *r, int 
 {
     if (halay_steady_is_in_flight(r))
         halay_replay_break(r->set, HALAY_BREAK_TAKEN); /* the request is an ordinary one now */
-    if (is_open && !halay_steady_is_in_plan(r))
+    if (is_open && !halay_steady_is_in_plan(r) && !halay_steady_is_done(r))
         halay_withdraw_cancel(ctx, r);
     halay_request_put(r);
 }

@@ -44,6 +44,11 @@ static inline int halay_steady_is_in_plan(struct halay_request *request)
 }
 /* Returns nonzero if the request is in a plan and in flight. */
 int halay_steady_is_in_flight(struct halay_request *request);
+/* Returns nonzero if its turn was complete when it left its plan: it has ended. */
+static inline int halay_steady_is_done(struct halay_request *request)
+{
+    return (atomic_load_explicit(&request->word, memory_order_acquire) & HALAY_STEADY_DONE) != 0;
+}
 /* Takes this turn for another request of the same tensor. Returns 0 if the steady request is in flight already. */
 int halay_steady_take_turn_locked(struct halay_request *request);
 /* Gives that turn back. */

@@ -225,6 +225,41 @@ static void body_threads(struct rank_run *run)
     }
 }
 
+/* The requests of a step of a plan are canceled after the plan has been left, when the tensors have been submitted anew:
+ * they have ended, and the new ones do not end by it. */
+static void body_ended(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    struct halay_request *ended[STEP_TENSORS], *again[STEP_TENSORS];
+    int planned = 0;
+
+    open_steps(run);
+    for (int n = 0; n < STEPS / 6; n++) {
+        float data = (float)s->rank;
+        for (int i = 0; i < 26; i++)
+            steps_run(s, n);
+        planned += steps_have_plan(s);
+        for (int i = 0; i < STEP_TENSORS; i++)
+            steps_submit(s, n, i, &ended[i]);
+        CHECK(halay_wait_all(ended, STEP_TENSORS, STEP_WAIT_MS) == HALAY_OK);
+        steps_finish(s, steps_submit_other(s, n, &data), n, -1);
+        steps_fill(s, n);
+        for (int i = 0; i < STEP_TENSORS && s->rank == 0; i++)
+            steps_submit(s, n, i, &again[i]);
+        for (int i = 0; i < STEP_TENSORS; i++) {
+            CHECK(halay_cancel(ended[i]) == HALAY_OK);
+            halay_request_free(ended[i]);
+        }
+        CHECK(halay_barrier(run->ctx, "go") == HALAY_OK);
+        for (int i = 0; i < STEP_TENSORS && s->rank; i++)
+            steps_submit(s, n, i, &again[i]);
+        for (int i = 0; i < STEP_TENSORS; i++)
+            steps_finish(s, again[i], n, i);
+        steps_check(s, n);
+    }
+    CHECK(planned, "a plan was never in force");
+}
+
 /* The program is linked so that messages down the tree come here. Rank 2 holds back RESUME, which rank 3 waits for. */
 enum halay_status __real_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
 enum halay_status __wrap_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
@@ -362,6 +397,7 @@ int main(int argc, char **argv)
                   NULL, NULL);
     }
     struct setting early = { .degree = 2 };
+    ranks_run(3, 0, &(struct rank_run){ .body = body_ended, .arg = &early, .configure = configure }, NULL, NULL);
     REQUIRE(!pthread_barrier_init(&together, NULL, 4));
     ranks_run(
         4, 0,
