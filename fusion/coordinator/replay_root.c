@@ -160,7 +160,6 @@ static enum halay_status take_settled(struct halay_coordinator *c, const struct 
         return status;
     r->state = HALAY_ROOT_NEGOTIATES;
     raise_number(c);
-    halay_coordinator_note(c);
     return emit_numbers(c, HALAY_ITEM_RESUME, HALAY_EPOCH_VALUES);
 }
 

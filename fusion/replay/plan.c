@@ -386,7 +386,7 @@ int halay_replay_takes_steady_locked(const struct halay_entry *entry)
 void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *r)
 {
     struct halay_plan_bucket *b = entry->planned;
-    uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed) + (entry->request != NULL);
+    uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed);
 
     b->steady[entry->place] = r;
     /* Relaxed: the driver reads it after a submission of r, which follows the release below. */
