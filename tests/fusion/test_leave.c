@@ -683,6 +683,34 @@ static void check_early(void)
     break_plan(0, &most);
 }
 
+/* Returns how many turns it takes until all have a plan. */
+static int count_turns(void)
+{
+    int turns = 0;
+
+    for (; halay_replay_is_off(&ranks[rank_count - 1].ctx->all) && turns < 10 * WARM_TURNS; turns++)
+        run_turn(1);
+    return turns;
+}
+
+/* Ranks say how long a plan has lasted: the next one comes later if it was short. */
+static void check_pause(void)
+{
+    uint64_t most;
+
+    count_turns();
+    for (int turn = 0; turn < 30; turn++)
+        run_turn(1);
+    break_plan(0, &most);
+    int soon = count_turns();
+    break_plan(0, &most);
+    int late = count_turns();
+    CHECK(late > soon, "%d turns after a short plan, %d after a long one", late, soon);
+    for (int turn = 0; turn < 30; turn++)
+        run_turn(1);
+    break_plan(0, &most);
+}
+
 /* A rank that has joined leaves the plan at once, and there is none until all have. */
 static void check_join(void)
 {
@@ -758,6 +786,7 @@ int main(int argc, char **argv)
         check_early();
         check_stray();
         check_numbers();
+        check_pause();
         check_waiting();
         check_canceled();
         check_join();

@@ -35,7 +35,18 @@ int main(void)
             CHECK(life != HALAY_LIFE_RUNNING || next == HALAY_LIVES || next == HALAY_LIFE_ENDED,
                   "what runs is taken back");
             CHECK(next != HALAY_LIFE_QUEUED || event == HALAY_LIFE_RETURN, "queued twice");
-            CHECK(event != HALAY_LIFE_SEND || next == HALAY_LIVES || life == HALAY_LIFE_QUEUED, "sent twice");
+            CHECK((event == HALAY_LIFE_SEND && next != HALAY_LIVES) ==
+                      (event == HALAY_LIFE_SEND && life == HALAY_LIFE_QUEUED),
+                  "sent twice, or not at all");
+            CHECK((event == HALAY_LIFE_RETURN && next != HALAY_LIVES) ==
+                      (event == HALAY_LIFE_RETURN && (life == HALAY_LIFE_SENT || life == HALAY_LIFE_PLANNED)),
+                  "returned from %d", life);
+            CHECK((event == HALAY_LIFE_START && next != HALAY_LIVES) ==
+                      (event == HALAY_LIFE_START && (life == HALAY_LIFE_QUEUED || life == HALAY_LIFE_SENT)),
+                  "started from %d", life);
+            CHECK((event == HALAY_LIFE_PLAN && next != HALAY_LIVES) ==
+                      (event == HALAY_LIFE_PLAN && (life == HALAY_LIFE_QUEUED || life == HALAY_LIFE_SENT)),
+                  "planned from %d", life);
         }
     }
     check_ways();

@@ -225,8 +225,32 @@ static void body_threads(struct rank_run *run)
     }
 }
 
-/* The requests of a step of a plan are canceled after the plan has been left, when the tensors have been submitted anew:
- * they have ended, and the new ones do not end by it. */
+/* The program keeps the requests of a step until the next one has ended: they remain those of their step. */
+static void body_kept(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    struct halay_request *requests[2][STEP_TENSORS] = { { NULL } };
+
+    open_steps(run);
+    for (int n = 0; n < STEPS; n++) {
+        struct halay_request **now = requests[n % 2], **before = requests[(n + 1) % 2];
+        steps_fill(s, n);
+        for (int i = 0; i < STEP_TENSORS; i++) {
+            steps_submit(s, n, i, &now[i]);
+            CHECK(now[i] != before[i] && (!before[i] || halay_test(before[i]) == HALAY_OK), "step %d tensor %d", n, i);
+        }
+        for (int i = 0; i < STEP_TENSORS; i++) {
+            s->is_complete[i] = CHECK(halay_wait(now[i], STEP_WAIT_MS) == HALAY_OK);
+            halay_request_free(before[i]);
+        }
+        steps_check(s, n);
+    }
+    for (int i = 0; i < STEP_TENSORS; i++)
+        halay_request_free(requests[(STEPS - 1) % 2][i]);
+}
+
+/* The requests of a step are canceled after its plan has been left, while the tensors are in flight again: those of the
+ * step have ended, and the new ones do not end by it. */
 static void body_ended(struct rank_run *run)
 {
     struct steps *s = &steps[run->rank];
@@ -398,6 +422,7 @@ int main(int argc, char **argv)
     }
     struct setting early = { .degree = 2 };
     ranks_run(3, 0, &(struct rank_run){ .body = body_ended, .arg = &early, .configure = configure }, NULL, NULL);
+    ranks_run(2, 0, &(struct rank_run){ .body = body_kept, .arg = &early, .configure = configure }, NULL, NULL);
     REQUIRE(!pthread_barrier_init(&together, NULL, 4));
     ranks_run(
         4, 0,
@@ -411,6 +436,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 12; i++) {
         struct setting s = { .seed = random_next(&random),
                              .is_mixed = i / 6,
+                             .is_late = i % 4 == 3,
                              .steps = 300,
                              .rarely = 5,
                              .mode = (enum halay_deterministic)(i % 3),
