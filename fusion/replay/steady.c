@@ -65,9 +65,7 @@ enum halay_status halay_request_status(struct halay_request *r)
 {
     for (;;) {
         uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
-        if (word & HALAY_STEADY_DONE)
-            return HALAY_OK;
-        if (word & HALAY_STEADY_MOVED)
+        if ((word & (HALAY_STEADY_MOVED | HALAY_STEADY_DONE)) == HALAY_STEADY_MOVED)
             return (enum halay_status)atomic_load_explicit(&r->status, memory_order_acquire);
         uint64_t completed = atomic_load_explicit(&bucket_of(r)->completed, memory_order_acquire);
         if (atomic_load_explicit(&r->word, memory_order_relaxed) == word)
@@ -129,7 +127,7 @@ int halay_steady_leave_locked(struct halay_request *r)
             word = atomic_load_explicit(&r->word, memory_order_acquire);
             continue;
         }
-        int is_done = atomic_load_explicit(&b->completed, memory_order_relaxed) >= turn_of(word);
+        int is_done = atomic_load_explicit(&b->released, memory_order_relaxed) >= turn_of(word);
         left = word | HALAY_STEADY_MOVED | (is_done ? HALAY_STEADY_DONE : 0);
         if (atomic_compare_exchange_weak_explicit(&r->word, &word, left, memory_order_acq_rel, memory_order_acquire))
             return !is_done;

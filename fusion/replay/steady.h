@@ -6,7 +6,7 @@
  *
  *     63..4 turn    the last turn in which the tensor was submitted; a turn number is used by one plan only
  *     8 MOVED       the request is not in a plan: it is an ordinary one (requests/requests.c)
- *     4 DONE        with MOVED: the turn was complete when the request left its plan
+ *     4 DONE        with MOVED: the turn was released when the request left its plan; it ends with that turn
  *     2 HELD        the program has the request, and has not freed it
  *     1 BUSY        a thread is between the two steps of a submission
  *
