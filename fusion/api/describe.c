@@ -47,10 +47,12 @@ static int is_name(const char *name, size_t *length)
         return 0;
     for (size_t i = 0; i < n;) {
         unsigned char c = p[i++];
+        if (c >= 0x20 && c < 0x7f)
+            continue;
         int more = bytes_behind(c);
         unsigned char least = 0x80, most = 0xbf;
         bound_second(c, &least, &most);
-        if (more < 0 || c < 0x20 || c == 0x7f)
+        if (more <= 0)
             return 0;
         for (; more; more--, i++, least = 0x80, most = 0xbf)
             if (i >= n || p[i] < least || p[i] > most)

@@ -7,14 +7,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Hashes a name. FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/ */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u; /* odd: 2^64 over the golden ratio */
+    return hash ^ hash >> 29;                   /* not 32, which chain_of would undo */
+}
+
+/* Hashes a name, eight bytes at a time; the last eight overlap with those before them. */
 uint64_t halay_table_hash(const char *name, size_t length)
 {
-    uint64_t hash = 14695981039346656037u;
+    uint64_t hash = length, word = 0;
 
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
-    return hash;
+    for (size_t i = 0; i + sizeof word < length; i += sizeof word) {
+        memcpy(&word, name + i, sizeof word);
+        hash = mix(hash, word);
+    }
+    if (length >= sizeof word)
+        memcpy(&word, name + length - sizeof word, sizeof word);
+    for (size_t i = 0; length < sizeof word && i < length; i++)
+        word = word << 8 | (unsigned char)name[i];
+    return mix(hash, word);
 }
 
 static struct halay_table_node **chain_of(const struct halay_table *table, uint64_t hash)
