@@ -31,13 +31,17 @@ static void queue_ready_locked(struct halay_context *ctx, struct halay_plan_buck
     (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
 }
 
-/* Hands a complete bucket of a plan over to the driver. */
-static void hand_over(struct halay_context *ctx, struct halay_entry *entry, struct halay_plan_bucket *ready,
-                      size_t bytes, int calls_back)
+/* Claims a registered tensor's steady request. NULL: it cannot be submitted by that now. Any thread, no lock. */
+static struct halay_request *claim_steady(const struct halay_tensor *tensor, int holds)
 {
-    pthread_mutex_lock(&ctx->lock);
-    queue_ready_locked(ctx, ready);
-    halay_driver_submitted_unlock(ctx, entry, bytes, calls_back ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    struct halay_request *r = atomic_load_explicit(&tensor->entry->steady, memory_order_acquire);
+
+    if (!r || !halay_steady_claim(r, holds))
+        return NULL;
+    if (r->order == tensor->order)
+        return r;
+    halay_steady_unclaim(r); /* it was made before the registration */
+    return NULL;
 }
 
 /* Submits a registered tensor of a plan, without a lock unless it is the last of its bucket. Returns 0 if it has to be
@@ -45,15 +49,18 @@ static void hand_over(struct halay_context *ctx, struct halay_entry *entry, stru
 static int submit_steady(struct halay_tensor *tensor, halay_callback callback, void *arg, struct halay_request **out)
 {
     struct halay_context *ctx = tensor->ctx;
-    struct halay_request *r = atomic_load_explicit(&tensor->entry->steady, memory_order_acquire);
+    struct halay_request *r = halay_recording(&ctx->observers.recorder) ? NULL : claim_steady(tensor, out != NULL);
 
-    if (!r || halay_recording(&ctx->observers.recorder) || !halay_steady_claim(r, out != NULL))
+    if (!r)
         return 0;
-    struct halay_plan_bucket *ready = halay_steady_commit(r, callback, arg);
+    struct halay_plan_bucket *ready = halay_steady_commit(r, tensor->in, tensor->out, callback, arg);
     if (out)
         *out = r;
-    if (ready)
-        hand_over(ctx, tensor->entry, ready, tensor->bytes, callback != NULL);
+    if (ready) {
+        pthread_mutex_lock(&ctx->lock);
+        queue_ready_locked(ctx, ready);
+        halay_driver_submitted_unlock(ctx, tensor->entry, tensor->bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+    }
     return 1;
 }
 
@@ -231,22 +238,7 @@ static void count_submitted_locked(struct halay_context *ctx, size_t count)
     halay_count(&ctx->observers.meters->tally.submissions, count);
 }
 
-/* Submits an entry. *why: the error, if there is a text for it. */
-static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry,
-                                       const struct halay_submission *s, struct halay_request **out, const char **why)
-{
-    enum halay_status status = halay_queue_reserve_locked(&ctx->queue, 1);
-
-    if (status == HALAY_OK)
-        status = prepare_locked(ctx, entry, s, why);
-    if (status != HALAY_OK)
-        return status;
-    commit_locked(ctx, entry, out);
-    count_submitted_locked(ctx, 1);
-    return HALAY_OK;
-}
-
-/* Makes the steady request of a registered tensor from a submission; it is in no plan. NULL: no memory. */
+/* Makes the entry's steady request from a submission; it is in no plan. NULL: no memory. */
 static struct halay_request *make_steady_locked(struct halay_entry *entry, const struct halay_submission *s)
 {
     struct halay_request *r = halay_steady_idle_locked(entry);
@@ -264,26 +256,68 @@ static struct halay_request *make_steady_locked(struct halay_entry *entry, const
     return r;
 }
 
-/* Lets a plan's tensor be submitted without a lock from now on, if nothing prevents it. Returns nonzero if it can. */
-static int attach_steady_locked(struct halay_tensor *tensor, const struct halay_submission *s)
+/* Returns the steady request of a tensor of a plan, which is created if necessary, if this submission can be by it.
+ * NULL: it is an ordinary one. */
+static struct halay_request *get_steady_locked(struct halay_entry *entry, const struct halay_submission *s)
 {
-    struct halay_entry *entry = tensor->entry;
+    uint64_t order = entry->tensor ? entry->tensor->order : 0;
     const char *why;
 
-    if (!halay_replay_takes_steady_locked(entry) || entry->request || s->cargo || tensor->timeout_ms ||
-        halay_recording(&tensor->ctx->observers.recorder) || check_entry_locked(entry, s, &why) != HALAY_OK)
-        return 0;
+    if (!halay_replay_takes_steady_locked(entry) || s->cargo || s->timeout_ms ||
+        halay_recording(&entry->set->ctx->observers.recorder) || (s->info && s->signature->payload_count) ||
+        !halay_signature_equal(&entry->agreed, s->signature) || check_entry_locked(entry, s, &why) != HALAY_OK)
+        return NULL;
     struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
     if (r && halay_steady_is_in_plan(r)) {
-        if (!halay_steady_is_held(r) || halay_steady_is_in_flight(r))
-            return 0;
-        halay_steady_drop_locked(entry); /* the program has kept it, and owns it from now on */
+        if (halay_steady_is_in_flight(r) || r->out_bytes != s->out_bytes)
+            return NULL;
+        if (!halay_steady_is_held(r) && r->order == order)
+            return r;
+        halay_steady_drop_locked(entry); /* the program has kept it, and owns it from now on; or the name's
+                                            registration is another one */
     }
     r = make_steady_locked(entry, s);
     if (!r || !halay_request_is_agreed(r)) /* it may have been registered anew, as another tensor */
-        return 0;
+        return NULL;
     halay_replay_attach_locked(entry, r);
-    return 1;
+    return r;
+}
+
+/* Submits an entry. *is_news: the driver has to know. *why: the error, if there is a text for it. */
+static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry,
+                                       const struct halay_submission *s, struct halay_request **out, int *is_news,
+                                       const char **why)
+{
+    struct halay_request *r = get_steady_locked(entry, s);
+
+    if (r && halay_steady_claim(r, out != NULL)) {
+        struct halay_plan_bucket *ready = halay_steady_commit(r, s->in, s->out, s->callback, s->arg);
+        *is_news = ready != NULL;
+        if (out)
+            *out = r;
+        if (ready)
+            queue_ready_locked(ctx, ready);
+        return HALAY_OK;
+    }
+    *is_news = 1;
+    enum halay_status status = halay_queue_reserve_locked(&ctx->queue, 1);
+    if (status == HALAY_OK)
+        status = prepare_locked(ctx, entry, s, why);
+    if (status != HALAY_OK)
+        return status;
+    commit_locked(ctx, entry, out);
+    count_submitted_locked(ctx, 1);
+    return HALAY_OK;
+}
+
+/* Wakes the driver for what was submitted, if necessary. lock held; unlocks. */
+static void submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, const struct halay_submission *s,
+                             enum halay_attendance attendance, int is_news)
+{
+    if (is_news)
+        halay_driver_submitted_unlock(ctx, entry, s->bytes, attendance);
+    else
+        pthread_mutex_unlock(&ctx->lock);
 }
 
 static struct halay_submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
@@ -323,20 +357,17 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     struct halay_submission s = submission_of(tensor, callback, arg);
     const char *why = NULL;
     enum halay_status status = HALAY_OK;
+    int is_news;
     if (halay_carrier_is_loaded(ctx))
         status = cargo_prepare(ctx, tensor->entry->node.name, tensor->buffers, &s);
     if (status != HALAY_OK)
         return halay_returns(status);
     pthread_mutex_lock(&ctx->lock);
     status = check_open_locked(ctx);
-    if (status == HALAY_OK && attach_steady_locked(tensor, &s)) {
-        pthread_mutex_unlock(&ctx->lock);
-        return halay_submit(tensor, callback, arg, request);
-    }
     if (status == HALAY_OK)
-        status = submit_locked(ctx, tensor->entry, &s, request, &why);
+        status = submit_locked(ctx, tensor->entry, &s, request, &is_news, &why);
     if (status == HALAY_OK)
-        halay_driver_submitted_unlock(ctx, tensor->entry, tensor->bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
+        submitted_unlock(ctx, tensor->entry, &s, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT, is_news);
     else
         give_up_unlock(ctx, s.cargo);
     if (why)
@@ -406,11 +437,8 @@ static int claim_many(struct halay_tensor *const *tensors, size_t count, int hol
 {
     size_t claimed = 0;
 
-    for (; claimed < count; claimed++) {
-        struct halay_request *r = atomic_load_explicit(&tensors[claimed]->entry->steady, memory_order_acquire);
-        if (!r || !halay_steady_claim(r, holds))
-            break;
-    }
+    while (claimed < count && claim_steady(tensors[claimed], holds))
+        claimed++;
     if (claimed == count)
         return 1;
     while (claimed)
@@ -424,9 +452,8 @@ static int attach_many_locked(struct halay_tensor *const *tensors, size_t count)
     if (check_open_locked(tensors[0]->ctx) != HALAY_OK)
         return 0;
     for (size_t i = 0; i < count; i++) {
-        struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
         struct halay_submission s = submission_of(tensors[i], NULL, NULL);
-        if (!(r && halay_steady_is_in_plan(r) && !halay_steady_is_held(r)) && !attach_steady_locked(tensors[i], &s))
+        if (!get_steady_locked(tensors[i]->entry, &s))
             return 0;
     }
     return 1;
@@ -450,7 +477,7 @@ static int submit_many_steady(struct halay_tensor *const *tensors, size_t count,
     }
     for (size_t i = 0; i < count; i++) {
         struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
-        struct halay_plan_bucket *ready = halay_steady_commit(r, callback, arg);
+        struct halay_plan_bucket *ready = halay_steady_commit(r, tensors[i]->in, tensors[i]->out, callback, arg);
         if (out)
             out[i] = r;
         bytes += tensors[i]->bytes;
@@ -528,6 +555,7 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
 {
     uint64_t hash = s->unnamed ? 0 : halay_table_hash(s->info->name, length);
     struct halay_entry *entry = NULL;
+    int is_news;
 
     enum halay_status status = cargo_prepare(ctx, s->info->name, NULL, s);
     if (status != HALAY_OK)
@@ -543,14 +571,14 @@ static enum halay_status submit_checked(struct halay_context *ctx, struct halay_
     if (status == HALAY_OK && (*why = refusal_locked(entry, s->signature)))
         status = HALAY_ERR_ARGUMENT;
     if (status == HALAY_OK) {
-        status = submit_locked(ctx, entry, s, request, why);
+        status = submit_locked(ctx, entry, s, request, &is_news, why);
         if (status != HALAY_OK)
             halay_entry_release_locked(entry);
         else if (s->unnamed)
             halay_unnamed_count_locked(names, s->signature->collective);
     }
     if (status == HALAY_OK)
-        halay_driver_submitted_unlock(ctx, entry, s->bytes, attendance);
+        submitted_unlock(ctx, entry, s, attendance, is_news);
     else
         give_up_unlock(ctx, s->cargo);
     return status;

@@ -193,10 +193,12 @@ static size_t take_registered(struct halay_context *ctx, struct halay_tensor **t
 
     while ((node = halay_table_take(&ctx->all.names))) {
         struct halay_entry *entry = (struct halay_entry *)node;
-        if (entry->tensor)
+        if (entry->tensor) {
             tensors[count++] = entry->tensor;
-        else
+        } else {
+            halay_steady_drop_locked(entry); /* no other thread exists: no lock is needed */
             halay_entry_free(entry);
+        }
     }
     qsort(tensors, count, sizeof *tensors, by_order);
     return count;

@@ -90,7 +90,7 @@ static void turn_begin(struct halay_plan_bucket *b)
     b->running = NULL;
     b->seen_missing = b->count;
     b->since_us = b->plan->set->ctx->driven.now_us;
-    atomic_store_explicit(&b->callbacks, 0, memory_order_relaxed);
+    atomic_store_explicit(&b->has_callbacks, 0, memory_order_relaxed);
     atomic_store_explicit(&b->missing, b->count, memory_order_relaxed);
 }
 
@@ -365,7 +365,7 @@ size_t halay_replay_deliver(struct halay_plan_bucket *b, struct halay_request *c
     struct halay_context *ctx = p->set->ctx;
     uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed) + 1;
     size_t steady = b->count - b->ordinary;
-    size_t callbacks = atomic_load_explicit(&b->callbacks, memory_order_relaxed) ? take_callbacks(b, requests) : 0;
+    size_t callbacks = atomic_load_explicit(&b->has_callbacks, memory_order_relaxed) ? take_callbacks(b, requests) : 0;
 
     atomic_fetch_sub_explicit(&ctx->queue.in_flight, steady, memory_order_relaxed);
     turn_begin(b);
@@ -423,6 +423,7 @@ void halay_steady_drop_locked(struct halay_entry *entry)
         entry->planned->steady[entry->place] = NULL;
         halay_steady_leave_locked(r);
     }
+    r->entry = NULL;
     if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
         halay_request_put_locked(r);
 }

@@ -17,8 +17,8 @@ enum halay_plan_bucket_state { HALAY_PLAN_FILLING, HALAY_PLAN_READY, HALAY_PLAN_
  * */
 struct halay_plan_bucket {
     /* The program's threads and the driver: steady.h. */
-    _Atomic size_t missing;     /* tensors not yet submitted in this turn */
-    _Atomic uint64_t callbacks; /* submissions of this turn that have a callback */
+    _Atomic size_t missing;    /* tensors not yet submitted in this turn */
+    _Atomic int has_callbacks; /* a submission of this turn has a callback; relaxed: stored before missing */
     /* Numbers of turns; stored by the driver (release). Tensors may be submitted for the turn after `released`; turns
      * up to `completed` are complete. */
     _Alignas(64) _Atomic uint64_t released, completed;

@@ -47,17 +47,25 @@ void halay_steady_unclaim(struct halay_request *r)
     atomic_store_explicit(&r->word, (turn_of(word) - 1) << HALAY_STEADY_TURN_SHIFT, memory_order_release);
 }
 
-struct halay_plan_bucket *halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg)
+struct halay_plan_bucket *halay_steady_commit(struct halay_request *r, const void *in, void *out,
+                                              halay_callback callback, void *arg)
 {
     struct halay_plan_bucket *b = bucket_of(r);
 
+    if (r->in != in || r->out != out) {
+        r->in = in;
+        r->out = out;
+        atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
+    }
     r->callback = callback;
     r->arg = arg;
-    if (callback)
-        atomic_fetch_add_explicit(&b->callbacks, 1, memory_order_relaxed);
+    if (callback && !atomic_load_explicit(&b->has_callbacks, memory_order_relaxed))
+        atomic_store_explicit(&b->has_callbacks, 1, memory_order_relaxed);
     /* acq_rel: the last one passes on what all have written. */
     int is_last = atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1;
-    atomic_fetch_and_explicit(&r->word, ~(uint64_t)HALAY_STEADY_BUSY, memory_order_release);
+    /* BUSY: no other thread changes it. */
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed);
+    atomic_store_explicit(&r->word, word & ~(uint64_t)HALAY_STEADY_BUSY, memory_order_release);
     return is_last ? b : NULL;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steady submissions: those of registered tensors that count in a plan, without a lock.
+ * Steady submissions: those of tensors that count in a plan, without a lock; by name with the lock that protects the
+ * table of names.
  *
- * A registered tensor of a plan has one request, the steady one, for all turns. Its word has all that changes:
+ * A tensor of a plan has one request, the steady one, for all turns. Its word has all that changes:
  *
  *     63..4 turn    the last turn in which the tensor was submitted; a turn number is used by one plan only
  *     8 MOVED       the request is not in a plan: it is an ordinary one (requests/requests.c)
@@ -28,10 +29,12 @@
 struct halay_plan_bucket;
 
 /* The two steps of a submission, any thread, no lock. claim returns 0 if the request cannot be submitted now: it is in
- * flight, is held, or is not in a plan. holds: the program keeps the request. commit returns the bucket if this
- * submission completed it, for the caller to give to the driver; otherwise NULL. unclaim takes a claim back. */
+ * flight, is held, or is not in a plan. holds: the program keeps the request. commit, which takes the data's addresses
+ * anew, returns the bucket if this submission completed it, for the caller to give to the driver; otherwise NULL.
+ * unclaim takes a claim back. */
 int halay_steady_claim(struct halay_request *request, int holds);
-struct halay_plan_bucket *halay_steady_commit(struct halay_request *request, halay_callback callback, void *arg);
+struct halay_plan_bucket *halay_steady_commit(struct halay_request *request, const void *in, void *out,
+                                              halay_callback callback, void *arg);
 void halay_steady_unclaim(struct halay_request *request);
 /* Returns the status of any request, for the program. Any thread, no lock. */
 enum halay_status halay_request_status(struct halay_request *request);

@@ -26,8 +26,7 @@ struct halay_entry {
      * Written by the driver under lock. */
     struct halay_plan_bucket *planned;
     size_t place;
-    /* Owned: the steady request of a registered tensor, or NULL (replay/steady.h). Stored under lock, loaded (acquire)
-     * by submit. */
+    /* Owned: its steady request, or NULL (replay/steady.h). Stored under lock, loaded (acquire) by submit. */
     struct halay_request *_Atomic steady;
     struct halay_payload sent;   /* owned: this rank's when the id was agreed */
     struct halay_payload answer; /* owned: the coordinator's */

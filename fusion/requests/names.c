@@ -5,6 +5,7 @@
 #include "fusion/requests/names.h"
 #include "fusion/protocol/signature.h"
 #include "fusion/requests/context.h"
+#include "fusion/requests/requests.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +42,28 @@ void halay_entry_release_locked(struct halay_entry *entry)
 {
     struct halay_context *ctx = entry->set->ctx;
 
+    struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+
     if (entry->tensor || entry->request || entry->id != (uint32_t)HALAY_NO_ID)
         return;
+    if (steady) { /* in no plan, as the name has no id */
+        steady->entry = NULL;
+        halay_request_put_locked(steady);
+    }
     if (ctx->driver.latest == entry)
         ctx->driver.latest = NULL;
     halay_table_remove(&entry->set->names, &entry->node);
     halay_entry_free(entry);
+}
+
+void halay_request_detach_locked(struct halay_request *r)
+{
+    if (!r->entry)
+        return;
+    if (r->entry->request == r) /* else a steady one follows it */
+        r->entry->request = NULL;
+    halay_entry_release_locked(r->entry);
+    r->entry = NULL;
 }
 
 void halay_unnamed_print(int collective, char *name)

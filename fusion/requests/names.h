@@ -22,6 +22,8 @@ struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const 
                                            uint64_t hash);
 /* Frees the entry unless it is still needed. */
 void halay_entry_release_locked(struct halay_entry *entry);
+/* Detaches a request from its name, which may then be submitted again. */
+void halay_request_detach_locked(struct halay_request *request);
 /* Frees the entry, which has been removed from its table. */
 void halay_entry_free(struct halay_entry *entry);
 

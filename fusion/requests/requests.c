@@ -6,7 +6,6 @@
  */
 #include "fusion/requests/requests.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/requests/names.h"
 #include <stdlib.h>
 
 enum { SLAB_REQUESTS = 64 };
@@ -100,16 +99,6 @@ void halay_request_unwatch(struct halay_request *request)
     if (request->watched_next)
         request->watched_next->watched_at = request->watched_at;
     request->watched_at = NULL;
-}
-
-void halay_request_detach_locked(struct halay_request *r)
-{
-    if (!r->entry)
-        return;
-    if (r->entry->request == r) /* else a steady one follows it */
-        r->entry->request = NULL;
-    halay_entry_release_locked(r->entry);
-    r->entry = NULL;
 }
 
 static void request_free(struct halay_request *request)

@@ -18,8 +18,6 @@ void halay_request_put(struct halay_request *request);
 void halay_request_put_locked(struct halay_request *request);
 /* Removes a request from the list of watched ones (withdraw.c), if it is on it. Driver. */
 void halay_request_unwatch(struct halay_request *request);
-/* Detaches a request from its name, which may then be submitted again. */
-void halay_request_detach_locked(struct halay_request *request);
 void halay_requests_free_all(struct halay_context *ctx);
 
 #endif

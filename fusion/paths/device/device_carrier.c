@@ -10,6 +10,7 @@
 #include "fusion/paths/device/direct.h"
 #include "fusion/paths/device/place.h"
 #include "fusion/paths/device/staging.h"
+#include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/deliver.h"
 #include <stdlib.h>
