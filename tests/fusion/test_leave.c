@@ -26,6 +26,7 @@
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
+#include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/context.h"
@@ -711,6 +712,65 @@ static void check_pause(void)
     break_plan(0, &most);
 }
 
+/* The rest of a step, of which all have submitted this number of tensors, and which no plan has. */
+static void complete_turn(int first)
+{
+    check_all_off();
+    for (int r = 0; r < rank_count; r++)
+        CHECK(ranks[r].ended % TENSORS == (size_t)first, "rank %d: %zu", r, ranks[r].ended);
+    for (int r = 0; r < rank_count; r++)
+        submit_some(&ranks[r], first, TENSORS);
+    run_network(1);
+    for (int turn = 0; turn < 30; turn++) /* so that the next plan is not delayed for long */
+        run_turn(1);
+}
+
+static void advance(struct sim_rank *r, int64_t us)
+{
+    r->free_ns += us * 1000;
+    drive(r);
+}
+
+/* A rank whose program holds a bucket up, and does not wait, leaves the plan after 50 ms; one whose program waits for a
+ * tensor of that bucket after 1 ms. The driver wakes in time for it, and sleeps without end if nothing is held up. */
+static void check_held(void)
+{
+    struct sim_rank *last = &ranks[rank_count - 1];
+    struct halay_request *request;
+
+    count_turns();
+    run_turn(1);
+    meet();
+    CHECK(halay_replay_sleep_us(last->ctx) == LONG_MAX);
+    for (int r = 0; r < rank_count; r++)
+        submit_some(&ranks[r], 0, 2);
+    CHECK(halay_replay_sleep_us(last->ctx) == 50000);
+    advance(last, 300); /* it looks from time to time */
+    advance(last, 45000);
+    CHECK(!heap_count && !halay_replay_is_off(&last->ctx->all));
+    advance(last, 10000);
+    run_network(1);
+    complete_turn(2);
+
+    count_turns();
+    meet();
+    for (int r = 0; r < rank_count - 1; r++)
+        submit_some(&ranks[r], 0, 2);
+    now_ns = last->free_ns;
+    REQUIRE(halay_submit(last->tensors[0], count_end, last, &request) == HALAY_OK);
+    submit_some(last, 1, 2);
+    atomic_store(&last->ctx->waiting.waited, request);
+    CHECK(halay_replay_sleep_us(last->ctx) == 1000);
+    advance(last, 300);
+    advance(last, 500);
+    CHECK(!heap_count && !halay_replay_is_off(&last->ctx->all));
+    advance(last, 1000);
+    atomic_store(&last->ctx->waiting.waited, NULL);
+    run_network(1);
+    halay_request_free(request);
+    complete_turn(2);
+}
+
 /* A rank that has joined leaves the plan at once, and there is none until all have. */
 static void check_join(void)
 {
@@ -787,6 +847,7 @@ int main(int argc, char **argv)
         check_stray();
         check_numbers();
         check_pause();
+        check_held();
         check_waiting();
         check_canceled();
         check_join();

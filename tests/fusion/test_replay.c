@@ -225,6 +225,38 @@ static void body_threads(struct rank_run *run)
     }
 }
 
+static _Atomic int has_left; /* rank 0 has left the plan */
+
+static void configure_slow(struct halay_config *config, void *arg)
+{
+    configure(config, arg);
+    config->stall_check_ms = 400;
+}
+
+/* A rank that waits for another one leaves the plan after a quarter of the time to a stall report. */
+static void body_slow(struct rank_run *run)
+{
+    struct steps *s = &steps[run->rank];
+    struct halay_request *requests[STEP_TENSORS];
+
+    open_steps(run);
+    int n = 0;
+    for (; n < 10 * STEPS && (n < STEPS || !steps_have_plan(s)); n++)
+        steps_run(s, n);
+    steps_fill(s, n);
+    for (int ms = 0; ms < STEP_WAIT_MS && run->rank && !has_left; ms++)
+        poll(NULL, 0, 1);
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_submit(s, n, i, &requests[i]);
+    for (int ms = 0; ms < STEP_WAIT_MS && !run->rank && steps_have_plan(s); ms++)
+        poll(NULL, 0, 1);
+    CHECK(!steps_have_plan(s) || run->rank);
+    has_left = 1;
+    for (int i = 0; i < STEP_TENSORS; i++)
+        steps_finish(s, requests[i], n, i);
+    steps_check(s, n);
+}
+
 /* The program keeps the requests of a step until the next one has ended: they remain those of their step. */
 static void body_kept(struct rank_run *run)
 {
@@ -422,6 +454,10 @@ int main(int argc, char **argv)
     }
     struct setting early = { .degree = 2 };
     ranks_run(3, 0, &(struct rank_run){ .body = body_ended, .arg = &early, .configure = configure }, NULL, NULL);
+    ranks_run(
+        2, 0,
+        &(struct rank_run){ .body = body_slow, .arg = &early, .configure = configure_slow, .expected = "stalled" },
+        NULL, NULL);
     ranks_run(2, 0, &(struct rank_run){ .body = body_kept, .arg = &early, .configure = configure }, NULL, NULL);
     REQUIRE(!pthread_barrier_init(&together, NULL, 4));
     ranks_run(
