@@ -630,7 +630,7 @@ static void run_schedule(struct random_world *w)
 
 /* ---- watching ---- */
 
-static volatile uint64_t watched_seed, watched_schedule;
+static _Atomic uint64_t watched_seed, watched_schedule;
 
 static void die_of_hang(int signal)
 {
