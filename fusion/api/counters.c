@@ -40,7 +40,7 @@ static const size_t offsets[HALAY_METERS] = {
 
 static void read_tally(struct halay_context *ctx, struct halay_counters *all)
 {
-    struct halay_tally *tally = &ctx->observers.meters->tally;
+    struct halay_tally *tally = &ctx->meters->tally;
     uint64_t values[HALAY_METERS];
 
     halay_meters_read(tally, values);
@@ -117,7 +117,7 @@ static void print_gauges(struct text *text, struct halay_context *ctx)
     const char *name;
     double value;
 
-    for (size_t i = 0; (name = halay_meters_gauge(ctx->observers.meters, i, &value)); i++) {
+    for (size_t i = 0; (name = halay_meters_gauge(ctx->meters, i, &value)); i++) {
         if (!i)
             print_head(text, "halay_program_value", "gauge", "Value set by the program (halay_gauge_set).");
         print(text, "halay_program_value{rank=\"%d\",name=\"%s\"} %.17g\n", ctx->rank, name, value);
@@ -189,7 +189,7 @@ enum halay_status halay_gauge_set(struct halay_context *ctx, const char *name, d
     if (!ctx || !name)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_gauge_set: no %s", ctx ? "name" : "context");
     pthread_mutex_lock(&ctx->lock);
-    int is_set = halay_meters_set_gauge(ctx->observers.meters, name, value);
+    int is_set = halay_meters_set_gauge(ctx->meters, name, value);
     pthread_mutex_unlock(&ctx->lock);
     if (is_set)
         return HALAY_OK;

@@ -122,29 +122,46 @@ err_free_left:
     return status;
 }
 
+/* A context, and its parts that belong to higher layers than its own. */
+struct whole {
+    struct halay_context ctx; /* first */
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_recorder recorder;
+};
+
+struct halay_context *halay_context_new(void)
+{
+    struct whole *whole = halay_aligned_alloc(HALAY_CONTEXT_ALIGNMENT, sizeof *whole);
+
+    if (!whole)
+        return NULL;
+    memset(whole, 0, sizeof *whole);
+    struct halay_context *ctx = &whole->ctx;
+    ctx->completion_fd = -1;
+    ctx->recorder = &whole->recorder;
+    ctx->meters = &whole->recorder.own;
+    halay_driver_init(ctx);
+    pthread_mutex_init(&ctx->recorder->lock, NULL);
+    return ctx;
+}
+
 void halay_context_destroy(struct halay_context *ctx)
 {
     halay_paths_destroy(ctx);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
         close(ctx->completion_fd);
-    pthread_mutex_destroy(&ctx->observers.recorder.lock);
+    pthread_mutex_destroy(&ctx->recorder->lock);
     halay_fork_unmark(ctx->is_parent);
     free(ctx);
 }
 
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out)
 {
-    struct halay_context *ctx = halay_aligned_alloc(HALAY_CONTEXT_ALIGNMENT, sizeof *ctx);
+    struct halay_context *ctx = halay_context_new();
 
     if (!ctx)
         return HALAY_ERR_NO_MEMORY;
-    memset(ctx, 0, sizeof *ctx);
     ctx->is_parent = halay_fork_mark();
-    ctx->completion_fd = -1;
-    ctx->observers.meters = &ctx->observers.own;
-    halay_driver_init(ctx);
-    pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
     enum halay_status status = halay_paths_create(ctx);
     if (status == HALAY_OK)
@@ -167,7 +184,7 @@ static void engine_leave(struct halay_context *ctx)
     atomic_store_explicit(&ctx->is_closing, 1, memory_order_release);
     int has_failed = ctx->status != HALAY_OK;
     pthread_mutex_unlock(&ctx->lock);
-    if (halay_recording(&ctx->observers.recorder))
+    if (halay_recording(ctx))
         halay_record_event(ctx, HALAY_RECORD_LEFT);
     halay_driver_wake(ctx);
     halay_driver_wait(ctx, has_left, ctx, has_failed ? LEAVE_FAILED_MS : LEAVE_MS);
@@ -201,7 +218,7 @@ void halay_context_close(struct halay_context *ctx)
         path->ops->abandon(path);
     halay_buckets_abandon(ctx);
     ctx->carrier->ops->stop(ctx);
-    halay_count(&ctx->observers.meters->tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
+    halay_count(&ctx->meters->tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
     halay_messenger_destroy(ctx->driven.negotiation.messenger);
     halay_buckets_free_all(ctx);
     halay_process_sets_end(ctx);

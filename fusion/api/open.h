@@ -7,6 +7,8 @@
 
 #include "fusion/requests/context.h"
 
+/* Makes a context with its locks, and without a world; halay_context_destroy frees it. NULL: no memory. */
+struct halay_context *halay_context_new(void);
 /* Creates a context over an open world; owns the world on success. */
 enum halay_status halay_context_create(struct halay_world *world, struct halay_context **out);
 /* Opens a closed context again: like create, but keeps names and requests. On error it is still closed. */

@@ -49,7 +49,7 @@ static struct halay_request *claim_steady(const struct halay_tensor *tensor, int
 static int submit_steady(struct halay_tensor *tensor, halay_callback callback, void *arg, struct halay_request **out)
 {
     struct halay_context *ctx = tensor->ctx;
-    struct halay_request *r = halay_recording(&ctx->observers.recorder) ? NULL : claim_steady(tensor, out != NULL);
+    struct halay_request *r = halay_recording(ctx) ? NULL : claim_steady(tensor, out != NULL);
 
     if (!r)
         return 0;
@@ -224,7 +224,7 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
     ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
     request->ordinal = ++entry->submissions;
     request->hash = entry->node.hash;
-    if (halay_recording(&ctx->observers.recorder))
+    if (halay_recording(ctx))
         halay_record_submitted(ctx, request);
     if (out)
         *out = request;
@@ -235,7 +235,7 @@ static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, 
 static void count_submitted_locked(struct halay_context *ctx, size_t count)
 {
     atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
-    halay_count(&ctx->observers.meters->tally.submissions, count);
+    halay_count(&ctx->meters->tally.submissions, count);
 }
 
 /* Makes the entry's steady request from a submission; it is in no plan. NULL: no memory. */
@@ -264,7 +264,7 @@ static struct halay_request *get_steady_locked(struct halay_entry *entry, const 
     const char *why;
 
     if (!halay_replay_takes_steady_locked(entry) || s->cargo || s->timeout_ms ||
-        halay_recording(&entry->set->ctx->observers.recorder) || (s->info && s->signature->payload_count) ||
+        halay_recording(entry->set->ctx) || (s->info && s->signature->payload_count) ||
         !halay_signature_equal(&entry->agreed, s->signature) || check_entry_locked(entry, s, &why) != HALAY_OK)
         return NULL;
     struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
@@ -467,7 +467,7 @@ static int submit_many_steady(struct halay_tensor *const *tensors, size_t count,
     struct halay_context *ctx = tensors[0]->ctx;
     size_t bytes = 0, last = count;
 
-    if (halay_recording(&ctx->observers.recorder) || halay_carrier_is_loaded(ctx))
+    if (halay_recording(ctx) || halay_carrier_is_loaded(ctx))
         return 0;
     pthread_mutex_lock(&ctx->lock);
     if (!(claim_many(tensors, count, out != NULL) ||

@@ -153,7 +153,7 @@ static enum halay_status wait_until(struct awaited *a, struct halay_request *wai
     if (halay_may_block(ctx, what) != HALAY_OK)
         return HALAY_ERR_UNSUPPORTED;
     atomic_store_explicit(&ctx->waiting.waited, waited, memory_order_relaxed);
-    if (halay_recording(&ctx->observers.recorder))
+    if (halay_recording(ctx))
         halay_record_waits(ctx, waited, &record);
     int is_over = halay_driver_wait(ctx, is_over_or_ending, a, timeout_ms);
     if (record.kind)

@@ -120,8 +120,7 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     pthread_mutex_lock(&ctx->lock);
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
-    int64_t since_ns =
-        sleeps && timeout_us > HALAY_UNRUNG_MAX_US && halay_recording(&ctx->observers.recorder) ? halay_now_ns() : 0;
+    int64_t since_ns = sleeps && timeout_us > HALAY_UNRUNG_MAX_US && halay_recording(ctx) ? halay_now_ns() : 0;
     if (sleeps) {
         halay_bell_sleep(bell, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);
@@ -198,7 +197,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
             sched_yield();
             continue;
         }
-        halay_count(&ctx->observers.meters->tally.sleeps, 1);
+        halay_count(&ctx->meters->tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
         if (did || carrier_sleep_us(ctx) == HALAY_RINGS) /* looks at a device replace spinning */

@@ -112,7 +112,7 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     ctx->status = status;
     ctx->lost = rank;
     pthread_mutex_unlock(&ctx->lock);
-    if (halay_recording(&ctx->observers.recorder))
+    if (halay_recording(ctx))
         halay_record_failed(ctx, status, text);
     /* Other ranks may leave: no error for a rank that does not need them. */
     if (status == HALAY_ERR_PEER && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed))

@@ -36,7 +36,7 @@
 
 static void send_ready(struct halay_context *ctx, struct halay_request *r)
 {
-    halay_count(&ctx->observers.meters->tally.cache_hits, 1);
+    halay_count(&ctx->meters->tally.cache_hits, 1);
     halay_send_item(
         r->set, &(struct halay_item){ .kind = HALAY_ITEM_READY, .set = r->set->number, .range = { r->entry->id, 1 } });
 }
@@ -45,7 +45,7 @@ static void send_announce(struct halay_context *ctx, const struct halay_request 
 {
     const struct halay_entry *e = r->entry;
 
-    halay_count(&ctx->observers.meters->tally.negotiations, 1);
+    halay_count(&ctx->meters->tally.negotiations, 1);
     halay_send_item(r->set, &(struct halay_item){ .kind = HALAY_ITEM_ANNOUNCE,
                                                   .set = r->set->number,
                                                   .name = e->node.name,

@@ -201,11 +201,11 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
     enum halay_status status;
 
     b->next = NULL;
-    halay_count(&ctx->observers.meters->tally.collectives, 1);
-    if (halay_recording(&ctx->observers.recorder))
+    halay_count(&ctx->meters->tally.collectives, 1);
+    if (halay_recording(ctx))
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
     if (!ctx->driven.execution.running_count)
-        halay_tally_busy(&ctx->observers.meters->tally, ctx->driven.now_us * 1000);
+        halay_tally_busy(&ctx->meters->tally, ctx->driven.now_us * 1000);
     status = start_bucket(ctx, b);
     if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;
@@ -217,7 +217,7 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
         fail_bucket(ctx, b, status, 0);
     }
     if (!ctx->driven.execution.running_count)
-        halay_tally_idle(&ctx->observers.meters->tally);
+        halay_tally_idle(&ctx->meters->tally);
 }
 
 /* Starts the first bucket in the queue. */
@@ -265,7 +265,7 @@ static size_t take_back_planned(struct halay_process_set *set)
         b->coll = NULL;
         halay_bucket_revert(b);
         if (!--ctx->driven.execution.running_count)
-            halay_tally_idle(&ctx->observers.meters->tally);
+            halay_tally_idle(&ctx->meters->tally);
         halay_bucket_put(ctx, b);
     }
     return did;
@@ -308,7 +308,7 @@ static size_t progress_set(struct halay_process_set *set)
         }
         *at = b->next;
         if (!--ctx->driven.execution.running_count)
-            halay_tally_idle(&ctx->observers.meters->tally);
+            halay_tally_idle(&ctx->meters->tally);
         bucket_end(ctx, b);
     }
     return did + (halay_group_work(set->group) != work);

@@ -160,8 +160,8 @@ static size_t exchange_messages(struct halay_context *ctx)
     if (status != HALAY_OK)
         fail_receiving(ctx, status, rank);
     did += (size_t)messages;
-    halay_count(&ctx->observers.meters->tally.messages_received, (uint64_t)messages);
-    halay_count(&ctx->observers.meters->tally.steps, 1);
+    halay_count(&ctx->meters->tally.messages_received, (uint64_t)messages);
+    halay_count(&ctx->meters->tally.steps, 1);
     did += (size_t)decide_all_sets(ctx);
     did += halay_negotiate_replay(ctx);
     did += (size_t)halay_negotiate_leave(ctx);
@@ -226,7 +226,7 @@ int halay_engine_step_steady(struct halay_context *ctx, int64_t now_us)
     halay_messenger_flush(ctx->driven.negotiation.messenger);
     if (ctx->status == HALAY_OK)
         did += halay_buckets_progress(ctx);
-    halay_count(&ctx->observers.meters->tally.steps, 1);
+    halay_count(&ctx->meters->tally.steps, 1);
     return did + halay_requests_deliver(ctx) > 0;
 }
 

@@ -19,10 +19,10 @@
 
 static void add_record(struct halay_context *ctx, const struct halay_record *record)
 {
-    struct halay_ring *timeline = atomic_load_explicit(&ctx->observers.recorder.timeline, memory_order_acquire);
+    struct halay_ring *timeline = atomic_load_explicit(&ctx->recorder->timeline, memory_order_acquire);
 
-    if (ctx->observers.recorder.flight)
-        halay_ring_add(ctx->observers.recorder.flight, record);
+    if (ctx->recorder->flight)
+        halay_ring_add(ctx->recorder->flight, record);
     if (timeline)
         halay_ring_add(timeline, record);
 }
@@ -165,13 +165,13 @@ static enum halay_status open_flight(struct halay_context *ctx)
     if (!path)
         return HALAY_ERR_NO_MEMORY;
     enum halay_status status =
-        halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->observers.recorder.flight);
+        halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->recorder->flight);
     free(path);
-    if (status != HALAY_OK || !ctx->observers.recorder.flight)
+    if (status != HALAY_OK || !ctx->recorder->flight)
         return status;
-    ctx->observers.meters = halay_ring_meters(ctx->observers.recorder.flight);
-    memcpy(ctx->observers.meters, &ctx->observers.own, sizeof ctx->observers.own);
-    atomic_store_explicit(&ctx->observers.recorder.is_on, 1, memory_order_relaxed);
+    ctx->meters = halay_ring_meters(ctx->recorder->flight);
+    memcpy(ctx->meters, &ctx->recorder->own, sizeof ctx->recorder->own);
+    atomic_store_explicit(&ctx->is_recording, 1, memory_order_relaxed);
     return HALAY_OK;
 }
 
@@ -187,23 +187,23 @@ enum halay_status halay_recorder_open(struct halay_context *ctx)
         status = halay_timeline_start(ctx, config->timeline);
     if (status != HALAY_OK)
         halay_recorder_close(ctx);
-    else if (halay_recording(&ctx->observers.recorder))
+    else if (halay_recording(ctx))
         halay_record_event(ctx, HALAY_RECORD_JOINED);
     return status;
 }
 
 void halay_recorder_close(struct halay_context *ctx)
 {
-    struct halay_recorder *recorder = &ctx->observers.recorder;
+    struct halay_recorder *recorder = ctx->recorder;
 
     if (recorder->path)
         halay_timeline_stop(ctx); /* it logs the cause itself */
     if (recorder->flight) {
-        memcpy(&ctx->observers.own, ctx->observers.meters, sizeof ctx->observers.own);
-        ctx->observers.meters = &ctx->observers.own;
+        memcpy(&recorder->own, ctx->meters, sizeof recorder->own);
+        ctx->meters = &recorder->own;
     }
     halay_ring_destroy(recorder->flight);
     halay_ring_destroy(recorder->store);
     recorder->flight = recorder->store = NULL;
-    atomic_store_explicit(&recorder->is_on, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->is_recording, 0, memory_order_relaxed);
 }

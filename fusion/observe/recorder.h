@@ -9,11 +9,19 @@
 #define HALAY_RECORDER_H
 
 #include "base/record.h"
-#include "fusion/requests/observers.h"
-#include "halay.h"
+#include "fusion/requests/context.h"
 
-struct halay_process_set;
-struct halay_request;
+struct halay_recorder {
+    struct halay_ring *flight; /* owned, or NULL; set once before the engine starts */
+    /* Takes records while it is not NULL: the ring below. Stored (release) once that is whole, loaded (acquire). */
+    struct halay_ring *_Atomic timeline;
+    struct halay_meters own; /* the context's, unless the flight recorder's file has them */
+
+    pthread_mutex_t lock; /* guards the following members; start and stop hold it, and may block in a file under it */
+    struct halay_ring *store; /* owned: the timeline's ring, made at the first start, kept until the end */
+    uint64_t from;            /* records before this number belong to an earlier timeline */
+    char *path;               /* owned: the timeline's file; NULL: no timeline is on */
+};
 
 /* Opens the recorder as configured; a file that cannot be created is an error. */
 enum halay_status halay_recorder_open(struct halay_context *ctx);
@@ -23,6 +31,11 @@ char *halay_recorder_path(const struct halay_context *ctx, const char *pattern);
 void halay_recorder_close(struct halay_context *ctx);
 
 /* ---- hooks: only while halay_recording() ---- */
+
+static inline int halay_recording(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&((struct halay_context *)ctx)->is_recording, memory_order_relaxed);
+}
 
 /* Records a submission. Under ctx->lock: the request is complete, but not yet queued. */
 void halay_record_submitted(struct halay_context *ctx, struct halay_request *request);

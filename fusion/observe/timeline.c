@@ -17,16 +17,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void set_recording(struct halay_recorder *recorder)
+/* Sets the ring that takes records, or NULL. */
+static void set_timeline(struct halay_context *ctx, struct halay_ring *ring)
 {
-    int is_on = recorder->flight || atomic_load_explicit(&recorder->timeline, memory_order_relaxed);
-
-    atomic_store_explicit(&recorder->is_on, is_on, memory_order_relaxed);
+    atomic_store_explicit(&ctx->recorder->timeline, ring, memory_order_release);
+    atomic_store_explicit(&ctx->is_recording, ring || ctx->recorder->flight, memory_order_relaxed);
 }
 
 static enum halay_status timeline_start_locked(struct halay_context *ctx, const char *pattern)
 {
-    struct halay_recorder *recorder = &ctx->observers.recorder;
+    struct halay_recorder *recorder = ctx->recorder;
 
     if (recorder->path) {
         halay_error(ctx->log, "a timeline is on already, for '%s'", recorder->path);
@@ -45,8 +45,7 @@ static enum halay_status timeline_start_locked(struct halay_context *ctx, const 
     }
     recorder->path = path;
     recorder->from = halay_ring_begun(recorder->store) + 1;
-    atomic_store_explicit(&recorder->timeline, recorder->store, memory_order_release);
-    set_recording(recorder);
+    set_timeline(ctx, recorder->store);
     return HALAY_OK;
 }
 
@@ -68,12 +67,11 @@ static enum halay_status timeline_write_file(struct halay_context *ctx, const st
 
 static enum halay_status timeline_stop_locked(struct halay_context *ctx)
 {
-    struct halay_recorder *recorder = &ctx->observers.recorder;
+    struct halay_recorder *recorder = ctx->recorder;
 
     if (!recorder->path)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_timeline_stop: no timeline is on");
-    atomic_store_explicit(&recorder->timeline, NULL, memory_order_release);
-    set_recording(recorder);
+    set_timeline(ctx, NULL);
     enum halay_status status = timeline_write_file(ctx, recorder);
     free(recorder->path);
     recorder->path = NULL;
@@ -86,8 +84,8 @@ enum halay_status halay_timeline_set(struct halay_context *ctx, const char *path
         return halay_refuses(HALAY_ERR_ARGUMENT, "a timeline: no %s", ctx ? "path" : "context");
     if (halay_is_child(ctx))
         return halay_refuses(HALAY_ERR_UNSUPPORTED, "a child of fork has no context");
-    pthread_mutex_lock(&ctx->observers.recorder.lock);
+    pthread_mutex_lock(&ctx->recorder->lock);
     enum halay_status status = path ? timeline_start_locked(ctx, path) : timeline_stop_locked(ctx);
-    pthread_mutex_unlock(&ctx->observers.recorder.lock);
+    pthread_mutex_unlock(&ctx->recorder->lock);
     return halay_returns(status);
 }

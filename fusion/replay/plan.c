@@ -100,7 +100,7 @@ static void count_steady(const struct halay_replay *p, size_t count)
     struct halay_context *ctx = p->set->ctx;
 
     atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
-    halay_count(&ctx->observers.meters->tally.planned_submissions, count);
+    halay_count(&ctx->meters->tally.planned_submissions, count);
 }
 
 /* Removes the steady requests of a bucket from the plan. Those in flight become their entries' requests, and count as

@@ -9,11 +9,11 @@
 #define HALAY_CONTEXT_H
 
 #include "base/fork.h"
+#include "base/meters.h"
 #include "collectives/group/group.h"
 #include "collectives/group/world.h"
 #include "fusion/requests/driven.h"
 #include "fusion/requests/driver_role.h"
-#include "fusion/requests/observers.h"
 #include "fusion/requests/queue.h"
 #include "fusion/requests/set.h"
 #include "halay.h"
@@ -24,6 +24,7 @@ struct halay_carrier;
 struct halay_elastic;
 struct halay_memories;
 struct halay_path;
+struct halay_recorder;
 
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 
@@ -44,6 +45,10 @@ struct halay_context {
     unsigned char *is_parent;               /* owned: base/fork.h; set once before start */
     void *(*stream)(void *arg, int device); /* for its groups, as in struct halay_options; set once, as the next */
     void *stream_arg;
+    struct halay_recorder *recorder; /* of this context, as long as it: observe/recorder.h */
+    /* In the flight recorder's file if there is one, otherwise the recorder's. Set while no driver runs. */
+    struct halay_meters *meters;
+    _Atomic int is_recording; /* a ring takes records; relaxed: the rings are checked again afterwards */
 
     pthread_mutex_t lock;
     struct halay_queue queue;
@@ -62,7 +67,6 @@ struct halay_context {
     /* Each on cache lines of its own. */
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_waiting waiting;
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_driven driven;
-    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_observers observers;
 };
 
 /* Returns nonzero in a forked child, which has neither the engine's thread nor a rank. */

@@ -230,8 +230,8 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
             b->requests[b->count++] = request;
             bytes += request->bytes;
         }
-    halay_count(&ctx->observers.meters->tally.bytes, bytes);
-    halay_count(&ctx->observers.meters->tally.fused_tensors, tensors > 1 ? tensors : 0);
+    halay_count(&ctx->meters->tally.bytes, bytes);
+    halay_count(&ctx->meters->tally.fused_tensors, tensors > 1 ? tensors : 0);
     return HALAY_OK;
 }
 
@@ -281,7 +281,7 @@ static void set_requests(struct halay_bucket *b, const struct halay_plan_bucket 
 
 struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned)
 {
-    struct halay_tally *tally = &set->ctx->observers.meters->tally;
+    struct halay_tally *tally = &set->ctx->meters->tally;
     int is_steady, is_same;
     size_t count;
     uint64_t number;
@@ -366,7 +366,7 @@ void halay_buckets_abandon(struct halay_context *ctx)
         abandon_set(set);
     halay_process_sets_abandon(ctx);
     ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
-    halay_tally_idle(&ctx->observers.meters->tally);
+    halay_tally_idle(&ctx->meters->tally);
 }
 
 void halay_buckets_free_all(struct halay_context *ctx)

@@ -5,6 +5,7 @@
 #ifndef HALAY_BUCKET_H
 #define HALAY_BUCKET_H
 
+#include "base/record.h"
 #include "fusion/requests/context.h"
 #include "fusion/requests/request.h"
 

@@ -40,7 +40,7 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
 
     if (request->life == HALAY_LIFE_ENDED)
         return;
-    if (halay_recording(&ctx->observers.recorder))
+    if (halay_recording(ctx))
         halay_record_ended(ctx, request, status);
     halay_request_unwatch(request);
     halay_request_move(request, HALAY_LIFE_END);
@@ -88,7 +88,7 @@ static void call_steady(struct halay_context *ctx, halay_callback callback, void
 void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan_bucket *bucket,
                                     struct halay_request *const *requests)
 {
-    halay_count(&ctx->observers.meters->tally.ended[HALAY_OK], halay_replay_deliver(bucket, requests, call_steady));
+    halay_count(&ctx->meters->tally.ended[HALAY_OK], halay_replay_deliver(bucket, requests, call_steady));
     atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
     pthread_mutex_lock(&ctx->lock);
     if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
@@ -122,7 +122,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 
     for (struct halay_request *r = first; r; r = r->next) {
-        halay_count(&ctx->observers.meters->tally.ended[r->final], 1);
+        halay_count(&ctx->meters->tally.ended[r->final], 1);
         if (r->callback)
             call_program(ctx, r->callback, r->arg, r->final, r->text ? r->text : "");
         atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */

@@ -218,7 +218,7 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
             return status;
         halay_group_making_end(ctx->driven.execution.making);
         ctx->driven.execution.making = NULL;
-        if (set->group && halay_recording(&ctx->observers.recorder))
+        if (set->group && halay_recording(ctx))
             halay_record_set(ctx, set);
     }
     return HALAY_OK;

@@ -81,6 +81,7 @@ static void drop_bucket(struct halay_bucket *bucket)
 static const struct halay_carrier_ops carrier_ops = { .drop_bucket = drop_bucket };
 static struct halay_carrier carrier = { .ops = &carrier_ops };
 static struct halay_context context;
+static struct halay_meters meters;
 static struct halay_entry entries[TENSORS];
 static struct halay_request requests[TENSORS];
 static struct halay_entry *by_id[TENSORS] = { &entries[0], &entries[1], &entries[2] };
@@ -100,7 +101,7 @@ static enum halay_status add_bucket(const struct halay_signature *last, const st
     memset(&context, 0, sizeof context);
     context.size = 2;
     context.carrier = &carrier;
-    context.observers.meters = &context.observers.own;
+    context.meters = &meters;
     halay_process_set_init(&context.all, &context, 2, 0);
     context.all.by_id = by_id;
     context.all.id_capacity = TENSORS;

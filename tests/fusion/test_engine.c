@@ -781,11 +781,11 @@ static void body_many(struct rank_run *run)
         CHECK(is_sum(data, TENSORS * COUNT, run->size));
         if (step == 0) {
             messages = halay_messenger_sent(run->ctx->driven.negotiation.messenger);
-            buckets = run->ctx->observers.meters->tally.collectives;
+            buckets = run->ctx->meters->tally.collectives;
         }
     }
     messages = halay_messenger_sent(run->ctx->driven.negotiation.messenger) - messages;
-    buckets = run->ctx->observers.meters->tally.collectives - buckets;
+    buckets = run->ctx->meters->tally.collectives - buckets;
     if (run->rank == 0)
         printf("%d ranks, %d tensors a step: %.1f messages, %.1f buckets a step\n", run->size, TENSORS,
                (double)messages / (STEPS - 1), (double)buckets / (STEPS - 1));

@@ -16,8 +16,8 @@
  *                   \--WIRE--> END rank 2
  */
 #include "base/fork.h"
-#include "base/memory.h"
 #include "collectives/transport/bootstrap/tree.h"
+#include "fusion/api/open.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/engine/driver.h"
 #include "fusion/engine/negotiate.h"
@@ -291,11 +291,9 @@ static void open_coordinator(struct halay_context *ctx)
 /* Does the part of fusion/api/open.c that needs no thread. */
 static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char *is_parent)
 {
-    struct halay_context *ctx = halay_aligned_alloc(HALAY_CONTEXT_ALIGNMENT, sizeof *ctx);
+    struct halay_context *ctx = r->ctx = halay_context_new();
 
     REQUIRE(ctx != NULL);
-    memset(ctx, 0, sizeof *ctx);
-    r->ctx = ctx;
     r->link = (struct halay_link){
         .ops = &link_ops, .rank = rank, .size = rank_count, .failed_peer = -1, .lost = none_lost, .log = &sim_log
     };
@@ -303,10 +301,6 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
         REQUIRE((r->by_peer = calloc((size_t)rank_count, sizeof(struct halay_transfer *))));
     open_world(r, is_parent);
     ctx->is_parent = is_parent;
-    ctx->completion_fd = -1;
-    ctx->observers.meters = &ctx->observers.own;
-    halay_driver_init(ctx);
-    pthread_mutex_init(&ctx->observers.recorder.lock, NULL);
     halay_process_set_init(&ctx->all, ctx, rank_count, rank);
     REQUIRE(halay_paths_create(ctx) == HALAY_OK);
     ctx->world = &r->world;

@@ -10,6 +10,7 @@
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/negotiate.h"
+#include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/run/sets.h"
 #include "halay_tools.h"
@@ -732,7 +733,7 @@ static void remove_flights(void)
 /* The collectives of a rank that has joined are recorded as those of their set. */
 static void check_recorded(const struct rank_run *run, int number)
 {
-    const struct halay_ring *ring = run->ctx->observers.recorder.flight;
+    const struct halay_ring *ring = run->ctx->recorder->flight;
     struct halay_record record;
     int starts = 0;
 

@@ -264,7 +264,7 @@ static enum halay_status p2p_submit(struct halay_path *path, struct halay_reques
         receive_from_any(p2p, point, message);
     else
         offer_to(p2p, p, point, message);
-    halay_count(&path->ctx->observers.meters->tally.bytes, request->bytes);
+    halay_count(&path->ctx->meters->tally.bytes, request->bytes);
     return HALAY_OK;
 }
 
