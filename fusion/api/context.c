@@ -130,7 +130,7 @@ void halay_fini(struct halay_context *ctx)
         return;
     halay_calls_end(ctx);
     halay_memories_keep(ctx);
-    if (ctx->driven.negotiation.messenger) /* otherwise an elastic job has continued without this rank */
+    if (ctx->messenger) /* otherwise an elastic job has continued without this rank */
         halay_context_close(ctx);
     for (struct halay_process_set *set = ctx->removed, *next; set; set = next) {
         next = set->next;
@@ -141,7 +141,7 @@ void halay_fini(struct halay_context *ctx)
     halay_names_free_all(&ctx->all);
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         halay_names_free_all(&path->names);
-    halay_registry_free_all(ctx);
+    halay_queue_clear(&ctx->queue);
     halay_requests_free_all(ctx);
     halay_replay_free_all(ctx);
     ctx->carrier->ops->close(ctx);

@@ -45,8 +45,8 @@ static void read_tally(struct halay_context *ctx, struct halay_counters *all)
 
     halay_meters_read(tally, values);
     values[HALAY_METER_IN_FLIGHT] = atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed);
-    if (ctx->driven.negotiation.messenger)
-        values[HALAY_METER_MESSAGES_SENT] += halay_messenger_sent(ctx->driven.negotiation.messenger);
+    if (ctx->messenger)
+        values[HALAY_METER_MESSAGES_SENT] += halay_messenger_sent(ctx->messenger);
     *all = (struct halay_counters){ 0 };
     for (int i = 0; i < HALAY_METERS; i++)
         memcpy((char *)all + offsets[i], &values[i], sizeof values[i]);
@@ -73,9 +73,9 @@ enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank, str
 
     if (!ctx || rank < 0 || rank >= ctx->size || !straggler || !halay_struct_has_size(straggler))
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_stragglers_read: no such rank, or no struct with its size");
-    if (!ctx->driven.negotiation.coordinator)
+    if (!ctx->all.coordinator)
         return halay_refuses(HALAY_ERR_UNSUPPORTED, "halay_stragglers_read: only rank 0 counts stragglers");
-    halay_coordinator_straggler(ctx->driven.negotiation.coordinator, rank, &all);
+    halay_coordinator_straggler(ctx->all.coordinator, rank, &all);
     halay_struct_write(&all, sizeof all, straggler);
     return HALAY_OK;
 }
@@ -139,14 +139,14 @@ static void print_stragglers(struct text *text, struct halay_context *ctx)
     };
     struct halay_straggler s;
 
-    halay_coordinator_straggler(ctx->driven.negotiation.coordinator, 0, &s);
+    halay_coordinator_straggler(ctx->all.coordinator, 0, &s);
     print_head(text, "halay_arrivals_total", "counter", "Tensors that all ranks submitted.");
     print(text, "halay_arrivals_total{rank=\"0\"} %llu\n", (unsigned long long)s.tensors);
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         print_head(text, kinds[k].name, kinds[k].type, kinds[k].help);
         for (int r = 0; r < ctx->size; r++) {
             uint64_t value;
-            halay_coordinator_straggler(ctx->driven.negotiation.coordinator, r, &s);
+            halay_coordinator_straggler(ctx->all.coordinator, r, &s);
             memcpy(&value, (const char *)&s + kinds[k].offset, sizeof value);
             print(text, "%s{rank=\"0\",arrived=\"%d\"} %.15g\n", kinds[k].name, r,
                   k ? (double)value / 1e9 : (double)value);
@@ -174,7 +174,7 @@ enum halay_status halay_counters_write(struct halay_context *ctx, char *out, siz
     }
     print_gauges(&text, ctx);
     print_errors(&text, ctx->rank, &all);
-    if (ctx->driven.negotiation.coordinator)
+    if (ctx->all.coordinator)
         print_stragglers(&text, ctx);
     if (length)
         *length = text.length;

@@ -285,8 +285,8 @@ static void engine_renew(struct halay_context *ctx)
     ctx->unnamed_first = 0;
     memset(ctx->all.unnamed, 0, sizeof ctx->all.unnamed);
     ctx->queue.is_joined = 0;
-    ctx->driver.listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;
-    ctx->driver.latest = NULL;
+    ctx->listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;
+    ctx->queue.latest = NULL;
     ctx->driver.role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
     atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread runs, here and below */
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
@@ -335,7 +335,7 @@ static enum halay_status try_place(struct halay_context *ctx, int lost)
         halay_world_close(left);
         return HALAY_OK;
     }
-    if (ctx->driven.negotiation.messenger)
+    if (ctx->messenger)
         halay_context_close(ctx);
     ctx->world = left;
     halay_world_close(world);
@@ -360,7 +360,7 @@ static enum halay_status engine_reform(struct halay_context *ctx)
     e->rank_was = ctx->rank;
     e->size_was = ctx->size;
     do {
-        if (ctx->driven.negotiation.messenger)
+        if (ctx->messenger)
             halay_context_close(ctx);
         halay_world_leave(ctx->world);
         status = try_place(ctx, lost);
@@ -368,7 +368,7 @@ static enum halay_status engine_reform(struct halay_context *ctx)
             status = state_sync(ctx);
         lost = ctx->status == HALAY_ERR_PEER ? ctx->lost : -1;
     } while (halay_elastic_may_retry(status));
-    if (status != HALAY_OK && !ctx->driven.negotiation.messenger)
+    if (status != HALAY_OK && !ctx->messenger)
         return lose_place(ctx, status);
     if (status == HALAY_OK) {
         e->reforms++;
@@ -485,7 +485,7 @@ enum halay_status halay_elastic_restore(struct halay_context *ctx, struct halay_
             "halay_elastic_restore: the job is not elastic, or halay_elastic_begin has not been called");
     if (failure_of(ctx) == HALAY_OK)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_elastic_restore: nothing has failed");
-    if (!ctx->driven.negotiation.messenger)
+    if (!ctx->messenger)
         return ctx->status; /* the process got no place before */
     status = engine_reform(ctx);
     if (status == HALAY_OK)

@@ -35,31 +35,29 @@ enum { LEAVE_MS = 5000, LEAVE_FAILED_MS = 500, IDS_MAX = 16384 };
 
 static enum halay_status create_coordinator(struct halay_context *ctx)
 {
+    const struct halay_config *config = &ctx->world->config;
+
     if (ctx->rank != 0)
         return HALAY_OK;
-    ctx->driven.negotiation.coordinator_options =
-        (struct halay_coordinator_options){ .size = ctx->size,
-                                            .threshold = ctx->world->config.fusion_threshold,
-                                            .deterministic = ctx->world->config.deterministic,
-                                            .join_average = ctx->world->config.join_average,
-                                            .replay = ctx->world->config.replay,
-                                            .ids_max = IDS_MAX,
-                                            .log = ctx->log,
-                                            .emit = halay_negotiate_emit,
-                                            .arg = &ctx->all };
-    enum halay_status status =
-        halay_coordinator_create(&ctx->driven.negotiation.coordinator_options, &ctx->all.coordinator);
-    ctx->driven.negotiation.coordinator = ctx->all.coordinator;
-    return status;
+    return halay_coordinator_create(&(struct halay_coordinator_options){ .size = ctx->size,
+                                                                         .threshold = config->fusion_threshold,
+                                                                         .deterministic = config->deterministic,
+                                                                         .join_average = config->join_average,
+                                                                         .replay = config->replay,
+                                                                         .ids_max = IDS_MAX,
+                                                                         .log = ctx->log,
+                                                                         .emit = halay_negotiate_emit,
+                                                                         .arg = &ctx->all },
+                                    &ctx->all.coordinator);
 }
 
 /* Frees the arrays with an element for each rank. */
 static void free_ranks(struct halay_context *ctx)
 {
     free(ctx->driven.execution.counts);
-    free(ctx->driven.negotiation.left);
+    free(ctx->left);
     ctx->driven.execution.counts = NULL;
-    ctx->driven.negotiation.left = NULL;
+    ctx->left = NULL;
 }
 
 static enum halay_status take_world(struct halay_context *ctx, struct halay_world *world)
@@ -70,12 +68,12 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
-    ctx->driven.negotiation.degree = HALAY_BRANCH_DEGREE;
+    ctx->degree = HALAY_BRANCH_DEGREE;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
-    ctx->driven.negotiation.left = calloc((size_t)ctx->size, 1);
+    ctx->left = calloc((size_t)ctx->size, 1);
     ctx->driven.execution.counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->driven.execution.counts);
-    return ctx->driven.negotiation.left && ctx->driven.execution.counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    return ctx->left && ctx->driven.execution.counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world)
@@ -86,7 +84,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     status = take_world(ctx, world);
     if (status != HALAY_OK)
         goto err_free_left;
-    status = halay_messenger_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->driven.negotiation.messenger);
+    status = halay_messenger_create(ctx->control, ctx->rank, ctx->size, ctx->log, &ctx->messenger);
     if (status != HALAY_OK)
         goto err_free_left;
     status = create_coordinator(ctx);
@@ -103,7 +101,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     status = halay_driver_start(ctx);
     if (status != HALAY_OK)
         goto err_close_recorder;
-    status = halay_placement_apply(ctx);
+    status = halay_placement_apply(world, ctx->driver.thread);
     if (status != HALAY_OK)
         goto err_stop_driver;
     return HALAY_OK;
@@ -114,9 +112,8 @@ err_close_recorder:
     halay_recorder_close(ctx);
 err_end_set:
     halay_process_sets_end(ctx);
-    ctx->driven.negotiation.coordinator = NULL;
-    halay_messenger_destroy(ctx->driven.negotiation.messenger);
-    ctx->driven.negotiation.messenger = NULL;
+    halay_messenger_destroy(ctx->messenger);
+    ctx->messenger = NULL;
 err_free_left:
     free_ranks(ctx);
     return status;
@@ -211,18 +208,17 @@ void halay_context_close(struct halay_context *ctx)
     end_rest(ctx);
     halay_error_mute(0);
 
-    if (ctx->driven.negotiation.coordinator)
-        halay_coordinator_report_stragglers(ctx->driven.negotiation.coordinator);
+    if (ctx->all.coordinator)
+        halay_coordinator_report_stragglers(ctx->all.coordinator);
     halay_recorder_close(ctx);
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         path->ops->abandon(path);
     halay_buckets_abandon(ctx);
     ctx->carrier->ops->stop(ctx);
-    halay_count(&ctx->meters->tally.sent_before, halay_messenger_sent(ctx->driven.negotiation.messenger));
-    halay_messenger_destroy(ctx->driven.negotiation.messenger);
+    halay_count(&ctx->meters->tally.sent_before, halay_messenger_sent(ctx->messenger));
+    halay_messenger_destroy(ctx->messenger);
     halay_buckets_free_all(ctx);
     halay_process_sets_end(ctx);
     free_ranks(ctx);
-    ctx->driven.negotiation.messenger = NULL;
-    ctx->driven.negotiation.coordinator = NULL;
+    ctx->messenger = NULL;
 }

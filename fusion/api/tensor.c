@@ -204,15 +204,6 @@ static size_t take_registered(struct halay_context *ctx, struct halay_tensor **t
     return count;
 }
 
-void halay_registry_free_all(struct halay_context *ctx)
-{
-    struct halay_events *batch = &ctx->driven.negotiation.batch, *submitted = &ctx->queue.submitted;
-
-    free(submitted->events);
-    free(batch->events);
-    *submitted = *batch = (struct halay_events){ 0 };
-}
-
 /* Marks all registered tensors of a path as stale. */
 static void make_stale(struct halay_process_set *names)
 {
@@ -232,7 +223,7 @@ enum halay_status halay_registry_renew(struct halay_context *ctx)
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         make_stale(&path->names);
     size_t count = take_registered(ctx, tensors);
-    halay_registry_free_all(ctx);
+    halay_queue_clear(&ctx->queue);
     for (size_t i = 0; i < count; i++) {
         entry_renew(ctx, tensors[i]->entry);
         if (halay_table_add(&ctx->all.names, &tensors[i]->entry->node) != HALAY_OK)

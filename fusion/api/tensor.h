@@ -11,7 +11,6 @@
  * registered tensors whose description no longer holds are marked stale. The engine is closed; rank and size are the
  * new ones. */
 enum halay_status halay_registry_renew(struct halay_context *ctx);
-void halay_registry_free_all(struct halay_context *ctx);
 /* Frees all names of a set, and the tensors registered under them. */
 void halay_names_free_all(struct halay_process_set *set);
 

@@ -45,7 +45,7 @@ void halay_calls_end(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
     atomic_store_explicit(&ctx->waiting.is_ending, 1, memory_order_relaxed);
-    pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+    pthread_cond_broadcast(&ctx->waiter_wakes);
     pthread_mutex_unlock(&ctx->lock);
     halay_driver_wake(ctx);
     while (atomic_load_explicit(&ctx->waiting.calls, memory_order_acquire)) /* a call may be in a callback */

@@ -108,6 +108,19 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     return HALAY_OK;
 }
 
+enum halay_status halay_coordinator_create_child(struct halay_coordinator *parent, int number, const int *ranks,
+                                                 int size, void *arg, struct halay_coordinator **out)
+{
+    struct halay_coordinator_options options = parent->options;
+
+    options.parent = parent;
+    options.number = number;
+    options.ranks = ranks;
+    options.size = size;
+    options.arg = arg;
+    return halay_coordinator_create(&options, out);
+}
+
 static void forget_news(struct halay_coordinator *parent, struct halay_coordinator *gone)
 {
     struct halay_coordinator *c = parent->news, *next;

@@ -16,6 +16,9 @@
 
 enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options,
                                            struct halay_coordinator **out);
+/* Creates that of a process set, with the same options. ranks: borrowed until destroy, as arg, for emit. */
+enum halay_status halay_coordinator_create_child(struct halay_coordinator *parent, int number, const int *ranks,
+                                                 int size, void *arg, struct halay_coordinator **out);
 void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed */
 
 /* Takes an item from a rank: READY, ANNOUNCE, WITHDRAW, FLUSH, FORGET, and the parent alone BYE, DOING. Any other item

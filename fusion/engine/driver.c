@@ -58,8 +58,7 @@ static long carrier_sleep_us(const struct halay_context *ctx)
  * have received the cause; or a plan is being left. */
 static int must_send(const struct halay_context *ctx)
 {
-    return ctx->status != HALAY_OK ? !halay_messenger_is_quiet(ctx->driven.negotiation.messenger)
-                                   : halay_replay_is_leaving(ctx);
+    return ctx->status != HALAY_OK ? !halay_messenger_is_quiet(ctx->messenger) : halay_replay_is_leaving(ctx);
 }
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
@@ -74,8 +73,8 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
     if (longest > halay_replay_sleep_us(ctx))
         longest = halay_replay_sleep_us(ctx);
     if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
-        longest > ctx->driven.negotiation.look_us - ctx->driven.now_us)
-        longest = ctx->driven.negotiation.look_us - ctx->driven.now_us;
+        longest > ctx->driven.negotiation.look_us - ctx->now_us)
+        longest = ctx->driven.negotiation.look_us - ctx->now_us;
     if (longest < 0)
         longest = 0;
     return (long)(left < longest ? left : longest);
@@ -177,7 +176,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
 
     for (;; now_us = halay_now_us()) {
         did = step_or_steady(ctx, now_us, &steady_until_us);
-        if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->driven.now_us >= deadline_us))
+        if ((done && done(arg)) || (deadline_us != HALAY_NEVER && ctx->now_us >= deadline_us))
             return 1;
         if (did) {
             idle_since = 0;
@@ -187,8 +186,8 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
             return 1;
         if (spin_us > 0 && atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed)) {
             if (!idle_since)
-                idle_since = ctx->driven.now_us;
-            if (ctx->driven.now_us - idle_since < spin_us) {
+                idle_since = ctx->now_us;
+            if (ctx->now_us - idle_since < spin_us) {
                 halay_relax();
                 continue;
             }
@@ -260,7 +259,7 @@ static int has_work_locked(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) ||
            atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
-           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->driver.listens || ctx->driver.must_send;
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->listens || ctx->driver.must_send;
 }
 
 /* Takes the role. lock held; unlocks, because the driver works without it. */
@@ -279,7 +278,7 @@ static void give_role_locked(struct halay_context *ctx)
 {
     halay_error_mute(0);
     pass_role_locked(ctx, HALAY_ROLE_GIVES);
-    ctx->driver.drove_us = ctx->driven.now_us;
+    ctx->driver.drove_us = ctx->now_us;
     ctx->driver.must_send = must_send(ctx);
 }
 
@@ -292,7 +291,7 @@ static int pass_on_locked(struct halay_context *ctx)
         return 0;
     if (!atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         return has_work_locked(ctx);
-    pthread_cond_signal(&ctx->driver.waiter_wakes);
+    pthread_cond_signal(&ctx->waiter_wakes);
     return 0;
 }
 
@@ -312,7 +311,7 @@ static void defer_wake_locked(struct halay_context *ctx, size_t bytes)
  * watches a descriptor makes no call that would drive. */
 static int must_wake_locked(const struct halay_context *ctx)
 {
-    return ctx->driver.listens || ctx->completion_fd >= 0;
+    return ctx->listens || ctx->completion_fd >= 0;
 }
 
 /* Returns nonzero if a wake for these further bytes may be deferred. A program that computes gradients may make calls
@@ -334,8 +333,8 @@ static int cancel_deferred_locked(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed))
         return 0;
     atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
-    if (ctx->driver.latest)
-        ctx->driver.latest->followed = 0;
+    if (ctx->queue.latest)
+        ctx->queue.latest->followed = 0;
     ctx->driver.waits_followed = 0;
     return 1;
 }
@@ -372,11 +371,11 @@ static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_w
     int at_once = is_at_once(ctx, now_us);
 
     atomic_store_explicit(&ctx->driver.called_us, now_us, memory_order_relaxed);
-    if (ctx->driver.latest)
-        count_followed(&ctx->driver.latest->followed, at_once);
+    if (ctx->queue.latest)
+        count_followed(&ctx->queue.latest->followed, at_once);
     else if (ctx->driver.has_left_some && is_wait)
         count_followed(&ctx->driver.waits_followed, at_once);
-    ctx->driver.latest = NULL;
+    ctx->queue.latest = NULL;
     ctx->driver.has_left_some = 0;
     if (!at_once)
         cancel_deferred_locked(ctx);
@@ -397,7 +396,7 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
                                           is_in_time && may_defer_locked(ctx, bytes));
 
     ctx->driver.calls_back |= attendance == HALAY_CALLS_BACK;
-    ctx->driver.latest = entry;
+    ctx->queue.latest = entry;
     if (!is_expected || !halay_role_may_take(ctx->driver.role) || must_wake_locked(ctx)) {
         wake_unlock(ctx, 1);
         return;
@@ -413,10 +412,10 @@ static void wait_for_driver_locked(struct halay_context *ctx, int64_t deadline_u
     atomic_fetch_add_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
     wake_now(ctx, wake_locked(ctx)); /* submissions may be accumulating until a thread waits */
     if (deadline_us == HALAY_NEVER) {
-        pthread_cond_wait(&ctx->driver.waiter_wakes, &ctx->lock);
+        pthread_cond_wait(&ctx->waiter_wakes, &ctx->lock);
     } else {
         struct timespec t = at_us(deadline_us);
-        pthread_cond_timedwait(&ctx->driver.waiter_wakes, &ctx->lock, &t);
+        pthread_cond_timedwait(&ctx->waiter_wakes, &ctx->lock, &t);
     }
     atomic_fetch_sub_explicit(&ctx->waiting.waiters, 1, memory_order_relaxed);
 }
@@ -473,7 +472,7 @@ static void *run_thread(void *arg)
                 continue;
             give_role_locked(ctx);
             if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-                pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+                pthread_cond_broadcast(&ctx->waiter_wakes);
             continue;
         }
         struct timespec t = at_us((is_free ? ctx->driver.drove_us : halay_now_us()) + park);
@@ -518,12 +517,12 @@ void halay_driver_init(struct halay_context *ctx)
 {
     pthread_mutex_init(&ctx->lock, NULL);
     cond_init(&ctx->driver.thread_wakes);
-    cond_init(&ctx->driver.waiter_wakes);
+    cond_init(&ctx->waiter_wakes);
 }
 
 void halay_driver_fini(struct halay_context *ctx)
 {
-    pthread_cond_destroy(&ctx->driver.waiter_wakes);
+    pthread_cond_destroy(&ctx->waiter_wakes);
     pthread_cond_destroy(&ctx->driver.thread_wakes);
     pthread_mutex_destroy(&ctx->lock);
 }

@@ -77,10 +77,9 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
         snprintf(text, sizeof text, "rank %d has failed: %.900s", ctx->rank, ctx->text);
     item.text_length = strlen(text);
     /* Without memory for the message, the other ranks notice the closed group. */
-    if (halay_messenger_append(ctx->driven.negotiation.messenger, ctx->driven.negotiation.coordinator ? -1 : 0,
-                               &item) != HALAY_OK)
+    if (halay_messenger_append(ctx->messenger, ctx->all.coordinator ? -1 : 0, &item) != HALAY_OK)
         return;
-    halay_messenger_flush(ctx->driven.negotiation.messenger);
+    halay_messenger_flush(ctx->messenger);
 }
 
 /* Closes all groups. failed_rank: the rank that the others report; -1: this rank. */
@@ -120,12 +119,12 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     else
         halay_error(ctx->log, "%s", text);
     send_cause(ctx, status, rank);
-    halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
+    halay_messenger_stop_receiving(ctx->messenger);
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         path->ops->abandon(path);
     /* A rank that has left did its part of the collectives in flight, so they complete. */
     ctx->driven.negotiation.is_draining =
-        status == HALAY_ERR_PEER && rank >= 0 && ctx->driven.negotiation.left[rank] && halay_buckets_are_pending(ctx);
+        status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && halay_buckets_are_pending(ctx);
     if (ctx->driven.negotiation.is_draining)
         end_all(ctx);
     else
@@ -149,7 +148,7 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 
     if (rank < 0)
         snprintf(text, sizeof text, "a rank is gone");
-    else if (ctx->driven.negotiation.left[rank])
+    else if (ctx->left[rank])
         snprintf(text, sizeof text, "rank %d has left", rank);
     else if (halay_world_is_unreachable(ctx->world, rank))
         snprintf(text, sizeof text, "rank %d on '%s' cannot be reached", rank, halay_world_host(ctx->world, rank));
@@ -162,7 +161,7 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 
 static int is_explained(const struct halay_context *ctx, int rank)
 {
-    return rank >= 0 && (ctx->driven.negotiation.left[rank] || halay_world_has_died(ctx->world, rank));
+    return rank >= 0 && (ctx->left[rank] || halay_world_has_died(ctx->world, rank));
 }
 
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
@@ -171,13 +170,13 @@ void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
         halay_engine_fail_peer(ctx, rank);
     } else if (!ctx->driven.negotiation.suspected_us) {
         ctx->driven.negotiation.suspect = rank;
-        ctx->driven.negotiation.suspected_us = ctx->driven.now_us;
+        ctx->driven.negotiation.suspected_us = ctx->now_us;
     }
 }
 
 void halay_engine_check_suspect(struct halay_context *ctx)
 {
     if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->driven.negotiation.suspect) ||
-                                    ctx->driven.now_us - ctx->driven.negotiation.suspected_us > REPORT_US))
+                                    ctx->now_us - ctx->driven.negotiation.suspected_us > REPORT_US))
         halay_engine_fail_peer(ctx, ctx->driven.negotiation.suspect);
 }

@@ -152,9 +152,9 @@ static size_t take_submitted(struct halay_context *ctx)
         return 0;
     pthread_mutex_lock(&ctx->lock);
     struct halay_events batch = ctx->queue.submitted;
-    ctx->queue.submitted = ctx->driven.negotiation.batch;
+    ctx->queue.submitted = ctx->queue.batch;
     ctx->queue.submitted.count = 0;
-    ctx->driven.negotiation.batch = batch;
+    ctx->queue.batch = batch;
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     int is_aborted = ctx->queue.is_aborted;
     pthread_mutex_unlock(&ctx->lock);
@@ -234,9 +234,9 @@ void halay_negotiate_stalls(struct halay_context *ctx)
     char name[HALAY_NAME_MAX];
     struct halay_item own = make_doing(ctx, name);
 
-    enum halay_status status = halay_coordinator_look_for_stalls(
-        ctx->driven.negotiation.coordinator, ctx->driven.now_us, (int64_t)config->stall_check_ms * 1000,
-        (int64_t)config->stall_shutdown_ms * 1000, &own);
+    enum halay_status status =
+        halay_coordinator_look_for_stalls(ctx->all.coordinator, ctx->now_us, (int64_t)config->stall_check_ms * 1000,
+                                          (int64_t)config->stall_shutdown_ms * 1000, &own);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -247,8 +247,7 @@ static enum halay_status send_doing(struct halay_context *ctx)
     char name[HALAY_NAME_MAX];
     struct halay_item item = make_doing(ctx, name);
 
-    return ctx->driven.negotiation.coordinator ? HALAY_ERR_FORMAT
-                                               : halay_messenger_append(ctx->driven.negotiation.messenger, 0, &item);
+    return ctx->all.coordinator ? HALAY_ERR_FORMAT : halay_messenger_append(ctx->messenger, 0, &item);
 }
 
 static void end_mismatched(struct halay_process_set *set, const struct halay_item *item)
@@ -302,8 +301,8 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
         return halay_replay_receive(set, item);
     default: /* FORGET */
         status = halay_ids_forget(set, item->id);
-        if (status == HALAY_OK && !ctx->driven.negotiation.coordinator)
-            status = halay_messenger_append(ctx->driven.negotiation.messenger, 0, item);
+        if (status == HALAY_OK && !ctx->all.coordinator)
+            status = halay_messenger_append(ctx->messenger, 0, item);
         return status;
     }
 }
@@ -328,18 +327,18 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         set = halay_process_set_by_number(ctx, item->set);
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
-        if (!ctx->driven.negotiation.coordinator)
+        if (!ctx->all.coordinator)
             ctx->driven.negotiation.has_sent_fail = 1; /* the sender sends it to the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
-        ctx->driven.negotiation.left[item->rank] = 1;
+        ctx->left[item->rank] = 1;
         return HALAY_OK;
     case HALAY_ITEM_ASK:
         return send_doing(ctx);
     case HALAY_ITEM_DONE:
         ctx->driven.negotiation.is_done = 1;
-        halay_messenger_stop_receiving(ctx->driven.negotiation.messenger);
+        halay_messenger_stop_receiving(ctx->messenger);
         return HALAY_OK;
     default:
         return HALAY_ERR_FORMAT;
@@ -368,7 +367,7 @@ static enum halay_status take_early(struct halay_process_set *set)
 /* Takes the events again that were deferred by plans which have ended. */
 static size_t take_resubmitted(struct halay_context *ctx)
 {
-    struct halay_events *resubmitted = &ctx->driven.resubmitted;
+    struct halay_events *resubmitted = &ctx->queue.resubmitted;
     enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, resubmitted) : HALAY_OK;
 
     for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
@@ -405,8 +404,7 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
         number <= ctx->driven.execution.sets_made)
         return HALAY_OK; /* sent before the rank received the removal of the set */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
-    return member < 0 ? HALAY_ERR_FORMAT
-                      : halay_coordinator_receive(set->coordinator, member, item, ctx->driven.now_us);
+    return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
 }
 
 /* Notes that a rank has sent this one messages of a path. */
@@ -422,14 +420,14 @@ static enum halay_status listen_to(struct halay_context *ctx, int rank, uint64_t
 /* Takes the report that a rank has sent another one a message which it must receive; rank 0 forwards it. */
 static enum halay_status take_listen(struct halay_context *ctx, int rank, const struct halay_item *item)
 {
-    if (item->rank == (ctx->driven.negotiation.coordinator ? rank : ctx->rank))
+    if (item->rank == (ctx->all.coordinator ? rank : ctx->rank))
         return HALAY_ERR_FORMAT;
-    if (!ctx->driven.negotiation.coordinator)
+    if (!ctx->all.coordinator)
         return listen_to(ctx, item->rank, item->number);
     if (item->rank == 0)
         return listen_to(ctx, rank, item->number);
     return halay_messenger_append(
-        ctx->driven.negotiation.messenger, item->rank,
+        ctx->messenger, item->rank,
         &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .number = item->number });
 }
 
@@ -441,7 +439,7 @@ enum halay_status halay_negotiate_receive(void *arg, int rank, const struct hala
         return HALAY_OK; /* the engine has failed: items are only taken off the transport */
     if (item->kind == HALAY_ITEM_LISTEN)
         return take_listen(ctx, rank, item);
-    if (!ctx->driven.negotiation.coordinator)
+    if (!ctx->all.coordinator)
         return rank == 0 || is_of_tree(item->kind) ? apply_item(ctx, item) : HALAY_ERR_FORMAT;
     if (item->kind == HALAY_ITEM_FAIL)
         return apply_item(ctx, item); /* a rank that cannot continue */
@@ -461,9 +459,9 @@ static enum halay_status send_to_set(struct halay_process_set *set, int rank, co
     }
     for (int r = 0; set->ranks && r < set->size && status == HALAY_OK; r++)
         if ((rank < 0 || rank == r) && set->ranks[r] != 0)
-            status = halay_messenger_append(ctx->driven.negotiation.messenger, set->ranks[r], item);
+            status = halay_messenger_append(ctx->messenger, set->ranks[r], item);
     if (!set->ranks && rank != 0)
-        status = halay_messenger_append(ctx->driven.negotiation.messenger, rank, item);
+        status = halay_messenger_append(ctx->messenger, rank, item);
     return status == HALAY_OK && is_mine ? apply_item(ctx, item) : status;
 }
 

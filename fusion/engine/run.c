@@ -205,7 +205,7 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
     if (halay_recording(ctx))
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
     if (!ctx->driven.execution.running_count)
-        halay_tally_busy(&ctx->meters->tally, ctx->driven.now_us * 1000);
+        halay_tally_busy(&ctx->meters->tally, ctx->now_us * 1000);
     status = start_bucket(ctx, b);
     if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;

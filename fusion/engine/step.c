@@ -48,15 +48,15 @@ static void fail_receiving(struct halay_context *ctx, enum halay_status status, 
 int halay_engine_is_pending(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
-           (ctx->driven.negotiation.coordinator && halay_coordinator_waiting(ctx->driven.negotiation.coordinator));
+           (ctx->all.coordinator && halay_coordinator_waiting(ctx->all.coordinator));
 }
 
 /* Checks whether another rank is lost while the collectives in flight complete. */
 static void check_draining(struct halay_context *ctx)
 {
-    if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
+    if (ctx->now_us - ctx->driven.checked_us < CHECK_US)
         return;
-    ctx->driven.checked_us = ctx->driven.now_us;
+    ctx->driven.checked_us = ctx->now_us;
     halay_process_sets_check(ctx);
     halay_buckets_progress(ctx);
 }
@@ -87,12 +87,12 @@ static void check_ranks(struct halay_context *ctx)
         return;
     }
     if (!halay_engine_is_pending(ctx)) {
-        halay_messenger_check_reset(ctx->driven.negotiation.messenger);
+        halay_messenger_check_reset(ctx->messenger);
         return;
     }
-    if (ctx->driven.now_us - ctx->driven.checked_us < CHECK_US)
+    if (ctx->now_us - ctx->driven.checked_us < CHECK_US)
         return;
-    ctx->driven.checked_us = ctx->driven.now_us;
+    ctx->driven.checked_us = ctx->now_us;
     if (ctx->driven.execution.running_count)
         halay_process_sets_check(ctx);
     if (ctx->driven.execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
@@ -100,14 +100,13 @@ static void check_ranks(struct halay_context *ctx)
         return;
     }
     if (config->peer_timeout_ms > 0 &&
-        halay_messenger_check(ctx->driven.negotiation.messenger, ctx->driven.now_us,
-                              (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
+        halay_messenger_check(ctx->messenger, ctx->now_us, (int64_t)config->peer_timeout_ms * 1000, &rank) != HALAY_OK)
         halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "rank %d has not answered for %g s", rank,
                           config->peer_timeout_ms / 1e3);
-    if (ctx->status == HALAY_OK && ctx->driven.negotiation.coordinator)
+    if (ctx->status == HALAY_OK && ctx->all.coordinator)
         halay_negotiate_stalls(ctx);
     look_at_paths(ctx);
-    halay_messenger_flush(ctx->driven.negotiation.messenger);
+    halay_messenger_flush(ctx->messenger);
 }
 
 /* Returns nonzero if no collective of a set is in flight here. */
@@ -122,12 +121,11 @@ static int decide_all_sets(struct halay_context *ctx)
 {
     int emitted = 0, all = 0;
 
-    if (!ctx->driven.negotiation.coordinator || ctx->status != HALAY_OK || ctx->driven.execution.is_changing)
+    if (!ctx->all.coordinator || ctx->status != HALAY_OK || ctx->driven.execution.is_changing)
         return 0;
-    enum halay_status status =
-        halay_coordinator_decide_children(ctx->driven.negotiation.coordinator, set_is_idle, &all);
+    enum halay_status status = halay_coordinator_decide_children(ctx->all.coordinator, set_is_idle, &all);
     if (status == HALAY_OK)
-        status = halay_coordinator_decide(ctx->driven.negotiation.coordinator, set_is_idle(&ctx->all), &emitted);
+        status = halay_coordinator_decide(ctx->all.coordinator, set_is_idle(&ctx->all), &emitted);
     if (status != HALAY_OK)
         halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
                           halay_status_string(status));
@@ -142,7 +140,7 @@ static void check_leaving(struct halay_context *ctx)
     int is_over =
         (ctx->status != HALAY_OK && !ctx->driven.negotiation.is_draining) ||
         (ctx->driven.negotiation.is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
-    if (is_over && halay_messenger_is_quiet(ctx->driven.negotiation.messenger))
+    if (is_over && halay_messenger_is_quiet(ctx->messenger))
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
 
@@ -151,12 +149,11 @@ static size_t exchange_messages(struct halay_context *ctx)
 {
     int messages = 0, rank = -1;
 
-    ctx->driven.now_us = halay_now_us();
+    ctx->now_us = halay_now_us();
     size_t did = halay_negotiate_submitted(ctx);
     if (ctx->status == HALAY_OK)
         did += halay_withdraw_overdue(ctx);
-    enum halay_status status =
-        halay_messenger_receive(ctx->driven.negotiation.messenger, halay_negotiate_receive, ctx, &messages, &rank);
+    enum halay_status status = halay_messenger_receive(ctx->messenger, halay_negotiate_receive, ctx, &messages, &rank);
     if (status != HALAY_OK)
         fail_receiving(ctx, status, rank);
     did += (size_t)messages;
@@ -165,7 +162,7 @@ static size_t exchange_messages(struct halay_context *ctx)
     did += (size_t)decide_all_sets(ctx);
     did += halay_negotiate_replay(ctx);
     did += (size_t)halay_negotiate_leave(ctx);
-    halay_messenger_flush(ctx->driven.negotiation.messenger);
+    halay_messenger_flush(ctx->messenger);
     return did;
 }
 
@@ -221,9 +218,9 @@ int halay_engine_is_steady(const struct halay_context *ctx)
 
 int halay_engine_step_steady(struct halay_context *ctx, int64_t now_us)
 {
-    ctx->driven.now_us = now_us;
+    ctx->now_us = now_us;
     size_t did = halay_negotiate_submitted(ctx);
-    halay_messenger_flush(ctx->driven.negotiation.messenger);
+    halay_messenger_flush(ctx->messenger);
     if (ctx->status == HALAY_OK)
         did += halay_buckets_progress(ctx);
     halay_count(&ctx->meters->tally.steps, 1);
@@ -234,7 +231,7 @@ int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = exchange_messages(ctx);
 
-    ctx->driven.stepped_us = ctx->driven.now_us;
+    ctx->driven.stepped_us = ctx->now_us;
 
     if (ctx->driven.negotiation.suspected_us)
         halay_engine_check_suspect(ctx);

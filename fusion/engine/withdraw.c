@@ -60,7 +60,7 @@ static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
         withdraw_from_path(ctx, path, r);
         return;
     }
-    r->retry_us = ctx->driven.now_us + RETRY_US;
+    r->retry_us = ctx->now_us + RETRY_US;
     look_at(&ctx->driven.negotiation, r, r->retry_us);
     if (r->life == HALAY_LIFE_RUNNING)
         return;
@@ -103,7 +103,7 @@ static void fail_overdue(struct halay_context *ctx, const struct halay_request *
 
 static void check_watched(struct halay_context *ctx, struct halay_request *r)
 {
-    int64_t now_us = ctx->driven.now_us, grace_us = (int64_t)r->timeout_ms * 1000;
+    int64_t now_us = ctx->now_us, grace_us = (int64_t)r->timeout_ms * 1000;
 
     if (r->overdue_us && now_us >= r->overdue_us) {
         fail_overdue(ctx, r);
@@ -141,7 +141,7 @@ size_t halay_withdraw_overdue(struct halay_context *ctx)
     struct halay_negotiation *n = &ctx->driven.negotiation;
     struct halay_request *r;
 
-    if (!n->look_us || ctx->driven.now_us < n->look_us)
+    if (!n->look_us || ctx->now_us < n->look_us)
         return 0;
     n->unchecked = n->watched;
     if (n->unchecked)
@@ -154,7 +154,7 @@ size_t halay_withdraw_overdue(struct halay_context *ctx)
         link_watched(&n->watched, r);
         if (ctx->status != HALAY_OK)
             continue;
-        if (due > ctx->driven.now_us)
+        if (due > ctx->now_us)
             look_at(n, r, due);
         else if (due)
             check_watched(ctx, r);

@@ -4,7 +4,7 @@
  */
 #include "fusion/place/placement.h"
 #include "base/parse.h"
-#include "fusion/requests/context.h"
+#include "collectives/group/world.h"
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -102,7 +102,7 @@ static void write_ranges(int *numbers, size_t n, char *text, size_t size)
     }
 }
 
-static void bind_thread(struct halay_context *ctx, const int *chosen, size_t n)
+static void bind_thread(struct halay_log *log, pthread_t thread, const int *chosen, size_t n)
 {
     int most = 0;
 
@@ -115,17 +115,16 @@ static void bind_thread(struct halay_context *ctx, const int *chosen, size_t n)
         CPU_ZERO_S(bytes, set);
         for (size_t i = 0; i < n; i++)
             CPU_SET_S(chosen[i], bytes, set);
-        error = pthread_setaffinity_np(ctx->driver.thread, bytes, set);
+        error = pthread_setaffinity_np(thread, bytes, set);
         CPU_FREE(set);
     }
     if (error)
-        halay_warning(ctx->log, "the engine's thread stays where it is: %s", strerror(error));
+        halay_warning(log, "the engine's thread stays where it is: %s", strerror(error));
 }
 
-static void places_log(struct halay_context *ctx, const struct halay_thread *threads, size_t count, int *chosen,
+static void places_log(const struct halay_world *world, const struct halay_thread *threads, size_t count, int *chosen,
                        size_t n)
 {
-    const struct halay_world *world = ctx->world;
     char all[256], own[256];
     int *numbers = calloc(count + 1, sizeof *numbers);
 
@@ -136,7 +135,7 @@ static void places_log(struct halay_context *ctx, const struct halay_thread *thr
     write_ranges(numbers, count, all, sizeof all);
     free(numbers);
     write_ranges(chosen, n, own, sizeof own);
-    halay_info(ctx->log,
+    halay_info(world->log,
                "placement: %d of %d on host %d of %d; hardware threads %s (%d for all ranks of the host); memory on "
                "NUMA node %d of %d; the engine's thread runs on %s",
                world->local_rank, world->local_size, world->cross_rank, world->cross_size, all,
@@ -146,25 +145,22 @@ static void places_log(struct halay_context *ctx, const struct halay_thread *thr
 }
 
 /* Returns nonzero if the topology is needed; reading it takes milliseconds. */
-static int is_needed(const struct halay_context *ctx)
+static int is_needed(const struct halay_world *world)
 {
-    const struct halay_world *world = ctx->world;
-
     return strcmp(world->config.thread_affinity, "auto") ? strcmp(world->config.thread_affinity, "off") != 0
                                                          : world->topology.numa_nodes > 1;
 }
 
-enum halay_status halay_placement_apply(struct halay_context *ctx)
+enum halay_status halay_placement_apply(const struct halay_world *world, pthread_t thread)
 {
-    const struct halay_world *world = ctx->world;
     struct halay_thread *threads;
     size_t count;
     char why[256];
 
-    if (!is_needed(ctx) && ctx->log->level < HALAY_LOG_INFO)
+    if (!is_needed(world) && world->log->level < HALAY_LOG_INFO)
         return HALAY_OK;
-    if (halay_topology_threads(ctx->log, &threads, &count) != HALAY_OK) {
-        halay_warning(ctx->log, "the engine's thread is not placed: this machine's topology cannot be read");
+    if (halay_topology_threads(world->log, &threads, &count) != HALAY_OK) {
+        halay_warning(world->log, "the engine's thread is not placed: this machine's topology cannot be read");
         return HALAY_OK;
     }
     struct halay_placement place = { .chosen = calloc(count + 1, sizeof *place.chosen) };
@@ -173,11 +169,11 @@ enum halay_status halay_placement_apply(struct halay_context *ctx)
         status = halay_placement_choose(world->config.thread_affinity, threads, count, world->local_rank,
                                         world->local_size, &place, why, sizeof why);
         if (status == HALAY_ERR_CONFIG)
-            halay_error(ctx->log, "HALAY_THREAD_AFFINITY: %s", why);
+            halay_error(world->log, "HALAY_THREAD_AFFINITY: %s", why);
         if (status == HALAY_OK && place.count)
-            bind_thread(ctx, place.chosen, place.count);
-        if (status == HALAY_OK && ctx->log->level >= HALAY_LOG_INFO)
-            places_log(ctx, threads, count, place.chosen, place.count);
+            bind_thread(world->log, thread, place.chosen, place.count);
+        if (status == HALAY_OK && world->log->level >= HALAY_LOG_INFO)
+            places_log(world, threads, count, place.chosen, place.count);
         free(place.chosen);
     }
     free(threads);

@@ -11,8 +11,9 @@
 #define HALAY_FUSION_PLACEMENT_H
 
 #include "base/machine/topology.h"
+#include <pthread.h>
 
-struct halay_context;
+struct halay_world;
 
 /* A subset of this host's hardware threads, by number. */
 struct halay_placement {
@@ -29,6 +30,6 @@ enum halay_status halay_placement_choose(const char *setting, const struct halay
 
 /* Binds the engine's thread, and logs at level info where the parts of this rank are. Called once, when the thread has
  * been started. Errors: HALAY_ERR_CONFIG; HALAY_ERR_NO_MEMORY; a refusal of the system is a warning. */
-enum halay_status halay_placement_apply(struct halay_context *ctx);
+enum halay_status halay_placement_apply(const struct halay_world *world, pthread_t thread);
 
 #endif

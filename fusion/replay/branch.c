@@ -15,9 +15,7 @@ static int first_place(const struct halay_process_set *set)
 
 static struct halay_tree tree_of(const struct halay_process_set *set)
 {
-    return (struct halay_tree){ .size = set->size + first_place(set),
-                                .block = 1,
-                                .degree = set->ctx->driven.negotiation.degree };
+    return (struct halay_tree){ .size = set->size + first_place(set), .block = 1, .degree = set->ctx->degree };
 }
 
 static int place_of(const struct halay_process_set *set)
@@ -32,7 +30,7 @@ static int rank_at(const struct halay_process_set *set, int place)
 
 enum halay_status halay_branch_reach(struct halay_process_set *set)
 {
-    struct halay_messenger *m = set->ctx->driven.negotiation.messenger;
+    struct halay_messenger *m = set->ctx->messenger;
     struct halay_tree tree = tree_of(set);
     int place = place_of(set), child = place;
 
@@ -55,8 +53,7 @@ enum halay_status halay_branch_send_up(struct halay_process_set *set, const stru
 {
     struct halay_tree tree = tree_of(set);
 
-    return halay_messenger_append(set->ctx->driven.negotiation.messenger,
-                                  rank_at(set, halay_tree_parent(&tree, place_of(set))), item);
+    return halay_messenger_append(set->ctx->messenger, rank_at(set, halay_tree_parent(&tree, place_of(set))), item);
 }
 
 enum halay_status halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item)
@@ -66,6 +63,6 @@ enum halay_status halay_branch_send_down(struct halay_process_set *set, const st
     int place = place_of(set), child = place;
 
     while (status == HALAY_OK && (child = halay_tree_next_child(&tree, place, child)) > 0)
-        status = halay_messenger_append(set->ctx->driven.negotiation.messenger, rank_at(set, child), item);
+        status = halay_messenger_append(set->ctx->messenger, rank_at(set, child), item);
     return status;
 }

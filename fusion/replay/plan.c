@@ -89,7 +89,7 @@ static void turn_begin(struct halay_plan_bucket *b)
     b->is_counted = 0;
     b->running = NULL;
     b->seen_missing = b->count;
-    b->since_us = b->plan->set->ctx->driven.now_us;
+    b->since_us = b->plan->set->ctx->now_us;
     atomic_store_explicit(&b->has_callbacks, 0, memory_order_relaxed);
     atomic_store_explicit(&b->missing, b->count, memory_order_relaxed);
 }
@@ -191,7 +191,7 @@ void halay_plan_set_ready(struct halay_plan_bucket *b)
     struct halay_context *ctx = p->set->ctx;
 
     b->state = HALAY_PLAN_READY;
-    b->since_us = ctx->driven.now_us;
+    b->since_us = ctx->now_us;
     b->is_counted = 1;
     count_steady(p, b->count - b->ordinary);
     p->ready[p->ready_count++] = b;
@@ -255,7 +255,7 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
             continue;
         memmove(&p->ready[i], &p->ready[i + 1], (--p->ready_count - i) * sizeof(struct halay_plan_bucket *));
         b->state = HALAY_PLAN_RUNNING;
-        b->since_us = set->ctx->driven.now_us;
+        b->since_us = set->ctx->now_us;
         *next += HALAY_CHANNELS;
         p->busy |= channel_bit(b);
         p->running_count++;
@@ -438,7 +438,7 @@ void halay_replay_drop(struct halay_context *ctx)
             set->replay->kept.count = 0;
             set->replay->early.used = 0;
         }
-    ctx->driven.changes.count = 0;
+    ctx->queue.changes.count = 0;
 }
 
 void halay_replay_end(struct halay_process_set *set)
@@ -449,8 +449,8 @@ void halay_replay_end(struct halay_process_set *set)
     if (!p)
         return;
     halay_plan_clear(p);
-    p->next_ended = ctx->driven.ended_plans;
-    ctx->driven.ended_plans = p;
+    p->next_ended = ctx->ended_plans;
+    ctx->ended_plans = p;
     set->replay = NULL;
 }
 
@@ -470,12 +470,8 @@ static void replay_free(struct halay_replay *p)
 
 void halay_replay_free_all(struct halay_context *ctx)
 {
-    for (struct halay_replay *p = ctx->driven.ended_plans, *next; p; p = next) {
+    for (struct halay_replay *p = ctx->ended_plans, *next; p; p = next) {
         next = p->next_ended;
         replay_free(p);
     }
-    ctx->driven.ended_plans = NULL;
-    free(ctx->driven.changes.events);
-    free(ctx->driven.resubmitted.events);
-    ctx->driven.changes = ctx->driven.resubmitted = (struct halay_events){ 0 };
 }

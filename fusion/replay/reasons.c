@@ -112,14 +112,14 @@ static void look_for_reasons(struct halay_replay *p)
     int64_t slow = slow_us(ctx);
     int has_looked = 0;
 
-    if (ctx->driven.now_us - p->looked_us < LOOK_US)
+    if (ctx->now_us - p->looked_us < LOOK_US)
         return;
-    p->looked_us = ctx->driven.now_us;
+    p->looked_us = ctx->now_us;
     for (size_t i = 0; i < p->count; i++)
         note_holder(&holders, p->buckets[i]);
     for (size_t i = 0; i < p->count && p->state == PLAN_PLANNED; i++) {
         struct halay_plan_bucket *b = p->buckets[i];
-        int64_t age_us = look_at_bucket(b, ctx->driven.now_us);
+        int64_t age_us = look_at_bucket(b, ctx->now_us);
         if (b->state != HALAY_PLAN_FILLING && age_us >= slow)
             halay_replay_break(p->set, HALAY_BREAK_SLOW);
         if (age_us < WAITS_US || !(holder = find_holder(&holders, b)))
@@ -134,7 +134,7 @@ static void look_for_reasons(struct halay_replay *p)
 
 enum halay_status halay_replay_look(struct halay_context *ctx)
 {
-    enum halay_status status = ctx->driven.changes_status;
+    enum halay_status status = ctx->queue.changes_status;
 
     for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next) {
         if (halay_replay_is_off(set))

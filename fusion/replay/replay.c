@@ -101,11 +101,11 @@ static void take_submission(struct halay_replay *p, const struct halay_event *e)
 /* Defers a join or a change of process sets until no set has a plan. Returns 0 if none has one. */
 static int keep_change(struct halay_context *ctx, const struct halay_event *e)
 {
-    if (halay_replay_all_off(ctx) && !ctx->driven.changes.count)
+    if (halay_replay_all_off(ctx) && !ctx->queue.changes.count)
         return 0;
     halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);
-    if (halay_events_append(&ctx->driven.changes, e) != HALAY_OK)
-        ctx->driven.changes_status = HALAY_ERR_NO_MEMORY;
+    if (halay_events_append(&ctx->queue.changes, e) != HALAY_OK)
+        ctx->queue.changes_status = HALAY_ERR_NO_MEMORY;
     return 1;
 }
 
@@ -200,8 +200,7 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     for (size_t i = 0; i < count && status == HALAY_OK; i++) /* the coordinator ignores them: it had sent PLAN before */
         take_submission(p, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = sent[i] });
     free(sent);
-    if (ctx->driven.negotiation.has_sent_bye || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) ||
-        has_joined(ctx) || ctx->driven.changes.count)
+    if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || has_joined(ctx) || ctx->queue.changes.count)
         halay_replay_break(set, HALAY_BREAK_CHANGE);
     return status;
 }
@@ -258,9 +257,9 @@ enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_e
             status = plan_end(set->replay, resubmitted);
     if (!halay_replay_all_off(ctx))
         return status;
-    for (size_t i = 0; i < ctx->driven.changes.count && status == HALAY_OK; i++)
-        status = halay_events_append(resubmitted, &ctx->driven.changes.events[i]);
-    ctx->driven.changes.count = 0;
+    for (size_t i = 0; i < ctx->queue.changes.count && status == HALAY_OK; i++)
+        status = halay_events_append(resubmitted, &ctx->queue.changes.events[i]);
+    ctx->queue.changes.count = 0;
     return status;
 }
 

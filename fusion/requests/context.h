@@ -12,6 +12,7 @@
 #include "base/meters.h"
 #include "collectives/group/group.h"
 #include "collectives/group/world.h"
+#include "fusion/protocol/messages.h"
 #include "fusion/requests/driven.h"
 #include "fusion/requests/driver_role.h"
 #include "fusion/requests/queue.h"
@@ -23,6 +24,7 @@
 struct halay_carrier;
 struct halay_elastic;
 struct halay_memories;
+struct halay_messenger;
 struct halay_path;
 struct halay_recorder;
 
@@ -40,8 +42,10 @@ struct halay_context {
     size_t set_room;
     struct halay_process_set *removed; /* owned: the removed ones; guarded by lock */
     struct halay_link *control;        /* borrowed from world; NULL in a job of one rank without one */
+    struct halay_messenger *messenger; /* owned; NULL: the world has been left */
     struct halay_log *log;             /* borrowed from world */
     int rank, size;
+    int degree;                             /* of the sets' trees (replay/branch.h); set once */
     unsigned char *is_parent;               /* owned: base/fork.h; set once before start */
     void *(*stream)(void *arg, int device); /* for its groups, as in struct halay_options; set once, as the next */
     void *stream_arg;
@@ -62,11 +66,18 @@ struct halay_context {
     _Atomic int has_left;           /* halay_fini need not wait any longer; stored by the driver (release) */
     _Atomic pthread_t calling_back; /* the thread in a callback, or 0; relaxed: a thread compares only itself */
     int completion_fd;              /* owned; guarded by lock; -1: not requested yet */
+    pthread_cond_t waiter_wakes;    /* waiters: a request ended, or the driver's role is free */
+    /* A thread listens to peers at all times: rank 0 coordinates sets of which it is not a member. Guarded by lock. */
+    int listens;
     struct halay_driver_role driver;
 
     /* Each on cache lines of its own. */
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_waiting waiting;
-    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_driven driven;
+    /* Driver only. */
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) int64_t now_us; /* the clock at the beginning of this step */
+    unsigned char *left;                              /* owned: [rank], nonzero after its BYE */
+    struct halay_replay *ended_plans;                 /* owned: of sets that have ended (replay/plan.h) */
+    struct halay_driven driven;
 };
 
 /* Returns nonzero in a forked child, which has neither the engine's thread nor a rank. */

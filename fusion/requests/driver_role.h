@@ -16,16 +16,14 @@ struct halay_entry;
 struct halay_request;
 
 struct halay_driver_role {
-    struct halay_role role; /* the thread that has it, and threads to be woken */
-    int64_t drove_us;       /* when a thread last released the role */
-    int listens;   /* a thread must always receive messages: rank 0 coordinates sets of which it is not a member */
-    int must_send; /* messages are being sent although nothing is pending: must_send in engine/driver.c */
+    struct halay_role role;  /* the thread that has it, and threads to be woken */
+    int64_t drove_us;        /* when a thread last released the role */
+    int must_send;           /* messages are being sent although nothing is pending: must_send in engine/driver.c */
     _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
     /* Threads that have unlocked and are waking another one: the context stays until they have finished. Added to under
      * lock (relaxed); subtracted with release, for the acquire in halay_driver_stop. */
     _Atomic int leaving;
     pthread_cond_t thread_wakes; /* the background thread: the role is free and there is work, or it is to end */
-    pthread_cond_t waiter_wakes; /* waiters: a request ended, or the role is free */
     pthread_t thread;            /* set once before start, as are these */
     long spin_thread_us, spin_waiter_us;
 
@@ -33,7 +31,6 @@ struct halay_driver_role {
     int64_t deferred_us;          /* when the first of them was deferred */
     size_t deferred_bytes;        /* bytes of the submissions since then */
     _Atomic int is_wake_deferred; /* written under lock; relaxed: read by the thread that is expected to call */
-    struct halay_entry *latest;   /* the last submission, if no submission or wait has followed; or NULL */
     int has_left_some;            /* the last wait ended with requests in flight, and no call has followed */
     int waits_followed;           /* how often in succession another wait followed at once, up to a few */
     int calls_back;               /* a submission had a callback: the program may make no call after its last wait */

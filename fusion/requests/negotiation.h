@@ -5,22 +5,15 @@
 #ifndef HALAY_NEGOTIATION_H
 #define HALAY_NEGOTIATION_H
 
-#include "fusion/coordinator/coordinator_options.h"
-#include "fusion/requests/queue.h"
+#include <stdint.h>
 
-struct halay_messenger;
+struct halay_request;
 
 struct halay_negotiation {
-    struct halay_events batch;                            /* events taken from the queue together */
-    struct halay_messenger *messenger;                    /* owned; NULL: the world has been left */
-    struct halay_request *watched;                        /* requests with a time limit, or withdrawn (withdraw.c) */
-    struct halay_request *unchecked;                      /* of these, those that the present check has not visited */
-    int64_t look_us;                                      /* time of the next check; 0: never */
-    struct halay_coordinator *coordinator;                /* borrowed: of the set of all ranks; rank 0 only */
-    struct halay_coordinator_options coordinator_options; /* common to all process sets; rank 0 only */
-    int degree;                                           /* of the sets' trees (replay/branch.h); set once */
-    uint64_t sent;                                        /* submissions sent to the coordinator so far */
-    unsigned char *left;                                  /* owned: [rank], nonzero after its BYE */
+    struct halay_request *watched;            /* requests with a time limit, or withdrawn (withdraw.c) */
+    struct halay_request *unchecked;          /* of these, those that the present check has not visited */
+    int64_t look_us;                          /* time of the next check; 0: never */
+    uint64_t sent;                            /* submissions sent to the coordinator so far */
     int suspect;                              /* a rank that is gone since suspected_us, for an unknown cause */
     int64_t suspected_us;                     /* 0: no rank is suspected */
     int is_draining;                          /* failed because a rank left: collectives in flight still complete */

@@ -51,3 +51,13 @@ enum halay_status halay_events_append(struct halay_events *list, const struct ha
     list->events[list->count++] = *e;
     return HALAY_OK;
 }
+
+void halay_queue_clear(struct halay_queue *queue)
+{
+    struct halay_events *lists[] = { &queue->submitted, &queue->batch, &queue->changes, &queue->resubmitted };
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        free(lists[i]->events);
+        *lists[i] = (struct halay_events){ 0 };
+    }
+}

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct halay_entry;
 struct halay_plan_bucket;
 struct halay_request;
 
@@ -35,6 +36,10 @@ struct halay_events {
 
 struct halay_queue {
     struct halay_events submitted;
+    struct halay_events batch;        /* driver only, as are the next: events taken together */
+    struct halay_events changes;      /* joins and changes of sets, which wait for the end of plans (replay/replay.h) */
+    struct halay_events resubmitted;  /* to be taken again after a plan */
+    enum halay_status changes_status; /* no memory for one of them */
     _Atomic int has_events; /* the driver has to take events; stored under lock, read by the driver without it */
     struct halay_request *free_requests; /* the pool: requests/requests.c */
     struct request_slab *slabs;          /* owned */
@@ -43,8 +48,9 @@ struct halay_queue {
     /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in
      * halay_wait_any. */
     _Atomic uint64_t deliveries;
-    int is_joined;  /* a join is in flight: no other submission is accepted */
-    int is_aborted; /* halay_abort was called, for this reason: */
+    struct halay_entry *latest; /* the last submission, if no submission or wait has followed; or NULL */
+    int is_joined;              /* a join is in flight: no other submission is accepted */
+    int is_aborted;             /* halay_abort was called, for this reason: */
     char reason[HALAY_REASON_MAX];
 };
 
@@ -54,5 +60,7 @@ enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t c
 enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *event);
 /* Pushes an event for the driver; the lock is held. */
 enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
+/* Frees all events. */
+void halay_queue_clear(struct halay_queue *queue);
 
 #endif

@@ -92,7 +92,7 @@ void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan
     atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
     pthread_mutex_lock(&ctx->lock);
     if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+        pthread_cond_broadcast(&ctx->waiter_wakes);
     int fd = ctx->completion_fd;
     pthread_mutex_unlock(&ctx->lock);
     if (fd >= 0)
@@ -131,7 +131,7 @@ size_t halay_requests_deliver(struct halay_context *ctx)
     atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
     pthread_mutex_lock(&ctx->lock);
     if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+        pthread_cond_broadcast(&ctx->waiter_wakes);
     for (struct halay_request *r = first; r; r = next) {
         next = r->next;
         halay_request_put_locked(r);

@@ -64,21 +64,9 @@ enum halay_status halay_process_sets_status(const struct halay_context *ctx)
 /* Notes whether rank 0 must listen at all times, because it coordinates sets of which it is not a member. */
 static void note_listening_locked(struct halay_context *ctx)
 {
-    ctx->driver.listens = 0;
+    ctx->listens = 0;
     for (const struct halay_process_set *set = ctx->all.next; set; set = set->next)
-        ctx->driver.listens |= set->coordinator && set->rank < 0;
-}
-
-static enum halay_status make_coordinator(struct halay_process_set *set)
-{
-    struct halay_coordinator_options options = set->ctx->driven.negotiation.coordinator_options;
-
-    options.parent = set->ctx->driven.negotiation.coordinator;
-    options.size = set->size;
-    options.number = set->number;
-    options.ranks = set->ranks;
-    options.arg = set;
-    return halay_coordinator_create(&options, &set->coordinator);
+        ctx->listens |= set->coordinator && set->rank < 0;
 }
 
 /* Makes room for one more number. */
@@ -114,7 +102,8 @@ static enum halay_status append_set(struct halay_context *ctx, const uint64_t *r
     set->ranks = copy;
     set->rank = halay_process_set_rank_of(set, ctx->rank);
     set->number = ctx->driven.execution.sets_made + 1;
-    if (ctx->driven.negotiation.coordinator && make_coordinator(set) != HALAY_OK)
+    if (ctx->all.coordinator && halay_coordinator_create_child(ctx->all.coordinator, set->number, copy, set->size, set,
+                                                               &set->coordinator) != HALAY_OK)
         goto err_free;
     ctx->driven.execution.sets_made++;
     while (*last)

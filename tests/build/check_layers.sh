@@ -76,7 +76,7 @@ floors="
 base                  . machine net store secure http
 collectives           reduce schedule choose group shared messages api
 collectives/transport connect bootstrap . cuda tcp $transports
-fusion                protocol coordinator requests place observe replay run paths engine api
+fusion                place protocol coordinator requests observe replay run paths engine api
 launcher              common cli where local watch remote job mpi .
 tft/core              kernels layers model data run score train api
 tft/tools             drift export report explain serve tune cli .

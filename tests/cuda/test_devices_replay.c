@@ -108,7 +108,7 @@ static void run_deviating(struct loop *l, int step)
 
 static uint64_t messages(const struct user *u)
 {
-    return halay_messenger_sent(u->ctx->driven.negotiation.messenger);
+    return halay_messenger_sent(u->ctx->messenger);
 }
 
 static void body(struct user *u)

@@ -289,7 +289,7 @@ static int be_rank(void)
     if (!CHECK(halay_init(&options, &opened) == HALAY_OK))
         return 1;
     ctx = opened;
-    ctx->driven.negotiation.degree = 2; /* no plan begins before all have submitted */
+    ctx->degree = 2; /* no plan begins before all have submitted */
     hook_link();
     register_all();
     for (; step < STEPS_BEFORE && !is_broken; step++)

@@ -228,7 +228,7 @@ static void ten_thousand(struct rank_run *run)
 
 static struct halay_tensor_entry *entry_of(struct rank_run *run, const char *name)
 {
-    return halay_coordinator_entry(run->ctx->driven.negotiation.coordinator, name, strlen(name));
+    return halay_coordinator_entry(run->ctx->all.coordinator, name, strlen(name));
 }
 
 /* The announcements of all ranks are kept only for a name that is announced again because its rows change. */

@@ -441,8 +441,8 @@ static void body_mismatch(struct rank_run *run)
 
 static void shrink_ids(struct rank_run *run)
 {
-    if (run->ctx->driven.negotiation.coordinator)
-        halay_coordinator_set_ids_max(run->ctx->driven.negotiation.coordinator, 10);
+    if (run->ctx->all.coordinator)
+        halay_coordinator_set_ids_max(run->ctx->all.coordinator, 10);
 }
 
 static void body_names(struct rank_run *run)
@@ -738,10 +738,10 @@ static void body_idle(struct rank_run *run)
     int spells = 0;
     uint64_t sent;
     do {
-        sent = halay_messenger_sent(run->ctx->driven.negotiation.messenger);
+        sent = halay_messenger_sent(run->ctx->messenger);
         REQUIRE(!clock_gettime(clock, &cpu));
         usleep(2000000);
-    } while (halay_messenger_sent(run->ctx->driven.negotiation.messenger) != sent && ++spells < 10);
+    } while (halay_messenger_sent(run->ctx->messenger) != sent && ++spells < 10);
     CHECK(spells < 10, "messages were sent while nothing was submitted");
     REQUIRE(!clock_gettime(clock, &later));
     atomic_fetch_add((_Atomic int *)run->arg, 1);
@@ -780,11 +780,11 @@ static void body_many(struct rank_run *run)
         }
         CHECK(is_sum(data, TENSORS * COUNT, run->size));
         if (step == 0) {
-            messages = halay_messenger_sent(run->ctx->driven.negotiation.messenger);
+            messages = halay_messenger_sent(run->ctx->messenger);
             buckets = run->ctx->meters->tally.collectives;
         }
     }
-    messages = halay_messenger_sent(run->ctx->driven.negotiation.messenger) - messages;
+    messages = halay_messenger_sent(run->ctx->messenger) - messages;
     buckets = run->ctx->meters->tally.collectives - buckets;
     if (run->rank == 0)
         printf("%d ranks, %d tensors a step: %.1f messages, %.1f buckets a step\n", run->size, TENSORS,

@@ -275,17 +275,15 @@ static void open_world(struct sim_rank *r, unsigned char *is_parent)
 
 static void open_coordinator(struct halay_context *ctx)
 {
-    struct halay_negotiation *n = &ctx->driven.negotiation;
+    struct halay_coordinator_options options = { .size = ctx->size,
+                                                 .threshold = config.fusion_threshold,
+                                                 .replay = 1,
+                                                 .ids_max = 1024,
+                                                 .log = &sim_log,
+                                                 .emit = halay_negotiate_emit,
+                                                 .arg = &ctx->all };
 
-    n->coordinator_options = (struct halay_coordinator_options){ .size = ctx->size,
-                                                                 .threshold = config.fusion_threshold,
-                                                                 .replay = 1,
-                                                                 .ids_max = 1024,
-                                                                 .log = &sim_log,
-                                                                 .emit = halay_negotiate_emit,
-                                                                 .arg = &ctx->all };
-    REQUIRE(halay_coordinator_create(&n->coordinator_options, &ctx->all.coordinator) == HALAY_OK);
-    n->coordinator = ctx->all.coordinator;
+    REQUIRE(halay_coordinator_create(&options, &ctx->all.coordinator) == HALAY_OK);
 }
 
 /* Does the part of fusion/api/open.c that needs no thread. */
@@ -309,9 +307,8 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     ctx->size = rank_count;
     ctx->control = &r->link;
     ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
-    ctx->driven.negotiation.degree = degree;
-    REQUIRE(halay_messenger_create(ctx->control, rank, rank_count, &sim_log, &ctx->driven.negotiation.messenger) ==
-            HALAY_OK);
+    ctx->degree = degree;
+    REQUIRE(halay_messenger_create(ctx->control, rank, rank_count, &sim_log, &ctx->messenger) == HALAY_OK);
     if (!rank)
         open_coordinator(ctx);
     REQUIRE(halay_group_create(&r->world, &ctx->all.group) == HALAY_OK);

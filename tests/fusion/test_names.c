@@ -72,8 +72,8 @@ static void body_once(struct rank_run *run)
     struct halay_counters before = { .struct_size = sizeof before }, after = before;
     size_t memory = 0;
 
-    if (IS_SLOW && run->ctx->driven.negotiation.coordinator) /* nothing has been submitted, so no thread drives it */
-        halay_coordinator_set_ids_max(run->ctx->driven.negotiation.coordinator, KEPT);
+    if (IS_SLOW && run->ctx->all.coordinator) /* nothing has been submitted, so no thread drives it */
+        halay_coordinator_set_ids_max(run->ctx->all.coordinator, KEPT);
     sum_hot(run);
     CHECK(halay_counters_read(run->ctx, &before) == HALAY_OK);
     for (int i = 0; i < ONCE; i += AT_ONCE) {

@@ -63,7 +63,7 @@ static void run_context(struct halay_context *ctx, struct setting *s)
 {
     struct random_steps_tally tally = { 0 };
 
-    ctx->driven.negotiation.degree = s->degree; /* no plan begins before all have submitted */
+    ctx->degree = s->degree; /* no plan begins before all have submitted */
     CHECK(random_steps_run(ctx, s->seed, s->first, s->count, &tally) == 0);
     if (halay_rank(ctx) == 0)
         s->tally = tally;

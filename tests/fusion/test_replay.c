@@ -30,7 +30,7 @@ static void configure(struct halay_config *config, void *arg)
 
 static uint64_t messages(const struct rank_run *run)
 {
-    return halay_messenger_sent(run->ctx->driven.negotiation.messenger);
+    return halay_messenger_sent(run->ctx->messenger);
 }
 
 static struct steps steps[RANKS_MAX];
@@ -39,7 +39,7 @@ static void open_steps(struct rank_run *run)
 {
     const struct setting *s = run->arg;
 
-    run->ctx->driven.negotiation.degree = s->degree; /* no plan begins before all have submitted */
+    run->ctx->degree = s->degree; /* no plan begins before all have submitted */
     steps_open(&steps[run->rank], run->ctx, s->is_mixed);
 }
 

@@ -49,7 +49,7 @@ enum halay_status halay_deferred_add(struct halay_context *ctx, const struct hal
     *is_deferred = status == HALAY_OK &&
                    ((s && s->transit.state != HALAY_TRANSIT_STILL) || must_follow(all->events, all->count, e));
     if (*is_deferred)
-        halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
+        halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     if (*is_deferred)
         status = halay_events_append(all, e);
     halay_device_carrier_of(ctx)->carrier.deferred_count = all->count;
@@ -101,7 +101,7 @@ enum halay_status halay_deferred_release(struct halay_context *ctx, const struct
     }
     all->count = halay_device_carrier_of(ctx)->carrier.deferred_count = kept;
     if (go->count)
-        halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
+        halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     *events = go->events;
     *count = go->count;
     return status;

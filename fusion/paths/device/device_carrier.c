@@ -35,7 +35,7 @@ static int carrier_land(struct halay_context *ctx, struct halay_request *request
     *devices->landing_last = request;
     devices->landing_last = &request->next;
     devices->launched = devices->launched ? devices->launched : request;
-    devices->copied_us = ctx->driven.now_us;
+    devices->copied_us = ctx->now_us;
     return 1;
 }
 
@@ -58,7 +58,7 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
         if (!devices->landing)
             devices->landing_last = &devices->landing;
         halay_request_landed(r);
-        devices->copied_us = ctx->driven.now_us;
+        devices->copied_us = ctx->now_us;
     }
     return did;
 }
@@ -78,7 +78,7 @@ static void publish_launched(struct halay_context *ctx)
         atomic_store_explicit(&r->cargo->is_launched, 1, memory_order_release);
     }
     if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-        pthread_cond_broadcast(&ctx->driver.waiter_wakes);
+        pthread_cond_broadcast(&ctx->waiter_wakes);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -99,7 +99,7 @@ static long sleep_us(const struct halay_context *ctx)
 
     if (!devices->landing && !devices->carrier.deferred_count && !halay_direct_is_at_work(ctx))
         return HALAY_RINGS;
-    return halay_unrung_sleep_us(ctx->driven.now_us - devices->copied_us);
+    return halay_unrung_sleep_us(ctx->now_us - devices->copied_us);
 }
 
 /* ---- streams ---- */

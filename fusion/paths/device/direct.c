@@ -152,7 +152,7 @@ static enum halay_status stage_all(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     direct_of(b)->step = HALAY_DIRECT_STAGE;
-    halay_device_carrier_of(b->set->ctx)->copied_us = b->set->ctx->driven.now_us;
+    halay_device_carrier_of(b->set->ctx)->copied_us = b->set->ctx->now_us;
     for (size_t i = 0; i < b->count && status == HALAY_OK; i++)
         if (halay_staging_of(b->requests[i]))
             status = halay_staging_fall_back(b->set->ctx, b->requests[i]);
@@ -285,7 +285,7 @@ static enum halay_status launch_step(struct halay_bucket *b)
     if (status == HALAY_OK)
         status = ops->event_record(host, number, d->done, d->stream);
     d->is_launched = status == HALAY_OK;
-    halay_device_carrier_of(ctx)->copied_us = ctx->driven.now_us;
+    halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     if (d->step == HALAY_DIRECT_PACK) {
         d->step = HALAY_DIRECT_REDUCE;
     } else if (d->step == HALAY_DIRECT_REDUCE && !d->is_one_shot) {

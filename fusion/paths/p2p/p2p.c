@@ -258,7 +258,7 @@ static enum halay_status p2p_submit(struct halay_path *path, struct halay_reques
     }
     point->request = request;
     point->own.offer = offer_of(request);
-    point->since_us = p2p->path.ctx->driven.now_us;
+    point->since_us = p2p->path.ctx->now_us;
     p2p->busy++;
     if (is_any)
         receive_from_any(p2p, point, message);

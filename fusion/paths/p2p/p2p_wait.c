@@ -56,7 +56,7 @@ static void print_stalled(const struct p2p *p2p, const struct point *point, char
     halay_offer_print_key(&point->own.offer, key, sizeof key);
     print_missing(point, missing, sizeof missing);
     halay_snprintf(text, size, "stalled for %.3g s: %s: %s by rank %d, missing: %s",
-                   (double)(p2p->path.ctx->driven.now_us - point->since_us) / 1e6, key,
+                   (double)(p2p->path.ctx->now_us - point->since_us) / 1e6, key,
                    point->own.offer.collective == HALAY_SEND ? "sent" : "to be received", p2p->path.ctx->rank, missing);
 }
 
@@ -96,11 +96,11 @@ static enum halay_status send_about(struct p2p *p2p, struct peer *p, enum halay_
 /* The peer listens only if it is asked to: by this rank if it is rank 0, else by rank 0. */
 static enum halay_status ask_to_listen(struct p2p *p2p, const struct peer *p)
 {
-    struct halay_negotiation *n = &p2p->path.ctx->driven.negotiation;
-    int is_first = n->coordinator != NULL;
+    struct halay_context *ctx = p2p->path.ctx;
+    int is_first = ctx->all.coordinator != NULL;
     struct halay_item item = { .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : p->rank, .number = p->made };
 
-    return halay_messenger_append(n->messenger, is_first ? p->rank : 0, &item);
+    return halay_messenger_append(ctx->messenger, is_first ? p->rank : 0, &item);
 }
 
 enum halay_status halay_p2p_withdraw(struct halay_path *path, struct halay_request *r)
@@ -142,7 +142,7 @@ enum halay_status halay_p2p_take(struct p2p *p2p, struct peer *p, const struct h
 /* Returns nonzero if what the peer has sent is here by now. */
 static int is_gone(const struct p2p *p2p, const struct peer *p)
 {
-    return p->left_us && p2p->path.ctx->driven.now_us - p->left_us >= LEFT_US;
+    return p->left_us && p2p->path.ctx->now_us - p->left_us >= LEFT_US;
 }
 
 static int have_all_gone(struct p2p *p2p, const struct halay_process_set *set)
@@ -161,8 +161,8 @@ size_t halay_p2p_end_left(struct p2p *p2p)
     char text[48];
 
     for (struct peer *p = p2p->peers; p; p = p->next) {
-        if (ctx->driven.negotiation.left[p->rank] && !p->left_us)
-            p->left_us = ctx->driven.now_us;
+        if (ctx->left[p->rank] && !p->left_us)
+            p->left_us = ctx->now_us;
         has_any_gone |= is_gone(p2p, p);
         for (; p->waiting && is_gone(p2p, p); did++) {
             snprintf(text, sizeof text, "rank %d has left", p->rank);
@@ -190,7 +190,7 @@ struct survey {
 
 static void survey_list(struct survey *s, const struct halay_offered *list)
 {
-    int64_t now_us = s->p2p->path.ctx->driven.now_us;
+    int64_t now_us = s->p2p->path.ctx->now_us;
     char text[HALAY_TEXT_MAX];
 
     for (; list; list = list->next) {
@@ -208,7 +208,7 @@ static void survey_list(struct survey *s, const struct halay_offered *list)
 enum halay_status halay_p2p_look(struct halay_path *path, struct halay_path_look *look)
 {
     struct p2p *p2p = p2p_of(path);
-    int64_t now_us = path->ctx->driven.now_us;
+    int64_t now_us = path->ctx->now_us;
     struct survey s = { .p2p = p2p };
 
     if (!p2p->busy)
