@@ -295,9 +295,6 @@ static void engine_renew(struct halay_context *ctx)
     atomic_store_explicit(&ctx->has_left, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->driver.is_stopping, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
-    ctx->driven.execution.sets_made = ctx->driven.execution.is_changing = ctx->driven.execution.making_number = 0;
-    ctx->driven.execution.free_buckets = NULL;
-    ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
     ctx->driven.checked_us = ctx->driven.negotiation.suspected_us = ctx->driven.negotiation.look_us = 0;
     ctx->driven.negotiation.suspect = -1;
     ctx->driven.negotiation.is_draining = ctx->driven.negotiation.has_sent_bye = ctx->driven.negotiation.is_done =

@@ -54,9 +54,9 @@ static enum halay_status create_coordinator(struct halay_context *ctx)
 /* Frees the arrays with an element for each rank. */
 static void free_ranks(struct halay_context *ctx)
 {
-    free(ctx->driven.execution.counts);
+    free(ctx->execution->counts);
     free(ctx->left);
-    ctx->driven.execution.counts = NULL;
+    ctx->execution->counts = NULL;
     ctx->left = NULL;
 }
 
@@ -67,13 +67,13 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->rank = world->rank;
     ctx->size = world->size;
     ctx->control = world->size > 1 ? world->control : NULL;
-    ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
     ctx->degree = HALAY_BRANCH_DEGREE;
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
     ctx->left = calloc((size_t)ctx->size, 1);
-    ctx->driven.execution.counts = calloc(2 * (size_t)ctx->size, sizeof *ctx->driven.execution.counts);
-    return ctx->left && ctx->driven.execution.counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
+    *ctx->execution = (struct halay_execution){ .ended_last = &ctx->execution->ended,
+                                                .counts = calloc(2 * (size_t)ctx->size, sizeof(size_t)) };
+    return ctx->left && ctx->execution->counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_context_open(struct halay_context *ctx, struct halay_world *world)
@@ -122,6 +122,7 @@ err_free_left:
 /* A context, and its parts that belong to higher layers than its own. */
 struct whole {
     struct halay_context ctx; /* first */
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_execution execution;
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_recorder recorder;
 };
 
@@ -134,6 +135,7 @@ struct halay_context *halay_context_new(void)
     memset(whole, 0, sizeof *whole);
     struct halay_context *ctx = &whole->ctx;
     ctx->completion_fd = -1;
+    ctx->execution = &whole->execution;
     ctx->recorder = &whole->recorder;
     ctx->meters = &whole->recorder.own;
     halay_driver_init(ctx);

@@ -199,7 +199,7 @@ static void send_flush(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->waiting.flush_wanted, memory_order_relaxed) ||
         !atomic_exchange_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed))
         return;
-    for (struct halay_process_set *set = &ctx->all; set && ctx->driven.execution.running_count; set = set->next)
+    for (struct halay_process_set *set = &ctx->all; set && ctx->execution->running_count; set = set->next)
         if (set->running && halay_replay_is_off(set) &&
             (!set->ranks || set->ranks[0] == 0)) /* in other sets nothing accumulates */
             halay_send_item(set, &(struct halay_item){ .kind = HALAY_ITEM_FLUSH, .set = set->number });
@@ -401,7 +401,7 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
 
     if (!set &&
         (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH || item->kind == HALAY_ITEM_WITHDRAW) &&
-        number <= ctx->driven.execution.sets_made)
+        number <= ctx->execution->sets_made)
         return HALAY_OK; /* sent before the rank received the removal of the set */
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
     return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);

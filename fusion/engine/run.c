@@ -204,19 +204,19 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
     halay_count(&ctx->meters->tally.collectives, 1);
     if (halay_recording(ctx))
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
-    if (!ctx->driven.execution.running_count)
+    if (!ctx->execution->running_count)
         halay_tally_busy(&ctx->meters->tally, ctx->now_us * 1000);
     status = start_bucket(ctx, b);
     if (b->coll || status == HALAY_IN_PROGRESS) {
         b->next = set->running;
         set->running = b;
-        ctx->driven.execution.running_count++;
+        ctx->execution->running_count++;
     } else if (status == HALAY_OK) {
         bucket_end(ctx, b); /* nothing to move */
     } else {
         fail_bucket(ctx, b, status, 0);
     }
-    if (!ctx->driven.execution.running_count)
+    if (!ctx->execution->running_count)
         halay_tally_idle(&ctx->meters->tally);
 }
 
@@ -226,7 +226,7 @@ static void start_first(struct halay_process_set *set)
     struct halay_bucket *b = set->waiting;
 
     set->waiting = b->next;
-    set->ctx->driven.execution.waiting_count--;
+    set->ctx->execution->waiting_count--;
     if (!set->waiting)
         set->waiting_last = &set->waiting;
     start_now(set, b);
@@ -264,7 +264,7 @@ static size_t take_back_planned(struct halay_process_set *set)
         halay_coll_withdraw(b->coll);
         b->coll = NULL;
         halay_bucket_revert(b);
-        if (!--ctx->driven.execution.running_count)
+        if (!--ctx->execution->running_count)
             halay_tally_idle(&ctx->meters->tally);
         halay_bucket_put(ctx, b);
     }
@@ -307,7 +307,7 @@ static size_t progress_set(struct halay_process_set *set)
             return did;
         }
         *at = b->next;
-        if (!--ctx->driven.execution.running_count)
+        if (!--ctx->execution->running_count)
             halay_tally_idle(&ctx->meters->tally);
         bucket_end(ctx, b);
     }

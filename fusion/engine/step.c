@@ -93,9 +93,9 @@ static void check_ranks(struct halay_context *ctx)
     if (ctx->now_us - ctx->driven.checked_us < CHECK_US)
         return;
     ctx->driven.checked_us = ctx->now_us;
-    if (ctx->driven.execution.running_count)
+    if (ctx->execution->running_count)
         halay_process_sets_check(ctx);
-    if (ctx->driven.execution.running_count && halay_process_sets_status(ctx) != HALAY_OK) {
+    if (ctx->execution->running_count && halay_process_sets_status(ctx) != HALAY_OK) {
         halay_buckets_progress(ctx); /* they fail with the set's status */
         return;
     }
@@ -121,7 +121,7 @@ static int decide_all_sets(struct halay_context *ctx)
 {
     int emitted = 0, all = 0;
 
-    if (!ctx->all.coordinator || ctx->status != HALAY_OK || ctx->driven.execution.is_changing)
+    if (!ctx->all.coordinator || ctx->status != HALAY_OK || ctx->execution->is_changing)
         return 0;
     enum halay_status status = halay_coordinator_decide_children(ctx->all.coordinator, set_is_idle, &all);
     if (status == HALAY_OK)
@@ -207,7 +207,7 @@ static size_t progress_carrier(struct halay_context *ctx)
 
 int halay_engine_is_steady(const struct halay_context *ctx)
 {
-    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us || ctx->driven.execution.is_changing ||
+    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us || ctx->execution->is_changing ||
         halay_carrier_is_loaded(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         return 0;
     for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
@@ -242,7 +242,7 @@ int halay_engine_step(struct halay_context *ctx)
     did += halay_requests_deliver(ctx);
     if (!did) {
         check_ranks(ctx);
-        did = ctx->driven.execution.ended != NULL; /* to be delivered before the driver sleeps */
+        did = ctx->execution->ended != NULL; /* to be delivered before the driver sleeps */
     }
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         check_leaving(ctx);

@@ -23,6 +23,7 @@
 
 struct halay_carrier;
 struct halay_elastic;
+struct halay_execution;
 struct halay_memories;
 struct halay_messenger;
 struct halay_path;
@@ -49,7 +50,8 @@ struct halay_context {
     unsigned char *is_parent;               /* owned: base/fork.h; set once before start */
     void *(*stream)(void *arg, int device); /* for its groups, as in struct halay_options; set once, as the next */
     void *stream_arg;
-    struct halay_recorder *recorder; /* of this context, as long as it: observe/recorder.h */
+    struct halay_execution *execution; /* run/execution.h; as long as the context, as the next */
+    struct halay_recorder *recorder;   /* observe/recorder.h */
     /* In the flight recorder's file if there is one, otherwise the recorder's. Set while no driver runs. */
     struct halay_meters *meters;
     _Atomic int is_recording; /* a ring takes records; relaxed: the rings are checked again afterwards */

@@ -5,7 +5,6 @@
 #ifndef HALAY_DRIVEN_H
 #define HALAY_DRIVEN_H
 
-#include "fusion/requests/execution.h"
 #include "fusion/requests/negotiation.h"
 #include <stdint.h>
 
@@ -13,7 +12,6 @@ struct halay_driven {
     int64_t stepped_us; /* when the last step began that was a whole one */
     int64_t checked_us; /* when peers and stalls were looked at last */
     struct halay_negotiation negotiation;
-    struct halay_execution execution;
 };
 
 #endif

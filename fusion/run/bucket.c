@@ -82,8 +82,8 @@ static struct halay_bucket *bucket_new(struct halay_context *ctx)
     struct halay_bucket *b = calloc(1, sizeof *b);
 
     if (b) {
-        b->next_made = ctx->driven.execution.made_buckets;
-        ctx->driven.execution.made_buckets = b;
+        b->next_made = ctx->execution->made_buckets;
+        ctx->execution->made_buckets = b;
     }
     return b;
 }
@@ -105,10 +105,10 @@ static void bucket_init(struct halay_bucket *b, struct halay_process_set *set)
 static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t count)
 {
     struct halay_context *ctx = set->ctx;
-    struct halay_bucket *b = ctx->driven.execution.free_buckets;
+    struct halay_bucket *b = ctx->execution->free_buckets;
 
     if (b)
-        ctx->driven.execution.free_buckets = b->next;
+        ctx->execution->free_buckets = b->next;
     else
         b = bucket_new(ctx);
     if (!b)
@@ -126,8 +126,8 @@ void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
         halay_replay_keep(b->planned, b);
         return;
     }
-    b->next = ctx->driven.execution.free_buckets;
-    ctx->driven.execution.free_buckets = b;
+    b->next = ctx->execution->free_buckets;
+    ctx->execution->free_buckets = b;
 }
 
 void halay_bucket_drop(struct halay_context *ctx, struct halay_bucket *b)
@@ -160,7 +160,7 @@ static void line_up(struct halay_bucket *b)
     b->number = ++set->collectives;
     *set->waiting_last = b;
     set->waiting_last = &b->next;
-    set->ctx->driven.execution.waiting_count++;
+    set->ctx->execution->waiting_count++;
 }
 
 /* A group runs as one bucket a type, in order of type. b is the first. */
@@ -343,7 +343,7 @@ enum halay_status halay_bucket_add(struct halay_process_set *set, const struct h
 
 int halay_buckets_are_pending(const struct halay_context *ctx)
 {
-    return ctx->driven.execution.running_count || ctx->driven.execution.waiting_count;
+    return ctx->execution->running_count || ctx->execution->waiting_count;
 }
 
 static void abandon_set(struct halay_process_set *set)
@@ -365,15 +365,15 @@ void halay_buckets_abandon(struct halay_context *ctx)
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         abandon_set(set);
     halay_process_sets_abandon(ctx);
-    ctx->driven.execution.running_count = ctx->driven.execution.waiting_count = 0;
+    ctx->execution->running_count = ctx->execution->waiting_count = 0;
     halay_tally_idle(&ctx->meters->tally);
 }
 
 void halay_buckets_free_all(struct halay_context *ctx)
 {
-    for (struct halay_bucket *b = ctx->driven.execution.made_buckets, *next; b; b = next) {
+    for (struct halay_bucket *b = ctx->execution->made_buckets, *next; b; b = next) {
         next = b->next_made;
         bucket_free(ctx, b);
     }
-    ctx->driven.execution.made_buckets = ctx->driven.execution.free_buckets = NULL;
+    ctx->execution->made_buckets = ctx->execution->free_buckets = NULL;
 }

@@ -8,6 +8,7 @@
 #include "base/record.h"
 #include "fusion/requests/context.h"
 #include "fusion/requests/request.h"
+#include "fusion/run/execution.h"
 
 /* A tensor of an all-reduce. */
 struct halay_bucket_tensor {

@@ -18,6 +18,7 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
+#include "fusion/run/execution.h"
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +26,8 @@
 static void append_ended(struct halay_context *ctx, struct halay_request *request)
 {
     request->next = NULL;
-    *ctx->driven.execution.ended_last = request;
-    ctx->driven.execution.ended_last = &request->next;
+    *ctx->execution->ended_last = request;
+    ctx->execution->ended_last = &request->next;
 }
 
 void halay_request_landed(struct halay_request *request)
@@ -101,13 +102,13 @@ void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan
 
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
-    struct halay_request *first = ctx->driven.execution.ended, *next;
+    struct halay_request *first = ctx->execution->ended, *next;
     size_t count = 0;
 
     if (!first)
         return 0;
-    ctx->driven.execution.ended = NULL;
-    ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
+    ctx->execution->ended = NULL;
+    ctx->execution->ended_last = &ctx->execution->ended;
     pthread_mutex_lock(&ctx->lock);
     for (struct halay_request *r = first; r; r = r->next, count++) {
         if (r->signature.collective == HALAY_JOIN) {

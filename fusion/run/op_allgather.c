@@ -41,12 +41,12 @@ enum halay_status halay_allgather_run(struct halay_context *ctx, struct halay_bu
     if (status != HALAY_OK || !r->result_bytes)
         return status;
     for (int i = 0; i < b->set->size; i++)
-        ctx->driven.execution.counts[i] = r->rows[i] * row;
+        ctx->execution->counts[i] = r->rows[i] * row;
     for (int i = 0; i < b->set->rank; i++)
-        first += ctx->driven.execution.counts[i];
+        first += ctx->execution->counts[i];
     status = halay_allgather_own_rows(ctx, b, first, out, &in);
     if (status != HALAY_OK)
         return status;
-    return halay_group_allgatherv_start(b->set->group, in, out, ctx->driven.execution.counts,
+    return halay_group_allgatherv_start(b->set->group, in, out, ctx->execution->counts,
                                         (enum halay_dtype)r->signature.dtype, &b->coll);
 }

@@ -22,7 +22,7 @@
 /* Starts the exchange; the counts in the context's scratch memory are set. in or out may be NULL without elements. */
 static enum halay_status exchange(struct halay_context *ctx, struct halay_bucket *b, const void *in, void *out)
 {
-    const size_t *counts = ctx->driven.execution.counts;
+    const size_t *counts = ctx->execution->counts;
 
     return halay_group_alltoallv_start(b->set->group, in, counts, out, counts + b->set->size,
                                        (enum halay_dtype)b->requests[0]->signature.dtype, &b->coll);
@@ -32,7 +32,7 @@ static enum halay_status exchange(struct halay_context *ctx, struct halay_bucket
 static void count_all(struct halay_context *ctx, const struct halay_bucket *b, size_t row)
 {
     const struct halay_request *r = b->requests[0];
-    size_t *counts = ctx->driven.execution.counts;
+    size_t *counts = ctx->execution->counts;
 
     for (int i = 0; i < b->set->size; i++) {
         counts[i] = (size_t)r->payload.at[i] * row;
@@ -57,7 +57,7 @@ enum halay_status halay_gather_run(struct halay_context *ctx, struct halay_bucke
 {
     struct halay_request *r = b->requests[0];
     size_t row = halay_signature_row(&r->signature), first = 0, size = (size_t)b->set->size,
-           *counts = ctx->driven.execution.counts;
+           *counts = ctx->execution->counts;
     const void *in = r->in;
     void *out;
 
@@ -85,7 +85,7 @@ enum halay_status halay_gather_run(struct halay_context *ctx, struct halay_bucke
 enum halay_status halay_scatter_run(struct halay_context *ctx, struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
-    size_t row = halay_signature_row(&r->signature), first = 0, *counts = ctx->driven.execution.counts;
+    size_t row = halay_signature_row(&r->signature), first = 0, *counts = ctx->execution->counts;
     void *out;
 
     enum halay_status status = halay_result_place_answered(ctx, r, &out);

@@ -35,8 +35,8 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     if (status != HALAY_OK)
         return status;
     for (int i = 0; i < b->set->size; i++)
-        ctx->driven.execution.counts[i] = scattered_rows(b, i) * row;
-    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->driven.execution.counts, dtype,
+        ctx->execution->counts[i] = scattered_rows(b, i) * row;
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->execution->counts, dtype,
                                              (enum halay_reduction)s->reduction, &b->coll);
 }
 

@@ -23,6 +23,7 @@
 #include "fusion/replay/plan.h"
 #include "fusion/requests/names.h"
 #include "fusion/run/deliver.h"
+#include "fusion/run/execution.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static void note_listening_locked(struct halay_context *ctx)
 /* Makes room for one more number. */
 static enum halay_status reserve_number(struct halay_context *ctx)
 {
-    size_t number = (size_t)ctx->driven.execution.sets_made + 1, before = ctx->set_room;
+    size_t number = (size_t)ctx->execution->sets_made + 1, before = ctx->set_room;
     enum halay_status status = HALAY_OK;
 
     if (number >= INT_MAX)
@@ -101,11 +102,11 @@ static enum halay_status append_set(struct halay_context *ctx, const uint64_t *r
     halay_process_set_init(set, ctx, (int)count, -1);
     set->ranks = copy;
     set->rank = halay_process_set_rank_of(set, ctx->rank);
-    set->number = ctx->driven.execution.sets_made + 1;
+    set->number = ctx->execution->sets_made + 1;
     if (ctx->all.coordinator && halay_coordinator_create_child(ctx->all.coordinator, set->number, copy, set->size, set,
                                                                &set->coordinator) != HALAY_OK)
         goto err_free;
-    ctx->driven.execution.sets_made++;
+    ctx->execution->sets_made++;
     while (*last)
         last = &(*last)->next;
     pthread_mutex_lock(&ctx->lock);
@@ -181,11 +182,11 @@ enum halay_status halay_process_sets_prepare(struct halay_context *ctx, struct h
     enum halay_status status = HALAY_OK;
     char text[200];
 
-    ctx->driven.execution.is_changing = 1;
+    ctx->execution->is_changing = 1;
     request->set_number = 0;
     if (payload[0] > HALAY_SET_FORM || halay_set_change_fault(payload, count, ctx->size, text, sizeof text))
         return HALAY_OK;
-    request->set_number = ctx->driven.execution.sets_made + 1;
+    request->set_number = ctx->execution->sets_made + 1;
     for (size_t at = 1; at < count && status == HALAY_OK; at += 1 + (size_t)payload[at])
         status = append_set(ctx, payload + at + 1, (size_t)payload[at]);
     return status;
@@ -196,17 +197,17 @@ enum halay_status halay_process_sets_progress(struct halay_context *ctx, struct 
 {
     int end = request->set_number + sets_in(request->payload.at, request->payload.count);
 
-    for (; ctx->driven.execution.making_number < end; ctx->driven.execution.making_number++) {
-        struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->driven.execution.making_number);
+    for (; ctx->execution->making_number < end; ctx->execution->making_number++) {
+        struct halay_process_set *set = halay_process_set_by_number(ctx, ctx->execution->making_number);
         enum halay_status status = HALAY_OK;
-        if (!ctx->driven.execution.making)
-            status = halay_group_making_start(ctx->all.group, set->ranks, set->size, &ctx->driven.execution.making);
-        if (ctx->driven.execution.making)
-            status = halay_group_making_progress(ctx->driven.execution.making, &set->group);
+        if (!ctx->execution->making)
+            status = halay_group_making_start(ctx->all.group, set->ranks, set->size, &ctx->execution->making);
+        if (ctx->execution->making)
+            status = halay_group_making_progress(ctx->execution->making, &set->group);
         if (status != HALAY_OK)
             return status;
-        halay_group_making_end(ctx->driven.execution.making);
-        ctx->driven.execution.making = NULL;
+        halay_group_making_end(ctx->execution->making);
+        ctx->execution->making = NULL;
         if (set->group && halay_recording(ctx))
             halay_record_set(ctx, set);
     }
@@ -218,14 +219,14 @@ enum halay_status halay_process_sets_change(struct halay_context *ctx, struct ha
     const uint64_t *payload = request->payload.at;
     char text[200];
 
-    ctx->driven.execution.is_changing = 0;
+    ctx->execution->is_changing = 0;
     if (halay_set_change_fault(payload, request->payload.count, ctx->size, text, sizeof text)) {
         if (!request->is_part) /* no caller waits for a part */
             halay_request_end(request, HALAY_ERR_ARGUMENT, text);
         return HALAY_OK;
     }
     if (payload[0] <= HALAY_SET_FORM) {
-        ctx->driven.execution.making_number = request->set_number;
+        ctx->execution->making_number = request->set_number;
         return halay_process_sets_progress(ctx, request);
     }
     struct halay_process_set *set = halay_process_set_by_number(ctx, (int)payload[1]);
@@ -243,14 +244,14 @@ int halay_process_sets_may_change(struct halay_context *ctx, const struct halay_
 
     if (set && (set->running || set->waiting))
         return 0; /* a part of this rank, which has joined */
-    return !ctx->driven.execution.making;
+    return !ctx->execution->making;
 }
 
 void halay_process_sets_abandon(struct halay_context *ctx)
 {
-    halay_group_making_end(ctx->driven.execution.making);
-    ctx->driven.execution.making = NULL;
-    ctx->driven.execution.is_changing = 0;
+    halay_group_making_end(ctx->execution->making);
+    ctx->execution->making = NULL;
+    ctx->execution->is_changing = 0;
 }
 
 void halay_process_sets_end(struct halay_context *ctx)

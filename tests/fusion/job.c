@@ -21,6 +21,7 @@
 #include "fusion/requests/context.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
+#include "fusion/run/execution.h"
 #include "halay_tools.h"
 #include "tests/fusion/program.h"
 #include "tests/fusion/random.h"
@@ -573,7 +574,7 @@ static void die_making(struct halay_context *ctx)
         sched_yield();
     CHECK(halay_submit_named(ctx, &info, rank == 1 ? block_until_dead : NULL, &pid, &request) == HALAY_OK);
     while (rank == victim) {
-        if (__atomic_load_n(&ctx->driven.execution.making, __ATOMIC_RELAXED))
+        if (__atomic_load_n(&ctx->execution->making, __ATOMIC_RELAXED))
             raise(SIGKILL);
         sched_yield();
     }

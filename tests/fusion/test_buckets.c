@@ -82,6 +82,7 @@ static const struct halay_carrier_ops carrier_ops = { .drop_bucket = drop_bucket
 static struct halay_carrier carrier = { .ops = &carrier_ops };
 static struct halay_context context;
 static struct halay_meters meters;
+static struct halay_execution execution;
 static struct halay_entry entries[TENSORS];
 static struct halay_request requests[TENSORS];
 static struct halay_entry *by_id[TENSORS] = { &entries[0], &entries[1], &entries[2] };
@@ -102,6 +103,7 @@ static enum halay_status add_bucket(const struct halay_signature *last, const st
     context.size = 2;
     context.carrier = &carrier;
     context.meters = &meters;
+    context.execution = &execution;
     halay_process_set_init(&context.all, &context, 2, 0);
     context.all.by_id = by_id;
     context.all.id_capacity = TENSORS;

@@ -30,6 +30,7 @@
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/context.h"
+#include "fusion/run/bucket.h"
 #include "tests/test.h"
 #include <stdlib.h>
 #include <string.h>
@@ -306,7 +307,7 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     ctx->rank = rank;
     ctx->size = rank_count;
     ctx->control = &r->link;
-    ctx->driven.execution.ended_last = &ctx->driven.execution.ended;
+    ctx->execution->ended_last = &ctx->execution->ended;
     ctx->degree = degree;
     REQUIRE(halay_messenger_create(ctx->control, rank, rank_count, &sim_log, &ctx->messenger) == HALAY_OK);
     if (!rank)

@@ -12,6 +12,7 @@
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_change.h"
+#include "fusion/run/execution.h"
 #include "fusion/run/sets.h"
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
@@ -495,7 +496,7 @@ static void body_numbers(struct rank_run *run)
     CHECK(halay_negotiate_receive(ctx, 0, &late) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &never) == HALAY_ERR_FORMAT);
     pthread_mutex_lock(&ctx->lock);
-    ctx->driven.execution.sets_made = UINT16_MAX - 1;
+    ctx->execution->sets_made = UINT16_MAX - 1;
     pthread_mutex_unlock(&ctx->lock);
     for (int number = UINT16_MAX; number <= UINT16_MAX + 2; number++) {
         struct halay_process_set *set = create(ctx, &zero, 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Execution: buckets that have been dispatched and not delivered. Driver only.
+ * Execution: a context's buckets that have been dispatched and not delivered, and its process sets in the making.
+ * Driver only.
  */
 #ifndef HALAY_EXECUTION_H
 #define HALAY_EXECUTION_H
 
-#include "halay_types.h"
 #include <stddef.h>
 
 struct halay_bucket;
