@@ -285,20 +285,13 @@ static void engine_renew(struct halay_context *ctx)
     ctx->unnamed_first = 0;
     memset(ctx->all.unnamed, 0, sizeof ctx->all.unnamed);
     ctx->queue.is_joined = 0;
-    ctx->listens = ctx->driver.has_left_some = ctx->driver.waits_followed = 0;
+    ctx->listens = 0;
     ctx->queue.latest = NULL;
-    ctx->driver.role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
     atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread runs, here and below */
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.flush_wanted, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->has_left, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->driver.is_stopping, 0, memory_order_relaxed);
-    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
-    ctx->driven.checked_us = ctx->driven.negotiation.suspected_us = ctx->driven.negotiation.look_us = 0;
-    ctx->driven.negotiation.suspect = -1;
-    ctx->driven.negotiation.is_draining = ctx->driven.negotiation.has_sent_bye = ctx->driven.negotiation.is_done =
-        ctx->driven.negotiation.has_sent_fail = 0;
 }
 
 /* Tries once to get a place among the ranks, and to open the engine there. */

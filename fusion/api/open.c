@@ -14,6 +14,7 @@
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/driver.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
@@ -71,6 +72,7 @@ static enum halay_status take_world(struct halay_context *ctx, struct halay_worl
     ctx->all.size = ctx->size;
     ctx->all.rank = ctx->rank;
     ctx->left = calloc((size_t)ctx->size, 1);
+    *ctx->engine = (struct halay_engine){ 0 };
     *ctx->execution = (struct halay_execution){ .ended_last = &ctx->execution->ended,
                                                 .counts = calloc(2 * (size_t)ctx->size, sizeof(size_t)) };
     return ctx->left && ctx->execution->counts ? HALAY_OK : HALAY_ERR_NO_MEMORY;
@@ -101,7 +103,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     status = halay_driver_start(ctx);
     if (status != HALAY_OK)
         goto err_close_recorder;
-    status = halay_placement_apply(world, ctx->driver.thread);
+    status = halay_placement_apply(world, ctx->driver->thread);
     if (status != HALAY_OK)
         goto err_stop_driver;
     return HALAY_OK;
@@ -122,7 +124,9 @@ err_free_left:
 /* A context, and its parts that belong to higher layers than its own. */
 struct whole {
     struct halay_context ctx; /* first */
-    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_execution execution;
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_driver driver;
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_engine engine;
+    struct halay_execution execution;
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_recorder recorder;
 };
 
@@ -135,6 +139,8 @@ struct halay_context *halay_context_new(void)
     memset(whole, 0, sizeof *whole);
     struct halay_context *ctx = &whole->ctx;
     ctx->completion_fd = -1;
+    ctx->driver = &whole->driver;
+    ctx->engine = &whole->engine;
     ctx->execution = &whole->execution;
     ctx->recorder = &whole->recorder;
     ctx->meters = &whole->recorder.own;

@@ -263,9 +263,9 @@ static struct halay_request *get_steady_locked(struct halay_entry *entry, const 
     uint64_t order = entry->tensor ? entry->tensor->order : 0;
     const char *why;
 
-    if (!halay_replay_takes_steady_locked(entry) || s->cargo || s->timeout_ms ||
-        halay_recording(entry->set->ctx) || (s->info && s->signature->payload_count) ||
-        !halay_signature_equal(&entry->agreed, s->signature) || check_entry_locked(entry, s, &why) != HALAY_OK)
+    if (!halay_replay_takes_steady_locked(entry) || s->cargo || s->timeout_ms || halay_recording(entry->set->ctx) ||
+        (s->info && s->signature->payload_count) || !halay_signature_equal(&entry->agreed, s->signature) ||
+        check_entry_locked(entry, s, &why) != HALAY_OK)
         return NULL;
     struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
     if (r && halay_steady_is_in_plan(r)) {

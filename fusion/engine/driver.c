@@ -2,7 +2,7 @@
  *
  * Driver: the threads that drive the engine, and where they sleep. The only file of the library that creates a thread.
  *
- * One thread at a time has the driver's role. fusion/requests/role.h defines how it passes from thread to thread and
+ * One thread at a time has the driver's role. fusion/engine/role.h defines how it passes from thread to thread and
  * which thread has to be woken; docs/reference/threading.md explains why, which wakes may be deferred, and why none is
  * lost.
  */
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "base/sync.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/step.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/messenger.h"
@@ -31,9 +32,9 @@ enum { AT_ONCE_TIMES = 3 };
 
 static enum halay_role_action pass_role_locked(struct halay_context *ctx, enum halay_role_event event)
 {
-    struct halay_role_step step = halay_role_next(ctx->driver.role, event);
+    struct halay_role_step step = halay_role_next(ctx->driver->role, event);
 
-    ctx->driver.role = step.role;
+    ctx->driver->role = step.role;
     return step.action;
 }
 
@@ -72,9 +73,8 @@ static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
         longest = carrier_us;
     if (longest > halay_replay_sleep_us(ctx))
         longest = halay_replay_sleep_us(ctx);
-    if (ctx->status == HALAY_OK && ctx->driven.negotiation.look_us &&
-        longest > ctx->driven.negotiation.look_us - ctx->now_us)
-        longest = ctx->driven.negotiation.look_us - ctx->now_us;
+    if (ctx->status == HALAY_OK && ctx->engine->look_us && longest > ctx->engine->look_us - ctx->now_us)
+        longest = ctx->engine->look_us - ctx->now_us;
     if (longest < 0)
         longest = 0;
     return (long)(left < longest ? left : longest);
@@ -88,7 +88,7 @@ static struct timespec at_us(int64_t us)
 static int is_wanted_elsewhere(struct halay_context *ctx, int is_thread)
 {
     return is_thread && (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed) ||
-                         atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed));
+                         atomic_load_explicit(&ctx->driver->is_stopping, memory_order_relaxed));
 }
 
 /* Falls asleep: other threads may take the role, and ring the bell. Returns zero if there is work: do not sleep. */
@@ -105,7 +105,7 @@ static int wake_up_locked(struct halay_context *ctx, int is_thread)
 {
     if (pass_role_locked(ctx, is_thread ? HALAY_ROLE_WAKES_THREAD : HALAY_ROLE_WAKES_WAITER) == HALAY_ROLE_LOST)
         return 0;
-    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->is_wake_deferred, 0, memory_order_relaxed);
     return 1;
 }
 
@@ -155,7 +155,7 @@ static int sleep_once(struct halay_context *ctx, int (*done)(void *arg), void *a
  * time until which steady steps continue; 0 at first. */
 static int step_or_steady(struct halay_context *ctx, int64_t now_us, int64_t *until_us)
 {
-    int did = 0, is_steady = (!*until_us || now_us < *until_us) && now_us - ctx->driven.stepped_us < WHOLE_US &&
+    int did = 0, is_steady = (!*until_us || now_us < *until_us) && now_us - ctx->engine->stepped_us < WHOLE_US &&
                              halay_engine_is_steady(ctx);
 
     if (is_steady)
@@ -170,7 +170,7 @@ static int step_or_steady(struct halay_context *ctx, int64_t now_us, int64_t *un
 static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *arg, int is_thread, int64_t now_us,
                        int64_t deadline_us)
 {
-    long spin_us = is_thread ? ctx->driver.spin_thread_us : ctx->driver.spin_waiter_us;
+    long spin_us = is_thread ? ctx->driver->spin_thread_us : ctx->driver->spin_waiter_us;
     int64_t idle_since = 0, steady_until_us = 0;
     int did;
 
@@ -209,7 +209,7 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
 /* Decides which thread to wake for new work; wake_now wakes it after unlocking. */
 static enum halay_role_action wake_locked(struct halay_context *ctx)
 {
-    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->is_wake_deferred, 0, memory_order_relaxed);
     return pass_role_locked(ctx, HALAY_ROLE_WORK);
 }
 
@@ -217,13 +217,13 @@ static enum halay_role_action wake_locked(struct halay_context *ctx)
  * own time, so it must not count against "at once". */
 static void note_return(struct halay_context *ctx)
 {
-    atomic_store_explicit(&ctx->driver.called_us, halay_now_us(), memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->called_us, halay_now_us(), memory_order_relaxed);
 }
 
 static void wake_now(struct halay_context *ctx, enum halay_role_action wake)
 {
     if (wake == HALAY_ROLE_SIGNAL)
-        pthread_cond_signal(&ctx->driver.thread_wakes);
+        pthread_cond_signal(&ctx->driver->thread_wakes);
     else if (wake == HALAY_ROLE_RING)
         halay_bell_wake(&ctx->world->bell);
 }
@@ -239,12 +239,12 @@ static void wake_unlock(struct halay_context *ctx, int returns)
         pthread_mutex_unlock(&ctx->lock);
         return;
     }
-    atomic_fetch_add_explicit(&ctx->driver.leaving, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&ctx->driver->leaving, 1, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     wake_now(ctx, wake);
     if (returns)
         note_return(ctx);
-    atomic_fetch_sub_explicit(&ctx->driver.leaving, 1, memory_order_release); /* halay_driver_stop: the last access */
+    atomic_fetch_sub_explicit(&ctx->driver->leaving, 1, memory_order_release); /* halay_driver_stop: the last access */
 }
 
 void halay_driver_wake(struct halay_context *ctx)
@@ -259,7 +259,7 @@ static int has_work_locked(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) ||
            atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed) ||
-           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->listens || ctx->driver.must_send;
+           atomic_load_explicit(&ctx->is_closing, memory_order_relaxed) || ctx->listens || ctx->driver->must_send;
 }
 
 /* Takes the role. lock held; unlocks, because the driver works without it. */
@@ -268,7 +268,7 @@ static void take_role_unlock(struct halay_context *ctx, enum halay_role_event ta
     enum halay_role_action action = pass_role_locked(ctx, takes);
 
     halay_error_mute(1); /* from here on errors are not this call's */
-    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->is_wake_deferred, 0, memory_order_relaxed);
     pthread_mutex_unlock(&ctx->lock);
     if (action == HALAY_ROLE_DISARM)
         halay_bell_disarm(&ctx->world->bell);
@@ -278,8 +278,8 @@ static void give_role_locked(struct halay_context *ctx)
 {
     halay_error_mute(0);
     pass_role_locked(ctx, HALAY_ROLE_GIVES);
-    ctx->driver.drove_us = ctx->now_us;
-    ctx->driver.must_send = must_send(ctx);
+    ctx->driver->drove_us = ctx->now_us;
+    ctx->driver->must_send = must_send(ctx);
 }
 
 /* Passes the role on. A waiter that leaves while the role is free wakes a thread that may need it, whether it had the
@@ -287,7 +287,7 @@ static void give_role_locked(struct halay_context *ctx)
  * have left. Returns nonzero: wake the background thread. */
 static int pass_on_locked(struct halay_context *ctx)
 {
-    if (ctx->driver.role.driver != HALAY_ROLE_FREE)
+    if (ctx->driver->role.driver != HALAY_ROLE_FREE)
         return 0;
     if (!atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
         return has_work_locked(ctx);
@@ -299,12 +299,12 @@ static int pass_on_locked(struct halay_context *ctx)
 
 static void defer_wake_locked(struct halay_context *ctx, size_t bytes)
 {
-    if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed)) {
-        ctx->driver.deferred_us = atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed);
-        ctx->driver.deferred_bytes = 0;
+    if (!atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed)) {
+        ctx->driver->deferred_us = atomic_load_explicit(&ctx->driver->called_us, memory_order_relaxed);
+        ctx->driver->deferred_bytes = 0;
     }
-    ctx->driver.deferred_bytes += bytes;
-    atomic_store_explicit(&ctx->driver.is_wake_deferred, 1, memory_order_relaxed);
+    ctx->driver->deferred_bytes += bytes;
+    atomic_store_explicit(&ctx->driver->is_wake_deferred, 1, memory_order_relaxed);
 }
 
 /* Returns nonzero if no wake may be deferred, because no thread would receive messages in the meantime. A program that
@@ -319,30 +319,30 @@ static int must_wake_locked(const struct halay_context *ctx)
  * deferred any more. */
 static int may_defer_locked(const struct halay_context *ctx, size_t bytes)
 {
-    if (!halay_role_thread_sleeps(ctx->driver.role))
+    if (!halay_role_thread_sleeps(ctx->driver->role))
         return 0;
-    return !atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed) ||
-           (atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) - ctx->driver.deferred_us <
+    return !atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed) ||
+           (atomic_load_explicit(&ctx->driver->called_us, memory_order_relaxed) - ctx->driver->deferred_us <
                 HALAY_DEFERRED_US &&
-            ctx->driver.deferred_bytes + bytes <= HALAY_DEFERRED_BYTES);
+            ctx->driver->deferred_bytes + bytes <= HALAY_DEFERRED_BYTES);
 }
 
 /* Cancels deferred wakes, because the expected call did not follow at once. Returns whether one was deferred. */
 static int cancel_deferred_locked(struct halay_context *ctx)
 {
-    if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed))
         return 0;
-    atomic_store_explicit(&ctx->driver.is_wake_deferred, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->is_wake_deferred, 0, memory_order_relaxed);
     if (ctx->queue.latest)
         ctx->queue.latest->followed = 0;
-    ctx->driver.waits_followed = 0;
+    ctx->driver->waits_followed = 0;
     return 1;
 }
 
 void halay_driver_wake_deferred(struct halay_context *ctx)
 {
     /* Relaxed: only this program thread's own earlier calls matter. */
-    if (!atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed))
+    if (!atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed))
         return;
     pthread_mutex_lock(&ctx->lock);
     if (cancel_deferred_locked(ctx))
@@ -361,7 +361,7 @@ static void count_followed(int *times, int is_at_once)
 
 static int is_at_once(const struct halay_context *ctx, int64_t now_us)
 {
-    return now_us - atomic_load_explicit(&ctx->driver.called_us, memory_order_relaxed) < AT_ONCE_US;
+    return now_us - atomic_load_explicit(&ctx->driver->called_us, memory_order_relaxed) < AT_ONCE_US;
 }
 
 /* Notes a submission, or a wait that has to wait, and whether it followed the one before at once. If it was too late,
@@ -370,13 +370,13 @@ static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_w
 {
     int at_once = is_at_once(ctx, now_us);
 
-    atomic_store_explicit(&ctx->driver.called_us, now_us, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->called_us, now_us, memory_order_relaxed);
     if (ctx->queue.latest)
         count_followed(&ctx->queue.latest->followed, at_once);
-    else if (ctx->driver.has_left_some && is_wait)
-        count_followed(&ctx->driver.waits_followed, at_once);
+    else if (ctx->driver->has_left_some && is_wait)
+        count_followed(&ctx->driver->waits_followed, at_once);
     ctx->queue.latest = NULL;
-    ctx->driver.has_left_some = 0;
+    ctx->driver->has_left_some = 0;
     if (!at_once)
         cancel_deferred_locked(ctx);
 }
@@ -388,16 +388,16 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
 {
     int64_t now_us = halay_now_us();
     int is_in_time =
-        is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed);
+        is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed);
 
     note_call_locked(ctx, now_us, 0);
     int is_expected =
         attendance == HALAY_WILL_WAIT || (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES &&
                                           is_in_time && may_defer_locked(ctx, bytes));
 
-    ctx->driver.calls_back |= attendance == HALAY_CALLS_BACK;
+    ctx->driver->calls_back |= attendance == HALAY_CALLS_BACK;
     ctx->queue.latest = entry;
-    if (!is_expected || !halay_role_may_take(ctx->driver.role) || must_wake_locked(ctx)) {
+    if (!is_expected || !halay_role_may_take(ctx->driver->role) || must_wake_locked(ctx)) {
         wake_unlock(ctx, 1);
         return;
     }
@@ -428,7 +428,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     pthread_mutex_lock(&ctx->lock);
     note_call_locked(ctx, now_us, 1);
     while (!(is_done = done(arg)) && now_us < deadline_us) {
-        if (!halay_role_may_take(ctx->driver.role)) {
+        if (!halay_role_may_take(ctx->driver->role)) {
             wait_for_driver_locked(ctx, deadline_us);
             now_us = halay_now_us();
             continue;
@@ -437,15 +437,15 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
         drive_until(ctx, done, arg, 0, now_us, deadline_us); /* no thread takes the role of a waiter */
         pthread_mutex_lock(&ctx->lock);
         give_role_locked(ctx);
-        now_us = ctx->driver.drove_us;
+        now_us = ctx->driver->drove_us;
     }
     if (!pass_on_locked(ctx)) {
         pthread_mutex_unlock(&ctx->lock);
         return is_done;
     }
-    ctx->driver.has_left_some = 1;
+    ctx->driver->has_left_some = 1;
     note_return(ctx);
-    if (is_done && ctx->driver.waits_followed >= AT_ONCE_TIMES && !ctx->driver.calls_back && !must_wake_locked(ctx)) {
+    if (is_done && ctx->driver->waits_followed >= AT_ONCE_TIMES && !ctx->driver->calls_back && !must_wake_locked(ctx)) {
         defer_wake_locked(ctx, 0);
         pthread_mutex_unlock(&ctx->lock);
     } else {
@@ -460,11 +460,12 @@ static void *run_thread(void *arg)
     int64_t park = park_us(ctx);
 
     pthread_mutex_lock(&ctx->lock);
-    while (!atomic_load_explicit(&ctx->driver.is_stopping, memory_order_relaxed)) {
-        int is_free = ctx->driver.role.driver == HALAY_ROLE_FREE &&
+    while (!atomic_load_explicit(&ctx->driver->is_stopping, memory_order_relaxed)) {
+        int is_free = ctx->driver->role.driver == HALAY_ROLE_FREE &&
                       !atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed);
-        int is_wake_deferred = atomic_load_explicit(&ctx->driver.is_wake_deferred, memory_order_relaxed);
-        if (is_free && ((has_work_locked(ctx) && !is_wake_deferred) || halay_now_us() >= ctx->driver.drove_us + park)) {
+        int is_wake_deferred = atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed);
+        if (is_free &&
+            ((has_work_locked(ctx) && !is_wake_deferred) || halay_now_us() >= ctx->driver->drove_us + park)) {
             take_role_unlock(ctx, HALAY_ROLE_TAKES_THREAD);
             int has_role = drive_until(ctx, NULL, NULL, 1, halay_now_us(), HALAY_NEVER);
             pthread_mutex_lock(&ctx->lock);
@@ -475,9 +476,9 @@ static void *run_thread(void *arg)
                 pthread_cond_broadcast(&ctx->waiter_wakes);
             continue;
         }
-        struct timespec t = at_us((is_free ? ctx->driver.drove_us : halay_now_us()) + park);
+        struct timespec t = at_us((is_free ? ctx->driver->drove_us : halay_now_us()) + park);
         pass_role_locked(ctx, HALAY_ROLE_PARKS);
-        pthread_cond_timedwait(&ctx->driver.thread_wakes, &ctx->lock, &t);
+        pthread_cond_timedwait(&ctx->driver->thread_wakes, &ctx->lock, &t);
         pass_role_locked(ctx, HALAY_ROLE_UNPARKS);
     }
     pthread_mutex_unlock(&ctx->lock);
@@ -504,33 +505,39 @@ static void choose_spin(struct halay_context *ctx)
     enum { WAITER_US = 100, THREAD_US = 50, THREAD_CROWDED_US = 20 };
     int processors = halay_topology_usable(&ctx->world->topology), ranks = ctx->world->local_size;
 
-    ctx->driver.spin_waiter_us = ctx->driver.spin_thread_us = ctx->world->config.spin_us;
+    ctx->driver->spin_waiter_us = ctx->driver->spin_thread_us = ctx->world->config.spin_us;
     if (ctx->world->config.spin_us < 0) {
-        ctx->driver.spin_waiter_us = processors >= ranks ? WAITER_US : 0;
-        ctx->driver.spin_thread_us = processors >= ranks ? THREAD_CROWDED_US : 0;
+        ctx->driver->spin_waiter_us = processors >= ranks ? WAITER_US : 0;
+        ctx->driver->spin_thread_us = processors >= ranks ? THREAD_CROWDED_US : 0;
         if (processors >= 2 * ranks)
-            ctx->driver.spin_thread_us = THREAD_US;
+            ctx->driver->spin_thread_us = THREAD_US;
     }
 }
 
 void halay_driver_init(struct halay_context *ctx)
 {
     pthread_mutex_init(&ctx->lock, NULL);
-    cond_init(&ctx->driver.thread_wakes);
+    cond_init(&ctx->driver->thread_wakes);
     cond_init(&ctx->waiter_wakes);
 }
 
 void halay_driver_fini(struct halay_context *ctx)
 {
     pthread_cond_destroy(&ctx->waiter_wakes);
-    pthread_cond_destroy(&ctx->driver.thread_wakes);
+    pthread_cond_destroy(&ctx->driver->thread_wakes);
     pthread_mutex_destroy(&ctx->lock);
 }
 
 enum halay_status halay_driver_start(struct halay_context *ctx)
 {
+    struct halay_driver *d = ctx->driver;
+
     choose_spin(ctx);
-    int error = pthread_create(&ctx->driver.thread, NULL, run_thread, ctx);
+    d->role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
+    d->has_left_some = d->waits_followed = 0;
+    atomic_store_explicit(&d->is_stopping, 0, memory_order_relaxed); /* no other thread runs */
+    atomic_store_explicit(&d->is_wake_deferred, 0, memory_order_relaxed);
+    int error = pthread_create(&d->thread, NULL, run_thread, ctx);
     if (!error)
         return HALAY_OK;
     halay_error(ctx->log, "cannot create the engine's thread: %s", strerror(error));
@@ -540,9 +547,9 @@ enum halay_status halay_driver_start(struct halay_context *ctx)
 void halay_driver_stop(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    atomic_store_explicit(&ctx->driver.is_stopping, 1, memory_order_relaxed);
+    atomic_store_explicit(&ctx->driver->is_stopping, 1, memory_order_relaxed);
     wake_unlock(ctx, 0);
-    pthread_join(ctx->driver.thread, NULL);
-    while (atomic_load_explicit(&ctx->driver.leaving, memory_order_acquire)) /* no longer than a wake takes */
+    pthread_join(ctx->driver->thread, NULL);
+    while (atomic_load_explicit(&ctx->driver->leaving, memory_order_acquire)) /* no longer than a wake takes */
         sched_yield();
 }

@@ -5,7 +5,32 @@
 #ifndef HALAY_DRIVER_H
 #define HALAY_DRIVER_H
 
+#include "fusion/engine/role.h"
 #include "fusion/requests/context.h"
+
+/* The driver's role: the thread that has it, sleeping threads, and deferred wakes. Guarded by the context's lock unless
+ * stated otherwise. */
+struct halay_driver {
+    struct halay_role role;  /* the thread that has it, and threads to be woken */
+    int64_t drove_us;        /* when a thread last released the role */
+    int must_send;           /* messages are being sent although nothing is pending: must_send in engine/driver.c */
+    _Atomic int is_stopping; /* the thread is to end; written under lock, the driver reads it (relaxed) */
+    /* Threads that have unlocked and are waking another one: the context stays until they have finished. Added to under
+     * lock (relaxed); subtracted with release, for the acquire in halay_driver_stop. */
+    _Atomic int leaving;
+    pthread_cond_t thread_wakes; /* the background thread: the role is free and there is work, or it is to end */
+    pthread_t thread;            /* set once before start, as are these */
+    long spin_thread_us, spin_waiter_us;
+
+    /* Wakes deferred because another call is expected to follow at once. */
+    int64_t deferred_us;          /* when the first of them was deferred */
+    size_t deferred_bytes;        /* bytes of the submissions since then */
+    _Atomic int is_wake_deferred; /* written under lock; relaxed: read by the thread that is expected to call */
+    int has_left_some;            /* the last wait ended with requests in flight, and no call has followed */
+    int waits_followed;           /* how often in succession another wait followed at once, up to a few */
+    int calls_back;               /* a submission had a callback: the program may make no call after its last wait */
+    _Atomic int64_t called_us;    /* when the last of these calls began, or returned if it took long; relaxed: a hint */
+};
 
 /* Limits of what several submissions may defer: time since the first, and bytes. */
 enum { HALAY_DEFERRED_US = 100, HALAY_DEFERRED_BYTES = 4 << 20 };

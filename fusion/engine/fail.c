@@ -13,6 +13,7 @@
  */
 #include "fusion/engine/fail.h"
 #include "base/number_text.h"
+#include "fusion/engine/engine.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
@@ -34,7 +35,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && (set->path || !ctx->driven.negotiation.is_draining || r->life != HALAY_LIFE_RUNNING))
+            if (r && (set->path || !ctx->engine->is_draining || r->life != HALAY_LIFE_RUNNING))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }
@@ -66,9 +67,9 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
         .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
     };
 
-    if (ctx->driven.negotiation.has_sent_fail)
+    if (ctx->engine->has_sent_fail)
         return;
-    ctx->driven.negotiation.has_sent_fail = 1;
+    ctx->engine->has_sent_fail = 1;
     if (status == HALAY_ERR_PEER)
         snprintf(text, sizeof text, "%s", ctx->text);
     else if (status == HALAY_ERR_CANCELED) /* "aborted: ..." */
@@ -85,7 +86,7 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
 /* Closes all groups. failed_rank: the rank that the others report; -1: this rank. */
 static void close_groups(struct halay_context *ctx, int failed_rank)
 {
-    ctx->driven.negotiation.is_draining = 0;
+    ctx->engine->is_draining = 0;
     halay_process_sets_fail(ctx, failed_rank);
     halay_buckets_abandon(ctx);
     halay_replay_drop(ctx);
@@ -94,7 +95,7 @@ static void close_groups(struct halay_context *ctx, int failed_rank)
 
 void halay_engine_drained(struct halay_context *ctx)
 {
-    ctx->driven.negotiation.is_draining = 0;
+    ctx->engine->is_draining = 0;
     halay_process_sets_fail(ctx, -1); /* no rank still needs this one for what it has completed */
     end_all(ctx);                     /* requests that could not be started */
 }
@@ -102,7 +103,7 @@ void halay_engine_drained(struct halay_context *ctx)
 static void fail_once(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
 {
     if (ctx->status != HALAY_OK) {
-        if (ctx->driven.negotiation.is_draining)
+        if (ctx->engine->is_draining)
             close_groups(ctx, rank);
         return;
     }
@@ -123,9 +124,9 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
     for (struct halay_path *path = ctx->paths; path; path = path->next)
         path->ops->abandon(path);
     /* A rank that has left did its part of the collectives in flight, so they complete. */
-    ctx->driven.negotiation.is_draining =
+    ctx->engine->is_draining =
         status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && halay_buckets_are_pending(ctx);
-    if (ctx->driven.negotiation.is_draining)
+    if (ctx->engine->is_draining)
         end_all(ctx);
     else
         close_groups(ctx, rank);
@@ -168,15 +169,15 @@ void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
 {
     if (ctx->status != HALAY_OK || is_explained(ctx, rank)) {
         halay_engine_fail_peer(ctx, rank);
-    } else if (!ctx->driven.negotiation.suspected_us) {
-        ctx->driven.negotiation.suspect = rank;
-        ctx->driven.negotiation.suspected_us = ctx->now_us;
+    } else if (!ctx->engine->suspected_us) {
+        ctx->engine->suspect = rank;
+        ctx->engine->suspected_us = ctx->now_us;
     }
 }
 
 void halay_engine_check_suspect(struct halay_context *ctx)
 {
-    if (ctx->status == HALAY_OK && (is_explained(ctx, ctx->driven.negotiation.suspect) ||
-                                    ctx->now_us - ctx->driven.negotiation.suspected_us > REPORT_US))
-        halay_engine_fail_peer(ctx, ctx->driven.negotiation.suspect);
+    if (ctx->status == HALAY_OK &&
+        (is_explained(ctx, ctx->engine->suspect) || ctx->now_us - ctx->engine->suspected_us > REPORT_US))
+        halay_engine_fail_peer(ctx, ctx->engine->suspect);
 }

@@ -12,6 +12,7 @@
 #include "fusion/engine/negotiate.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/stalls.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/send_item.h"
 #include "fusion/engine/withdraw.h"
@@ -74,7 +75,7 @@ static void send_submitted(struct halay_context *ctx, struct halay_request *r)
         return;
     }
     halay_request_move(r, HALAY_LIFE_SEND);
-    r->sent = ++ctx->driven.negotiation.sent;
+    r->sent = ++ctx->engine->sent;
     if (halay_request_is_agreed(r))
         send_ready(ctx, r);
     else
@@ -216,8 +217,7 @@ static struct halay_item make_doing(struct halay_context *ctx, char *name)
     const struct halay_request *request = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
     if (atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         item.doing = HALAY_DOING_LEAVES;
-    else if (request || halay_role_is_waiters(ctx->driver.role) ||
-             atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+    else if (atomic_load_explicit(&ctx->waiting.calls, memory_order_relaxed))
         item.doing = HALAY_DOING_WAITS;
     if (item.doing == HALAY_DOING_WAITS && request && request->entry) {
         item.name_length = request->entry->node.length;
@@ -328,7 +328,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
     case HALAY_ITEM_FAIL:
         if (!ctx->all.coordinator)
-            ctx->driven.negotiation.has_sent_fail = 1; /* the sender sends it to the others */
+            ctx->engine->has_sent_fail = 1; /* the sender sends it to the others */
         halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
@@ -337,7 +337,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
     case HALAY_ITEM_ASK:
         return send_doing(ctx);
     case HALAY_ITEM_DONE:
-        ctx->driven.negotiation.is_done = 1;
+        ctx->engine->is_done = 1;
         halay_messenger_stop_receiving(ctx->messenger);
         return HALAY_OK;
     default:
@@ -470,7 +470,7 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
     struct halay_process_set *set = arg;
 
     if (item->kind == HALAY_ITEM_FAIL)
-        set->ctx->driven.negotiation.has_sent_fail = 1;
+        set->ctx->engine->has_sent_fail = 1;
     if (!set->number)
         return send_to_set(set, rank, item);
     struct halay_item about = *item;
@@ -483,7 +483,7 @@ enum halay_status halay_negotiate_emit(void *arg, int rank, const struct halay_i
 int halay_negotiate_leave(struct halay_context *ctx)
 {
     send_flush(ctx);
-    if (ctx->driven.negotiation.has_sent_bye || ctx->status != HALAY_OK)
+    if (ctx->engine->has_sent_bye || ctx->status != HALAY_OK)
         return 0;
     /* Once the context is closing no events are added: all earlier submissions have been sent. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
@@ -493,7 +493,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
         halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);
         return 0;
     }
-    ctx->driven.negotiation.has_sent_bye = 1;
+    ctx->engine->has_sent_bye = 1;
     if (ctx->status == HALAY_OK)
         halay_send_item(&ctx->all, &(struct halay_item){ .kind = HALAY_ITEM_BYE });
     return 1;

@@ -6,6 +6,7 @@
 #include "collectives/api/calls.h"
 #include "collectives/group/epoch.h"
 #include "collectives/schedule/vector.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/replay/plan.h"
@@ -324,7 +325,7 @@ size_t halay_buckets_progress(struct halay_context *ctx)
         if (set->group &&
             (set->running || set->waiting || halay_replay_has_ready(set) || halay_replay_is_inactive(set)))
             did += progress_set(set);
-    if (ctx->driven.negotiation.is_draining && !halay_buckets_are_pending(ctx))
+    if (ctx->engine->is_draining && !halay_buckets_are_pending(ctx))
         halay_engine_drained(ctx);
     return did;
 }

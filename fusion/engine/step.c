@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/decide.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/run.h"
@@ -34,7 +35,7 @@
 
 static void fail_receiving(struct halay_context *ctx, enum halay_status status, int rank)
 {
-    if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
+    if (ctx->status != HALAY_OK || ctx->engine->is_done)
         return; /* after DONE every rank may leave */
     if (status == HALAY_ERR_PEER)
         halay_engine_peer_is_gone(ctx, rank);
@@ -54,9 +55,9 @@ int halay_engine_is_pending(const struct halay_context *ctx)
 /* Checks whether another rank is lost while the collectives in flight complete. */
 static void check_draining(struct halay_context *ctx)
 {
-    if (ctx->now_us - ctx->driven.checked_us < CHECK_US)
+    if (ctx->now_us - ctx->engine->checked_us < CHECK_US)
         return;
-    ctx->driven.checked_us = ctx->now_us;
+    ctx->engine->checked_us = ctx->now_us;
     halay_process_sets_check(ctx);
     halay_buckets_progress(ctx);
 }
@@ -78,9 +79,9 @@ static void check_ranks(struct halay_context *ctx)
     const struct halay_config *config = &ctx->world->config;
     int rank = -1;
 
-    if (ctx->driven.negotiation.is_draining)
+    if (ctx->engine->is_draining)
         check_draining(ctx);
-    if (ctx->status != HALAY_OK || ctx->driven.negotiation.is_done)
+    if (ctx->status != HALAY_OK || ctx->engine->is_done)
         return;
     if (ctx->size > 1 && halay_world_check_peers(ctx->world, &rank) != HALAY_OK) {
         halay_engine_fail_peer(ctx, rank);
@@ -90,9 +91,9 @@ static void check_ranks(struct halay_context *ctx)
         halay_messenger_check_reset(ctx->messenger);
         return;
     }
-    if (ctx->now_us - ctx->driven.checked_us < CHECK_US)
+    if (ctx->now_us - ctx->engine->checked_us < CHECK_US)
         return;
-    ctx->driven.checked_us = ctx->now_us;
+    ctx->engine->checked_us = ctx->now_us;
     if (ctx->execution->running_count)
         halay_process_sets_check(ctx);
     if (ctx->execution->running_count && halay_process_sets_status(ctx) != HALAY_OK) {
@@ -135,11 +136,10 @@ static int decide_all_sets(struct halay_context *ctx)
 /* Sets has_left once halay_fini may continue. */
 static void check_leaving(struct halay_context *ctx)
 {
-    if (!ctx->driven.negotiation.has_sent_bye && ctx->status == HALAY_OK)
+    if (!ctx->engine->has_sent_bye && ctx->status == HALAY_OK)
         return;
-    int is_over =
-        (ctx->status != HALAY_OK && !ctx->driven.negotiation.is_draining) ||
-        (ctx->driven.negotiation.is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
+    int is_over = (ctx->status != HALAY_OK && !ctx->engine->is_draining) ||
+                  (ctx->engine->is_done && !atomic_load_explicit(&ctx->queue.in_flight, memory_order_relaxed));
     if (is_over && halay_messenger_is_quiet(ctx->messenger))
         atomic_store_explicit(&ctx->has_left, 1, memory_order_release);
 }
@@ -170,8 +170,8 @@ static size_t exchange_messages(struct halay_context *ctx)
 static int can_move_data(struct halay_context *ctx)
 {
     if (ctx->status != HALAY_OK)
-        return ctx->driven.negotiation.is_draining;
-    return !ctx->driven.negotiation.suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
+        return ctx->engine->is_draining;
+    return !ctx->engine->suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
 static size_t progress_paths(struct halay_context *ctx)
@@ -180,7 +180,7 @@ static size_t progress_paths(struct halay_context *ctx)
     size_t did = 0;
     int rank;
 
-    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us)
+    if (ctx->status != HALAY_OK || ctx->engine->suspected_us)
         return 0;
     for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next) {
         status = path->ops->progress(path, &did, &rank);
@@ -207,7 +207,7 @@ static size_t progress_carrier(struct halay_context *ctx)
 
 int halay_engine_is_steady(const struct halay_context *ctx)
 {
-    if (ctx->status != HALAY_OK || ctx->driven.negotiation.suspected_us || ctx->execution->is_changing ||
+    if (ctx->status != HALAY_OK || ctx->engine->suspected_us || ctx->execution->is_changing ||
         halay_carrier_is_loaded(ctx) || atomic_load_explicit(&ctx->is_closing, memory_order_relaxed))
         return 0;
     for (const struct halay_process_set *set = &ctx->all; set; set = set->next)
@@ -231,9 +231,9 @@ int halay_engine_step(struct halay_context *ctx)
 {
     size_t did = exchange_messages(ctx);
 
-    ctx->driven.stepped_us = ctx->now_us;
+    ctx->engine->stepped_us = ctx->now_us;
 
-    if (ctx->driven.negotiation.suspected_us)
+    if (ctx->engine->suspected_us)
         halay_engine_check_suspect(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);

@@ -13,6 +13,7 @@
  * Requests with a time limit are on a list; the earliest moment at which one is to be checked is kept.
  */
 #include "fusion/engine/withdraw.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/send_item.h"
 #include "fusion/replay/replay.h"
@@ -36,7 +37,7 @@ static void link_watched(struct halay_request **list, struct halay_request *r)
     *list = r;
 }
 
-static void look_at(struct halay_negotiation *n, struct halay_request *r, int64_t when_us)
+static void look_at(struct halay_engine *n, struct halay_request *r, int64_t when_us)
 {
     link_watched(&n->watched, r);
     if (!n->look_us || when_us < n->look_us)
@@ -61,7 +62,7 @@ static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
         return;
     }
     r->retry_us = ctx->now_us + RETRY_US;
-    look_at(&ctx->driven.negotiation, r, r->retry_us);
+    look_at(ctx->engine, r, r->retry_us);
     if (r->life == HALAY_LIFE_RUNNING)
         return;
     if (!halay_replay_is_off(r->set)) { /* WITHDRAW follows once the set negotiates */
@@ -79,7 +80,7 @@ static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
 void halay_withdraw_watch(struct halay_context *ctx, struct halay_request *r)
 {
     if (r->expires_us && r->life != HALAY_LIFE_ENDED) /* rank 0's coordinator may have answered already */
-        look_at(&ctx->driven.negotiation, r, r->expires_us);
+        look_at(ctx->engine, r, r->expires_us);
 }
 
 void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
@@ -111,13 +112,13 @@ static void check_watched(struct halay_context *ctx, struct halay_request *r)
     }
     if (r->expires_us && now_us >= r->expires_us) {
         r->overdue_us = now_us + (grace_us > GRACE_US ? grace_us : GRACE_US);
-        look_at(&ctx->driven.negotiation, r, r->overdue_us);
+        look_at(ctx->engine, r, r->overdue_us);
         r->expires_us = 0;
         r->withdrawn = r->withdrawn ? r->withdrawn : HALAY_ERR_TIMEOUT;
         request_withdraw(ctx, r);
     } else {
         if (r->overdue_us)
-            look_at(&ctx->driven.negotiation, r, r->overdue_us);
+            look_at(ctx->engine, r, r->overdue_us);
         request_withdraw(ctx, r);
     }
 }
@@ -138,7 +139,7 @@ static int64_t due_us(const struct halay_request *r)
  * check, because the check may end it and others. */
 size_t halay_withdraw_overdue(struct halay_context *ctx)
 {
-    struct halay_negotiation *n = &ctx->driven.negotiation;
+    struct halay_engine *n = ctx->engine;
     struct halay_request *r;
 
     if (!n->look_us || ctx->now_us < n->look_us)

@@ -13,8 +13,6 @@
 #include "collectives/group/group.h"
 #include "collectives/group/world.h"
 #include "fusion/protocol/messages.h"
-#include "fusion/requests/driven.h"
-#include "fusion/requests/driver_role.h"
 #include "fusion/requests/queue.h"
 #include "fusion/requests/set.h"
 #include "halay.h"
@@ -22,7 +20,9 @@
 #include <stdatomic.h>
 
 struct halay_carrier;
+struct halay_driver;
 struct halay_elastic;
+struct halay_engine;
 struct halay_execution;
 struct halay_memories;
 struct halay_messenger;
@@ -50,13 +50,15 @@ struct halay_context {
     unsigned char *is_parent;               /* owned: base/fork.h; set once before start */
     void *(*stream)(void *arg, int device); /* for its groups, as in struct halay_options; set once, as the next */
     void *stream_arg;
-    struct halay_execution *execution; /* run/execution.h; as long as the context, as the next */
+    struct halay_driver *driver;       /* engine/driver.h; as long as the context, as the next */
+    struct halay_engine *engine;       /* engine/engine.h */
+    struct halay_execution *execution; /* run/execution.h */
     struct halay_recorder *recorder;   /* observe/recorder.h */
     /* In the flight recorder's file if there is one, otherwise the recorder's. Set while no driver runs. */
     struct halay_meters *meters;
     _Atomic int is_recording; /* a ring takes records; relaxed: the rings are checked again afterwards */
 
-    pthread_mutex_t lock;
+    _Alignas(HALAY_CONTEXT_ALIGNMENT) pthread_mutex_t lock;
     struct halay_queue queue;
     size_t registered;      /* registrations so far; guarded by lock */
     unsigned unnamed_first; /* the first number of `unnamed` in all sets; guarded by lock */
@@ -71,7 +73,6 @@ struct halay_context {
     pthread_cond_t waiter_wakes;    /* waiters: a request ended, or the driver's role is free */
     /* A thread listens to peers at all times: rank 0 coordinates sets of which it is not a member. Guarded by lock. */
     int listens;
-    struct halay_driver_role driver;
 
     /* Each on cache lines of its own. */
     _Alignas(HALAY_CONTEXT_ALIGNMENT) struct halay_waiting waiting;
@@ -79,7 +80,6 @@ struct halay_context {
     _Alignas(HALAY_CONTEXT_ALIGNMENT) int64_t now_us; /* the clock at the beginning of this step */
     unsigned char *left;                              /* owned: [rank], nonzero after its BYE */
     struct halay_replay *ended_plans;                 /* owned: of sets that have ended (replay/plan.h) */
-    struct halay_driven driven;
 };
 
 /* Returns nonzero in a forked child, which has neither the engine's thread nor a rank. */

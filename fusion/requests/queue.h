@@ -54,6 +54,20 @@ struct halay_queue {
     char reason[HALAY_REASON_MAX];
 };
 
+/* Written by waiting threads of the program for the driver, on a cache line of its own. */
+struct halay_waiting {
+    /* A request that a thread of the program waits for, for the stall report, or NULL; relaxed: dereferenced under lock
+     * only, and a request in halay_wait is not freed. Of several waiting threads that of the last one to begin. */
+    struct halay_request *_Atomic waited;
+    _Atomic int is_ending; /* halay_fini: waits are over; stored under lock, waiters read it (relaxed) */
+    /* Blocking calls of the program's threads: the context stays until they have returned. Subtracted with release, for
+     * the acquire in halay_calls_end. */
+    _Atomic int calls;
+    _Atomic int flush_wanted; /* a waiter waits for a tensor that is not running; relaxed: the wake orders it */
+    _Atomic int waiters; /* threads in halay_wait that don't drive; written under lock, the driver reads it to hand over
+                            (relaxed: a new waiter sets has_news) */
+};
+
 /* Reserves room for this number of further events: pushing them cannot fail until the lock is released. */
 enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count);
 /* Appends to a list of the driver's own. */

@@ -13,7 +13,7 @@
 static int does_waiter_drive(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    int does = halay_role_is_waiters(ctx->driver.role);
+    int does = halay_role_is_waiters(ctx->driver->role);
     pthread_mutex_unlock(&ctx->lock);
     return does;
 }
@@ -207,7 +207,7 @@ static void watch(struct rank_run *run, struct halay_config *config)
 static int is_asleep(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    int sleeps = halay_role_thread_sleeps(ctx->driver.role);
+    int sleeps = halay_role_thread_sleeps(ctx->driver->role);
     pthread_mutex_unlock(&ctx->lock);
     return sleeps;
 }
@@ -260,7 +260,7 @@ enum { DEFERRED_ROUNDS = 8 };
 static size_t count_deferred(struct halay_context *ctx, size_t *bytes)
 {
     pthread_mutex_lock(&ctx->lock);
-    size_t count = ctx->driver.is_wake_deferred ? ctx->queue.submitted.count : 0;
+    size_t count = ctx->driver->is_wake_deferred ? ctx->queue.submitted.count : 0;
     *bytes = 0;
     for (size_t i = 0; i < count; i++)
         *bytes += ctx->queue.submitted.events[i].request->bytes;

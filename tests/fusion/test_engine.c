@@ -4,6 +4,7 @@
  * stalls, idleness. Random programs are in test_programs.c.
  */
 #include "fusion/coordinator/coordinator.h"
+#include "fusion/engine/driver.h"
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <math.h>
@@ -734,7 +735,7 @@ static void body_idle(struct rank_run *run)
     halay_request_free(request);
     /* The thread becomes idle shortly after the request has ended; on a busy machine perhaps in the first period, but
      * not in every one. */
-    REQUIRE(!pthread_getcpuclockid(run->ctx->driver.thread, &clock));
+    REQUIRE(!pthread_getcpuclockid(run->ctx->driver->thread, &clock));
     int spells = 0;
     uint64_t sent;
     do {

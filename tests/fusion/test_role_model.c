@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The driver's role (fusion/requests/role.h), its rules alone. First each state with each event. Then all interleavings
+ * The driver's role (fusion/engine/role.h), its rules alone. First each state with each event. Then all interleavings
  * of the background thread, two program threads that submit a tensor and wait for it, one that submits and does not
  * wait, and a peer, whose message ends a tensor, as they use the role in fusion/engine/driver.c. Time-outs never happen
  * here. There are never two drivers, and all tensors end in every interleaving: no wake is lost.
  */
-#include "fusion/requests/role.h"
+#include "fusion/engine/role.h"
 #include "tests/test.h"
 #include <stdint.h>
 #include <string.h>

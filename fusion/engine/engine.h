@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Negotiation: this rank's side of the agreement on the next buckets, and its knowledge of other ranks. Driver only.
+ * Engine: the context's part of this folder: this rank's side of the agreement on the next buckets, and its knowledge
+ * of other ranks. Driver only.
  */
-#ifndef HALAY_NEGOTIATION_H
-#define HALAY_NEGOTIATION_H
+#ifndef HALAY_ENGINE_H
+#define HALAY_ENGINE_H
 
 #include <stdint.h>
 
 struct halay_request;
 
-struct halay_negotiation {
+struct halay_engine {
+    int64_t stepped_us;                       /* when the last step began that was a whole one */
+    int64_t checked_us;                       /* when peers and stalls were looked at last */
     struct halay_request *watched;            /* requests with a time limit, or withdrawn (withdraw.c) */
     struct halay_request *unchecked;          /* of these, those that the present check has not visited */
     int64_t look_us;                          /* time of the next check; 0: never */

@@ -3,7 +3,7 @@
  * Role: the transitions. tests/fusion/test_role_model.c explores all states and events, and all orders of the threads
  * that use them.
  */
-#include "fusion/requests/role.h"
+#include "fusion/engine/role.h"
 
 static int is_awake(struct halay_role role)
 {
