@@ -50,7 +50,8 @@ static void *abort_now(void *arg)
     return NULL;
 }
 
-static void submit(struct rank_run *run, const char *name, float *data, size_t count, struct halay_request **request)
+static void submit_floats(struct rank_run *run, const char *name, float *data, size_t count,
+                          struct halay_request **request)
 {
     CHECK(halay_allreduce_async(run->ctx, name, NULL, data, count, HALAY_F32, HALAY_SUM, request) == HALAY_OK);
 }
@@ -94,7 +95,7 @@ static void in_callback(struct rank_run *run)
     };
 
     if (run->rank != ABORTER)
-        submit(run, "second", &y, 1, &second);
+        submit_floats(run, "second", &y, 1, &second);
     CHECK(halay_submit_named(run->ctx, &info, run->rank == ABORTER ? give_up : NULL, run, &first) == HALAY_OK);
     enum halay_status status = halay_wait(first, -1);
     if (status == HALAY_OK)
@@ -171,7 +172,7 @@ static void in_data(struct rank_run *run)
 }
 
 /* The first abort that is received is reported; an aborting rank reports itself, or that one. */
-static void several(struct rank_run *run)
+static void body_several(struct rank_run *run)
 {
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
     abort_now(run);
@@ -180,7 +181,7 @@ static void several(struct rank_run *run)
     check_over(run, 1);
 }
 
-static void arguments(struct rank_run *run)
+static void body_arguments(struct rank_run *run)
 {
     char text[200], reason[3000];
 
@@ -260,12 +261,13 @@ static void *run_job(void *arg)
 
 int main(void)
 {
-    static void (*const bodies[])(struct rank_run * run) = { while_waiting, in_callback, while_idle, in_data, several };
+    static void (*const bodies[])(struct rank_run * run) = { while_waiting, in_callback, while_idle, in_data,
+                                                             body_several };
     enum { SIZE_MOST = 4, DELAYS = 2, JOBS = (SIZE_MOST - 1) * DELAYS };
     struct job jobs[JOBS];
 
     for (int size = 1; size <= 2; size++)
-        ranks_run(size, 0, &(struct rank_run){ .body = arguments, .expected = "aborted" }, NULL, NULL);
+        ranks_run(size, 0, &(struct rank_run){ .body = body_arguments, .expected = "aborted" }, NULL, NULL);
     /* At the same time: leaving after a failure takes half a second. */
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         for (int k = 0; k < JOBS; k++) {

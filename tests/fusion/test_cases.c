@@ -52,7 +52,7 @@ static void keep_line(struct rank_run *run, const char *line)
     snprintf(mine->line, sizeof mine->line, "%s", line);
 }
 
-static void expect(struct rank_run *run, enum halay_status status, enum halay_status want, const char *text)
+static void expect_text(struct rank_run *run, enum halay_status status, enum halay_status want, const char *text)
 {
     struct refusal *mine = (struct refusal *)run->arg + run->rank;
 
@@ -61,7 +61,7 @@ static void expect(struct rank_run *run, enum halay_status status, enum halay_st
     mine->line[0] = 0;
 }
 
-static void refuse(struct rank_run *run)
+static void expect_refusal(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
     float a[64] = { 0 }, b[64] = { 0 };
@@ -72,24 +72,25 @@ static void refuse(struct rank_run *run)
         .struct_size = sizeof scalar, .name = "r", .in = a, .out = b, .collective = HALAY_REDUCE_SCATTER
     };
 
-    expect(run, halay_submit_named(ctx, &scalar, NULL, NULL, &request), HALAY_ERR_ARGUMENT, "'r': ");
-    expect(run, halay_alltoall(ctx, "r", a, splits, 4, 1, HALAY_F32, b, 64, NULL), HALAY_ERR_ARGUMENT, "splits");
+    expect_text(run, halay_submit_named(ctx, &scalar, NULL, NULL, &request), HALAY_ERR_ARGUMENT, "'r': ");
+    expect_text(run, halay_alltoall(ctx, "r", a, splits, 4, 1, HALAY_F32, b, 64, NULL), HALAY_ERR_ARGUMENT, "splits");
     if (run->size > 1)
-        expect(run, halay_alltoall(ctx, "r", a, NULL, odd_rows, 1, HALAY_F32, b, 64, NULL), HALAY_ERR_ARGUMENT,
-               "the first dimension must be a multiple of the number of ranks");
-    expect(run, halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_F32, HALAY_ADASUM), HALAY_ERR_UNSUPPORTED, "adasum");
-    expect(run, halay_allreduce(ctx, "r", NULL, a, 1, HALAY_I32, HALAY_AVERAGE), HALAY_ERR_UNSUPPORTED, "'r': ");
-    expect(run, halay_broadcast(ctx, "r", a, 1, HALAY_F32, run->size), HALAY_ERR_ARGUMENT, "root");
-    expect(run, halay_broadcast(ctx, "r", a, 1, HALAY_F32, -1), HALAY_ERR_ARGUMENT, "root");
-    expect(run, halay_allreduce(ctx, "", NULL, a, 1, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "name");
+        expect_text(run, halay_alltoall(ctx, "r", a, NULL, odd_rows, 1, HALAY_F32, b, 64, NULL), HALAY_ERR_ARGUMENT,
+                    "the first dimension must be a multiple of the number of ranks");
+    expect_text(run, halay_reduce_scatter(ctx, "r", a, b, 4, 1, HALAY_F32, HALAY_ADASUM), HALAY_ERR_UNSUPPORTED,
+                "adasum");
+    expect_text(run, halay_allreduce(ctx, "r", NULL, a, 1, HALAY_I32, HALAY_AVERAGE), HALAY_ERR_UNSUPPORTED, "'r': ");
+    expect_text(run, halay_broadcast(ctx, "r", a, 1, HALAY_F32, run->size), HALAY_ERR_ARGUMENT, "root");
+    expect_text(run, halay_broadcast(ctx, "r", a, 1, HALAY_F32, -1), HALAY_ERR_ARGUMENT, "root");
+    expect_text(run, halay_allreduce(ctx, "", NULL, a, 1, HALAY_F32, HALAY_SUM), HALAY_ERR_ARGUMENT, "name");
 
     /* It cannot end before all ranks have submitted it, so it is in flight when the second one is submitted. */
     CHECK(halay_barrier_async(ctx, "here", &request) == HALAY_OK);
     if (run->rank == 0 && run->size > 1) {
         CHECK(halay_allreduce_async(ctx, "twice", NULL, a, 4, HALAY_F32, HALAY_SUM, &second) == HALAY_OK);
         struct halay_request *third;
-        expect(run, halay_allreduce_async(ctx, "twice", NULL, b, 4, HALAY_F32, HALAY_SUM, &third), HALAY_ERR_DUPLICATE,
-               "'twice'");
+        expect_text(run, halay_allreduce_async(ctx, "twice", NULL, b, 4, HALAY_F32, HALAY_SUM, &third),
+                    HALAY_ERR_DUPLICATE, "'twice'");
         CHECK(halay_barrier(ctx, "go") == HALAY_OK);
     } else {
         CHECK(halay_barrier(ctx, "go") == HALAY_OK);
@@ -102,7 +103,7 @@ static void refuse(struct rank_run *run)
 
 /* ---- operations that need data of a rank that has joined ---- */
 
-static void lack(struct rank_run *run)
+static void expect_lacking(struct rank_run *run)
 {
     struct halay_context *ctx = run->ctx;
     float a[64] = { 0 }, b[64];
@@ -150,7 +151,7 @@ static void submit_again(void *arg, enum halay_status status, const char *text)
     atomic_store(&chain->left, status == HALAY_OK ? left : -1); /* the program reads the data after this */
 }
 
-static void resubmit(struct rank_run *run)
+static void resubmit_tensor(struct rank_run *run)
 {
     enum { CHAINS = 3, TIMES = 20 };
     struct chain chains[CHAINS];
@@ -256,7 +257,7 @@ static void configure_losing(struct rank_run *run, struct halay_config *config)
 /* No message passes between ranks 0 and 2 any more. Rank 0 soon notices the silence and reports it: the report reaches
  * rank 1, which fails with that cause although it has noticed the closed group first. Rank 2, which rank 0 cannot
  * reach, waits in vain for a report, and reports what it has noticed. */
-static void lose(struct rank_run *run)
+static void drop_messages(struct rank_run *run)
 {
     float x = 1;
     char text[100];
@@ -318,15 +319,17 @@ int main(void)
 
     for (int size = 1; size <= 3; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
-            ranks_run(size, delay * 3, &(struct rank_run){ .body = refuse, .arg = refusals, .sink = keep_line }, NULL,
-                      NULL);
+            ranks_run(size, delay * 3, &(struct rank_run){ .body = expect_refusal, .arg = refusals, .sink = keep_line },
+                      NULL, NULL);
             ranks_run(size, delay * 6, &(struct rank_run){ .body = forget_announced }, NULL, NULL);
-            ranks_run(size, delay * 4, &(struct rank_run){ .body = resubmit }, NULL, NULL);
+            ranks_run(size, delay * 4, &(struct rank_run){ .body = resubmit_tensor }, NULL, NULL);
             if (size > 1)
-                ranks_run(size, delay * 5, &(struct rank_run){ .body = lack, .expected = "'lacks'" }, NULL, NULL);
+                ranks_run(size, delay * 5, &(struct rank_run){ .body = expect_lacking, .expected = "'lacks'" }, NULL,
+                          NULL);
         }
     ranks_run(2, 0, &(struct rank_run){ .body = ten_thousand, .configure = configure_threshold }, NULL, NULL);
     ranks_run(3, 0, &(struct rank_run){ .body = die_joined, .expected = "" }, only_messages, NULL);
-    ranks_run(3, 0, &(struct rank_run){ .body = lose, .configure_rank = configure_losing, .expected = "" }, NULL, NULL);
+    ranks_run(3, 0, &(struct rank_run){ .body = drop_messages, .configure_rank = configure_losing, .expected = "" },
+              NULL, NULL);
     return test_end();
 }

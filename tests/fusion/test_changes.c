@@ -10,7 +10,7 @@
 
 enum { WAIT_MS = 60000, ROUNDS = 40 };
 
-static struct halay_request *create(struct rank_run *run, const int *ranks, size_t count, int timeout_ms)
+static struct halay_request *create_set(struct rank_run *run, const int *ranks, size_t count, int timeout_ms)
 {
     struct halay_request *request;
 
@@ -19,7 +19,7 @@ static struct halay_request *create(struct rank_run *run, const int *ranks, size
 }
 
 /* Ends a request. text NULL: any text. *set (NULL: not wanted): the set that was made. */
-static enum halay_status end(struct halay_request *request, const char *text, struct halay_process_set **set)
+static enum halay_status end_change(struct halay_request *request, const char *text, struct halay_process_set **set)
 {
     struct halay_result result = { .struct_size = sizeof result };
     enum halay_status status = halay_wait(request, WAIT_MS);
@@ -33,7 +33,7 @@ static enum halay_status end(struct halay_request *request, const char *text, st
     return status;
 }
 
-static void use(struct halay_context *ctx, struct halay_process_set *set)
+static void use_set(struct halay_context *ctx, struct halay_process_set *set)
 {
     float x = 1;
     struct halay_tensor_info info = {
@@ -56,7 +56,7 @@ static void body_orders(struct rank_run *run)
 
     for (int k = 0; k < 3; k++) {
         int i = (k + run->rank) % 3, is_member = i == 2 || run->rank == lists[i][0] || run->rank == lists[i][1];
-        requests[i] = is_member ? create(run, lists[i], counts[i], 0) : NULL;
+        requests[i] = is_member ? create_set(run, lists[i], counts[i], 0) : NULL;
         if (is_member) {
             struct halay_request *twice;
             enum halay_status status = halay_process_set_create_async(run->ctx, lists[i], counts[i], 0, &twice);
@@ -69,8 +69,8 @@ static void body_orders(struct rank_run *run)
     }
     for (int i = 0; i < 3; i++)
         if (requests[i]) {
-            CHECK(end(requests[i], "", &sets[i]) == HALAY_OK);
-            use(run->ctx, sets[i]);
+            CHECK(end_change(requests[i], "", &sets[i]) == HALAY_OK);
+            use_set(run->ctx, sets[i]);
         }
 }
 
@@ -89,30 +89,32 @@ static void body_withdrawn(struct rank_run *run)
     for (int by_time = 0; by_time < 2; by_time++) {
         enum halay_status want = by_time ? HALAY_ERR_TIMEOUT : HALAY_ERR_CANCELED;
         if (run->rank == 0) {
-            request = create(run, ranks, 2, by_time ? 50 : 0);
+            request = create_set(run, ranks, 2, by_time ? 50 : 0);
             if (!by_time)
                 CHECK(halay_cancel(request) == HALAY_OK);
-            CHECK(end(request, texts[by_time], NULL) == want);
+            CHECK(end_change(request, texts[by_time], NULL) == want);
         }
         CHECK(halay_barrier(run->ctx, "given up") == HALAY_OK);
         if (run->rank == 1)
-            CHECK(end(create(run, ranks, 2, 0), texts[by_time], NULL) == want);
+            CHECK(end_change(create_set(run, ranks, 2, 0), texts[by_time], NULL) == want);
         CHECK(halay_barrier(run->ctx, "ended") == HALAY_OK);
     }
     if (run->rank < 2) {
-        CHECK(end(create(run, ranks, 2, 0), "", &set) == HALAY_OK);
+        CHECK(end_change(create_set(run, ranks, 2, 0), "", &set) == HALAY_OK);
         if (run->rank == 0) {
             CHECK(halay_process_set_remove_async(set, 50, &request) == HALAY_OK);
-            CHECK(end(request, "process sets without 1: timed out after 0.05 s on rank 0; not submitted by rank 1",
-                      NULL) == HALAY_ERR_TIMEOUT);
+            CHECK(end_change(request,
+                             "process sets without 1: timed out after 0.05 s on rank 0; not submitted by rank 1",
+                             NULL) == HALAY_ERR_TIMEOUT);
         }
     }
     CHECK(halay_barrier(run->ctx, "not removed") == HALAY_OK);
     if (run->rank < 2) {
         if (run->rank == 1)
             CHECK(halay_process_set_remove(set) == HALAY_ERR_TIMEOUT);
-        use(run->ctx, set);
-        CHECK(halay_process_set_remove_async(set, 0, &request) == HALAY_OK && end(request, "", NULL) == HALAY_OK);
+        use_set(run->ctx, set);
+        CHECK(halay_process_set_remove_async(set, 0, &request) == HALAY_OK &&
+              end_change(request, "", NULL) == HALAY_OK);
         CHECK(halay_process_set_remove_async(set, 0, &request) == HALAY_ERR_ARGUMENT);
     }
 }
@@ -120,7 +122,7 @@ static void body_withdrawn(struct rank_run *run)
 /* The result on each rank in each round. It must be the same for all members. */
 static enum halay_status told[RANKS_MAX][ROUNDS];
 
-static void dawdle(struct random *random)
+static void pause_randomly(struct random *random)
 {
     for (uint64_t n = random_below(random, 3) ? random_below(random, 20) : 0; n; n--)
         sched_yield();
@@ -139,14 +141,14 @@ static void body_random(struct rank_run *run)
         if (run->rank >= (int)count)
             continue;
         int how = (int)random_below(&random, 5);
-        dawdle(&random);
-        struct halay_request *request = create(run, ranks, count, how == 1 ? 1 : 0);
-        dawdle(&random);
+        pause_randomly(&random);
+        struct halay_request *request = create_set(run, ranks, count, how == 1 ? 1 : 0);
+        pause_randomly(&random);
         if (how > 2)
             CHECK(halay_cancel(request) == HALAY_OK);
-        told[run->rank][round] = end(request, NULL, &set);
+        told[run->rank][round] = end_change(request, NULL, &set);
         if (told[run->rank][round] == HALAY_OK) {
-            use(run->ctx, set);
+            use_set(run->ctx, set);
             CHECK(halay_process_set_remove(set) == HALAY_OK);
         }
     }
@@ -197,16 +199,16 @@ static void configure_stall(struct halay_config *config, void *arg)
 static void body_stall(struct rank_run *run)
 {
     int two[] = { 0, 1 }, three[] = { 0, 1, 2 };
-    struct halay_request *request = run->rank ? create(run, three, 3, 0) : create(run, two, 2, 0);
+    struct halay_request *request = run->rank ? create_set(run, three, 3, 0) : create_set(run, two, 2, 0);
 
     while (stalled.is_about_sets != 3 || stalled.are_waits != 3)
         halay_wait(request, 20); /* the call lasts until another rank has seen the report, and continued */
-    struct halay_request *other = run->rank == 0   ? create(run, three, 3, 0)
-                                  : run->rank == 1 ? create(run, two, 2, 0)
+    struct halay_request *other = run->rank == 0   ? create_set(run, three, 3, 0)
+                                  : run->rank == 1 ? create_set(run, two, 2, 0)
                                                    : NULL;
-    CHECK(end(request, "", NULL) == HALAY_OK);
+    CHECK(end_change(request, "", NULL) == HALAY_OK);
     if (other)
-        CHECK(end(other, "", NULL) == HALAY_OK);
+        CHECK(end_change(other, "", NULL) == HALAY_OK);
 }
 
 /* ---- halay_fini while other threads are in calls ---- */
@@ -226,7 +228,7 @@ static void *make_set(void *arg)
     return NULL;
 }
 
-static void *reduce(void *arg)
+static void *reduce_in_set(void *arg)
 {
     float x = 1;
 
@@ -249,7 +251,7 @@ static void *make_same_set(void *arg)
 
 static void body_leaving(struct rank_run *run)
 {
-    void *(*const calls[])(void *arg) = { make_set, reduce, make_same_set };
+    void *(*const calls[])(void *arg) = { make_set, reduce_in_set, make_same_set };
     struct halay_counters counters = { .struct_size = sizeof counters };
     pthread_t threads[3];
 

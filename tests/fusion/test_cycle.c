@@ -96,7 +96,7 @@ struct called {
     _Atomic int times;
 };
 
-static void block(void *arg, enum halay_status status, const char *text)
+static void try_to_block(void *arg, enum halay_status status, const char *text)
 {
     struct called *c = arg;
     struct halay_context *ctx = c->ctx;
@@ -143,16 +143,16 @@ static void body_callback(struct rank_run *run)
     REQUIRE(halay_barrier_async(run->ctx, "ends", &c->ended) == HALAY_OK);
     REQUIRE(halay_wait(c->ended, -1) == HALAY_OK);
     REQUIRE(halay_barrier_async(run->ctx, own[run->rank], &c->pending) == HALAY_OK);
-    CHECK(halay_submit_named(run->ctx, &info, block, c, NULL) == HALAY_OK);
+    CHECK(halay_submit_named(run->ctx, &info, try_to_block, c, NULL) == HALAY_OK);
     while (c->times < 1)
         sched_yield();
     struct halay_request *request;
-    CHECK(halay_submit_named(run->ctx, &info, block, c, &request) == HALAY_OK);
+    CHECK(halay_submit_named(run->ctx, &info, try_to_block, c, &request) == HALAY_OK);
     CHECK(halay_wait(request, -1) == HALAY_OK && c->times == 2);
     halay_request_free(request);
     info.name = own[!run->rank];
     info.set = c->set; /* not the tensor of all ranks */
-    CHECK(halay_submit_named(run->ctx, &info, block, c, NULL) == HALAY_OK);
+    CHECK(halay_submit_named(run->ctx, &info, try_to_block, c, NULL) == HALAY_OK);
     CHECK(halay_barrier(run->ctx, "before anybody leaves") == HALAY_OK);
 }
 
@@ -192,7 +192,7 @@ static void send_watched(struct halay_link *link, int peer, uint64_t tag, const 
     w->true_ops->send(link, peer, tag, buf, bytes, x);
 }
 
-static void watch(struct rank_run *run, struct halay_config *config)
+static void watch_link(struct rank_run *run, struct halay_config *config)
 {
     struct halay_world *world = (struct halay_world *)((char *)config - offsetof(struct halay_world, config));
     struct watched *w = &watched[run->rank];
@@ -247,7 +247,7 @@ static void body_submission(struct rank_run *run)
 
 static void check_submissions(void)
 {
-    ranks_run(2, 0, &(struct rank_run){ .body = body_submission, .configure_rank = watch }, NULL, NULL);
+    ranks_run(2, 0, &(struct rank_run){ .body = body_submission, .configure_rank = watch_link }, NULL, NULL);
     for (int r = 0; r < 2; r++)
         CHECK(!watched[r].calls, "rank %d: %d calls of the transport", r, watched[r].calls);
 }

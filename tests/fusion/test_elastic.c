@@ -46,7 +46,7 @@ struct training {
 };
 
 /* Reports a step to the launcher: "s" and the worker. */
-static void tell(struct training *t, char what)
+static void report_step(struct training *t, char what)
 {
     char word[2] = { what, (char)atoi(getenv("HALAY_RANK")) };
 
@@ -55,7 +55,7 @@ static void tell(struct training *t, char what)
 }
 
 /* Every rank contributes (step + 1) / size, so that the weights do not depend on the number of ranks. */
-static enum halay_status train(struct training *t)
+static enum halay_status train_step(struct training *t)
 {
     struct halay_request *request;
     float give = (float)(t->step + 1) / (float)halay_size(t->ctx);
@@ -156,7 +156,7 @@ static int register_uneven(struct training *t)
     return halay_register(t->ctx, &info, &t->pieces) == HALAY_OK && register_points(t);
 }
 
-static enum halay_status exchange(struct training *t)
+static enum halay_status exchange_rows(struct training *t)
 {
     struct halay_request *parts = NULL, *pieces = NULL;
     struct halay_result result = { .struct_size = sizeof result };
@@ -202,13 +202,13 @@ static enum halay_status wait_for_loss(struct training *t)
 {
     for (size_t i = 0; i < LARGE; i++)
         t->large[i] = NONE;
-    tell(t, 'w');
+    report_step(t, 'w');
     while (halay_context_status(t->ctx, NULL, 0) == HALAY_OK)
         (void)poll(NULL, 0, 1);
     return HALAY_ERR_PEER;
 }
 
-static enum halay_status commit(struct training *t, struct halay_elastic_change *change)
+static enum halay_status commit_step(struct training *t, struct halay_elastic_change *change)
 {
     for (size_t i = 0; t->large && i < LARGE; i++)
         t->large[i] = t->step;
@@ -234,7 +234,7 @@ static int add_large(struct training *t)
 }
 
 /* A training's objects, and those that outlive a loss. Returns 0 or an exit code. */
-static int prepare(struct training *t)
+static int prepare_training(struct training *t)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = "gradient",
@@ -268,7 +268,7 @@ static int prepare(struct training *t)
 }
 
 /* Checks that retained memory is intact when all else is freed. */
-static int leave(struct training *t)
+static int leave_training(struct training *t)
 {
     for (size_t i = 0; i < COUNT; i++)
         t->values[i] = (float)i;
@@ -280,27 +280,27 @@ static int leave(struct training *t)
     return is_there;
 }
 
-static int run(struct training *t)
+static int run_worker(struct training *t)
 {
     struct halay_elastic_change change = { .struct_size = sizeof change };
-    int code = prepare(t);
+    int code = prepare_training(t);
 
     if (code)
         return code;
     enum halay_status status = halay_elastic_begin(t->ctx, &change);
-    tell(t, 'b');
+    report_step(t, 'b');
     if (status == HALAY_OK && !register_uneven(t))
         return 15;
     while (status == HALAY_OK && !t->is_over) {
         if (!weights_are_right(t) || !large_is_right(t))
             return 13;
-        status = train(t);
+        status = train_step(t);
         if (status == HALAY_OK)
-            status = exchange(t);
+            status = exchange_rows(t);
         if (status == HALAY_OK) {
             t->step++;
-            tell(t, 's');
-            status = commit(t, &change);
+            report_step(t, 's');
+            status = commit_step(t, &change);
         }
         if (status == HALAY_ERR_PEER)
             status = halay_elastic_restore(t->ctx, &change);
@@ -309,13 +309,13 @@ static int run(struct training *t)
         change.has_reformed = 0;
     }
     if (status == HALAY_ERR_CLOSED && halay_size(t->ctx) > 0 && halay_local_size(t->ctx) > 0 && weights_are_right(t)) {
-        return leave(t) ? 20 : 18;
+        return leave_training(t) ? 20 : 18;
     }
     if (status != HALAY_OK || !weights_are_right(t)) {
         fprintf(stderr, "step %lld: %s\n", (long long)t->step, halay_status_string(status));
         return 14;
     }
-    return leave(t) ? 0 : 18;
+    return leave_training(t) ? 0 : 18;
 }
 
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
@@ -362,7 +362,7 @@ static void was_set(void *arg, const char *key, const void *value, size_t bytes)
     worker->said = ready;
 }
 
-static void *share(size_t bytes)
+static void *share_memory(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
@@ -370,10 +370,10 @@ static void *share(size_t bytes)
     return memory;
 }
 
-static void begin(struct launcher *l)
+static void begin_launcher(struct launcher *l)
 {
     memset(l, 0, sizeof *l);
-    l->ends = share(sizeof *l->ends);
+    l->ends = share_memory(sizeof *l->ends);
     l->kill_when_ready = -1;
     halay_log_init(&l->log, HALAY_LOG_WARNING);
     CHECK(halay_store_create_secret(&l->log, l->secret, &l->secret_fd) == HALAY_OK);
@@ -390,7 +390,7 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-static void start(struct launcher *l, int worker)
+static void start_worker(struct launcher *l, int worker)
 {
     l->workers[worker] = (struct worker){ .start = l->starts++ };
     pid_t pid = fork();
@@ -405,7 +405,7 @@ static void start(struct launcher *l, int worker)
         set_number("HALAY_ELASTIC", l->workers[worker].start);
         set_number("HALAY_STORE_SECRET_FD", l->secret_fd);
         setenv("HALAY_STORE_ADDRESS", halay_store_server_address(l->store), 1);
-        _exit(run(&training));
+        _exit(run_worker(&training));
     }
     l->workers[worker].pid = pid;
 }
@@ -426,7 +426,7 @@ static void want_change(struct launcher *l)
     CHECK(halay_store_server_set(l->store, key, NULL, 0) == HALAY_OK);
 }
 
-static void answer(struct launcher *l, struct worker *worker, enum halay_verdict verdict, int rank, int size)
+static void answer_worker(struct launcher *l, struct worker *worker, enum halay_verdict verdict, int rank, int size)
 {
     struct halay_place place = { verdict, l->generation, rank, size };
     unsigned char bytes[HALAY_PLACE_BYTES];
@@ -439,7 +439,7 @@ static void answer(struct launcher *l, struct worker *worker, enum halay_verdict
 }
 
 /* Forms a generation once all living workers are ready: those that had ranks keep their order, the others follow. */
-static void form(struct launcher *l)
+static void form_generation(struct launcher *l)
 {
     int order[WORKERS], n = 0;
 
@@ -449,7 +449,7 @@ static void form(struct launcher *l)
         if (worker->pid && worker->is_member && !worker->is_dismissed)
             order[n++] = l->order[r];
         else if (worker->pid && worker->is_dismissed)
-            answer(l, worker, HALAY_VERDICT_LEAVE, 0, 0);
+            answer_worker(l, worker, HALAY_VERDICT_LEAVE, 0, 0);
     }
     for (int i = 0; i < WORKERS; i++)
         if (l->workers[i].pid && !l->workers[i].is_member) {
@@ -459,7 +459,7 @@ static void form(struct launcher *l)
     memcpy(l->order, order, sizeof order);
     l->members = n;
     for (int r = 0; r < n; r++)
-        answer(l, &l->workers[order[r]], HALAY_VERDICT_PLACE, r, n);
+        answer_worker(l, &l->workers[order[r]], HALAY_VERDICT_PLACE, r, n);
 }
 
 static int all_are_ready(const struct launcher *l)
@@ -474,7 +474,7 @@ static int all_are_ready(const struct launcher *l)
     return n > 0;
 }
 
-static void reap(struct launcher *l)
+static void reap_workers(struct launcher *l)
 {
     int status;
     pid_t pid;
@@ -493,7 +493,7 @@ static void reap(struct launcher *l)
         }
 }
 
-static void turn(struct launcher *l)
+static void take_turn(struct launcher *l)
 {
     struct pollfd fds[] = { { .fd = halay_store_server_fd(l->store), .events = POLLIN },
                             { .fd = l->heard[0], .events = POLLIN } };
@@ -513,9 +513,9 @@ static void turn(struct launcher *l)
         kill(l->workers[l->kill_when_ready].pid, SIGKILL);
         l->kill_when_ready = -1;
     }
-    reap(l);
+    reap_workers(l);
     if (!l->holds && all_are_ready(l))
-        form(l);
+        form_generation(l);
 }
 
 /* Runs turns until done, or for far too long. */
@@ -523,11 +523,11 @@ static void turn(struct launcher *l)
     do {                                                 \
         int64_t give_up_us = halay_now_us() + MINUTE_US; \
         while (!(done) && halay_now_us() < give_up_us)   \
-            turn(l);                                     \
+            take_turn(l);                                \
         CHECK(done, "in time");                          \
     } while (0)
 
-static int living(const struct launcher *l)
+static int count_living(const struct launcher *l)
 {
     int n = 0;
 
@@ -536,10 +536,10 @@ static int living(const struct launcher *l)
     return n;
 }
 
-static void end(struct launcher *l)
+static void end_launcher(struct launcher *l)
 {
     *l->ends = 1;
-    UNTIL(l, !living(l));
+    UNTIL(l, !count_living(l));
     close(l->heard[0]);
     close(l->heard[1]);
     close(l->secret_fd);
@@ -567,7 +567,7 @@ static void start_all(struct launcher *l, int n)
 {
     l->holds = 1;
     for (int i = 0; i < n; i++)
-        start(l, i);
+        start_worker(l, i);
     UNTIL(l, all_are_ready(l));
     l->holds = 0;
 }
@@ -577,7 +577,7 @@ static void test_lost(void)
 {
     struct launcher l;
 
-    begin(&l);
+    begin_launcher(&l);
     start_all(&l, 4);
     run_some_steps(&l);
     kill_worker(&l, 2);
@@ -588,7 +588,7 @@ static void test_lost(void)
     run_some_steps(&l);
     kill_worker(&l, 1);
     UNTIL(&l, l.members == 1);
-    end(&l);
+    end_launcher(&l);
     CHECK(l.workers[3].code == 0);
 }
 
@@ -596,13 +596,13 @@ static void test_two_at_once(void)
 {
     struct launcher l;
 
-    begin(&l);
+    begin_launcher(&l);
     start_all(&l, 4);
     run_some_steps(&l);
     kill(l.workers[0].pid, SIGKILL);
     kill(l.workers[3].pid, SIGKILL);
     UNTIL(&l, l.members == 2);
-    end(&l);
+    end_launcher(&l);
     CHECK(l.workers[1].code == 0 && l.workers[2].code == 0);
 }
 
@@ -611,18 +611,18 @@ static void test_join_and_leave(void)
 {
     struct launcher l;
 
-    begin(&l);
+    begin_launcher(&l);
     start_all(&l, 2);
     run_some_steps(&l);
     l.holds = 1;
     kill_worker(&l, 0);
-    start(&l, 0);
+    start_worker(&l, 0);
     l.holds = 0;
     UNTIL(&l, l.members == 2 && l.generation == 2);
     CHECK(l.order[0] == 1 && l.order[1] == 0);
     run_some_steps(&l);
     l.holds = 1;
-    start(&l, 2);
+    start_worker(&l, 2);
     UNTIL(&l, l.workers[2].is_ready);
     want_change(&l);
     l.holds = 0;
@@ -631,7 +631,7 @@ static void test_join_and_leave(void)
     l.workers[1].is_dismissed = 1;
     want_change(&l);
     UNTIL(&l, l.members == 2 && !l.workers[1].pid);
-    end(&l);
+    end_launcher(&l);
     CHECK(l.workers[0].code == 0 && l.workers[1].code == 20 && l.workers[2].code == 0);
 }
 
@@ -641,7 +641,7 @@ static void test_lost_again(void)
 {
     struct launcher l;
 
-    begin(&l);
+    begin_launcher(&l);
     start_all(&l, 4);
     run_some_steps(&l);
     l.kill_when_ready = 1;
@@ -653,7 +653,7 @@ static void test_lost_again(void)
     UNTIL(&l, l.members == 2);
     kill_worker(&l, 2);
     UNTIL(&l, l.members == 1);
-    end(&l);
+    end_launcher(&l);
     CHECK(l.workers[0].code == 0);
 }
 
@@ -664,8 +664,8 @@ static void test_torn(void)
     const size_t bytes = WORKERS * (size_t)LARGE * sizeof(int64_t);
     struct launcher l;
 
-    begin(&l);
-    l.large = share(bytes);
+    begin_launcher(&l);
+    l.large = share_memory(bytes);
     start_all(&l, 4);
     UNTIL(&l, l.waiting == 3);
     (void)poll(NULL, 0, 100); /* rank 0 copies its state; if that takes longer, the test covers less */
@@ -674,7 +674,7 @@ static void test_torn(void)
     l.is_keen = 1;
     UNTIL(&l, l.large[LARGE] != NONE); /* rank 1 has got the first piece, and not all of the others */
     kill_worker(&l, 0);
-    end(&l);
+    end_launcher(&l);
     CHECK(l.workers[1].code == 0 && l.workers[2].code == 0);
     munmap((void *)l.large, bytes);
 }

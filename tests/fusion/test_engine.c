@@ -10,7 +10,7 @@
 #include <math.h>
 #include <unistd.h>
 
-static void fill(float *data, size_t count, int rank)
+static void fill_floats(float *data, size_t count, int rank)
 {
     for (size_t i = 0; i < count; i++)
         data[i] = (float)((i * 7 + (size_t)rank * 3) % 19);
@@ -82,7 +82,7 @@ static void check_registered(struct rank_run *run)
     struct halay_tensor_info info = float_info("registered", shared, BASIC_COUNT);
     CHECK(halay_register(run->ctx, &info, &tensor) == HALAY_OK);
     for (int step = 0; step < 20; step++) {
-        fill(shared, BASIC_COUNT, run->rank);
+        fill_floats(shared, BASIC_COUNT, run->rank);
         CHECK(halay_submit(tensor, count_call, &calls, step % 2 ? &request : NULL) == HALAY_OK);
         if (step % 2) {
             CHECK(halay_wait(request, -1) == HALAY_OK);
@@ -107,11 +107,11 @@ static void body_basics(struct rank_run *run)
           halay_is_homogeneous(ctx));
     CHECK(halay_context_status(ctx, NULL, 0) == HALAY_OK);
 
-    fill(a, BASIC_COUNT, run->rank);
+    fill_floats(a, BASIC_COUNT, run->rank);
     CHECK(halay_allreduce(ctx, "blocking", NULL, a, BASIC_COUNT, HALAY_F32, HALAY_SUM) == HALAY_OK);
     CHECK(is_sum(a, BASIC_COUNT, run->size));
 
-    fill(a, BASIC_COUNT, run->rank);
+    fill_floats(a, BASIC_COUNT, run->rank);
     CHECK(halay_allreduce_async(ctx, "async", a, b, BASIC_COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     CHECK(halay_allreduce_async(ctx, "async 2", NULL, b, 0, HALAY_F32, HALAY_SUM, &second) == HALAY_OK);
     CHECK(halay_wait(request, -1) == HALAY_OK && halay_wait(second, -1) == HALAY_OK);
@@ -129,7 +129,7 @@ static void body_basics(struct rank_run *run)
     check_registered(run);
 
     /* completed by halay_test only: the background thread drives */
-    fill(a, BASIC_COUNT, run->rank);
+    fill_floats(a, BASIC_COUNT, run->rank);
     CHECK(halay_allreduce_async(ctx, "polled", NULL, a, BASIC_COUNT, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     while (halay_test(request) == HALAY_IN_PROGRESS)
         sched_yield();
@@ -339,13 +339,13 @@ static void body_buffers(struct rank_run *run)
         CHECK(halay_allreduce(ctx, "m", a + 7, a, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
         CHECK(halay_allreduce(ctx, "m", a, a + 7, 8, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT, "overlap");
     } else {
-        fill(b, 8, run->rank);
+        fill_floats(b, 8, run->rank);
         CHECK(halay_allreduce_async(ctx, "m", NULL, b, 8, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     }
-    fill(a, 32, run->rank);
+    fill_floats(a, 32, run->rank);
     CHECK(halay_allreduce(ctx, "next", NULL, a, 32, HALAY_F32, HALAY_SUM) == HALAY_OK && is_sum(a, 32, run->size));
     if (run->rank == odd) {
-        fill(a, 8, run->rank); /* adjacent buffers do not overlap */
+        fill_floats(a, 8, run->rank); /* adjacent buffers do not overlap */
         CHECK(halay_allreduce_async(ctx, "m", a, a + 8, 8, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     }
     CHECK(halay_wait(request, -1) == HALAY_OK && is_sum(run->rank == odd ? a + 8 : b, 8, run->size));
@@ -771,7 +771,7 @@ static void body_many(struct rank_run *run)
     uint64_t messages = 0, buckets = 0;
     for (int step = 0; step < STEPS; step++) {
         float x = 0;
-        fill(data, TENSORS * COUNT, run->rank);
+        fill_floats(data, TENSORS * COUNT, run->rank);
         CHECK(halay_allreduce(run->ctx, "together", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
         for (int i = 0; i < TENSORS; i++)
             CHECK(halay_submit(tensors[run->rank][i], NULL, NULL, &requests[run->rank][i]) == HALAY_OK);
@@ -824,7 +824,7 @@ static void body_habits(struct rank_run *run)
             submit_and_wait(tensors, requests, round % 2 ? 1 : TENSORS);
         }
         for (int i = 0; i < TENSORS; i++)
-            fill(data[i], COUNT, run->rank);
+            fill_floats(data[i], COUNT, run->rank);
         CHECK(halay_submit(tensors[0], NULL, NULL, &requests[0]) == HALAY_OK);
         switch ((round + run->rank) % 4) {
         case 0: /* a test */

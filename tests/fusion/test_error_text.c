@@ -8,7 +8,7 @@
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 
-static void expect(const char *want)
+static void expect_text(const char *want)
 {
     const struct halay_error *error = halay_last_error();
 
@@ -35,12 +35,12 @@ static void other_thread(void)
     pthread_join(thread, NULL);
 }
 
-static void refuse(struct halay_context *ctx, const char *name, const char *want)
+static void check_refusals(struct halay_context *ctx, const char *name, const char *want)
 {
     float x[2] = { 0 };
 
     CHECK(halay_allreduce(ctx, name, x, x + 1, 2, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
-    expect(want);
+    expect_text(want);
 }
 
 static void each_call(struct rank_run *run)
@@ -54,37 +54,37 @@ static void each_call(struct rank_run *run)
     struct halay_straggler straggler = { 0 };
 
     CHECK(!*halay_error_text());
-    refuse(ctx, "over", "tensor 'over': in and out overlap");
+    check_refusals(ctx, "over", "tensor 'over': in and out overlap");
     CHECK(halay_allreduce(ctx, "good", NULL, &x, 1, HALAY_F32, HALAY_SUM) == HALAY_OK);
-    expect("tensor 'over': in and out overlap");
+    expect_text("tensor 'over': in and out overlap");
     other_thread();
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_OK);
     CHECK(halay_register(ctx, &info, &second) == HALAY_ERR_DUPLICATE);
-    expect("tensor 'twice': a tensor of that name is registered");
+    expect_text("tensor 'twice': a tensor of that name is registered");
     CHECK(halay_submit(tensor, NULL, NULL, NULL) == HALAY_ERR_ARGUMENT);
-    expect("no callback");
+    expect_text("no callback");
     CHECK(halay_unregister(tensor) == HALAY_OK);
     info.struct_size = 3;
     CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
-    expect("struct_size of struct halay_tensor_info is 3");
+    expect_text("struct_size of struct halay_tensor_info is 3");
     CHECK(halay_wait(NULL, 0) == HALAY_ERR_ARGUMENT);
-    expect("halay_wait: no request");
+    expect_text("halay_wait: no request");
     CHECK(halay_alloc(ctx, 1, NULL) == HALAY_ERR_ARGUMENT);
-    expect("halay_alloc: no place");
+    expect_text("halay_alloc: no place");
     CHECK(halay_stragglers_read(ctx, 0, &straggler) == HALAY_ERR_ARGUMENT);
-    expect("halay_stragglers_read");
+    expect_text("halay_stragglers_read");
     CHECK(halay_timeline_stop(ctx) == HALAY_ERR_ARGUMENT);
-    expect("no timeline is on");
+    expect_text("no timeline is on");
     CHECK(halay_elastic_commit(ctx, NULL) == HALAY_ERR_ARGUMENT);
-    expect("must be called after halay_elastic_begin");
+    expect_text("must be called after halay_elastic_begin");
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
-    expect("it is the set of all ranks");
+    expect_text("it is the set of all ranks");
 }
 
 /* ---- errors from other ranks ---- */
 
 /* All ranks' calls fail with the text that names rank 1's shape. */
-static void disagree(struct rank_run *run)
+static void body_disagree(struct rank_run *run)
 {
     float x[2] = { 0 };
     const char *want = "tensor 'm': rank 1 has shape [2], rank 0 has [1]";
@@ -100,21 +100,21 @@ static void only_mine(struct rank_run *run)
     float x[2] = { 0 }, y = 1;
     size_t count = run->rank == 1 ? 2 : 1;
 
-    refuse(run->ctx, "mine", "'mine'");
+    check_refusals(run->ctx, "mine", "'mine'");
     CHECK(halay_allreduce_async(run->ctx, "wrong", NULL, x, count, HALAY_F32, HALAY_SUM, &wrong) == HALAY_OK);
     CHECK(halay_allreduce_async(run->ctx, "right", NULL, &y, 1, HALAY_F32, HALAY_SUM, &good) == HALAY_OK);
     CHECK(halay_wait(good, -1) == HALAY_OK);
-    expect("'mine'");
+    expect_text("'mine'");
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
-    expect("'mine'");
+    expect_text("'mine'");
     CHECK(halay_wait(wrong, -1) == HALAY_ERR_MISMATCH);
-    expect("tensor 'wrong': rank 1");
-    refuse(run->ctx, "again", "'again'");
+    expect_text("tensor 'wrong': rank 1");
+    check_refusals(run->ctx, "again", "'again'");
     CHECK(halay_test(wrong) == HALAY_ERR_MISMATCH);
-    expect("tensor 'wrong': rank 1");
+    expect_text("tensor 'wrong': rank 1");
     halay_request_free(wrong);
     halay_request_free(good);
-    expect("tensor 'wrong': rank 1");
+    expect_text("tensor 'wrong': rank 1");
 }
 
 static void call_wrongly(void *arg, enum halay_status status, const char *text)
@@ -122,7 +122,7 @@ static void call_wrongly(void *arg, enum halay_status status, const char *text)
     (void)text;
     CHECK(status == HALAY_OK);
     CHECK(halay_wait(NULL, 0) == HALAY_ERR_ARGUMENT);
-    expect("halay_wait: no request");
+    expect_text("halay_wait: no request");
     atomic_store((_Atomic int *)arg, 1);
 }
 
@@ -141,7 +141,7 @@ static void in_callback(struct rank_run *run)
 }
 
 /* A wait that times out before the request has ended; then the end of the job. */
-static void fail(struct rank_run *run)
+static void check_failures(struct rank_run *run)
 {
     struct halay_request *request, *second;
     float x = 1;
@@ -154,16 +154,16 @@ static void fail(struct rank_run *run)
     }
     CHECK(halay_allreduce_async(run->ctx, "lost", NULL, &x, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     CHECK(halay_wait(request, 1) == HALAY_ERR_TIMEOUT);
-    expect("the request has not ended after 1 ms");
+    expect_text("the request has not ended after 1 ms");
     enum halay_status status = halay_barrier(run->ctx, "here");
     CHECK(status == HALAY_OK || status == HALAY_ERR_PEER, "%d",
           (int)status); /* the end of the wait or the death is first */
     CHECK(halay_wait(request, -1) == HALAY_ERR_PEER);
-    expect(halay_request_text(request));
-    expect("has died");
-    refuse(run->ctx, "other", "'other'");
+    expect_text(halay_request_text(request));
+    expect_text("has died");
+    check_refusals(run->ctx, "other", "'other'");
     CHECK(halay_allreduce_async(run->ctx, "later", NULL, &x, 1, HALAY_F32, HALAY_SUM, &second) == HALAY_ERR_PEER);
-    expect("has died");
+    expect_text("has died");
     halay_request_free(request);
 }
 
@@ -177,15 +177,15 @@ static void check_group(void)
 
     REQUIRE(halay_group_open(&options, &group) == HALAY_OK);
     CHECK(halay_group_allreduce(group, x, x + 1, 2, HALAY_F32, HALAY_SUM) == HALAY_ERR_ARGUMENT);
-    expect("in and out overlap");
+    expect_text("in and out overlap");
     CHECK(halay_group_broadcast(group, x, 2, HALAY_F32, 3) == HALAY_ERR_ARGUMENT);
-    expect("no such root");
+    expect_text("no such root");
     CHECK(halay_group_alloc(group, 1, NULL) == HALAY_ERR_ARGUMENT);
-    expect("halay_group_alloc: no place");
+    expect_text("halay_group_alloc: no place");
     CHECK(halay_group_barrier(group) == HALAY_OK);
     halay_group_close(group);
     CHECK(halay_group_barrier(NULL) == HALAY_ERR_ARGUMENT);
-    expect("no group");
+    expect_text("no group");
 }
 
 static void check_init(void)
@@ -194,10 +194,10 @@ static void check_init(void)
     struct halay_context *ctx;
 
     CHECK(halay_init(&options, &ctx) == HALAY_ERR_CONFIG);
-    expect("'nowhere'");
+    expect_text("'nowhere'");
     options.bootstrap = "self";
     CHECK(halay_init(&options, NULL) == HALAY_ERR_ARGUMENT);
-    expect("halay_init: no place for the context");
+    expect_text("halay_init: no place for the context");
 }
 
 /* A program that prints texts itself gets no log line at level error for an error that a call returns. */
@@ -220,9 +220,9 @@ static void check_reports(void)
         float x = 0;
         REQUIRE(halay_init(&options, &ctx) == HALAY_OK);
         CHECK(halay_broadcast(ctx, "x", &x, 1, HALAY_F32, 7) == HALAY_ERR_ARGUMENT);
-        expect("tensor 'x': root 7 is not a rank: the job has 1, from 0 on");
+        expect_text("tensor 'x': root 7 is not a rank: the job has 1, from 0 on");
         CHECK(halay_allreduce(ctx, "x", &x, &x, 1, HALAY_I32, HALAY_AVERAGE) == HALAY_ERR_UNSUPPORTED);
-        expect("tensor 'x': the reduction average does not support the type i32");
+        expect_text("tensor 'x': the reduction average does not support the type i32");
         CHECK(lines == (reports ? 0 : 2), "%d lines", lines);
         halay_fini(ctx);
     }
@@ -234,7 +234,9 @@ int main(void)
         void (*body)(struct rank_run *run);
         const char *expected;
         int least;
-    } cases[] = { { each_call, "", 1 }, { disagree, "tensor 'm'", 2 }, { only_mine, "", 2 }, { fail, "", 2 } };
+    } cases[] = {
+        { each_call, "", 1 }, { body_disagree, "tensor 'm'", 2 }, { only_mine, "", 2 }, { check_failures, "", 2 }
+    };
 
     check_init();
     check_group();

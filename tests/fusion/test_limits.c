@@ -92,7 +92,7 @@ static void close_inherited(int except)
             close(fd);
 }
 
-static void run(int size, int (*be_rank)(void), int victim)
+static void run_ranks(int size, int (*be_rank)(void), int victim)
 {
     int status, rank, good = 0;
     struct spawn s;
@@ -152,7 +152,7 @@ static int be_one_with_few(void)
 
 static char group[128]; /* its folder */
 
-static int put(const char *name, const char *text)
+static int put_file(const char *name, const char *text)
 {
     char path[192];
 
@@ -170,7 +170,7 @@ static int group_make(void)
 
     for (int i = 0; i < 2; i++) {
         snprintf(group, sizeof group, "%s/halay-test-%d", versions[i][0], (int)getpid());
-        if (mkdir(group, 0700) == 0 && put(versions[i][1], "256M"))
+        if (mkdir(group, 0700) == 0 && put_file(versions[i][1], "256M"))
             return 1;
         rmdir(group);
     }
@@ -184,7 +184,7 @@ static int be_limited(void)
     struct halay_context *ctx;
     void *data;
 
-    REQUIRE(put("cgroup.procs", "0") && halay_init(&options, &ctx) == HALAY_OK);
+    REQUIRE(put_file("cgroup.procs", "0") && halay_init(&options, &ctx) == HALAY_OK);
     enum halay_status status = halay_alloc(ctx, TOO_MUCH, &data);
     CHECK(status == HALAY_ERR_NO_MEMORY, "%s", halay_status_string(status));
     REQUIRE(halay_alloc(ctx, LITTLE, &data) == HALAY_OK);
@@ -202,17 +202,17 @@ static void check_memory(void)
         printf("skipped: no control group of memory can be made\n");
         return;
     }
-    run(2, be_limited, -1);
+    run_ranks(2, be_limited, -1);
     CHECK(rmdir(group) == 0);
 }
 
 int main(void)
 {
     check_memory();
-    run(FEW_RANKS / 2, be_one_with_few, -1);
-    run(FEW_RANKS, be_one_with_few, -1);
-    run(FEW_RANKS, be_one_of_many, FEW_RANKS / 2);
+    run_ranks(FEW_RANKS / 2, be_one_with_few, -1);
+    run_ranks(FEW_RANKS, be_one_with_few, -1);
+    run_ranks(FEW_RANKS, be_one_of_many, FEW_RANKS / 2);
     if (getenv("TEST_LONG"))
-        run(MANY_RANKS, be_one_of_many, MANY_RANKS / 2);
+        run_ranks(MANY_RANKS, be_one_of_many, MANY_RANKS / 2);
     return test_end();
 }

@@ -11,7 +11,7 @@
 
 enum { MANY = 300, COUNT = 5, LONG_MS = 60000 };
 
-static void fill(float *data, size_t count, int rank)
+static void fill_infos(float *data, size_t count, int rank)
 {
     for (size_t i = 0; i < count; i++)
         data[i] = (float)(rank + 1) + (float)i;
@@ -81,7 +81,7 @@ static void body_together(struct rank_run *run)
         size_t count = counts[k / 2];
         atomic_store(&calls, 0);
         for (size_t i = 0; i < count; i++)
-            fill(data[i], COUNT, run->rank);
+            fill_infos(data[i], COUNT, run->rank);
         CHECK(halay_submit_many(tensors, count, k % 2 ? count_call : NULL, &calls, requests) == HALAY_OK);
         CHECK(halay_wait_all(requests, MANY, LONG_MS) == HALAY_OK, "the rest is NULL");
         CHECK(halay_wait_all(requests, count, 0) == HALAY_OK);
@@ -90,7 +90,7 @@ static void body_together(struct rank_run *run)
         CHECK(calls == (k % 2 ? count : 0), "%zu of %zu callbacks", (size_t)calls, count);
         free_requests(requests, MANY);
     }
-    fill(data[0], COUNT, run->rank);
+    fill_infos(data[0], COUNT, run->rank);
     atomic_store(&calls, 0);
     CHECK(halay_submit_many(tensors, 1, count_call, &calls, NULL) == HALAY_OK); /* the program wants no requests */
     while (!calls)
@@ -181,8 +181,8 @@ static void body_any(struct rank_run *run)
     if (run->size == 1)
         return;
     for (int round = 0; round < 50; round++) {
-        fill(a, COUNT, run->rank);
-        fill(b, COUNT, run->rank);
+        fill_infos(a, COUNT, run->rank);
+        fill_infos(b, COUNT, run->rank);
         if (run->rank == 0)
             CHECK(halay_allreduce_async(run->ctx, "a", NULL, a, COUNT, HALAY_F32, HALAY_SUM, &requests[0]) == HALAY_OK);
         CHECK(halay_allreduce_async(run->ctx, "b", NULL, b, COUNT, HALAY_F32, HALAY_SUM, &requests[2]) == HALAY_OK);
@@ -216,7 +216,7 @@ struct worker {
 };
 
 /* One thread waits for all, another for one after the other, the third counts by a callback. */
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
     struct worker *w = arg;
     struct halay_tensor *tensors[OF_EACH];
@@ -231,7 +231,7 @@ static void *work(void *arg)
         _Atomic size_t calls = 0;
         size_t index = 0;
         for (size_t i = 0; i < OF_EACH; i++)
-            fill(w->data[i], COUNT, w->run->rank);
+            fill_infos(w->data[i], COUNT, w->run->rank);
         CHECK(halay_submit_many(tensors, OF_EACH, w->number == 2 ? count_call : NULL, &calls, requests) == HALAY_OK);
         for (int i = 0; w->number == 1 && i < OF_EACH; i++) {
             CHECK(halay_wait_any(requests, OF_EACH, LONG_MS, &index) == HALAY_OK && index < OF_EACH);
@@ -257,7 +257,7 @@ static void body_threads(struct rank_run *run)
     for (int i = 0; i < THREADS; i++) {
         workers[i].run = run;
         workers[i].number = i;
-        REQUIRE(!pthread_create(&threads[i], NULL, work, &workers[i]));
+        REQUIRE(!pthread_create(&threads[i], NULL, run_thread, &workers[i]));
     }
     for (int i = 0; i < THREADS; i++)
         REQUIRE(!pthread_join(threads[i], NULL));
@@ -348,7 +348,7 @@ static void body_descriptor(struct rank_run *run)
         atomic_fetch_add(is_seen, 1);
         while (atomic_load(is_seen) < (round + 1) * run->size)
             sched_yield();
-        fill(data, COUNT, run->rank);
+        fill_infos(data, COUNT, run->rank);
         CHECK(halay_allreduce_async(run->ctx, "y", NULL, data, 1, HALAY_F32, HALAY_SUM, &request) == HALAY_OK);
     }
     CHECK(halay_wait(request, LONG_MS) == HALAY_OK && is_sum(data, 1, run->size));

@@ -124,7 +124,7 @@ static struct halay_item random_item(struct random *r, char *name, char *text, s
     return item;
 }
 
-static int same(const struct halay_item *a, const struct halay_item *b)
+static int is_same_item(const struct halay_item *a, const struct halay_item *b)
 {
     return a->kind == b->kind && a->name_length == b->name_length && a->text_length == b->text_length &&
            !memcmp(a->name, b->name, a->name_length) && !memcmp(a->text, b->text, a->text_length) &&
@@ -151,7 +151,7 @@ static void check_round_trip(struct random *r)
     CHECK(at == items.used && at % 4 == 0);
     wrote.ranges = wrote.ranges ? wrote.ranges : none;
     read.ranges = read.ranges ? read.ranges : none;
-    CHECK(same(&wrote, &read), "kind %d", wrote.kind);
+    CHECK(is_same_item(&wrote, &read), "kind %d", wrote.kind);
 
     /* An item that is cut short is refused, wherever it is cut. The copy is as long as the rest, so that a sanitizer
      * finds reads beyond it. */

@@ -25,7 +25,7 @@ static struct halay_counters counters_of(struct halay_context *ctx)
 enum { STEPS = 5, TENSORS = 10, COUNT = 100 };
 
 /* Runs STEPS steps of TENSORS tensors in flight together. */
-static void work(struct halay_context *ctx, float (*data)[COUNT])
+static void run_steps(struct halay_context *ctx, float (*data)[COUNT])
 {
     struct halay_request *requests[TENSORS];
     char name[8];
@@ -97,7 +97,7 @@ static void body_counters(struct rank_run *run)
     const uint64_t submitted = STEPS * TENSORS;
 
     CHECK(!c.submissions && !c.completions && !c.errors && !c.collectives && !c.bytes && !c.communication_ns);
-    work(ctx, data[run->rank]);
+    run_steps(ctx, data[run->rank]);
     c = counters_of(ctx);
     CHECK(c.submissions == submitted && c.completions == submitted && !c.errors && !c.in_flight);
     CHECK(c.negotiations >= TENSORS && c.negotiations + c.cache_hits == submitted, "%llu by name, %llu by number",
@@ -173,7 +173,7 @@ static void bench_close(struct bench *b)
     halay_log_fini(&b->log);
 }
 
-static void submit(struct bench *b, int rank, const char *name, int64_t now_us)
+static void submit_item(struct bench *b, int rank, const char *name, int64_t now_us)
 {
     struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
                                .name = name,
@@ -190,7 +190,7 @@ static void submit(struct bench *b, int rank, const char *name, int64_t now_us)
                       now_us) == HALAY_OK);
 }
 
-static void answer(struct bench *b, int rank, enum halay_doing doing, const char *name)
+static void answer_ask(struct bench *b, int rank, enum halay_doing doing, const char *name)
 {
     struct halay_item item = { .kind = HALAY_ITEM_DOING, .doing = doing, .name = name, .name_length = strlen(name) };
 
@@ -198,7 +198,7 @@ static void answer(struct bench *b, int rank, enum halay_doing doing, const char
 }
 
 /* Looks for stalls; returns the number of logged lines. Rank 0 waits for 'own'. */
-static int look(struct bench *b, int64_t now_us, int64_t report_us, int64_t limit_us)
+static int look_for_stalls(struct bench *b, int64_t now_us, int64_t report_us, int64_t limit_us)
 {
     static const struct halay_item own = {
         .kind = HALAY_ITEM_DOING, .doing = HALAY_DOING_WAITS, .name = "own", .name_length = 3
@@ -221,16 +221,16 @@ static void check_stall_report(void)
     int64_t t = 100 * SECOND;
 
     bench_open(&b, 4, HALAY_LOG_WARNING);
-    submit(&b, 1, "before", t);
-    submit(&b, 1, "late", t + SECOND);
-    submit(&b, 3, "late", t + 2 * SECOND);
-    CHECK(!look(&b, t + 59 * SECOND, 60 * SECOND, 0) && !b.asked[2], "not yet");
+    submit_item(&b, 1, "before", t);
+    submit_item(&b, 1, "late", t + SECOND);
+    submit_item(&b, 3, "late", t + 2 * SECOND);
+    CHECK(!look_for_stalls(&b, t + 59 * SECOND, 60 * SECOND, 0) && !b.asked[2], "not yet");
     /* Both are old enough now. Each rank that lacks either is asked once, and the report waits for the answers. */
-    CHECK(!look(&b, t + 62 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1 && b.asked[3] == 1 && !b.asked[1]);
-    answer(&b, 2, HALAY_DOING_ELSE, "");
-    CHECK(!look(&b, t + 63 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1);
-    answer(&b, 3, HALAY_DOING_WAITS, "late");
-    CHECK(look(&b, t + 63 * SECOND + 1, 60 * SECOND, 0) == 5);
+    CHECK(!look_for_stalls(&b, t + 62 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1 && b.asked[3] == 1 && !b.asked[1]);
+    answer_ask(&b, 2, HALAY_DOING_ELSE, "");
+    CHECK(!look_for_stalls(&b, t + 63 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1);
+    answer_ask(&b, 3, HALAY_DOING_WAITS, "late");
+    CHECK(look_for_stalls(&b, t + 63 * SECOND + 1, 60 * SECOND, 0) == 5);
     expect_line(&b, 0, "stalled for 63 s: tensor 'before': submitted by rank 1, missing: ranks 0, 2, 3");
     expect_line(&b, 1, "stalled for 62 s: tensor 'late': submitted by ranks 1, 3, missing: ranks 0, 2");
     expect_line(&b, 2, "stalled: rank 0 has submitted nothing; its program waits for 'own'");
@@ -239,11 +239,11 @@ static void check_stall_report(void)
     /* Reported again after the same time, not before, though another tensor has become old; ranks that do not answer
      * are reported as such. */
     for (int s = 64; s < 122; s++)
-        CHECK(!look(&b, t + s * SECOND, 60 * SECOND, 0), "after %d s", s);
-    submit(&b, 0, "late", t + 122 * SECOND);
-    CHECK(!look(&b, t + 124 * SECOND, 60 * SECOND, 0) && b.asked[2] == 2);
-    answer(&b, 3, HALAY_DOING_WAITS, "");
-    CHECK(look(&b, t + 127 * SECOND, 60 * SECOND, 0) == 5);
+        CHECK(!look_for_stalls(&b, t + s * SECOND, 60 * SECOND, 0), "after %d s", s);
+    submit_item(&b, 0, "late", t + 122 * SECOND);
+    CHECK(!look_for_stalls(&b, t + 124 * SECOND, 60 * SECOND, 0) && b.asked[2] == 2);
+    answer_ask(&b, 3, HALAY_DOING_WAITS, "");
+    CHECK(look_for_stalls(&b, t + 127 * SECOND, 60 * SECOND, 0) == 5);
     expect_line(&b, 1, "tensor 'late': submitted by ranks 0, 1, 3, missing: rank 2");
     expect_line(&b, 3, "stalled: rank 2 has submitted nothing; does not answer");
     expect_line(&b, 4, "its program waits");
@@ -260,12 +260,12 @@ static void check_stall_bounds(void)
     bench_open(&b, JOB, HALAY_LOG_WARNING);
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "t%d", i);
-        submit(&b, JOB - 1, name, SECOND);
+        submit_item(&b, JOB - 1, name, SECOND);
     }
-    look(&b, 10 * SECOND, SECOND, 0);
+    look_for_stalls(&b, 10 * SECOND, SECOND, 0);
     for (int r = 1; r < JOB - 1; r++)
-        answer(&b, r, HALAY_DOING_LEAVES, "");
-    CHECK(look(&b, 11 * SECOND, SECOND, 0) == 6 + 1 + 8 + 1);
+        answer_ask(&b, r, HALAY_DOING_LEAVES, "");
+    CHECK(look_for_stalls(&b, 11 * SECOND, SECOND, 0) == 6 + 1 + 8 + 1);
     expect_line(&b, 6, "stalled: 94 more tensors");
     expect_line(&b, 8, "stalled: rank 1 has submitted nothing; its program is leaving");
     expect_line(&b, 15, "stalled: 3 more ranks");
@@ -277,13 +277,13 @@ static void check_stall_limit(void)
     struct bench b;
 
     bench_open(&b, 3, HALAY_LOG_WARNING);
-    submit(&b, 0, "late", SECOND);
-    CHECK(!look(&b, 1000 * SECOND, 0, 0) && !b.asked[1], "off");
-    CHECK(!look(&b, 10 * SECOND, 0, 10 * SECOND) && !b.fails);
-    look(&b, 11 * SECOND, 0, 10 * SECOND);
+    submit_item(&b, 0, "late", SECOND);
+    CHECK(!look_for_stalls(&b, 1000 * SECOND, 0, 0) && !b.asked[1], "off");
+    CHECK(!look_for_stalls(&b, 10 * SECOND, 0, 10 * SECOND) && !b.fails);
+    look_for_stalls(&b, 11 * SECOND, 0, 10 * SECOND);
     CHECK(b.fails == 1 && !strcmp(b.text, "stalled for 10 s: tensor 'late': submitted by rank 0, missing: ranks 1, 2"),
           "'%s'", b.text);
-    look(&b, 12 * SECOND, 0, 10 * SECOND);
+    look_for_stalls(&b, 12 * SECOND, 0, 10 * SECOND);
     CHECK(b.fails == 1, "once");
     bench_close(&b);
 }
@@ -299,12 +299,12 @@ static void check_stragglers(void)
         int last = i == 4 ? 0 : 2, late_us = i == 7 ? 7000 : 3000;
         for (int r = 0; r < 3; r++)
             if (r != last)
-                submit(&b, r, i % 2 ? "a" : "b", i * SECOND);
-        submit(&b, last, i % 2 ? "a" : "b", i * SECOND + (last == 0 ? 1000 : late_us));
+                submit_item(&b, r, i % 2 ? "a" : "b", i * SECOND);
+        submit_item(&b, last, i % 2 ? "a" : "b", i * SECOND + (last == 0 ? 1000 : late_us));
     }
     for (int r = 0; r < 3; r++) /* together: no rank is last */
         for (int k = 0; k < 8; k++)
-            submit(&b, r, (char[]){ (char)('c' + k), 0 }, 20 * SECOND);
+            submit_item(&b, r, (char[]){ (char)('c' + k), 0 }, 20 * SECOND);
     halay_coordinator_straggler(b.c, 2, &s);
     CHECK(s.tensors == 18 && s.times_last == 9 && s.late_ns == 31000000 && s.latest_ns == 7000000);
     halay_coordinator_straggler(b.c, 0, &s);
@@ -319,14 +319,14 @@ static void check_stragglers(void)
     expect_line(&b, 1, "stragglers: rank 0 was the last one for 1 of 18 tensors");
     /* Names are forgotten, also the one that rank 1 submitted last: the report then omits it. */
     for (int k = 0; k < 8; k++) {
-        submit(&b, 0, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
-        submit(&b, 1, (char[]){ (char)('k' + k), 0 }, 30 * SECOND);
+        submit_item(&b, 0, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
+        submit_item(&b, 1, (char[]){ (char)('k' + k), 0 }, 30 * SECOND);
     }
     for (int k = 0; k < 8; k++)
-        submit(&b, 2, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
-    submit(&b, 0, "z", 31 * SECOND);
-    look(&b, 40 * SECOND, SECOND, 0);
-    CHECK(look(&b, 43 * SECOND, SECOND, 0) == 3);
+        submit_item(&b, 2, (char[]){ (char)('r' - k), 0 }, 30 * SECOND);
+    submit_item(&b, 0, "z", 31 * SECOND);
+    look_for_stalls(&b, 40 * SECOND, SECOND, 0);
+    CHECK(look_for_stalls(&b, 43 * SECOND, SECOND, 0) == 3);
     expect_line(&b, 1, "stalled: rank 1 submitted something last, 13 s ago; does not answer");
     expect_line(&b, 2, "stalled: rank 2 submitted 'k' last, 13 s ago; does not answer");
     bench_close(&b);
@@ -483,17 +483,17 @@ static void body_timeline(struct rank_run *run)
     char path[128];
 
     CHECK(halay_timeline_stop(ctx) == HALAY_ERR_ARGUMENT && halay_timeline_start(ctx, "") == HALAY_ERR_ARGUMENT);
-    work(ctx, data[run->rank]);
+    run_steps(ctx, data[run->rank]);
     for (int round = 0; round < 2;
          round++) { /* each has the events of its own time, and the second none of the first */
         snprintf(path, sizeof path, "%s/%d.json", folder, round);
         CHECK(halay_timeline_start(ctx, path) == HALAY_OK);
         CHECK(halay_timeline_start(ctx, path) == HALAY_ERR_DUPLICATE);
         for (int i = 0; i <= round; i++)
-            work(ctx, data[run->rank]);
+            run_steps(ctx, data[run->rank]);
         CHECK(halay_timeline_stop(ctx) == HALAY_OK);
     }
-    work(ctx, data[run->rank]);
+    run_steps(ctx, data[run->rank]);
     check_replay_is_drawn(ctx, run->rank, data[run->rank][0]);
     CHECK(count_events("0", run->rank, "tensor", "t") == STEPS * TENSORS &&
           count_events("0", run->rank, "tensor", "t3") == STEPS);

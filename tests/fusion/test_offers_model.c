@@ -26,7 +26,7 @@ struct rank {
     uint64_t met[OFFERS], asked[OFFERS], gone[OFFERS];
 };
 
-static uint64_t say(struct rank *r, struct halay_offer word)
+static uint64_t send_offer(struct rank *r, struct halay_offer word)
 {
     REQUIRE(r->said.count < QUEUE);
     word.number = ++r->made;
@@ -45,7 +45,7 @@ static size_t own_of(const struct rank *r, uint64_t number)
     return i;
 }
 
-static void pair(struct rank *r, const struct halay_offer *mine, const struct halay_offer *theirs)
+static void pair_offers(struct rank *r, const struct halay_offer *mine, const struct halay_offer *theirs)
 {
     uint64_t *met = &r->met[own_of(r, mine->number)];
 
@@ -53,7 +53,7 @@ static void pair(struct rank *r, const struct halay_offer *mine, const struct ha
     *met = theirs->number;
 }
 
-static void submit(struct rank *r)
+static void submit_offer(struct rank *r)
 {
     struct halay_offered *own = &r->own[r->own_count++], **met;
 
@@ -61,25 +61,25 @@ static void submit(struct rank *r)
                                        .collective = r->sends ? HALAY_SEND : HALAY_RECEIVE,
                                        .count = r->own_count };
     r->to_submit--;
-    own->offer.number = say(r, own->offer);
+    own->offer.number = send_offer(r, own->offer);
     met = halay_offers_find(&r->heard, &own->offer);
     if (*met)
-        pair(r, &own->offer, &halay_offers_take(met)->offer);
+        pair_offers(r, &own->offer, &halay_offers_take(met)->offer);
     else
         halay_offers_append(&r->waiting, own);
 }
 
-static void withdraw(struct rank *r, size_t which)
+static void withdraw_offer(struct rank *r, size_t which)
 {
     uint64_t number = r->own[which].offer.number;
 
     r->asked[which] = 1;
     r->to_withdraw--;
     if (*halay_offers_find_number(&r->waiting, number))
-        say(r, (struct halay_offer){ .kind = HALAY_OFFER_WITHDRAW, .about = number });
+        send_offer(r, (struct halay_offer){ .kind = HALAY_OFFER_WITHDRAW, .about = number });
 }
 
-static void hear(struct rank *r, struct rank *other)
+static void receive_offer(struct rank *r, struct rank *other)
 {
     struct halay_offer word = other->said.words[other->said.first % QUEUE];
     struct halay_offered **at;
@@ -89,7 +89,7 @@ static void hear(struct rank *r, struct rank *other)
     if (word.kind == HALAY_OFFER) {
         at = halay_offers_find(&r->waiting, &word);
         if (*at) {
-            pair(r, &halay_offers_take(at)->offer, &word);
+            pair_offers(r, &halay_offers_take(at)->offer, &word);
             return;
         }
         r->theirs[r->theirs_count].offer = word;
@@ -98,7 +98,7 @@ static void hear(struct rank *r, struct rank *other)
         at = halay_offers_find_number(&r->heard, word.about);
         if (*at) {
             halay_offers_take(at);
-            say(r, (struct halay_offer){ .kind = HALAY_OFFER_GONE, .about = word.about });
+            send_offer(r, (struct halay_offer){ .kind = HALAY_OFFER_GONE, .about = word.about });
         }
     } else {
         at = halay_offers_find_number(&r->waiting, word.about);
@@ -109,7 +109,7 @@ static void hear(struct rank *r, struct rank *other)
     }
 }
 
-static int step(struct rank *ranks, struct choices *choices)
+static int make_step(struct rank *ranks, struct choices *choices)
 {
     int count = 0, rank[16], what[16]; /* -2: submit; -1: receive; else withdraw this one */
 
@@ -127,11 +127,11 @@ static int step(struct rank *ranks, struct choices *choices)
     int chosen = count > 1 ? choose(choices, count) : 0;
     struct rank *r = &ranks[rank[chosen]];
     if (what[chosen] == -2)
-        submit(r);
+        submit_offer(r);
     else if (what[chosen] == -1)
-        hear(r, &ranks[!rank[chosen]]);
+        receive_offer(r, &ranks[!rank[chosen]]);
     else
-        withdraw(r, (size_t)what[chosen]);
+        withdraw_offer(r, (size_t)what[chosen]);
     return 1;
 }
 
@@ -168,7 +168,7 @@ static void run_all(const int *submissions, const int *withdrawals)
             ranks[r].to_submit = submissions[r];
             ranks[r].to_withdraw = withdrawals[r];
         }
-        while (!test_failed && step(ranks, &choices))
+        while (!test_failed && make_step(ranks, &choices))
             ;
         with_gone += check_end(ranks) != 0;
         runs++;

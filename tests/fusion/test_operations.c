@@ -23,7 +23,7 @@ static void fill_rows(float *data, size_t rows, size_t columns, int rank)
         data[i] = row_value(rank, i / columns) + (float)(i % columns) / 16;
 }
 
-static uint64_t negotiations(struct halay_context *ctx)
+static uint64_t count_negotiations(struct halay_context *ctx)
 {
     struct halay_counters counters = { .struct_size = sizeof counters };
 
@@ -120,8 +120,8 @@ static void body_allgather(struct rank_run *run)
         CHECK(halay_allgather(ctx, "ragged", in, mine, COLUMNS, HALAY_F32, out, room, rows_from) == HALAY_OK);
         check_gathered(out, rows_from, run->size, (size_t)step / 3);
         if (step % 3 == 0)
-            before = negotiations(ctx);
-        CHECK(negotiations(ctx) == before, "a steady step sends ids only");
+            before = count_negotiations(ctx);
+        CHECK(count_negotiations(ctx) == before, "a steady step sends ids only");
     }
 
     check_held(run);
@@ -280,8 +280,8 @@ static void body_alltoall(struct rank_run *run)
                 CHECK(out[at] == row_value(from, skipped + i / COLUMNS) + (float)(i % COLUMNS) / 16);
         }
         if (step % 3 == 0)
-            before = negotiations(ctx);
-        CHECK(negotiations(ctx) == before, "a steady step sends ids only");
+            before = count_negotiations(ctx);
+        CHECK(count_negotiations(ctx) == before, "a steady step sends ids only");
     }
     /* Without splits each rank gets the same number of rows. */
     fill_rows(in, 2 * (size_t)run->size, COLUMNS, run->rank);
@@ -399,8 +399,8 @@ static void body_group(struct rank_run *run)
         halay_request_free(request);
         halay_request_free(single);
         if (step == 1)
-            before = negotiations(ctx);
-        CHECK(step < 1 || negotiations(ctx) == before, "a steady step sends ids only");
+            before = count_negotiations(ctx);
+        CHECK(step < 1 || count_negotiations(ctx) == before, "a steady step sends ids only");
     }
     info.name = "registered";
     info.postscale = 0;

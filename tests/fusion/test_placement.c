@@ -15,7 +15,8 @@
 static const struct halay_thread two_nodes[] = { { 0, 0, 0 }, { 2, 1, 0 }, { 1, 2, 1 }, { 3, 3, 1 } };
 
 /* Returns the chosen numbers as digits; the reason if there is one. */
-static const char *choose(const char *setting, const struct halay_thread *threads, size_t count, int rank, int size)
+static const char *choose_places(const char *setting, const struct halay_thread *threads, size_t count, int rank,
+                                 int size)
 {
     static char text[256];
     int chosen[8];
@@ -67,7 +68,7 @@ static void check_choice(void)
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *got = choose(cases[i].setting, two_nodes, cases[i].count, cases[i].rank, cases[i].size);
+        const char *got = choose_places(cases[i].setting, two_nodes, cases[i].count, cases[i].rank, cases[i].size);
         CHECK(!strcmp(got, cases[i].expected), "%s, rank %d of %d: %s", cases[i].setting, cases[i].rank, cases[i].size,
               got);
     }
@@ -77,7 +78,7 @@ struct lines {
     char placement[512], error[512];
 };
 
-static void keep(void *arg, enum halay_log_level level, const char *line)
+static void keep_line(void *arg, enum halay_log_level level, const char *line)
 {
     struct lines *lines = arg;
 
@@ -87,10 +88,11 @@ static void keep(void *arg, enum halay_log_level level, const char *line)
         snprintf(lines->error, sizeof lines->error, "%s", line);
 }
 
-static enum halay_status start(const char *setting, const char *level, struct lines *lines, struct halay_context **ctx)
+static enum halay_status start_context(const char *setting, const char *level, struct lines *lines,
+                                       struct halay_context **ctx)
 {
     struct halay_options options = {
-        .struct_size = sizeof options, .bootstrap = "self", .log = keep, .log_arg = lines
+        .struct_size = sizeof options, .bootstrap = "self", .log = keep_line, .log_arg = lines
     };
 
     memset(lines, 0, sizeof *lines);
@@ -132,22 +134,22 @@ static void check_thread(void)
             last = i;
     REQUIRE(last >= 0);
     snprintf(setting, sizeof setting, "%d", last);
-    REQUIRE(start(setting, "info", &lines, &ctx) == HALAY_OK);
+    REQUIRE(start_context(setting, "info", &lines, &ctx) == HALAY_OK);
     CHECK(count_bound(last) >= 1, "the thread is not bound to %d", last);
     snprintf(expected, sizeof expected, "the engine's thread runs on %d", last);
     CHECK(strstr(lines.placement, expected) && strstr(lines.placement, "placement: 0 of 1 on host 0 of 1"), "%s",
           lines.placement);
     halay_fini(ctx);
 
-    REQUIRE(start("off", "info", &lines, &ctx) == HALAY_OK);
+    REQUIRE(start_context("off", "info", &lines, &ctx) == HALAY_OK);
     CHECK(strstr(lines.placement, "runs on any of them"), "%s", lines.placement);
     halay_fini(ctx);
 
-    REQUIRE(start("auto", "warning", &lines, &ctx) == HALAY_OK);
+    REQUIRE(start_context("auto", "warning", &lines, &ctx) == HALAY_OK);
     CHECK(!*lines.placement && !*lines.error, "%s %s", lines.placement, lines.error);
     halay_fini(ctx);
 
-    CHECK(start("0,0", "warning", &lines, &ctx) == HALAY_ERR_CONFIG);
+    CHECK(start_context("0,0", "warning", &lines, &ctx) == HALAY_ERR_CONFIG);
     CHECK(strstr(lines.error, "HALAY_THREAD_AFFINITY: '0,0' names 2 hardware threads for 1 rank of this host"), "%s",
           lines.error);
 }

@@ -19,7 +19,7 @@ static void make_pattern(void)
         pattern[i] = (unsigned char)(i * 7 + i / 251);
 }
 
-static enum halay_status end(struct halay_request *request, const char *text)
+static enum halay_status end_request(struct halay_request *request, const char *text)
 {
     enum halay_status status = halay_wait(request, WAIT_MS);
 
@@ -43,7 +43,7 @@ static void check_ring(struct rank_run *run, const char *name, enum halay_dtype 
     REQUIRE(halay_receive_async(run->ctx, name, got, count, dtype, before, 5, &receive) == HALAY_OK);
     CHECK(halay_wait(receive, WAIT_MS) == HALAY_OK && halay_request_result(receive, &result) == HALAY_OK);
     CHECK(result.data == got && result.bytes == bytes && result.shape[0] == count && !result.rows);
-    CHECK(end(receive, "") == HALAY_OK && end(send, "") == HALAY_OK);
+    CHECK(end_request(receive, "") == HALAY_OK && end_request(send, "") == HALAY_OK);
     CHECK(!memcmp(got, pattern + before, bytes), "%zu bytes", bytes);
     free(given);
     free(got);
@@ -83,10 +83,10 @@ static void body_order(struct rank_run *run)
     if (!run->rank)
         REQUIRE(halay_send_async(run->ctx, "named", &x, 1, HALAY_F32, 1, 0, &named) == HALAY_OK);
     for (int i = 2 * MANY; i-- > 0;) {
-        CHECK(end(requests[i], "") == HALAY_OK);
+        CHECK(end_request(requests[i], "") == HALAY_OK);
         CHECK(data[i] == (float)i, "%d: %g", i, (double)data[i]);
     }
-    CHECK(end(named, "") == HALAY_OK && x == 7);
+    CHECK(end_request(named, "") == HALAY_OK && x == 7);
     for (int i = 0; i < MANY; i++) { /* there and back */
         float y = (float)i;
         if (run->rank)
@@ -122,7 +122,7 @@ static void body_sets(struct rank_run *run)
     info.in = info.out = run->rank ? &outside : &inside;
     info.set = run->rank ? NULL : set;
     REQUIRE(halay_submit_named(run->ctx, &info, NULL, NULL, &second) == HALAY_OK);
-    CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && inside == 1 && outside == 2);
+    CHECK(end_request(first, "") == HALAY_OK && end_request(second, "") == HALAY_OK && inside == 1 && outside == 2);
     CHECK(halay_process_set_remove(set) == HALAY_OK);
     info.set = set;
     CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &first) == HALAY_ERR_ARGUMENT);
@@ -184,7 +184,7 @@ static void body_registered(struct rank_run *run)
                          : halay_send(run->ctx, NULL, &x, 1, HALAY_F32, 1, 6)) == HALAY_OK);
         CHECK(x == 100 + (float)i);
         for (int k = 0; k < 3; k++)
-            CHECK(end(requests[k], "") == HALAY_OK && data[k][1] == (float)(10 * i + k), "%d %d", i, k);
+            CHECK(end_request(requests[k], "") == HALAY_OK && data[k][1] == (float)(10 * i + k), "%d %d", i, k);
     }
     CHECK(halay_unregister(tensors[0]) == HALAY_OK && halay_unregister(tensors[1]) == HALAY_OK);
     REQUIRE(halay_process_set_remove(set) == HALAY_OK);
@@ -218,10 +218,10 @@ static void body_any(struct rank_run *run)
             REQUIRE(halay_send_async(run->ctx, i % 2 ? NULL : "any", &data[i], 1, HALAY_F32, 0, 3, &requests[i]) ==
                     HALAY_OK);
             if (i % 2 == 0) /* one of a name at a time */
-                CHECK(end(requests[i], "") == HALAY_OK);
+                CHECK(end_request(requests[i], "") == HALAY_OK);
         }
         for (int i = 1; i < EACH; i += 2)
-            CHECK(end(requests[i], "") == HALAY_OK);
+            CHECK(end_request(requests[i], "") == HALAY_OK);
         return;
     }
     for (int i = 0; i < count / 2; i++)
@@ -278,22 +278,22 @@ static void body_any_mixed(struct rank_run *run)
     if (run->rank) {
         REQUIRE(halay_receive(run->ctx, NULL, &x[3], 1, HALAY_F32, 0, 9) == HALAY_OK);
         REQUIRE(send_in(run, NULL, 1, &x[0], &first) == HALAY_OK && send_in(run, NULL, 1, &x[1], &second) == HALAY_OK);
-        CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK);
+        CHECK(end_request(first, "") == HALAY_OK && end_request(second, "") == HALAY_OK);
         REQUIRE(halay_send_async(run->ctx, NULL, x, 3, HALAY_F32, 0, 2, &third) == HALAY_OK);
         REQUIRE(send_in(run, NULL, 3, &x[0], &first) == HALAY_OK && send_in(run, set, 3, &x[1], &second) == HALAY_OK);
-        CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK);
-        CHECK(end(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
+        CHECK(end_request(first, "") == HALAY_OK && end_request(second, "") == HALAY_OK);
+        CHECK(end_request(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
         return;
     }
     REQUIRE(receive_any_in(run, NULL, 1, &x[1], &second) == HALAY_OK);
     REQUIRE(halay_receive_async(run->ctx, NULL, &x[0], 1, HALAY_F32, 1, 1, &first) == HALAY_OK);
     REQUIRE(halay_send(run->ctx, NULL, &x[3], 1, HALAY_F32, 1, 9) == HALAY_OK);
-    CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && x[0] == 11 && x[1] == 12);
+    CHECK(end_request(first, "") == HALAY_OK && end_request(second, "") == HALAY_OK && x[0] == 11 && x[1] == 12);
     REQUIRE(receive_any_in(run, set, 3, &x[1], &second) == HALAY_OK);
     REQUIRE(receive_any_in(run, NULL, 3, &x[0], &first) == HALAY_OK);
     REQUIRE(halay_receive_async(run->ctx, NULL, &x[2], 2, HALAY_F32, HALAY_ANY_RANK, 2, &third) == HALAY_OK);
-    CHECK(end(first, "") == HALAY_OK && end(second, "") == HALAY_OK && x[0] == 11 && x[1] == 12);
-    CHECK(end(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
+    CHECK(end_request(first, "") == HALAY_OK && end_request(second, "") == HALAY_OK && x[0] == 11 && x[1] == 12);
+    CHECK(end_request(third, "tag 2: rank 1 sends 3 f32, rank 0 receives 2 f32") == HALAY_ERR_MISMATCH);
 }
 
 /* ---- refused calls ---- */
@@ -312,11 +312,11 @@ static void body_refused(struct rank_run *run)
     enum halay_status status = run->rank ? halay_receive_async(ctx, "differs", data, 3, HALAY_F32, peer, 0, &request)
                                          : halay_send_async(ctx, "differs", data, 2, HALAY_F32, peer, 0, &request);
     REQUIRE(status == HALAY_OK);
-    CHECK(end(request, "tensor 'differs': rank 0 sends 2 f32, rank 1 receives 3 f32") == HALAY_ERR_MISMATCH);
+    CHECK(end_request(request, "tensor 'differs': rank 0 sends 2 f32, rank 1 receives 3 f32") == HALAY_ERR_MISMATCH);
     status = run->rank ? halay_receive_async(ctx, NULL, data, 2, HALAY_I32, peer, -4, &request)
                        : halay_send_async(ctx, NULL, data, 2, HALAY_F32, peer, -4, &request);
     REQUIRE(status == HALAY_OK);
-    CHECK(end(request, "tag -4: rank 0 sends 2 f32, rank 1 receives 2 i32") == HALAY_ERR_MISMATCH);
+    CHECK(end_request(request, "tag -4: rank 0 sends 2 f32, rank 1 receives 2 i32") == HALAY_ERR_MISMATCH);
 
     CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, run->rank, 0, &request) == HALAY_ERR_ARGUMENT);
     CHECK(halay_send_async(ctx, NULL, data, 1, HALAY_F32, run->size, 0, &request) == HALAY_ERR_ARGUMENT);
@@ -340,7 +340,7 @@ static void body_refused(struct rank_run *run)
     status = run->rank ? halay_receive_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request)
                        : halay_send_async(ctx, name, data, 1, HALAY_F32, peer, 0, &request);
     REQUIRE(status == HALAY_OK);
-    CHECK(end(request, "") == HALAY_OK && data[0] == 1);
+    CHECK(end_request(request, "") == HALAY_OK && data[0] == 1);
 }
 
 static void body_duplicate(struct rank_run *run)
@@ -352,7 +352,7 @@ static void body_duplicate(struct rank_run *run)
         REQUIRE(halay_receive_async(run->ctx, "x", &x, 1, HALAY_F32, 1, 0, &request) == HALAY_OK);
         CHECK(halay_receive_async(run->ctx, "x", &x, 1, HALAY_F32, 1, 0, &again) == HALAY_ERR_DUPLICATE);
         CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
-        CHECK(end(request, "") == HALAY_OK && x == 3);
+        CHECK(end_request(request, "") == HALAY_OK && x == 3);
         return;
     }
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
@@ -378,11 +378,11 @@ static void body_left(struct rank_run *run)
         return;
     REQUIRE(halay_receive_async(run->ctx, NULL, &x, 1, HALAY_F32, 1, 1, &sent) == HALAY_OK);
     REQUIRE(halay_receive_async(run->ctx, NULL, &y, 1, HALAY_F32, 1, 2, &never) == HALAY_OK);
-    CHECK(end(sent, "") == HALAY_OK && x == 4);
-    CHECK(end(never, "rank 1 has left") == HALAY_ERR_PEER);
+    CHECK(end_request(sent, "") == HALAY_OK && x == 4);
+    CHECK(end_request(never, "rank 1 has left") == HALAY_ERR_PEER);
     if (run->size == 2) {
         REQUIRE(halay_receive_async(run->ctx, NULL, &y, 1, HALAY_F32, HALAY_ANY_RANK, 2, &never) == HALAY_OK);
-        CHECK(end(never, "all other ranks have left") == HALAY_ERR_PEER);
+        CHECK(end_request(never, "all other ranks have left") == HALAY_ERR_PEER);
     }
     CHECK(halay_context_status(run->ctx, NULL, 0) == HALAY_OK);
 }
@@ -406,7 +406,7 @@ static void body_dead(struct rank_run *run)
         REQUIRE(halay_receive_async(run->ctx, NULL, large, 4, HALAY_U8, 1, 0, &requests[1]) == HALAY_OK);
         ++ready;
         for (int i = 0; i < 2; i++)
-            CHECK(end(requests[i], "rank 1 has died") == HALAY_ERR_PEER);
+            CHECK(end_request(requests[i], "rank 1 has died") == HALAY_ERR_PEER);
     } else {
         ++ready;
     }
@@ -415,7 +415,7 @@ static void body_dead(struct rank_run *run)
     free(large);
 }
 
-static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), const char *expected)
+static void check_ranks(int size, uint64_t delay, void (*body)(struct rank_run *run), const char *expected)
 {
     ranks_run(size, delay, &(struct rank_run){ .body = body, .expected = expected }, NULL, NULL);
 }
@@ -425,18 +425,18 @@ int main(void)
     make_pattern();
     for (int size = 2; size <= 5; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
-            check(size, delay * 3, body_ring, NULL);
-            check(size, delay * 4, body_order, NULL);
-            check(size, delay * 5, body_sets, NULL);
-            check(size, delay * 6, body_registered, "");
-            check(size, delay * 3, body_any, NULL);
-            check(size, delay * 4, body_any_mixed, "");
-            check(size, delay * 6, body_refused, "");
-            check(size, delay * 7, body_duplicate, "");
+            check_ranks(size, delay * 3, body_ring, NULL);
+            check_ranks(size, delay * 4, body_order, NULL);
+            check_ranks(size, delay * 5, body_sets, NULL);
+            check_ranks(size, delay * 6, body_registered, "");
+            check_ranks(size, delay * 3, body_any, NULL);
+            check_ranks(size, delay * 4, body_any_mixed, "");
+            check_ranks(size, delay * 6, body_refused, "");
+            check_ranks(size, delay * 7, body_duplicate, "");
         }
-    check(2, 0, body_left, "");
-    check(3, 9, body_left, "");
-    check(2, 0, body_dead, "");
-    check(3, 9, body_dead, "");
+    check_ranks(2, 0, body_left, "");
+    check_ranks(3, 9, body_left, "");
+    check_ranks(2, 0, body_dead, "");
+    check_ranks(3, 9, body_dead, "");
     return test_end();
 }

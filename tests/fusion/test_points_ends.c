@@ -24,7 +24,7 @@ struct two {
     int receiver, sender;
 };
 
-static enum halay_status end(struct halay_request *request, const char *format, int rank, int peer)
+static enum halay_status end_request(struct halay_request *request, const char *format, int rank, int peer)
 {
     enum halay_status status = halay_wait(request, WAIT_MS);
     char text[200];
@@ -35,8 +35,8 @@ static enum halay_status end(struct halay_request *request, const char *format, 
     return status;
 }
 
-static struct halay_request *submit(struct rank_run *run, enum halay_collective way, const char *name, float *data,
-                                    int peer, int timeout_ms)
+static struct halay_request *submit_point(struct rank_run *run, enum halay_collective way, const char *name,
+                                          float *data, int peer, int timeout_ms)
 {
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = name,
@@ -75,18 +75,19 @@ static void check_ends(struct rank_run *run, const char *name, int from, int is_
     float x = 1, signal = 0;
 
     if (run->rank == two->receiver) {
-        check_ended(submit(run, HALAY_RECEIVE, name, &x, from, timeout_ms), is_canceled,
+        check_ended(submit_point(run, HALAY_RECEIVE, name, &x, from, timeout_ms), is_canceled,
                     from == HALAY_ANY_RANK ? "; a send of any rank" : "; the send of rank");
         CHECK(halay_send(run->ctx, NULL, &signal, 1, HALAY_F32, two->sender, 1) == HALAY_OK && x == 1);
         CHECK(halay_receive(run->ctx, NULL, &signal, 1, HALAY_F32, two->sender, 2) == HALAY_OK);
-        CHECK(end(submit(run, HALAY_RECEIVE, name, &x, from, WAIT_MS), "", 0, 0) == HALAY_OK && x == 7);
+        CHECK(end_request(submit_point(run, HALAY_RECEIVE, name, &x, from, WAIT_MS), "", 0, 0) == HALAY_OK && x == 7);
         return;
     }
     CHECK(halay_receive(run->ctx, NULL, &signal, 1, HALAY_F32, two->receiver, 1) == HALAY_OK);
-    check_ended(submit(run, HALAY_SEND, name, &x, two->receiver, timeout_ms), is_canceled, "; the receive of rank");
+    check_ended(submit_point(run, HALAY_SEND, name, &x, two->receiver, timeout_ms), is_canceled,
+                "; the receive of rank");
     x = 7;
     CHECK(halay_send(run->ctx, NULL, &signal, 1, HALAY_F32, two->receiver, 2) == HALAY_OK);
-    CHECK(end(submit(run, HALAY_SEND, name, &x, two->receiver, WAIT_MS), "", 0, 0) == HALAY_OK);
+    CHECK(end_request(submit_point(run, HALAY_SEND, name, &x, two->receiver, WAIT_MS), "", 0, 0) == HALAY_OK);
 }
 
 static void body_ends(struct rank_run *run)
@@ -113,26 +114,27 @@ static void body_texts(struct rank_run *run)
     float x = 3, y = 4;
 
     if (run->rank == two->sender) {
-        request = submit(run, HALAY_SEND, NULL, &x, two->receiver, SHORT_MS);
-        CHECK(end(request, "tag 4: timed out after 0.03 s on rank %d; the receive of rank %d was not submitted",
-                  run->rank, two->receiver) == HALAY_ERR_TIMEOUT);
-        request = submit(run, HALAY_SEND, "named", &x, two->receiver, 0);
-        other = submit(run, HALAY_SEND, NULL, &y, two->receiver, 0);
+        request = submit_point(run, HALAY_SEND, NULL, &x, two->receiver, SHORT_MS);
+        CHECK(end_request(request, "tag 4: timed out after 0.03 s on rank %d; the receive of rank %d was not submitted",
+                          run->rank, two->receiver) == HALAY_ERR_TIMEOUT);
+        request = submit_point(run, HALAY_SEND, "named", &x, two->receiver, 0);
+        other = submit_point(run, HALAY_SEND, NULL, &y, two->receiver, 0);
         CHECK(halay_cancel(request) == HALAY_OK);
-        CHECK(end(request, "tensor 'named': canceled by rank %d; the receive of rank %d was not submitted", run->rank,
-                  two->receiver) == HALAY_ERR_CANCELED);
-        request = submit(run, HALAY_SEND, NULL, &x, two->receiver, 0); /* after the other one of its tag */
+        CHECK(end_request(request, "tensor 'named': canceled by rank %d; the receive of rank %d was not submitted",
+                          run->rank, two->receiver) == HALAY_ERR_CANCELED);
+        request = submit_point(run, HALAY_SEND, NULL, &x, two->receiver, 0); /* after the other one of its tag */
         CHECK(halay_cancel(other) == HALAY_OK);
         CHECK(halay_wait(other, WAIT_MS) == HALAY_ERR_CANCELED);
         halay_request_free(other);
         stage = 1;
-        CHECK(end(request, "", 0, 0) == HALAY_OK);
+        CHECK(end_request(request, "", 0, 0) == HALAY_OK);
     } else if (run->rank == two->receiver) {
         wait_for_stage(1);
-        CHECK(end(submit(run, HALAY_RECEIVE, NULL, &x, two->sender, 0), "", 0, 0) == HALAY_OK && x == 3);
-        request = submit(run, HALAY_RECEIVE, "named", &x, HALAY_ANY_RANK, SHORT_MS);
-        CHECK(end(request, "tensor 'named': timed out after 0.03 s on rank %d; a send of any rank was not submitted",
-                  run->rank, 0) == HALAY_ERR_TIMEOUT);
+        CHECK(end_request(submit_point(run, HALAY_RECEIVE, NULL, &x, two->sender, 0), "", 0, 0) == HALAY_OK && x == 3);
+        request = submit_point(run, HALAY_RECEIVE, "named", &x, HALAY_ANY_RANK, SHORT_MS);
+        CHECK(end_request(request,
+                          "tensor 'named': timed out after 0.03 s on rank %d; a send of any rank was not submitted",
+                          run->rank, 0) == HALAY_ERR_TIMEOUT);
         stage = 2;
     } else {
         wait_for_stage(2);
@@ -147,7 +149,7 @@ static void body_left(struct rank_run *run)
 
     if (run->rank)
         return;
-    request = submit(run, HALAY_RECEIVE, NULL, &x, 1, 1500);
+    request = submit_point(run, HALAY_RECEIVE, NULL, &x, 1, 1500);
     enum halay_status status = halay_wait(request, WAIT_MS);
     CHECK(status == HALAY_ERR_PEER || status == HALAY_ERR_TIMEOUT, "%d", (int)status);
     halay_request_free(request);
@@ -161,10 +163,10 @@ static void body_abort(struct rank_run *run)
     float x[4];
 
     if (run->rank == 0) {
-        requests[0] = submit(run, HALAY_RECEIVE, NULL, &x[0], 1, 0);
-        requests[1] = submit(run, HALAY_RECEIVE, NULL, &x[1], HALAY_ANY_RANK, 0);
-        requests[2] = submit(run, HALAY_SEND, NULL, &x[2], 1, 0);
-        requests[3] = submit(run, HALAY_SEND, "named", &x[3], 1, 0);
+        requests[0] = submit_point(run, HALAY_RECEIVE, NULL, &x[0], 1, 0);
+        requests[1] = submit_point(run, HALAY_RECEIVE, NULL, &x[1], HALAY_ANY_RANK, 0);
+        requests[2] = submit_point(run, HALAY_SEND, NULL, &x[2], 1, 0);
+        requests[3] = submit_point(run, HALAY_SEND, "named", &x[3], 1, 0);
         CHECK(halay_cancel(requests[3]) == HALAY_OK);
         stage = 1;
         for (int i = 0; i < 4; i++) {
@@ -213,12 +215,12 @@ static void body_stall(struct rank_run *run)
         return;
     }
     stage = stalls = 0;
-    requests[0] = submit(run, HALAY_RECEIVE, NULL, &x[0], 1, 0);
-    requests[1] = submit(run, HALAY_RECEIVE, NULL, &x[1], HALAY_ANY_RANK, 0);
+    requests[0] = submit_point(run, HALAY_RECEIVE, NULL, &x[0], 1, 0);
+    requests[1] = submit_point(run, HALAY_RECEIVE, NULL, &x[1], HALAY_ANY_RANK, 0);
     while (stalls < 2)
         halay_wait(requests[0], 10);
     stage = 1;
-    CHECK(end(requests[0], "", 0, 0) == HALAY_OK && end(requests[1], "", 0, 0) == HALAY_OK);
+    CHECK(end_request(requests[0], "", 0, 0) == HALAY_OK && end_request(requests[1], "", 0, 0) == HALAY_OK);
 }
 
 static void body_stall_ends(struct rank_run *run)
@@ -227,7 +229,7 @@ static void body_stall_ends(struct rank_run *run)
     float x;
 
     if (run->rank == 0)
-        CHECK(halay_wait(submit(run, HALAY_RECEIVE, NULL, &x, 1, 0), WAIT_MS) == HALAY_ERR_PEER);
+        CHECK(halay_wait(submit_point(run, HALAY_RECEIVE, NULL, &x, 1, 0), WAIT_MS) == HALAY_ERR_PEER);
     while (halay_context_status(run->ctx, text, sizeof text) == HALAY_OK)
         sched_yield();
     CHECK(strstr(text, "stalled for ") &&
@@ -241,13 +243,13 @@ static void body_counters(struct rank_run *run)
     float x = 0;
 
     if (run->rank == 0) {
-        CHECK(end(submit(run, HALAY_SEND, NULL, &x, 1, 0), "", 0, 0) == HALAY_OK);
-        CHECK(halay_wait(submit(run, HALAY_SEND, NULL, &x, 1, SHORT_MS), WAIT_MS) == HALAY_ERR_TIMEOUT);
+        CHECK(end_request(submit_point(run, HALAY_SEND, NULL, &x, 1, 0), "", 0, 0) == HALAY_OK);
+        CHECK(halay_wait(submit_point(run, HALAY_SEND, NULL, &x, 1, SHORT_MS), WAIT_MS) == HALAY_ERR_TIMEOUT);
         REQUIRE(halay_counters_read(run->ctx, &c) == HALAY_OK);
         CHECK(c.submissions == 2 && c.completions == 1 && c.errors == 1 && c.in_flight == 0 && c.bytes == 8);
         CHECK(c.errors_by_status[HALAY_ERR_TIMEOUT] == 1 && !c.negotiations && !c.cache_hits && !c.collectives);
     } else if (run->rank == 1) {
-        CHECK(end(submit(run, HALAY_RECEIVE, NULL, &x, 0, 0), "", 0, 0) == HALAY_OK);
+        CHECK(end_request(submit_point(run, HALAY_RECEIVE, NULL, &x, 0, 0), "", 0, 0) == HALAY_OK);
     }
 }
 
@@ -299,7 +301,7 @@ static void submit_random(struct worker *w, int number, struct submission *s)
     CHECK(halay_wait(s->request, -1) != HALAY_IN_PROGRESS && halay_unregister(tensor) == HALAY_OK);
 }
 
-static void finish(struct worker *w, struct submission *s)
+static void finish_point(struct worker *w, struct submission *s)
 {
     struct schedule *schedule = w->run->arg;
     struct halay_result result = { .struct_size = sizeof result };
@@ -316,7 +318,7 @@ static void finish(struct worker *w, struct submission *s)
     halay_request_free(s->request);
 }
 
-static void *work(void *arg)
+static void *run_thread(void *arg)
 {
     enum { OPEN = 6 };
     struct worker *w = arg;
@@ -325,14 +327,14 @@ static void *work(void *arg)
     for (int i = 0; i < EACH; i++) {
         struct submission *s = &open[random_below(&w->random, OPEN)];
         if (s->request)
-            finish(w, s);
+            finish_point(w, s);
         submit_random(w, i, s);
         if (random_below(&w->random, 4) == 0)
             CHECK(halay_cancel(s->request) == HALAY_OK);
     }
     for (int i = 0; i < OPEN; i++)
         if (open[i].request)
-            finish(w, &open[i]);
+            finish_point(w, &open[i]);
     return NULL;
 }
 
@@ -348,7 +350,7 @@ static void check_nothing_left(struct rank_run *run)
             REQUIRE(halay_send_async(run->ctx, NULL, &given, 1, HALAY_F32, to, tag, &request) == HALAY_OK);
             CHECK(halay_receive(run->ctx, NULL, &got, 1, HALAY_F32, from, tag) == HALAY_OK && got == 100 + (float)from,
                   "%g of rank %d", (double)got, from);
-            CHECK(end(request, "", 0, 0) == HALAY_OK);
+            CHECK(end_request(request, "", 0, 0) == HALAY_OK);
         }
 }
 
@@ -360,7 +362,7 @@ static void body_random(struct rank_run *run)
 
     for (int i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){ run, i, { schedule->seed + (uint64_t)(run->rank * THREADS + i) * 977 } };
-        REQUIRE(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+        REQUIRE(pthread_create(&threads[i], NULL, run_thread, &workers[i]) == 0);
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
@@ -385,7 +387,7 @@ static void check_random(int size, uint64_t delay, uint64_t seed)
     CHECK(met > 10 && met < size * THREADS * EACH / 2, "%d", met);
 }
 
-static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg)
+static void check_ranks(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg)
 {
     stage = 0;
     ranks_run(size, delay, &(struct rank_run){ .body = body, .arg = arg, .expected = "" }, NULL, NULL);
@@ -405,12 +407,12 @@ int main(int argc, char **argv)
 
     for (int i = 0; i < 3; i++)
         for (int size = i < 2 ? 2 : 3; size <= 3; size++) {
-            check(size, 0, body_ends, &pairs[i]);
-            check(size, 5, body_texts, &pairs[i]);
+            check_ranks(size, 0, body_ends, &pairs[i]);
+            check_ranks(size, 5, body_texts, &pairs[i]);
         }
-    check(3, 7, body_left, NULL);
-    check(3, 0, body_abort, NULL);
-    check(2, 0, body_counters, NULL);
+    check_ranks(3, 7, body_left, NULL);
+    check_ranks(3, 0, body_abort, NULL);
+    check_ranks(2, 0, body_counters, NULL);
     check_stalls(2, body_stall, NULL);
     check_stalls(3, body_stall_ends, &stage);
     for (int round = 0; round < 2 && !test_failed; round++) {

@@ -22,7 +22,7 @@ static void no_log(void *arg, enum halay_log_level level, const char *line)
 
 static int wants_log = 1;
 
-static enum halay_status join(struct halay_context **ctx)
+static enum halay_status job_join(struct halay_context **ctx)
 {
     struct halay_options options = { .struct_size = sizeof options, .log = no_log, .log_arg = &wants_log };
 
@@ -54,7 +54,7 @@ struct part {
     int is_registered;
 };
 
-static void fill(struct part *p, int value)
+static void fill_memory(struct part *p, int value)
 {
     memset(p->memory, value, LARGE + PAGE);
 }
@@ -69,7 +69,7 @@ static void part_open(struct halay_context *ctx, struct random *random, struct p
     p->ptr = p->memory + (page + starts[random_below(random, 5)]) % PAGE;
     p->bytes = LARGE - random_below(random, 20) * 16;
     p->is_registered = random_below(random, 4) > 0;
-    fill(p, 0x5a);
+    fill_memory(p, 0x5a);
     if (p->is_registered)
         CHECK(halay_memory_register(ctx, p->ptr, p->bytes) == HALAY_OK);
 }
@@ -171,12 +171,12 @@ static void run_operations(struct halay_context *ctx, uint64_t seed)
             o.count = (LARGE / 2 + random_below(&same, LARGE / 4)) / 4;
             o.in_at = random_below(&own, 3) * random_below(&own, LARGE / 32) * 4;
             o.out_at = random_below(&own, 3) * random_below(&own, LARGE / 32) * 4;
-            fill(&in, 0x5a);
-            fill(&out, 0x5a);
+            fill_memory(&in, 0x5a);
+            fill_memory(&out, 0x5a);
             run_one(ctx, &o, &in, &out);
         }
         if (step % 2)
-            fill(&in, 0x33);
+            fill_memory(&in, 0x33);
         part_close(ctx, &in);
         part_close(ctx, &out);
     }
@@ -313,7 +313,7 @@ static int check_ends(void)
     struct halay_context *ctx;
 
     for (int i = 0; i < 3; i++) {
-        enum halay_status status = join(&ctx);
+        enum halay_status status = job_join(&ctx);
         if (status == HALAY_ERR_UNSUPPORTED)
             return SKIP;
         REQUIRE(status == HALAY_OK);
@@ -334,7 +334,7 @@ static int be_rank(uint64_t seed)
         printf("skipped: no shared memory here\n");
         return SKIP;
     }
-    REQUIRE(join(&ctx) == HALAY_OK);
+    REQUIRE(job_join(&ctx) == HALAY_OK);
     check_contents(ctx);
     check_refused(ctx);
     check_freed(ctx);

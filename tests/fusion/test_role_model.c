@@ -140,7 +140,7 @@ static enum halay_role_action pass(struct state *s, enum halay_role_event event)
     return step.action;
 }
 
-static void ring(struct state *s)
+static void ring_bell(struct state *s)
 {
     memset(s->token, 0, sizeof s->token);
     s->is_armed = 0;
@@ -149,19 +149,19 @@ static void ring(struct state *s)
 static void do_wake(struct state *s, enum halay_role_action action)
 {
     if (action == HALAY_ROLE_RING)
-        ring(s);
+        ring_bell(s);
     if (action == HALAY_ROLE_SIGNAL && s->at[THREAD] == PARKED)
         s->is_signaled[THREAD] = 1;
 }
 
-static void broadcast(struct state *s)
+static void wake_waiters(struct state *s)
 {
     for (int i = FIRST; i < AGENTS; i++)
         s->is_signaled[i] |= s->at[i] == COND;
 }
 
 /* Makes a step of the engine. Returns nonzero if it did something. */
-static int step(struct state *s, int agent)
+static int make_step(struct state *s, int agent)
 {
     int did = 0;
 
@@ -204,7 +204,7 @@ static void pass_on(struct state *s, int agent, enum where next, int choice)
             return;
         }
     if (s->waiters)
-        broadcast(s);
+        wake_waiters(s);
 }
 
 /* The loop of halay_driver_wait, with the lock held. */
@@ -225,7 +225,7 @@ static void waiter_goes_on(struct state *s, int agent, int choice)
 }
 
 /* A submission: it wakes a thread or, if a wait follows, defers the wake. */
-static void submit(struct state *s, int agent, int choice)
+static void submit_tensor(struct state *s, int agent, int choice)
 {
     s->tensor[agent] = QUEUED;
     if (agent != CALLER && choice == 1 && halay_role_may_take(s->role)) {
@@ -282,7 +282,7 @@ static int can_move(const struct state *s, int agent)
 }
 
 /* The driver's actions between two moments at which other agents can act. */
-static void drive(struct state *s, int agent)
+static void drive_engine(struct state *s, int agent)
 {
     int is_done = agent != THREAD && s->tensor[agent] == ENDED;
 
@@ -292,7 +292,7 @@ static void drive(struct state *s, int agent)
         s->at[agent] = DRIVE;
         break;
     case DRIVE:
-        if (step(s, agent))
+        if (make_step(s, agent))
             break;
         if (is_done)
             s->at[agent] = GIVE;
@@ -304,16 +304,16 @@ static void drive(struct state *s, int agent)
         s->at[agent] = LOOK;
         break;
     default: /* LOOK */
-        s->at[agent] = step(s, agent) || is_done ? UNARM : SLEEP;
+        s->at[agent] = make_step(s, agent) || is_done ? UNARM : SLEEP;
     }
 }
 
 /* The driver releases the role. */
-static void give(struct state *s, int agent, int choice)
+static void give_role(struct state *s, int agent, int choice)
 {
     pass(s, HALAY_ROLE_GIVES);
     if (agent == THREAD && s->waiters)
-        broadcast(s);
+        wake_waiters(s);
     if (agent == THREAD)
         thread_goes_on(s);
     else
@@ -321,7 +321,7 @@ static void give(struct state *s, int agent, int choice)
 }
 
 /* The places where the agent sleeps, or is about to. */
-static void rest(struct state *s, int agent, int choice)
+static void agent_rest(struct state *s, int agent, int choice)
 {
     switch (s->at[agent]) {
     case PARKED:
@@ -340,19 +340,19 @@ static void rest(struct state *s, int agent, int choice)
     }
 }
 
-static void move(struct state *s, int agent, int choice)
+static void agent_move(struct state *s, int agent, int choice)
 {
     int where = s->at[agent];
 
     if (s->has_ended[agent]) { /* the end of its step */
         s->has_ended[agent] = 0;
-        broadcast(s);
+        wake_waiters(s);
     } else if (where == TOP) {
         thread_goes_on(s);
     } else if (where == SUBMIT) {
-        submit(s, agent, choice);
+        submit_tensor(s, agent, choice);
     } else if (where == GIVE) {
-        give(s, agent, choice);
+        give_role(s, agent, choice);
     } else if (where == WAKE) {
         do_wake(s, (enum halay_role_action)s->wake[agent]);
         s->wake[agent] = HALAY_ROLE_NOTHING;
@@ -360,9 +360,9 @@ static void move(struct state *s, int agent, int choice)
     } else if (where == WAIT) {
         waiter_goes_on(s, agent, choice);
     } else if (where == PARKED || where == COND || where == SLEEP || where == BELL) {
-        rest(s, agent, choice);
+        agent_rest(s, agent, choice);
     } else {
-        drive(s, agent);
+        drive_engine(s, agent);
     }
 }
 
@@ -373,7 +373,7 @@ static int peer_moves(struct state *s, int tensor)
         if (!s->peer_rings)
             return 0;
         if (s->is_armed)
-            ring(s);
+            ring_bell(s);
         s->peer_rings = 0;
         return 1;
     }
@@ -391,7 +391,7 @@ static struct state *states;
 static uint32_t *slots; /* [2 STATES], 1 + a number */
 static size_t state_count;
 
-static void reach(const struct state *s)
+static void reach_state(const struct state *s)
 {
     const unsigned char *bytes = (const unsigned char *)s;
     uint64_t hash = 14695981039346656037u;
@@ -420,25 +420,25 @@ static void check_state(const struct state *s, int is_last)
               s->tensor[i], s->role.driver, s->role.thread);
 }
 
-static void explore(void)
+static void explore_states(void)
 {
     enum { CHOICES = 2 };
     struct state first = { .at = { TOP, SUBMIT, SUBMIT, SUBMIT } };
 
-    reach(&first);
+    reach_state(&first);
     for (size_t n = 0; n < state_count && !test_failed; n++) {
         int moves = 0;
         for (int agent = 0; agent < AGENTS; agent++) {
             struct state next = states[n];
             for (int choice = 0; choice < CHOICES && can_move(&states[n], agent); choice++, moves++) {
                 next = states[n];
-                move(&next, agent, choice);
-                reach(&next);
+                agent_move(&next, agent, choice);
+                reach_state(&next);
             }
             next = states[n];
             if (peer_moves(&next, agent)) {
                 moves++;
-                reach(&next);
+                reach_state(&next);
             }
         }
         check_state(&states[n], !moves);
@@ -452,7 +452,7 @@ int main(void)
     slots = calloc(2 * (size_t)STATES, sizeof *slots);
     REQUIRE(states && slots);
     check_all_states();
-    explore();
+    explore_states();
     free(states);
     free(slots);
     return test_end();

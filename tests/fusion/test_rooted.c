@@ -69,7 +69,7 @@ struct moved {
     enum { PLAIN, HELD, IN_PLACE, BESIDE } where;
 };
 
-static void gather(struct rank_run *run, const struct part *part, const struct moved *m)
+static void run_gather(struct rank_run *run, const struct part *part, const struct moved *m)
 {
     size_t element = halay_dtype_size(m->dtype), row = COLUMNS * element, first = 0, all = 0;
     size_t mine = rows_of(part->by, m->each);
@@ -115,7 +115,7 @@ static void gather(struct rank_run *run, const struct part *part, const struct m
     halay_request_free(request);
 }
 
-static void scatter(struct rank_run *run, const struct part *part, const struct moved *m, int has_splits)
+static void run_scatter(struct rank_run *run, const struct part *part, const struct moved *m, int has_splits)
 {
     size_t element = halay_dtype_size(m->dtype), row = COLUMNS * element, first = 0, all = 0, splits[RANKS_MAX];
     double in[ROOM], out[ROOM];
@@ -154,14 +154,14 @@ static void scatter(struct rank_run *run, const struct part *part, const struct 
     halay_request_free(request);
 }
 
-static void move(struct rank_run *run, const struct part *part)
+static void run_move(struct rank_run *run, const struct part *part)
 {
     for (int dtype = 0; dtype < HALAY_DTYPE_COUNT; dtype++)
         for (int root = 0; root < part->size; root++)
             for (int where = PLAIN; where <= BESIDE; where++) {
                 struct moved m = { (enum halay_dtype)dtype, (size_t)(dtype + where) % 4, root, where };
-                gather(run, part, &m);
-                scatter(run, part, &m, (dtype + root) % 2);
+                run_gather(run, part, &m);
+                run_scatter(run, part, &m, (dtype + root) % 2);
             }
 }
 
@@ -169,7 +169,8 @@ static void move(struct rank_run *run, const struct part *part)
 
 enum { COUNT = 100 };
 
-static void reduce(struct rank_run *run, const struct part *part, enum halay_reduction reduction, int root, int kind)
+static void run_reduce(struct rank_run *run, const struct part *part, enum halay_reduction reduction, int root,
+                       int kind)
 {
     float in[COUNT], out[COUNT], want;
     struct halay_result result = { .struct_size = sizeof result };
@@ -249,7 +250,7 @@ static void reduce_all(struct rank_run *run, const struct part *part)
     for (size_t k = 0; k < sizeof reductions / sizeof *reductions; k++)
         for (int root = 0; root < part->size; root++)
             for (int kind = 0; kind < 4; kind++) /* plain, in place, scaled, empty */
-                reduce(run, part, reductions[k], root, kind);
+                run_reduce(run, part, reductions[k], root, kind);
     for (int dtype = 0; dtype < HALAY_DTYPE_COUNT && !part->set; dtype++)
         reduce_type(run, part, (enum halay_dtype)dtype, part->size / 2);
 }
@@ -260,7 +261,7 @@ static void body_all(struct rank_run *run)
 {
     struct part part = all_of(run);
 
-    move(run, &part);
+    run_move(run, &part);
     reduce_all(run, &part);
 }
 
@@ -274,7 +275,7 @@ static void body_sets(struct rank_run *run)
         part.ranks[part.size++] = r;
     }
     REQUIRE(halay_process_set_create(run->ctx, part.ranks, (size_t)part.size, &part.set) == HALAY_OK);
-    move(run, &part);
+    run_move(run, &part);
     reduce_all(run, &part);
     float x = 0;
     struct halay_request *request;
@@ -287,7 +288,7 @@ static void body_sets(struct rank_run *run)
     CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT, "root is not a member");
 }
 
-static uint64_t negotiations(struct halay_context *ctx)
+static uint64_t count_negotiations(struct halay_context *ctx)
 {
     struct halay_counters counters = { .struct_size = sizeof counters };
 
@@ -331,8 +332,8 @@ static void body_steady(struct rank_run *run)
         CHECK(out[RANKS_MAX - 1] == root + 1 + run->rank + step, "%d", out[RANKS_MAX - 1]);
         if (run->rank == root)
             CHECK(out[0] == run->size * (run->size + 1) / 2 + run->size * step && out[1] == 1 + step);
-        before = step ? before : negotiations(run->ctx);
-        CHECK(negotiations(run->ctx) == before, "a steady step sends ids only");
+        before = step ? before : count_negotiations(run->ctx);
+        CHECK(count_negotiations(run->ctx) == before, "a steady step sends ids only");
     }
     for (int k = 0; k < KINDS; k++)
         CHECK(halay_unregister(tensors[k]) == HALAY_OK);

@@ -31,7 +31,7 @@ static int is_among(const struct halay_context *ctx, const int *ranks, size_t co
 }
 
 /* Returns the newest set. */
-static struct halay_process_set *newest(struct halay_context *ctx)
+static struct halay_process_set *newest_set(struct halay_context *ctx)
 {
     int numbers[SETS_MAX];
     size_t count = halay_process_set_numbers(ctx, numbers, SETS_MAX);
@@ -41,7 +41,7 @@ static struct halay_process_set *newest(struct halay_context *ctx)
 }
 
 /* Makes a set. Called on all ranks; those that are not members look it up. */
-static struct halay_process_set *create(struct halay_context *ctx, const int *ranks, size_t count)
+static struct halay_process_set *create_set(struct halay_context *ctx, const int *ranks, size_t count)
 {
     struct halay_process_set *set = NULL;
 
@@ -50,7 +50,7 @@ static struct halay_process_set *create(struct halay_context *ctx, const int *ra
         REQUIRE(status == HALAY_OK && set);
     }
     REQUIRE(halay_barrier(ctx, "made") == HALAY_OK);
-    set = set ? set : newest(ctx);
+    set = set ? set : newest_set(ctx);
     REQUIRE(halay_barrier(ctx, "found") == HALAY_OK); /* before it is removed */
     return set;
 }
@@ -262,10 +262,10 @@ static void body_operations(struct rank_run *run)
     for (int r = 0; r < size; r++)
         backwards[r] = size - 1 - r;
     sets[0] = halay_process_set_find(run->ctx, 0);
-    sets[1] = create(run->ctx, backwards, (size_t)size);
-    sets[2] = create(run->ctx, ends, size > 1 ? 2 : 1);
-    sets[3] = create(run->ctx, two, size > 1 ? 2 : 1);
-    sets[4] = create(run->ctx, &one, 1);
+    sets[1] = create_set(run->ctx, backwards, (size_t)size);
+    sets[2] = create_set(run->ctx, ends, size > 1 ? 2 : 1);
+    sets[3] = create_set(run->ctx, two, size > 1 ? 2 : 1);
+    sets[4] = create_set(run->ctx, &one, 1);
     check_queries(run, sets[0], sets[3]);
     for (int step = 0; step < 2; step++)
         for (int i = 0; i < 5; i++)
@@ -303,7 +303,7 @@ static void check_mismatch(struct rank_run *run, struct halay_process_set *set)
     CHECK(run_one(run->ctx, &info) == HALAY_OK);
 }
 
-static void expect(struct rank_run *run, const char *text)
+static void expect_text(struct rank_run *run, const char *text)
 {
     int lines = run->expected_lines;
     const char *error = lines ? strstr(run->expected_line, "error: ") : NULL;
@@ -321,15 +321,15 @@ static void check_wild_lists(struct rank_run *run)
     struct halay_process_set *set = NULL;
 
     CHECK(halay_process_set_create(run->ctx, NULL, 1, &set) == HALAY_ERR_ARGUMENT && !set);
-    expect(run, "process sets: ranks is NULL, their number is not 0");
+    expect_text(run, "process sets: ranks is NULL, their number is not 0");
     CHECK(halay_process_set_create(run->ctx, &zero, SIZE_MAX, &set) == HALAY_ERR_ARGUMENT && !set);
-    expect(run, "process sets: more than 8000 ranks");
+    expect_text(run, "process sets: more than 8000 ranks");
     CHECK(halay_process_sets_create_static(run->ctx, NULL, 1) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: lists is NULL, their number is not 0");
+    expect_text(run, "process sets: lists is NULL, their number is not 0");
     CHECK(halay_process_sets_create_static(run->ctx, &none, 1) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: ranks is NULL, their number is not 0");
+    expect_text(run, "process sets: ranks is NULL, their number is not 0");
     CHECK(halay_process_sets_create_static(run->ctx, wild, 3) == HALAY_ERR_ARGUMENT);
-    expect(run, "process sets: more than 8000 ranks");
+    expect_text(run, "process sets: more than 8000 ranks");
 }
 
 /* Errors for a rank that is not a member, or a root that is not. */
@@ -347,15 +347,15 @@ static void check_membership(struct rank_run *run, struct halay_process_set *set
         snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: this rank is not a member of its process set",
                  size - 2, size - 1);
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-        expect(run, want);
+        expect_text(run, want);
         CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
-        expect(run, want);
+        expect_text(run, want);
     } else if (size > 2) {
         info.collective = HALAY_BROADCAST;
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
         snprintf(want, sizeof want, "tensor 't' of process set 1 [%d,%d]: root %d is not a member of its process set",
                  size - 2, size - 1, info.root);
-        expect(run, want);
+        expect_text(run, want);
     }
 }
 
@@ -370,17 +370,17 @@ static void check_impossible_sets(struct rank_run *run)
 
     CHECK(halay_process_set_create(ctx, others, 1, &none) == HALAY_ERR_ARGUMENT && !none);
     snprintf(want, sizeof want, "process sets: rank %d is not in the list: only its members create a set", run->rank);
-    expect(run, want);
+    expect_text(run, want);
     CHECK(halay_process_set_create(ctx, beyond, 2, &none) == HALAY_ERR_ARGUMENT && !none);
     snprintf(want, sizeof want, "process sets: %d is not a rank: the job has %d, from 0 on", size, size);
-    expect(run, want);
+    expect_text(run, want);
     CHECK(halay_process_set_create(ctx, twice, 3, &none) == HALAY_ERR_ARGUMENT && !none);
-    expect(run, "process sets: rank 1 is in the list twice");
+    expect_text(run, "process sets: rank 1 is in the list twice");
     CHECK(halay_process_set_create(ctx, NULL, 0, &none) == HALAY_ERR_ARGUMENT && !none);
-    expect(run, "process sets: a set has at least one rank");
+    expect_text(run, "process sets: a set has at least one rank");
     check_wild_lists(run);
     CHECK(halay_process_set_remove(halay_process_set_find(ctx, 0)) == HALAY_ERR_ARGUMENT);
-    expect(run, "process set 0 cannot be removed: it is the set of all ranks");
+    expect_text(run, "process set 0 cannot be removed: it is the set of all ranks");
 }
 
 /* The last rank has an operation of the set in flight when both members ask for its removal. */
@@ -395,7 +395,7 @@ static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
     struct halay_tensor_info info = info_of(set, "late", HALAY_ALLREDUCE, 2, NULL, data);
     if (!halay_process_set_is_included(set)) {
         CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
-        expect(run, "process set 1 cannot be removed: this rank is not a member of it");
+        expect_text(run, "process set 1 cannot be removed: this rank is not a member of it");
         return;
     }
     if (run->rank == size - 1)
@@ -403,7 +403,7 @@ static void check_busy_set(struct rank_run *run, struct halay_process_set *set)
     CHECK(halay_process_set_remove(set) == HALAY_ERR_MISMATCH);
     snprintf(want, sizeof want, "process sets: rank %d removes 1, in which it has tensors in flight, rank %d removes 1",
              size - 1, size - 2);
-    expect(run, want);
+    expect_text(run, want);
     if (run->rank == size - 2)
         CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_OK);
     CHECK(wait_and_free(request) == HALAY_OK);
@@ -427,21 +427,21 @@ static void check_removed_set(struct rank_run *run, struct halay_process_set *se
              size - 2, size - 1);
     if (is_member) {
         CHECK(halay_submit(tensor, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-        expect(run, want);
+        expect_text(run, want);
         CHECK(halay_unregister(tensor) == HALAY_OK);
         CHECK(halay_register(ctx, &info, &tensor) == HALAY_ERR_ARGUMENT);
-        expect(run, want);
+        expect_text(run, want);
     }
     CHECK(halay_process_set_remove(set) == HALAY_ERR_ARGUMENT);
-    expect(run, is_member ? "process set 1 cannot be removed: it has been removed, or is being removed"
-                          : "process set 1 cannot be removed: this rank is not a member of it");
+    expect_text(run, is_member ? "process set 1 cannot be removed: it has been removed, or is being removed"
+                               : "process set 1 cannot be removed: this rank is not a member of it");
 }
 
 static void body_refused(struct rank_run *run)
 {
     int ranks[] = { run->size - 1, run->size - 2 };
     struct halay_context *ctx = run->ctx;
-    struct halay_process_set *set = create(ctx, ranks, 2);
+    struct halay_process_set *set = create_set(ctx, ranks, 2);
     struct halay_request *request;
     float data[2] = { 1, 1 };
 
@@ -453,13 +453,13 @@ static void body_refused(struct rank_run *run)
     check_impossible_sets(run);
     check_busy_set(run, set);
     check_removed_set(run, set);
-    CHECK(halay_process_set_number(create(ctx, ranks, 2)) == 2, "numbers are not used again");
+    CHECK(halay_process_set_number(create_set(ctx, ranks, 2)) == 2, "numbers are not used again");
 
     /* A reserved name. */
     struct halay_tensor_info info = info_of(NULL, "process sets", HALAY_ALLREDUCE, 2, NULL, data);
     run->expected_lines = 0;
     CHECK(halay_submit_named(ctx, &info, NULL, NULL, &request) == HALAY_ERR_ARGUMENT);
-    expect(run, "tensor 'process sets': names that begin so are reserved for halay_process_set_create");
+    expect_text(run, "tensor 'process sets': names that begin so are reserved for halay_process_set_create");
 }
 
 /* A rank can be in any number of sets, also where its shared memory has no room for all of them. With sanitizers
@@ -471,7 +471,7 @@ static void body_many(struct rank_run *run)
     size_t count = run->size > 1 ? 2 : 1;
 
     for (int i = 0; i < most; i++)
-        sets[i] = create(run->ctx, ranks, count);
+        sets[i] = create_set(run->ctx, ranks, count);
     for (int i = 0; i < most; i += 19)
         if (halay_process_set_is_included(sets[i]))
             check_allreduce(run, sets[i]);
@@ -492,14 +492,14 @@ static void body_numbers(struct rank_run *run)
     struct halay_item late = { .kind = HALAY_ITEM_FLUSH, .set = 1 }, never = { .kind = HALAY_ITEM_FLUSH, .set = 2 };
     int zero = 0;
 
-    CHECK(halay_process_set_remove(create(ctx, &zero, 1)) == HALAY_OK);
+    CHECK(halay_process_set_remove(create_set(ctx, &zero, 1)) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &late) == HALAY_OK);
     CHECK(halay_negotiate_receive(ctx, 0, &never) == HALAY_ERR_FORMAT);
     pthread_mutex_lock(&ctx->lock);
     ctx->execution->sets_made = UINT16_MAX - 1;
     pthread_mutex_unlock(&ctx->lock);
     for (int number = UINT16_MAX; number <= UINT16_MAX + 2; number++) {
-        struct halay_process_set *set = create(ctx, &zero, 1);
+        struct halay_process_set *set = create_set(ctx, &zero, 1);
         CHECK(halay_process_set_number(set) == number && halay_process_set_find(ctx, number) == set);
         check_allreduce(run, set);
     }
@@ -514,7 +514,7 @@ static void body_coordinated(struct rank_run *run)
     enum { TENSORS = 300 };
     _Atomic int *done = run->arg;
     int ranks[] = { 1, 2 }, before = *done;
-    struct halay_process_set *set = create(run->ctx, ranks, 2);
+    struct halay_process_set *set = create_set(run->ctx, ranks, 2);
     float x = 1;
 
     CHECK(halay_barrier(run->ctx, NULL) == HALAY_OK);
@@ -571,7 +571,7 @@ static void body_busy(struct rank_run *run)
     REQUIRE(!pthread_create(&thread, NULL, submit_new, run->ctx));
     for (int i = 0; i < 6; i++) {
         int ranks[] = { i % run->size, (i + 1) % run->size };
-        struct halay_process_set *set = create(run->ctx, ranks, run->size > 1 ? 2 : 1);
+        struct halay_process_set *set = create_set(run->ctx, ranks, run->size > 1 ? 2 : 1);
         if (halay_process_set_is_included(set))
             check_allreduce(run, set);
         CHECK(remove_set(run->ctx, set) == HALAY_OK);
@@ -692,7 +692,7 @@ static void body_alone(struct rank_run *run)
 static void body_left(struct rank_run *run)
 {
     int last = run->size - 1, ranks[] = { last, last - 1 };
-    struct halay_process_set *set = create(run->ctx, ranks, 2);
+    struct halay_process_set *set = create_set(run->ctx, ranks, 2);
     struct halay_request *request;
     float x = 1, y = 1;
     char want[40], text[100];
@@ -757,7 +757,7 @@ static void check_sets_of_joined(struct rank_run *run, const int *ranks)
         CHECK(halay_process_set_create(run->ctx, ranks, 2, &set) == HALAY_ERR_UNSUPPORTED && !set);
         snprintf(want, sizeof want, "process sets: only all-reduces and barriers are possible while rank %d has joined",
                  run->size - 1);
-        expect(run, want);
+        expect_text(run, want);
     }
     CHECK(halay_process_set_create(run->ctx, rest, (size_t)run->size - 1, &set) == HALAY_OK);
     CHECK(halay_process_set_size(set) == run->size - 1 && halay_process_set_remove(set) == HALAY_OK);
@@ -768,7 +768,7 @@ static void body_join(struct rank_run *run)
 {
     _Atomic int *refused = run->arg;
     int size = run->size, ranks[] = { size - 2, size - 1 }, before = *refused;
-    struct halay_process_set *set = create(run->ctx, ranks, 2), *none = NULL;
+    struct halay_process_set *set = create_set(run->ctx, ranks, 2), *none = NULL;
     struct halay_result result = { .struct_size = sizeof result };
     struct halay_request *join;
     float x = 5, all = 1;
@@ -777,9 +777,9 @@ static void body_join(struct rank_run *run)
     if (run->rank == size - 1) {
         CHECK(halay_join_async(run->ctx, &join) == HALAY_OK);
         CHECK(halay_process_set_create(run->ctx, ranks, 2, &none) == HALAY_ERR_UNSUPPORTED && !none);
-        expect(run, "process sets: this rank has joined, and the others have not yet");
+        expect_text(run, "process sets: this rank has joined, and the others have not yet");
         CHECK(halay_process_set_remove(set) == HALAY_ERR_UNSUPPORTED);
-        expect(run, "process sets: this rank has joined, and the others have not yet");
+        expect_text(run, "process sets: this rank has joined, and the others have not yet");
         ++*refused;
         CHECK(halay_wait(join, WAIT_MS) == HALAY_OK && halay_request_result(join, &result) == HALAY_OK);
         CHECK(result.last_joined < size - 1);
@@ -970,8 +970,8 @@ static struct halay_coordinator *open_coordinator(struct said *said, struct hala
     return c;
 }
 
-static void announce(struct halay_coordinator *c, int rank, const char *name, enum halay_collective operation,
-                     size_t count)
+static void announce_tensor(struct halay_coordinator *c, int rank, const char *name, enum halay_collective operation,
+                            size_t count)
 {
     struct halay_item item = { .kind = HALAY_ITEM_ANNOUNCE,
                                .name = name,
@@ -983,7 +983,7 @@ static void announce(struct halay_coordinator *c, int rank, const char *name, en
     CHECK(halay_coordinator_receive(c, rank, &item, 0) == HALAY_OK);
 }
 
-static void decide(struct halay_coordinator *c)
+static void decide_all(struct halay_coordinator *c)
 {
     int emitted;
 
@@ -1019,7 +1019,7 @@ static int decide_children(struct halay_coordinator *parent, int is_idle)
 static void announce_on_all(struct halay_coordinator *c)
 {
     for (int r = 0; r < MANY_RANKS; r++)
-        announce(c, r, "t", HALAY_ALLREDUCE, 4);
+        announce_tensor(c, r, "t", HALAY_ALLREDUCE, 4);
 }
 
 static void check_news(void)
@@ -1062,24 +1062,24 @@ static void check_late_set(void)
     halay_log_init(&said.log, HALAY_LOG_ERROR);
     said.log.write = drop_line;
     struct halay_coordinator *parent = open_coordinator(&said, NULL, NULL, 3);
-    announce(parent, 2, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    announce_tensor(parent, 2, HALAY_JOIN_NAME, HALAY_JOIN, 0);
     struct halay_coordinator *set = open_coordinator(&said, parent, ranks, 2);
-    announce(set, 0, "t", HALAY_ALLREDUCE, 4);
+    announce_tensor(set, 0, "t", HALAY_ALLREDUCE, 4);
     CHECK(!halay_coordinator_waiting(parent), "rank 2 takes part");
-    decide(set);
+    decide_all(set);
     CHECK(said.items[HALAY_ITEM_AGREE] == 1 && said.items[HALAY_ITEM_BUCKET] == 1);
-    announce(parent, 0, HALAY_JOIN_NAME, HALAY_JOIN, 0);
-    announce(parent, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
-    decide(parent);
-    announce(set, 0, "u", HALAY_ALLREDUCE, 4);
+    announce_tensor(parent, 0, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    announce_tensor(parent, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    decide_all(parent);
+    announce_tensor(set, 0, "u", HALAY_ALLREDUCE, 4);
     CHECK(halay_coordinator_waiting(parent) == 1, "no rank has joined any more");
-    announce(set, 1, "u", HALAY_ALLREDUCE, 4);
-    decide(set);
+    announce_tensor(set, 1, "u", HALAY_ALLREDUCE, 4);
+    decide_all(set);
 
     CHECK(halay_coordinator_receive(parent, 0, &(struct halay_item){ .kind = HALAY_ITEM_BYE }, 0) == HALAY_OK);
     struct halay_coordinator *late = open_coordinator(&said, parent, others, 2);
     CHECK(!said.items[HALAY_ITEM_FAIL]);
-    announce(late, 1, "t", HALAY_ALLREDUCE, 4);
+    announce_tensor(late, 1, "t", HALAY_ALLREDUCE, 4);
     CHECK(said.items[HALAY_ITEM_FAIL] == 1 && !strcmp(said.text, "rank 0 has left"), "'%s'", said.text);
     halay_coordinator_destroy(late);
     halay_coordinator_destroy(set);
@@ -1107,11 +1107,11 @@ static void check_changing(void)
     struct halay_coordinator *c = open_coordinator(&said, NULL, NULL, 2);
     for (int rank = 0; rank < 2; rank++)
         CHECK(halay_coordinator_receive(c, rank, &change, 0) == HALAY_OK);
-    decide(c);
-    announce(c, 0, "x", HALAY_ALLREDUCE, 4);
-    announce(c, 1, "x", HALAY_ALLREDUCE, 5);
+    decide_all(c);
+    announce_tensor(c, 0, "x", HALAY_ALLREDUCE, 4);
+    announce_tensor(c, 1, "x", HALAY_ALLREDUCE, 5);
     CHECK(!strcmp(said.text, "tensor 'x': rank 1 has shape [5], rank 0 has [4]"), "'%s'", said.text);
-    announce(c, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
+    announce_tensor(c, 1, HALAY_JOIN_NAME, HALAY_JOIN, 0);
     CHECK(halay_coordinator_receive(c, 0, &again, 0) == HALAY_OK);
     CHECK(!strncmp(said.text, "process sets: only ", 19), "'%s'", said.text);
     halay_coordinator_destroy(c);
@@ -1141,7 +1141,7 @@ static void check_forming(void)
     CHECK(halay_coordinator_look_for_stalls(c, 12000000, 10000000, 0, &own) == HALAY_OK);
     CHECK(said.items[HALAY_ITEM_ASK] == 1, "%d ranks are asked", said.items[HALAY_ITEM_ASK]);
     CHECK(halay_coordinator_receive(c, 1, &form, 0) == HALAY_OK && !halay_coordinator_waiting(c));
-    decide(c);
+    decide_all(c);
     CHECK(said.items[HALAY_ITEM_BUCKET] == 1 && !said.items[HALAY_ITEM_FAIL]);
     struct halay_item again = { .kind = HALAY_ITEM_READY, .range = { 0, 1 } };
     CHECK(halay_coordinator_receive(c, 3, &again, 0) == HALAY_ERR_FORMAT, "it is not a member");
@@ -1152,8 +1152,8 @@ static void check_forming(void)
     halay_log_fini(&said.log);
 }
 
-static void check(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg, const char *expected,
-                  void (*configure)(struct halay_config *config, void *arg))
+static void check_ranks(int size, uint64_t delay, void (*body)(struct rank_run *run), void *arg, const char *expected,
+                        void (*configure)(struct halay_config *config, void *arg))
 {
     ranks_run(size, delay, &(struct rank_run){ .body = body, .arg = arg, .expected = expected, .configure = configure },
               NULL, NULL);
@@ -1194,7 +1194,7 @@ static void make_absent(struct rank_run *run, struct halay_config *config)
     world->data->ops = &ops_of_absent;
 }
 
-static void die(void)
+static void die_silently(void)
 {
     halay_fake_hub_kill(absent->hub, absent->rank);
 }
@@ -1314,7 +1314,7 @@ static void body_early(struct rank_run *run)
     pthread_t thread;
 
     REQUIRE(!pthread_create(&thread, NULL, submit_early, run));
-    struct halay_process_set *set = create(run->ctx, ranks, 2);
+    struct halay_process_set *set = create_set(run->ctx, ranks, 2);
     pthread_join(thread, NULL);
     CHECK(remove_set(run->ctx, set) == HALAY_OK);
 }
@@ -1338,30 +1338,30 @@ int main(void)
     check_late_set();
     check_changing();
     check_forming();
-    check(1, 0, body_numbers, NULL, "", NULL);
-    check(3, 0, body_many, &done, "", NULL);
-    check(3, 0, body_at_once, &done, NULL, NULL);
+    check_ranks(1, 0, body_numbers, NULL, "", NULL);
+    check_ranks(3, 0, body_many, &done, "", NULL);
+    check_ranks(3, 0, body_at_once, &done, NULL, NULL);
     for (int size = 1; size <= 4; size++)
         for (uint64_t delay = 0; delay < 2; delay++) {
-            check(size, delay * 5, body_operations, NULL, NULL, NULL);
-            check(size, delay * 6, body_many, NULL, "", NULL);
-            check(size, delay * 12, body_busy, NULL, NULL, NULL);
+            check_ranks(size, delay * 5, body_operations, NULL, NULL, NULL);
+            check_ranks(size, delay * 6, body_many, NULL, "", NULL);
+            check_ranks(size, delay * 12, body_busy, NULL, NULL, NULL);
             if (size > 1) {
-                check(size, delay * 15, body_same_ranks, NULL, NULL, NULL);
-                check(size, delay * 7, body_refused, NULL, "", NULL);
-                check(size, delay * 8, body_join, &done, "", delay ? record_flight : NULL);
-                check(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
+                check_ranks(size, delay * 15, body_same_ranks, NULL, NULL, NULL);
+                check_ranks(size, delay * 7, body_refused, NULL, "", NULL);
+                check_ranks(size, delay * 8, body_join, &done, "", delay ? record_flight : NULL);
+                check_ranks(size, delay * 9, body_static, delay ? &done : NULL, NULL, set_text);
             }
             if (size > 2) {
-                check(size, delay * 10, body_coordinated, &done, NULL, NULL);
-                check(size, delay * 11, body_left, NULL, "", NULL);
-                check(size, delay * 13, body_at_once, NULL, NULL, NULL);
-                check(size, delay * 14, body_alone, &done, NULL, NULL);
+                check_ranks(size, delay * 10, body_coordinated, &done, NULL, NULL);
+                check_ranks(size, delay * 11, body_left, NULL, "", NULL);
+                check_ranks(size, delay * 13, body_at_once, NULL, NULL, NULL);
+                check_ranks(size, delay * 14, body_alone, &done, NULL, NULL);
             }
         }
     check_early();
-    check_absent(2, die, (char[]){ "rank 1 has died" });
-    check_absent(3, die, (char[]){ "rank 2 has died" });
+    check_absent(2, die_silently, (char[]){ "rank 1 has died" });
+    check_absent(3, die_silently, (char[]){ "rank 2 has died" });
     check_absent(3, be_slow, (char[]){ "rank 2 has not answered for 2 s" });
     remove_flights();
     return test_end();

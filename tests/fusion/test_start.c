@@ -52,7 +52,7 @@ static void keep_error(void *arg, enum halay_log_level level, const char *line)
     pthread_mutex_unlock(&lock);
 }
 
-static void work(struct halay_context *ctx, const struct rank_start *rank)
+static void run_work(struct halay_context *ctx, const struct rank_start *rank)
 {
     int n = rank->rendezvous.size, number = rank->rendezvous.rank + 1, sum = 0;
 
@@ -86,7 +86,7 @@ static struct halay_options options_of(struct rank_start *rank, const struct hal
     return options;
 }
 
-static void *start(void *arg)
+static void *start_rank(void *arg)
 {
     struct rank_start *rank = arg;
     struct halay_options options = options_of(rank, rank->id);
@@ -97,7 +97,7 @@ static void *start(void *arg)
         if (rank->status != HALAY_OK)
             return NULL;
         int calls = rank->store.calls;
-        work(ctx, rank);
+        run_work(ctx, rank);
         halay_fini(ctx);
         CHECK(rank->store.calls == calls, "the store is used after the start");
     }
@@ -105,7 +105,7 @@ static void *start(void *arg)
     return NULL;
 }
 
-static void prepare(struct rank_start *ranks, int n, const char *folder)
+static void prepare_start(struct rank_start *ranks, int n, const char *folder)
 {
     memset(ranks, 0, (size_t)n * sizeof *ranks);
     for (int r = 0; r < n; r++) {
@@ -127,7 +127,7 @@ static void run_threads(struct rank_start *ranks, int n)
     pthread_t threads[2 * RANKS_MAX];
 
     for (int r = 0; r < n; r++)
-        REQUIRE(!pthread_create(&threads[r], NULL, start, &ranks[r]));
+        REQUIRE(!pthread_create(&threads[r], NULL, start_rank, &ranks[r]));
     for (int r = 0; r < n; r++)
         pthread_join(threads[r], NULL);
 }
@@ -153,7 +153,7 @@ static void be_process(struct rank_start *rank)
         setenv("HALAY_NODE", rank->node, 1);
     if (rank->pipe)
         get_id(rank, &id);
-    start(rank);
+    start_rank(rank);
     CHECK(rank->status == HALAY_OK, "rank %d of %d: %s", rank->rendezvous.rank, rank->rendezvous.size, rank->text);
     exit(test_failed != 0);
 }
@@ -182,7 +182,7 @@ static void check_sizes(void)
 
     for (int n = 1; n <= RANKS_MAX; n++) {
         folder_make(folder);
-        prepare(ranks, n, folder);
+        prepare_start(ranks, n, folder);
         for (int r = 0; r < n; r++)
             ranks[r].rounds = ROUNDS;
         run_processes(ranks, n);
@@ -200,8 +200,8 @@ static void check_prefixes(void)
     char folder[32];
 
     folder_make(folder);
-    prepare(ranks, 3, folder);
-    prepare(ranks + 3, 3, folder);
+    prepare_start(ranks, 3, folder);
+    prepare_start(ranks + 3, 3, folder);
     for (int r = 0; r < 6; r++)
         ranks[r].rendezvous.prefix = r < 3 ? "even" : "odd";
     run_threads(ranks, 6);
@@ -218,7 +218,7 @@ static void check_nodes(void)
     char folder[32];
 
     folder_make(folder);
-    prepare(ranks, 3, folder);
+    prepare_start(ranks, 3, folder);
     for (int r = 0; r < 3; r++)
         ranks[r].node = nodes[r];
     run_processes(ranks, 3);
@@ -234,7 +234,7 @@ static void check_ids_of_processes(void)
 
     REQUIRE(pipe(ends) == 0);
     for (int n = 1; n <= RANKS_MAX; n++) {
-        prepare(ranks, n, "/nowhere");
+        prepare_start(ranks, n, "/nowhere");
         for (int r = 0; r < n; r++) {
             ranks[r].pipe = ends;
             ranks[r].node = n == 3 ? nodes[r] : NULL;
@@ -255,7 +255,7 @@ static void check_encryption(void)
     int ends[2];
 
     REQUIRE(pipe(ends) == 0);
-    prepare(ranks, 2, "/nowhere");
+    prepare_start(ranks, 2, "/nowhere");
     for (int r = 0; r < 2; r++) {
         ranks[r].pipe = ends;
         ranks[r].node = nodes[r];
@@ -266,7 +266,7 @@ static void check_encryption(void)
     close(ends[1]);
     for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
         REQUIRE(halay_unique_id_create(&id) == HALAY_OK);
-        prepare(ranks, 2, "/nowhere");
+        prepare_start(ranks, 2, "/nowhere");
         for (int r = 0; r < 2; r++) {
             ranks[r].id = &id;
             ranks[r].settings = is_wrong ? ucx : r ? on : NULL;
@@ -288,7 +288,7 @@ static void check_ids_of_threads(void)
     struct halay_unique_id ids[2];
 
     for (int n = 1; n <= RANKS_MAX; n++) {
-        prepare(ranks, n, "/nowhere");
+        prepare_start(ranks, n, "/nowhere");
         REQUIRE(halay_unique_id_create(&ids[0]) == HALAY_OK && halay_unique_id_create(&ids[1]) == HALAY_OK);
         CHECK(memcmp(&ids[0], &ids[1], sizeof *ids) != 0);
         for (int r = 0; r < n; r++)
@@ -306,9 +306,9 @@ static void check_wrong_ids(void)
     struct halay_unique_id id = { { 0 } }, other;
 
     CHECK(halay_unique_id_create(NULL) == HALAY_ERR_ARGUMENT);
-    prepare(ranks, 3, "/nowhere");
+    prepare_start(ranks, 3, "/nowhere");
     ranks[0].id = &id;
-    start(&ranks[0]);
+    start_rank(&ranks[0]);
     CHECK(ranks[0].status == HALAY_ERR_ARGUMENT && strstr(ranks[0].text, "unique id"), "%s", ranks[0].text);
 
     setenv(wrong_network[0], wrong_network[1], 1);
@@ -318,7 +318,7 @@ static void check_wrong_ids(void)
 
     for (int t = 0; t < TIMES && !strstr(ranks[0].text, "rank 2 has not come"); t++) {
         REQUIRE(halay_unique_id_create(&id) == HALAY_OK);
-        prepare(ranks, 3, "/nowhere");
+        prepare_start(ranks, 3, "/nowhere");
         for (int r = 0; r < 3; r++) {
             ranks[r].id = &id;
             ranks[r].settings = times[t];
@@ -332,12 +332,12 @@ static void check_wrong_ids(void)
     other.bytes[12] ^= 1; /* the secret */
     ranks[2].id = &other;
     ranks[2].settings = NULL; /* a refusal is reported after a second of attempts */
-    start(&ranks[2]);
+    start_rank(&ranks[2]);
     CHECK(ranks[2].status == HALAY_ERR_AUTH, "%s", ranks[2].text);
     other.bytes[10] = 0, other.bytes[11] = 1; /* the port */
     ranks[2].settings = soon;
     *ranks[2].text = 0;
-    start(&ranks[2]);
+    start_rank(&ranks[2]);
     CHECK(ranks[2].status == HALAY_ERR_TIMEOUT && strstr(ranks[2].text, "no answer at"), "%s", ranks[2].text);
     unsetenv(wrong_network[0]);
 }
@@ -362,7 +362,7 @@ __attribute__((visibility("default"))) void freeifaddrs(struct ifaddrs *all)
 }
 
 /* Captures stderr from the first call to the second, which stores it in text. */
-static void capture(char *text, size_t size)
+static void capture_stderr(char *text, size_t size)
 {
     static int kept = -1;
     static FILE *file;
@@ -396,9 +396,9 @@ static void check_many_addresses(void)
                                     .ifa_addr = (struct sockaddr *)&at[i] };
     }
     interfaces = list;
-    capture(NULL, 0);
+    capture_stderr(NULL, 0);
     enum halay_status status = halay_unique_id_create(&id);
-    capture(text, sizeof text);
+    capture_stderr(text, sizeof text);
     interfaces = NULL;
     REQUIRE(CHECK(status == HALAY_OK, "%s", text));
     CHECK(id.bytes[9] == 10, "%d addresses", id.bytes[9]);
@@ -416,7 +416,7 @@ static void *leave_one(void *ctx)
 }
 
 /* At the same time: each thread waits for the others. */
-static void leave(struct halay_context **contexts, int n)
+static void leave_job(struct halay_context **contexts, int n)
 {
     pthread_t threads[RANKS_MAX];
 
@@ -438,7 +438,7 @@ static void check_progress(int with_id)
     int missing = -1;
 
     folder_make(folder);
-    prepare(ranks, 3, folder);
+    prepare_start(ranks, 3, folder);
     REQUIRE(!with_id || (halay_unique_id_create(&ids[0]) == HALAY_OK && halay_unique_id_create(&ids[1]) == HALAY_OK));
     for (int r = 0; r < 3; r++) {
         options[r] = options_of(&ranks[r], with_id ? &ids[0] : NULL);
@@ -452,7 +452,7 @@ static void check_progress(int with_id)
         REQUIRE(halay_init_test(starts[r], -1, &contexts[r], NULL) == HALAY_OK);
     for (int r = 0; r < 3; r++)
         CHECK(halay_rank(contexts[r]) == r && halay_size(contexts[r]) == 3);
-    leave(contexts, 3);
+    leave_job(contexts, 3);
 
     ranks[1].settings = soon;
     for (int r = 0; r < 2; r++) {
@@ -490,7 +490,7 @@ static void check_launcher(void)
     setenv("MASTER_ADDR", "127.0.0.1", 1);
     setenv("HALAY_BOOTSTRAP", "mpi", 1);
     folder_make(folder);
-    prepare(ranks, 2, folder);
+    prepare_start(ranks, 2, folder);
     run_threads(ranks, 2);
     CHECK(ranks[0].status == HALAY_OK && ranks[1].status == HALAY_OK, "%s%s", ranks[0].text, ranks[1].text);
     folder_remove(folder);
@@ -521,7 +521,7 @@ static void *run_pair(void *arg)
 static void start_pair(struct pair_start *pair, int fails_at, const char *const *settings)
 {
     folder_make(pair->folder);
-    prepare(pair->ranks, 2, pair->folder);
+    prepare_start(pair->ranks, 2, pair->folder);
     pair->ranks[0].settings = pair->ranks[1].settings = settings;
     pair->ranks[0].may_lose = 1;
     pair->ranks[1].store.fails_at = fails_at;
@@ -577,7 +577,7 @@ static void check_missing(void)
 
     for (int t = 0; t < TIMES && told < 3; t++) {
         folder_make(folder);
-        prepare(ranks, 4, folder);
+        prepare_start(ranks, 4, folder);
         for (int r = 0; r < 3; r++)
             ranks[r].settings = times[t];
         run_threads(ranks, 3);
@@ -595,7 +595,7 @@ static void check_sizes_that_differ(void)
     char folder[32];
 
     folder_make(folder);
-    prepare(ranks, 2, folder);
+    prepare_start(ranks, 2, folder);
     ranks[0].settings = soon;
     ranks[1].settings = times[TIMES - 1];
     ranks[0].rendezvous.size = 3;
@@ -626,7 +626,7 @@ static void check_refusals(void)
 
     memset(long_prefix, 'x', sizeof long_prefix - 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        prepare(&rank, 1, "/nowhere");
+        prepare_start(&rank, 1, "/nowhere");
         rank.bootstrap = cases[i].bootstrap;
         rank.settings = cases[i].settings;
         rank.rendezvous.prefix = cases[i].differs.prefix;
@@ -636,14 +636,14 @@ static void check_refusals(void)
             rank.rendezvous.size = cases[i].differs.size;
         if (cases[i].differs.rank)
             rank.rendezvous.rank = cases[i].differs.rank;
-        start(&rank);
+        start_rank(&rank);
         CHECK(rank.status == cases[i].status && strstr(rank.text, cases[i].says), "case %zu: %s: %s", i,
               halay_status_string(rank.status), rank.text);
         CHECK(!rank.store.calls);
     }
-    prepare(&rank, 1, "/nowhere");
+    prepare_start(&rank, 1, "/nowhere");
     rank.rendezvous.get = NULL;
-    start(&rank);
+    start_rank(&rank);
     CHECK(rank.status == HALAY_ERR_ARGUMENT && strstr(rank.text, "put and get"), "%s", rank.text);
 }
 

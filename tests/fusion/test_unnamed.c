@@ -115,7 +115,7 @@ static void wait_for_word(struct rank_run *run, int from)
             CHECK(halay_send(run->ctx, NULL, &word, 1, HALAY_I8, r, 7) == HALAY_OK);
 }
 
-static enum halay_status add(struct rank_run *run, float *value, struct halay_request **request)
+static enum halay_status add_ranks(struct rank_run *run, float *value, struct halay_request **request)
 {
     *value = (float)(run->rank + 1);
     return halay_allreduce_async(run->ctx, NULL, NULL, value, 1, HALAY_F32, HALAY_SUM, request);
@@ -132,15 +132,15 @@ static void body_too_many(struct rank_run *run)
     if (run->rank)
         wait_for_word(run, 0);
     for (int i = 0; i < last; i++)
-        REQUIRE(add(run, &value[i], &requests[i]) == HALAY_OK);
+        REQUIRE(add_ranks(run, &value[i], &requests[i]) == HALAY_OK);
     if (run->rank == 0) {
-        CHECK(add(run, &value[last], &requests[last]) == HALAY_ERR_DUPLICATE);
+        CHECK(add_ranks(run, &value[last], &requests[last]) == HALAY_ERR_DUPLICATE);
         CHECK(halay_allreduce(run->ctx, NULL, (char *)value + 1, value + last, 1, HALAY_F32, HALAY_SUM) ==
               HALAY_ERR_ARGUMENT);
         wait_for_word(run, 0);
     }
     CHECK(halay_wait_all(requests, (size_t)last, -1) == HALAY_OK);
-    CHECK(add(run, &value[last], &requests[last]) == HALAY_OK);
+    CHECK(add_ranks(run, &value[last], &requests[last]) == HALAY_OK);
     CHECK(halay_wait(requests[last], -1) == HALAY_OK);
     for (int i = 0; i <= last; i++) {
         CHECK(value[i] == (float)(run->size * (run->size + 1) / 2), "%d", i);
@@ -171,7 +171,7 @@ static void body_kinds(struct rank_run *run)
         for (int i = 0; i < 4; i++)
             switch ((i + run->rank) % 4) {
             case 0:
-                CHECK(add(run, &values[0], &requests[0]) == HALAY_OK);
+                CHECK(add_ranks(run, &values[0], &requests[0]) == HALAY_OK);
                 break;
             case 1:
                 CHECK(halay_broadcast_async(run->ctx, NULL, &values[1], 1, HALAY_F32, 0, &requests[1]) == HALAY_OK);

@@ -20,7 +20,7 @@ struct history {
     enum halay_status status[RANKS_MAX][KINDS][ROUNDS];
 };
 
-static void configure(struct halay_config *config, void *arg)
+static void configure_rank(struct halay_config *config, void *arg)
 {
     config->deterministic = ((const struct history *)arg)->mode;
 }
@@ -34,7 +34,7 @@ struct job {
     struct halay_member members[2];
 };
 
-static struct halay_tensor_info describe(struct job *job, enum kind kind)
+static struct halay_tensor_info describe_tensor(struct job *job, enum kind kind)
 {
     static const char *const names[] = { "small",   "large", "registered", "group",    "set",
                                          "barrier", "rows",  "reduced",    "gathered", "scattered" };
@@ -69,7 +69,7 @@ static struct halay_tensor_info describe(struct job *job, enum kind kind)
     return info;
 }
 
-static void dawdle(struct job *job)
+static void pause_randomly(struct job *job)
 {
     for (uint64_t n = random_below(&job->random, 4) ? random_below(&job->random, 20) : 0; n; n--)
         sched_yield();
@@ -78,9 +78,9 @@ static void dawdle(struct job *job)
 }
 
 /* Submits a tensor, and perhaps withdraws it. */
-static enum halay_status once(struct job *job, enum kind kind, int may_withdraw)
+static enum halay_status submit_once(struct job *job, enum kind kind, int may_withdraw)
 {
-    struct halay_tensor_info info = describe(job, kind);
+    struct halay_tensor_info info = describe_tensor(job, kind);
     struct halay_request *request;
     int withdraws = may_withdraw ? (int)random_below(&job->random, 6) : 0;
 
@@ -88,13 +88,13 @@ static enum halay_status once(struct job *job, enum kind kind, int may_withdraw)
         job->data[kind][i] = (float)(job->run->rank + i);
     if (withdraws == 1 && kind != REGISTERED)
         info.timeout_ms = 1;
-    dawdle(job);
+    pause_randomly(job);
     if (kind == REGISTERED)
         CHECK(halay_submit(job->tensor, NULL, NULL, &request) == HALAY_OK);
     else
         CHECK(halay_submit_named(job->run->ctx, &info, NULL, NULL, &request) == HALAY_OK, "%s", halay_error_text());
     if (withdraws > 3) {
-        dawdle(job);
+        pause_randomly(job);
         CHECK(halay_cancel(request) == HALAY_OK);
     }
     enum halay_status status = halay_wait(request, 60000);
@@ -120,12 +120,12 @@ static void at_random(struct rank_run *run)
     for (int r = 0; r < run->size; r++)
         all[r] = r;
     CHECK(halay_process_set_create(run->ctx, all, (size_t)run->size, &job.set) == HALAY_OK);
-    struct halay_tensor_info info = describe(&job, REGISTERED);
+    struct halay_tensor_info info = describe_tensor(&job, REGISTERED);
     info.timeout_ms = run->rank == 1 ? 2 : 0;
     CHECK(halay_register(run->ctx, &info, &job.tensor) == HALAY_OK);
     for (int round = 0; round < ROUNDS; round++)
         for (enum kind kind = 0; kind < KINDS; kind++)
-            history->status[run->rank][kind][round] = once(&job, kind, round > 3);
+            history->status[run->rank][kind][round] = submit_once(&job, kind, round > 3);
     CHECK(halay_barrier(run->ctx, "at last") == HALAY_OK);
 }
 
@@ -135,8 +135,8 @@ static void run_at_random(int size, uint64_t seed, enum halay_deterministic mode
     size_t withdrawn = 0;
 
     ranks_run(size, seed % 3 ? seed : 0,
-              &(struct rank_run){ .body = at_random, .arg = &history, .configure = configure, .expected = "" }, NULL,
-              NULL);
+              &(struct rank_run){ .body = at_random, .arg = &history, .configure = configure_rank, .expected = "" },
+              NULL, NULL);
     for (int kind = 0; kind < KINDS; kind++)
         for (int round = 0; round < ROUNDS; round++)
             for (int r = 0; r < size; r++) {
@@ -150,8 +150,8 @@ static void run_at_random(int size, uint64_t seed, enum halay_deterministic mode
 
 /* ---- one by one ---- */
 
-static void submit(struct rank_run *run, const char *name, float *data, int timeout_ms, halay_callback callback,
-                   void *arg, struct halay_request **request)
+static void submit_tensor(struct rank_run *run, const char *name, float *data, int timeout_ms, halay_callback callback,
+                          void *arg, struct halay_request **request)
 {
     struct halay_tensor_info info = {
         .struct_size = sizeof info, .name = name, .dimensions = 1, .shape = { 1 }, .out = data, .timeout_ms = timeout_ms
@@ -160,7 +160,7 @@ static void submit(struct rank_run *run, const char *name, float *data, int time
     CHECK(halay_submit_named(run->ctx, &info, callback, arg, request) == HALAY_OK, "%s", halay_error_text());
 }
 
-static void expect(struct halay_request *request, enum halay_status want, const char *text)
+static void expect_end(struct halay_request *request, enum halay_status want, const char *text)
 {
     enum halay_status status = halay_wait(request, -1);
 
@@ -170,7 +170,7 @@ static void expect(struct halay_request *request, enum halay_status want, const 
     halay_request_free(request);
 }
 
-static void reduce(struct rank_run *run, const char *name)
+static void reduce_name(struct rank_run *run, const char *name)
 {
     float x = 1;
 
@@ -179,7 +179,7 @@ static void reduce(struct rank_run *run, const char *name)
 }
 
 /* Ranks 1 and 2 submit after the time-out: they get the same error, and the next submission succeeds. */
-static void late(struct rank_run *run)
+static void body_late(struct rank_run *run)
 {
     const char *want = run->size == 2 ? "tensor 'x': timed out after 0.02 s on rank 0; not submitted by rank 1"
                                       : "tensor 'x': timed out after 0.02 s on rank 0; not submitted by ranks 1, 2";
@@ -188,42 +188,42 @@ static void late(struct rank_run *run)
 
     for (int i = 0; i < 6; i++) {
         if (run->rank == 0) {
-            submit(run, "x", &x, 20, NULL, NULL, &request);
-            expect(request, HALAY_ERR_TIMEOUT, want);
+            submit_tensor(run, "x", &x, 20, NULL, NULL, &request);
+            expect_end(request, HALAY_ERR_TIMEOUT, want);
         }
-        reduce(run, "go");
+        reduce_name(run, "go");
         if (run->rank) {
-            submit(run, "x", &x, 0, NULL, NULL, &request);
-            expect(request, HALAY_ERR_TIMEOUT, want);
+            submit_tensor(run, "x", &x, 0, NULL, NULL, &request);
+            expect_end(request, HALAY_ERR_TIMEOUT, want);
         }
         for (int k = 0; k < i; k++)
-            reduce(run, "x");
+            reduce_name(run, "x");
     }
 }
 
 /* Rank 0 withdraws the tensor twice before the other ranks submit it for the first time. */
-static void twice(struct rank_run *run)
+static void body_twice(struct rank_run *run)
 {
     struct halay_request *request;
     float x = 1;
 
     for (int i = 0; i < 4; i++) {
         for (int k = 0; k < 2 && run->rank == 0; k++) {
-            submit(run, "x", &x, 0, NULL, NULL, &request);
+            submit_tensor(run, "x", &x, 0, NULL, NULL, &request);
             CHECK(halay_cancel(request) == HALAY_OK && halay_cancel(request) == HALAY_OK);
             CHECK(halay_wait(request, -1) == HALAY_ERR_CANCELED);
             CHECK(halay_cancel(request) == HALAY_OK, "it has ended");
             halay_request_free(request);
         }
-        reduce(run, "go");
+        reduce_name(run, "go");
         for (int k = 0; k < 2 && run->rank; k++) {
-            submit(run, "x", &x, 0, NULL, NULL, &request);
+            submit_tensor(run, "x", &x, 0, NULL, NULL, &request);
             CHECK(halay_wait(request, -1) == HALAY_ERR_CANCELED);
             halay_request_free(request);
         }
-        reduce(run, "x");
-        reduce(run, "x");
-        reduce(run, "x");
+        reduce_name(run, "x");
+        reduce_name(run, "x");
+        reduce_name(run, "x");
     }
 }
 
@@ -253,28 +253,28 @@ static void in_callback(struct rank_run *run)
     float x = 1, y = 1;
 
     if (run->rank == 0) {
-        submit(run, "y", &y, 0, count_cancel, &called, &called.request);
-        submit(run, "x", &x, 0, cancel_other, &called, NULL);
+        submit_tensor(run, "y", &y, 0, count_cancel, &called, &called.request);
+        submit_tensor(run, "x", &x, 0, cancel_other, &called, NULL);
     } else {
-        submit(run, "x", &x, 0, NULL, NULL, &called.request);
+        submit_tensor(run, "x", &x, 0, NULL, NULL, &called.request);
     }
     if (run->rank == 0) {
         CHECK(halay_wait(called.request, -1) == HALAY_ERR_CANCELED && called.count == 1);
         halay_request_free(called.request);
     } else {
-        expect(called.request, HALAY_OK, "");
+        expect_end(called.request, HALAY_OK, "");
     }
-    reduce(run, "go");
+    reduce_name(run, "go");
     if (run->rank) {
-        submit(run, "y", &y, 0, NULL, NULL, &called.request);
+        submit_tensor(run, "y", &y, 0, NULL, NULL, &called.request);
         CHECK(halay_wait(called.request, -1) == HALAY_ERR_CANCELED);
         halay_request_free(called.request);
     }
-    reduce(run, "y");
+    reduce_name(run, "y");
 }
 
 /* The rank that cancels dies at once. */
-static void die(struct rank_run *run)
+static void body_die(struct rank_run *run)
 {
     struct halay_request *request;
     float x = 1;
@@ -292,23 +292,23 @@ static void die(struct rank_run *run)
 }
 
 /* A rank that has joined owes no submission, and takes part afterwards. */
-static void joined(struct rank_run *run)
+static void body_joined(struct rank_run *run)
 {
     struct halay_request *request;
     float x = 1;
 
     if (run->rank == 0) {
-        submit(run, "x", &x, 0, NULL, NULL, &request);
+        submit_tensor(run, "x", &x, 0, NULL, NULL, &request);
         CHECK(halay_cancel(request) == HALAY_OK);
-        expect(request, HALAY_ERR_CANCELED, "tensor 'x': canceled by rank 0; not submitted by rank 1");
+        expect_end(request, HALAY_ERR_CANCELED, "tensor 'x': canceled by rank 0; not submitted by rank 1");
     }
-    reduce(run, "go");
+    reduce_name(run, "go");
     CHECK(halay_join_async(run->ctx, &request) == HALAY_OK);
     if (run->rank == 0)
         CHECK(halay_cancel(request) == HALAY_ERR_UNSUPPORTED);
     CHECK(halay_wait(request, -1) == HALAY_OK);
     halay_request_free(request);
-    reduce(run, "x");
+    reduce_name(run, "x");
 }
 
 static void only_messages(struct halay_fake_hub *hub)
@@ -324,7 +324,7 @@ static struct {
 } stuck_end;
 
 /* The tensor begins, and rank 1 gets no data from rank 2: only the failure of the engine ends it. */
-static void stuck(struct rank_run *run)
+static void body_stuck(struct rank_run *run)
 {
     static float data[RANKS_MAX][LARGE];
     struct halay_tensor_info info = { .struct_size = sizeof info,
@@ -335,7 +335,7 @@ static void stuck(struct rank_run *run)
                                       .timeout_ms = run->rank == 1 ? stuck_end.ms : 0 };
     struct halay_request *request;
 
-    reduce(run, "go");
+    reduce_name(run, "go");
     if (run->rank == 2)
         halay_fake_hub_drop(run->hub, 2, 1);
     CHECK(halay_submit_named(run->ctx, &info, NULL, NULL, &request) == HALAY_OK);
@@ -353,7 +353,7 @@ static void check_stuck(void)
         stuck_end.ms = ms;
         snprintf(want, sizeof want, "tensor 'stuck': timed out after %g s on rank 1; it has begun, and does not end",
                  ms / 1e3);
-        ranks_run(3, 1, &(struct rank_run){ .body = stuck, .expected = "" }, only_messages, NULL);
+        ranks_run(3, 1, &(struct rank_run){ .body = body_stuck, .expected = "" }, only_messages, NULL);
     }
     for (int r = 0; r < 3; r++) {
         enum halay_status status = stuck_end.status[r];
@@ -365,7 +365,7 @@ static void check_stuck(void)
     }
 }
 
-static void arguments(struct rank_run *run)
+static void body_arguments(struct rank_run *run)
 {
     float x = 1;
     struct halay_request *request;
@@ -418,9 +418,9 @@ int main(int argc, char **argv)
         void (*body)(struct rank_run *run);
         void (*prepare)(struct halay_fake_hub *hub);
         int least, most;
-    } cases[] = { { arguments, NULL, 1, 1 }, { late, NULL, 2, 3 },        { late, only_messages, 2, 3 },
-                  { twice, NULL, 2, 3 },     { in_callback, NULL, 2, 3 }, { die, NULL, 2, 3 },
-                  { joined, NULL, 2, 2 } };
+    } cases[] = { { body_arguments, NULL, 1, 1 }, { body_late, NULL, 2, 3 },   { body_late, only_messages, 2, 3 },
+                  { body_twice, NULL, 2, 3 },     { in_callback, NULL, 2, 3 }, { body_die, NULL, 2, 3 },
+                  { body_joined, NULL, 2, 2 } };
     uint64_t seed = random_seed(argc, argv);
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

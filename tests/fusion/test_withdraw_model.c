@@ -43,13 +43,13 @@ static const struct halay_signature signature = {
     .collective = HALAY_ALLREDUCE, .dtype = HALAY_F32, .dimensions = 1, .shape = { 4 }, .prescale = 1, .postscale = 1
 };
 
-static void push(struct queue *q, struct note note)
+static void push_message(struct queue *q, struct note note)
 {
     REQUIRE(q->count < QUEUE);
     q->notes[(q->first + q->count++) % QUEUE] = note;
 }
 
-static struct note pop(struct queue *q)
+static struct note pop_message(struct queue *q)
 {
     struct note note = q->notes[q->first];
 
@@ -58,7 +58,7 @@ static struct note pop(struct queue *q)
     return note;
 }
 
-static void end(struct rank *r, enum halay_status status)
+static void end_submission(struct rank *r, enum halay_status status)
 {
     if (!CHECK(r->submitted == r->ended + 1, "an end for nothing"))
         return;
@@ -66,35 +66,35 @@ static void end(struct rank *r, enum halay_status status)
 }
 
 /* Handles an item of the coordinator. */
-static void take(struct model *m, int rank, struct note note)
+static void take_item(struct model *m, int rank, struct note note)
 {
     struct rank *r = &m->ranks[rank];
 
     if (note.kind == HALAY_ITEM_AGREE)
         r->id = note.id;
     else if (note.kind == HALAY_ITEM_BUCKET)
-        end(r, HALAY_OK);
+        end_submission(r, HALAY_OK);
     else if (CHECK(note.kind == HALAY_ITEM_ERROR, "kind %d", (int)note.kind))
-        end(r, note.status);
+        end_submission(r, note.status);
 }
 
-static enum halay_status emit(void *arg, int rank, const struct halay_item *item)
+static enum halay_status emit_item(void *arg, int rank, const struct halay_item *item)
 {
     struct model *m = arg;
     const struct note note = { item->kind, item->kind == HALAY_ITEM_AGREE ? item->id : 0, item->status };
 
     for (int r = 0; r < m->size; r++)
         if (r == 0 && (rank < 0 || rank == 0))
-            take(m, 0, note);
+            take_item(m, 0, note);
         else if (rank < 0 || rank == r)
-            push(&m->ranks[r].in, note);
+            push_message(&m->ranks[r].in, note);
     return HALAY_OK;
 }
 
 /* Delivers the rank's oldest message to the coordinator, which decides. */
-static void deliver(struct model *m, int rank)
+static void deliver_message(struct model *m, int rank)
 {
-    struct note note = pop(&m->ranks[rank].out);
+    struct note note = pop_message(&m->ranks[rank].out);
     int emitted;
 
     struct halay_item item = { .kind = note.kind,
@@ -109,35 +109,35 @@ static void deliver(struct model *m, int rank)
 }
 
 /* Rank 0 calls the coordinator; the other ranks' messages are under way. */
-static void say(struct model *m, int rank, struct note note)
+static void send_message(struct model *m, int rank, struct note note)
 {
-    push(&m->ranks[rank].out, note);
+    push_message(&m->ranks[rank].out, note);
     while (rank == 0 && m->ranks[0].out.count)
-        deliver(m, 0);
+        deliver_message(m, 0);
 }
 
-static void submit(struct model *m, int rank)
+static void submit_name(struct model *m, int rank)
 {
     struct rank *r = &m->ranks[rank];
 
     r->submitted++;
     r->withdrawals = 0;
     if (r->id == (uint32_t)HALAY_NO_ID)
-        say(m, rank, (struct note){ .kind = HALAY_ITEM_ANNOUNCE });
+        send_message(m, rank, (struct note){ .kind = HALAY_ITEM_ANNOUNCE });
     else
-        say(m, rank, (struct note){ .kind = HALAY_ITEM_READY, .id = r->id });
+        send_message(m, rank, (struct note){ .kind = HALAY_ITEM_READY, .id = r->id });
 }
 
-static void withdraw(struct model *m, int rank)
+static void withdraw_name(struct model *m, int rank)
 {
     m->ranks[rank].withdrawals++;
-    say(m, rank, (struct note){ .kind = HALAY_ITEM_WITHDRAW, .status = HALAY_ERR_CANCELED });
+    send_message(m, rank, (struct note){ .kind = HALAY_ITEM_WITHDRAW, .status = HALAY_ERR_CANCELED });
 }
 
 /* Returns the possible actions of a rank, one bit each. */
 enum { SUBMIT = 1, WITHDRAW = 2, DELIVER = 4, TAKE = 8, KINDS = 4 };
 
-static int possible(const struct model *m, int rank)
+static int possible_actions(const struct model *m, int rank)
 {
     const struct rank *r = &m->ranks[rank];
     int is_in_flight = r->submitted > r->ended, can = 0;
@@ -151,42 +151,42 @@ static int possible(const struct model *m, int rank)
     return can;
 }
 
-static void act(struct model *m, int rank, int what)
+static void perform_action(struct model *m, int rank, int what)
 {
     if (what == SUBMIT)
-        submit(m, rank);
+        submit_name(m, rank);
     else if (what == WITHDRAW)
-        withdraw(m, rank);
+        withdraw_name(m, rank);
     else if (what == DELIVER)
-        deliver(m, rank);
+        deliver_message(m, rank);
     else
-        take(m, rank, pop(&m->ranks[rank].in));
+        take_item(m, rank, pop_message(&m->ranks[rank].in));
 }
 
-static int step(struct model *m, struct choices *choices)
+static int make_step(struct model *m, struct choices *choices)
 {
     int count = 0, rank[RANKS * KINDS], what[RANKS * KINDS];
 
     for (int r = 0; r < m->size; r++)
         for (int k = 1; k <= TAKE; k <<= 1)
-            if (possible(m, r) & k) {
+            if (possible_actions(m, r) & k) {
                 rank[count] = r;
                 what[count++] = k;
             }
     if (!count)
         return 0;
     int chosen = count > 1 ? choose(choices, count) : 0;
-    act(m, rank[chosen], what[chosen]);
+    perform_action(m, rank[chosen], what[chosen]);
     return 1;
 }
 
 /* Makes one run. Returns nonzero if a submission was withdrawn. */
-static int run(int size, int times, struct choices *choices)
+static int make_run(int size, int times, struct choices *choices)
 {
     static struct halay_log log;
     struct model m = { .size = size, .times = times };
     const struct halay_coordinator_options options = {
-        .size = size, .threshold = 1, .ids_max = 100, .log = &log, .emit = emit, .arg = &m
+        .size = size, .threshold = 1, .ids_max = 100, .log = &log, .emit = emit_item, .arg = &m
     };
     int withdrawn = 0;
 
@@ -194,7 +194,7 @@ static int run(int size, int times, struct choices *choices)
     for (int r = 0; r < size; r++)
         m.ranks[r].id = (uint32_t)HALAY_NO_ID;
     REQUIRE(halay_coordinator_create(&options, &m.coordinator) == HALAY_OK);
-    while (!test_failed && step(&m, choices))
+    while (!test_failed && make_step(&m, choices))
         ;
     for (int r = 0; r < size; r++) {
         CHECK(m.ranks[r].ended == times, "rank %d: %d of %d have ended", r, m.ranks[r].ended, times);
@@ -219,7 +219,7 @@ static void run_all(int times)
     memset(&choices, 0, sizeof choices);
     choices.most = CHOICES_MOST;
     do {
-        withdrawn += run(2, times, &choices) != 0;
+        withdrawn += make_run(2, times, &choices) != 0;
         runs++;
     } while (!test_failed && next_sequence(&choices));
     printf("%d submissions: %zu interleavings, in %zu of them something is withdrawn\n", times, runs, withdrawn);
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
     run_all(2);
     choices.random = &random;
     for (int i = 0; i < WALKS && !test_failed; i++)
-        withdrawn += run(2 + i % 3, TIMES, &choices) != 0;
+        withdrawn += make_run(2 + i % 3, TIMES, &choices) != 0;
     CHECK(withdrawn > 100);
     return test_end();
 }

@@ -90,9 +90,9 @@ struct array {
 };
 
 /* Calls the handler on one array; the future or the error is where the frame or the result has it. */
-static struct xla_error *start(const struct xla_api *xla_api, struct halay_xla *xla,
-                               const struct halay_tensor_info *info, struct array in, struct array out,
-                               struct xla_future **future)
+static struct xla_error *start_call(const struct xla_api *xla_api, struct halay_xla *xla,
+                                    const struct halay_tensor_info *info, struct array in, struct array out,
+                                    struct xla_future **future)
 {
     struct xla_buffer buffers[2] = {
         { .dtype = in.dtype, .data = in.data, .dimensions = 1, .shape = &in.rows },
@@ -118,11 +118,11 @@ static struct xla_error *start(const struct xla_api *xla_api, struct halay_xla *
 }
 
 /* Returns the text of the error of a call, "" without an error. */
-static void call(struct halay_xla *xla, const struct halay_tensor_info *info, struct array in, struct array out,
-                 char text[TEXT_BYTES])
+static void call_handler(struct halay_xla *xla, const struct halay_tensor_info *info, struct array in, struct array out,
+                         char text[TEXT_BYTES])
 {
     struct xla_future *future = NULL;
-    struct xla_error *error = start(&api, xla, info, in, out, &future);
+    struct xla_error *error = start_call(&api, xla, info, in, out, &future);
 
     CHECK(!error || !future, "an error, or a future");
     if (future)
@@ -131,7 +131,7 @@ static void call(struct halay_xla *xla, const struct halay_tensor_info *info, st
     free(error);
 }
 
-static struct halay_tensor_info describe(enum halay_collective collective, const char *name)
+static struct halay_tensor_info describe_call(enum halay_collective collective, const char *name)
 {
     return (struct halay_tensor_info){
         .struct_size = sizeof(struct halay_tensor_info), .name = name, .collective = collective, .reduction = HALAY_SUM
@@ -142,7 +142,7 @@ static struct halay_tensor_info describe(enum halay_collective collective, const
 static struct halay_xla *attached[64];
 static _Atomic int attached_count;
 
-static struct halay_xla *attach(struct rank_run *run)
+static struct halay_xla *attach_error(struct rank_run *run)
 {
     struct halay_xla **place = &attached[attached_count++];
 
@@ -152,9 +152,9 @@ static struct halay_xla *attach(struct rank_run *run)
 
 static void body_collectives(struct rank_run *run)
 {
-    struct halay_tensor_info sum = describe(HALAY_ALLREDUCE, "sum"), one = describe(HALAY_BROADCAST, "one"),
-                             all = describe(HALAY_ALLGATHER, "all");
-    struct halay_xla *xla = attach(run);
+    struct halay_tensor_info sum = describe_call(HALAY_ALLREDUCE, "sum"), one = describe_call(HALAY_BROADCAST, "one"),
+                             all = describe_call(HALAY_ALLGATHER, "all");
+    struct halay_xla *xla = attach_error(run);
     char text[TEXT_BYTES];
     float in[COUNT], out[COUNT * RANKS_MAX];
 
@@ -162,13 +162,13 @@ static void body_collectives(struct rank_run *run)
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < COUNT; i++)
             in[i] = (float)(run->rank + i + round);
-        call(xla, &sum, (struct array){ XLA_F32, in, COUNT }, (struct array){ XLA_F32, out, COUNT }, text);
+        call_handler(xla, &sum, (struct array){ XLA_F32, in, COUNT }, (struct array){ XLA_F32, out, COUNT }, text);
         float wanted = (float)(run->size * (1 + round)) + (float)(run->size * (run->size - 1)) / 2; // NOLINT
         CHECK(!*text && out[1] == wanted, "%s %f", text, (double)out[1]);
-        call(xla, &one, (struct array){ XLA_F32, in, COUNT }, (struct array){ XLA_F32, out, COUNT }, text);
+        call_handler(xla, &one, (struct array){ XLA_F32, in, COUNT }, (struct array){ XLA_F32, out, COUNT }, text);
         CHECK(!*text && out[0] == (float)(run->size - 1 + round), "%s %f", text, (double)out[0]);
-        call(xla, &all, (struct array){ XLA_F32, in, COUNT },
-             (struct array){ XLA_F32, out, (int64_t)COUNT * run->size }, text);
+        call_handler(xla, &all, (struct array){ XLA_F32, in, COUNT },
+                     (struct array){ XLA_F32, out, (int64_t)COUNT * run->size }, text);
         for (int r = 0; r < run->size; r++)
             CHECK(!*text && out[r * COUNT] == (float)(r + round), "%s %d %f", text, r, (double)out[r * COUNT]);
     }
@@ -177,8 +177,8 @@ static void body_collectives(struct rank_run *run)
 
 static void body_errors(struct rank_run *run)
 {
-    struct halay_tensor_info sum = describe(HALAY_ALLREDUCE, "sum"), all = describe(HALAY_ALLGATHER, "all");
-    struct halay_xla *xla = attach(run);
+    struct halay_tensor_info sum = describe_call(HALAY_ALLREDUCE, "sum"), all = describe_call(HALAY_ALLGATHER, "all");
+    struct halay_xla *xla = attach_error(run);
     struct xla_api older = api;
     struct xla_future *future = NULL;
     struct xla_error *error;
@@ -187,32 +187,32 @@ static void body_errors(struct rank_run *run)
     struct array given = { XLA_F32, in, COUNT }, result = { XLA_F32, out, COUNT };
 
     result.dtype = XLA_F64;
-    call(xla, &sum, given, result, text);
+    call_handler(xla, &sum, given, result, text);
     CHECK(strstr(text, "3: halay: the element type is not supported"), "%s", text);
     result.dtype = given.dtype = 999;
-    call(xla, &sum, given, result, text);
+    call_handler(xla, &sum, given, result, text);
     CHECK(strstr(text, "the element type is not supported"), "%s", text);
     result.dtype = given.dtype = XLA_F32;
-    call(NULL, &sum, given, result, text);
+    call_handler(NULL, &sum, given, result, text);
     CHECK(strstr(text, "attributes context and info"), "%s", text);
     older.version.minor = 0;
-    error = start(&older, xla, &sum, given, result, &future);
+    error = start_call(&older, xla, &sum, given, result, &future);
     CHECK(error && strstr(error->text, "another version") && !future);
     free(error);
     if (run->size > 1) {
         given.rows = result.rows = run->rank ? COUNT : COUNT - 1;
-        call(xla, &sum, given, result, text);
+        call_handler(xla, &sum, given, result, text);
         CHECK(strstr(text, "halay: 'sum': ") && strstr(text, "[5]"), "%s", text);
         given.rows = run->rank ? COUNT : COUNT - 1; /* fewer rows than rank 0 and others have room for */
         result.rows = (int64_t)COUNT * run->size;
-        call(xla, &all, given, result, text);
+        call_handler(xla, &all, given, result, text);
         CHECK(strstr(text, "halay: 'all': the ranks gave"), "%s", text);
     }
     given.rows = result.rows = COUNT;
-    call(xla, &sum, given, result, text);
+    call_handler(xla, &sum, given, result, text);
     CHECK(!*text, "%s", text);
     halay_xla_close(xla);
-    call(xla, &sum, given, result, text);
+    call_handler(xla, &sum, given, result, text);
     CHECK(strstr(text, "10: halay: 'sum': the context was closed"), "%s", text);
     halay_xla_close(NULL);
     CHECK(halay_xla_open(NULL, &xla) == HALAY_ERR_ARGUMENT);
@@ -224,7 +224,7 @@ static void test_under_way(void)
     enum { BIG = 100000 };
     struct halay_options options = { .struct_size = sizeof options, .bootstrap = "self" };
     static float in[BIG], out[BIG];
-    struct halay_tensor_info sum = describe(HALAY_ALLREDUCE, "sum");
+    struct halay_tensor_info sum = describe_call(HALAY_ALLREDUCE, "sum");
     struct array given = { XLA_F32, in, BIG }, result = { XLA_F32, out, BIG };
     static struct halay_xla *kept[20];
 
@@ -233,7 +233,7 @@ static void test_under_way(void)
         struct xla_future *future = NULL;
         REQUIRE(halay_init(&options, &ctx) == HALAY_OK);
         REQUIRE(halay_xla_open(ctx, &kept[round]) == HALAY_OK);
-        CHECK(!start(&api, kept[round], &sum, given, result, &future) && future);
+        CHECK(!start_call(&api, kept[round], &sum, given, result, &future) && future);
         halay_xla_close(kept[round]);
         halay_fini(ctx);
         free(take_future(future));

@@ -77,7 +77,7 @@ static enum halay_status map_seats(struct perf_engine *engine, struct seat **sea
     return status;
 }
 
-static void take(struct floor_run *run, uint32_t i)
+static void take_data(struct floor_run *run, uint32_t i)
 {
     for (size_t k = 0; k < ELEMENTS; k++)
         run->sum[k] = 0;
@@ -99,7 +99,7 @@ static void sleep_until(_Atomic uint32_t *word, uint32_t i)
         halay_futex_wait(word, seen, -1);
 }
 
-static void ring(_Atomic uint32_t *word, uint32_t i)
+static void ring_peers(_Atomic uint32_t *word, uint32_t i)
 {
     atomic_store_explicit(word, i, memory_order_release);
     halay_futex_wake(word, INT_MAX);
@@ -113,13 +113,13 @@ static void *second_thread(void *arg)
         sleep_until(&run->bell, (uint32_t)i);
         if (run->is_given_up)
             break;
-        take(run, (uint32_t)i);
-        ring(&run->done, (uint32_t)i);
+        take_data(run, (uint32_t)i);
+        ring_peers(&run->done, (uint32_t)i);
     }
     return NULL;
 }
 
-static void iterate(struct floor_run *run, enum perf_driver driver, int64_t start_us)
+static void run_iterations(struct floor_run *run, enum perf_driver driver, int64_t start_us)
 {
     struct seat *own = &run->seats[run->engine->rank];
 
@@ -130,10 +130,10 @@ static void iterate(struct floor_run *run, enum perf_driver driver, int64_t star
         double start = perf_now();
         atomic_store_explicit(&own->number, (uint32_t)i, memory_order_release);
         if (driver == PERF_BACKGROUND) {
-            ring(&run->bell, (uint32_t)i);
+            ring_peers(&run->bell, (uint32_t)i);
             sleep_until(&run->done, (uint32_t)i);
         } else {
-            take(run, (uint32_t)i);
+            take_data(run, (uint32_t)i);
         }
         run->seconds[i - 1] = run->when - start;
     }
@@ -152,10 +152,10 @@ static enum halay_status run_floor(struct floor_run *run, enum perf_driver drive
     if (status == HALAY_OK)
         status = perf_engine_agree_on_start(run->engine, &start_us);
     if (status == HALAY_OK) {
-        iterate(run, driver, start_us);
+        run_iterations(run, driver, start_us);
     } else if (has_thread) {
         run->is_given_up = 1;
-        ring(&run->bell, 1);
+        ring_peers(&run->bell, 1);
     }
     if (has_thread)
         pthread_join(thread, NULL);

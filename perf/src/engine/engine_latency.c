@@ -32,7 +32,7 @@ struct completion {
     enum halay_status status; /* the same */
 };
 
-static void complete(void *arg, enum halay_status status, const char *text)
+static void note_completion(void *arg, enum halay_status status, const char *text)
 {
     struct completion *c = arg;
 
@@ -74,7 +74,7 @@ enum halay_status perf_engine_agree_on_start(struct perf_engine *engine, int64_t
 static enum halay_status submit_to_background(struct halay_tensor *tensor, struct completion *c, double *seconds)
 {
     double start = perf_now();
-    enum halay_status status = halay_submit(tensor, complete, c, NULL);
+    enum halay_status status = halay_submit(tensor, note_completion, c, NULL);
 
     if (status != HALAY_OK)
         return status;
@@ -97,8 +97,9 @@ static enum halay_status submit_and_drive(struct halay_tensor *tensor, double *s
     return status;
 }
 
-static enum halay_status repeat(struct perf_engine *engine, enum perf_driver driver, struct halay_tensor *tensor,
-                                float *data, float *near, long iterations, double *seconds)
+static enum halay_status repeat_submission(struct perf_engine *engine, enum perf_driver driver,
+                                           struct halay_tensor *tensor, float *data, float *near, long iterations,
+                                           double *seconds)
 {
     struct completion c = { .status = HALAY_OK };
     double warm = 0, expected = (double)engine->size * (engine->size + 1) / 2;
@@ -150,7 +151,7 @@ enum halay_status perf_engine_latency(struct perf_engine *engine, enum perf_driv
         status = halay_register(engine->context, &info, &tensor);
     if (status != HALAY_OK)
         goto err_free;
-    status = repeat(engine, driver, tensor, info.out, near, iterations, seconds);
+    status = repeat_submission(engine, driver, tensor, info.out, near, iterations, seconds);
     if (status == HALAY_OK)
         status = perf_engine_worst(engine, seconds, (size_t)iterations);
     halay_unregister(tensor);

@@ -38,8 +38,8 @@ struct replay {
 enum { NAME_ROOM = 48 };
 
 /* Describes the model's i-th tensor; name: of NAME_ROOM. */
-static struct halay_tensor_info describe(const struct perf_engine *engine, const struct perf_model *model, size_t i,
-                                         size_t elements, const float *in, float *out, char *name)
+static struct halay_tensor_info describe_tensor(const struct perf_engine *engine, const struct perf_model *model,
+                                                size_t i, size_t elements, const float *in, float *out, char *name)
 {
     snprintf(name, NAME_ROOM, "perf.%s.%zu", model->name, i);
     return (struct halay_tensor_info){
@@ -89,7 +89,7 @@ static enum halay_status replay_open(struct perf_engine *engine, const struct pe
     for (size_t i = 0; i < r->count && status == HALAY_OK; i++) {
         char name[NAME_ROOM];
         const struct halay_tensor_info info =
-            describe(engine, model, i, r->elements[i], r->given + r->starts[i], r->data + r->starts[i], name);
+            describe_tensor(engine, model, i, r->elements[i], r->given + r->starts[i], r->data + r->starts[i], name);
         status = halay_register(engine->context, &info, &r->tensors[r->count - 1 - i]);
     }
     return status;
@@ -125,7 +125,7 @@ static enum halay_status wait_all(struct replay *r, size_t count)
 }
 
 /* Computes this tensor's part of the step. */
-static void compute(const struct replay *r, size_t tensor)
+static void compute_part(const struct replay *r, size_t tensor)
 {
     perf_work_do(&r->work, r->compute_seconds * (double)r->elements[tensor] / (double)r->total);
 }
@@ -135,7 +135,7 @@ static enum halay_status step_of_computing(const struct replay *r, double *secon
     double start = perf_now();
 
     for (size_t left = r->count; left; left--)
-        compute(r, left - 1);
+        compute_part(r, left - 1);
     *seconds = perf_now() - start;
     return HALAY_OK;
 }
@@ -151,7 +151,7 @@ static enum halay_status step_by_engine(struct replay *r, int computes, double *
         submitted = status == HALAY_OK ? r->count : 0;
     }
     for (; submitted < r->count && status == HALAY_OK; submitted += status == HALAY_OK) {
-        compute(r, r->count - 1 - submitted);
+        compute_part(r, r->count - 1 - submitted);
         status = halay_submit(r->tensors[submitted], NULL, NULL, &r->requests[submitted]);
     }
     double last = perf_now();
@@ -327,7 +327,7 @@ struct delivery {
     sem_t done;
 };
 
-static void deliver(void *arg, enum halay_status status, const char *text)
+static void note_delivery(void *arg, enum halay_status status, const char *text)
 {
     struct delivery *d = arg;
 
@@ -354,9 +354,9 @@ static enum halay_status step_by_names(struct perf_engine *engine, const struct 
     seconds[PERF_CALL_NAMED] = 0;
     for (size_t i = r->count; i-- > 0 && status == HALAY_OK;) {
         float *at = block + r->starts[i];
-        const struct halay_tensor_info info = describe(engine, model, i, r->elements[i], at, at, name);
+        const struct halay_tensor_info info = describe_tensor(engine, model, i, r->elements[i], at, at, name);
         double start = perf_now();
-        status = halay_submit_named(engine->context, &info, deliver, &d, NULL);
+        status = halay_submit_named(engine->context, &info, note_delivery, &d, NULL);
         seconds[PERF_CALL_NAMED] += perf_now() - start;
     }
     if (status != HALAY_OK)
