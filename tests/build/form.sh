@@ -52,6 +52,8 @@ fusion/replay 0
 fusion/run 0
 fusion/requests 0
 fusion/paths/p2p 0
+perf/src/engine 0
+tests/fusion 60
 tft 0
 python/halay/tft 0
 '

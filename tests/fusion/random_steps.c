@@ -2,14 +2,14 @@
  *
  * Random steps: see random_steps.h.
  *
- * What is common to all ranks is drawn from a seed and the schedule's number, the rest from these and the rank.
+ * Choices common to all ranks are drawn from a seed and the schedule's number, others from these and the rank.
  *
  *     pattern   1 to 10 tensors: operation, type, size, group, priority, registered or by name, in place or not
- *     repeats   3 to 7 steps as they are, in which a plan is made, and perhaps up to 20 more
+ *     repeats   3 to 7 unchanged steps, in which a plan is made, and perhaps up to 20 more
  *     deviation one of `deviations`, then again from `repeats`, up to three times
  *
- * Each rank submits as it likes: one by one, several with one call, from two threads; completed by wait, test or
- * callback. A rank notes how each tensor of each step ends; at the end of a schedule these notes have to be equal.
+ * Each rank submits in its own way: one by one, several with one call, from two threads; completed by wait, test or
+ * callback. A rank notes the end of each tensor of each step; at the end of a schedule these notes have to be equal.
  */
 #include "tests/fusion/random_steps.h"
 #include "fusion/requests/context.h"
@@ -62,7 +62,7 @@ static void shuffle(struct random_world *w, size_t *order, size_t count)
     }
 }
 
-/* In some order of this rank. */
+/* Shuffles the tensors in an order of this rank. */
 static void finish_all(struct random_world *w, unsigned allowed)
 {
     size_t order[TENSORS], how = random_below(&w->own, 3);
@@ -119,7 +119,7 @@ static void submit_by_threads(struct random_world *w)
     pthread_join(thread, NULL);
 }
 
-/* As all steps are. */
+/* An ordinary step. */
 static void run_plain(struct random_world *w)
 {
     size_t how = random_below(&w->own, 8);
@@ -137,7 +137,7 @@ static void run_plain(struct random_world *w)
 
 /* ---- deviations ---- */
 
-/* Up to this time, mostly far less; sometimes longer than a bucket may be incomplete. */
+/* Pauses up to this time, usually far less; sometimes longer than a bucket may be incomplete. */
 static void pause_us(struct random_world *w, size_t most)
 {
     size_t us = random_below(&w->own, most) / (1 + random_below(&w->own, 20));
@@ -159,7 +159,7 @@ static void deviate_in_order(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* A rank stops after a few, and waits for these first. */
+/* A rank pauses after a few submissions, and waits for these first. */
 static void deviate_in_chunks(struct random_world *w)
 {
     int one_by_one = !random_below(&w->common, 2);
@@ -173,7 +173,7 @@ static void deviate_in_chunks(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* A rank stops in the middle of a step, for a while. */
+/* A rank pauses in the middle of a step. */
 static void deviate_late(struct random_world *w)
 {
     size_t at = random_below(&w->own, w->tensor_count), most = random_below(&w->common, 50) ? 3000 : 70000;
@@ -187,7 +187,7 @@ static void deviate_late(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* One more tensor somewhere, with a name or, of an all-reduce, without one. */
+/* One more tensor in the step, with a name or, if it is an all-reduce, without one. */
 static void deviate_more(struct random_world *w)
 {
     struct random_tensor *extra = &w->tensors[EXTRA];
@@ -208,7 +208,7 @@ static void deviate_more(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* What has no name matches by order. */
+/* Collectives without a name match by order. */
 static void deviate_unnamed(struct random_world *w)
 {
     struct halay_request *request;
@@ -229,7 +229,7 @@ static void deviate_unnamed(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* One tensor is not submitted, or when all others have ended. */
+/* One tensor is not submitted, or only when all others have ended. */
 static void deviate_missing(struct random_world *w)
 {
     size_t missing = random_below(&w->common, w->tensor_count);
@@ -245,7 +245,7 @@ static void deviate_missing(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* Steps of some of the tensors only, which may be a pattern by themselves. */
+/* Steps of only some of the tensors, which may become a pattern of their own. */
 static void deviate_fewer(struct random_world *w)
 {
     uint64_t chosen = random_next(&w->common);
@@ -259,7 +259,7 @@ static void deviate_fewer(struct random_world *w)
     }
 }
 
-/* Before a tensor is submitted again it has ended, but not the others. */
+/* A tensor is submitted again when it has ended, but others have not. */
 static void deviate_ahead(struct random_world *w)
 {
     size_t steps = 2 + random_below(&w->common, 5);
@@ -276,7 +276,7 @@ static void deviate_ahead(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* What is the same to the other ranks: data elsewhere, a handle of its own. */
+/* Changes that other ranks cannot notice: data at another address, a handle of its own. */
 static void deviate_elsewhere(struct random_world *w)
 {
     for (size_t i = 0; i < w->tensor_count; i++) {
@@ -291,7 +291,7 @@ static void deviate_elsewhere(struct random_world *w)
     run_plain(w);
 }
 
-/* Another meaning of the same name: no two of these are equal. */
+/* Gives the same name another description: no two of these are equal. */
 static void change_meaning(struct random_world *w, struct random_tensor *t, int how)
 {
     t->timeout_ms = 0;
@@ -309,7 +309,7 @@ static void change_meaning(struct random_world *w, struct random_tensor *t, int 
     random_tensor_draw_place(w, t);
 }
 
-/* All ranks mean something else by a name, for a step or for so many that a plan has it. */
+/* All ranks use another description of a name, for one step or for enough steps that a plan contains it. */
 static void deviate_changed(struct random_world *w)
 {
     struct random_tensor *t = &w->tensors[random_below(&w->common, w->tensor_count)], before = *t;
@@ -329,7 +329,7 @@ static void deviate_changed(struct random_world *w)
     random_tensor_register(w, t);
 }
 
-/* One rank means something else: an error on all. */
+/* One rank uses another description: an error on all ranks. */
 static void deviate_mismatched(struct random_world *w)
 {
     size_t which = random_below(&w->common, w->tensor_count);
@@ -354,7 +354,7 @@ static void deviate_mismatched(struct random_world *w)
     random_tensor_register(w, t);
 }
 
-/* Ranks take a submission back; perhaps all others have come already. */
+/* Ranks cancel a submission; all others may have submitted it already. */
 static void deviate_canceled(struct random_world *w)
 {
     struct random_tensor *t = &w->tensors[random_below(&w->common, w->tensor_count)];
@@ -380,7 +380,7 @@ static void deviate_canceled(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* A submission whose time may be over before the others come. */
+/* A submission whose time limit may expire before the others submit. */
 static void deviate_late_for_one(struct random_world *w)
 {
     struct random_tensor *t = &w->tensors[random_below(&w->common, w->tensor_count)];
@@ -402,7 +402,7 @@ static void deviate_late_for_one(struct random_world *w)
     random_tensor_register(w, t);
 }
 
-/* Some ranks join; others have a few more steps of what is possible without them. */
+/* Some ranks join; others have a few more steps of operations that are possible without them. */
 static void deviate_joined(struct random_world *w)
 {
     size_t steps = 1 + random_below(&w->common, 3);
@@ -426,7 +426,7 @@ static void deviate_joined(struct random_world *w)
     random_world_note(w, 1, (uint64_t)last, 0);
 }
 
-/* A set of some ranks for a few sums, in the middle of a step or between two. */
+/* Makes a set of some ranks for a few sums, in the middle of a step or between two. */
 static void deviate_in_set(struct random_world *w)
 {
     int ranks[RANKS_MAX], count = 0, is_member = 0, first = (int)random_below(&w->common, (size_t)w->count);
@@ -491,7 +491,7 @@ static void deviate_twice(struct random_world *w)
     finish_all(w, OK_ONLY);
 }
 
-/* Messages round the ranks, while a step is under way. */
+/* Sends messages around the ranks, while a step is under way. */
 static void deviate_with_messages(struct random_world *w)
 {
     int next = w->members[(w->me + 1) % w->count], previous = w->members[(w->me + w->count - 1) % w->count];
@@ -561,7 +561,7 @@ static void repeat(struct random_world *w)
         run_plain(w);
 }
 
-/* Nonzero: this rank has a part in it. */
+/* Returns nonzero if this rank takes part in it. */
 static int begin_schedule(struct random_world *w)
 {
     int has_set = random_below(&w->common, 4) != 0, has_all = !has_set || random_below(&w->common, 2);
@@ -582,7 +582,7 @@ static int begin_schedule(struct random_world *w)
     return 1;
 }
 
-/* How each submission ended has to be the same on all ranks. */
+/* Checks that each submission has ended in the same way on all ranks. */
 static void compare_notes(struct random_world *w)
 {
     uint64_t notes[2] = { w->notes >> 1, ~(w->notes >> 1) };

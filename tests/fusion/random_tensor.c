@@ -14,7 +14,7 @@ int random_world_failed(void)
     return test_failed;
 }
 
-/* ---- what a tensor is, and holds ---- */
+/* ---- description and data of a tensor ---- */
 
 int random_tensor_goes_by_rows(const struct random_tensor *t)
 {
@@ -23,7 +23,7 @@ int random_tensor_goes_by_rows(const struct random_tensor *t)
     return c == HALAY_ALLGATHER || c == HALAY_ALLTOALL || c == HALAY_GATHER || c == HALAY_SCATTER;
 }
 
-/* Rows of one element each, or a few, that rank `from` gives to `to`, by numbers in the set. */
+/* Returns the rows of one element each, or a few, that rank `from` sends to `to`, by numbers in the set. */
 static size_t rows_from(const struct random_world *w, const struct random_tensor *t, int from, int to)
 {
     size_t base = t->elements % 5;
@@ -48,7 +48,7 @@ static size_t columns(const struct random_tensor *t)
     return random_tensor_goes_by_rows(t) ? t->elements % 40 + 1 : 1;
 }
 
-/* Elements that a rank gives to the ranks below `below`, or takes from them. */
+/* Returns the elements that a rank sends to the ranks below `below`, or receives from them. */
 static size_t given_below(const struct random_world *w, const struct random_tensor *t, int from, int below)
 {
     size_t rows = 0;
@@ -72,7 +72,7 @@ static int is_of_all_alike(enum halay_collective c)
     return c == HALAY_ALLGATHER || c == HALAY_GATHER;
 }
 
-/* How many elements this rank gives. */
+/* Returns the number of elements that this rank contributes. */
 static size_t in_count(const struct random_world *w, const struct random_tensor *t)
 {
     if (t->info.collective == HALAY_BARRIER)
@@ -98,7 +98,7 @@ static size_t out_count(const struct random_world *w, const struct random_tensor
     }
 }
 
-/* The type of element i: of a group's second member it may differ. */
+/* Returns the type of element i, which may differ for a group's second member. */
 static enum halay_dtype type_at(const struct random_tensor *t, size_t i)
 {
     size_t first = t->is_group ? t->members[0].shape[0] : 0;
@@ -164,7 +164,7 @@ static double get(const struct random_tensor *t, const unsigned char *data, size
     }
 }
 
-/* What element i of this rank's result has to be. */
+/* Returns the expected element i of this rank's result. */
 static double expected_at(const struct random_world *w, const struct random_tensor *t, size_t i)
 {
     size_t first = 0;
@@ -295,7 +295,7 @@ void random_tensor_unregister(struct random_tensor *t)
     t->handle = NULL;
 }
 
-/* What a rank means by a name: the operation, its type, its size. */
+/* Draws the description of a name: the operation, its type, its size. */
 void random_tensor_draw(struct random_world *w, struct random_tensor *t)
 {
     static const size_t sizes[] = { 1, 1, 3, 16, 17, 100, 128, 700, 1000, 4096, 5000, ELEMENTS_MAX };
@@ -334,7 +334,7 @@ void random_tensor_draw_place(struct random_world *w, struct random_tensor *t)
     t->in_place = c == HALAY_BROADCAST || ((c == HALAY_ALLREDUCE || c == HALAY_REDUCE) && random_below(&w->own, 2));
 }
 
-/* Of schedules with names of their own nobody knows any; others mean something else by names that are known. */
+/* Schedules with names of their own begin with unknown names; others use other descriptions of known names. */
 void random_pattern_draw(struct random_world *w)
 {
     int has_own_names = random_below(&w->common, 2) == 0;
@@ -366,7 +366,7 @@ static void called(void *arg, enum halay_status status, const char *text)
     t->calls++;
 }
 
-/* How a submission is completed; all that takes random numbers. */
+/* Decides how a submission is completed; draws all its random numbers. */
 void random_tensor_prepare(struct random_world *w, struct random_tensor *t)
 {
     t->number = w->step;
@@ -389,7 +389,7 @@ enum halay_status random_tensor_give(struct random_world *w, struct random_tenso
     return halay_submit_named(w->ctx, &info, callback, t, request);
 }
 
-/* Of some that call back the request is freed at once. */
+/* The request of some that have a callback is freed at once. */
 void random_tensor_submit_prepared(struct random_world *w, struct random_tensor *t)
 {
     int has_request = !t->by_callback || t->number % 2;
@@ -410,7 +410,7 @@ void random_tensor_submit(struct random_world *w, struct random_tensor *t)
     random_tensor_submit_prepared(w, t);
 }
 
-/* A request is kept, so that it can be canceled. */
+/* Keeps a request, so that it can be canceled. */
 void random_tensor_submit_kept(struct random_world *w, struct random_tensor *t)
 {
     random_tensor_prepare(w, t);
@@ -426,7 +426,7 @@ void random_world_note(struct random_world *w, uint64_t a, uint64_t b, uint64_t 
     w->notes += random_next(&hash);
 }
 
-/* Waits for the end, which has to be one of these. */
+/* Waits for the end, whose status has to be one of these. */
 void random_tensor_finish(struct random_world *w, struct random_tensor *t, unsigned allowed)
 {
     int by_test = !t->by_callback && !random_below(&w->own, 4);

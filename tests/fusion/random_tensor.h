@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tensor of random_steps.c: its meaning, its data and results, and one submission of it.
+ * A tensor of random_steps.c: its description, its data and results, and one submission of it.
  */
 #ifndef HALAY_TEST_RANDOM_TENSOR_H
 #define HALAY_TEST_RANDOM_TENSOR_H
@@ -23,7 +23,7 @@ enum {
 
 struct random_tensor {
     char name[48];
-    struct halay_tensor_info info; /* of all ranks alike, but for shape[0] of rows, and the pointers */
+    struct halay_tensor_info info; /* the same on all ranks, except shape[0] of rows, and the pointers */
     size_t elements;               /* of a reduction, a broadcast */
     int is_registered, in_place, is_group;
     struct halay_member members[2];
@@ -31,7 +31,7 @@ struct random_tensor {
     int bank;
     size_t splits[RANKS_MAX];
 
-    /* Of its submission. */
+    /* The current submission. */
     int number; /* the step */
     int is_in_flight, by_callback;
     struct halay_request *request;
@@ -63,25 +63,25 @@ void random_world_init(struct random_world *w);
 void random_world_fini(struct random_world *w);
 /* Notes an outcome that has to be the same on all ranks, in any order. */
 void random_world_note(struct random_world *w, uint64_t a, uint64_t b, uint64_t c);
-/* Returns how many checks of this file's functions have failed. */
+/* Returns the number of checks of this file that have failed. */
 int random_world_failed(void);
 
 /* Draws the tensors of a pattern, and registers some. */
 void random_pattern_draw(struct random_world *w);
-/* Draws what all ranks mean by a tensor's name; where this rank has its data. */
+/* Draws the description of a tensor's name, common to all ranks, and the place of this rank's data. */
 void random_tensor_draw(struct random_world *w, struct random_tensor *t);
 void random_tensor_draw_place(struct random_world *w, struct random_tensor *t);
 int random_tensor_goes_by_rows(const struct random_tensor *t);
 void random_tensor_register(struct random_world *w, struct random_tensor *t); /* if it is to be, and is not */
 void random_tensor_unregister(struct random_tensor *t);
 
-/* Submits a tensor: it is filled, and decided how it is completed; then any thread may submit it. */
+/* Prepares a submission: fills the tensor, and decides how it is completed. Then any thread may submit it. */
 void random_tensor_submit(struct random_world *w, struct random_tensor *t);
 void random_tensor_prepare(struct random_world *w, struct random_tensor *t);
 void random_tensor_submit_prepared(struct random_world *w, struct random_tensor *t);
 /* The same, with a request that can be canceled. */
 void random_tensor_submit_kept(struct random_world *w, struct random_tensor *t);
-/* Only the call, which may be refused. */
+/* Makes only the call, which may be refused. */
 enum halay_status random_tensor_give(struct random_world *w, struct random_tensor *t, struct halay_request **request);
 /* Waits for its end, which has to be one of `allowed`: bit s for status s. Checks data, callbacks and text. */
 void random_tensor_finish(struct random_world *w, struct random_tensor *t, unsigned allowed);

@@ -31,12 +31,12 @@ enum { WAIT_MS = 60000, HANG_S = 100, TOGETHER = 4, STRAY = TENSORS };
 enum way { SENT, RECEIVED, WAYS };
 enum moment { BEFORE, AFTER, MOMENTS };
 
-/* Where a rank dies. number: of its messages of that kind, from 0; rank -1: nowhere. */
+/* The place where a rank dies. number: of its messages of that kind, from 0; rank -1: nowhere. */
 struct death {
     int rank, way, kind, number, moment;
 };
 
-/* Of a run; shared by its processes. */
+/* State of a run, shared by its processes. */
 struct run {
     struct death death;
     _Atomic int has_died;
@@ -51,7 +51,7 @@ static struct halay_context *ctx;
 
 /* ---- messages ---- */
 
-static int is_due; /* the rank dies when its engine comes by next */
+static int is_due; /* the rank dies at the next call of its engine */
 
 static void die(void)
 {
@@ -65,7 +65,7 @@ static int counts(const struct halay_item *item)
     return item->kind == first_kind || (item->kind > first_kind && item->epoch == 1);
 }
 
-/* Counts a message of this kind. Returns nonzero if it is the one. */
+/* Counts a message of this kind. Returns nonzero if it is the chosen one. */
 static int note_message(enum way way, enum halay_item_kind kind)
 {
     const struct death *d = &run->death;
@@ -100,7 +100,7 @@ enum halay_status __wrap_halay_item_read(const unsigned char *bytes, size_t size
 
 static const struct halay_link_ops *real_ops;
 
-/* Returns nonzero if the message is the one. The items that matter here fit in its first part. */
+/* Returns nonzero if the message is the chosen one. The items that matter here fit in its first part. */
 static int note_sent(const unsigned char *bytes)
 {
     struct halay_message_header header;
@@ -206,7 +206,7 @@ static void submit(int i, int number)
         t->request = NULL;
 }
 
-/* What a survivor sees of a submission: one end; the sum of that step, or the death. */
+/* Checks a submission on a survivor: it ends once, with the sum of that step or the death. */
 static void finish(int i)
 {
     struct tensor *t = &tensors[i];
@@ -250,7 +250,7 @@ static int has_plan(void)
     return is_planned;
 }
 
-/* Rank 3 alone has a reason to leave the plan, with a part of its step submitted. */
+/* Only rank 3 has a reason to leave the plan, with a part of its step submitted. */
 static void run_breaking(int number)
 {
     for (int i = 0; i < TENSORS; i++) {
@@ -313,7 +313,7 @@ static void print_death(const struct death *d)
            d->number, d->moment == BEFORE ? "before" : "after");
 }
 
-/* Runs the ranks once. Returns nonzero if the victim died, or there is none. */
+/* Runs the ranks once. Returns nonzero if the victim died, or no victim was chosen. */
 static int run_once(const struct death *death)
 {
     int status, rank, failed = test_failed;
@@ -338,14 +338,14 @@ static int run_once(const struct death *death)
     return death->rank < 0 || run->has_died;
 }
 
-/* Another rank, too, may leave the plan, as on a busy machine, so that a message is missing: then once more. */
+/* Another rank may leave the plan, too, as on a busy machine, so that a message is missing: then it is repeated. */
 static void kill_at(const struct death *death)
 {
     int tries = 0;
 
     while (tries < 5 && !run_once(death))
         tries++;
-    if (!CHECK(tries < 5, "there was no such message"))
+    if (!CHECK(tries < 5, "the message was never sent"))
         print_death(death);
 }
 
@@ -370,7 +370,7 @@ static struct run *share_run(void)
     return shared;
 }
 
-/* Several at a time: a run mostly waits. */
+/* Several runs at a time, since a run mostly waits. */
 static void kill_at_each(const struct death *deaths, size_t count, size_t step)
 {
     pid_t pids[TOGETHER];
@@ -392,7 +392,7 @@ static void kill_at_each(const struct death *deaths, size_t count, size_t step)
     }
 }
 
-/* A run in which every message of the plan comes, as the tree has it. */
+/* Makes a run in which every message of the plan is sent, as the tree requires. */
 static void count_messages(void)
 {
     static const struct death none = { .rank = -1 };

@@ -569,7 +569,7 @@ static void check_all_off(void)
         CHECK(halay_replay_is_off(&ranks[r].ctx->all), "rank %d is in a plan", r);
 }
 
-/* All but the last rank submit what it has submitted, which is in no plan. */
+/* All but the last rank submit the tensor that the last one has submitted, which is not in a plan. */
 static void submit_strays(void)
 {
     for (int r = 0; r < rank_count - 1; r++) {
@@ -644,7 +644,7 @@ static void check_canceled(void)
     run_turn(1);
 }
 
-/* What the last rank has sent before it receives the plan that does not have it breaks the plan, and is sent again. */
+/* A submission that the last rank has sent before it receives a plan without it breaks the plan, and is sent again. */
 static void check_stray(void)
 {
     struct sim_rank *last = run_until_sent();
@@ -656,7 +656,7 @@ static void check_stray(void)
     submit_strays();
 }
 
-/* What the plan has counts in it. */
+/* A submission of a tensor in the plan counts in it. */
 static void check_early(void)
 {
     struct sim_rank *last = run_until_sent();
@@ -676,7 +676,7 @@ static void check_early(void)
     break_plan(0, &most);
 }
 
-/* Returns how many turns it takes until all have a plan. */
+/* Returns the number of turns until all ranks have a plan. */
 static int count_turns(void)
 {
     int turns = 0;
@@ -686,7 +686,7 @@ static int count_turns(void)
     return turns;
 }
 
-/* Ranks say how long a plan has lasted: the next one comes later if it was short. */
+/* Ranks report how long a plan has lasted: the next one is made later if it was short. */
 static void check_pause(void)
 {
     uint64_t most;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Random steps with replay (random_steps.h): in the gate over the fake transport, and by test_random_steps.sh over each
- * transport that there is.
+ * available transport.
  * usage: test_random_steps [--spawn N [--nodes LAYOUT] | --rank | --fake N] [--count COUNT]
  * [--seed SEED] [--first FIRST]
  *
  * --spawn N: N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with the
- * transport that HALAY_TRANSPORT names. --rank: this is one rank, and the environment says which (mpirun, halayrun).
+ * transport that HALAY_TRANSPORT names. --rank: this is one rank, which the environment defines (mpirun, halayrun).
  * --fake N: N ranks as threads over the fake transport. Otherwise fake with 2 to 4 ranks. COUNT schedules in all, in
- * contexts of 50 each, with random settings. The same seed gives the same
- * schedules; FIRST is the number of the first one.
+ * contexts of 50 each, with random settings. The same seed gives the same schedules; FIRST is the number of the first
+ * one.
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/random_steps.h"
@@ -25,7 +25,7 @@ struct options {
     uint64_t count, seed, first;
 };
 
-/* What a context is configured with. */
+/* The random settings of a context. */
 struct setting {
     uint64_t seed, first, count;
     enum halay_deterministic mode;

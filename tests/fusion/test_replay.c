@@ -177,7 +177,7 @@ static void body_another(struct rank_run *run)
     CHECK(planned, "a plan was never in force");
 }
 
-/* The program is linked so that the second step of a steady submission comes here. Some take their time, so that the
+/* The program is linked so that the second step of a steady submission calls this. Some take their time, so that the
  * driver leaves the plan meanwhile. */
 struct halay_plan_bucket *__real_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg);
 struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg);
@@ -316,7 +316,7 @@ static void body_ended(struct rank_run *run)
     CHECK(planned, "a plan was never in force");
 }
 
-/* The program is linked so that messages down the tree come here. Rank 2 holds back RESUME, which rank 3 waits for. */
+/* The program is linked so that messages down the tree call this. Rank 2 holds back RESUME, which rank 3 waits for. */
 enum halay_status __real_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
 enum halay_status __wrap_halay_branch_send_down(struct halay_process_set *set, const struct halay_item *item);
 

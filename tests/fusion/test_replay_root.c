@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replay, the coordinator's side, without ranks: when it makes a plan and when not, what it waits for until the plan
- * has ended, and what it says to whom (fusion/protocol/replay.h); and how answers are merged.
+ * Replay, the coordinator's side, without ranks: when it makes a plan, the answers that it waits for until the plan has
+ * ended, the items that it sends (fusion/protocol/replay.h), and how answers are merged.
  */
 #include "collectives/group/epoch.h"
 #include "fusion/coordinator/coordinator.h"

@@ -15,7 +15,7 @@ enum { STEPS = 40, TENSORS = 6, COUNT = 50, WAIT_MS = 60000 };
 
 struct tensor {
     char name[16];
-    float data[2][COUNT]; /* in turn */
+    float data[2][COUNT]; /* alternately */
 };
 
 struct job {
