@@ -179,16 +179,19 @@ static void body_another(struct rank_run *run)
 
 /* The program is linked so that the second step of a steady submission calls this. Some take their time, so that the
  * driver leaves the plan meanwhile. */
-struct halay_plan_bucket *__real_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg);
-struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg);
+struct halay_plan_bucket *__real_halay_steady_commit(struct halay_request *r, const void *in, void *out,
+                                                     halay_callback callback, void *arg);
+struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, const void *in, void *out,
+                                                     halay_callback callback, void *arg);
 
 static _Thread_local int is_slow;
 
-struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, halay_callback callback, void *arg)
+struct halay_plan_bucket *__wrap_halay_steady_commit(struct halay_request *r, const void *in, void *out,
+                                                     halay_callback callback, void *arg)
 {
     if (is_slow)
         poll(NULL, 0, 1);
-    return __real_halay_steady_commit(r, callback, arg);
+    return __real_halay_steady_commit(r, in, out, callback, arg);
 }
 
 static void *submit_stray(void *arg)
