@@ -157,7 +157,7 @@ static void body_kept(struct rank_run *run)
             now[i] = submit(&j, i, step);
         }
         for (int k = 0; k < KEPT; k++)
-            for (int i = 0; kept[k][i] && k != step % KEPT && i < TENSORS; i++)
+            for (int i = 0; i < TENSORS && kept[k][i] && k != step % KEPT; i++)
                 CHECK(halay_cancel(kept[k][i]) == HALAY_OK);
         for (int i = 0; i < TENSORS; i++) {
             CHECK(halay_wait(now[i], WAIT_MS) == HALAY_OK);
