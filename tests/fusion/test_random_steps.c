@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random steps with replay (random_steps.h): in the gate over the fake transport, and by test_random_steps.sh over each
- * available transport.
- * usage: test_random_steps [--spawn N [--nodes LAYOUT] | --rank | --fake N] [--count COUNT]
- * [--seed SEED] [--first FIRST]
+ * Random steps with replay (random_steps.h): over the fake transport, and by the engine's scripts (test_shm.sh,
+ * test_nodes.sh, test_mpi.sh) over the others.
+ * usage: test_random_steps [--spawn N [--nodes LAYOUT] | --rank | --fake N] [--count COUNT] [--seed SEED]
+ *                          [--first FIRST]
  *
  * --spawn N: N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with the
  * transport that HALAY_TRANSPORT names. --rank: this is one rank, which the environment defines (mpirun, halayrun).
