@@ -477,6 +477,20 @@ static void run_steady(struct figures *f)
     f->steady = count_messages();
 }
 
+/* The first `count` ranks submit the tensor that the others have submitted, which is not in a plan. */
+static void submit_strays(int count)
+{
+    for (int r = 0; r < count; r++) {
+        submit(&ranks[r], ranks[r].stray);
+        drive(&ranks[r]);
+    }
+    run_network(1);
+    for (int r = 0; r < rank_count; r++) {
+        CHECK(ranks[r].ended % TENSORS == 1, "rank %d: the tensor that is not in the plan", r);
+        ranks[r].ended--;
+    }
+}
+
 /* The ranks from `first` on submit a tensor that is not in the plan; the rest of its step follows later. */
 static double break_plan(int first, uint64_t *most)
 {
@@ -493,15 +507,7 @@ static double break_plan(int first, uint64_t *most)
         last = ranks[r].resumed_ns > last ? ranks[r].resumed_ns : last;
         *most = ranks[r].exchanged > *most ? ranks[r].exchanged : *most;
     }
-    for (int r = 0; r < first; r++) {
-        submit(&ranks[r], ranks[r].stray);
-        drive(&ranks[r]);
-    }
-    run_network(1);
-    for (int r = 0; r < rank_count; r++) {
-        CHECK(ranks[r].ended % TENSORS == 1, "rank %d: the tensor that is not in the plan", r);
-        ranks[r].ended--;
-    }
+    submit_strays(first);
     return (double)(last - began) / 1e6;
 }
 
@@ -569,20 +575,6 @@ static void check_all_off(void)
         CHECK(halay_replay_is_off(&ranks[r].ctx->all), "rank %d is in a plan", r);
 }
 
-/* All but the last rank submit the tensor that the last one has submitted, which is not in a plan. */
-static void submit_strays(void)
-{
-    for (int r = 0; r < rank_count - 1; r++) {
-        submit(&ranks[r], ranks[r].stray);
-        drive(&ranks[r]);
-    }
-    run_network(1);
-    for (int r = 0; r < rank_count; r++) {
-        CHECK(ranks[r].ended % TENSORS == 1, "rank %d: the tensor that is not in the plan", r);
-        ranks[r].ended--;
-    }
-}
-
 /* Returns the number of plans that were made so far. */
 static uint32_t count_plans(void)
 {
@@ -601,7 +593,7 @@ static void check_waiting(void)
     for (int turn = 0; turn < 2 * WARM_TURNS; turn++)
         run_turn(1);
     CHECK(count_plans() == plans, "%u plans, not %u", count_plans(), plans);
-    submit_strays();
+    submit_strays(rank_count - 1);
 }
 
 static void note_end(void *arg, enum halay_status status, const char *text)
@@ -640,7 +632,7 @@ static void check_canceled(void)
     check_all_off();
     for (int r = 0; r < rank_count; r++)
         CHECK(statuses[r] == HALAY_ERR_CANCELED, "rank %d: %s", r, halay_status_string(statuses[r]));
-    submit_strays();
+    submit_strays(rank_count - 1);
     run_turn(1);
 }
 
@@ -653,7 +645,7 @@ static void check_stray(void)
     drive(last);
     run_network(1);
     check_all_off();
-    submit_strays();
+    submit_strays(rank_count - 1);
 }
 
 /* A submission of a tensor in the plan counts in it. */
