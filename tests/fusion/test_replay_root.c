@@ -268,8 +268,8 @@ static void check_joined(void)
     close_root(&r);
 }
 
-/* A rank that is ahead has submitted a tensor of the next turn before the last one of this turn has come: it submits
- * that again after the plan. */
+/* Rank 1 submits a tensor of the next turn before the current turn is complete on all ranks. The plan does not contain
+ * that submission, so rank 1 submits the tensor again when it has left the plan. */
 static void check_ahead(void)
 {
     struct root r;
