@@ -119,4 +119,12 @@ echo 5 >"$root/sys/fs/cgroup/memory/memory.usage_in_bytes"
 fits 3 "version 1 without limits"
 JOBS=7 expect 0 "$jobs" "$root"
 says '^7$'
+
+# An option that a tool lacks: its usage, before anything is done.
+for tool in abi completions demo gpu-check jobs release setup test-report trixie wheel; do
+    expect 2 "$top_srcdir/tools/$tool" --everything
+    says "^usage: tools/$tool"
+done
+JOBS=7 expect 0 "$top_srcdir/tools/check" --help
+says 'N passed, N failed, N skipped'
 build_end
