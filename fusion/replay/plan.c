@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct halay_request *steady_of(const struct halay_entry *entry)
+{
+    return atomic_load_explicit(&((struct halay_entry *)entry)->steady, memory_order_relaxed);
+}
+
 /* ---- make and clear ---- */
 
 static struct halay_replay *get_replay(struct halay_process_set *set)
@@ -24,25 +29,12 @@ static struct halay_replay *get_replay(struct halay_process_set *set)
 /* Reserves room for one more bucket, of this number of tensors. */
 static enum halay_status plan_reserve(struct halay_replay *p, size_t tensors)
 {
-    size_t before = p->capacity;
-
-    while (p->entry_capacity < p->entry_count + tensors) {
+    while (p->entry_capacity < p->entry_count + tensors)
         if (halay_list_grow(&p->entries, p->entry_capacity, &p->entry_capacity, sizeof(struct halay_entry *)) !=
             HALAY_OK)
             return HALAY_ERR_NO_MEMORY;
-        struct halay_request **steady = realloc(p->steady, p->entry_capacity * sizeof(struct halay_request *));
-        if (!steady)
-            return HALAY_ERR_NO_MEMORY;
-        p->steady = steady;
-    }
     if (halay_list_grow(&p->buckets, p->made, &p->capacity, sizeof(struct halay_plan_bucket *)) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    if (p->capacity != before) {
-        struct halay_plan_bucket **ready = realloc(p->ready, p->capacity * sizeof(struct halay_plan_bucket *));
-        if (!ready)
-            return HALAY_ERR_NO_MEMORY;
-        p->ready = ready;
-    }
     if (p->count < p->made)
         return HALAY_OK;
     struct halay_plan_bucket *b = halay_aligned_alloc(64, sizeof *b);
@@ -72,7 +64,6 @@ enum halay_status halay_plan_add(struct halay_process_set *set, const struct hal
             struct halay_entry *entry = halay_entry_by_id(set, item->ranges[i].first + k);
             if (!entry || !halay_signature_can_replay(&entry->agreed))
                 return HALAY_ERR_FORMAT;
-            p->steady[p->entry_count] = NULL;
             p->entries[p->entry_count++] = entry;
         }
     p->buckets[p->count]->has_vote = item->has_vote;
@@ -87,7 +78,6 @@ static void turn_begin(struct halay_plan_bucket *b)
     b->state = HALAY_PLAN_FILLING;
     b->ordinary = 0;
     b->is_counted = 0;
-    b->running = NULL;
     b->seen_missing = b->count;
     b->since_us = b->plan->set->ctx->now_us;
     atomic_store_explicit(&b->has_callbacks, 0, memory_order_relaxed);
@@ -111,12 +101,12 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
 
     b->is_open = 0;
     for (size_t i = 0; i < b->count; i++) {
-        struct halay_request *r = b->steady[i];
-        b->steady[i] = NULL;
+        struct halay_request *r = steady_of(b->entries[i]);
+        if (!r || !halay_steady_is_in_plan(r))
+            continue;
         const struct halay_request *ordinary = b->entries[i]->request;
-        int is_in_flight = r && halay_steady_leave_locked(r) && (!ordinary || ordinary->life == HALAY_LIFE_ENDED);
-        if (r)
-            atomic_fetch_add_explicit(&r->references, is_in_flight + halay_steady_is_held(r), memory_order_relaxed);
+        int is_in_flight = halay_steady_leave_locked(r) && (!ordinary || ordinary->life == HALAY_LIFE_ENDED);
+        atomic_fetch_add_explicit(&r->references, is_in_flight + halay_steady_is_held(r), memory_order_relaxed);
         if (!is_in_flight)
             continue;
         b->entries[i]->request = r;
@@ -152,7 +142,8 @@ void halay_plan_clear(struct halay_replay *p)
         p->turn = completed + 2 > p->turn ? completed + 2 : p->turn;
     }
     p->state = PLAN_OFF;
-    p->count = p->entry_count = p->ready_count = p->running_count = 0;
+    p->count = p->entry_count = 0;
+    p->ready = NULL;
     p->is_active = p->is_answer_due = p->is_break_due = p->answered = p->is_resumed = 0;
 }
 
@@ -160,11 +151,8 @@ void halay_plan_clear(struct halay_replay *p)
 static void bucket_begin_locked(struct halay_replay *p, struct halay_plan_bucket *b, size_t at)
 {
     b->entries = p->entries + at;
-    b->steady = p->steady + at;
-    for (size_t k = 0; k < b->count; k++) {
+    for (size_t k = 0; k < b->count; k++)
         b->entries[k]->planned = b;
-        b->entries[k]->place = k;
-    }
     b->is_open = 1;
     turn_begin(b);
     atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
@@ -188,13 +176,16 @@ void halay_plan_begin(struct halay_replay *p)
 void halay_plan_set_ready(struct halay_plan_bucket *b)
 {
     struct halay_replay *p = b->plan;
-    struct halay_context *ctx = p->set->ctx;
+    struct halay_plan_bucket **at = &p->ready;
 
     b->state = HALAY_PLAN_READY;
-    b->since_us = ctx->now_us;
+    b->since_us = p->set->ctx->now_us;
     b->is_counted = 1;
     count_steady(p, b->count - b->ordinary);
-    p->ready[p->ready_count++] = b;
+    while (*at)
+        at = &(*at)->next_ready;
+    b->next_ready = NULL;
+    *at = b;
 }
 
 void halay_replay_activate(struct halay_process_set *set)
@@ -220,7 +211,7 @@ int halay_replay_has_ready(const struct halay_process_set *set)
 {
     const struct halay_replay *p = set->replay;
 
-    return p && p->ready_count && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
+    return p && p->ready && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
 }
 
 /* Returns nonzero if this rank has to enter another bucket first: an earlier one of its channel or, if it is on
@@ -248,60 +239,26 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
 
     if (!halay_replay_has_ready(set) || !p->is_active)
         return NULL;
-    for (size_t i = 0; i < p->ready_count; i++) {
-        struct halay_plan_bucket *b = p->ready[i];
-        uint64_t *next = &p->next[b->number % HALAY_CHANNELS];
+    for (struct halay_plan_bucket **at = &p->ready; *at; at = &(*at)->next_ready) {
+        struct halay_plan_bucket *b = *at;
         if (must_wait(b) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
             continue;
-        memmove(&p->ready[i], &p->ready[i + 1], (--p->ready_count - i) * sizeof(struct halay_plan_bucket *));
+        *at = b->next_ready;
         b->state = HALAY_PLAN_RUNNING;
         b->since_us = set->ctx->now_us;
-        *next += HALAY_CHANNELS;
+        p->next[b->number % HALAY_CHANNELS] += HALAY_CHANNELS;
         p->busy |= channel_bit(b);
-        p->running_count++;
         halay_group_start_at(set->group, b->number);
         return b;
     }
     return NULL;
 }
 
-void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint64_t *number)
+int halay_replay_is_same(struct halay_plan_bucket *b)
 {
-    const struct halay_replay *p = b->plan;
+    int was_changed = atomic_exchange_explicit(&b->is_changed, b->ordinary != 0, memory_order_relaxed);
 
-    *count = b->count;
-    *number = p->collectives_base + (b->number - p->base) + 1;
-}
-
-int halay_replay_has_vote(const struct halay_plan_bucket *b)
-{
-    return b->has_vote;
-}
-
-uint64_t halay_replay_number(const struct halay_plan_bucket *b)
-{
-    return b->number;
-}
-
-struct halay_bucket *halay_replay_take_kept(struct halay_plan_bucket *b, int *is_steady, int *is_same)
-{
-    struct halay_bucket *kept = b->kept;
-
-    b->kept = NULL;
-    *is_steady = !b->ordinary;
-    *is_same =
-        *is_steady & !atomic_exchange_explicit(&b->is_changed, !*is_steady, memory_order_relaxed) & (kept != NULL);
-    return kept;
-}
-
-void halay_replay_keep(struct halay_plan_bucket *b, struct halay_bucket *ended)
-{
-    b->kept = ended;
-}
-
-void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running)
-{
-    b->running = running;
+    return b->bucket && !b->ordinary && !was_changed;
 }
 
 struct halay_bucket *halay_replay_take_back(struct halay_process_set *set)
@@ -313,8 +270,7 @@ struct halay_bucket *halay_replay_take_back(struct halay_process_set *set)
         if (b->state != HALAY_PLAN_RUNNING || b->number < p->first[b->number % HALAY_CHANNELS])
             continue;
         b->state = HALAY_PLAN_READY;
-        p->running_count--;
-        return b->running;
+        return b->bucket;
     }
     return NULL;
 }
@@ -323,7 +279,6 @@ int halay_replay_ended(struct halay_plan_bucket *b)
 {
     struct halay_replay *p = b->plan;
 
-    p->running_count--;
     p->busy &= ~channel_bit(b);
     b->number += p->count;
     if (p->state != PLAN_PLANNED)
@@ -335,7 +290,7 @@ struct halay_request *halay_replay_request(const struct halay_plan_bucket *b, si
 {
     struct halay_request *ordinary = b->entries[i]->request; /* one that has ended is of the turn before */
 
-    return ordinary && ordinary->life != HALAY_LIFE_ENDED ? ordinary : b->steady[i];
+    return ordinary && ordinary->life != HALAY_LIFE_ENDED ? ordinary : steady_of(b->entries[i]);
 }
 
 /* Collects the callbacks of a turn, before its tensors may be submitted again. Returns their number. Without
@@ -388,7 +343,6 @@ void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request 
     struct halay_plan_bucket *b = entry->planned;
     uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed);
 
-    b->steady[entry->place] = r;
     /* Relaxed: the driver reads it after a submission of r, which follows the release below. */
     atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
     atomic_store_explicit(&r->steady, b, memory_order_relaxed);
@@ -397,7 +351,7 @@ void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request 
 
 struct halay_request *halay_steady_idle_locked(struct halay_entry *entry)
 {
-    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+    struct halay_request *r = steady_of(entry);
 
     if (!r)
         return NULL;
@@ -413,16 +367,14 @@ struct halay_request *halay_steady_idle_locked(struct halay_entry *entry)
 
 void halay_steady_drop_locked(struct halay_entry *entry)
 {
-    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
+    struct halay_request *r = steady_of(entry);
 
     if (!r)
         return;
     atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
     int was_in_plan = halay_steady_is_in_plan(r);
-    if (was_in_plan) {
-        entry->planned->steady[entry->place] = NULL;
+    if (was_in_plan)
         halay_steady_leave_locked(r);
-    }
     r->entry = NULL;
     if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
         halay_request_put_locked(r);
@@ -461,9 +413,7 @@ static void replay_free(struct halay_replay *p)
     free(p->callbacks);
     free(p->kept.events);
     halay_items_fini(&p->early);
-    free(p->ready);
     free(p->buckets);
-    free(p->steady);
     free(p->entries);
     free(p);
 }

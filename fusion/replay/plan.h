@@ -22,18 +22,16 @@ struct halay_replay {
     uint32_t epoch;
     struct halay_plan_bucket **buckets; /* owned array of owned buckets, those of earlier plans included */
     size_t count, made, capacity;       /* buckets of this plan; all buckets; room for buckets */
-    struct halay_entry **entries;       /* owned array: the plan's tensors; guarded by lock, as is steady */
-    struct halay_request **steady;      /* owned array: each tensor's steady request, or NULL */
+    struct halay_entry **entries;       /* owned array: the plan's tensors; guarded by lock */
     size_t entry_count, entry_capacity;
-    struct halay_plan_bucket **ready; /* owned array, [capacity], in the order in which they became ready */
-    size_t ready_count, running_count;
-    uint64_t turn;             /* all turns of earlier plans have lower numbers */
-    int is_active;             /* the buckets dispatched before the plan have been started: base is known */
-    uint64_t base;             /* number of the plan's first collective in the group */
-    uint64_t collectives_base; /* the set's collectives before the plan */
-    int is_answer_due;         /* the answer to PLAN is to be sent */
-    int is_break_due;          /* BREAK is to be sent */
-    uint32_t broken_epoch;     /* the last plan for which this rank has sent or forwarded BREAK */
+    struct halay_plan_bucket *ready; /* borrowed list, in the order in which they became ready */
+    uint64_t turn;                   /* all turns of earlier plans have lower numbers */
+    int is_active;                   /* the buckets dispatched before the plan have been started: base is known */
+    uint64_t base;                   /* number of the plan's first collective in the group */
+    uint64_t collectives_base;       /* the set's collectives before the plan */
+    int is_answer_due;               /* the answer to PLAN is to be sent */
+    int is_break_due;                /* BREAK is to be sent */
+    uint32_t broken_epoch;           /* the last plan for which this rank has sent or forwarded BREAK */
     enum halay_break_reason reason;
     int has_answered;                     /* `answers` contains this rank's ENTERED or SETTLED */
     int answered;                         /* `answers` has been sent */
@@ -86,20 +84,9 @@ static inline int halay_replay_is_steady(const struct halay_process_set *set)
 void halay_replay_activate(struct halay_process_set *set);
 /* Takes the next bucket to be entered, or NULL. The next collective started in the group must be the bucket's. */
 struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set);
-/* Returns the number of a bucket's tensors, and its number among the set's collectives. */
-void halay_replay_members(const struct halay_plan_bucket *b, size_t *count, uint64_t *number);
-/* Returns nonzero if the bucket has a vote: it begins with a barrier. */
-int halay_replay_has_vote(const struct halay_plan_bucket *b);
-/* Returns the bucket's number among the group's collectives, valid until halay_replay_ended. All collectives that it
- * starts have this number. */
-uint64_t halay_replay_number(const struct halay_plan_bucket *b);
-/* Takes the bucket that was kept after the last turn, or NULL. *is_steady: all tensors of this turn were submitted by
- * their steady requests. *is_same: these are the requests of the kept bucket. */
-struct halay_bucket *halay_replay_take_kept(struct halay_plan_bucket *b, int *is_steady, int *is_same);
-/* Keeps the bucket that has run this turn for the next one. */
-void halay_replay_keep(struct halay_plan_bucket *b, struct halay_bucket *ended);
-/* Notes the bucket that runs this turn. */
-void halay_replay_entered(struct halay_plan_bucket *b, struct halay_bucket *running);
+/* Returns nonzero if b->bucket has the requests of this turn: steady ones, like those of the last turn. Called once a
+ * turn. */
+int halay_replay_is_same(struct halay_plan_bucket *b);
 /* Notes the completion of a turn. Returns nonzero if halay_replay_deliver ends the steady requests, so that the caller
  * ends only the ordinary ones. */
 int halay_replay_ended(struct halay_plan_bucket *b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bucket of a plan. Only for files of this folder.
+ * Bucket of a plan.
  */
 #ifndef HALAY_PLAN_BUCKET_H
 #define HALAY_PLAN_BUCKET_H
@@ -25,21 +25,20 @@ struct halay_plan_bucket {
 
     /* Driver only, unless stated otherwise. */
     _Alignas(64) struct halay_replay *plan; /* borrowed; set once */
-    struct halay_entry **entries;           /* borrowed: part of the plan's array; guarded by lock, as is steady */
-    struct halay_request **steady;          /* borrowed: part of the plan's array */
+    struct halay_entry **entries;           /* borrowed: part of the plan's array; guarded by lock */
     size_t count;                           /* of tensors */
     int has_vote;                           /* it begins with a barrier */
     int is_on_devices;                      /* the ranks' devices reduce it */
     int is_open;                            /* it accepts steady submissions; guarded by lock */
     uint64_t number;                        /* of this turn's collective */
     enum halay_plan_bucket_state state;
-    size_t ordinary;              /* tensors submitted in this turn by ordinary requests */
-    int is_counted;               /* its steady submissions count as in flight */
-    struct halay_bucket *running; /* borrowed while it runs */
-    struct halay_bucket *kept;    /* borrowed until the next turn: the bucket that ran the last one */
-    _Atomic int is_changed;       /* the requests of `kept` are not the steady ones; relaxed: see attach */
-    size_t seen_missing;          /* `missing` at the last check */
-    int64_t since_us;             /* when the state, or seen_missing, last changed */
+    struct halay_plan_bucket *next_ready;
+    size_t ordinary;             /* tensors submitted in this turn by ordinary requests */
+    int is_counted;              /* its steady submissions count as in flight */
+    struct halay_bucket *bucket; /* borrowed: runs it in each turn; NULL before the first one */
+    _Atomic int is_changed;      /* the requests of `bucket` are not the steady ones; relaxed: see attach */
+    size_t seen_missing;         /* `missing` at the last check */
+    int64_t since_us;            /* when the state, or seen_missing, last changed */
 };
 
 /* Returns nonzero if some of its tensors are submitted and others are not. */

@@ -76,8 +76,8 @@ static int lacks_submissions(const struct halay_plan_bucket *b)
     pthread_mutex_lock(&ctx->lock);
     for (size_t i = 0; i < b->count && !lacks; i++) {
         const struct halay_request *ordinary = b->entries[i]->request;
-        lacks = !(ordinary && ordinary->life != HALAY_LIFE_ENDED) &&
-                !(b->steady[i] && halay_steady_is_in_flight(b->steady[i]));
+        struct halay_request *steady = atomic_load_explicit(&b->entries[i]->steady, memory_order_relaxed);
+        lacks = !(ordinary && ordinary->life != HALAY_LIFE_ENDED) && !(steady && halay_steady_is_in_flight(steady));
     }
     pthread_mutex_unlock(&ctx->lock);
     return lacks;
@@ -154,9 +154,7 @@ long halay_replay_sleep_us(const struct halay_context *ctx)
         const struct halay_replay *p = set->replay;
         if (!p || p->state != PLAN_PLANNED)
             continue;
-        long limit = p->ready_count || halay_plan_has_partial(p) ? HELD_US
-                     : p->running_count                          ? (long)slow_us(ctx)
-                                                                 : LONG_MAX;
+        long limit = p->ready || halay_plan_has_partial(p) ? HELD_US : p->busy ? (long)slow_us(ctx) : LONG_MAX;
         if (limit == HELD_US &&
             atomic_load_explicit(&((struct halay_context *)ctx)->waiting.waited, memory_order_relaxed))
             limit = WAITS_US;

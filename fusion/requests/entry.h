@@ -22,10 +22,9 @@ struct halay_entry {
     uint64_t submissions;          /* their number so far; guarded by lock */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
-    /* Borrowed: its bucket in the plan in force, and its place in that; NULL: it is in no plan (replay/replay.h).
-     * Written by the driver under lock. */
+    /* Borrowed: its bucket in the plan in force; NULL: it is in no plan (replay/replay.h). Written by the driver under
+     * lock. */
     struct halay_plan_bucket *planned;
-    size_t place;
     /* Owned: its steady request, or NULL (replay/steady.h). Stored under lock, loaded (acquire) by submit. */
     struct halay_request *_Atomic steady;
     struct halay_payload sent;   /* owned: this rank's when the id was agreed */

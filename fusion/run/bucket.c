@@ -122,10 +122,8 @@ static struct halay_bucket *bucket_get(struct halay_process_set *set, size_t cou
 
 void halay_bucket_put(struct halay_context *ctx, struct halay_bucket *b)
 {
-    if (b->planned) {
-        halay_replay_keep(b->planned, b);
+    if (b->planned) /* it keeps the bucket for its next turn */
         return;
-    }
     b->next = ctx->execution->free_buckets;
     ctx->execution->free_buckets = b;
 }
@@ -262,14 +260,14 @@ int halay_bucket_continue(struct halay_bucket *b)
 void halay_bucket_number_next(const struct halay_bucket *b)
 {
     if (b->planned)
-        halay_group_start_at(b->set->group, halay_replay_number(b->planned));
+        halay_group_start_at(b->set->group, b->planned->number);
 }
 
 /* Takes the requests that are in flight for a plan's bucket. */
-static void set_requests(struct halay_bucket *b, const struct halay_plan_bucket *planned, size_t count)
+static void set_requests(struct halay_bucket *b, const struct halay_plan_bucket *planned)
 {
     b->bytes = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < planned->count; i++) {
         struct halay_request *request = halay_replay_request(planned, i);
         b->is_plain &= halay_signature_is_plain(&request->signature);
         request->buckets_left = 1;
@@ -282,12 +280,11 @@ static void set_requests(struct halay_bucket *b, const struct halay_plan_bucket 
 struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct halay_plan_bucket *planned)
 {
     struct halay_tally *tally = &set->ctx->meters->tally;
-    int is_steady, is_same;
-    size_t count;
-    uint64_t number;
+    const struct halay_replay *plan = planned->plan;
+    struct halay_bucket *b = planned->bucket;
+    size_t count = planned->count;
+    int is_same = halay_replay_is_same(planned);
 
-    halay_replay_members(planned, &count, &number);
-    struct halay_bucket *b = halay_replay_take_kept(planned, &is_steady, &is_same);
     if (b && !is_same)
         bucket_init(b, set);
     if (b && reserve_requests(b, count) != HALAY_OK)
@@ -295,18 +292,18 @@ struct halay_bucket *halay_bucket_make(struct halay_process_set *set, struct hal
     if (!b && !(b = bucket_get(set, count)))
         return NULL;
     if (!is_same)
-        set_requests(b, planned, count);
+        set_requests(b, planned);
+    planned->bucket = b;
     b->planned = planned;
-    b->number = number;
-    b->is_voting = halay_replay_has_vote(planned);
+    b->number = plan->collectives_base + (planned->number - plan->base) + 1;
+    b->is_voting = planned->has_vote;
     b->has_copy = b->is_due = 0;
     list_types(b);
-    b->is_steady = is_steady;
+    b->is_steady = !planned->ordinary;
     b->is_same = is_same && !b->types;
     halay_count(&tally->bytes, b->bytes);
     halay_count(&tally->fused_tensors, count > 1 ? count : 0);
     halay_count(&tally->cache_hits, count);
-    halay_replay_entered(planned, b);
     return b;
 }
 
