@@ -75,7 +75,7 @@ static void send_submitted(struct halay_context *ctx, struct halay_request *r)
         return;
     }
     halay_request_move(r, HALAY_LIFE_SEND);
-    r->sent = ++ctx->engine->sent;
+    r->sequence = ++ctx->engine->sent;
     if (halay_request_is_agreed(r))
         send_ready(ctx, r);
     else
@@ -165,6 +165,26 @@ static size_t take_submitted(struct halay_context *ctx)
     for (size_t i = 0; i < batch.count; i++)
         take_or_defer(ctx, &batch.events[i]);
     return batch.count + (size_t)is_aborted;
+}
+
+/* Takes the events again that were deferred by plans which have ended. */
+static size_t take_resubmitted(struct halay_context *ctx)
+{
+    struct halay_events *resubmitted = &ctx->queue.resubmitted;
+    size_t did = resubmitted->count;
+
+    for (size_t i = 0; i < resubmitted->count; i++)
+        take_event(ctx, &resubmitted->events[i]);
+    resubmitted->count = 0;
+    return did;
+}
+
+size_t halay_negotiate_submitted(struct halay_context *ctx)
+{
+    size_t did = take_resubmitted(ctx);
+
+    did += take_submitted(ctx);
+    return did + take_released(ctx);
 }
 
 /* Sends an item of a plan up the tree, except the answer to PLAN, which must follow all that this rank has sent to the
@@ -271,6 +291,8 @@ static int is_of_tree(enum halay_item_kind kind)
     return kind >= HALAY_ITEM_BREAK;
 }
 
+static enum halay_status take_early(struct halay_process_set *set);
+
 /* Applies an item about one set's tensors. */
 static enum halay_status apply_to(struct halay_process_set *set, const struct halay_item *item)
 {
@@ -297,55 +319,19 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
     case HALAY_ITEM_PLAN:
     case HALAY_ITEM_FREEZE:
     case HALAY_ITEM_COMPLETE:
-    case HALAY_ITEM_RESUME:
         return halay_replay_receive(set, item);
-    default: /* FORGET */
+    case HALAY_ITEM_RESUME:
+        status = halay_replay_receive(set, item);
+        return status == HALAY_OK ? take_early(set) : status;
+    case HALAY_ITEM_FORGET:
         status = halay_ids_forget(set, item->id);
         if (status == HALAY_OK && !ctx->all.coordinator)
             status = halay_messenger_append(ctx->messenger, 0, item);
         return status;
-    }
-}
-
-static enum halay_status apply_item(struct halay_context *ctx, const struct halay_item *item)
-{
-    struct halay_process_set *set;
-
-    switch (item->kind) {
-    case HALAY_ITEM_AGREE:
-    case HALAY_ITEM_BUCKET:
-    case HALAY_ITEM_ERROR:
-    case HALAY_ITEM_FORGET:
-    case HALAY_ITEM_PLANNED:
-    case HALAY_ITEM_PLAN:
-    case HALAY_ITEM_BREAK:
-    case HALAY_ITEM_FREEZE:
-    case HALAY_ITEM_ENTERED:
-    case HALAY_ITEM_COMPLETE:
-    case HALAY_ITEM_SETTLED:
-    case HALAY_ITEM_RESUME:
-        set = halay_process_set_by_number(ctx, item->set);
-        return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
-    case HALAY_ITEM_FAIL:
-        if (!ctx->all.coordinator)
-            ctx->engine->has_sent_fail = 1; /* the sender sends it to the others */
-        halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
-        return HALAY_OK;
-    case HALAY_ITEM_LEFT:
-        ctx->left[item->rank] = 1;
-        return HALAY_OK;
-    case HALAY_ITEM_ASK:
-        return send_doing(ctx);
-    case HALAY_ITEM_DONE:
-        ctx->engine->is_done = 1;
-        halay_messenger_stop_receiving(ctx->messenger);
-        return HALAY_OK;
     default:
         return HALAY_ERR_FORMAT;
     }
 }
-
-/* ---- after a plan ---- */
 
 /* Applies the items that the coordinator has sent between SETTLED and RESUME. */
 static enum halay_status take_early(struct halay_process_set *set)
@@ -364,31 +350,29 @@ static enum halay_status take_early(struct halay_process_set *set)
     return status;
 }
 
-/* Takes the events again that were deferred by plans which have ended. */
-static size_t take_resubmitted(struct halay_context *ctx)
+static enum halay_status apply_item(struct halay_context *ctx, const struct halay_item *item)
 {
-    struct halay_events *resubmitted = &ctx->queue.resubmitted;
-    enum halay_status status = ctx->status == HALAY_OK ? halay_replay_release(ctx, resubmitted) : HALAY_OK;
+    struct halay_process_set *set;
 
-    for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
-        if (set->replay && set->replay->early.used && halay_replay_is_off(set))
-            status = take_early(set);
-    for (size_t i = 0; i < resubmitted->count && status == HALAY_OK; i++)
-        take_event(ctx, &resubmitted->events[i]);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "a plan cannot be left on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
-    size_t did = resubmitted->count;
-    resubmitted->count = 0;
-    return did;
-}
-
-size_t halay_negotiate_submitted(struct halay_context *ctx)
-{
-    size_t did = take_resubmitted(ctx);
-
-    did += take_submitted(ctx);
-    return did + take_released(ctx);
+    switch (item->kind) {
+    case HALAY_ITEM_FAIL:
+        if (!ctx->all.coordinator)
+            ctx->engine->has_sent_fail = 1; /* the sender sends it to the others */
+        halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
+        return HALAY_OK;
+    case HALAY_ITEM_LEFT:
+        ctx->left[item->rank] = 1;
+        return HALAY_OK;
+    case HALAY_ITEM_ASK:
+        return send_doing(ctx);
+    case HALAY_ITEM_DONE:
+        ctx->engine->is_done = 1;
+        halay_messenger_stop_receiving(ctx->messenger);
+        return HALAY_OK;
+    default:
+        set = halay_process_set_by_number(ctx, item->set);
+        return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
+    }
 }
 
 /* ---- items from other ranks ---- */
@@ -487,7 +471,8 @@ int halay_negotiate_leave(struct halay_context *ctx)
         return 0;
     /* Once the context is closing no events are added: all earlier submissions have been sent. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
-        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->carrier->deferred_count)
+        atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->queue.resubmitted.count ||
+        ctx->carrier->deferred_count)
         return 0;
     if (!halay_replay_all_off(ctx)) {
         halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);

@@ -111,7 +111,7 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
             continue;
         b->entries[i]->request = r;
         halay_request_move(r, HALAY_LIFE_PLAN);
-        r->planned = ++p->submissions;
+        r->sequence = ++p->submissions;
         if (!b->is_counted)
             count_steady(p, 1);
     }
@@ -144,7 +144,7 @@ void halay_plan_clear(struct halay_replay *p)
     p->state = PLAN_OFF;
     p->count = p->entry_count = 0;
     p->ready = NULL;
-    p->is_active = p->is_answer_due = p->is_break_due = p->answered = p->is_resumed = 0;
+    p->is_active = p->is_answer_due = p->answered = 0;
 }
 
 /* Begins a bucket of the plan. Its tensors are the plan's from number `at` on. */
@@ -390,7 +390,7 @@ void halay_replay_drop(struct halay_context *ctx)
             set->replay->kept.count = 0;
             set->replay->early.used = 0;
         }
-    ctx->queue.changes.count = 0;
+    ctx->queue.changes.count = ctx->queue.resubmitted.count = 0;
 }
 
 void halay_replay_end(struct halay_process_set *set)

@@ -30,23 +30,20 @@ struct halay_replay {
     uint64_t base;                   /* number of the plan's first collective in the group */
     uint64_t collectives_base;       /* the set's collectives before the plan */
     int is_answer_due;               /* the answer to PLAN is to be sent */
-    int is_break_due;                /* BREAK is to be sent */
     uint32_t broken_epoch;           /* the last plan for which this rank has sent or forwarded BREAK */
     enum halay_break_reason reason;
-    int has_answered;                     /* `answers` contains this rank's ENTERED or SETTLED */
-    int answered;                         /* `answers` has been sent */
-    struct halay_answers answers;         /* ENTERED or SETTLED of this rank and those below it in the tree */
-    int is_resumed;                       /* RESUME was received */
-    uint64_t first[HALAY_CHANNELS];       /* settling: of each channel the first bucket to be taken back */
-    unsigned busy;                        /* bit k: a bucket is running on channel k */
-    uint64_t next[HALAY_CHANNELS];        /* of each channel the collective that this rank enters next */
-    uint64_t numbers[HALAY_EPOCH_VALUES]; /* the numbers of RESUME */
-    struct halay_items early;             /* owned: items from the coordinator between SETTLED and RESUME */
-    enum halay_status failed;             /* HALAY_ERR_NO_MEMORY: the engine has to fail */
-    uint64_t submissions;                 /* counted in the plan so far, for halay_request.planned */
-    int64_t looked_us;                    /* time of the last check in reasons.c */
-    struct halay_events kept;             /* owned: submissions deferred until the plan has ended */
-    struct plan_callback *callbacks;      /* owned: scratch */
+    int has_answered;                /* `answers` contains this rank's ENTERED or SETTLED */
+    int answered;                    /* `answers` has been sent */
+    struct halay_answers answers;    /* ENTERED or SETTLED of this rank and those below it in the tree */
+    uint64_t first[HALAY_CHANNELS];  /* settling: of each channel the first bucket to be taken back */
+    unsigned busy;                   /* bit k: a bucket is running on channel k */
+    uint64_t next[HALAY_CHANNELS];   /* of each channel the collective that this rank enters next */
+    struct halay_items early;        /* owned: items from the coordinator between SETTLED and RESUME */
+    enum halay_status failed;        /* HALAY_ERR_NO_MEMORY: the engine has to fail */
+    uint64_t submissions;            /* counted in the plan so far, for halay_request.sequence */
+    int64_t looked_us;               /* time of the last check in reasons.c */
+    struct halay_events kept;        /* owned: submissions deferred until the plan has ended */
+    struct plan_callback *callbacks; /* owned: scratch */
     size_t callback_room;
 };
 

@@ -54,7 +54,7 @@ static void count_submission(struct halay_replay *p, struct halay_request *r)
     struct halay_plan_bucket *b = r->entry->planned;
 
     halay_request_move(r, HALAY_LIFE_PLAN);
-    r->planned = ++p->submissions;
+    r->sequence = ++p->submissions;
     b->ordinary++;
     if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
         halay_plan_set_ready(b);
@@ -73,7 +73,6 @@ void halay_replay_break(struct halay_process_set *set, enum halay_break_reason r
     if (!p || p->state != PLAN_PLANNED)
         return;
     p->state = PLAN_BROKEN;
-    p->is_break_due = 1;
     p->reason = reason;
     halay_plan_leave(p);
 }
@@ -134,16 +133,15 @@ int halay_replay_take(struct halay_context *ctx, const struct halay_event *e)
 
 /* ---- the coordinator's messages ---- */
 
-static int by_ordinal(const void *a, const void *b)
+static int by_sequence(const void *a, const void *b)
 {
     const struct halay_request *x = *(struct halay_request *const *)a, *y = *(struct halay_request *const *)b;
 
-    return x->sent < y->sent ? -1 : x->sent > y->sent;
+    return x->sequence < y->sequence ? -1 : x->sequence > y->sequence;
 }
 
-/* Lists the set's requests in this state, sorted by `compare`. *out: owned by the caller. */
-static enum halay_status list_requests(struct halay_process_set *set, enum halay_life life,
-                                       int (*compare)(const void *a, const void *b), struct halay_request ***out,
+/* Lists the set's requests in this state, in the order in which they entered it. *out: owned by the caller. */
+static enum halay_status list_requests(struct halay_process_set *set, enum halay_life life, struct halay_request ***out,
                                        size_t *count)
 {
     struct halay_context *ctx = set->ctx;
@@ -165,7 +163,7 @@ static enum halay_status list_requests(struct halay_process_set *set, enum halay
         }
     pthread_mutex_unlock(&ctx->lock);
     if (*count)
-        qsort(*out, *count, sizeof(struct halay_request *), compare);
+        qsort(*out, *count, sizeof(struct halay_request *), by_sequence);
     return HALAY_OK;
 }
 
@@ -190,7 +188,7 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
         return HALAY_ERR_FORMAT;
     enum halay_status status = halay_branch_reach(set);
     if (status == HALAY_OK)
-        status = list_requests(set, HALAY_LIFE_SENT, by_ordinal, &sent, &count);
+        status = list_requests(set, HALAY_LIFE_SENT, &sent, &count);
     if (status != HALAY_OK)
         return status;
     p->state = PLAN_PLANNED;
@@ -205,61 +203,49 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     return status;
 }
 
-static int by_planned(const void *a, const void *b)
+static enum halay_status move_events(struct halay_events *from, struct halay_events *to)
 {
-    const struct halay_request *x = *(struct halay_request *const *)a, *y = *(struct halay_request *const *)b;
+    enum halay_status status = HALAY_OK;
 
-    return x->planned < y->planned ? -1 : x->planned > y->planned;
+    for (size_t i = 0; i < from->count && status == HALAY_OK; i++)
+        status = halay_events_append(to, &from->events[i]);
+    from->count = 0;
+    return status;
 }
 
-/* Appends the events to be taken again, in order: requests that counted in the plan and have not ended, then the
+/* Lists the events to be taken again, in order: requests that counted in the plan and have not ended, then the
  * deferred events. */
-static enum halay_status list_resubmitted(struct halay_replay *p, struct halay_events *resubmitted)
+static enum halay_status list_resubmitted(struct halay_replay *p)
 {
+    struct halay_events *resubmitted = &p->set->ctx->queue.resubmitted;
     struct halay_request **unfinished;
     size_t count;
-    enum halay_status status = list_requests(p->set, HALAY_LIFE_PLANNED, by_planned, &unfinished, &count);
+    enum halay_status status = list_requests(p->set, HALAY_LIFE_PLANNED, &unfinished, &count);
 
     for (size_t i = 0; i < count && status == HALAY_OK; i++) {
         halay_request_move(unfinished[i], HALAY_LIFE_RETURN);
         status = halay_events_append(resubmitted,
                                      &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = unfinished[i] });
     }
-    for (size_t i = 0; i < p->kept.count && status == HALAY_OK; i++)
-        status = halay_events_append(resubmitted, &p->kept.events[i]);
-    p->kept.count = 0;
     free(unfinished);
-    return status;
+    return status == HALAY_OK ? move_events(&p->kept, resubmitted) : status;
 }
 
-/* Ends the plan after RESUME: the set negotiates again. */
-static enum halay_status plan_end(struct halay_replay *p, struct halay_events *resubmitted)
+/* Handles RESUME: the set negotiates again. */
+static enum halay_status plan_end(struct halay_replay *p, const struct halay_item *item)
 {
+    struct halay_context *ctx = p->set->ctx;
     struct halay_group_epoch epoch;
 
-    memcpy(epoch.value, p->numbers, sizeof epoch.value);
+    memcpy(epoch.value, item->payload, sizeof epoch.value);
     enum halay_status status = halay_group_renew(p->set->group, &epoch);
     if (status != HALAY_OK)
         return status;
     p->set->collectives = p->collectives_base + (epoch.value[HALAY_EPOCH_NEXT] - p->base);
-    status = list_resubmitted(p, resubmitted);
+    status = list_resubmitted(p);
     halay_plan_clear(p);
-    return status;
-}
-
-enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_events *resubmitted)
-{
-    enum halay_status status = HALAY_OK;
-
-    resubmitted->count = 0;
-    for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next)
-        if (set->replay && set->replay->is_resumed)
-            status = plan_end(set->replay, resubmitted);
-    if (!halay_replay_all_off(ctx))
-        return status;
-    for (size_t i = 0; i < ctx->queue.changes.count && status == HALAY_OK; i++)
-        status = halay_events_append(resubmitted, &ctx->queue.changes.events[i]);
-    ctx->queue.changes.count = 0;
+    if (status == HALAY_OK && halay_replay_all_off(ctx))
+        status = move_events(&ctx->queue.changes, &ctx->queue.resubmitted);
     return status;
 }
 
@@ -278,15 +264,13 @@ static enum halay_status take_order(struct halay_replay *p, const struct halay_i
         if (p->state == PLAN_PLANNED)
             halay_plan_leave(p);
         set_state(p, PLAN_FROZEN);
-        p->is_break_due = 0;
     } else if (item->kind == HALAY_ITEM_COMPLETE && p->state == PLAN_FROZEN && p->answered &&
                item->payload_count == HALAY_ENTERED_NUMBERS) {
         set_state(p, PLAN_SETTLING);
         memcpy(p->first, item->payload, sizeof p->first);
-    } else if (item->kind == HALAY_ITEM_RESUME && p->state == PLAN_SETTLING && p->answered && !p->is_resumed &&
+    } else if (item->kind == HALAY_ITEM_RESUME && p->state == PLAN_SETTLING && p->answered &&
                item->payload_count == HALAY_EPOCH_VALUES) {
-        memcpy(p->numbers, item->payload, sizeof p->numbers);
-        p->is_resumed = 1;
+        return plan_end(p, item);
     } else {
         return HALAY_ERR_FORMAT;
     }
@@ -392,8 +376,7 @@ int halay_replay_next_item(struct halay_process_set *set, struct halay_item *ite
         item->kind = HALAY_ITEM_PLAN;
         return 1;
     }
-    if (p->is_break_due && p->broken_epoch != p->epoch) {
-        p->is_break_due = 0;
+    if (p->state == PLAN_BROKEN && p->broken_epoch != p->epoch) {
         p->broken_epoch = p->epoch;
         item->kind = HALAY_ITEM_BREAK;
         item->reason = p->reason;

@@ -10,7 +10,8 @@
 #include "fusion/requests/context.h"
 #include "fusion/requests/request.h"
 
-/* Handles PLANNED, PLAN, FREEZE, COMPLETE or RESUME of the coordinator. */
+/* Handles PLANNED, PLAN, FREEZE, COMPLETE or RESUME of the coordinator. RESUME ends the plan: submissions to be taken
+ * again are in ctx->queue.resubmitted then, in order. */
 enum halay_status halay_replay_receive(struct halay_process_set *set, const struct halay_item *item);
 
 /* Takes an event of the program's threads that concerns a plan. Returns nonzero if it was taken: it counts in a plan,
@@ -34,7 +35,5 @@ int halay_replay_is_early(const struct halay_process_set *set);
 /* Takes the next item to be sent: PLAN to the set's coordinator, others up the tree; item->payload is borrowed until it
  * is sent. Returns 0 if there is nothing to send. */
 int halay_replay_next_item(struct halay_process_set *set, struct halay_item *item);
-/* Ends the plans for which RESUME was received. *resubmitted: the events to be taken again, in order; replaced. */
-enum halay_status halay_replay_release(struct halay_context *ctx, struct halay_events *resubmitted);
 
 #endif

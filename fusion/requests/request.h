@@ -53,8 +53,7 @@ struct halay_request {
                              final, loaded (acquire) by halay_test and halay_wait */
     enum halay_life life; /* driver only, by halay_request_move */
     int is_part;          /* the part of a rank that has joined, without a caller: join.c; driver only */
-    uint64_t sent;        /* its number among those sent to the coordinator; valid in HALAY_LIFE_SENT */
-    uint64_t planned;     /* its number among those of the plan; valid in HALAY_LIFE_PLANNED */
+    uint64_t sequence;    /* in HALAY_LIFE_SENT its number among those sent, in HALAY_LIFE_PLANNED those of the plan */
     /* Driver only, except that timeout_ms and expires_us are set before the driver has the request. 0: never. */
     int timeout_ms;
     int64_t expires_us;          /* when the time limit expires; 0 also once that has been noticed */
