@@ -143,6 +143,12 @@ void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int 
     fail_once(ctx, status, rank, text);
 }
 
+void halay_engine_expect_ok(struct halay_context *ctx, enum halay_status status, const char *what)
+{
+    if (status != HALAY_OK)
+        halay_engine_fail(ctx, status, ctx->rank, "%s on rank %d: %s", what, ctx->rank, halay_status_string(status));
+}
+
 void halay_engine_fail_peer(struct halay_context *ctx, int rank)
 {
     char text[160];

@@ -11,6 +11,8 @@
  * kept. Reports it to the other ranks if possible. rank: the failed rank, or -1. */
 void halay_engine_fail(struct halay_context *ctx, enum halay_status status, int rank, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Fails with "WHAT on rank R: STATUS" unless this rank's status is HALAY_OK. */
+void halay_engine_expect_ok(struct halay_context *ctx, enum halay_status status, const char *what);
 /* Ends the engine after a rank has left: the collectives in flight have completed. */
 void halay_engine_drained(struct halay_context *ctx);
 /* Fails because a peer is gone: reports "has left" or "has died". */

@@ -57,20 +57,12 @@ static void send_announce(struct halay_context *ctx, const struct halay_request 
                                                   .order = r->order });
 }
 
-static void begin_on_path(struct halay_context *ctx, struct halay_path *path, struct halay_request *r)
-{
-    enum halay_status status = path->ops->submit(path, r);
-
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
-}
-
 static void send_submitted(struct halay_context *ctx, struct halay_request *r)
 {
     struct halay_path *path = halay_request_path(r);
 
     if (path) {
-        begin_on_path(ctx, path, r);
+        halay_engine_expect_ok(ctx, path->ops->submit(path, r), path->ops->failed);
         halay_withdraw_watch(ctx, r);
         return;
     }
@@ -91,12 +83,6 @@ static void take_cancel(struct halay_context *ctx, struct halay_request *r, int 
     if (is_open && !halay_steady_is_in_plan(r) && !halay_steady_is_done(r))
         halay_withdraw_cancel(ctx, r);
     halay_request_put(r);
-}
-
-static void fail_carrier(struct halay_context *ctx, enum halay_status status)
-{
-    halay_engine_fail(ctx, status, ctx->rank, "%s on rank %d: %s", ctx->carrier->ops->unreachable, ctx->rank,
-                      halay_status_string(status));
 }
 
 /* Takes an event of the program's threads. */
@@ -124,9 +110,7 @@ static void take_or_defer(struct halay_context *ctx, const struct halay_event *e
 
     if (ctx->status == HALAY_OK && !is_plain)
         status = ctx->carrier->ops->defer(ctx, e, &is_deferred);
-
-    if (status != HALAY_OK)
-        fail_carrier(ctx, status);
+    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
     if (!is_deferred)
         take_event(ctx, e);
 }
@@ -142,8 +126,7 @@ static size_t take_released(struct halay_context *ctx)
     enum halay_status status = ctx->carrier->ops->release(ctx, &events, &count);
     for (size_t i = 0; i < count; i++)
         take_event(ctx, &events[i]);
-    if (status != HALAY_OK)
-        fail_carrier(ctx, status);
+    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
     return count;
 }
 
@@ -193,9 +176,8 @@ static void send_replay(struct halay_process_set *set, const struct halay_item *
 {
     if (set->coordinator || item->kind == HALAY_ITEM_PLAN)
         halay_send_item(set, item);
-    else if (halay_branch_send_up(set, item) != HALAY_OK)
-        halay_engine_fail(set->ctx, HALAY_ERR_NO_MEMORY, set->ctx->rank, "no memory for messages on rank %d",
-                          set->ctx->rank);
+    else
+        halay_engine_expect_ok(set->ctx, halay_branch_send_up(set, item), "a message failed");
 }
 
 size_t halay_negotiate_replay(struct halay_context *ctx)
@@ -205,9 +187,7 @@ size_t halay_negotiate_replay(struct halay_context *ctx)
 
     if (ctx->status != HALAY_OK)
         return 0;
-    enum halay_status status = halay_replay_look(ctx);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "no memory for a plan on rank %d", ctx->rank);
+    halay_engine_expect_ok(ctx, halay_replay_look(ctx), "a plan failed");
     for (struct halay_process_set *set = &ctx->all; set && ctx->status == HALAY_OK; set = set->next)
         for (; ctx->status == HALAY_OK && halay_replay_next_item(set, &item); did++)
             send_replay(set, &item);
@@ -257,9 +237,7 @@ void halay_negotiate_stalls(struct halay_context *ctx)
     enum halay_status status =
         halay_coordinator_look_for_stalls(ctx->all.coordinator, ctx->now_us, (int64_t)config->stall_check_ms * 1000,
                                           (int64_t)config->stall_shutdown_ms * 1000, &own);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
+    halay_engine_expect_ok(ctx, status, "negotiation failed");
 }
 
 static enum halay_status send_doing(struct halay_context *ctx)

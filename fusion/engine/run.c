@@ -172,8 +172,7 @@ static void fail_group(struct halay_process_set *set, enum halay_status status)
         halay_engine_peer_is_gone(ctx, rank);
         return;
     }
-    halay_engine_fail(ctx, status, ctx->rank, "a collective failed on rank %d: %s", ctx->rank,
-                      halay_status_string(status));
+    halay_engine_expect_ok(ctx, status, "a collective failed");
 }
 
 /* Fails a bucket. Other ranks may have started what this one could not: if it continued, its next collectives would

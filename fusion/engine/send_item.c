@@ -17,7 +17,5 @@ void halay_send_item(struct halay_process_set *set, const struct halay_item *ite
         status = halay_coordinator_receive(set->coordinator, 0, item, ctx->now_us);
     else
         status = halay_messenger_append(ctx->messenger, 0, item);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
+    halay_engine_expect_ok(ctx, status, "negotiation failed");
 }

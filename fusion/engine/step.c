@@ -42,8 +42,7 @@ static void fail_receiving(struct halay_context *ctx, enum halay_status status, 
     else if (status == HALAY_ERR_FORMAT || status == HALAY_ERR_VERSION)
         halay_engine_fail(ctx, status, rank, "rank %d sent an invalid message: %s", rank, halay_status_string(status));
     else
-        halay_engine_fail(ctx, status, ctx->rank, "control messages failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
+        halay_engine_expect_ok(ctx, status, "control messages failed");
 }
 
 int halay_engine_is_pending(const struct halay_context *ctx)
@@ -127,9 +126,7 @@ static int decide_all_sets(struct halay_context *ctx)
     enum halay_status status = halay_coordinator_decide_children(ctx->all.coordinator, set_is_idle, &all);
     if (status == HALAY_OK)
         status = halay_coordinator_decide(ctx->all.coordinator, set_is_idle(&ctx->all), &emitted);
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "negotiation failed on rank %d: %s", ctx->rank,
-                          halay_status_string(status));
+    halay_engine_expect_ok(ctx, status, "negotiation failed");
     return all + emitted;
 }
 
@@ -186,9 +183,8 @@ static size_t progress_paths(struct halay_context *ctx)
         status = path->ops->progress(path, &did, &rank);
         if (status == HALAY_ERR_PEER)
             halay_engine_peer_is_gone(ctx, rank);
-        else if (status != HALAY_OK)
-            halay_engine_fail(ctx, status, ctx->rank, "%s failed on rank %d: %s", path->ops->what, ctx->rank,
-                              halay_status_string(status));
+        else
+            halay_engine_expect_ok(ctx, status, path->ops->failed);
     }
     return did;
 }
@@ -199,9 +195,8 @@ static size_t progress_carrier(struct halay_context *ctx)
     enum halay_status status;
 
     size_t did = ctx->carrier->ops->progress(ctx, &status);
-    if (status != HALAY_OK && ctx->status == HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "%s on rank %d: %s", ctx->carrier->ops->lost, ctx->rank,
-                          halay_status_string(status));
+    if (ctx->status == HALAY_OK)
+        halay_engine_expect_ok(ctx, status, ctx->carrier->ops->lost);
     return did;
 }
 

@@ -44,21 +44,13 @@ static void look_at(struct halay_engine *n, struct halay_request *r, int64_t whe
         n->look_us = when_us;
 }
 
-static void withdraw_from_path(struct halay_context *ctx, struct halay_path *path, struct halay_request *r)
-{
-    enum halay_status status = path->ops->withdraw(path, r);
-
-    if (status != HALAY_OK)
-        halay_engine_fail(ctx, status, ctx->rank, "rank %d: %s", ctx->rank, halay_status_string(status));
-}
-
 static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
     struct halay_path *path = halay_request_path(r);
 
     if (path) {
-        withdraw_from_path(ctx, path, r);
+        halay_engine_expect_ok(ctx, path->ops->withdraw(path, r), path->ops->failed);
         return;
     }
     r->retry_us = ctx->now_us + RETRY_US;

@@ -37,7 +37,7 @@ struct halay_path_look {
 };
 
 struct halay_path_ops {
-    const char *what; /* for messages: "a send or receive" */
+    const char *failed; /* for messages: "a send or receive failed" */
     /* Sets naming->info and names if this path takes the description. HALAY_ERR_ARGUMENT, logged: its name is invalid.
      * On the program's threads, no lock held; all the following functions are for the driver. */
     enum halay_status (*name)(struct halay_path *path, const struct halay_tensor_info *info,

@@ -392,7 +392,7 @@ static void p2p_destroy(struct halay_path *path)
     free(p2p_of(path));
 }
 
-static const struct halay_path_ops ops = { .what = "a send or receive",
+static const struct halay_path_ops ops = { .failed = "a send or receive failed",
                                            .name = halay_p2p_name,
                                            .submit = p2p_submit,
                                            .withdraw = halay_p2p_withdraw,
