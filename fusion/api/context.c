@@ -16,7 +16,6 @@
 #include "fusion/api/wait.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/sets.h"
 #include "halay_elastic.h"
@@ -139,8 +138,7 @@ void halay_fini(struct halay_context *ctx)
         free(set);
     }
     halay_names_free_all(&ctx->all);
-    for (struct halay_path *path = ctx->paths; path; path = path->next)
-        halay_names_free_all(&path->names);
+    halay_names_free_all(&ctx->point_names);
     halay_queue_clear(&ctx->queue);
     halay_requests_free_all(ctx);
     halay_replay_free_all(ctx);

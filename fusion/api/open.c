@@ -18,13 +18,13 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/paths.h"
+#include "fusion/paths/device/device_carrier.h"
+#include "fusion/paths/p2p/p2p.h"
 #include "fusion/place/placement.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -151,7 +151,9 @@ struct halay_context *halay_context_new(void)
 
 void halay_context_destroy(struct halay_context *ctx)
 {
-    halay_paths_destroy(ctx);
+    free(ctx->points);
+    if (ctx->carrier)
+        ctx->carrier->ops->destroy(ctx->carrier);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
         close(ctx->completion_fd);
@@ -168,9 +170,10 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
         return HALAY_ERR_NO_MEMORY;
     ctx->is_parent = halay_fork_mark();
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
-    enum halay_status status = halay_paths_create(ctx);
-    if (status == HALAY_OK)
-        status = halay_context_open(ctx, world);
+    halay_process_set_init(&ctx->point_names, ctx, world->size, world->rank);
+    ctx->points = halay_points_create(ctx);
+    ctx->carrier = halay_device_carrier_create();
+    enum halay_status status = ctx->points && ctx->carrier ? halay_context_open(ctx, world) : HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK)
         *out = ctx;
     else
@@ -219,8 +222,7 @@ void halay_context_close(struct halay_context *ctx)
     if (ctx->all.coordinator)
         halay_coordinator_report_stragglers(ctx->all.coordinator);
     halay_recorder_close(ctx);
-    for (struct halay_path *path = ctx->paths; path; path = path->next)
-        path->ops->abandon(path);
+    halay_points_abandon(ctx->points);
     halay_buckets_abandon(ctx);
     ctx->carrier->ops->stop(ctx);
     halay_count(&ctx->meters->tally.sent_before, halay_messenger_sent(ctx->messenger));

@@ -15,11 +15,11 @@
 #include "base/number_text.h"
 #include "fusion/engine/engine.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
-#include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -35,7 +35,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && (set->path || !ctx->engine->is_draining || r->life != HALAY_LIFE_RUNNING))
+            if (r && (halay_request_is_point(r) || !ctx->engine->is_draining || r->life != HALAY_LIFE_RUNNING))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }
@@ -54,8 +54,7 @@ static void end_all(struct halay_context *ctx)
     ctx->queue.submitted.count = kept;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         end_requests_locked(set);
-    for (struct halay_path *path = ctx->paths; path; path = path->next)
-        end_requests_locked(&path->names);
+    end_requests_locked(&ctx->point_names);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -121,8 +120,7 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
         halay_error(ctx->log, "%s", text);
     send_cause(ctx, status, rank);
     halay_messenger_stop_receiving(ctx->messenger);
-    for (struct halay_path *path = ctx->paths; path; path = path->next)
-        path->ops->abandon(path);
+    halay_points_abandon(ctx->points);
     /* A rank that has left did its part of the collectives in flight, so they complete. */
     ctx->engine->is_draining =
         status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && halay_buckets_are_pending(ctx);

@@ -7,7 +7,7 @@
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
- *     paths              -> progressed
+ *     sends, receives    -> progressed
  *     carrier            -> results are copied back
  *     ended requests     -> callbacks, waiters
  *     nothing happened   -> check for dead and silent ranks, and for stalls
@@ -23,10 +23,10 @@
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/run.h"
 #include "fusion/engine/withdraw.h"
+#include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
-#include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -61,15 +61,13 @@ static void check_draining(struct halay_context *ctx)
     halay_buckets_progress(ctx);
 }
 
-static void look_at_paths(struct halay_context *ctx)
+static void look_at_points(struct halay_context *ctx)
 {
-    const struct halay_config *config = &ctx->world->config;
-    struct halay_path_look look = { .report_us = (int64_t)config->stall_check_ms * 1000,
-                                    .limit_us = (int64_t)config->stall_shutdown_ms * 1000 };
+    char text[HALAY_TEXT_MAX];
+    int rank;
 
-    for (struct halay_path *path = ctx->paths; path && ctx->status == HALAY_OK; path = path->next)
-        if (path->ops->look(path, &look) != HALAY_OK)
-            halay_engine_fail(ctx, HALAY_ERR_PEER, look.rank, "%s", look.text);
+    if (ctx->status == HALAY_OK && halay_points_look(ctx->points, &rank, text, sizeof text) != HALAY_OK)
+        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "%s", text);
 }
 
 /* Checks for dead and silent ranks, and for stalls. */
@@ -105,7 +103,7 @@ static void check_ranks(struct halay_context *ctx)
                           config->peer_timeout_ms / 1e3);
     if (ctx->status == HALAY_OK && ctx->all.coordinator)
         halay_negotiate_stalls(ctx);
-    look_at_paths(ctx);
+    look_at_points(ctx);
     halay_messenger_flush(ctx->messenger);
 }
 
@@ -171,21 +169,18 @@ static int can_move_data(struct halay_context *ctx)
     return !ctx->engine->suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
-static size_t progress_paths(struct halay_context *ctx)
+static size_t progress_points(struct halay_context *ctx)
 {
-    enum halay_status status = HALAY_OK;
     size_t did = 0;
     int rank;
 
     if (ctx->status != HALAY_OK || ctx->engine->suspected_us)
         return 0;
-    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next) {
-        status = path->ops->progress(path, &did, &rank);
-        if (status == HALAY_ERR_PEER)
-            halay_engine_peer_is_gone(ctx, rank);
-        else
-            halay_engine_expect_ok(ctx, status, path->ops->failed);
-    }
+    enum halay_status status = halay_points_progress(ctx->points, &did, &rank);
+    if (status == HALAY_ERR_PEER)
+        halay_engine_peer_is_gone(ctx, rank);
+    else
+        halay_engine_expect_ok(ctx, status, "a send or receive failed");
     return did;
 }
 
@@ -232,7 +227,7 @@ int halay_engine_step(struct halay_context *ctx)
         halay_engine_check_suspect(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
-    did += progress_paths(ctx);
+    did += progress_points(ctx);
     did += progress_carrier(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {

@@ -22,7 +22,8 @@
 #include "fusion/engine/driver.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/step.h"
-#include "fusion/paths/paths.h"
+#include "fusion/paths/device/device_carrier.h"
+#include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
@@ -301,7 +302,8 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     open_world(r, is_parent);
     ctx->is_parent = is_parent;
     halay_process_set_init(&ctx->all, ctx, rank_count, rank);
-    REQUIRE(halay_paths_create(ctx) == HALAY_OK);
+    halay_process_set_init(&ctx->point_names, ctx, rank_count, rank);
+    REQUIRE((ctx->points = halay_points_create(ctx)) && (ctx->carrier = halay_device_carrier_create()));
     ctx->world = &r->world;
     ctx->log = &sim_log;
     ctx->rank = rank;
