@@ -14,8 +14,9 @@
 #include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
+#include "fusion/paths/device/device_carrier.h"
+#include "fusion/paths/device/staging.h"
 #include "fusion/replay/plan.h"
-#include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/sets.h"
 #include "halay_elastic.h"
@@ -36,7 +37,7 @@ static enum halay_status take_options(struct halay_context *ctx, const struct ha
 {
     ctx->stream = how->stream;
     ctx->stream_arg = how->stream_arg;
-    return how->uses_devices ? ctx->carrier->ops->load(ctx) : HALAY_OK;
+    return how->uses_devices ? halay_carrier_load(ctx) : HALAY_OK;
 }
 
 /* Starts the engine. A rank that cannot continue reports this to the others, so that they do not wait for it. Owns
@@ -142,7 +143,7 @@ void halay_fini(struct halay_context *ctx)
     halay_queue_clear(&ctx->queue);
     halay_requests_free_all(ctx);
     halay_replay_free_all(ctx);
-    ctx->carrier->ops->close(ctx);
+    halay_carrier_close(ctx);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);
     halay_memories_leave(ctx);

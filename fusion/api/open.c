@@ -24,7 +24,6 @@
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/replay.h"
-#include "fusion/requests/carrier.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -96,7 +95,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     if (status != HALAY_OK)
         goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
-    ctx->carrier->ops->open(ctx);
+    halay_carrier_open(ctx);
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
         goto err_end_set;
@@ -152,8 +151,7 @@ struct halay_context *halay_context_new(void)
 void halay_context_destroy(struct halay_context *ctx)
 {
     free(ctx->points);
-    if (ctx->carrier)
-        ctx->carrier->ops->destroy(ctx->carrier);
+    halay_carrier_destroy(ctx);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
         close(ctx->completion_fd);
@@ -172,7 +170,7 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
     halay_process_set_init(&ctx->point_names, ctx, world->size, world->rank);
     ctx->points = halay_points_create(ctx);
-    ctx->carrier = halay_device_carrier_create();
+    ctx->carrier = halay_carrier_create();
     enum halay_status status = ctx->points && ctx->carrier ? halay_context_open(ctx, world) : HALAY_ERR_NO_MEMORY;
     if (status == HALAY_OK)
         *out = ctx;
@@ -207,7 +205,7 @@ static void end_rest(struct halay_context *ctx)
     if (in_flight)
         halay_engine_fail(ctx, HALAY_ERR_CLOSED, ctx->rank, "rank %d has left with %zu tensors in flight", ctx->rank,
                           in_flight);
-    ctx->carrier->ops->end(ctx);
+    halay_carrier_end(ctx);
     halay_requests_deliver(ctx);
 }
 
@@ -224,7 +222,7 @@ void halay_context_close(struct halay_context *ctx)
     halay_recorder_close(ctx);
     halay_points_abandon(ctx->points);
     halay_buckets_abandon(ctx);
-    ctx->carrier->ops->stop(ctx);
+    halay_carrier_stop(ctx);
     halay_count(&ctx->meters->tally.sent_before, halay_messenger_sent(ctx->messenger));
     halay_messenger_destroy(ctx->messenger);
     halay_buckets_free_all(ctx);

@@ -8,10 +8,10 @@
 #include "fusion/api/describe.h"
 #include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
+#include "fusion/paths/device/staging.h"
 #include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
-#include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/tensor.h"
 #include <stdlib.h>
@@ -106,7 +106,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (status != HALAY_OK)
         return halay_returns(status);
     struct halay_placing placing = halay_info_placing(trimmed);
-    if (halay_carrier_is_wanted(ctx, &placing) && (status = ctx->carrier->ops->load(ctx)) != HALAY_OK)
+    if (halay_carrier_is_wanted(ctx, &placing) && (status = halay_carrier_load(ctx)) != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor || tensor_describe(ctx, trimmed, &signature, count, tensor) != HALAY_OK) {

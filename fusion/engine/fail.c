@@ -15,10 +15,10 @@
 #include "base/number_text.h"
 #include "fusion/engine/engine.h"
 #include "fusion/observe/recorder.h"
+#include "fusion/paths/device/deferred.h"
 #include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
-#include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
@@ -43,7 +43,7 @@ static void end_requests_locked(struct halay_process_set *set)
 /* Ends all requests in flight, and drops their events that are queued for the driver. */
 static void end_all(struct halay_context *ctx)
 {
-    ctx->carrier->ops->drop(ctx);
+    halay_deferred_drop(ctx);
     pthread_mutex_lock(&ctx->lock);
     size_t kept = 0;
     for (size_t i = 0; i < ctx->queue.submitted.count; i++) {

@@ -16,6 +16,7 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/send_item.h"
 #include "fusion/engine/withdraw.h"
+#include "fusion/paths/device/deferred.h"
 #include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
@@ -107,8 +108,8 @@ static void take_or_defer(struct halay_context *ctx, const struct halay_event *e
     enum halay_status status = HALAY_OK;
 
     if (ctx->status == HALAY_OK && !is_plain)
-        status = ctx->carrier->ops->defer(ctx, e, &is_deferred);
-    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
+        status = halay_deferred_add(ctx, e, &is_deferred);
+    halay_engine_expect_ok(ctx, status, "data on a device cannot be reached");
     if (!is_deferred)
         take_event(ctx, e);
 }
@@ -121,10 +122,10 @@ static size_t take_released(struct halay_context *ctx)
 
     if (!ctx->carrier->deferred_count)
         return 0;
-    enum halay_status status = ctx->carrier->ops->release(ctx, &events, &count);
+    enum halay_status status = halay_deferred_release(ctx, &events, &count);
     for (size_t i = 0; i < count; i++)
         take_event(ctx, &events[i]);
-    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
+    halay_engine_expect_ok(ctx, status, "data on a device cannot be reached");
     return count;
 }
 

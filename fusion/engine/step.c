@@ -23,6 +23,7 @@
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/run.h"
 #include "fusion/engine/withdraw.h"
+#include "fusion/paths/device/device_carrier.h"
 #include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
@@ -189,9 +190,9 @@ static size_t progress_carrier(struct halay_context *ctx)
 {
     enum halay_status status;
 
-    size_t did = ctx->carrier->ops->progress(ctx, &status);
+    size_t did = halay_carrier_progress(ctx, &status);
     if (ctx->status == HALAY_OK)
-        halay_engine_expect_ok(ctx, status, ctx->carrier->ops->lost);
+        halay_engine_expect_ok(ctx, status, "results cannot be copied to a device");
     return did;
 }
 

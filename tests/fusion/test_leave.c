@@ -29,7 +29,6 @@
 #include "fusion/replay/plan.h"
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
-#include "fusion/requests/carrier.h"
 #include "fusion/requests/context.h"
 #include "fusion/run/bucket.h"
 #include "tests/test.h"
@@ -303,7 +302,7 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     ctx->is_parent = is_parent;
     halay_process_set_init(&ctx->all, ctx, rank_count, rank);
     halay_process_set_init(&ctx->point_names, ctx, rank_count, rank);
-    REQUIRE((ctx->points = halay_points_create(ctx)) && (ctx->carrier = halay_device_carrier_create()));
+    REQUIRE((ctx->points = halay_points_create(ctx)) && (ctx->carrier = halay_carrier_create()));
     ctx->world = &r->world;
     ctx->log = &sim_log;
     ctx->rank = rank;
@@ -315,7 +314,7 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     if (!rank)
         open_coordinator(ctx);
     REQUIRE(halay_group_create(&r->world, &ctx->all.group) == HALAY_OK);
-    ctx->carrier->ops->open(ctx);
+    halay_carrier_open(ctx);
 }
 
 static void register_tensors(struct sim_rank *r)

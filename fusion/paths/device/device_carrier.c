@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The carrier of data on devices: results that are being copied back, and its table.
+ * The carrier of data on devices: results that are being copied back, and its life.
  */
 #include "fusion/paths/device/device_carrier.h"
 #include "base/memory.h"
@@ -8,7 +8,6 @@
 #include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
-#include "fusion/paths/device/place.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
@@ -82,7 +81,7 @@ static void publish_launched(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-static size_t carrier_progress(struct halay_context *ctx, enum halay_status *status)
+size_t halay_carrier_progress(struct halay_context *ctx, enum halay_status *status)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     size_t did = take_landed(ctx, 0);
@@ -93,7 +92,7 @@ static size_t carrier_progress(struct halay_context *ctx, enum halay_status *sta
     return did;
 }
 
-static long sleep_us(const struct halay_context *ctx)
+long halay_carrier_sleep_us(const struct halay_context *ctx)
 {
     const struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
@@ -104,7 +103,7 @@ static long sleep_us(const struct halay_context *ctx)
 
 /* ---- streams ---- */
 
-static enum halay_status carrier_join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
+enum halay_status halay_carrier_join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
 {
     const struct halay_staging *s = (const struct halay_staging *)cargo;
 
@@ -114,7 +113,7 @@ static enum halay_status carrier_join(struct halay_context *ctx, struct halay_ca
 
 /* ---- life ---- */
 
-static void carrier_open(struct halay_context *ctx)
+void halay_carrier_open(struct halay_context *ctx)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
@@ -123,64 +122,38 @@ static void carrier_open(struct halay_context *ctx)
     halay_direct_init(ctx);
 }
 
-static void carrier_end(struct halay_context *ctx)
+void halay_carrier_end(struct halay_context *ctx)
 {
     take_landed(ctx, 1);
 }
 
-static void carrier_stop(struct halay_context *ctx)
+void halay_carrier_stop(struct halay_context *ctx)
 {
     halay_direct_close(ctx);
     halay_staging_close(ctx);
     halay_deferred_fini(ctx);
 }
 
-static void close_devices(struct halay_context *ctx)
+void halay_carrier_close(struct halay_context *ctx)
 {
     halay_staging_free_all(ctx);
     halay_direct_free(ctx);
     halay_devices_close(halay_devices_of(ctx));
 }
 
-static void carrier_destroy(struct halay_carrier *carrier)
+void halay_carrier_destroy(struct halay_context *ctx)
 {
-    halay_devices_fini(&((struct halay_device_carrier *)carrier)->devices);
-    free(carrier);
+    if (ctx->carrier)
+        halay_devices_fini(halay_devices_of(ctx));
+    free(ctx->carrier);
+    ctx->carrier = NULL;
 }
 
-enum halay_status halay_device_carrier_load(struct halay_context *ctx)
-{
-    enum halay_status status = halay_devices_open(halay_devices_of(ctx), ctx->log, &ctx->world->config);
-
-    if (status == HALAY_OK)
-        atomic_store_explicit(&ctx->carrier->is_loaded, 1, memory_order_release);
-    return status;
-}
-
-static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
-                                              .lost = "results cannot be copied to a device",
-                                              .load = halay_device_carrier_load,
-                                              .prepare = halay_place,
-                                              .join = carrier_join,
-                                              .apply_locked = halay_staging_apply_locked,
-                                              .put_locked = halay_staging_put_cargo_locked,
-                                              .defer = halay_deferred_add,
-                                              .release = halay_deferred_release,
-                                              .drop = halay_deferred_drop,
-                                              .start = halay_direct_start,
-                                              .progress_bucket = halay_direct_progress,
-                                              .drop_bucket = halay_direct_drop,
-                                              .excludes = halay_direct_is_busy,
+static const struct halay_carrier_ops ops = { .put_locked = halay_staging_put_cargo_locked,
                                               .land = carrier_land,
-                                              .progress = carrier_progress,
-                                              .sleep_us = sleep_us,
-                                              .open = carrier_open,
-                                              .end = carrier_end,
-                                              .stop = carrier_stop,
-                                              .close = close_devices,
-                                              .destroy = carrier_destroy };
+                                              .drop_bucket = halay_direct_drop };
 
-struct halay_carrier *halay_device_carrier_create(void)
+struct halay_carrier *halay_carrier_create(void)
 {
     struct halay_device_carrier *devices = calloc(1, sizeof *devices);
 
