@@ -14,9 +14,9 @@
 #include "fusion/api/start.h"
 #include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
-#include "fusion/paths/device/device_carrier.h"
-#include "fusion/paths/device/staging.h"
 #include "fusion/replay/plan.h"
+#include "fusion/requests/carrier.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/sets.h"
 #include "halay_elastic.h"
@@ -37,7 +37,7 @@ static enum halay_status take_options(struct halay_context *ctx, const struct ha
 {
     ctx->stream = how->stream;
     ctx->stream_arg = how->stream_arg;
-    return how->uses_devices ? halay_carrier_load(ctx) : HALAY_OK;
+    return how->uses_devices ? ctx->carrier->ops->load(ctx) : HALAY_OK;
 }
 
 /* Starts the engine. A rank that cannot continue reports this to the others, so that they do not wait for it. Owns
@@ -139,11 +139,12 @@ void halay_fini(struct halay_context *ctx)
         free(set);
     }
     halay_names_free_all(&ctx->all);
-    halay_names_free_all(&ctx->point_names);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        halay_names_free_all(&path->names);
     halay_queue_clear(&ctx->queue);
     halay_requests_free_all(ctx);
     halay_replay_free_all(ctx);
-    halay_carrier_close(ctx);
+    ctx->carrier->ops->close(ctx);
     halay_world_close(ctx->world);
     halay_elastic_fini(ctx);
     halay_memories_leave(ctx);

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Naming: sends and receives are named in paths/p2p/p2p_name.c. Other collectives without a name get one when they are
- * submitted (requests/names.h); a barrier always has the same.
+ * Naming: a path may name a submission itself (fusion/requests/path.h). Other collectives without a name get one when
+ * they are submitted (requests/names.h); a barrier always has the same.
  */
 #include "fusion/api/naming.h"
 #include "fusion/api/describe.h"
-#include "fusion/paths/p2p/p2p.h"
+#include "fusion/requests/names.h"
 
 enum halay_status halay_naming_make(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     struct halay_naming *naming)
 {
+    enum halay_status status = HALAY_OK;
+
     naming->info = info;
     naming->names = halay_info_set(ctx, info);
     naming->unnamed = NULL;
-    return halay_collective_is_point((int)info->collective) ? halay_points_name(ctx->points, info, naming) : HALAY_OK;
+    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next)
+        status = path->ops->name(path, info, naming);
+    return status;
 }
 
 void halay_naming_unnamed(struct halay_naming *naming)

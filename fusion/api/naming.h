@@ -5,10 +5,10 @@
 #ifndef HALAY_NAMING_H
 #define HALAY_NAMING_H
 
-#include "fusion/requests/context.h"
-#include "fusion/requests/names.h"
+#include "fusion/requests/path.h"
 
-/* Makes the name by the program's description. HALAY_ERR_ARGUMENT, logged: the name is invalid. */
+/* Makes the name by the path that takes the submission, otherwise by the program's description. HALAY_ERR_ARGUMENT,
+ * logged: the name is invalid. */
 enum halay_status halay_naming_make(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     struct halay_naming *naming);
 /* Gives a collective without a name the prefix of a name, and room for the rest (naming->unnamed). Called after

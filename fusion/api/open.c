@@ -18,12 +18,13 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/device_carrier.h"
-#include "fusion/paths/p2p/p2p.h"
+#include "fusion/paths/paths.h"
 #include "fusion/place/placement.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/replay.h"
+#include "fusion/requests/carrier.h"
+#include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -95,7 +96,7 @@ enum halay_status halay_context_open(struct halay_context *ctx, struct halay_wor
     if (status != HALAY_OK)
         goto err_end_set;
     halay_group_set_deterministic(ctx->all.group, world->config.deterministic);
-    halay_carrier_open(ctx);
+    ctx->carrier->ops->open(ctx);
     status = halay_recorder_open(ctx);
     if (status != HALAY_OK)
         goto err_end_set;
@@ -150,8 +151,7 @@ struct halay_context *halay_context_new(void)
 
 void halay_context_destroy(struct halay_context *ctx)
 {
-    free(ctx->points);
-    halay_carrier_destroy(ctx);
+    halay_paths_destroy(ctx);
     halay_driver_fini(ctx);
     if (ctx->completion_fd >= 0)
         close(ctx->completion_fd);
@@ -168,10 +168,9 @@ enum halay_status halay_context_create(struct halay_world *world, struct halay_c
         return HALAY_ERR_NO_MEMORY;
     ctx->is_parent = halay_fork_mark();
     halay_process_set_init(&ctx->all, ctx, world->size, world->rank);
-    halay_process_set_init(&ctx->point_names, ctx, world->size, world->rank);
-    ctx->points = halay_points_create(ctx);
-    ctx->carrier = halay_carrier_create();
-    enum halay_status status = ctx->points && ctx->carrier ? halay_context_open(ctx, world) : HALAY_ERR_NO_MEMORY;
+    enum halay_status status = halay_paths_create(ctx);
+    if (status == HALAY_OK)
+        status = halay_context_open(ctx, world);
     if (status == HALAY_OK)
         *out = ctx;
     else
@@ -205,7 +204,7 @@ static void end_rest(struct halay_context *ctx)
     if (in_flight)
         halay_engine_fail(ctx, HALAY_ERR_CLOSED, ctx->rank, "rank %d has left with %zu tensors in flight", ctx->rank,
                           in_flight);
-    halay_carrier_end(ctx);
+    ctx->carrier->ops->end(ctx);
     halay_requests_deliver(ctx);
 }
 
@@ -220,9 +219,10 @@ void halay_context_close(struct halay_context *ctx)
     if (ctx->all.coordinator)
         halay_coordinator_report_stragglers(ctx->all.coordinator);
     halay_recorder_close(ctx);
-    halay_points_abandon(ctx->points);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        path->ops->abandon(path);
     halay_buckets_abandon(ctx);
-    halay_carrier_stop(ctx);
+    ctx->carrier->ops->stop(ctx);
     halay_count(&ctx->meters->tally.sent_before, halay_messenger_sent(ctx->messenger));
     halay_messenger_destroy(ctx->messenger);
     halay_buckets_free_all(ctx);

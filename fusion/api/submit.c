@@ -11,7 +11,6 @@
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/staging.h"
 #include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
@@ -83,7 +82,7 @@ static enum halay_status cargo_prepare(struct halay_context *ctx, const char *na
     pthread_mutex_lock(&ctx->lock);
     enum halay_status status = check_open_locked(ctx);
     pthread_mutex_unlock(&ctx->lock);
-    return status == HALAY_OK ? halay_staging_prepare(ctx, name, buffers, s) : status;
+    return status == HALAY_OK ? ctx->carrier->ops->prepare(ctx, name, buffers, s) : status;
 }
 
 /* Writes the payload that is sent with the signature. */
@@ -163,7 +162,7 @@ static enum halay_status fill_locked(struct halay_request *request, struct halay
     request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
     request->order = tensor ? tensor->order : 0;
     if (s->cargo)
-        halay_staging_apply_locked(s->cargo, request);
+        s->cargo->carrier->ops->apply_locked(s->cargo, request);
     return HALAY_OK;
 }
 

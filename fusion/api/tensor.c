@@ -8,11 +8,12 @@
 #include "fusion/api/describe.h"
 #include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
-#include "fusion/paths/device/staging.h"
 #include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/tensor.h"
 #include <stdlib.h>
 
@@ -70,7 +71,7 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
     if (tensor->set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(tensor->set)))
         status = HALAY_ERR_ARGUMENT;
     tensor->entry = entry;
-    tensor->order = names == &ctx->point_names ? 0 : ctx->registered + 1; /* these are not sent to the coordinator */
+    tensor->order = names->path ? 0 : ctx->registered + 1; /* other tensors are not sent to the coordinator */
     if (status != HALAY_OK) {
         halay_entry_release_locked(entry);
         return status;
@@ -106,7 +107,7 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     if (status != HALAY_OK)
         return halay_returns(status);
     struct halay_placing placing = halay_info_placing(trimmed);
-    if (halay_carrier_is_wanted(ctx, &placing) && (status = halay_carrier_load(ctx)) != HALAY_OK)
+    if (halay_carrier_is_wanted(ctx, &placing) && (status = ctx->carrier->ops->load(ctx)) != HALAY_OK)
         return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor || tensor_describe(ctx, trimmed, &signature, count, tensor) != HALAY_OK) {
@@ -203,7 +204,7 @@ static size_t take_registered(struct halay_context *ctx, struct halay_tensor **t
     return count;
 }
 
-/* Marks all registered tensors with these names as stale. */
+/* Marks all registered tensors of a path as stale. */
 static void make_stale(struct halay_process_set *names)
 {
     for (size_t i = 0; i < names->names.size; i++)
@@ -219,7 +220,8 @@ enum halay_status halay_registry_renew(struct halay_context *ctx)
 
     if (!tensors)
         return HALAY_ERR_NO_MEMORY;
-    make_stale(&ctx->point_names);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        make_stale(&path->names);
     size_t count = take_registered(ctx, tensors);
     halay_queue_clear(&ctx->queue);
     for (size_t i = 0; i < count; i++) {

@@ -6,8 +6,8 @@
 #include "base/error_text.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/device_carrier.h"
 #include "fusion/replay/steady.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/requests.h"
 #include <errno.h>
 #include <string.h>
@@ -182,7 +182,7 @@ static enum halay_status join_stream(struct halay_request *request, void *stream
 
     if (!is_on_its_way(request))
         return say_status(request);
-    return halay_returns(halay_carrier_join(ctx, request->cargo, stream));
+    return halay_returns(ctx->carrier->ops->join(ctx, request->cargo, stream));
 }
 
 enum halay_status halay_wait_stream(struct halay_request *request, int timeout_ms, void *stream)

@@ -13,10 +13,10 @@
 #include "fusion/engine/engine.h"
 #include "fusion/engine/step.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/device_carrier.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/request.h"
 #include <sched.h>
@@ -49,6 +49,12 @@ static int64_t park_us(const struct halay_context *ctx)
     return quarter > 0 && quarter < PARK_US ? quarter : PARK_US;
 }
 
+/* Returns the longest sleep that the carrier allows; HALAY_RINGS: no limit, 0: no sleep. */
+static long carrier_sleep_us(const struct halay_context *ctx)
+{
+    return ctx->carrier->ops->sleep_us(ctx);
+}
+
 /* Returns nonzero if messages have to be sent although nothing is pending: the engine has failed, and not all peers
  * have received the cause; or a plan is being left. */
 static int must_send(const struct halay_context *ctx)
@@ -58,8 +64,7 @@ static int must_send(const struct halay_context *ctx)
 
 static long sleep_us(struct halay_context *ctx, int64_t deadline_us)
 {
-    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx),
-            carrier_us = halay_carrier_sleep_us(ctx);
+    int64_t left = halay_deadline_left_us(deadline_us), longest = park_us(ctx), carrier_us = carrier_sleep_us(ctx);
 
     if (longest > PENDING_SLEEP_US && (halay_engine_is_pending(ctx) || must_send(ctx) ||
                                        atomic_load_explicit(&ctx->is_closing, memory_order_relaxed)))
@@ -187,14 +192,14 @@ static int drive_until(struct halay_context *ctx, int (*done)(void *arg), void *
                 continue;
             }
         }
-        if (!halay_carrier_sleep_us(ctx)) {
+        if (!carrier_sleep_us(ctx)) {
             sched_yield();
             continue;
         }
         halay_count(&ctx->meters->tally.sleeps, 1);
         if (!sleep_once(ctx, done, arg, is_thread, deadline_us, &did))
             return 0;
-        if (did || halay_carrier_sleep_us(ctx) == HALAY_RINGS) /* looks at a device replace spinning */
+        if (did || carrier_sleep_us(ctx) == HALAY_RINGS) /* looks at a device replace spinning */
             idle_since = 0;
     }
 }

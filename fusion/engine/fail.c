@@ -15,11 +15,11 @@
 #include "base/number_text.h"
 #include "fusion/engine/engine.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/deferred.h"
-#include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
+#include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -35,7 +35,7 @@ static void end_requests_locked(struct halay_process_set *set)
     for (size_t i = 0; i < set->names.size; i++)
         for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
             struct halay_request *r = ((struct halay_entry *)node)->request;
-            if (r && (halay_request_is_point(r) || !ctx->engine->is_draining || r->life != HALAY_LIFE_RUNNING))
+            if (r && (set->path || !ctx->engine->is_draining || r->life != HALAY_LIFE_RUNNING))
                 halay_request_end(r, ctx->status, ctx->text);
         }
 }
@@ -43,7 +43,7 @@ static void end_requests_locked(struct halay_process_set *set)
 /* Ends all requests in flight, and drops their events that are queued for the driver. */
 static void end_all(struct halay_context *ctx)
 {
-    halay_deferred_drop(ctx);
+    ctx->carrier->ops->drop(ctx);
     pthread_mutex_lock(&ctx->lock);
     size_t kept = 0;
     for (size_t i = 0; i < ctx->queue.submitted.count; i++) {
@@ -54,7 +54,8 @@ static void end_all(struct halay_context *ctx)
     ctx->queue.submitted.count = kept;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         end_requests_locked(set);
-    end_requests_locked(&ctx->point_names);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        end_requests_locked(&path->names);
     pthread_mutex_unlock(&ctx->lock);
 }
 
@@ -120,7 +121,8 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
         halay_error(ctx->log, "%s", text);
     send_cause(ctx, status, rank);
     halay_messenger_stop_receiving(ctx->messenger);
-    halay_points_abandon(ctx->points);
+    for (struct halay_path *path = ctx->paths; path; path = path->next)
+        path->ops->abandon(path);
     /* A rank that has left did its part of the collectives in flight, so they complete. */
     ctx->engine->is_draining =
         status == HALAY_ERR_PEER && rank >= 0 && ctx->left[rank] && halay_buckets_are_pending(ctx);

@@ -16,8 +16,6 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/send_item.h"
 #include "fusion/engine/withdraw.h"
-#include "fusion/paths/device/deferred.h"
-#include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
@@ -27,6 +25,7 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/ids.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
@@ -60,8 +59,10 @@ static void send_announce(struct halay_context *ctx, const struct halay_request 
 
 static void send_submitted(struct halay_context *ctx, struct halay_request *r)
 {
-    if (halay_request_is_point(r)) {
-        halay_engine_expect_ok(ctx, halay_points_submit(ctx->points, r), "a send or receive failed");
+    struct halay_path *path = halay_request_path(r);
+
+    if (path) {
+        halay_engine_expect_ok(ctx, path->ops->submit(path, r), path->ops->failed);
         halay_withdraw_watch(ctx, r);
         return;
     }
@@ -108,8 +109,8 @@ static void take_or_defer(struct halay_context *ctx, const struct halay_event *e
     enum halay_status status = HALAY_OK;
 
     if (ctx->status == HALAY_OK && !is_plain)
-        status = halay_deferred_add(ctx, e, &is_deferred);
-    halay_engine_expect_ok(ctx, status, "data on a device cannot be reached");
+        status = ctx->carrier->ops->defer(ctx, e, &is_deferred);
+    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
     if (!is_deferred)
         take_event(ctx, e);
 }
@@ -122,10 +123,10 @@ static size_t take_released(struct halay_context *ctx)
 
     if (!ctx->carrier->deferred_count)
         return 0;
-    enum halay_status status = halay_deferred_release(ctx, &events, &count);
+    enum halay_status status = ctx->carrier->ops->release(ctx, &events, &count);
     for (size_t i = 0; i < count; i++)
         take_event(ctx, &events[i]);
-    halay_engine_expect_ok(ctx, status, "data on a device cannot be reached");
+    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
     return count;
 }
 
@@ -368,15 +369,25 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
 }
 
+/* Notes that a rank has sent this one messages of a path. */
+static enum halay_status listen_to(struct halay_context *ctx, int rank, uint64_t due)
+{
+    enum halay_status status = HALAY_OK;
+
+    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next)
+        status = path->ops->listen(path, rank, due);
+    return status;
+}
+
 /* Takes the report that a rank has sent another one a message which it must receive; rank 0 forwards it. */
 static enum halay_status take_listen(struct halay_context *ctx, int rank, const struct halay_item *item)
 {
     if (item->rank == (ctx->all.coordinator ? rank : ctx->rank))
         return HALAY_ERR_FORMAT;
     if (!ctx->all.coordinator)
-        return halay_points_listen(ctx->points, item->rank, item->number);
+        return listen_to(ctx, item->rank, item->number);
     if (item->rank == 0)
-        return halay_points_listen(ctx->points, rank, item->number);
+        return listen_to(ctx, rank, item->number);
     return halay_messenger_append(
         ctx->messenger, item->rank,
         &(struct halay_item){ .kind = HALAY_ITEM_LISTEN, .rank = rank, .number = item->number });

@@ -9,9 +9,9 @@
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/paths/device/direct.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/join.h"
 #include "fusion/run/bucket.h"
@@ -70,7 +70,7 @@ static enum halay_status start_operation(struct halay_context *ctx, struct halay
         b->requests[0]->other_rank = (int)b->requests[0]->entry->answer.at[0];
         return HALAY_OK;
     default:
-        return b->requests[0]->signature.is_on_devices ? halay_direct_start(b) : halay_allreduce_run(b);
+        return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->start(b) : halay_allreduce_run(b);
     }
 }
 
@@ -93,7 +93,7 @@ static int waits_for_devices(const struct halay_bucket *b)
     for (const struct halay_bucket *other = b->set->running; other; other = other->next)
         if (is_on_devices(other) && other->number < b->number)
             return 1;
-    return halay_direct_is_busy(b->set);
+    return b->set->ctx->carrier->ops->excludes(b->set);
 }
 
 /* Starts the next collective of a bucket of a plan, or marks it as due if it has to wait. */
@@ -127,7 +127,7 @@ static enum halay_status progress_bucket(struct halay_context *ctx, struct halay
         return start_next(ctx, b);
     if (b->coll)
         return halay_coll_progress(b->coll);
-    return b->requests[0]->signature.is_on_devices ? halay_direct_progress(b)
+    return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->progress_bucket(b)
                                                    : halay_process_sets_progress(ctx, b->requests[0]);
 }
 
@@ -275,7 +275,7 @@ static int can_start(struct halay_process_set *set)
 {
     const struct halay_request *first = set->waiting->requests[0];
 
-    return halay_group_can_start(set->group) && !halay_direct_is_busy(set) &&
+    return halay_group_can_start(set->group) && !set->ctx->carrier->ops->excludes(set) &&
            (first->signature.collective != HALAY_CHANGE_SETS || halay_process_sets_may_change(set->ctx, first));
 }
 
@@ -288,7 +288,7 @@ static size_t progress_set(struct halay_process_set *set)
 
     for (; set->waiting && can_start(set); did++)
         start_first(set);
-    if (halay_replay_is_inactive(set) && !set->waiting && !halay_direct_is_busy(set))
+    if (halay_replay_is_inactive(set) && !set->waiting && !set->ctx->carrier->ops->excludes(set))
         halay_replay_activate(set);
     if (set->replay)
         did += enter_planned(set) + take_back_planned(set);

@@ -7,7 +7,7 @@
  *     decisions          -> to the peers
  *     ----------------------------------------
  *     buckets            -> started, progressed, ended
- *     sends, receives    -> progressed
+ *     paths              -> progressed
  *     carrier            -> results are copied back
  *     ended requests     -> callbacks, waiters
  *     nothing happened   -> check for dead and silent ranks, and for stalls
@@ -23,11 +23,10 @@
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/run.h"
 #include "fusion/engine/withdraw.h"
-#include "fusion/paths/device/device_carrier.h"
-#include "fusion/paths/p2p/p2p.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
+#include "fusion/requests/path.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -62,13 +61,15 @@ static void check_draining(struct halay_context *ctx)
     halay_buckets_progress(ctx);
 }
 
-static void look_at_points(struct halay_context *ctx)
+static void look_at_paths(struct halay_context *ctx)
 {
-    char text[HALAY_TEXT_MAX];
-    int rank;
+    const struct halay_config *config = &ctx->world->config;
+    struct halay_path_look look = { .report_us = (int64_t)config->stall_check_ms * 1000,
+                                    .limit_us = (int64_t)config->stall_shutdown_ms * 1000 };
 
-    if (ctx->status == HALAY_OK && halay_points_look(ctx->points, &rank, text, sizeof text) != HALAY_OK)
-        halay_engine_fail(ctx, HALAY_ERR_PEER, rank, "%s", text);
+    for (struct halay_path *path = ctx->paths; path && ctx->status == HALAY_OK; path = path->next)
+        if (path->ops->look(path, &look) != HALAY_OK)
+            halay_engine_fail(ctx, HALAY_ERR_PEER, look.rank, "%s", look.text);
 }
 
 /* Checks for dead and silent ranks, and for stalls. */
@@ -104,7 +105,7 @@ static void check_ranks(struct halay_context *ctx)
                           config->peer_timeout_ms / 1e3);
     if (ctx->status == HALAY_OK && ctx->all.coordinator)
         halay_negotiate_stalls(ctx);
-    look_at_points(ctx);
+    look_at_paths(ctx);
     halay_messenger_flush(ctx->messenger);
 }
 
@@ -170,18 +171,21 @@ static int can_move_data(struct halay_context *ctx)
     return !ctx->engine->suspected_us || halay_process_sets_status(ctx) == HALAY_OK;
 }
 
-static size_t progress_points(struct halay_context *ctx)
+static size_t progress_paths(struct halay_context *ctx)
 {
+    enum halay_status status = HALAY_OK;
     size_t did = 0;
     int rank;
 
     if (ctx->status != HALAY_OK || ctx->engine->suspected_us)
         return 0;
-    enum halay_status status = halay_points_progress(ctx->points, &did, &rank);
-    if (status == HALAY_ERR_PEER)
-        halay_engine_peer_is_gone(ctx, rank);
-    else
-        halay_engine_expect_ok(ctx, status, "a send or receive failed");
+    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next) {
+        status = path->ops->progress(path, &did, &rank);
+        if (status == HALAY_ERR_PEER)
+            halay_engine_peer_is_gone(ctx, rank);
+        else
+            halay_engine_expect_ok(ctx, status, path->ops->failed);
+    }
     return did;
 }
 
@@ -190,9 +194,9 @@ static size_t progress_carrier(struct halay_context *ctx)
 {
     enum halay_status status;
 
-    size_t did = halay_carrier_progress(ctx, &status);
+    size_t did = ctx->carrier->ops->progress(ctx, &status);
     if (ctx->status == HALAY_OK)
-        halay_engine_expect_ok(ctx, status, "results cannot be copied to a device");
+        halay_engine_expect_ok(ctx, status, ctx->carrier->ops->lost);
     return did;
 }
 
@@ -228,7 +232,7 @@ int halay_engine_step(struct halay_context *ctx)
         halay_engine_check_suspect(ctx);
     if (can_move_data(ctx))
         did += halay_buckets_progress(ctx);
-    did += progress_points(ctx);
+    did += progress_paths(ctx);
     did += progress_carrier(ctx);
     did += halay_requests_deliver(ctx);
     if (!did) {

@@ -8,7 +8,7 @@
  *     its time limit has expired, and   the engine fails after the same time again, at least GRACE_US: a peer is alive
  *     it does not end                   but does not do its part, or the coordinator does not answer
  *
- * A send or receive is withdrawn without the coordinator (paths/p2p/p2p_wait.c).
+ * A path that has the request withdraws it without the coordinator (requests/path.h).
  *
  * Requests with a time limit are on a list; the earliest moment at which one is to be checked is kept.
  */
@@ -16,9 +16,9 @@
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/send_item.h"
-#include "fusion/paths/p2p/p2p.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/entry.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include <stdio.h>
 
@@ -47,9 +47,10 @@ static void look_at(struct halay_engine *n, struct halay_request *r, int64_t whe
 static void request_withdraw(struct halay_context *ctx, struct halay_request *r)
 {
     const struct halay_entry *e = r->entry;
+    struct halay_path *path = halay_request_path(r);
 
-    if (halay_request_is_point(r)) {
-        halay_engine_expect_ok(ctx, halay_points_withdraw(ctx->points, r), "a send or receive failed");
+    if (path) {
+        halay_engine_expect_ok(ctx, path->ops->withdraw(path, r), path->ops->failed);
         return;
     }
     r->retry_us = ctx->now_us + RETRY_US;
@@ -84,7 +85,7 @@ void halay_withdraw_cancel(struct halay_context *ctx, struct halay_request *r)
 
 static void fail_overdue(struct halay_context *ctx, const struct halay_request *r)
 {
-    int asked = halay_request_is_point(r) ? r->other_rank : 0;
+    int asked = halay_request_path(r) ? r->other_rank : 0;
     char why[64] = "it has begun, and does not end";
 
     if (r->life != HALAY_LIFE_RUNNING)

@@ -11,7 +11,7 @@
  *     join                                              the rank that joined last
  *     a group           its members: equal on all ranks, as is the answer
  *     process sets      the change (set_change.h): equal on all ranks that send it, as is the answer
- *     send, receive     peer, tag, length of the name: not sent, read by this rank (paths/p2p/p2p_impl.h)
+ *     send, receive     peer, tag, length of the name: not sent, read by this rank's path (paths/p2p/p2p_impl.h)
  */
 #ifndef HALAY_SIGNATURE_PAYLOAD_H
 #define HALAY_SIGNATURE_PAYLOAD_H

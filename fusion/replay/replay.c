@@ -121,7 +121,7 @@ int halay_replay_take(struct halay_context *ctx, const struct halay_event *e)
 {
     if (e->kind == HALAY_EVENT_READY)
         return take_ready(e->ready);
-    if (e->kind != HALAY_EVENT_SUBMITTED || halay_request_is_point(e->request))
+    if (e->kind != HALAY_EVENT_SUBMITTED || e->request->entry->set->path)
         return 0;
     if (e->request->signature.collective >= HALAY_JOIN)
         return keep_change(ctx, e);

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Carrier: copies data that the host's processors cannot access to memory that they can, or reduces them where they
- * are, and copies the results back (paths/device/device_carrier.h). It works before and after the coordinator, and
- * before and after a send or receive.
+ * are, and copies the results back. It works before and after any path of a submission. The engine knows the one
+ * carrier of a context, ctx->carrier, only by this table.
+ *
+ *     program's thread   prepare    reserves the memory of a submission, and notes the work that its data follow
+ *     driver             defer      the data have not arrived: the event of the submission waits, and the events that
+ *                                   must not overtake it
+ *                        release    returns events whose data have arrived
+ *                        start      starts a bucket whose data stay where they are
+ *                        land       the request has ended: its result is copied back before that is published
+ *                        progress   finds results that have been copied; their requests are published next
  */
 #ifndef HALAY_CARRIER_H
 #define HALAY_CARRIER_H
@@ -39,21 +47,64 @@ struct halay_submission {
 
 /* The carrier's part of a request, from prepare until its last reference ends; first in the carrier's own struct. */
 struct halay_cargo {
-    void *program_out; /* the program's out; the request's out is the carrier's */
+    struct halay_carrier *carrier; /* borrowed */
+    void *program_out;             /* the program's out; the request's out is the carrier's */
     /* The result is on its way, and a stream can wait for it (join); stored (release) by the driver, loaded (acquire)
      * by halay_wait_stream. */
     _Atomic int is_launched;
 };
 
-/* Calls of the folders below the carrier. */
 struct halay_carrier_ops {
-    /* Returns a request's cargo to the pool. The context's lock is held. */
+    /* Parts of messages: "data on a device cannot be reached", "results cannot be copied to a device". */
+    const char *unreachable, *lost;
+
+    /* ---- on the program's threads, no lock held ---- */
+
+    /* Loads the support for submissions with such data. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION. */
+    enum halay_status (*load)(struct halay_context *ctx);
+    /* Sets s->cargo; NULL: the data are in host memory. Loads the support if necessary. buffers: of a registered group,
+     * otherwise NULL. name: for errors, each of which is logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED,
+     * HALAY_ERR_NO_MEMORY and those of device_ops.h. */
+    enum halay_status (*prepare)(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                                 struct halay_submission *s);
+    /* Makes the stream follow the launched result of the request. */
+    enum halay_status (*join)(struct halay_context *ctx, struct halay_cargo *cargo, void *stream);
+
+    /* ---- the context's lock is held ---- */
+
+    /* Gives the request the carrier's buffers instead of the program's. */
+    void (*apply_locked)(struct halay_cargo *cargo, struct halay_request *request);
     void (*put_locked)(struct halay_cargo *cargo);
-    /* Takes a request with cargo that has its final status: its result is copied back before that is published.
-     * Nonzero: halay_request_landed will follow. Driver. */
-    int (*land)(struct halay_context *ctx, struct halay_request *request);
-    /* Drops a bucket that devices reduce. Driver. */
+
+    /* ---- driver ---- */
+
+    /* Starts to copy the data of a submission; any event may have to wait for earlier ones. *deferred: it is kept. */
+    enum halay_status (*defer)(struct halay_context *ctx, const struct halay_event *event, int *deferred);
+    /* Returns the events that may continue, valid until the next call; also on an error, which is the carrier's. */
+    enum halay_status (*release)(struct halay_context *ctx, const struct halay_event **events, size_t *count);
+    /* Drops all deferred events: the engine has failed. */
+    void (*drop)(struct halay_context *ctx);
+    /* Starts a bucket whose data all ranks have announced on devices. HALAY_IN_PROGRESS, or an error. */
+    enum halay_status (*start)(struct halay_bucket *bucket);
+    /* Returns HALAY_OK once the results are on their way, or bucket->coll runs instead. */
+    enum halay_status (*progress_bucket)(struct halay_bucket *bucket);
     void (*drop_bucket)(struct halay_bucket *bucket);
+    /* Returns nonzero if no other bucket of the set may start now. */
+    int (*excludes)(const struct halay_process_set *set);
+    /* Takes a request with cargo that has its final status. Nonzero: halay_request_landed will follow. */
+    int (*land)(struct halay_context *ctx, struct halay_request *request);
+    /* Returns how many have landed; *status: HALAY_OK, or why results cannot be copied back. */
+    size_t (*progress)(struct halay_context *ctx, enum halay_status *status);
+    /* Returns the longest sleep while the carrier is at work, 0: look again at once; HALAY_RINGS: it is idle. */
+    long (*sleep_us)(const struct halay_context *ctx);
+
+    /* ---- life: no other thread ---- */
+
+    void (*open)(struct halay_context *ctx);  /* the world exists; before the driver starts */
+    void (*end)(struct halay_context *ctx);   /* the driver has stopped: lands the rest */
+    void (*stop)(struct halay_context *ctx);  /* the group still exists; another world may be opened */
+    void (*close)(struct halay_context *ctx); /* no request is left; the world still exists */
+    void (*destroy)(struct halay_carrier *carrier);
 };
 
 /* The part of a carrier that the engine uses; first in the carrier's own struct. */

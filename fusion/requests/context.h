@@ -26,19 +26,18 @@ struct halay_engine;
 struct halay_execution;
 struct halay_memories;
 struct halay_messenger;
-struct halay_points;
+struct halay_path;
 struct halay_recorder;
 
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 
 struct halay_context {
-    struct halay_world *world;            /* owned; left while the messenger is NULL */
-    struct halay_elastic *elastic;        /* owned; NULL: neither an elastic job nor state */
-    struct halay_memories *memories;      /* api/memory.c; guarded by lock; NULL: no block was ever referenced */
-    struct halay_process_set all;         /* of all ranks; the first in the list of existing sets */
-    struct halay_process_set point_names; /* names of sends and receives; not a set of ranks */
-    struct halay_points *points;          /* owned: takes sends and receives (paths/p2p/p2p.h); set once */
-    struct halay_carrier *carrier;        /* owned: moves data on devices (requests/carrier.h); set once */
+    struct halay_world *world;       /* owned; left while the messenger is NULL */
+    struct halay_elastic *elastic;   /* owned; NULL: neither an elastic job nor state */
+    struct halay_memories *memories; /* api/memory.c; guarded by lock; NULL: no block was ever referenced */
+    struct halay_process_set all;    /* of all ranks; the first in the list of existing sets */
+    struct halay_path *paths;        /* owned: optional ways of a submission (requests/path.h); set once */
+    struct halay_carrier *carrier;   /* owned: moves data on devices (requests/carrier.h); set once */
     struct halay_process_set **
         by_number; /* owned: [set_room], the existing ones, except that of all ranks; stored by the driver under lock */
     size_t set_room;

@@ -7,7 +7,7 @@
  *        |              |                                 ^
  *        '---- PLAN ----'--> planned ------- END ---------'
  *
- * RETURN goes back to `queued` from `sent` and `planned`. What no coordinator decides on, a send or receive or
+ * RETURN goes back to `queued` from `sent` and `planned`. What no coordinator decides on, a transfer on its path or
  * the part of a rank that has joined, starts from `queued`. Each state can end with an error. A steady request does
  * not live while its plan is in force: its word has its state (replay/steady.h). It is `planned` if the plan is left
  * while it is in flight.
@@ -19,7 +19,7 @@ enum halay_life {
     HALAY_LIFE_QUEUED,  /* submitted; the coordinator does not know it */
     HALAY_LIFE_SENT,    /* sent to the coordinator */
     HALAY_LIFE_PLANNED, /* counts in a bucket of a plan, which has the rest of its state */
-    HALAY_LIFE_RUNNING, /* in a bucket of the coordinator, or its data are transferred */
+    HALAY_LIFE_RUNNING, /* in a bucket of the coordinator, or transferred on its path */
     HALAY_LIFE_ENDED,   /* its status is known; it is delivered next */
     HALAY_LIVES
 };

@@ -11,22 +11,11 @@
 #ifndef HALAY_NAMES_H
 #define HALAY_NAMES_H
 
-#include "fusion/protocol/signature_payload.h"
 #include "fusion/requests/entry.h"
 
 /* The number of names of one kind for collectives without a name, and so of those in flight: all kinds together fit
  * among the names that keep their ids (api/open.c). Divisible by 1 to 8, 10, 12, 14, 15, 16, ... */
 enum { HALAY_UNNAMED_MAX = 1680 };
-
-/* The name and the description under which a submission or registration is kept. */
-struct halay_naming {
-    const struct halay_tensor_info *info; /* the program's, or own */
-    struct halay_process_set *names;      /* the set that keeps its name */
-    char *unnamed;                        /* name, if the submission completes it; otherwise NULL */
-    struct halay_tensor_info own;
-    size_t payload[HALAY_POINT_PAYLOAD]; /* of a send or receive: own.splits */
-    char name[HALAY_NAME_MAX + 1];
-};
 
 /* Returns the entry of a name, which is created if necessary. NULL: no memory. */
 struct halay_entry *halay_entry_get_locked(struct halay_process_set *set, const char *name, size_t length,

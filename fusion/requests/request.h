@@ -38,7 +38,7 @@ struct halay_request {
     size_t out_bytes;          /* size of out; this and the next ones for operations whose result size varies */
     void *held;                /* owned until the request is released: the result, if out is NULL or too small */
     size_t result_rows, result_bytes;
-    int other_rank; /* of a join: the last rank to join; of a send or receive: the peer */
+    int other_rank; /* of a join: the last rank to join; on a path: the peer */
     int set_number; /* of the first process set that a change made */
     size_t *rows;   /* owned, kept, [row_capacity]: the rows of each rank in the result */
     size_t row_capacity;
@@ -69,12 +69,6 @@ struct halay_request {
     int64_t submitted_ns, started_ns;
     uint64_t collective;
 };
-
-/* Returns nonzero for a send or receive, which paths/p2p/p2p.h takes in place of the coordinator. */
-static inline int halay_request_is_point(const struct halay_request *r)
-{
-    return halay_collective_is_point(r->signature.collective);
-}
 
 static inline void halay_request_move(struct halay_request *r, enum halay_life_event event)
 {

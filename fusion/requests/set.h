@@ -13,6 +13,7 @@ struct halay_bucket;
 struct halay_coordinator;
 struct halay_entry;
 struct halay_group;
+struct halay_path;
 struct halay_replay;
 
 /* A process set has its own names, order, buckets and group, so that no operation of one set waits for one of another.
@@ -26,6 +27,7 @@ struct halay_process_set {
     struct halay_process_set *next; /* stored under lock by the driver: others read under lock */
     enum halay_set_state state;     /* guarded by lock */
     struct halay_table names;       /* guarded by lock */
+    struct halay_path *path;        /* borrowed: takes submissions with these names; NULL: the coordinator; set once */
     /* Numbers of the next collectives without a name (requests/names.h); guarded by lock. */
     unsigned unnamed[HALAY_COLLECTIVE_COUNT];
     unsigned groups;            /* the number of the last start of a group of it (api/group_of.c); guarded by lock */

@@ -22,13 +22,13 @@
 #include "fusion/engine/driver.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/step.h"
-#include "fusion/paths/device/device_carrier.h"
-#include "fusion/paths/p2p/p2p.h"
+#include "fusion/paths/paths.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/reasons.h"
 #include "fusion/replay/replay.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/context.h"
 #include "fusion/run/bucket.h"
 #include "tests/test.h"
@@ -301,8 +301,7 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     open_world(r, is_parent);
     ctx->is_parent = is_parent;
     halay_process_set_init(&ctx->all, ctx, rank_count, rank);
-    halay_process_set_init(&ctx->point_names, ctx, rank_count, rank);
-    REQUIRE((ctx->points = halay_points_create(ctx)) && (ctx->carrier = halay_carrier_create()));
+    REQUIRE(halay_paths_create(ctx) == HALAY_OK);
     ctx->world = &r->world;
     ctx->log = &sim_log;
     ctx->rank = rank;
@@ -314,7 +313,7 @@ static void open_engine(struct sim_rank *r, int rank, int degree, unsigned char 
     if (!rank)
         open_coordinator(ctx);
     REQUIRE(halay_group_create(&r->world, &ctx->all.group) == HALAY_OK);
-    halay_carrier_open(ctx);
+    ctx->carrier->ops->open(ctx);
 }
 
 static void register_tensors(struct sim_rank *r)

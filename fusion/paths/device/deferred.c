@@ -3,7 +3,7 @@
  * Deferred queue. These events wait in it:
  *
  *     a submission whose data are not in host memory yet (staging.h)
- *     after a send or receive: later ones, because the n-th send of a tag matches the n-th receive
+ *     after a submission of a path: later ones of that path, because the n-th send of a tag matches the n-th receive
  *     after any submission: a join, or a change of process sets, because it must not precede earlier submissions
  *     after a submission: its cancellation
  *
@@ -11,13 +11,14 @@
  */
 #include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/staging.h"
-#include "fusion/requests/request.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
 #include <stdlib.h>
 
-static int is_point(const struct halay_event *e)
+/* Returns the path that takes the event without the coordinator, or NULL. */
+static const struct halay_path *path_of(const struct halay_event *e)
 {
-    return e->kind == HALAY_EVENT_SUBMITTED && halay_request_is_point(e->request);
+    return e->kind == HALAY_EVENT_SUBMITTED ? halay_request_path(e->request) : NULL;
 }
 
 /* Returns nonzero if the event must not overtake those before it. */
@@ -33,8 +34,8 @@ static int must_follow(const struct halay_event *front, size_t count, const stru
     }
     if (e->kind == HALAY_EVENT_SUBMITTED && e->request->signature.collective >= HALAY_JOIN)
         return 1;
-    for (size_t i = 0; i < count && is_point(e); i++)
-        if (is_point(&front[i]))
+    for (size_t i = 0; i < count && path_of(e); i++)
+        if (path_of(&front[i]) == path_of(e))
             return 1;
     return 0;
 }

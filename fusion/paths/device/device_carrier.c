@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The carrier of data on devices: results that are being copied back, and its life.
+ * The carrier of data on devices: results that are being copied back, and its table.
  */
 #include "fusion/paths/device/device_carrier.h"
 #include "base/memory.h"
@@ -8,6 +8,7 @@
 #include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
+#include "fusion/paths/device/place.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
@@ -81,7 +82,7 @@ static void publish_launched(struct halay_context *ctx)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-size_t halay_carrier_progress(struct halay_context *ctx, enum halay_status *status)
+static size_t carrier_progress(struct halay_context *ctx, enum halay_status *status)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     size_t did = take_landed(ctx, 0);
@@ -92,7 +93,7 @@ size_t halay_carrier_progress(struct halay_context *ctx, enum halay_status *stat
     return did;
 }
 
-long halay_carrier_sleep_us(const struct halay_context *ctx)
+static long sleep_us(const struct halay_context *ctx)
 {
     const struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
@@ -103,7 +104,7 @@ long halay_carrier_sleep_us(const struct halay_context *ctx)
 
 /* ---- streams ---- */
 
-enum halay_status halay_carrier_join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
+static enum halay_status carrier_join(struct halay_context *ctx, struct halay_cargo *cargo, void *stream)
 {
     const struct halay_staging *s = (const struct halay_staging *)cargo;
 
@@ -113,7 +114,7 @@ enum halay_status halay_carrier_join(struct halay_context *ctx, struct halay_car
 
 /* ---- life ---- */
 
-void halay_carrier_open(struct halay_context *ctx)
+static void carrier_open(struct halay_context *ctx)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
@@ -122,38 +123,64 @@ void halay_carrier_open(struct halay_context *ctx)
     halay_direct_init(ctx);
 }
 
-void halay_carrier_end(struct halay_context *ctx)
+static void carrier_end(struct halay_context *ctx)
 {
     take_landed(ctx, 1);
 }
 
-void halay_carrier_stop(struct halay_context *ctx)
+static void carrier_stop(struct halay_context *ctx)
 {
     halay_direct_close(ctx);
     halay_staging_close(ctx);
     halay_deferred_fini(ctx);
 }
 
-void halay_carrier_close(struct halay_context *ctx)
+static void close_devices(struct halay_context *ctx)
 {
     halay_staging_free_all(ctx);
     halay_direct_free(ctx);
     halay_devices_close(halay_devices_of(ctx));
 }
 
-void halay_carrier_destroy(struct halay_context *ctx)
+static void carrier_destroy(struct halay_carrier *carrier)
 {
-    if (ctx->carrier)
-        halay_devices_fini(halay_devices_of(ctx));
-    free(ctx->carrier);
-    ctx->carrier = NULL;
+    halay_devices_fini(&((struct halay_device_carrier *)carrier)->devices);
+    free(carrier);
 }
 
-static const struct halay_carrier_ops ops = { .put_locked = halay_staging_put_cargo_locked,
-                                              .land = carrier_land,
-                                              .drop_bucket = halay_direct_drop };
+enum halay_status halay_device_carrier_load(struct halay_context *ctx)
+{
+    enum halay_status status = halay_devices_open(halay_devices_of(ctx), ctx->log, &ctx->world->config);
 
-struct halay_carrier *halay_carrier_create(void)
+    if (status == HALAY_OK)
+        atomic_store_explicit(&ctx->carrier->is_loaded, 1, memory_order_release);
+    return status;
+}
+
+static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
+                                              .lost = "results cannot be copied to a device",
+                                              .load = halay_device_carrier_load,
+                                              .prepare = halay_place,
+                                              .join = carrier_join,
+                                              .apply_locked = halay_staging_apply_locked,
+                                              .put_locked = halay_staging_put_cargo_locked,
+                                              .defer = halay_deferred_add,
+                                              .release = halay_deferred_release,
+                                              .drop = halay_deferred_drop,
+                                              .start = halay_direct_start,
+                                              .progress_bucket = halay_direct_progress,
+                                              .drop_bucket = halay_direct_drop,
+                                              .excludes = halay_direct_is_busy,
+                                              .land = carrier_land,
+                                              .progress = carrier_progress,
+                                              .sleep_us = sleep_us,
+                                              .open = carrier_open,
+                                              .end = carrier_end,
+                                              .stop = carrier_stop,
+                                              .close = close_devices,
+                                              .destroy = carrier_destroy };
+
+struct halay_carrier *halay_device_carrier_create(void)
 {
     struct halay_device_carrier *devices = calloc(1, sizeof *devices);
 

@@ -38,22 +38,32 @@ static inline struct halay_staging *halay_staging_of(const struct halay_request 
     return (struct halay_staging *)request->cargo;
 }
 
+/* The data of a tensor as described by the program: its input, and the room for its output. */
+struct halay_extent {
+    const void *in;
+    size_t in_bytes; /* 0: nothing is read there */
+    void *out;
+    size_t out_bytes;  /* 0: nothing is written there */
+    int is_direct;     /* the data may stay on the device: paths/device/direct.h */
+    int is_in_place;   /* input and output have the same size, and can share one place in host memory */
+    int in_on, out_on; /* filled in: the device, -1: the host */
+};
+
 /* ---- on the program's threads, no lock held ---- */
 
-/* Loads the support for data on devices. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION. */
-enum halay_status halay_carrier_load(struct halay_context *ctx);
-/* Prepares a submission, and notes the present state of its stream and event. s->cargo is NULL if all its data are in
- * host memory and follow no work. buffers: of a registered group, otherwise NULL. Errors: HALAY_ERR_ARGUMENT,
- * HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and those of device_ops.h; each is logged with the tensor's name or the
- * cause. */
+/* Prepares a submission with these data, and notes the present state of its stream and event. *out is NULL if all data
+ * are in host memory and follow no work. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and
+ * those of device_ops.h; each is logged with the tensor's name or the cause. */
 enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *name,
-                                        const struct halay_buffers *buffers, struct halay_submission *s);
+                                        const struct halay_placing *placing, struct halay_extent *spans, size_t count,
+                                        struct halay_staging **out);
+/* Returns an unused staging to the pool; NULL is allowed. */
+void halay_staging_put(struct halay_context *ctx, struct halay_staging *staging);
 
 /* ---- the context's lock is held ---- */
 
-/* Gives the request the cargo's buffers instead of the program's. */
+/* halay_carrier_ops.apply_locked and put_locked */
 void halay_staging_apply_locked(struct halay_cargo *cargo, struct halay_request *request);
-/* halay_carrier_ops.put_locked */
 void halay_staging_put_cargo_locked(struct halay_cargo *cargo);
 
 /* ---- driver ---- */

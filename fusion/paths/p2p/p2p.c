@@ -53,7 +53,7 @@ static void listen_to(struct peer *p)
     halay_route_recv(p->route, p->rank, tag_of(0), &p->arriving, sizeof p->arriving, &p->receiving);
 }
 
-struct peer *halay_points_peer(struct halay_points *p2p, int rank)
+struct peer *halay_p2p_peer(struct p2p *p2p, int rank)
 {
     for (struct peer *p = p2p->peers; p; p = p->next)
         if (p->rank == rank)
@@ -62,7 +62,7 @@ struct peer *halay_points_peer(struct halay_points *p2p, int rank)
     if (!p)
         return NULL;
     p->rank = rank;
-    p->route = &p2p->ctx->world->route;
+    p->route = &p2p->path.ctx->world->route;
     p->next = p2p->peers;
     p2p->peers = p;
     listen_to(p);
@@ -74,9 +74,10 @@ static int is_due(const struct peer *p)
     return p->due > p->received_last;
 }
 
-enum halay_status halay_points_listen(struct halay_points *p2p, int rank, uint64_t due)
+static enum halay_status p2p_listen(struct halay_path *path, int rank, uint64_t due)
 {
-    struct peer *p = halay_points_peer(p2p, rank);
+    struct p2p *p2p = p2p_of(path);
+    struct peer *p = halay_p2p_peer(p2p, rank);
 
     if (!p)
         return HALAY_ERR_NO_MEMORY;
@@ -94,7 +95,7 @@ static void send_first(struct peer *p)
         halay_route_send(p->route, p->rank, tag_of(0), &p->unsent->offer, sizeof p->unsent->offer, &p->sending);
 }
 
-void halay_points_send(struct halay_points *p2p, struct peer *p, struct halay_offered *message)
+void halay_p2p_send(struct p2p *p2p, struct peer *p, struct halay_offered *message)
 {
     message->offer.number = ++p->made;
     halay_offers_append(&p->unsent, message);
@@ -118,10 +119,10 @@ static void move_chunk(struct peer *p, struct point *point)
 }
 
 /* Pairs the point with an offer that matches. */
-static void point_pair(struct halay_points *p2p, struct peer *p, struct point *point, const struct halay_offer *theirs)
+static void point_pair(struct p2p *p2p, struct peer *p, struct point *point, const struct halay_offer *theirs)
 {
     const struct halay_offer *mine = &point->own.offer;
-    int sends = mine->collective == HALAY_SEND, rank = p2p->ctx->rank;
+    int sends = mine->collective == HALAY_SEND, rank = p2p->path.ctx->rank;
     char text[HALAY_POINT_NAME_MAX + 240];
 
     point->own.next = p->moving;
@@ -141,12 +142,12 @@ static void point_pair(struct halay_points *p2p, struct peer *p, struct point *p
 }
 
 /* Offers the point to this peer: matches an offer of the peer, or waits. */
-static void offer_to(struct halay_points *p2p, struct peer *p, struct point *point, struct halay_offered *message)
+static void offer_to(struct p2p *p2p, struct peer *p, struct point *point, struct halay_offered *message)
 {
     struct halay_offered **met = halay_offers_find(&p->received, &point->own.offer);
 
     message->offer = point->own.offer;
-    halay_points_send(p2p, p, message);
+    halay_p2p_send(p2p, p, message);
     point->own.offer.number = message->offer.number;
     if (!*met) {
         halay_offers_append(&p->waiting, &point->own);
@@ -158,7 +159,7 @@ static void offer_to(struct halay_points *p2p, struct peer *p, struct point *poi
 }
 
 /* Turns a receive from any rank into one from this peer, whose send it has found. */
-static void become_peers(struct halay_points *p2p, struct peer *p, struct point *point)
+static void become_peers(struct p2p *p2p, struct peer *p, struct point *point)
 {
     struct halay_offered *message = point->pending;
 
@@ -167,7 +168,7 @@ static void become_peers(struct halay_points *p2p, struct peer *p, struct point 
     offer_to(p2p, p, point, message);
 }
 
-static enum halay_status take_offer(struct halay_points *p2p, struct peer *p, const struct halay_offer *offer)
+static enum halay_status take_offer(struct p2p *p2p, struct peer *p, const struct halay_offer *offer)
 {
     struct halay_offered **met = halay_offers_find(&p->waiting, offer);
 
@@ -186,7 +187,7 @@ static enum halay_status take_offer(struct halay_points *p2p, struct peer *p, co
     return HALAY_OK;
 }
 
-static enum halay_status message_receive(struct halay_points *p2p, struct peer *p)
+static enum halay_status message_receive(struct p2p *p2p, struct peer *p)
 {
     const struct halay_offer *message = &p->arriving;
     int was_due = is_due(p);
@@ -195,7 +196,7 @@ static enum halay_status message_receive(struct halay_points *p2p, struct peer *
         return HALAY_ERR_FORMAT;
     p->received_last++;
     p2p->busy -= was_due && !is_due(p);
-    return message->kind == HALAY_OFFER ? take_offer(p2p, p, message) : halay_points_take(p2p, p, message);
+    return message->kind == HALAY_OFFER ? take_offer(p2p, p, message) : halay_p2p_take(p2p, p, message);
 }
 
 /* ---- submission ---- */
@@ -216,18 +217,18 @@ static struct halay_offer offer_of(const struct halay_request *r)
 }
 
 /* Listens to all other ranks of the set. */
-static enum halay_status listen_to_all(struct halay_points *p2p, const struct halay_process_set *set)
+static enum halay_status listen_to_all(struct p2p *p2p, const struct halay_process_set *set)
 {
     for (int r = 0; r < set->size; r++) {
         int rank = set->ranks ? set->ranks[r] : r;
-        if (rank != p2p->ctx->rank && !halay_points_peer(p2p, rank))
+        if (rank != p2p->path.ctx->rank && !halay_p2p_peer(p2p, rank))
             return HALAY_ERR_NO_MEMORY;
     }
     return HALAY_OK;
 }
 
 /* Matches the point with an offer that a rank has sent before, or lets it wait. */
-static void receive_from_any(struct halay_points *p2p, struct point *point, struct halay_offered *message)
+static void receive_from_any(struct p2p *p2p, struct point *point, struct halay_offered *message)
 {
     struct peer *p = p2p->peers;
 
@@ -240,10 +241,11 @@ static void receive_from_any(struct halay_points *p2p, struct point *point, stru
         halay_offers_append(&p2p->any, &point->own);
 }
 
-enum halay_status halay_points_submit(struct halay_points *p2p, struct halay_request *request)
+static enum halay_status p2p_submit(struct halay_path *path, struct halay_request *request)
 {
+    struct p2p *p2p = p2p_of(path);
     int rank = (int)(int64_t)request->payload.at[P2P_PEER], is_any = rank == HALAY_ANY_RANK;
-    struct peer *p = is_any ? NULL : halay_points_peer(p2p, rank);
+    struct peer *p = is_any ? NULL : halay_p2p_peer(p2p, rank);
     struct point *point = calloc(1, sizeof *point);
     struct halay_offered *message = calloc(1, sizeof *message);
     int listens = is_any ? listen_to_all(p2p, request->set) == HALAY_OK : p != NULL;
@@ -256,13 +258,13 @@ enum halay_status halay_points_submit(struct halay_points *p2p, struct halay_req
     }
     point->request = request;
     point->own.offer = offer_of(request);
-    point->since_us = p2p->ctx->now_us;
+    point->since_us = p2p->path.ctx->now_us;
     p2p->busy++;
     if (is_any)
         receive_from_any(p2p, point, message);
     else
         offer_to(p2p, p, point, message);
-    halay_count(&p2p->ctx->meters->tally.bytes, request->bytes);
+    halay_count(&path->ctx->meters->tally.bytes, request->bytes);
     return HALAY_OK;
 }
 
@@ -275,14 +277,14 @@ static void point_free(struct point *point)
     free(point);
 }
 
-void halay_points_end(struct halay_points *p2p, struct point *point, enum halay_status status, const char *text)
+void halay_p2p_end(struct p2p *p2p, struct point *point, enum halay_status status, const char *text)
 {
     halay_request_end(point->request, status, text);
     point_free(point);
     p2p->busy--;
 }
 
-static size_t end_moved(struct halay_points *p2p, struct peer *p)
+static size_t end_moved(struct p2p *p2p, struct peer *p)
 {
     size_t did = 0;
 
@@ -298,14 +300,14 @@ static size_t end_moved(struct halay_points *p2p, struct peer *p)
             at = &point->own.next;
         } else {
             halay_offers_take(at);
-            halay_points_end(p2p, point, point->status, point->text);
+            halay_p2p_end(p2p, point, point->status, point->text);
             did++;
         }
     }
     return did;
 }
 
-static enum halay_status progress_peer(struct halay_points *p2p, struct peer *p, size_t *did)
+static enum halay_status progress_peer(struct p2p *p2p, struct peer *p, size_t *did)
 {
     enum halay_status status = HALAY_OK;
 
@@ -325,9 +327,10 @@ static enum halay_status progress_peer(struct halay_points *p2p, struct peer *p,
     return status;
 }
 
-enum halay_status halay_points_progress(struct halay_points *p2p, size_t *did, int *rank)
+static enum halay_status p2p_progress(struct halay_path *path, size_t *did, int *rank)
 {
-    struct halay_context *ctx = p2p->ctx;
+    struct p2p *p2p = p2p_of(path);
+    struct halay_context *ctx = path->ctx;
 
     *rank = -1;
     if (!p2p->busy)
@@ -335,7 +338,7 @@ enum halay_status halay_points_progress(struct halay_points *p2p, size_t *did, i
     enum halay_status status = halay_route_progress(&ctx->world->route, NULL, ctx->size, rank);
     for (struct peer *p = p2p->peers; p && status == HALAY_OK; p = p->next)
         status = progress_peer(p2p, p, did);
-    *did += status == HALAY_OK ? halay_points_end_left(p2p) : 0;
+    *did += status == HALAY_OK ? halay_p2p_end_left(p2p) : 0;
     return status;
 }
 
@@ -363,8 +366,9 @@ static void free_points(struct peer *p, struct halay_offered *list)
     }
 }
 
-void halay_points_abandon(struct halay_points *p2p)
+static void p2p_abandon(struct halay_path *path)
 {
+    struct p2p *p2p = p2p_of(path);
 
     for (struct peer *p = p2p->peers, *next; p; p = next) {
         next = p->next;
@@ -383,11 +387,27 @@ void halay_points_abandon(struct halay_points *p2p)
     p2p->reported_us = 0;
 }
 
-struct halay_points *halay_points_create(struct halay_context *ctx)
+static void p2p_destroy(struct halay_path *path)
 {
-    struct halay_points *p2p = calloc(1, sizeof *p2p);
+    free(p2p_of(path));
+}
 
-    if (p2p)
-        p2p->ctx = ctx;
-    return p2p;
+static const struct halay_path_ops ops = { .failed = "a send or receive failed",
+                                           .name = halay_p2p_name,
+                                           .submit = p2p_submit,
+                                           .withdraw = halay_p2p_withdraw,
+                                           .listen = p2p_listen,
+                                           .progress = p2p_progress,
+                                           .look = halay_p2p_look,
+                                           .abandon = p2p_abandon,
+                                           .destroy = p2p_destroy };
+
+struct halay_path *halay_p2p_create(void)
+{
+    struct p2p *p2p = calloc(1, sizeof *p2p);
+
+    if (!p2p)
+        return NULL;
+    p2p->path.ops = &ops;
+    return &p2p->path;
 }

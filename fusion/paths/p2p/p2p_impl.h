@@ -8,7 +8,7 @@
 #include "collectives/transport/route.h"
 #include "fusion/paths/p2p/offers.h"
 #include "fusion/paths/p2p/p2p.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/requests/path.h"
 
 /* The payload of a request. request->other_rank is the peer, once one is known. */
 enum p2p_word { P2P_PEER, P2P_TAG, P2P_NAME_LENGTH };
@@ -43,23 +43,34 @@ struct peer {
     int64_t left_us; /* when its leave was noticed; 0: it has not left */
 };
 
-struct halay_points {
-    struct halay_context *ctx; /* borrowed */
-    _Atomic uint64_t unnamed;  /* points without a name, so far; relaxed: only to distinguish them; of all threads */
+struct p2p {
+    struct halay_path path;   /* first */
+    _Atomic uint64_t unnamed; /* points without a name, so far; relaxed: only to distinguish them; of all threads */
     struct peer *peers;
     struct halay_offered *any; /* owned, points: receives from any rank unmatched */
     size_t busy;               /* points, unsent messages, peers with messages due */
     int64_t reported_us;       /* the last report of stalls */
 };
 
+static inline struct p2p *p2p_of(struct halay_path *path)
+{
+    return (struct p2p *)path;
+}
+
 /* p2p.c. peer: created on demand, NULL: no memory. send: message is p's from now on, its number is set. end: frees the
  * point; text may be its own. */
-struct peer *halay_points_peer(struct halay_points *p2p, int rank);
-void halay_points_send(struct halay_points *p2p, struct peer *p, struct halay_offered *message);
-void halay_points_end(struct halay_points *p2p, struct point *point, enum halay_status status, const char *text);
+struct peer *halay_p2p_peer(struct p2p *p2p, int rank);
+void halay_p2p_send(struct p2p *p2p, struct peer *p, struct halay_offered *message);
+void halay_p2p_end(struct p2p *p2p, struct point *point, enum halay_status status, const char *text);
+
+/* p2p_name.c */
+enum halay_status halay_p2p_name(struct halay_path *path, const struct halay_tensor_info *info,
+                                 struct halay_naming *naming);
 
 /* p2p_wait.c. take: WITHDRAW, or GONE. end_left: ends those whose peers have left, and returns their number. */
-enum halay_status halay_points_take(struct halay_points *p2p, struct peer *p, const struct halay_offer *message);
-size_t halay_points_end_left(struct halay_points *p2p);
+enum halay_status halay_p2p_withdraw(struct halay_path *path, struct halay_request *request);
+enum halay_status halay_p2p_look(struct halay_path *path, struct halay_path_look *look);
+enum halay_status halay_p2p_take(struct p2p *p2p, struct peer *p, const struct halay_offer *message);
+size_t halay_p2p_end_left(struct p2p *p2p);
 
 #endif

@@ -39,12 +39,15 @@ static struct halay_tensor_info describe(const struct halay_tensor_info *info, c
     return point;
 }
 
-enum halay_status halay_points_name(struct halay_points *p2p, const struct halay_tensor_info *info,
-                                    struct halay_naming *naming)
+enum halay_status halay_p2p_name(struct halay_path *path, const struct halay_tensor_info *info,
+                                 struct halay_naming *naming)
 {
+    struct p2p *p2p = p2p_of(path);
     size_t length = info->name ? strnlen(info->name, HALAY_POINT_NAME_MAX + 1) : 0;
     char way[32];
 
+    if (!halay_collective_is_point((int)info->collective))
+        return HALAY_OK;
     if (length > HALAY_POINT_NAME_MAX || (info->name && !length))
         return halay_refuses(HALAY_ERR_ARGUMENT, "the name of a send or receive must be 1 to %d bytes, or NULL",
                              HALAY_POINT_NAME_MAX);
@@ -60,6 +63,6 @@ enum halay_status halay_points_name(struct halay_points *p2p, const struct halay
     naming->payload[P2P_NAME_LENGTH] = length;
     naming->own = describe(info, naming);
     naming->info = &naming->own;
-    naming->names = &p2p->ctx->point_names;
+    naming->names = &path->names;
     return HALAY_OK;
 }

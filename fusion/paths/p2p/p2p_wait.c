@@ -35,7 +35,7 @@ static void print_missing(const struct point *point, char *text, size_t size)
         snprintf(text, size, "the %s of rank %d", what, point->request->other_rank);
 }
 
-static void print_withdrawn(const struct halay_points *p2p, const struct point *point, char *text, size_t size)
+static void print_withdrawn(const struct p2p *p2p, const struct point *point, char *text, size_t size)
 {
     const struct halay_request *r = point->request;
     char key[HALAY_POINT_NAME_MAX + 32], missing[64];
@@ -44,20 +44,20 @@ static void print_withdrawn(const struct halay_points *p2p, const struct point *
     print_missing(point, missing, sizeof missing);
     if (r->withdrawn == HALAY_ERR_TIMEOUT)
         halay_snprintf(text, size, "%s: timed out after %g s on rank %d; %s was not submitted", key,
-                       r->timeout_ms / 1e3, p2p->ctx->rank, missing);
+                       r->timeout_ms / 1e3, p2p->path.ctx->rank, missing);
     else
-        snprintf(text, size, "%s: canceled by rank %d; %s was not submitted", key, p2p->ctx->rank, missing);
+        snprintf(text, size, "%s: canceled by rank %d; %s was not submitted", key, p2p->path.ctx->rank, missing);
 }
 
-static void print_stalled(const struct halay_points *p2p, const struct point *point, char *text, size_t size)
+static void print_stalled(const struct p2p *p2p, const struct point *point, char *text, size_t size)
 {
     char key[HALAY_POINT_NAME_MAX + 32], missing[64];
 
     halay_offer_print_key(&point->own.offer, key, sizeof key);
     print_missing(point, missing, sizeof missing);
     halay_snprintf(text, size, "stalled for %.3g s: %s: %s by rank %d, missing: %s",
-                   (double)(p2p->ctx->now_us - point->since_us) / 1e6, key,
-                   point->own.offer.collective == HALAY_SEND ? "sent" : "to be received", p2p->ctx->rank, missing);
+                   (double)(p2p->path.ctx->now_us - point->since_us) / 1e6, key,
+                   point->own.offer.collective == HALAY_SEND ? "sent" : "to be received", p2p->path.ctx->rank, missing);
 }
 
 /* ---- withdrawal ---- */
@@ -69,50 +69,50 @@ static struct halay_offered **find_request(struct halay_offered **list, const st
     return list;
 }
 
-static void end_withdrawn(struct halay_points *p2p, struct point *point)
+static void end_withdrawn(struct p2p *p2p, struct point *point)
 {
     struct halay_request *r = point->request;
     char text[HALAY_TEXT_MAX];
 
     print_withdrawn(p2p, point, text, sizeof text);
     if (r->withdrawn == HALAY_ERR_TIMEOUT)
-        halay_log_write(p2p->ctx->log, halay_log_reported_level(p2p->ctx->log), "%s", text);
+        halay_log_write(p2p->path.ctx->log, halay_log_reported_level(p2p->path.ctx->log), "%s", text);
     else
-        halay_info(p2p->ctx->log, "%s", text);
-    halay_points_end(p2p, point, r->withdrawn, text);
+        halay_info(p2p->path.ctx->log, "%s", text);
+    halay_p2p_end(p2p, point, r->withdrawn, text);
 }
 
-static enum halay_status send_about(struct halay_points *p2p, struct peer *p, enum halay_offer_kind kind,
-                                    uint64_t number)
+static enum halay_status send_about(struct p2p *p2p, struct peer *p, enum halay_offer_kind kind, uint64_t number)
 {
     struct halay_offered *message = calloc(1, sizeof *message);
 
     if (!message)
         return HALAY_ERR_NO_MEMORY;
     message->offer = (struct halay_offer){ .kind = (uint16_t)kind, .about = number };
-    halay_points_send(p2p, p, message);
+    halay_p2p_send(p2p, p, message);
     return HALAY_OK;
 }
 
 /* The peer listens only if it is asked to: by this rank if it is rank 0, else by rank 0. */
-static enum halay_status ask_to_listen(struct halay_points *p2p, const struct peer *p)
+static enum halay_status ask_to_listen(struct p2p *p2p, const struct peer *p)
 {
-    struct halay_context *ctx = p2p->ctx;
+    struct halay_context *ctx = p2p->path.ctx;
     int is_first = ctx->all.coordinator != NULL;
     struct halay_item item = { .kind = HALAY_ITEM_LISTEN, .rank = is_first ? 0 : p->rank, .number = p->made };
 
     return halay_messenger_append(ctx->messenger, is_first ? p->rank : 0, &item);
 }
 
-enum halay_status halay_points_withdraw(struct halay_points *p2p, struct halay_request *r)
+enum halay_status halay_p2p_withdraw(struct halay_path *path, struct halay_request *r)
 {
+    struct p2p *p2p = p2p_of(path);
     struct halay_offered **at = find_request(&p2p->any, r);
 
     if (*at) { /* no rank knows of it */
         end_withdrawn(p2p, (struct point *)halay_offers_take(at));
         return HALAY_OK;
     }
-    struct peer *p = halay_points_peer(p2p, r->other_rank);
+    struct peer *p = halay_p2p_peer(p2p, r->other_rank);
     struct point *point = p ? (struct point *)*find_request(&p->waiting, r) : NULL;
     if (!point || point->is_withdrawn)
         return p ? HALAY_OK : HALAY_ERR_NO_MEMORY;
@@ -121,7 +121,7 @@ enum halay_status halay_points_withdraw(struct halay_points *p2p, struct halay_r
     return status == HALAY_OK ? ask_to_listen(p2p, p) : status;
 }
 
-enum halay_status halay_points_take(struct halay_points *p2p, struct peer *p, const struct halay_offer *message)
+enum halay_status halay_p2p_take(struct p2p *p2p, struct peer *p, const struct halay_offer *message)
 {
     int ends_mine = message->kind == HALAY_OFFER_GONE;
     struct halay_offered **at = halay_offers_find_number(ends_mine ? &p->waiting : &p->received, message->about);
@@ -140,12 +140,12 @@ enum halay_status halay_points_take(struct halay_points *p2p, struct peer *p, co
 /* ---- peers that have left ---- */
 
 /* Returns nonzero if what the peer has sent is here by now. */
-static int is_gone(const struct halay_points *p2p, const struct peer *p)
+static int is_gone(const struct p2p *p2p, const struct peer *p)
 {
-    return p->left_us && p2p->ctx->now_us - p->left_us >= LEFT_US;
+    return p->left_us && p2p->path.ctx->now_us - p->left_us >= LEFT_US;
 }
 
-static int have_all_gone(struct halay_points *p2p, const struct halay_process_set *set)
+static int have_all_gone(struct p2p *p2p, const struct halay_process_set *set)
 {
     for (const struct peer *p = p2p->peers; p; p = p->next)
         if (halay_process_set_rank_of(set, p->rank) >= 0 && !is_gone(p2p, p))
@@ -153,9 +153,9 @@ static int have_all_gone(struct halay_points *p2p, const struct halay_process_se
     return 1; /* it listens to all */
 }
 
-size_t halay_points_end_left(struct halay_points *p2p)
+size_t halay_p2p_end_left(struct p2p *p2p)
 {
-    const struct halay_context *ctx = p2p->ctx;
+    const struct halay_context *ctx = p2p->path.ctx;
     size_t did = 0;
     int has_any_gone = 0;
     char text[48];
@@ -166,12 +166,12 @@ size_t halay_points_end_left(struct halay_points *p2p)
         has_any_gone |= is_gone(p2p, p);
         for (; p->waiting && is_gone(p2p, p); did++) {
             snprintf(text, sizeof text, "rank %d has left", p->rank);
-            halay_points_end(p2p, (struct point *)halay_offers_take(&p->waiting), HALAY_ERR_PEER, text);
+            halay_p2p_end(p2p, (struct point *)halay_offers_take(&p->waiting), HALAY_ERR_PEER, text);
         }
     }
     for (struct halay_offered **at = &p2p->any; has_any_gone && *at;)
         if (have_all_gone(p2p, ((struct point *)*at)->request->set)) {
-            halay_points_end(p2p, (struct point *)halay_offers_take(at), HALAY_ERR_PEER, "all other ranks have left");
+            halay_p2p_end(p2p, (struct point *)halay_offers_take(at), HALAY_ERR_PEER, "all other ranks have left");
             did++;
         } else {
             at = &(*at)->next;
@@ -182,7 +182,7 @@ size_t halay_points_end_left(struct halay_points *p2p)
 /* ---- stalls ---- */
 
 struct survey {
-    struct halay_points *p2p;
+    struct p2p *p2p;
     int64_t report_us; /* 0: no report now */
     const struct point *oldest;
     size_t reported;
@@ -190,7 +190,7 @@ struct survey {
 
 static void survey_list(struct survey *s, const struct halay_offered *list)
 {
-    int64_t now_us = s->p2p->ctx->now_us;
+    int64_t now_us = s->p2p->path.ctx->now_us;
     char text[HALAY_TEXT_MAX];
 
     for (; list; list = list->next) {
@@ -201,31 +201,30 @@ static void survey_list(struct survey *s, const struct halay_offered *list)
             continue;
         print_stalled(s->p2p, point, text, sizeof text);
         if (s->reported++ < REPORTED_MAX)
-            halay_warning(s->p2p->ctx->log, "%s", text);
+            halay_warning(s->p2p->path.ctx->log, "%s", text);
     }
 }
 
-enum halay_status halay_points_look(struct halay_points *p2p, int *rank, char *text, size_t size)
+enum halay_status halay_p2p_look(struct halay_path *path, struct halay_path_look *look)
 {
-    const struct halay_config *config = &p2p->ctx->world->config;
-    int64_t report_us = (int64_t)config->stall_check_ms * 1000, limit_us = (int64_t)config->stall_shutdown_ms * 1000;
-    int64_t now_us = p2p->ctx->now_us;
+    struct p2p *p2p = p2p_of(path);
+    int64_t now_us = path->ctx->now_us;
     struct survey s = { .p2p = p2p };
 
     if (!p2p->busy)
         return HALAY_OK;
-    if (!p2p->reported_us || now_us - p2p->reported_us >= report_us)
-        s.report_us = report_us;
+    if (!p2p->reported_us || now_us - p2p->reported_us >= look->report_us)
+        s.report_us = look->report_us;
     survey_list(&s, p2p->any);
     for (const struct peer *p = p2p->peers; p; p = p->next)
         survey_list(&s, p->waiting);
     if (s.reported)
         p2p->reported_us = now_us;
     if (s.reported > REPORTED_MAX)
-        halay_warning(p2p->ctx->log, "stalled: %zu more sends and receives", s.reported - REPORTED_MAX);
-    if (limit_us <= 0 || !s.oldest || now_us - s.oldest->since_us < limit_us)
+        halay_warning(path->ctx->log, "stalled: %zu more sends and receives", s.reported - REPORTED_MAX);
+    if (look->limit_us <= 0 || !s.oldest || now_us - s.oldest->since_us < look->limit_us)
         return HALAY_OK;
-    print_stalled(p2p, s.oldest, text, size);
-    *rank = s.oldest->pending ? -1 : s.oldest->request->other_rank;
+    print_stalled(p2p, s.oldest, look->text, sizeof look->text);
+    look->rank = s.oldest->pending ? -1 : s.oldest->request->other_rank;
     return HALAY_ERR_PEER;
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Direct: the state of the all-reduce by devices of a host (direct.c). Driver only, unless stated otherwise.
+ */
+#ifndef HALAY_STATE_DIRECT_H
+#define HALAY_STATE_DIRECT_H
+
+#include "collectives/transport/device_ops.h"
+#include <stdatomic.h>
+
+struct halay_bucket;
+struct halay_coll;
+struct halay_device;
+
+/* The same on all ranks from one bucket to the next. */
+enum halay_direct_state {
+    HALAY_DIRECT_REFUSED, /* the data are copied to host memory, and reduced there */
+    HALAY_DIRECT_UNKNOWN, /* not determined yet */
+    HALAY_DIRECT_OPEN,
+};
+
+enum halay_direct_step {
+    HALAY_DIRECT_SHARE, /* each rank sends the handle of its segment */
+    HALAY_DIRECT_AGREE, /* each rank sends whether it can access the others' segments */
+    HALAY_DIRECT_CONCLUDE,
+    HALAY_DIRECT_STAGE, /* refused: the data are copied to the host */
+    HALAY_DIRECT_PACK,
+    HALAY_DIRECT_REDUCE,
+    HALAY_DIRECT_UNPACK,
+    HALAY_DIRECT_END,
+};
+
+struct halay_direct {
+    _Atomic int state; /* enum halay_direct_state; stored by the driver, relaxed: a hint for the program's threads */
+    /* The device of all direct data, set by the first submission; guarded by the devices' lock. */
+    struct halay_device *device;
+    void *stream, *done; /* owned: the engine's stream on the device, and an event after the stream's last work */
+    void *segment;       /* owned, [bytes]; kept until the end, so that no rank loses memory that it has opened */
+    size_t bytes;
+    int is_shared; /* other ranks have the handle of the segment */
+    int is_lent;   /* another rank may still have the segment open: not all ranks have reached the last barrier */
+    struct halay_device_share mine, shares[HALAY_DEVICE_RANKS];
+    void *segments[HALAY_DEVICE_RANKS]; /* as mapped on this rank; NULL: not mapped */
+    unsigned char reaches_all;          /* this rank can access all segments; the same for each rank: */
+    unsigned char all_reach[HALAY_DEVICE_RANKS];
+    size_t room;                 /* bytes of the smallest segment */
+    struct halay_bucket *bucket; /* borrowed: under way; without a plan no other one of the set starts until its end */
+    enum halay_direct_step step; /* the next */
+    struct halay_coll *coll;     /* owned: a barrier of the ranks */
+    int is_launched;             /* the stream has work that the other ranks wait for */
+    int is_one_shot;             /* each rank sums all elements, not only its share */
+    size_t base, total;          /* elements of the bucket: before those in the segments, and in all */
+    struct halay_device_piece *pieces; /* owned array, kept */
+    size_t piece_count, piece_capacity;
+};
+
+#endif

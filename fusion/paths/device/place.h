@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Place: the location of a submission's data, and the sizes of its input and output.
+ */
+#ifndef HALAY_PLACE_H
+#define HALAY_PLACE_H
+
+#include "fusion/requests/carrier.h"
+
+/* halay_carrier_ops.prepare */
+enum halay_status halay_place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
+                              struct halay_submission *submission);
+
+#endif
