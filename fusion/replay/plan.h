@@ -58,15 +58,6 @@ void halay_plan_clear(struct halay_replay *p);
 /* Marks a bucket as ready: all its tensors have been submitted. */
 void halay_plan_set_ready(struct halay_plan_bucket *b);
 
-/* Returns nonzero if any bucket of the plan is partial. */
-static inline int halay_plan_has_partial(const struct halay_replay *p)
-{
-    for (size_t i = 0; i < p->count; i++)
-        if (halay_plan_is_partial(p->buckets[i]))
-            return 1;
-    return 0;
-}
-
 /* ---- for the engine; driver only ---- */
 
 /* Returns nonzero if a plan is in force, and the numbers of its collectives are not known yet. */

@@ -41,12 +41,4 @@ struct halay_plan_bucket {
     int64_t since_us;            /* when the state, or seen_missing, last changed */
 };
 
-/* Returns nonzero if some of its tensors are submitted and others are not. */
-static inline int halay_plan_is_partial(const struct halay_plan_bucket *b)
-{
-    size_t missing = atomic_load_explicit(&((struct halay_plan_bucket *)b)->missing, memory_order_relaxed);
-
-    return b->state == HALAY_PLAN_FILLING && missing && missing < b->count;
-}
-
 #endif

@@ -19,51 +19,32 @@
 #define HELD_US 50000   /* how long a bucket may stay incomplete, or held up by an incomplete one */
 #define SLOW_US 1000000 /* how long a bucket may be ready or running */
 
-/* Buckets with the lowest numbers that lack tensors of this rank: one of each channel, and one of those on devices;
- * NULL: none. */
-struct holders {
-    const struct halay_plan_bucket *on_channel[HALAY_CHANNELS], *on_devices;
-};
-
-static void note_holder(struct holders *h, const struct halay_plan_bucket *b)
+/* Returns nonzero if some tensors of the bucket are submitted and others are not. */
+static int is_partial(const struct halay_plan_bucket *b)
 {
-    const struct halay_plan_bucket **at = &h->on_channel[b->number % HALAY_CHANNELS];
+    size_t missing = atomic_load_explicit(&((struct halay_plan_bucket *)b)->missing, memory_order_relaxed);
 
-    if (b->state != HALAY_PLAN_FILLING)
-        return;
-    if (!*at || b->number < (*at)->number)
-        *at = b;
-    if (b->is_on_devices && (!h->on_devices || b->number < h->on_devices->number))
-        h->on_devices = b;
+    return b->state == HALAY_PLAN_FILLING && missing && missing < b->count;
 }
 
-/* Returns the incomplete bucket, b or one before it, by which this rank's program holds b up, or NULL. A bucket that
- * waits only for complete ones waits for other ranks. */
-static const struct halay_plan_bucket *find_holder(const struct holders *h, const struct halay_plan_bucket *b)
+/* Returns nonzero if b, which is ready, cannot be entered before the other bucket, which lacks tensors of this rank. A
+ * bucket that waits only for complete ones waits for other ranks. */
+static int must_follow(const struct halay_plan_bucket *b, const struct halay_plan_bucket *other)
 {
-    const struct halay_plan_bucket *before = h->on_channel[b->number % HALAY_CHANNELS];
-
-    if (b->state != HALAY_PLAN_READY)
-        return halay_plan_is_partial(b) ? b : NULL;
-    if (!b->plan->is_active)
-        return NULL;
-    if (before && before->number < b->number)
-        return before;
-    return b->is_on_devices && h->on_devices && h->on_devices->number < b->number ? h->on_devices : NULL;
+    return other->state == HALAY_PLAN_FILLING && other->number < b->number &&
+           (other->number % HALAY_CHANNELS == b->number % HALAY_CHANNELS || (other->is_on_devices && b->is_on_devices));
 }
 
-/* Returns the bucket of the tensor that the program waits for, or NULL. */
-static const struct halay_plan_bucket *find_awaited(const struct halay_process_set *set)
+/* Returns nonzero if the program waits for a tensor of the bucket. */
+static int is_awaited(const struct halay_plan_bucket *b)
 {
-    struct halay_context *ctx = set->ctx;
-    const struct halay_plan_bucket *b = NULL;
+    struct halay_context *ctx = b->plan->set->ctx;
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_request *r = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
-    if (r && r->set == set && r->entry && (r->entry->request == r || halay_steady_is_in_flight(r)))
-        b = r->entry->planned;
+    int is = r && r->entry && r->entry->planned == b && (r->entry->request == r || halay_steady_is_in_flight(r));
     pthread_mutex_unlock(&ctx->lock);
-    return b;
+    return is;
 }
 
 /* Returns nonzero if the program has not submitted all tensors of the bucket. A tensor that it has submitted may not
@@ -104,30 +85,35 @@ static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
     return now_us - b->since_us;
 }
 
+/* Returns nonzero if this rank's program has held b up for too long by the other bucket, or by b itself. */
+static int holds_up(const struct halay_plan_bucket *other, const struct halay_plan_bucket *b, int64_t age_us)
+{
+    return age_us >= HELD_US || (is_awaited(b) && lacks_submissions(other));
+}
+
+static int is_held_up(const struct halay_plan_bucket *b, int64_t age_us)
+{
+    const struct halay_replay *p = b->plan;
+    int is = is_partial(b) && holds_up(b, b, age_us);
+
+    for (size_t i = 0; i < p->count && b->state == HALAY_PLAN_READY && p->is_active && !is; i++)
+        is = must_follow(b, p->buckets[i]) && holds_up(p->buckets[i], b, age_us);
+    return is;
+}
+
 static void look_for_reasons(struct halay_replay *p)
 {
     struct halay_context *ctx = p->set->ctx;
-    const struct halay_plan_bucket *awaited = NULL, *holder;
-    struct holders holders = { .on_devices = NULL };
-    int64_t slow = slow_us(ctx);
-    int has_looked = 0;
 
     if (ctx->now_us - p->looked_us < LOOK_US)
         return;
     p->looked_us = ctx->now_us;
-    for (size_t i = 0; i < p->count; i++)
-        note_holder(&holders, p->buckets[i]);
     for (size_t i = 0; i < p->count && p->state == PLAN_PLANNED; i++) {
         struct halay_plan_bucket *b = p->buckets[i];
         int64_t age_us = look_at_bucket(b, ctx->now_us);
-        if (b->state != HALAY_PLAN_FILLING && age_us >= slow)
+        if (b->state != HALAY_PLAN_FILLING && age_us >= slow_us(ctx))
             halay_replay_break(p->set, HALAY_BREAK_SLOW);
-        if (age_us < WAITS_US || !(holder = find_holder(&holders, b)))
-            continue;
-        if (!has_looked)
-            awaited = find_awaited(p->set);
-        has_looked = 1;
-        if (age_us >= HELD_US || (b == awaited && lacks_submissions(holder)))
+        if (age_us >= WAITS_US && is_held_up(b, age_us))
             halay_replay_break(p->set, HALAY_BREAK_WAITS);
     }
 }
@@ -154,10 +140,13 @@ long halay_replay_sleep_us(const struct halay_context *ctx)
         const struct halay_replay *p = set->replay;
         if (!p || p->state != PLAN_PLANNED)
             continue;
-        long limit = p->ready || halay_plan_has_partial(p) ? HELD_US : p->busy ? (long)slow_us(ctx) : LONG_MAX;
-        if (limit == HELD_US &&
-            atomic_load_explicit(&((struct halay_context *)ctx)->waiting.waited, memory_order_relaxed))
-            limit = WAITS_US;
+        int may_be_held = p->ready != NULL;
+        for (size_t i = 0; i < p->count && !may_be_held; i++)
+            may_be_held = is_partial(p->buckets[i]);
+        long limit = !may_be_held ? p->busy ? (long)slow_us(ctx) : LONG_MAX
+                     : atomic_load_explicit(&((struct halay_context *)ctx)->waiting.waited, memory_order_relaxed)
+                         ? WAITS_US
+                         : HELD_US;
         least = limit < least ? limit : least;
     }
     return least;
