@@ -14,7 +14,6 @@ struct halay_engine {
     int64_t stepped_us;                       /* when the last step began that was a whole one */
     int64_t checked_us;                       /* when peers and stalls were looked at last */
     struct halay_request *watched;            /* requests with a time limit, or withdrawn (withdraw.c) */
-    struct halay_request *unchecked;          /* of these, those that the present check has not visited */
     int64_t look_us;                          /* time of the next check; 0: never */
     uint64_t sent;                            /* submissions sent to the coordinator so far */
     int suspect;                              /* a rank that is gone since suspected_us, for an unknown cause */

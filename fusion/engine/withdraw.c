@@ -25,21 +25,16 @@
 #define RETRY_US 100000
 #define GRACE_US 5000000
 
-/* Links a request into that list, unless it is in one. */
-static void link_watched(struct halay_request **list, struct halay_request *r)
-{
-    if (r->watched_at)
-        return;
-    r->watched_at = list;
-    r->watched_next = *list;
-    if (*list)
-        (*list)->watched_at = &r->watched_next;
-    *list = r;
-}
-
+/* Checks the request at that time, at the latest. */
 static void look_at(struct halay_engine *n, struct halay_request *r, int64_t when_us)
 {
-    link_watched(&n->watched, r);
+    if (!r->watched_at) {
+        r->watched_at = &n->watched;
+        r->watched_next = n->watched;
+        if (n->watched)
+            n->watched->watched_at = &r->watched_next;
+        n->watched = r;
+    }
     if (!n->look_us || when_us < n->look_us)
         n->look_us = when_us;
 }
@@ -94,6 +89,19 @@ static void fail_overdue(struct halay_context *ctx, const struct halay_request *
                       (int)r->entry->node.length, r->entry->node.name, r->timeout_ms / 1e3, ctx->rank, why);
 }
 
+/* Returns when the request is to be checked; INT64_MAX: never. */
+static int64_t due_us(const struct halay_request *r)
+{
+    const int64_t times[] = { r->expires_us, r->overdue_us, r->retry_us };
+    int64_t first = INT64_MAX;
+
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i] && times[i] < first)
+            first = times[i];
+    return first;
+}
+
+/* Checks a request that is due. It is due later then, unless the engine has failed. */
 static void check_watched(struct halay_context *ctx, struct halay_request *r)
 {
     int64_t now_us = ctx->now_us, grace_us = (int64_t)r->timeout_ms * 1000;
@@ -104,31 +112,14 @@ static void check_watched(struct halay_context *ctx, struct halay_request *r)
     }
     if (r->expires_us && now_us >= r->expires_us) {
         r->overdue_us = now_us + (grace_us > GRACE_US ? grace_us : GRACE_US);
-        look_at(ctx->engine, r, r->overdue_us);
         r->expires_us = 0;
         r->withdrawn = r->withdrawn ? r->withdrawn : HALAY_ERR_TIMEOUT;
-        request_withdraw(ctx, r);
-    } else {
-        if (r->overdue_us)
-            look_at(ctx->engine, r, r->overdue_us);
-        request_withdraw(ctx, r);
     }
+    request_withdraw(ctx, r);
 }
 
-/* Returns when the request is to be checked; 0: never. */
-static int64_t due_us(const struct halay_request *r)
-{
-    const int64_t times[] = { r->expires_us, r->overdue_us, r->retry_us };
-    int64_t first = 0;
-
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        if (times[i] && (!first || times[i] < first))
-            first = times[i];
-    return first;
-}
-
-/* Checks all watched requests once. Each moves from the list of those to be checked to that of checked ones before its
- * check, because the check may end it and others. */
+/* Goes through all watched requests. A check may end that request and others, so the next one is looked for from the
+ * beginning. */
 size_t halay_withdraw_overdue(struct halay_context *ctx)
 {
     struct halay_engine *n = ctx->engine;
@@ -136,21 +127,13 @@ size_t halay_withdraw_overdue(struct halay_context *ctx)
 
     if (!n->look_us || ctx->now_us < n->look_us)
         return 0;
-    n->unchecked = n->watched;
-    if (n->unchecked)
-        n->unchecked->watched_at = &n->unchecked;
-    n->watched = NULL;
-    n->look_us = 0;
-    while ((r = n->unchecked)) {
-        int64_t due = due_us(r);
-        halay_request_unwatch(r);
-        link_watched(&n->watched, r);
-        if (ctx->status != HALAY_OK)
-            continue;
-        if (due > ctx->now_us)
-            look_at(n, r, due);
-        else if (due)
+    do {
+        n->look_us = 0;
+        for (r = n->watched; r && due_us(r) > ctx->now_us; r = r->watched_next)
+            if (due_us(r) < INT64_MAX)
+                look_at(n, r, due_us(r));
+        if (r)
             check_watched(ctx, r);
-    }
+    } while (r && ctx->status == HALAY_OK);
     return 1;
 }
