@@ -57,12 +57,6 @@ void halay_group_epoch_propose(struct halay_group *group, struct halay_group_epo
     }
 }
 
-void halay_group_epoch_merge(struct halay_group_epoch *into, const struct halay_group_epoch *other)
-{
-    for (int i = 0; i < HALAY_EPOCH_VALUES; i++)
-        raise_value(&into->value[i], other->value[i]);
-}
-
 /* ---- renew ---- */
 
 static void forget_range(struct halay_world *world, uint64_t first, uint64_t last)

@@ -9,7 +9,7 @@
  *     each member                             the one that merges (any process)
  *       ends or withdraws all that
  *       is under way in the group
- *       propose  --------------------------->  merge, of all members
+ *       propose  --------------------------->  the highest of each value, of all members
  *       renew    <---------------------------  the same values for all
  *
  * Between propose and renew a member starts nothing in the group. A member may start collectives as soon as it has
@@ -34,7 +34,7 @@ enum {
     HALAY_EPOCH_VALUES = HALAY_EPOCH_COUNTERS + HALAY_EPOCH_COUNTS * HALAY_CHANNELS
 };
 
-/* The values that all members must agree on; zero-initialised it is below any proposal. */
+/* The values that all members must agree on. */
 struct halay_group_epoch {
     uint64_t value[HALAY_EPOCH_VALUES];
 };
@@ -42,8 +42,6 @@ struct halay_group_epoch {
 /* Fills in the lowest values that this rank could enter. Nothing is under way in the group: everything has been ended
  * or withdrawn. */
 void halay_group_epoch_propose(struct halay_group *group, struct halay_group_epoch *out);
-/* Raises each value of *into to that of the other proposal. */
-void halay_group_epoch_merge(struct halay_group_epoch *into, const struct halay_group_epoch *other);
 /* Enters the epoch that all members have proposed to. All channels are free then, and the next collective has the
  * number HALAY_EPOCH_NEXT. HALAY_ERR_UNSUPPORTED: all numbers are used, and the group is closed. Of a group that is
  * closed, its status; it is called all the same, so that what arrives of this epoch is dropped. */

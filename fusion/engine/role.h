@@ -73,9 +73,4 @@ static inline int halay_role_thread_sleeps(struct halay_role role)
     return role.thread == HALAY_ROLE_PARKED || (role.thread == HALAY_ROLE_ON_BELL && role.needs_bell);
 }
 
-static inline int halay_role_is_waiters(struct halay_role role)
-{
-    return role.driver == HALAY_ROLE_WAITER || role.driver == HALAY_ROLE_WAITER_ASLEEP;
-}
-
 #endif

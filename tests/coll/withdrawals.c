@@ -436,7 +436,9 @@ static void agree(struct run *run)
     CHECK(halay_group_allgather(run->control, &mine, theirs, sizeof mine, HALAY_U8) == HALAY_OK);
     memset(&run->epoch, 0, sizeof run->epoch);
     for (int r = 0; r < run->size; r++)
-        halay_group_epoch_merge(&run->epoch, &theirs[r]);
+        for (int i = 0; i < HALAY_EPOCH_VALUES; i++)
+            if (theirs[r].value[i] > run->epoch.value[i])
+                run->epoch.value[i] = theirs[r].value[i];
 }
 
 /* What the next collective may wait for of an earlier one: only one of many chunks does (allreduce_hierarchical.c). */

@@ -13,7 +13,8 @@
 static int does_waiter_drive(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    int does = halay_role_is_waiters(ctx->driver->role);
+    int does =
+        ctx->driver->role.driver == HALAY_ROLE_WAITER || ctx->driver->role.driver == HALAY_ROLE_WAITER_ASLEEP;
     pthread_mutex_unlock(&ctx->lock);
     return does;
 }

@@ -61,6 +61,11 @@ static void check_work(struct halay_role r, struct halay_role_step s)
     CHECK(halay_role_next(s.role, HALAY_ROLE_WORK).action == HALAY_ROLE_NOTHING, "wakes twice");
 }
 
+static int is_waiters(struct halay_role role)
+{
+    return role.driver == HALAY_ROLE_WAITER || role.driver == HALAY_ROLE_WAITER_ASLEEP;
+}
+
 static void check_event(struct halay_role r, enum halay_role_event event)
 {
     struct halay_role_step s = halay_role_next(r, event);
@@ -77,8 +82,8 @@ static void check_event(struct halay_role r, enum halay_role_event event)
               "falls asleep on news, or without the bell");
     if (event == HALAY_ROLE_WAKES_THREAD)
         CHECK((s.action == HALAY_ROLE_LOST) == (r.driver != HALAY_ROLE_THREAD_ASLEEP), "loses the role, or keeps it");
-    if (halay_role_is_waiters(r) && event != HALAY_ROLE_GIVES)
-        CHECK(halay_role_is_waiters(s.role), "a waiter's role is taken");
+    if (is_waiters(r) && event != HALAY_ROLE_GIVES)
+        CHECK(is_waiters(s.role), "a waiter's role is taken");
     if (event != HALAY_ROLE_SLEEPS)
         CHECK(s.role.needs_bell <= r.needs_bell, "the bell is needed by no sleeper");
 }
