@@ -6,9 +6,8 @@
 #ifndef HALAY_ENGINE_H
 #define HALAY_ENGINE_H
 
-#include <stdint.h>
-
-struct halay_request;
+#include "fusion/protocol/messages.h"
+#include "fusion/requests/context.h"
 
 struct halay_engine {
     int64_t stepped_us;                       /* when the last step began that was a whole one */
@@ -21,5 +20,12 @@ struct halay_engine {
     int is_draining;                          /* failed because a rank left: collectives in flight still complete */
     int has_sent_bye, has_sent_fail, is_done; /* is_done: DONE was received */
 };
+
+/* Starts buckets that can be started, progresses running ones, ends ended ones. Returns nonzero if anything
+ * progressed. */
+size_t halay_buckets_progress(struct halay_context *ctx);
+/* Sends an item of this rank to the coordinator, which is in this process on rank 0: about a set's tensors, or as one of
+ * all ranks' set about the rank. An error ends the engine. */
+void halay_send_item(struct halay_process_set *set, const struct halay_item *item);
 
 #endif

@@ -14,7 +14,6 @@
 #include "fusion/coordinator/stalls.h"
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
-#include "fusion/engine/send_item.h"
 #include "fusion/engine/withdraw.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"

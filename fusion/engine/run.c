@@ -2,7 +2,6 @@
  *
  * Run: starts dispatched buckets in order, progresses and ends them.
  */
-#include "fusion/engine/run.h"
 #include "collectives/api/calls.h"
 #include "collectives/group/epoch.h"
 #include "collectives/schedule/vector.h"

@@ -2,8 +2,8 @@
  *
  * Sending: by a call on rank 0, by the messenger elsewhere.
  */
-#include "fusion/engine/send_item.h"
 #include "fusion/coordinator/coordinator.h"
+#include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/protocol/messenger.h"
 

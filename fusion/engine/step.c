@@ -21,7 +21,6 @@
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
-#include "fusion/engine/run.h"
 #include "fusion/engine/withdraw.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"

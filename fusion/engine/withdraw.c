@@ -15,7 +15,6 @@
 #include "fusion/engine/withdraw.h"
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
-#include "fusion/engine/send_item.h"
 #include "fusion/replay/replay.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/path.h"

@@ -13,8 +13,7 @@
 static int does_waiter_drive(struct halay_context *ctx)
 {
     pthread_mutex_lock(&ctx->lock);
-    int does =
-        ctx->driver->role.driver == HALAY_ROLE_WAITER || ctx->driver->role.driver == HALAY_ROLE_WAITER_ASLEEP;
+    int does = ctx->driver->role.driver == HALAY_ROLE_WAITER || ctx->driver->role.driver == HALAY_ROLE_WAITER_ASLEEP;
     pthread_mutex_unlock(&ctx->lock);
     return does;
 }
