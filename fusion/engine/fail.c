@@ -20,6 +20,7 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/path.h"
+#include "fusion/requests/requests.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/sets.h"
@@ -45,13 +46,10 @@ static void end_all(struct halay_context *ctx)
 {
     ctx->carrier->ops->drop(ctx);
     pthread_mutex_lock(&ctx->lock);
-    size_t kept = 0;
-    for (size_t i = 0; i < ctx->queue.submitted.count; i++) {
-        struct halay_event *e = &ctx->queue.submitted.events[i];
-        if (e->kind == HALAY_EVENT_CANCELED)
-            ctx->queue.submitted.events[kept++] = *e;
-    }
-    ctx->queue.submitted.count = kept;
+    for (size_t i = 0; i < ctx->queue.submitted.count; i++)
+        if (ctx->queue.submitted.events[i].kind == HALAY_EVENT_CANCELED)
+            halay_request_put_locked(ctx->queue.submitted.events[i].request);
+    ctx->queue.submitted.count = 0;
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         end_requests_locked(set);
     for (struct halay_path *path = ctx->paths; path; path = path->next)

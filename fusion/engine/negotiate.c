@@ -114,21 +114,6 @@ static void take_or_defer(struct halay_context *ctx, const struct halay_event *e
         take_event(ctx, e);
 }
 
-/* Takes deferred events that need not wait any longer. */
-static size_t take_released(struct halay_context *ctx)
-{
-    const struct halay_event *events;
-    size_t count = 0;
-
-    if (!ctx->carrier->deferred_count)
-        return 0;
-    enum halay_status status = ctx->carrier->ops->release(ctx, &events, &count);
-    for (size_t i = 0; i < count; i++)
-        take_event(ctx, &events[i]);
-    halay_engine_expect_ok(ctx, status, ctx->carrier->ops->unreachable);
-    return count;
-}
-
 static size_t take_submitted(struct halay_context *ctx)
 {
     if (!atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed))
@@ -149,13 +134,13 @@ static size_t take_submitted(struct halay_context *ctx)
     return batch.count + (size_t)is_aborted;
 }
 
-/* Takes the events again that were deferred by plans which have ended. */
+/* Takes the events that were deferred, by a plan that has ended or until their data have arrived. */
 static size_t take_resubmitted(struct halay_context *ctx)
 {
     struct halay_events *resubmitted = &ctx->queue.resubmitted;
     size_t did = resubmitted->count;
 
-    for (size_t i = 0; i < resubmitted->count; i++)
+    for (size_t i = 0; i < did; i++)
         take_event(ctx, &resubmitted->events[i]);
     resubmitted->count = 0;
     return did;
@@ -166,7 +151,10 @@ size_t halay_negotiate_submitted(struct halay_context *ctx)
     size_t did = take_resubmitted(ctx);
 
     did += take_submitted(ctx);
-    return did + take_released(ctx);
+    if (!ctx->carrier->deferred_count)
+        return did;
+    halay_engine_expect_ok(ctx, ctx->carrier->ops->release(ctx), ctx->carrier->ops->unreachable);
+    return did + take_resubmitted(ctx);
 }
 
 /* Sends an item of a plan up the tree, except the answer to PLAN, which must follow all that this rank has sent to the

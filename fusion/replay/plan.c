@@ -390,7 +390,7 @@ void halay_replay_drop(struct halay_context *ctx)
             set->replay->kept.count = 0;
             set->replay->early.used = 0;
         }
-    ctx->queue.changes.count = ctx->queue.resubmitted.count = 0;
+    ctx->queue.changes.count = 0;
 }
 
 void halay_replay_end(struct halay_process_set *set)

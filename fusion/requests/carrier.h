@@ -7,7 +7,7 @@
  *     program's thread   prepare    reserves the memory of a submission, and notes the work that its data follow
  *     driver             defer      the data have not arrived: the event of the submission waits, and the events that
  *                                   must not overtake it
- *                        release    returns events whose data have arrived
+ *                        release    queues events whose data have arrived
  *                        start      starts a bucket whose data stay where they are
  *                        land       the request has ended: its result is copied back before that is published
  *                        progress   finds results that have been copied; their requests are published next
@@ -80,8 +80,8 @@ struct halay_carrier_ops {
 
     /* Starts to copy the data of a submission; any event may have to wait for earlier ones. *deferred: it is kept. */
     enum halay_status (*defer)(struct halay_context *ctx, const struct halay_event *event, int *deferred);
-    /* Returns the events that may continue, valid until the next call; also on an error, which is the carrier's. */
-    enum halay_status (*release)(struct halay_context *ctx, const struct halay_event **events, size_t *count);
+    /* Moves the events that may continue to ctx->queue.resubmitted; also on an error, which is the carrier's. */
+    enum halay_status (*release)(struct halay_context *ctx);
     /* Drops all deferred events: the engine has failed. */
     void (*drop)(struct halay_context *ctx);
     /* Starts a bucket whose data all ranks have announced on devices. HALAY_IN_PROGRESS, or an error. */

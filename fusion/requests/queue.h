@@ -38,7 +38,7 @@ struct halay_queue {
     struct halay_events submitted;
     struct halay_events batch;        /* driver only, as are the next: events taken together */
     struct halay_events changes;      /* joins and changes of sets, which wait for the end of plans (replay/replay.h) */
-    struct halay_events resubmitted;  /* to be taken again after a plan */
+    struct halay_events resubmitted;  /* to be taken next: after a plan, or once their data have arrived */
     enum halay_status changes_status; /* no memory for one of them */
     _Atomic int has_events; /* the driver has to take events; stored under lock, read by the driver without it */
     struct halay_request *free_requests; /* the pool: requests/requests.c */

@@ -13,7 +13,6 @@
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include <stdlib.h>
 
 /* Returns the path that takes the event without the coordinator, or NULL. */
 static const struct halay_path *path_of(const struct halay_event *e)
@@ -42,17 +41,18 @@ static int must_follow(const struct halay_event *front, size_t count, const stru
 
 enum halay_status halay_deferred_add(struct halay_context *ctx, const struct halay_event *e, int *is_deferred)
 {
-    struct halay_events *all = &halay_device_carrier_of(ctx)->deferred;
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
+    struct halay_events *all = &devices->deferred;
     struct halay_staging *s = e->kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e->request) : NULL;
     enum halay_status status = s ? halay_staging_start(s) : HALAY_OK;
 
     *is_deferred = status == HALAY_OK &&
                    ((s && s->transit.state != HALAY_TRANSIT_STILL) || must_follow(all->events, all->count, e));
-    if (*is_deferred)
-        halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
-    if (*is_deferred)
-        status = halay_events_append(all, e);
-    halay_device_carrier_of(ctx)->carrier.deferred_count = all->count;
+    if (!*is_deferred)
+        return status;
+    devices->copied_us = ctx->now_us;
+    status = halay_events_append(all, e);
+    devices->carrier.deferred_count = all->count;
     return status;
 }
 
@@ -78,14 +78,14 @@ static enum halay_status check_arrival(struct halay_staging *s, struct late *lat
     return status;
 }
 
-enum halay_status halay_deferred_release(struct halay_context *ctx, const struct halay_event **events, size_t *count)
+enum halay_status halay_deferred_release(struct halay_context *ctx)
 {
-    struct halay_events *all = &halay_device_carrier_of(ctx)->deferred, *go = &halay_device_carrier_of(ctx)->released;
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
+    struct halay_events *all = &devices->deferred;
     struct late late = { 0 };
     enum halay_status status = HALAY_OK;
     size_t kept = 0;
 
-    go->count = 0;
     for (size_t i = 0; i < all->count; i++) {
         const struct halay_event e = all->events[i];
         struct halay_staging *s = e.kind == HALAY_EVENT_SUBMITTED ? halay_staging_of(e.request) : NULL;
@@ -95,31 +95,22 @@ enum halay_status halay_deferred_release(struct halay_context *ctx, const struct
             is_there = is == HALAY_OK;
             status = is == HALAY_IN_PROGRESS ? status : is;
         }
-        if (is_there && !must_follow(all->events, kept, &e) && halay_events_append(go, &e) == HALAY_OK)
-            continue;
-        all->events[kept++] = e;
+        if (is_there && !must_follow(all->events, kept, &e) &&
+            halay_events_append(&ctx->queue.resubmitted, &e) == HALAY_OK)
+            devices->copied_us = ctx->now_us;
+        else
+            all->events[kept++] = e;
     }
-    all->count = halay_device_carrier_of(ctx)->carrier.deferred_count = kept;
-    if (go->count)
-        halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
-    *events = go->events;
-    *count = go->count;
+    all->count = devices->carrier.deferred_count = kept;
     return status;
 }
 
 void halay_deferred_drop(struct halay_context *ctx)
 {
-    struct halay_events *all = &halay_device_carrier_of(ctx)->deferred;
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
-    for (size_t i = 0; i < all->count; i++)
-        if (all->events[i].kind == HALAY_EVENT_CANCELED)
-            halay_request_put(all->events[i].request);
-    all->count = halay_device_carrier_of(ctx)->carrier.deferred_count = 0;
-}
-
-void halay_deferred_fini(struct halay_context *ctx)
-{
-    free(halay_device_carrier_of(ctx)->deferred.events);
-    free(halay_device_carrier_of(ctx)->released.events);
-    halay_device_carrier_of(ctx)->deferred = halay_device_carrier_of(ctx)->released = (struct halay_events){ 0 };
+    for (size_t i = 0; i < devices->deferred.count; i++)
+        if (devices->deferred.events[i].kind == HALAY_EVENT_CANCELED)
+            halay_request_put(devices->deferred.events[i].request);
+    devices->deferred.count = devices->carrier.deferred_count = 0;
 }

@@ -9,12 +9,11 @@
 #include "fusion/requests/context.h"
 
 /* Takes an event of the program, and starts the copies of a submission. *is_deferred: the event is deferred until
- * halay_deferred_release returns it. An error ends the engine. */
+ * halay_deferred_release. An error ends the engine. */
 enum halay_status halay_deferred_add(struct halay_context *ctx, const struct halay_event *event, int *is_deferred);
-/* Returns the events that no longer have to wait, in order. *events is borrowed until the next call. */
-enum halay_status halay_deferred_release(struct halay_context *ctx, const struct halay_event **events, size_t *count);
+/* Moves the events that no longer have to wait to ctx->queue.resubmitted, in order. An error ends the engine. */
+enum halay_status halay_deferred_release(struct halay_context *ctx);
 /* Drops all events. Called when all requests have ended. */
 void halay_deferred_drop(struct halay_context *ctx);
-void halay_deferred_fini(struct halay_context *ctx);
 
 #endif

@@ -132,7 +132,8 @@ static void carrier_stop(struct halay_context *ctx)
 {
     halay_direct_close(ctx);
     halay_staging_close(ctx);
-    halay_deferred_fini(ctx);
+    free(halay_device_carrier_of(ctx)->deferred.events);
+    halay_device_carrier_of(ctx)->deferred = (struct halay_events){ 0 };
 }
 
 static void close_devices(struct halay_context *ctx)

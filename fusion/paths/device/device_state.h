@@ -25,7 +25,7 @@ struct halay_device_carrier {
     struct halay_direct direct;
 
     /* Driver only. */
-    struct halay_events deferred, released; /* owned: of submissions whose data have not arrived (deferred.c) */
+    struct halay_events deferred; /* owned: of submissions whose data have not arrived (deferred.c) */
     /* Requests that have succeeded, whose results are being copied back; those from launched on are not published. */
     struct halay_request *landing, **landing_last, *launched;
     enum halay_status status; /* an error: results cannot be copied back */
