@@ -286,7 +286,7 @@ static void engine_renew(struct halay_context *ctx)
     memset(ctx->all.unnamed, 0, sizeof ctx->all.unnamed);
     ctx->queue.is_joined = 0;
     ctx->listens = 0;
-    ctx->queue.latest = NULL;
+    ctx->queue.followed = NULL;
     atomic_store_explicit(&ctx->is_closing, 0, memory_order_relaxed); /* no other thread runs, here and below */
     atomic_store_explicit(&ctx->queue.has_events, 0, memory_order_relaxed);
     atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);

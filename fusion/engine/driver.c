@@ -333,9 +333,8 @@ static int cancel_deferred_locked(struct halay_context *ctx)
     if (!atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed))
         return 0;
     atomic_store_explicit(&ctx->driver->is_wake_deferred, 0, memory_order_relaxed);
-    if (ctx->queue.latest)
-        ctx->queue.latest->followed = 0;
-    ctx->driver->waits_followed = 0;
+    if (ctx->queue.followed)
+        *ctx->queue.followed = 0;
     return 1;
 }
 
@@ -351,14 +350,6 @@ void halay_driver_wake_deferred(struct halay_context *ctx)
         pthread_mutex_unlock(&ctx->lock);
 }
 
-static void count_followed(int *times, int is_at_once)
-{
-    if (!is_at_once)
-        *times = 0;
-    else if (*times < AT_ONCE_TIMES)
-        ++*times;
-}
-
 static int is_at_once(const struct halay_context *ctx, int64_t now_us)
 {
     return now_us - atomic_load_explicit(&ctx->driver->called_us, memory_order_relaxed) < AT_ONCE_US;
@@ -366,17 +357,14 @@ static int is_at_once(const struct halay_context *ctx, int64_t now_us)
 
 /* Notes a submission, or a wait that has to wait, and whether it followed the one before at once. If it was too late,
  * nothing is deferred any more. */
-static void note_call_locked(struct halay_context *ctx, int64_t now_us, int is_wait)
+static void note_call_locked(struct halay_context *ctx, int64_t now_us)
 {
-    int at_once = is_at_once(ctx, now_us);
+    int at_once = is_at_once(ctx, now_us), *times = ctx->queue.followed;
 
     atomic_store_explicit(&ctx->driver->called_us, now_us, memory_order_relaxed);
-    if (ctx->queue.latest)
-        count_followed(&ctx->queue.latest->followed, at_once);
-    else if (ctx->driver->has_left_some && is_wait)
-        count_followed(&ctx->driver->waits_followed, at_once);
-    ctx->queue.latest = NULL;
-    ctx->driver->has_left_some = 0;
+    if (times)
+        *times = !at_once ? 0 : *times < AT_ONCE_TIMES ? *times + 1 : *times;
+    ctx->queue.followed = NULL;
     if (!at_once)
         cancel_deferred_locked(ctx);
 }
@@ -390,13 +378,13 @@ void halay_driver_submitted_unlock(struct halay_context *ctx, struct halay_entry
     int is_in_time =
         is_at_once(ctx, now_us) || !atomic_load_explicit(&ctx->driver->is_wake_deferred, memory_order_relaxed);
 
-    note_call_locked(ctx, now_us, 0);
+    note_call_locked(ctx, now_us);
     int is_expected =
         attendance == HALAY_WILL_WAIT || (attendance == HALAY_MAY_WAIT && entry->followed >= AT_ONCE_TIMES &&
                                           is_in_time && may_defer_locked(ctx, bytes));
 
     ctx->driver->calls_back |= attendance == HALAY_CALLS_BACK;
-    ctx->queue.latest = entry;
+    ctx->queue.followed = &entry->followed;
     if (!is_expected || !halay_role_may_take(ctx->driver->role) || must_wake_locked(ctx)) {
         wake_unlock(ctx, 1);
         return;
@@ -426,7 +414,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
     int is_done;
 
     pthread_mutex_lock(&ctx->lock);
-    note_call_locked(ctx, now_us, 1);
+    note_call_locked(ctx, now_us);
     while (!(is_done = done(arg)) && now_us < deadline_us) {
         if (!halay_role_may_take(ctx->driver->role)) {
             wait_for_driver_locked(ctx, deadline_us);
@@ -443,7 +431,7 @@ int halay_driver_wait(struct halay_context *ctx, int (*done)(void *arg), void *a
         pthread_mutex_unlock(&ctx->lock);
         return is_done;
     }
-    ctx->driver->has_left_some = 1;
+    ctx->queue.followed = &ctx->driver->waits_followed;
     note_return(ctx);
     if (is_done && ctx->driver->waits_followed >= AT_ONCE_TIMES && !ctx->driver->calls_back && !must_wake_locked(ctx)) {
         defer_wake_locked(ctx, 0);
@@ -534,7 +522,7 @@ enum halay_status halay_driver_start(struct halay_context *ctx)
 
     choose_spin(ctx);
     d->role = (struct halay_role){ .driver = HALAY_ROLE_FREE };
-    d->has_left_some = d->waits_followed = 0;
+    d->waits_followed = 0;
     atomic_store_explicit(&d->is_stopping, 0, memory_order_relaxed); /* no other thread runs */
     atomic_store_explicit(&d->is_wake_deferred, 0, memory_order_relaxed);
     int error = pthread_create(&d->thread, NULL, run_thread, ctx);

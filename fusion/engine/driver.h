@@ -26,10 +26,10 @@ struct halay_driver {
     int64_t deferred_us;          /* when the first of them was deferred */
     size_t deferred_bytes;        /* bytes of the submissions since then */
     _Atomic int is_wake_deferred; /* written under lock; relaxed: read by the thread that is expected to call */
-    int has_left_some;            /* the last wait ended with requests in flight, and no call has followed */
-    int waits_followed;           /* how often in succession another wait followed at once, up to a few */
-    int calls_back;               /* a submission had a callback: the program may make no call after its last wait */
-    _Atomic int64_t called_us;    /* when the last of these calls began, or returned if it took long; relaxed: a hint */
+    /* How often in succession another call followed at once a wait that ended with requests in flight, up to a few. */
+    int waits_followed;
+    int calls_back;            /* a submission had a callback: the program may make no call after its last wait */
+    _Atomic int64_t called_us; /* when the last of these calls began, or returned if it took long; relaxed: a hint */
 };
 
 /* Limits of what several submissions may defer: time since the first, and bytes. */

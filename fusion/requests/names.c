@@ -50,8 +50,8 @@ void halay_entry_release_locked(struct halay_entry *entry)
         steady->entry = NULL;
         halay_request_put_locked(steady);
     }
-    if (ctx->queue.latest == entry)
-        ctx->queue.latest = NULL;
+    if (ctx->queue.followed == &entry->followed)
+        ctx->queue.followed = NULL;
     halay_table_remove(&entry->set->names, &entry->node);
     halay_entry_free(entry);
 }

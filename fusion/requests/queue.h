@@ -48,9 +48,9 @@ struct halay_queue {
     /* Grows when requests have ended; added to (release) by the driver after their statuses, for the acquire in
      * halay_wait_any. */
     _Atomic uint64_t deliveries;
-    struct halay_entry *latest; /* the last submission, if no submission or wait has followed; or NULL */
-    int is_joined;              /* a join is in flight: no other submission is accepted */
-    int is_aborted;             /* halay_abort was called, for this reason: */
+    int *followed;  /* how often the last submission or wait was followed; NULL: that has been counted */
+    int is_joined;  /* a join is in flight: no other submission is accepted */
+    int is_aborted; /* halay_abort was called, for this reason: */
     char reason[HALAY_REASON_MAX];
 };
 
