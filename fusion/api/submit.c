@@ -210,7 +210,7 @@ static void take_back_locked(struct halay_entry *entry)
     struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
 
     if (steady && halay_steady_is_in_plan(steady))
-        halay_steady_return_turn_locked(steady);
+        halay_steady_unclaim(steady);
     halay_request_drop_locked(entry->request);
     entry->request = NULL;
 }

@@ -42,7 +42,7 @@ int halay_steady_claim(struct halay_request *r, int holds)
 
 void halay_steady_unclaim(struct halay_request *r)
 {
-    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* BUSY: no other thread changes it */
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* no other thread changes it */
 
     atomic_store_explicit(&r->word, (turn_of(word) - 1) << HALAY_STEADY_TURN_SHIFT, memory_order_release);
 }
@@ -117,11 +117,6 @@ int halay_steady_take_turn_locked(struct halay_request *r)
             return 1;
     }
     return 1;
-}
-
-void halay_steady_return_turn_locked(struct halay_request *r)
-{
-    atomic_fetch_sub_explicit(&r->word, (uint64_t)1 << HALAY_STEADY_TURN_SHIFT, memory_order_acq_rel);
 }
 
 int halay_steady_leave_locked(struct halay_request *r)

@@ -35,11 +35,6 @@
 #define CHUNK ((size_t)16 << 20)
 enum { NUMBERS = 1 << HALAY_TAG_BITS };
 
-static int is_posted(struct halay_transfer *x)
-{
-    return atomic_load_explicit(&x->state, memory_order_acquire) == HALAY_TRANSFER_POSTED;
-}
-
 static uint64_t tag_of(uint64_t number)
 {
     return halay_tag(HALAY_AGREEMENT_GROUP, 1, number ? 1 + (uint32_t)(number % (NUMBERS - 1)) : 0);
@@ -346,7 +341,7 @@ static enum halay_status p2p_progress(struct halay_path *path, size_t *did, int 
 
 static void transfer_cancel(struct halay_transfer *x)
 {
-    if (is_posted(x))
+    if (atomic_load_explicit(&x->state, memory_order_acquire) == HALAY_TRANSFER_POSTED)
         halay_route_cancel(x);
 }
 
