@@ -77,7 +77,6 @@ static void turn_begin(struct halay_plan_bucket *b)
 {
     b->state = HALAY_PLAN_FILLING;
     b->ordinary = 0;
-    b->is_counted = 0;
     b->seen_missing = b->count;
     b->since_us = b->plan->set->ctx->now_us;
     atomic_store_explicit(&b->has_callbacks, 0, memory_order_relaxed);
@@ -112,7 +111,7 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
         b->entries[i]->request = r;
         halay_request_move(r, HALAY_LIFE_PLAN);
         r->sequence = ++p->submissions;
-        if (!b->is_counted)
+        if (b->state == HALAY_PLAN_FILLING) /* otherwise it has been counted */
             count_steady(p, 1);
     }
 }
@@ -180,7 +179,6 @@ void halay_plan_set_ready(struct halay_plan_bucket *b)
 
     b->state = HALAY_PLAN_READY;
     b->since_us = p->set->ctx->now_us;
-    b->is_counted = 1;
     count_steady(p, b->count - b->ordinary);
     while (*at)
         at = &(*at)->next_ready;
@@ -305,7 +303,7 @@ static size_t take_callbacks(struct halay_plan_bucket *b, struct halay_request *
         if (!halay_steady_is_in_plan(r) || !r->callback)
             continue;
         if (halay_list_grow(&p->callbacks, count, &p->callback_room, sizeof *p->callbacks) != HALAY_OK) {
-            p->failed = HALAY_ERR_NO_MEMORY;
+            p->set->ctx->queue.failed = HALAY_ERR_NO_MEMORY;
             return 0;
         }
         p->callbacks[count++] = (struct plan_callback){ r->callback, r->arg };

@@ -39,7 +39,6 @@ struct halay_replay {
     unsigned busy;                   /* bit k: a bucket is running on channel k */
     uint64_t next[HALAY_CHANNELS];   /* of each channel the collective that this rank enters next */
     struct halay_items early;        /* owned: items from the coordinator between SETTLED and RESUME */
-    enum halay_status failed;        /* HALAY_ERR_NO_MEMORY: the engine has to fail */
     uint64_t submissions;            /* counted in the plan so far, for halay_request.sequence */
     int64_t looked_us;               /* time of the last check in reasons.c */
     struct halay_events kept;        /* owned: submissions deferred until the plan has ended */

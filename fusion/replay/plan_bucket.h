@@ -34,7 +34,6 @@ struct halay_plan_bucket {
     enum halay_plan_bucket_state state;
     struct halay_plan_bucket *next_ready;
     size_t ordinary;             /* tensors submitted in this turn by ordinary requests */
-    int is_counted;              /* its steady submissions count as in flight */
     struct halay_bucket *bucket; /* borrowed: runs it in each turn; NULL before the first one */
     _Atomic int is_changed;      /* the requests of `bucket` are not the steady ones; relaxed: see attach */
     size_t seen_missing;         /* `missing` at the last check */

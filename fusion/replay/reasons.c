@@ -120,16 +120,10 @@ static void look_for_reasons(struct halay_replay *p)
 
 enum halay_status halay_replay_look(struct halay_context *ctx)
 {
-    enum halay_status status = ctx->queue.changes_status;
-
-    for (struct halay_process_set *set = &ctx->all; set && status == HALAY_OK; set = set->next) {
-        if (halay_replay_is_off(set))
-            continue;
-        if (set->replay->state == PLAN_PLANNED)
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        if (set->replay && set->replay->state == PLAN_PLANNED)
             look_for_reasons(set->replay);
-        status = set->replay->failed;
-    }
-    return status;
+    return ctx->queue.failed;
 }
 
 long halay_replay_sleep_us(const struct halay_context *ctx)

@@ -60,10 +60,10 @@ static void count_submission(struct halay_replay *p, struct halay_request *r)
         halay_plan_set_ready(b);
 }
 
-static void keep_event(struct halay_replay *p, const struct halay_event *e)
+static void keep_event(struct halay_context *ctx, struct halay_events *list, const struct halay_event *e)
 {
-    if (halay_events_append(&p->kept, e) != HALAY_OK)
-        p->failed = HALAY_ERR_NO_MEMORY;
+    if (halay_events_append(list, e) != HALAY_OK)
+        ctx->queue.failed = HALAY_ERR_NO_MEMORY;
 }
 
 void halay_replay_break(struct halay_process_set *set, enum halay_break_reason reason)
@@ -94,7 +94,7 @@ static void take_submission(struct halay_replay *p, const struct halay_event *e)
     halay_replay_break(p->set, HALAY_BREAK_OTHER);
     if (r->life == HALAY_LIFE_SENT)
         halay_request_move(r, HALAY_LIFE_RETURN);
-    keep_event(p, e);
+    keep_event(p->set->ctx, &p->kept, e);
 }
 
 /* Defers a join or a change of process sets until no set has a plan. Returns 0 if none has one. */
@@ -103,8 +103,7 @@ static int keep_change(struct halay_context *ctx, const struct halay_event *e)
     if (halay_replay_all_off(ctx) && !ctx->queue.changes.count)
         return 0;
     halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);
-    if (halay_events_append(&ctx->queue.changes, e) != HALAY_OK)
-        ctx->queue.changes_status = HALAY_ERR_NO_MEMORY;
+    keep_event(ctx, &ctx->queue.changes, e);
     return 1;
 }
 

@@ -60,4 +60,5 @@ void halay_queue_clear(struct halay_queue *queue)
         free(lists[i]->events);
         *lists[i] = (struct halay_events){ 0 };
     }
+    queue->failed = HALAY_OK;
 }

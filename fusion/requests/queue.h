@@ -36,10 +36,10 @@ struct halay_events {
 
 struct halay_queue {
     struct halay_events submitted;
-    struct halay_events batch;        /* driver only, as are the next: events taken together */
-    struct halay_events changes;      /* joins and changes of sets, which wait for the end of plans (replay/replay.h) */
-    struct halay_events resubmitted;  /* to be taken next: after a plan, or once their data have arrived */
-    enum halay_status changes_status; /* no memory for one of them */
+    struct halay_events batch;       /* driver only, as are the next: events taken together */
+    struct halay_events changes;     /* joins and changes of sets, which wait for the end of plans (replay/replay.h) */
+    struct halay_events resubmitted; /* to be taken next: after a plan, or once their data have arrived */
+    enum halay_status failed;        /* no memory for what waits for a plan: the engine has to fail */
     _Atomic int has_events; /* the driver has to take events; stored under lock, read by the driver without it */
     struct halay_request *free_requests; /* the pool: requests/requests.c */
     struct request_slab *slabs;          /* owned */
