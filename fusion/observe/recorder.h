@@ -32,11 +32,6 @@ void halay_recorder_close(struct halay_context *ctx);
 
 /* ---- hooks: only while halay_recording() ---- */
 
-static inline int halay_recording(const struct halay_context *ctx)
-{
-    return atomic_load_explicit(&((struct halay_context *)ctx)->is_recording, memory_order_relaxed);
-}
-
 /* Records a submission. Under ctx->lock: the request is complete, but not yet queued. */
 void halay_record_submitted(struct halay_context *ctx, struct halay_request *request);
 /* Records the start of a collective of these requests, in the driver; *record is kept for its end. */

@@ -88,4 +88,10 @@ static inline int halay_is_child(const struct halay_context *ctx)
     return halay_is_forked(ctx->is_parent);
 }
 
+/* Returns nonzero if actions are recorded (observe/recorder.h). */
+static inline int halay_recording(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&((struct halay_context *)ctx)->is_recording, memory_order_relaxed);
+}
+
 #endif
