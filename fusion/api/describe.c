@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Describe: checks a program's description of a tensor before any of it is kept.
+ * Describe: checks a program's description of a tensor before any of it is kept, and makes a tensor of it.
  */
 #include "fusion/api/describe.h"
 #include "base/struct_size.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/signature_make.h"
+#include "fusion/protocol/signature_payload.h"
+#include "fusion/requests/names.h"
+#include "fusion/requests/path.h"
 #include "halay_tools.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -74,7 +77,7 @@ static size_t scattered_rows(const struct halay_process_set *set, const struct h
 }
 
 /* Returns how many bytes at out this rank's result may use. */
-size_t halay_room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
+static size_t room_at_out(const struct halay_process_set *set, const struct halay_tensor_info *info, size_t bytes)
 {
     size_t first = 0;
 
@@ -139,7 +142,7 @@ static const char *buffer_fault(const struct halay_process_set *set, const struc
         return NULL; /* members have been checked one by one */
     if (info->collective == HALAY_REDUCE && bytes && !out && info->root == set->ctx->rank)
         return "out is NULL";
-    room = halay_room_at_out(set, info, bytes);
+    room = room_at_out(set, info, bytes);
     if (room && out % element)
         return "out is not aligned to its element";
     if (is_in_place(set, info, bytes))
@@ -174,27 +177,7 @@ enum halay_status halay_info_read(struct halay_context *ctx, const struct halay_
     return status;
 }
 
-const struct halay_tensor_info *halay_info_trim(const struct halay_context *ctx, const struct halay_tensor_info *info,
-                                                struct halay_tensor_info *own)
-{
-    if (!halay_collective_has_root((int)info->collective))
-        return info;
-    *own = *info;
-    if (info->collective == HALAY_REDUCE && !info->in)
-        own->in = info->out;
-    if (info->root == ctx->rank)
-        return own;
-    if (info->collective == HALAY_SCATTER) {
-        own->in = own->splits = NULL;
-        own->shape[0] = 0;
-    }
-    if (info->collective == HALAY_REDUCE || info->collective == HALAY_GATHER)
-        own->out = NULL;
-    return own;
-}
-
-/* Returns the process set of a description. */
-struct halay_process_set *halay_info_set(struct halay_context *ctx, const struct halay_tensor_info *info)
+static struct halay_process_set *set_of(struct halay_context *ctx, const struct halay_tensor_info *info)
 {
     return info->set ? info->set : &ctx->all;
 }
@@ -272,11 +255,11 @@ static void say_type_fault(const struct halay_tensor_info *info, char *text, siz
              halay_reduction_name(info->reduction), halay_dtype_name(dtype));
 }
 
-/* Checks a description, and logs the fault. */
-enum halay_status halay_info_check(struct halay_context *ctx, const struct halay_tensor_info *info,
-                                   struct halay_signature *signature, size_t *count, size_t *length)
+/* Checks a description, and logs the fault. *count: elements, for a group bytes; *length: of the name. */
+static enum halay_status check_info(struct halay_context *ctx, const struct halay_tensor_info *info,
+                                    struct halay_signature *signature, size_t *count, size_t *length)
 {
-    const struct halay_process_set *set = halay_info_set(ctx, info);
+    const struct halay_process_set *set = set_of(ctx, info);
     const char *why = "";
     char text[FAULT_MAX];
 
@@ -313,21 +296,93 @@ enum halay_status halay_info_check(struct halay_context *ctx, const struct halay
     return status;
 }
 
-/* Returns the bytes of a tensor. count: as of halay_signature_make; for a group it is bytes already. */
-size_t halay_info_bytes(const struct halay_tensor_info *info, size_t count)
+/* ---- the tensor of a description ---- */
+
+/* Gives a collective without a name the prefix of a name, and room for the rest; a barrier always has the same. */
+static void name_unnamed(struct halay_naming *naming)
 {
-    return info->members || halay_collective_is_empty((int)info->collective) ? count
-                                                                             : count * halay_dtype_size(info->dtype);
+    int collective = (int)naming->info->collective;
+
+    naming->own = *naming->info;
+    naming->own.name = "barrier";
+    naming->info = &naming->own;
+    if (collective == HALAY_BARRIER)
+        return;
+    halay_unnamed_print(collective, naming->name);
+    naming->own.name = naming->unnamed = naming->name;
 }
 
-const void *halay_info_input(const struct halay_tensor_info *info)
+/* Removes the root's fields on other ranks, and sets the in of a reduce in place. */
+static void trim_info(const struct halay_context *ctx, struct halay_naming *naming)
 {
-    int is_out = info->collective == HALAY_BROADCAST || (info->collective == HALAY_ALLREDUCE && !info->in);
+    enum halay_collective collective = naming->info->collective;
 
-    return is_out ? info->out : info->in;
+    if (!halay_collective_has_root((int)collective))
+        return;
+    naming->own = *naming->info;
+    naming->info = &naming->own;
+    if (collective == HALAY_REDUCE && !naming->own.in)
+        naming->own.in = naming->own.out;
+    if (naming->own.root == ctx->rank)
+        return;
+    if (collective == HALAY_SCATTER) {
+        naming->own.in = naming->own.splits = NULL;
+        naming->own.shape[0] = 0;
+    }
+    if (collective == HALAY_REDUCE || collective == HALAY_GATHER)
+        naming->own.out = NULL;
 }
 
-/* Returns why this set accepts no submissions; NULL: it does. */
+/* Sets what follows from a checked description and its signature. count: as of check_info. */
+static void describe_data(const struct halay_tensor_info *info, size_t count, struct halay_tensor *tensor)
+{
+    int is_in_out = info->collective == HALAY_BROADCAST || (info->collective == HALAY_ALLREDUCE && !info->in);
+    int is_in_bytes = info->members || halay_collective_is_empty((int)info->collective);
+
+    tensor->count = count;
+    tensor->bytes = is_in_bytes ? count : count * halay_dtype_size(info->dtype);
+    tensor->payload.count = halay_signature_sent_count(&tensor->signature, tensor->set->size);
+    tensor->in = is_in_out ? info->out : info->in;
+    tensor->out = info->out;
+    tensor->out_bytes = room_at_out(tensor->set, info, tensor->bytes);
+    tensor->timeout_ms = info->timeout_ms;
+    tensor->placing =
+        (struct halay_placing){ .memory = info->memory, .stream = info->after_stream, .event = info->after_event };
+}
+
+enum halay_status halay_describe(struct halay_context *ctx, const struct halay_tensor_info *info, int may_lack_name,
+                                 struct halay_naming *naming, struct halay_tensor *tensor)
+{
+    enum halay_status status = HALAY_OK;
+    size_t count;
+
+    *tensor = (struct halay_tensor){ .ctx = ctx, .set = set_of(ctx, info), .naming = naming };
+    naming->info = info;
+    naming->names = tensor->set;
+    naming->unnamed = NULL;
+    for (struct halay_path *path = ctx->paths; path && status == HALAY_OK; path = path->next)
+        status = path->ops->name(path, info, naming);
+    if (status != HALAY_OK)
+        return status;
+    if (may_lack_name && !naming->info->name)
+        name_unnamed(naming);
+    trim_info(ctx, naming);
+    status = check_info(ctx, naming->info, &tensor->signature, &count, &naming->length);
+    if (status != HALAY_OK)
+        return status;
+    tensor->name = naming->info->name;
+    naming->hash = halay_table_hash(naming->info->name, naming->length);
+    describe_data(naming->info, count, tensor);
+    return HALAY_OK;
+}
+
+void halay_tensor_write(const struct halay_tensor *tensor, uint64_t *payload, struct halay_buffers *buffers)
+{
+    halay_signature_write_payload(tensor->naming->info, tensor->set->size, payload);
+    if (tensor->signature.members)
+        halay_members_buffers(tensor->naming->info, buffers);
+}
+
 const char *halay_set_refusal_locked(const struct halay_process_set *set)
 {
     if (set->state == HALAY_SET_REMOVED)

@@ -1,34 +1,154 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Submission, on the program's threads. It takes the lock once: it finds or makes the name's entry, marks it as in
- * flight and queues an event for the driver, in order. Nothing is sent here.
+ * Submission, on the program's threads. Nothing is sent here.
+ *
+ * A registered tensor of a plan is submitted by its steady request without the lock (replay/steady.h). Every other
+ * submission takes the lock once, and has two steps, so that of several tensors all or none are submitted:
+ *
+ *     prepare   finds or makes the name's entry; claims the tensor's steady request, or fills an ordinary one, which
+ *               is in flight for its name from now on
+ *     commit    counts the steady request in its plan, or queues the ordinary one for the driver, in order: cannot fail
  */
 #include "fusion/api/submit.h"
 #include "base/clock.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
-#include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
-#include "fusion/requests/tensor.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const char in_flight_text[] = "a tensor of that name is in flight already";
+/* A call that submits tensors of one context. */
+struct call {
+    struct halay_context *ctx;
+    halay_callback callback;
+    void *arg;
+    enum halay_attendance attendance;
+    int records;                /* submissions are recorded */
+    struct halay_request **out; /* [number of tensors]; NULL: the program does not keep the requests */
+    struct halay_cargo **cargo; /* [number of tensors], of those that are not prepared; NULL: all data are the host's */
+    /* The last entry of which the driver has to know, or NULL. */
+    struct halay_entry *news;
+    size_t bytes;    /* of all committed tensors */
+    size_t ordinary; /* how many of them are by ordinary requests */
+    /* The error, if there is a text for it, and the tensor that it is about; NULL: none in particular. */
+    const char *why;
+    const struct halay_tensor *fault;
+};
 
-/* ---- steady submissions (replay/steady.h) ---- */
-
-/* Queues a complete bucket of a plan. Without memory for the event the driver finds it at its next look at the plan. */
-static void queue_ready_locked(struct halay_context *ctx, struct halay_plan_bucket *ready)
+static struct call call_of(struct halay_context *ctx, halay_callback callback, void *arg, struct halay_request **out)
 {
-    (void)halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+    return (struct call){ .ctx = ctx,
+                          .callback = callback,
+                          .arg = arg,
+                          .attendance = callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT,
+                          .records = halay_recording(ctx),
+                          .out = out };
+}
+
+/* ---- checks ---- */
+
+/* Returns HALAY_OK if the engine accepts submissions. */
+static enum halay_status check_open_locked(struct call *call)
+{
+    const struct halay_context *ctx = call->ctx;
+
+    if (ctx->status == HALAY_OK && !ctx->is_closing)
+        return HALAY_OK;
+    call->why = ctx->status != HALAY_OK ? ctx->text : "this rank is in halay_fini";
+    return ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
+}
+
+static enum halay_status refuse_tensor(struct call *call, const struct halay_tensor *tensor, enum halay_status status,
+                                       const char *why)
+{
+    call->why = why;
+    call->fault = tensor;
+    return status;
+}
+
+static enum halay_status refuse_in_flight(struct call *call, const struct halay_tensor *tensor)
+{
+    if (tensor->signature.collective == HALAY_CHANGE_SETS)
+        return HALAY_ERR_DUPLICATE; /* sets.c: waits, and submits again */
+    return refuse_tensor(call, tensor, HALAY_ERR_DUPLICATE,
+                         tensor->naming && tensor->naming->unnamed ? "too many collectives without a name are in flight"
+                                                                   : "a tensor of that name is in flight already");
+}
+
+/* Returns HALAY_OK if the tensor can be submitted now. */
+static enum halay_status check_locked(struct call *call, const struct halay_tensor *tensor)
+{
+    const struct halay_tensor *registered = tensor->entry->tensor;
+    const char *why = halay_set_refusal_locked(tensor->set);
+
+    if (registered && registered != tensor && !halay_signature_equal(&registered->signature, &tensor->signature))
+        return refuse_tensor(call, tensor, HALAY_ERR_ARGUMENT,
+                             "it is registered with another operation, type, shape, reduction or root");
+    if (tensor->entry->request)
+        return refuse_in_flight(call, tensor);
+    if (registered && registered->is_stale)
+        why = "it was registered for other ranks: unregister it, and register it again";
+    if (!why)
+        return HALAY_OK;
+    /* As the other ranks get. */
+    return refuse_tensor(call, tensor,
+                         tensor->signature.collective == HALAY_CHANGE_SETS ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT,
+                         why);
+}
+
+/* ---- prepare ---- */
+
+/* Writes the payload that is sent with the signature, and the buffers of a group. */
+static enum halay_status fill_contents(struct halay_request *r, const struct halay_tensor *tensor)
+{
+    size_t members = tensor->signature.members;
+
+    if (halay_payload_resize(&r->payload, tensor->payload.count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    if (members > r->buffer_capacity) {
+        struct halay_buffers *grown = realloc(r->buffers, members * sizeof *grown);
+        if (!grown)
+            return HALAY_ERR_NO_MEMORY;
+        r->buffers = grown;
+        r->buffer_capacity = members;
+    }
+    if (tensor->naming)
+        halay_tensor_write(tensor, r->payload.at, r->buffers);
+    else if (tensor->payload.count)
+        memcpy(r->payload.at, tensor->payload.at, tensor->payload.count * sizeof *r->payload.at);
+    if (!tensor->naming && members)
+        memcpy(r->buffers, tensor->buffers, members * sizeof *r->buffers);
+    return HALAY_OK;
+}
+
+static enum halay_status fill_request(struct halay_request *r, const struct halay_tensor *tensor,
+                                      const struct call *call)
+{
+    if (fill_contents(r, tensor) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    r->set = tensor->set;
+    r->entry = tensor->entry;
+    r->signature = tensor->signature;
+    r->count = tensor->count;
+    r->bytes = tensor->bytes;
+    r->in = tensor->in;
+    r->out = tensor->out;
+    r->out_bytes = tensor->out_bytes;
+    r->callback = call->callback;
+    r->arg = call->arg;
+    r->timeout_ms = tensor->timeout_ms;
+    r->expires_us = tensor->timeout_ms ? halay_deadline_us(tensor->timeout_ms) : 0;
+    r->order = tensor->order;
+    r->hash = tensor->entry->node.hash;
+    return HALAY_OK;
 }
 
 /* Claims a registered tensor's steady request. NULL: it cannot be submitted by that now. Any thread, no lock. */
@@ -44,303 +164,253 @@ static struct halay_request *claim_steady(const struct halay_tensor *tensor, int
     return NULL;
 }
 
-/* Submits a registered tensor of a plan, without a lock unless it is the last of its bucket. Returns 0 if it has to be
- * submitted the usual way. */
-static int submit_steady(struct halay_tensor *tensor, halay_callback callback, void *arg, struct halay_request **out)
+/* Returns nonzero if this submission can be by a steady request. */
+static int may_be_steady_locked(const struct halay_tensor *tensor, const struct call *call)
 {
-    struct halay_context *ctx = tensor->ctx;
-    struct halay_request *r = halay_recording(ctx) ? NULL : claim_steady(tensor, out != NULL);
+    const struct halay_entry *entry = tensor->entry;
 
-    if (!r)
-        return 0;
-    struct halay_plan_bucket *ready = halay_steady_commit(r, tensor->in, tensor->out, callback, arg);
-    if (out)
-        *out = r;
-    if (ready) {
-        pthread_mutex_lock(&ctx->lock);
-        queue_ready_locked(ctx, ready);
-        halay_driver_submitted_unlock(ctx, tensor->entry, tensor->bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
-    }
-    return 1;
+    return !tensor->timeout_ms && !call->records && !(tensor->naming && tensor->payload.count) &&
+           halay_signature_equal(&entry->agreed, &tensor->signature) &&
+           halay_payload_equal(&entry->sent, tensor->payload.at, tensor->payload.count);
 }
 
-/* Returns HALAY_OK if submissions are accepted. */
-static enum halay_status check_open_locked(const struct halay_context *ctx)
+/* Gets the request of a tensor that can be submitted: its steady one, or an ordinary one. *is_new: it is to be filled.
+ */
+static enum halay_status get_request_locked(struct call *call, const struct halay_tensor *tensor, int may_be_steady,
+                                            struct halay_request **out, int *is_new)
 {
-    if (ctx->status != HALAY_OK)
-        return halay_refuses(ctx->status, "%s", ctx->text);
-    return ctx->is_closing ? halay_refuses(HALAY_ERR_CLOSED, "this rank is in halay_fini") : HALAY_OK;
-}
+    struct halay_entry *entry = tensor->entry;
 
-/* Prepares access to the data on devices, unless submissions are refused anyway. */
-static enum halay_status cargo_prepare(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
-                                       struct halay_submission *s)
-{
-    s->cargo = NULL;
-    if (!halay_carrier_is_wanted(ctx, s->placing))
+    *out = may_be_steady ? halay_steady_get_locked(entry, tensor->order, is_new) : NULL;
+    if (*out)
         return HALAY_OK;
-    pthread_mutex_lock(&ctx->lock);
-    enum halay_status status = check_open_locked(ctx);
-    pthread_mutex_unlock(&ctx->lock);
-    return status == HALAY_OK ? ctx->carrier->ops->prepare(ctx, name, buffers, s) : status;
+    if (!halay_steady_drop_locked(entry))
+        return refuse_in_flight(call, tensor);
+    *is_new = 1;
+    *out = entry->request = halay_request_get_locked(tensor->ctx);
+    return *out ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-/* Writes the payload that is sent with the signature. */
-static enum halay_status write_payload(const struct halay_tensor *tensor, const struct halay_submission *s,
-                                       struct halay_payload *payload)
+static enum halay_status prepare_locked(struct call *call, struct halay_tensor *tensor, struct halay_cargo **cargo)
 {
-    size_t says = halay_signature_sent_count(s->signature, s->set->size);
+    struct halay_entry *entry = tensor->entry;
+    struct halay_request *r = tensor->naming || call->records ? NULL : claim_steady(tensor, call->out != NULL);
+    int is_new = 0;
 
-    if (!s->info)
-        return halay_payload_set(payload, tensor->payload.at, says);
-    if (halay_payload_resize(payload, says) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
-    halay_signature_write_payload(s->info, s->set->size, payload->at);
-    return HALAY_OK;
-}
-
-/* Sets the buffers of a group's tensors. */
-static enum halay_status take_buffers(const struct halay_tensor *tensor, const struct halay_submission *s,
-                                      struct halay_request *request)
-{
-    size_t members = s->signature->members;
-
-    if (members > request->buffer_capacity) {
-        struct halay_buffers *grown = realloc(request->buffers, members * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        request->buffers = grown;
-        request->buffer_capacity = members;
-    }
-    if (members && s->info)
-        halay_members_buffers(s->info, request->buffers);
-    else if (members)
-        memcpy(request->buffers, tensor->buffers, members * sizeof *tensor->buffers);
-    return HALAY_OK;
-}
-
-/* Returns HALAY_OK if the tensor can be submitted now. *why: the text of the error, if there is one. */
-static enum halay_status check_entry_locked(const struct halay_entry *entry, const struct halay_submission *s,
-                                            const char **why)
-{
-    int is_change = s->signature->collective == HALAY_CHANGE_SETS;
-
-    if (entry->request) {
-        *why = is_change    ? NULL /* sets.c: waits, and submits again */
-               : s->unnamed ? "too many collectives without a name are in flight"
-                            : in_flight_text;
-        return HALAY_ERR_DUPLICATE;
-    }
-    if (entry->tensor && entry->tensor->is_stale) {
-        *why = "it was registered for other ranks: unregister it, and register it again";
-        return HALAY_ERR_ARGUMENT;
-    }
-    *why = halay_set_refusal_locked(s->set);
-    if (!*why)
-        return HALAY_OK;
-    return is_change ? HALAY_ERR_UNSUPPORTED : HALAY_ERR_ARGUMENT; /* as the other ranks get */
-}
-
-static enum halay_status fill_locked(struct halay_request *request, struct halay_entry *entry,
-                                     const struct halay_submission *s)
-{
-    const struct halay_tensor *tensor = entry->tensor;
-
-    if (write_payload(tensor, s, &request->payload) != HALAY_OK || take_buffers(tensor, s, request) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
-    request->set = s->set;
-    request->entry = entry;
-    request->signature = *s->signature;
-    request->count = s->count;
-    request->bytes = s->bytes;
-    request->in = s->in;
-    request->out = s->out;
-    request->out_bytes = s->out_bytes;
-    request->callback = s->callback;
-    request->arg = s->arg;
-    request->timeout_ms = s->timeout_ms;
-    request->expires_us = s->timeout_ms ? halay_deadline_us(s->timeout_ms) : 0;
-    request->order = tensor ? tensor->order : 0;
-    if (s->cargo)
-        s->cargo->carrier->ops->apply_locked(s->cargo, request);
-    return HALAY_OK;
-}
-
-/* Ensures that the tensor's steady request, if any, is not submitted as well. *why: the text of the error. */
-static enum halay_status take_turn_locked(struct halay_entry *entry, const char **why)
-{
-    struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
-
-    if (!steady || !halay_steady_is_in_plan(steady))
-        return HALAY_OK;
-    if (halay_steady_is_held(steady) && !halay_steady_is_in_flight(steady)) {
-        halay_steady_drop_locked(entry);
+    if (r) {
+        tensor->prepared = r;
         return HALAY_OK;
     }
-    if (halay_steady_take_turn_locked(steady))
-        return HALAY_OK;
-    *why = in_flight_text;
-    return HALAY_ERR_DUPLICATE;
-}
-
-/* Prepares a request, in flight for its name but not yet for the driver. *why: the error, if there is a text for it. */
-static enum halay_status prepare_locked(struct halay_context *ctx, struct halay_entry *entry,
-                                        const struct halay_submission *s, const char **why)
-{
-    enum halay_status status = check_entry_locked(entry, s, why);
-
+    enum halay_status status = check_locked(call, tensor);
+    if (status == HALAY_OK)
+        status = get_request_locked(call, tensor, !*cargo && may_be_steady_locked(tensor, call), &r, &is_new);
     if (status != HALAY_OK)
         return status;
-    struct halay_request *request = halay_request_get_locked(ctx);
-    if (!request)
-        return HALAY_ERR_NO_MEMORY;
-    status = fill_locked(request, entry, s);
-    if (status == HALAY_OK)
-        status = take_turn_locked(entry, why);
-    if (status != HALAY_OK) {
-        halay_request_drop_locked(request);
-        return status;
-    }
-    entry->request = request;
-    return HALAY_OK;
-}
-
-static void take_back_locked(struct halay_entry *entry)
-{
-    struct halay_request *steady = atomic_load_explicit(&entry->steady, memory_order_relaxed);
-
-    if (steady && halay_steady_is_in_plan(steady))
-        halay_steady_unclaim(steady);
-    halay_request_drop_locked(entry->request);
-    entry->request = NULL;
-}
-
-/* Passes a prepared request to the driver; the queue has room. Cannot fail. */
-static void commit_locked(struct halay_context *ctx, struct halay_entry *entry, struct halay_request **out)
-{
-    struct halay_request *request = entry->request;
-
-    halay_queue_push_locked(&ctx->queue, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = request });
-    ctx->queue.is_joined = request->signature.collective == HALAY_JOIN;
-    request->ordinal = ++entry->submissions;
-    request->hash = entry->node.hash;
-    if (halay_recording(ctx))
-        halay_record_submitted(ctx, request);
-    if (out)
-        *out = request;
-    else
-        atomic_store_explicit(&request->references, 1, memory_order_relaxed);
-}
-
-static void count_submitted_locked(struct halay_context *ctx, size_t count)
-{
-    atomic_fetch_add_explicit(&ctx->queue.in_flight, count, memory_order_relaxed);
-    halay_count(&ctx->meters->tally.submissions, count);
-}
-
-/* Makes the entry's steady request from a submission; it is in no plan. NULL: no memory. */
-static struct halay_request *make_steady_locked(struct halay_entry *entry, const struct halay_submission *s)
-{
-    struct halay_request *r = halay_steady_idle_locked(entry);
-
-    if (!r && !(r = halay_request_get_locked(entry->set->ctx)))
-        return NULL;
-    atomic_store_explicit(&r->references, 1, memory_order_relaxed);
-    if (fill_locked(r, entry, s) != HALAY_OK) {
-        atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
+    int is_ordinary = r == entry->request;
+    if (is_new && fill_request(r, tensor, call) != HALAY_OK) {
+        entry->request = NULL;
         halay_request_drop_locked(r);
-        return NULL;
+        return HALAY_ERR_NO_MEMORY;
     }
-    r->hash = entry->node.hash;
-    atomic_store_explicit(&entry->steady, r, memory_order_release);
-    return r;
-}
-
-/* Returns the steady request of a tensor of a plan, which is created if necessary, if this submission can be by it.
- * NULL: it is an ordinary one. */
-static struct halay_request *get_steady_locked(struct halay_entry *entry, const struct halay_submission *s)
-{
-    uint64_t order = entry->tensor ? entry->tensor->order : 0;
-    const char *why;
-
-    if (!halay_replay_takes_steady_locked(entry) || s->cargo || s->timeout_ms || halay_recording(entry->set->ctx) ||
-        (s->info && s->signature->payload_count) || !halay_signature_equal(&entry->agreed, s->signature) ||
-        check_entry_locked(entry, s, &why) != HALAY_OK)
-        return NULL;
-    struct halay_request *r = atomic_load_explicit(&entry->steady, memory_order_relaxed);
-    if (r && halay_steady_is_in_plan(r)) {
-        if (halay_steady_is_in_flight(r) || r->out_bytes != s->out_bytes)
-            return NULL;
-        if (!halay_steady_is_held(r) && r->order == order)
-            return r;
-        halay_steady_drop_locked(entry); /* the program has kept it, and owns it from now on; or the name's
-                                            registration is another one */
-    }
-    r = make_steady_locked(entry, s);
-    if (!r || !halay_request_is_agreed(r)) /* it may have been registered anew, as another tensor */
-        return NULL;
-    halay_replay_attach_locked(entry, r);
-    return r;
-}
-
-/* Submits an entry. *is_news: the driver has to know. *why: the error, if there is a text for it. */
-static enum halay_status submit_locked(struct halay_context *ctx, struct halay_entry *entry,
-                                       const struct halay_submission *s, struct halay_request **out, int *is_news,
-                                       const char **why)
-{
-    struct halay_request *r = get_steady_locked(entry, s);
-
-    if (r && halay_steady_claim(r, out != NULL)) {
-        struct halay_plan_bucket *ready = halay_steady_commit(r, s->in, s->out, s->callback, s->arg);
-        *is_news = ready != NULL;
-        if (out)
-            *out = r;
-        if (ready)
-            queue_ready_locked(ctx, ready);
-        return HALAY_OK;
-    }
-    *is_news = 1;
-    enum halay_status status = halay_queue_reserve_locked(&ctx->queue, 1);
-    if (status == HALAY_OK)
-        status = prepare_locked(ctx, entry, s, why);
-    if (status != HALAY_OK)
-        return status;
-    commit_locked(ctx, entry, out);
-    count_submitted_locked(ctx, 1);
+    if (!is_ordinary && is_new)
+        halay_steady_attach_locked(entry, r);
+    if (!is_ordinary && !halay_steady_claim(r, call->out != NULL))
+        return refuse_in_flight(call, tensor);
+    if (*cargo)
+        (*cargo)->carrier->ops->apply_locked(*cargo, r);
+    *cargo = NULL;
+    tensor->prepared = r;
     return HALAY_OK;
 }
 
-/* Wakes the driver for what was submitted, if necessary. lock held; unlocks. */
-static void submitted_unlock(struct halay_context *ctx, struct halay_entry *entry, const struct halay_submission *s,
-                             enum halay_attendance attendance, int is_news)
+/* Returns nonzero if a prepared tensor has its steady request, otherwise it has an ordinary one. */
+static int is_steady(const struct halay_tensor *tensor)
 {
-    if (is_news)
-        halay_driver_submitted_unlock(ctx, entry, s->bytes, attendance);
+    return tensor->prepared != tensor->entry->request;
+}
+
+static void take_back_locked(struct halay_tensor *tensor)
+{
+    if (is_steady(tensor)) {
+        halay_steady_unclaim(tensor->prepared);
+        return;
+    }
+    halay_request_drop_locked(tensor->prepared);
+    tensor->entry->request = NULL;
+}
+
+static enum halay_status prepare_all_locked(struct call *call, struct halay_tensor *const *tensors, size_t count)
+{
+    enum halay_status status = check_open_locked(call);
+    struct halay_cargo *none = NULL;
+    size_t done = 0;
+
+    if (status == HALAY_OK)
+        status = halay_queue_reserve_locked(&call->ctx->queue, count);
+    while (status == HALAY_OK && done < count) {
+        status = prepare_locked(call, tensors[done], call->cargo ? &call->cargo[done] : &none);
+        done += status == HALAY_OK;
+    }
+    while (status != HALAY_OK && done)
+        take_back_locked(tensors[--done]);
+    return status;
+}
+
+/* ---- commit ---- */
+
+/* Gives the driver an event; the queue has room, or the event is one that the driver finds without it. */
+static void push_locked(struct call *call, struct halay_entry *entry, const struct halay_event *event)
+{
+    (void)halay_queue_push_locked(&call->ctx->queue, event);
+    call->news = entry;
+}
+
+static void commit_ordinary_locked(struct call *call, const struct halay_tensor *tensor)
+{
+    struct halay_request *r = tensor->prepared;
+
+    push_locked(call, tensor->entry, &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = r });
+    call->ordinary++;
+    call->ctx->queue.is_joined = r->signature.collective == HALAY_JOIN;
+    r->ordinal = ++tensor->entry->submissions;
+    if (call->records)
+        halay_record_submitted(call->ctx, r);
+    if (!call->out)
+        atomic_store_explicit(&r->references, 1, memory_order_relaxed);
+}
+
+/* Commits a prepared tensor; i: its number in the call. */
+static void commit_locked(struct call *call, const struct halay_tensor *tensor, size_t i)
+{
+    struct halay_request *r = tensor->prepared;
+    struct halay_plan_bucket *ready;
+
+    if (call->out)
+        call->out[i] = r;
+    call->bytes += tensor->bytes;
+    if (!is_steady(tensor))
+        commit_ordinary_locked(call, tensor);
+    else if ((ready = halay_steady_commit(r, tensor->in, tensor->out, call->callback, call->arg)))
+        push_locked(call, tensor->entry, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+}
+
+/* Hands what was committed to the driver, and counts it. lock held; unlocks. */
+static void hand_over_unlock(struct call *call)
+{
+    struct halay_context *ctx = call->ctx;
+
+    if (call->ordinary) {
+        atomic_fetch_add_explicit(&ctx->queue.in_flight, call->ordinary, memory_order_relaxed);
+        halay_count(&ctx->meters->tally.submissions, call->ordinary);
+    }
+    if (call->news)
+        halay_driver_submitted_unlock(ctx, call->news, call->bytes, call->attendance);
     else
         pthread_mutex_unlock(&ctx->lock);
 }
 
-static struct halay_submission submission_of(const struct halay_tensor *tensor, halay_callback callback, void *arg)
+/* ---- calls ---- */
+
+/* Prepares access to the data on devices, unless submissions are refused anyway. */
+static enum halay_status load_cargo(struct call *call, struct halay_tensor *const *tensors, size_t count)
 {
-    return (struct halay_submission){ .signature = &tensor->signature,
-                                      .count = tensor->count,
-                                      .bytes = tensor->bytes,
-                                      .in = tensor->in,
-                                      .out = tensor->out,
-                                      .out_bytes = tensor->out_bytes,
-                                      .callback = callback,
-                                      .arg = arg,
-                                      .timeout_ms = tensor->timeout_ms,
-                                      .placing = &tensor->placing,
-                                      .set = tensor->set };
+    enum halay_status status;
+
+    pthread_mutex_lock(&call->ctx->lock);
+    status = check_open_locked(call);
+    pthread_mutex_unlock(&call->ctx->lock);
+    if (status == HALAY_OK && !(call->cargo = calloc(count, sizeof(struct halay_cargo *))))
+        status = HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < count && status == HALAY_OK; i++)
+        status = call->ctx->carrier->ops->prepare(tensors[i], &call->cargo[i]);
+    return status;
 }
 
-/* Ends a submission that was refused. lock held; unlocks. */
-static void give_up_unlock(struct halay_context *ctx, struct halay_cargo *cargo)
+static void drop_cargo_locked(struct call *call, size_t count)
 {
-    if (cargo)
-        ctx->carrier->ops->put_locked(cargo);
-    pthread_mutex_unlock(&ctx->lock);
+    for (size_t i = 0; call->cargo && i < count; i++)
+        if (call->cargo[i])
+            call->ctx->carrier->ops->put_locked(call->cargo[i]);
+}
+
+/* Ends a call that was refused with its text. */
+static void say_why(const struct call *call, enum halay_status status)
+{
+    const struct halay_tensor *t = call->fault;
+
+    if (!t)
+        halay_refuses(status, "%s", call->why);
+    else if (t->signature.collective == HALAY_CHANGE_SETS)
+        halay_error(call->ctx->log, "process sets: %s", call->why);
+    else
+        halay_info_say_fault(call->ctx, t->set, t->name, call->why);
+}
+
+/* Submits all tensors, or none. */
+static enum halay_status submit_all_locked(struct call *call, struct halay_tensor *const *tensors, size_t count)
+{
+    enum halay_status status = prepare_all_locked(call, tensors, count);
+
+    for (size_t i = 0; i < count && status == HALAY_OK; i++)
+        commit_locked(call, tensors[i], i);
+    return status;
+}
+
+/* Finds or makes the entry of a name, and submits the tensor. */
+static enum halay_status submit_named_locked(struct call *call, struct halay_tensor *tensor)
+{
+    struct halay_naming *n = tensor->naming;
+
+    if (n->unnamed) {
+        n->length = halay_unnamed_print_next_locked(n->names, tensor->signature.collective, n->unnamed);
+        n->hash = halay_table_hash(n->unnamed, n->length);
+    }
+    tensor->entry = halay_entry_get_locked(n->names, tensor->name, n->length, n->hash);
+    if (!tensor->entry)
+        return HALAY_ERR_NO_MEMORY;
+    tensor->order = tensor->entry->tensor ? tensor->entry->tensor->order : 0;
+    enum halay_status status = submit_all_locked(call, &tensor, 1);
+    if (status != HALAY_OK)
+        halay_entry_release_locked(tensor->entry);
+    else if (n->unnamed)
+        halay_unnamed_count_locked(n->names, tensor->signature.collective);
+    return status;
+}
+
+/* Begins a call: prepares access to data on devices, and locks. If one of several tensors needs the carrier,
+ * halay_register has loaded it. */
+static enum halay_status begin_lock(struct call *call, struct halay_tensor *const *tensors, size_t count)
+{
+    enum halay_status status = HALAY_OK;
+
+    if (halay_carrier_is_wanted(call->ctx, &tensors[0]->placing))
+        status = load_cargo(call, tensors, count);
+    pthread_mutex_lock(&call->ctx->lock);
+    return status;
+}
+
+/* Ends a call: hands what was submitted to the driver, or drops what was prepared. lock held; unlocks. */
+static enum halay_status end_unlock(struct call *call, enum halay_status status, size_t count)
+{
+    if (status == HALAY_OK) {
+        hand_over_unlock(call);
+    } else {
+        drop_cargo_locked(call, count);
+        pthread_mutex_unlock(&call->ctx->lock);
+    }
+    free(call->cargo);
+    if (call->why)
+        say_why(call, status);
+    return halay_returns(status);
+}
+
+static enum halay_status submit_all(struct call *call, struct halay_tensor *const *tensors, size_t count)
+{
+    enum halay_status status = begin_lock(call, tensors, count);
+
+    if (status == HALAY_OK)
+        status = submit_all_locked(call, tensors, count);
+    return end_unlock(call, status, count);
 }
 
 enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callback, void *arg,
@@ -349,158 +419,29 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
     if (!tensor || (!callback && !request))
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_submit: no %s",
                              tensor ? "callback, and no place for the request" : "tensor");
-    struct halay_context *ctx = tensor->ctx;
-    if (halay_is_child(ctx))
+    if (halay_is_child(tensor->ctx))
         return halay_refuse_child();
-    if (submit_steady(tensor, callback, arg, request))
-        return HALAY_OK;
-    struct halay_submission s = submission_of(tensor, callback, arg);
-    const char *why = NULL;
-    enum halay_status status = HALAY_OK;
-    int is_news;
-    if (halay_carrier_is_loaded(ctx))
-        status = cargo_prepare(ctx, tensor->entry->node.name, tensor->buffers, &s);
-    if (status != HALAY_OK)
-        return halay_returns(status);
-    pthread_mutex_lock(&ctx->lock);
-    status = check_open_locked(ctx);
-    if (status == HALAY_OK)
-        status = submit_locked(ctx, tensor->entry, &s, request, &is_news, &why);
-    if (status == HALAY_OK)
-        submitted_unlock(ctx, tensor->entry, &s, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT, is_news);
-    else
-        give_up_unlock(ctx, s.cargo);
-    if (why)
-        halay_info_say_fault(ctx, tensor->set, tensor->entry->node.name, why);
-    return halay_returns(status);
-}
-
-/* Prepares access to the data of several tensors; *all is NULL if none needs it. All or none. */
-static enum halay_status cargo_prepare_many(struct halay_context *ctx, struct halay_tensor *const *tensors,
-                                            size_t count, struct halay_cargo ***all)
-{
-    enum halay_status status = HALAY_OK;
-    size_t done = 0;
-
-    *all = NULL;
-    if (!halay_carrier_is_loaded(ctx)) /* halay_register has loaded it, if it is needed */
-        return HALAY_OK;
-    struct halay_cargo **cargo = calloc(count, sizeof *cargo);
-    if (!cargo)
-        return HALAY_ERR_NO_MEMORY;
-    for (; done < count && status == HALAY_OK; done++) {
-        struct halay_submission s = submission_of(tensors[done], NULL, NULL);
-        status = cargo_prepare(ctx, tensors[done]->entry->node.name, tensors[done]->buffers, &s);
-        cargo[done] = s.cargo;
+    struct halay_request *r = halay_recording(tensor->ctx) ? NULL : claim_steady(tensor, request != NULL);
+    if (!r) {
+        struct call call = call_of(tensor->ctx, callback, arg, request);
+        return submit_all(&call, &tensor, 1);
     }
-    if (status == HALAY_OK) {
-        *all = cargo;
-        return HALAY_OK;
+    struct halay_plan_bucket *ready = halay_steady_commit(r, tensor->in, tensor->out, callback, arg);
+    if (request)
+        *request = r;
+    if (ready) {
+        struct call call = call_of(tensor->ctx, callback, arg, request);
+        pthread_mutex_lock(&call.ctx->lock);
+        call.bytes = tensor->bytes;
+        push_locked(&call, tensor->entry, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });
+        hand_over_unlock(&call);
     }
-    pthread_mutex_lock(&ctx->lock);
-    for (size_t i = 0; i < done; i++)
-        if (cargo[i])
-            ctx->carrier->ops->put_locked(cargo[i]);
-    pthread_mutex_unlock(&ctx->lock);
-    free(cargo);
-    return status;
-}
-
-/* Prepares all or none. *fault: the refused one. cargo, which may be NULL, loses what has passed to a request. */
-static enum halay_status prepare_many_locked(struct halay_context *ctx, struct halay_tensor *const *tensors,
-                                             size_t count, halay_callback callback, void *arg,
-                                             struct halay_cargo **cargo, const struct halay_tensor **fault,
-                                             const char **why)
-{
-    enum halay_status status = check_open_locked(ctx);
-    size_t done = 0;
-
-    if (status == HALAY_OK)
-        status = halay_queue_reserve_locked(&ctx->queue, count);
-    for (; done < count && status == HALAY_OK; done++) {
-        struct halay_submission s = submission_of(tensors[done], callback, arg);
-        s.cargo = cargo ? cargo[done] : NULL;
-        *fault = tensors[done];
-        status = prepare_locked(ctx, tensors[done]->entry, &s, why);
-        if (cargo && status == HALAY_OK)
-            cargo[done] = NULL;
-    }
-    if (status == HALAY_OK || !done)
-        return status;
-    for (done--; done > 0; done--)
-        take_back_locked(tensors[done - 1]->entry);
-    return status;
-}
-
-/* Claims all of them, or none. */
-static int claim_many(struct halay_tensor *const *tensors, size_t count, int holds)
-{
-    size_t claimed = 0;
-
-    while (claimed < count && claim_steady(tensors[claimed], holds))
-        claimed++;
-    if (claimed == count)
-        return 1;
-    while (claimed)
-        halay_steady_unclaim(atomic_load_explicit(&tensors[--claimed]->entry->steady, memory_order_relaxed));
-    return 0;
-}
-
-/* Returns nonzero if all of them can be claimed from now on, as far as this thread knows. */
-static int attach_many_locked(struct halay_tensor *const *tensors, size_t count)
-{
-    if (check_open_locked(tensors[0]->ctx) != HALAY_OK)
-        return 0;
-    for (size_t i = 0; i < count; i++) {
-        struct halay_submission s = submission_of(tensors[i], NULL, NULL);
-        if (!get_steady_locked(tensors[i]->entry, &s))
-            return 0;
-    }
-    return 1;
-}
-
-/* Submits all or none, as submit_steady does, but with the lock held: a thread that waited for it between the two steps
- * of a submission would wait for the driver, which holds it and waits for that submission when it leaves the plan. */
-static int submit_many_steady(struct halay_tensor *const *tensors, size_t count, halay_callback callback, void *arg,
-                              struct halay_request **out)
-{
-    struct halay_context *ctx = tensors[0]->ctx;
-    size_t bytes = 0, last = count;
-
-    if (halay_recording(ctx) || halay_carrier_is_loaded(ctx))
-        return 0;
-    pthread_mutex_lock(&ctx->lock);
-    if (!(claim_many(tensors, count, out != NULL) ||
-          (attach_many_locked(tensors, count) && claim_many(tensors, count, out != NULL)))) {
-        pthread_mutex_unlock(&ctx->lock);
-        return 0;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct halay_request *r = atomic_load_explicit(&tensors[i]->entry->steady, memory_order_relaxed);
-        struct halay_plan_bucket *ready = halay_steady_commit(r, tensors[i]->in, tensors[i]->out, callback, arg);
-        if (out)
-            out[i] = r;
-        bytes += tensors[i]->bytes;
-        if (!ready)
-            continue;
-        last = i;
-        queue_ready_locked(ctx, ready);
-    }
-    if (last < count)
-        halay_driver_submitted_unlock(ctx, tensors[last]->entry, bytes, callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
-    else
-        pthread_mutex_unlock(&ctx->lock);
-    return 1;
+    return HALAY_OK;
 }
 
 enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t count, halay_callback callback,
                                     void *arg, struct halay_request **requests)
 {
-    const struct halay_tensor *fault = NULL;
-    struct halay_cargo **cargo;
-    const char *why = NULL;
-    size_t bytes = 0;
-
     if ((count && !tensors) || (!callback && !requests))
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_submit_many: no %s",
                              count && !tensors ? "tensors" : "callback, and no place for the requests");
@@ -510,123 +451,33 @@ enum halay_status halay_submit_many(struct halay_tensor *const *tensors, size_t 
                                  tensors[i] ? "of another context" : "NULL");
     if (!count)
         return HALAY_OK;
-    struct halay_context *ctx = tensors[0]->ctx;
-    if (halay_is_child(ctx))
+    if (halay_is_child(tensors[0]->ctx))
         return halay_refuse_child();
-    if (submit_many_steady(tensors, count, callback, arg, requests))
-        return HALAY_OK;
-    enum halay_status status = cargo_prepare_many(ctx, tensors, count, &cargo);
-    if (status != HALAY_OK)
-        return halay_returns(status);
-    pthread_mutex_lock(&ctx->lock);
-    status = prepare_many_locked(ctx, tensors, count, callback, arg, cargo, &fault, &why);
-    if (status == HALAY_OK) {
-        for (size_t i = 0; i < count; i++) {
-            commit_locked(ctx, tensors[i]->entry, requests ? &requests[i] : NULL);
-            bytes += tensors[i]->bytes;
-        }
-        count_submitted_locked(ctx, count);
-        halay_driver_submitted_unlock(ctx, tensors[count - 1]->entry, bytes,
-                                      callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT);
-    } else {
-        for (size_t i = 0; cargo && i < count; i++)
-            if (cargo[i])
-                ctx->carrier->ops->put_locked(cargo[i]);
-        pthread_mutex_unlock(&ctx->lock);
-    }
-    free(cargo);
-    if (why)
-        halay_info_say_fault(ctx, fault->set, fault->entry->node.name, why);
-    return halay_returns(status);
-}
-
-/* Returns why the name cannot be submitted like this; NULL: it can. */
-static const char *refusal_locked(const struct halay_entry *entry, const struct halay_signature *signature)
-{
-    return entry->tensor && !halay_signature_equal(&entry->tensor->signature, signature)
-               ? "it is registered with another operation, type, shape, reduction or root"
-               : NULL;
-}
-
-/* Submits a description that has been checked. *why: the error, if there is a text for it. */
-static enum halay_status submit_checked(struct halay_context *ctx, struct halay_process_set *names,
-                                        struct halay_submission *s, size_t length, enum halay_attendance attendance,
-                                        struct halay_request **request, const char **why)
-{
-    uint64_t hash = s->unnamed ? 0 : halay_table_hash(s->info->name, length);
-    struct halay_entry *entry = NULL;
-    int is_news;
-
-    enum halay_status status = cargo_prepare(ctx, s->info->name, NULL, s);
-    if (status != HALAY_OK)
-        return status;
-    pthread_mutex_lock(&ctx->lock);
-    status = check_open_locked(ctx);
-    if (s->unnamed) {
-        length = halay_unnamed_print_next_locked(names, s->signature->collective, s->unnamed);
-        hash = halay_table_hash(s->unnamed, length);
-    }
-    if (status == HALAY_OK && !(entry = halay_entry_get_locked(names, s->info->name, length, hash)))
-        status = HALAY_ERR_NO_MEMORY;
-    if (status == HALAY_OK && (*why = refusal_locked(entry, s->signature)))
-        status = HALAY_ERR_ARGUMENT;
-    if (status == HALAY_OK) {
-        status = submit_locked(ctx, entry, s, request, &is_news, why);
-        if (status != HALAY_OK)
-            halay_entry_release_locked(entry);
-        else if (s->unnamed)
-            halay_unnamed_count_locked(names, s->signature->collective);
-    }
-    if (status == HALAY_OK)
-        submitted_unlock(ctx, entry, s, attendance, is_news);
-    else
-        give_up_unlock(ctx, s->cargo);
-    return status;
+    struct call call = call_of(tensors[0]->ctx, callback, arg, requests);
+    return submit_all(&call, tensors, count);
 }
 
 enum halay_status halay_submit_info(struct halay_context *ctx, const struct halay_tensor_info *info,
                                     halay_callback callback, void *arg, enum halay_attendance attendance,
                                     struct halay_request **request)
 {
-    struct halay_signature signature;
     struct halay_naming naming;
-    struct halay_tensor_info own;
-    size_t count, length;
-    const char *why = NULL;
+    struct halay_tensor tensor, *only = &tensor;
 
     if (!ctx || (!callback && !request))
         return halay_refuses(HALAY_ERR_ARGUMENT, "a submission: no %s",
                              ctx ? "callback, and no place for the request" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    enum halay_status status = halay_naming_make(ctx, info, &naming);
+    enum halay_status status = halay_describe(ctx, info, 1, &naming, &tensor);
     if (status != HALAY_OK)
         return halay_returns(status);
-    halay_naming_unnamed(&naming);
-    info = halay_info_trim(ctx, naming.info, &own);
-    status = halay_info_check(ctx, info, &signature, &count, &length);
-    if (status != HALAY_OK)
-        return halay_returns(status);
-    struct halay_placing placing = halay_info_placing(info);
-    struct halay_submission s = { .signature = &signature,
-                                  .info = info,
-                                  .count = count,
-                                  .bytes = halay_info_bytes(info, count),
-                                  .in = halay_info_input(info),
-                                  .out = info->out,
-                                  .callback = callback,
-                                  .arg = arg,
-                                  .timeout_ms = info->timeout_ms,
-                                  .placing = &placing,
-                                  .set = halay_info_set(ctx, info),
-                                  .unnamed = naming.unnamed };
-    s.out_bytes = halay_room_at_out(halay_info_set(ctx, info), info, s.bytes);
-    status = submit_checked(ctx, naming.names, &s, length, attendance, request, &why);
-    if (why && info->collective == HALAY_CHANGE_SETS)
-        halay_error(ctx->log, "process sets: %s", why);
-    else if (why)
-        halay_info_say_fault(ctx, halay_info_set(ctx, info), info->name, why);
-    return halay_returns(status);
+    struct call call = call_of(ctx, callback, arg, request);
+    call.attendance = attendance;
+    status = begin_lock(&call, &only, 1);
+    if (status == HALAY_OK)
+        status = submit_named_locked(&call, &tensor);
+    return end_unlock(&call, status, 1);
 }
 
 enum halay_status halay_submit_named(struct halay_context *ctx, const struct halay_tensor_info *info,

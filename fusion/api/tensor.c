@@ -6,43 +6,23 @@
 #include "fusion/api/tensor.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
-#include "fusion/api/naming.h"
 #include "fusion/api/wait.h"
-#include "fusion/protocol/signature_payload.h"
 #include "fusion/replay/plan.h"
-#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/path.h"
-#include "fusion/requests/tensor.h"
 #include <stdlib.h>
 
-static enum halay_status tensor_describe(struct halay_context *ctx, const struct halay_tensor_info *info,
-                                         const struct halay_signature *signature, size_t count,
-                                         struct halay_tensor *tensor)
+/* Gives a described tensor its own copies of the payload and of a group's buffers. */
+static enum halay_status keep_contents(struct halay_tensor *tensor)
 {
-    struct halay_process_set *set = halay_info_set(ctx, info);
-    size_t bytes = halay_info_bytes(info, count);
+    const struct halay_tensor_info *info = tensor->naming->info;
 
-    *tensor = (struct halay_tensor){ .ctx = ctx,
-                                     .signature = *signature,
-                                     .count = count,
-                                     .bytes = bytes,
-                                     .in = halay_info_input(info),
-                                     .out = info->out,
-                                     .out_bytes = halay_room_at_out(set, info, bytes),
-                                     .timeout_ms = info->timeout_ms,
-                                     .placing = halay_info_placing(info),
-                                     .set = set };
-    if (halay_payload_resize(&tensor->payload, halay_signature_sent_count(signature, set->size)) != HALAY_OK)
+    if (halay_payload_resize(&tensor->payload, tensor->payload.count) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    halay_signature_write_payload(info, set->size, tensor->payload.at);
-    if (!info->members)
-        return HALAY_OK;
-    tensor->buffers = calloc(info->member_count, sizeof *tensor->buffers);
-    if (!tensor->buffers)
+    if (info->members && !(tensor->buffers = calloc(info->member_count, sizeof *tensor->buffers)))
         return HALAY_ERR_NO_MEMORY;
-    halay_members_buffers(info, tensor->buffers);
+    halay_tensor_write(tensor, tensor->payload.at, tensor->buffers);
     return HALAY_OK;
 }
 
@@ -56,11 +36,10 @@ static void tensor_free(struct halay_tensor *tensor)
 }
 
 /* Enters the name of a tensor that is otherwise complete. *why: the text of the error, if there is one. */
-static enum halay_status enter_locked(struct halay_context *ctx, struct halay_process_set *names, const char *name,
-                                      size_t length, struct halay_tensor *tensor, const char **why)
+static enum halay_status enter_locked(struct halay_context *ctx, const struct halay_naming *naming,
+                                      struct halay_tensor *tensor, const char **why)
 {
-    struct halay_entry *entry = halay_entry_get_locked(names, name, length, halay_table_hash(name, length));
-    enum halay_status status = HALAY_OK;
+    struct halay_entry *entry = halay_entry_get_locked(naming->names, naming->info->name, naming->length, naming->hash);
 
     if (!entry)
         return HALAY_ERR_NO_MEMORY;
@@ -68,27 +47,24 @@ static enum halay_status enter_locked(struct halay_context *ctx, struct halay_pr
         *why = "a tensor of that name is registered";
         return HALAY_ERR_DUPLICATE;
     }
-    if (tensor->set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(tensor->set)))
-        status = HALAY_ERR_ARGUMENT;
-    tensor->entry = entry;
-    tensor->order = names->path ? 0 : ctx->registered + 1; /* other tensors are not sent to the coordinator */
-    if (status != HALAY_OK) {
+    if (tensor->set->state != HALAY_SET_OPEN && (*why = halay_set_refusal_locked(tensor->set))) {
         halay_entry_release_locked(entry);
-        return status;
+        return HALAY_ERR_ARGUMENT;
     }
+    tensor->entry = entry;
+    tensor->order = entry->set->path ? 0 : ++ctx->registered; /* other tensors are not sent to the coordinator */
+    tensor->name = entry->node.name;
+    tensor->naming = NULL;
     entry->tensor = tensor;
-    ctx->registered += tensor->order != 0;
     return HALAY_OK;
 }
 
 enum halay_status halay_register(struct halay_context *ctx, const struct halay_tensor_info *info,
                                  struct halay_tensor **out)
 {
-    struct halay_signature signature;
-    struct halay_tensor_info known, own;
+    struct halay_tensor_info known;
     struct halay_naming naming;
     const char *why = NULL;
-    size_t count, length;
 
     if (!ctx || !out)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_register: no %s", ctx ? "place for the tensor" : "context");
@@ -97,32 +73,24 @@ enum halay_status halay_register(struct halay_context *ctx, const struct halay_t
     enum halay_status status = halay_info_read(ctx, info, &known);
     if (status == HALAY_OK && known.collective == HALAY_JOIN)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_register: a join is not a tensor");
-    if (status == HALAY_OK)
-        status = halay_naming_make(ctx, &known, &naming);
-    const struct halay_tensor_info *trimmed = &known;
-    if (status == HALAY_OK) {
-        trimmed = halay_info_trim(ctx, naming.info, &own);
-        status = halay_info_check(ctx, trimmed, &signature, &count, &length);
-    }
-    if (status != HALAY_OK)
-        return halay_returns(status);
-    struct halay_placing placing = halay_info_placing(trimmed);
-    if (halay_carrier_is_wanted(ctx, &placing) && (status = ctx->carrier->ops->load(ctx)) != HALAY_OK)
-        return halay_returns(status);
     struct halay_tensor *tensor = calloc(1, sizeof *tensor);
-    if (!tensor || tensor_describe(ctx, trimmed, &signature, count, tensor) != HALAY_OK) {
-        tensor_free(tensor);
-        return halay_returns(HALAY_ERR_NO_MEMORY);
+    if (status == HALAY_OK)
+        status = tensor ? halay_describe(ctx, &known, 0, &naming, tensor) : HALAY_ERR_NO_MEMORY;
+    if (status == HALAY_OK && halay_carrier_is_wanted(ctx, &tensor->placing))
+        status = ctx->carrier->ops->load(ctx);
+    if (status == HALAY_OK)
+        status = keep_contents(tensor);
+    if (status == HALAY_OK) {
+        pthread_mutex_lock(&ctx->lock);
+        status = enter_locked(ctx, &naming, tensor, &why);
+        pthread_mutex_unlock(&ctx->lock);
     }
-    pthread_mutex_lock(&ctx->lock);
-    status = enter_locked(ctx, naming.names, trimmed->name, length, tensor, &why);
-    pthread_mutex_unlock(&ctx->lock);
+    if (why)
+        halay_info_say_fault(ctx, tensor->set, naming.info->name, why);
     if (status == HALAY_OK)
         *out = tensor;
     else
         tensor_free(tensor);
-    if (why)
-        halay_info_say_fault(ctx, halay_info_set(ctx, &known), trimmed->name, why);
     return halay_returns(status);
 }
 
@@ -136,14 +104,12 @@ enum halay_status halay_unregister(struct halay_tensor *tensor)
     if (halay_is_child(ctx))
         return halay_refuse_child();
     pthread_mutex_lock(&ctx->lock);
-    struct halay_request *steady = atomic_load_explicit(&tensor->entry->steady, memory_order_relaxed);
-    if (tensor->entry->request || (steady && halay_steady_is_in_flight(steady)))
+    if (tensor->entry->request || !halay_steady_drop_locked(tensor->entry))
         status = halay_refuses(HALAY_ERR_ARGUMENT, "tensor '%s' is in flight: it stays registered",
                                tensor->entry->node.name);
     else
         status = HALAY_OK;
     if (status == HALAY_OK) {
-        halay_steady_drop_locked(tensor->entry);
         tensor->entry->tensor = NULL;
         halay_entry_release_locked(tensor->entry);
     }

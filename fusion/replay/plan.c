@@ -104,7 +104,7 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
         if (!r || !halay_steady_is_in_plan(r))
             continue;
         const struct halay_request *ordinary = b->entries[i]->request;
-        int is_in_flight = halay_steady_leave_locked(r) && (!ordinary || ordinary->life == HALAY_LIFE_ENDED);
+        int is_in_flight = halay_steady_leave_locked(r, 0) && (!ordinary || ordinary->life == HALAY_LIFE_ENDED);
         atomic_fetch_add_explicit(&r->references, is_in_flight + halay_steady_is_held(r), memory_order_relaxed);
         if (!is_in_flight)
             continue;
@@ -331,12 +331,7 @@ size_t halay_replay_deliver(struct halay_plan_bucket *b, struct halay_request *c
 
 /* ---- steady submissions ---- */
 
-int halay_replay_takes_steady_locked(const struct halay_entry *entry)
-{
-    return entry->planned && entry->planned->is_open && !halay_collective_goes_by_rows(entry->agreed.collective);
-}
-
-void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *r)
+void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request *r)
 {
     struct halay_plan_bucket *b = entry->planned;
     uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed);
@@ -345,37 +340,60 @@ void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request 
     atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
     atomic_store_explicit(&r->steady, b, memory_order_relaxed);
     atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);
+    atomic_store_explicit(&entry->steady, r, memory_order_release);
 }
 
-struct halay_request *halay_steady_idle_locked(struct halay_entry *entry)
+/* Returns a request for one reference: the entry's idle one, or one of the pool. NULL: no memory. */
+static struct halay_request *take_idle_locked(struct halay_entry *entry)
 {
     struct halay_request *r = steady_of(entry);
 
-    if (!r)
-        return NULL;
-    if (atomic_load_explicit(&r->references, memory_order_acquire) != 1) {
+    if (!r || atomic_load_explicit(&r->references, memory_order_acquire) != 1) {
         halay_steady_drop_locked(entry);
-        return NULL;
+        r = halay_request_get_locked(entry->set->ctx);
+        if (r)
+            atomic_store_explicit(&r->references, 1, memory_order_relaxed);
+        return r;
     }
+    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
     free(r->text);
     free(r->held);
     halay_request_reset(r);
     return r;
 }
 
-void halay_steady_drop_locked(struct halay_entry *entry)
+struct halay_request *halay_steady_get_locked(struct halay_entry *entry, uint64_t order, int *is_new)
+{
+    struct halay_request *r = steady_of(entry);
+
+    *is_new = 0;
+    if (!entry->planned || !entry->planned->is_open || halay_collective_goes_by_rows(entry->agreed.collective))
+        return NULL;
+    if (r && halay_steady_is_in_plan(r)) {
+        if (!halay_steady_is_held(r) && r->order == order)
+            return r;
+        /* The program has kept it, and owns it from now on; or the name's registration is another one. */
+        if (!halay_steady_drop_locked(entry))
+            return NULL;
+    }
+    *is_new = 1;
+    return take_idle_locked(entry);
+}
+
+int halay_steady_drop_locked(struct halay_entry *entry)
 {
     struct halay_request *r = steady_of(entry);
 
     if (!r)
-        return;
-    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
+        return 1;
     int was_in_plan = halay_steady_is_in_plan(r);
-    if (was_in_plan)
-        halay_steady_leave_locked(r);
+    if (was_in_plan && halay_steady_leave_locked(r, 1))
+        return 0;
+    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
     r->entry = NULL;
     if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
         halay_request_put_locked(r);
+    return 1;
 }
 
 /* ---- the end ---- */

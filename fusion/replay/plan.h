@@ -95,14 +95,12 @@ void halay_replay_free_all(struct halay_context *ctx); /* the context ends */
 
 /* ---- steady submissions ---- */
 
-/* Returns nonzero if the tensor is in a plan that takes steady submissions. */
-int halay_replay_takes_steady_locked(const struct halay_entry *entry);
+/* Returns the request by which a tensor of a plan can be submitted steadily; order: of its registration. *is_new: it is
+ * to be filled, and attached. NULL: the tensor is in no plan that takes it, or in flight; or no memory. */
+struct halay_request *halay_steady_get_locked(struct halay_entry *entry, uint64_t order, int *is_new);
 /* Makes a request the tensor's steady request in its plan. */
-void halay_replay_attach_locked(struct halay_entry *entry, struct halay_request *request);
-/* Returns the steady request of a registered tensor (steady.h), ready to be filled in, if it is in no plan and no
- * other thread uses it. NULL: no such request; then entry->steady is NULL. */
-struct halay_request *halay_steady_idle_locked(struct halay_entry *entry);
-/* Drops the tensor's steady request, which is not in flight. */
-void halay_steady_drop_locked(struct halay_entry *entry);
+void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request *request);
+/* Drops the tensor's steady request, if it has one. Returns 0 if that is in flight in a plan: it stays. */
+int halay_steady_drop_locked(struct halay_entry *entry);
 
 #endif

@@ -42,7 +42,7 @@ int halay_steady_claim(struct halay_request *r, int holds)
 
 void halay_steady_unclaim(struct halay_request *r)
 {
-    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* no other thread changes it */
+    uint64_t word = atomic_load_explicit(&r->word, memory_order_relaxed); /* BUSY: no other thread changes it */
 
     atomic_store_explicit(&r->word, (turn_of(word) - 1) << HALAY_STEADY_TURN_SHIFT, memory_order_release);
 }
@@ -100,37 +100,20 @@ int halay_steady_is_in_flight(struct halay_request *r)
            turn_of(word) != atomic_load_explicit(&bucket_of(r)->released, memory_order_acquire);
 }
 
-int halay_steady_take_turn_locked(struct halay_request *r)
-{
-    uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire);
-
-    while (!(word & HALAY_STEADY_MOVED)) {
-        if (turn_of(word) != atomic_load_explicit(&bucket_of(r)->released, memory_order_acquire))
-            return 0;
-        if (word & HALAY_STEADY_BUSY) { /* the turn is over, but the submitting thread has not cleared BUSY yet */
-            sched_yield();
-            word = atomic_load_explicit(&r->word, memory_order_acquire);
-            continue;
-        }
-        if (atomic_compare_exchange_weak_explicit(&r->word, &word, next_turn(word, 0), memory_order_acq_rel,
-                                                  memory_order_acquire))
-            return 1;
-    }
-    return 1;
-}
-
-int halay_steady_leave_locked(struct halay_request *r)
+int halay_steady_leave_locked(struct halay_request *r, int stays)
 {
     uint64_t word = atomic_load_explicit(&r->word, memory_order_acquire), left;
     const struct halay_plan_bucket *b = bucket_of(r);
 
     for (unsigned looks = 0;; looks++) {
+        int is_done = atomic_load_explicit(&b->released, memory_order_acquire) >= turn_of(word);
+        if (!is_done && stays)
+            return 1;
         if (word & HALAY_STEADY_BUSY) { /* a few instructions, unless that thread has lost its processor */
             looks % 64 ? halay_relax() : (void)sched_yield();
             word = atomic_load_explicit(&r->word, memory_order_acquire);
             continue;
         }
-        int is_done = atomic_load_explicit(&b->released, memory_order_relaxed) >= turn_of(word);
         left = word | HALAY_STEADY_MOVED | (is_done ? HALAY_STEADY_DONE : 0);
         if (atomic_compare_exchange_weak_explicit(&r->word, &word, left, memory_order_acq_rel, memory_order_acquire))
             return !is_done;

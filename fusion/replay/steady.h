@@ -31,7 +31,7 @@ struct halay_plan_bucket;
 /* The two steps of a submission, any thread, no lock. claim returns 0 if the request cannot be submitted now: it is in
  * flight, is held, or is not in a plan. holds: the program keeps the request. commit, which takes the data's addresses
  * anew, returns the bucket if this submission completed it, for the caller to give to the driver; otherwise NULL.
- * unclaim takes a claim back, or a turn that halay_steady_take_turn_locked has taken. */
+ * unclaim takes a claim back. */
 int halay_steady_claim(struct halay_request *request, int holds);
 struct halay_plan_bucket *halay_steady_commit(struct halay_request *request, const void *in, void *out,
                                               halay_callback callback, void *arg);
@@ -52,11 +52,9 @@ static inline int halay_steady_is_done(struct halay_request *request)
 {
     return (atomic_load_explicit(&request->word, memory_order_acquire) & HALAY_STEADY_DONE) != 0;
 }
-/* Takes this turn for another request of the same tensor. Returns 0 if the steady request is in flight already. */
-int halay_steady_take_turn_locked(struct halay_request *request);
-/* Removes the request from its plan. Returns nonzero if it is in flight: the caller makes it its entry's request. If it
- * is held and not in flight, it is the program's alone. */
-int halay_steady_leave_locked(struct halay_request *request);
+/* Removes the request from its plan. Returns nonzero if it is in flight: then it stays in the plan if `stays`,
+ * otherwise the caller makes it its entry's request. If it is held and not in flight, it is the program's alone. */
+int halay_steady_leave_locked(struct halay_request *request, int stays);
 static inline int halay_steady_is_held(struct halay_request *request)
 {
     return (atomic_load_explicit(&request->word, memory_order_relaxed) & HALAY_STEADY_HELD) != 0;

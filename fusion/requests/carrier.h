@@ -15,35 +15,10 @@
 #ifndef HALAY_CARRIER_H
 #define HALAY_CARRIER_H
 
-#include "fusion/protocol/members.h"
-#include "fusion/protocol/signature.h"
 #include "fusion/requests/context.h"
+#include "fusion/requests/tensor.h"
 
 struct halay_bucket;
-
-/* The program's description of memory that is not the host's. */
-struct halay_placing {
-    enum halay_memory_kind memory;
-    void *stream, *event; /* work that the data follow; NULL: none */
-};
-
-/* A submission, made from a registered tensor or from the caller's description. */
-struct halay_submission {
-    const struct halay_signature *signature;
-    const struct halay_tensor_info *info; /* NULL: the registered tensor's */
-    size_t count, bytes;
-    const void *in;
-    void *out;
-    size_t out_bytes;
-    halay_callback callback;
-    void *arg;
-    int timeout_ms;
-    const struct halay_placing *placing;
-    struct halay_process_set *set;
-    struct halay_cargo *cargo; /* the request's once it is submitted; NULL: its data are in host memory */
-    /* Borrowed: the room at info->name for a name by the order of calls; NULL: the program has given a name. */
-    char *unnamed;
-};
 
 /* The carrier's part of a request, from prepare until its last reference ends; first in the carrier's own struct. */
 struct halay_cargo {
@@ -62,11 +37,9 @@ struct halay_carrier_ops {
 
     /* Loads the support for submissions with such data. HALAY_ERR_UNSUPPORTED, HALAY_ERR_VERSION. */
     enum halay_status (*load)(struct halay_context *ctx);
-    /* Sets s->cargo; NULL: the data are in host memory. Loads the support if necessary. buffers: of a registered group,
-     * otherwise NULL. name: for errors, each of which is logged: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED,
-     * HALAY_ERR_NO_MEMORY and those of device_ops.h. */
-    enum halay_status (*prepare)(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
-                                 struct halay_submission *s);
+    /* Sets *cargo; NULL: the data are in host memory. Loads the support if necessary. Errors are logged:
+     * HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and those of device_ops.h. */
+    enum halay_status (*prepare)(const struct halay_tensor *tensor, struct halay_cargo **cargo);
     /* Makes the stream follow the launched result of the request. */
     enum halay_status (*join)(struct halay_context *ctx, struct halay_cargo *cargo, void *stream);
 
@@ -123,11 +96,6 @@ static inline int halay_carrier_is_loaded(const struct halay_context *ctx)
 static inline int halay_carrier_is_wanted(const struct halay_context *ctx, const struct halay_placing *placing)
 {
     return placing->memory != HALAY_MEMORY_ANY || placing->stream || placing->event || halay_carrier_is_loaded(ctx);
-}
-
-static inline struct halay_placing halay_info_placing(const struct halay_tensor_info *info)
-{
-    return (struct halay_placing){ .memory = info->memory, .stream = info->after_stream, .event = info->after_event };
 }
 
 #endif

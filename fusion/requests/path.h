@@ -22,6 +22,8 @@
 struct halay_naming {
     const struct halay_tensor_info *info; /* the program's, or own */
     struct halay_process_set *names;      /* the set that keeps its name */
+    size_t length;                        /* of the name */
+    uint64_t hash;                        /* of the name */
     char *unnamed;                        /* name, if the submission completes it; otherwise NULL */
     struct halay_tensor_info own;
     size_t payload[HALAY_POINT_PAYLOAD]; /* own.splits, if a path has set it */

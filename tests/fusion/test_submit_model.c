@@ -216,8 +216,10 @@ static void submit_locked(struct state *s, struct thread *th, const struct op *o
     } else if (s->is_planned && (!t->exists || t->word & MOVED)) {
         attach_locked(s, th, op->tensor, op->kind == SUBMIT_HELD);
     } else {
-        if (t->exists && !(t->word & MOVED))
-            t->word = (unsigned char)(t->word + (1 << TURN_SHIFT));
+        if (!(t->word & MOVED)) { /* drops the steady request */
+            t->exists = 0;
+            t->word |= MOVED;
+        }
         t->accepted++;
         t->status = 0;
         t->ordinary = ORDINARY_QUEUED;

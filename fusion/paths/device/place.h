@@ -8,7 +8,6 @@
 #include "fusion/requests/carrier.h"
 
 /* halay_carrier_ops.prepare */
-enum halay_status halay_place(struct halay_context *ctx, const char *name, const struct halay_buffers *buffers,
-                              struct halay_submission *submission);
+enum halay_status halay_place(const struct halay_tensor *tensor, struct halay_cargo **cargo);
 
 #endif
