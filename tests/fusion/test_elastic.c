@@ -6,6 +6,8 @@
  */
 #include "base/clock.h"
 #include "base/store/elastic_keys.h"
+#include "fusion/requests/queue.h"
+#include "fusion/requests/request.h"
 #include "halay_elastic.h"
 #include "tests/test.h"
 #include <errno.h>
@@ -20,7 +22,7 @@
 #include <unistd.h>
 
 enum { WORKERS = 4, COUNT = 5000, MINUTE_US = 60000000 };
-enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, NONE = -1 }; /* of test_torn */
+enum { PIECES = 500, LARGE = PIECES * 1000, UNEVEN_STEP = 5, LACKING_STEP = 20, NONE = -1 };
 
 /* ---- a process that trains --------------------------------------------------------------------------------------- */
 
@@ -40,6 +42,7 @@ struct training {
     struct halay_tensor *points[2]; /* a send and a receive, for the present ranks, too; NULL: there is one rank */
     float point[2];
     volatile int *ends; /* shared with the launcher, which sets it when it has seen enough */
+    int lacks_memory;   /* in test_no_memory */
     float part[WORKERS];
     int is_over; /* all ranks have agreed on it in the newest step */
     int told;    /* write end of a pipe to the launcher */
@@ -71,7 +74,7 @@ static enum halay_status train_step(struct training *t)
         t->weights[i] += (double)t->values[i];
     int32_t is_over = *t->ends;
     if (status == HALAY_OK)
-        status = halay_allreduce(t->ctx, NULL, &is_over, &is_over, 1, HALAY_I32, HALAY_MAX);
+        status = halay_allreduce(t->ctx, "is over", &is_over, &is_over, 1, HALAY_I32, HALAY_MAX);
     t->is_over = status == HALAY_OK && is_over;
     return status;
 }
@@ -233,6 +236,34 @@ static int add_large(struct training *t)
     return 1;
 }
 
+static _Atomic int deferring_fails; /* the next time */
+
+enum halay_status __real_halay_events_append(struct halay_events *list, const struct halay_event *event);
+enum halay_status __wrap_halay_events_append(struct halay_events *list, const struct halay_event *event);
+
+enum halay_status __wrap_halay_events_append(struct halay_events *list, const struct halay_event *event)
+{
+    int is_change = event->kind == HALAY_EVENT_SUBMITTED && event->request->signature.collective >= HALAY_JOIN;
+
+    return is_change && atomic_exchange(&deferring_fails, 0) ? HALAY_ERR_NO_MEMORY
+                                                             : __real_halay_events_append(list, event);
+}
+
+/* Rank 0 begins a change of process sets while a plan is in force, and cannot defer it: all ranks fail. */
+static enum halay_status change_without_memory(struct training *t)
+{
+    int ranks[1] = { 0 };
+    struct halay_process_set *set;
+    enum halay_status status = HALAY_OK;
+
+    deferring_fails = halay_rank(t->ctx) == 0;
+    if (deferring_fails)
+        status = halay_process_set_create(t->ctx, ranks, 1, &set);
+    for (int i = 0; i < 1000 && status == HALAY_OK; i++)
+        status = train_step(t);
+    return status == HALAY_OK || deferring_fails ? HALAY_ERR_FORMAT : status;
+}
+
 /* A training's objects, and those that outlive a loss. Returns 0 or an exit code. */
 static int prepare_training(struct training *t)
 {
@@ -302,8 +333,12 @@ static int run_worker(struct training *t)
             report_step(t, 's');
             status = commit_step(t, &change);
         }
-        if (status == HALAY_ERR_PEER)
+        if (status == HALAY_OK && t->lacks_memory && t->step == LACKING_STEP)
+            status = change_without_memory(t);
+        if (status == HALAY_ERR_PEER || status == HALAY_ERR_NO_MEMORY) {
+            t->lacks_memory = 0;
             status = halay_elastic_restore(t->ctx, &change);
+        }
         if (status == HALAY_OK && change.has_reformed && !renew_uneven(t))
             return 16;
         change.has_reformed = 0;
@@ -344,6 +379,7 @@ struct launcher {
     volatile int *ends;        /* nonzero: the processes are to end */
     int holds;                 /* no places are assigned for now */
     int is_keen;               /* turns do not wait for an event */
+    int lack_memory;           /* the processes' part in test_no_memory */
 };
 
 static void was_set(void *arg, const char *key, const void *value, size_t bytes)
@@ -398,6 +434,7 @@ static void start_worker(struct launcher *l, int worker)
     if (!pid) {
         struct training training = { .told = l->heard[1],
                                      .ends = l->ends,
+                                     .lacks_memory = l->lack_memory,
                                      .large = l->large ? (int64_t *)l->large + (size_t)worker * LARGE : NULL };
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         set_number("HALAY_RANK", worker);
@@ -679,8 +716,24 @@ static void test_torn(void)
     munmap((void *)l.large, bytes);
 }
 
+/* A change of process sets fails for want of memory, while all ranks live: the re-formed job continues. */
+static void test_no_memory(void)
+{
+    struct launcher l;
+
+    begin_launcher(&l);
+    l.lack_memory = 1;
+    start_all(&l, 2);
+    UNTIL(&l, l.generation == 2);
+    run_some_steps(&l);
+    run_some_steps(&l);
+    end_launcher(&l);
+    CHECK(l.generation == 2 && l.workers[0].code == 0 && l.workers[1].code == 0);
+}
+
 int main(void)
 {
+    test_no_memory();
     test_torn();
     test_lost();
     test_two_at_once();
