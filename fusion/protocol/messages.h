@@ -8,47 +8,40 @@
  *     header (16)   0 magic u32 | 4 bytes u32, all of it | 8 number u32, of this sender's messages: 1, 2, ... |
  *                   12 0 u32
  *
- *     items: byte 0 is the kind, bytes 1-3 as listed here, otherwise 0
- *     Items about tensors begin with the number of their process set, 4 set u32; 0 is that of all ranks. Ids are the
- *     set's.
+ *     items: 0 kind | 1 length of the name | 2 u16: length of the text, number of ranges, or of words | 4 the numbers
+ *            listed here, u32 or i32 unless it is noted | what follows them, padded to 4
+ *     Items about tensors begin with the number of their process set; 0 is that of all ranks. Ids are the set's.
  *
- *       READY     4 set | 8 first u32 | 12 count u32                these ids have been submitted
- *       ANNOUNCE  1 name length | 2 payload u16 | 4 set | 8 operation | 9 dtype | 10 op | 11 dimensions | 12 root i32 |
- *                 16 0 u32 | 20 prescale f64 | 28 postscale f64 | 36 members u16 | 38 priority i16 | 40 wire u8 |
- *                 41 is on devices | 44 shape u64 each | payload u64 each (payload.h) | name, padded to 4
- *                                                                   a name without id, another signature or payload
- *       FLUSH     4 set                                             a thread waits: don't accumulate
- *       AGREE     as ANNOUNCE, 16 id u32                            all ranks have announced it; its id from now on
- *       BUCKET    1 has parts | 2 ranges u16 | 4 set | 8 absent u32 | 12 first u32, count u32 each
- *                                                                   run these together, after all earlier ones
- *       ERROR     1 name length | 2 text length u16 | 4 set | 8 status u32 | name | text, padded
- *                                                                   the tensor is refused
- *       FORGET    4 set | 8 id u32                                  forget the id; and the answer: forgotten
- *       FAIL      2 text length u16 | 4 status u32 | 8 rank i32 | text, padded   the job has failed
- *       BYE                                                         the sender submits no more
- *       LEFT      4 rank i32                                        that rank sent BYE
- *       DONE                                                        all ranks sent BYE and nothing is left to do
- *       PING, PONG                                                  checks that the rank is alive; and the answer
- *       ASK                                                         asks what the rank's program is doing
- *       WITHDRAW  1 name length | 4 set | 8 status u32 | 12 after u32 (ms) | name, padded
- *                                                                   the sender withdraws its submission
- *       LISTEN    4 rank i32 | 8 number u64                         that number of messages was sent to that rank;
- *                                                                   rank 0 forwards this (paths/p2p/p2p.c)
- *       DOING     1 name length | 4 set | 8 doing u32 | name, padded         answers ASK; the tensor it waits for
+ *       READY     set, first, count         these ids have been submitted
+ *       ANNOUNCE  set, 0, signature (32): shape (u64 each), words (payload.h), name
+ *                                           a name without id, another signature or payload
+ *       FLUSH     set                       a thread waits: don't accumulate
+ *       AGREE     set, id, as ANNOUNCE      all ranks have announced it; its id from now on
+ *       BUCKET    set, absent: ranges       run these together, after all earlier ones; byte 1: has parts
+ *       ERROR     set, status: name, text   the tensor is refused
+ *       FORGET    set, id                   forget the id; and the answer: forgotten
+ *       FAIL      status, rank: text        the job has failed
+ *       BYE                                 the sender submits no more
+ *       LEFT      rank                      that rank sent BYE
+ *       DONE                                all ranks sent BYE and nothing is left to do
+ *       PING, PONG                          checks that the rank is alive; and the answer
+ *       ASK                                 asks what the rank's program is doing
+ *       WITHDRAW  set, status, after (ms): name   the sender withdraws its submission
+ *       LISTEN    rank, number (u64)        that number of messages was sent to that rank; rank 0 forwards this
+ *                                           (paths/p2p/p2p.c)
+ *       DOING     set, doing: name          answers ASK; the tensor it waits for
  *
  *     Replay (fusion/replay/replay.h), of one plan of a set:
- *       PLANNED   1 has vote | otherwise as BUCKET                  one bucket of the next plan
- *       PLAN      4 set | 8 epoch u32                               the plan of these buckets is in force; the answer:
- *                                                                   received
- *       BREAK     4 set | 8 epoch u32 | 12 reason u32 | 16 rank i32    this rank has to leave the plan
- *       FREEZE    4 set | 8 epoch u32                               enter no bucket any more
- *       ENTERED   2 numbers u16 | 4 set | 8 epoch u32 | 12 ranks u32 | 16 u64 each
- *                                                                   minimum over these ranks of the first collective of
- *                                                                   each channel that they have not entered
- *       COMPLETE  the same, 12 0 u32                                the minimum over all ranks
- *       SETTLED   as ENTERED                                        on these ranks nothing is in flight; the maximum of
- *                                                                   their proposals for the next epoch
- *       RESUME    as COMPLETE                                       the maximum over all ranks; negotiate again
+ *       PLANNED   set, has vote: ranges     one bucket of the next plan
+ *       PLAN      set, epoch                the plan of these buckets is in force; the answer: received
+ *       BREAK     set, epoch, reason, rank  this rank has to leave the plan
+ *       FREEZE    set, epoch                enter no bucket any more
+ *       ENTERED   set, epoch, ranks: words  minimum over these ranks of the first collective of each channel that they
+ *                                           have not entered
+ *       COMPLETE  as ENTERED, ranks: 0      the minimum over all ranks
+ *       SETTLED   as ENTERED                on these ranks nothing is in flight; the maximum of their proposals for the
+ *                                           next epoch
+ *       RESUME    as COMPLETE               the maximum over all ranks; negotiate again
  *     BREAK and what follows it travel along a tree of the set's ranks (fusion/replay/branch.h), all others from or to
  *     rank 0.
  */
@@ -136,10 +129,10 @@ struct halay_item {
 };
 
 struct halay_message_header {
-    uint32_t bytes, number;
+    uint32_t magic, bytes, number, zero;
 };
 
-void halay_message_put_header(unsigned char *at, const struct halay_message_header *header);
+void halay_message_put_header(unsigned char *at, uint32_t bytes, uint32_t number);
 /* Reads a header. HALAY_ERR_FORMAT: another magic number (HALAY_ERR_VERSION if only the version differs) or an
  * impossible length. */
 enum halay_status halay_message_get_header(const unsigned char *at, struct halay_message_header *header);

@@ -193,7 +193,7 @@ static void send_next(struct halay_messenger *m, struct messenger_peer *peer)
     m->status = grow_buffer(&peer->out, &peer->out_room, whole);
     if (m->status != HALAY_OK)
         return;
-    halay_message_put_header(peer->out, &(struct halay_message_header){ (uint32_t)whole, ++peer->out_number });
+    halay_message_put_header(peer->out, (uint32_t)whole, ++peer->out_number);
     memcpy(peer->out + HALAY_MESSAGE_HEADER, peer->queued.data, bytes);
     halay_items_drop(&peer->queued, bytes);
     if (whole < HALAY_FRAME_BYTES)

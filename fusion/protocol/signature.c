@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(struct halay_signature) == 40 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
+_Static_assert(sizeof(struct halay_signature) == 32 + 8 * HALAY_DIMENSIONS_MAX, "no padding: compared by bytes");
 
 static const char *const collective_names[] = { [HALAY_ALLREDUCE] = "allreduce",
                                                 [HALAY_BROADCAST] = "broadcast",
@@ -65,8 +65,7 @@ static int payload_count_is_valid(const struct halay_signature *s, int size)
 {
     if (s->collective == HALAY_CHANGE_SETS)
         return s->payload_count != 0;
-    return s->members || !s->payload_count ||
-           (s->collective == HALAY_REDUCE_SCATTER && s->payload_count <= (uint32_t)size);
+    return s->members || !s->payload_count || (s->collective == HALAY_REDUCE_SCATTER && s->payload_count <= size);
 }
 
 /* Returns nonzero if the fields that the operation does not use are neutral: factors 1, all others 0. */
@@ -96,7 +95,7 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
     halay_shape_count(s->shape, s->dimensions, halay_dtype_size((enum halay_dtype)s->dtype), &fits);
     if (s->is_on_devices > 1 || (s->is_on_devices && !halay_signature_may_be_on_devices(s)))
         return 0;
-    if (s->wire > HALAY_WIRE_BF16 || s->priority < INT16_MIN || s->priority > INT16_MAX)
+    if (s->wire > HALAY_WIRE_BF16)
         return 0;
     if (!fits || !unused_is_neutral(s) || !payload_count_is_valid(s, size) ||
         (halay_collective_goes_by_rows(s->collective) && !s->dimensions))

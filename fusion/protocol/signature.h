@@ -27,6 +27,7 @@ enum { HALAY_PAYLOAD_MAX = 8000 }; /* so that an item fits in a message */
 #define HALAY_CHANGE_SETS ((enum halay_collective)HALAY_COLLECTIVE_COUNT)
 enum { HALAY_COLLECTIVE_KINDS = HALAY_COLLECTIVE_COUNT + 1 };
 
+/* Sent as it is, up to the shape (messages.h). */
 struct halay_signature {
     uint8_t collective; /* enum halay_collective */
     uint8_t dtype;      /* enum halay_dtype */
@@ -35,10 +36,10 @@ struct halay_signature {
     int32_t root; /* its rank in the job, for operations that have one; otherwise 0 */
     /* Counts of a group's tensors (members.h) and of the words of the payload that describes them. A change of process
      * sets, a send or receive, and a reduce-scatter with splits have a payload only; others have 0. */
-    uint32_t members, payload_count;
-    int32_t priority;
-    uint16_t wire;              /* enum halay_wire */
-    uint16_t is_on_devices;     /* an all-reduce whose data are on devices on all ranks, which may reduce it there */
+    uint16_t members, payload_count;
+    int16_t priority;
+    uint8_t wire;               /* enum halay_wire */
+    uint8_t is_on_devices;      /* an all-reduce whose data are on devices on all ranks, which may reduce it there */
     double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };

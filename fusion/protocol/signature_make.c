@@ -73,8 +73,8 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
     *why = halay_members_fault(info, &payload_count, bytes);
     if (*why)
         return HALAY_ERR_ARGUMENT;
-    made->members = (uint32_t)info->member_count;
-    made->payload_count = (uint32_t)payload_count;
+    made->members = (uint16_t)info->member_count;
+    made->payload_count = (uint16_t)payload_count;
     return HALAY_OK;
 }
 
@@ -105,7 +105,7 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
         made->shape[0] = 0;
     }
     if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
-        made->payload_count = (uint32_t)size; /* the blocks are in the payload, equal on all ranks */
+        made->payload_count = (uint16_t)size; /* the blocks are in the payload, equal on all ranks */
     if ((info->collective == HALAY_REDUCE_SCATTER || info->collective == HALAY_SCATTER) && info->splits)
         return check_parts(info, size, why);
     return info->collective == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
@@ -165,8 +165,8 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
 {
     struct halay_signature made = { .prescale = 1,
                                     .postscale = 1,
-                                    .priority = info->priority,
-                                    .wire = (uint16_t)info->wire,
+                                    .priority = (int16_t)info->priority,
+                                    .wire = (uint8_t)info->wire,
                                     .collective = (uint8_t)info->collective };
     size_t elements = 0;
 
@@ -175,7 +175,7 @@ enum halay_status halay_signature_make(const struct halay_tensor_info *info, int
         return status;
     if (halay_collective_is_empty((int)info->collective)) {
         made.wire = 0;
-        made.payload_count = info->collective == HALAY_CHANGE_SETS ? (uint32_t)info->shape[0] : 0;
+        made.payload_count = info->collective == HALAY_CHANGE_SETS ? (uint16_t)info->shape[0] : 0;
     } else if (info->members && !halay_collective_is_point((int)info->collective)) {
         status = make_group(info, &made, &elements, why);
     } else {
