@@ -106,7 +106,7 @@ static enum halay_status make_runnable(struct halay_coordinator *c, struct halay
         return HALAY_OK;
     }
     if (!can_fuse(c, &entry->agreed))
-        return halay_coordinator_choose(c, &entry, 1);
+        return halay_coordinator_choose(c, entry);
     c->runnable_bytes += halay_signature_bytes(&entry->agreed);
     return halay_tensor_entry_push(&c->runnable, entry);
 }

@@ -161,8 +161,6 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     free(c->by_id);
     free(c->free_ids);
     free(c->ranges);
-    free(c->fuse_items);
-    free(c->fuse_heads);
     free(c->arrivals);
     free(c->joined);
     free(c->left);

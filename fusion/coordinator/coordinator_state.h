@@ -67,9 +67,6 @@ struct halay_coordinator {
     struct halay_payload column;   /* owned: scratch */
     struct halay_id_range *ranges; /* owned: scratch */
     size_t range_capacity;
-    struct halay_fuse_item *fuse_items; /* owned: scratch */
-    size_t *fuse_heads;                 /* owned: scratch */
-    size_t fuse_capacity;
 
     struct halay_replay_root replay;
     uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */

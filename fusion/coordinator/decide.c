@@ -13,7 +13,6 @@
 #include "fusion/coordinator/replay_root.h"
 #include "fusion/protocol/signature_payload.h"
 #include <stdlib.h>
-#include <string.h>
 
 /* Orders by rank 0's registration, so that neighbours there are neighbours in a bucket; names that are not registered
  * follow in the order of arrival. */
@@ -83,46 +82,24 @@ static enum halay_status agree_fresh(struct halay_coordinator *c)
     return status;
 }
 
-/* Plans the runnable tensors into buckets, in order. */
+/* Chooses the runnable tensors, in order, and their buckets. */
 static enum halay_status choose_runnable(struct halay_coordinator *c)
 {
-    size_t n = c->runnable.count;
+    struct halay_fuse fuse = { .threshold = c->options.threshold };
+    enum halay_status status = HALAY_OK;
 
     sort_by_order(&c->runnable);
-    if (c->fuse_capacity < n) {
-        free(c->fuse_items);
-        free(c->fuse_heads);
-        c->fuse_capacity = 0;
-        c->fuse_items = malloc(2 * n * sizeof *c->fuse_items);
-        c->fuse_heads = malloc((2 * n + 1) * sizeof *c->fuse_heads);
-        if (!c->fuse_items || !c->fuse_heads)
-            return HALAY_ERR_NO_MEMORY;
-        c->fuse_capacity = 2 * n;
-    }
-    for (size_t i = 0; i < n; i++)
-        c->fuse_items[i] = (struct halay_fuse_item){ .kind = halay_signature_kind(&c->runnable.entries[i]->agreed),
-                                                     .bytes = halay_signature_bytes(&c->runnable.entries[i]->agreed) };
-    size_t buckets = halay_fuse(c->fuse_items, n, c->options.threshold);
-
-    /* Counting sort by bucket: heads[b] is where bucket b's next entry goes. */
-    memset(c->fuse_heads, 0, (buckets + 1) * sizeof *c->fuse_heads);
-    for (size_t i = 0; i < n; i++)
-        c->fuse_heads[c->fuse_items[i].bucket + 1]++;
-    for (size_t b = 0; b < buckets; b++)
-        c->fuse_heads[b + 1] += c->fuse_heads[b];
-    size_t base = c->chosen.count;
-    for (size_t i = 0; i < n; i++)
-        if (halay_tensor_entry_push(&c->chosen, NULL) != HALAY_OK)
-            return HALAY_ERR_NO_MEMORY;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < c->runnable.count && status == HALAY_OK; i++) {
         struct halay_tensor_entry *entry = c->runnable.entries[i];
-        entry->bucket_number = c->buckets_chosen + 1 + c->fuse_items[i].bucket;
-        c->chosen.entries[base + c->fuse_heads[c->fuse_items[i].bucket]++] = entry;
+        size_t bucket =
+            halay_fuse_add(&fuse, halay_signature_kind(&entry->agreed), halay_signature_bytes(&entry->agreed));
+        entry->bucket_number = c->buckets_chosen + 1 + bucket;
+        status = halay_tensor_entry_push(&c->chosen, entry);
     }
-    c->buckets_chosen += buckets;
+    c->buckets_chosen += fuse.buckets;
     c->runnable.count = 0;
     c->runnable_bytes = 0;
-    return HALAY_OK;
+    return status;
 }
 
 /* Returns nonzero if no set has anything left to do. */
@@ -184,7 +161,7 @@ enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_i
         struct halay_tensor_entry *join = c->join;
         c->join = NULL;
         *emitted = 1;
-        status = halay_coordinator_choose(c, &join, 1);
+        status = halay_coordinator_choose(c, join);
         if (status == HALAY_OK)
             status = halay_coordinator_dispatch(c);
     }

@@ -3,33 +3,15 @@
  * Dispatch: sends the chosen tensors as BUCKETs, the higher priority first.
  */
 #include "fusion/coordinator/dispatch.h"
+#include "base/memory.h"
 #include "fusion/coordinator/tensor_table.h"
 #include <stdlib.h>
 
-enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *const *entries,
-                                           size_t count)
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
     halay_coordinator_note(c);
-    c->buckets_chosen++;
-    for (size_t i = 0; i < count; i++) {
-        entries[i]->bucket_number = c->buckets_chosen;
-        enum halay_status status = halay_tensor_entry_push(&c->chosen, entries[i]);
-        if (status != HALAY_OK)
-            return status;
-    }
-    return HALAY_OK;
-}
-
-static enum halay_status reserve_ranges(struct halay_coordinator *c, size_t count)
-{
-    if (c->range_capacity >= count)
-        return HALAY_OK;
-    struct halay_id_range *grown = realloc(c->ranges, count * 2 * sizeof *grown);
-    if (!grown)
-        return HALAY_ERR_NO_MEMORY;
-    c->ranges = grown;
-    c->range_capacity = count * 2;
-    return HALAY_OK;
+    entry->bucket_number = ++c->buckets_chosen;
+    return halay_tensor_entry_push(&c->chosen, entry);
 }
 
 size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, uint32_t id)
@@ -55,8 +37,9 @@ static enum halay_status emit_bucket(struct halay_coordinator *c, struct halay_t
     int absent = entries[0]->absent, has_parts = entries[0]->has_parts;
     size_t ranges = 0;
 
-    if (reserve_ranges(c, count) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
+    while (c->range_capacity < count)
+        if (halay_list_grow(&c->ranges, c->range_capacity, &c->range_capacity, sizeof *c->ranges) != HALAY_OK)
+            return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < count; i++)
         ranges = halay_coordinator_add_range(c, ranges, entries[i]->id);
     capture_bucket(c, entries, count);
@@ -77,17 +60,19 @@ static int compare_chosen(const void *a, const void *b)
 
     if (x->agreed.priority != y->agreed.priority)
         return x->agreed.priority > y->agreed.priority ? -1 : 1;
+    if (x->bucket_number != y->bucket_number)
+        return x->bucket_number < y->bucket_number ? -1 : 1;
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* Sorts the higher priority first, otherwise as chosen. A group has one priority, which is part of its kind. */
-static void sort_by_priority(struct halay_tensor_entry_vector *v)
+/* Sorts by bucket: the higher priority first, otherwise as chosen. A bucket has one priority, a part of its kind. */
+static void sort_chosen(struct halay_tensor_entry_vector *v)
 {
     int is_sorted = 1;
 
     for (size_t i = 0; i < v->count; i++) {
         v->entries[i]->position = i;
-        is_sorted &= i == 0 || v->entries[i - 1]->agreed.priority >= v->entries[i]->agreed.priority;
+        is_sorted &= i == 0 || compare_chosen(&v->entries[i - 1], &v->entries[i]) < 0;
     }
     if (!is_sorted)
         qsort(v->entries, v->count, sizeof *v->entries, compare_chosen);
@@ -97,7 +82,7 @@ enum halay_status halay_coordinator_dispatch(struct halay_coordinator *c)
 {
     enum halay_status status = HALAY_OK;
 
-    sort_by_priority(&c->chosen);
+    sort_chosen(&c->chosen);
     for (size_t i = 0, end; i < c->chosen.count && status == HALAY_OK; i = end) {
         const struct halay_tensor_entry *first = c->chosen.entries[i];
         for (end = i; end < c->chosen.count && c->chosen.entries[end]->bucket_number == first->bucket_number &&

@@ -7,9 +7,8 @@
 
 #include "fusion/coordinator/coordinator_state.h"
 
-/* Chooses tensors that run together, after all that were chosen before. */
-enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *const *entries,
-                                           size_t count);
+/* Chooses a tensor that runs alone, after all that were chosen before. */
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *entry);
 /* Sends the chosen tensors as BUCKETs; averages with other divisors go into a BUCKET of their own. */
 enum halay_status halay_coordinator_dispatch(struct halay_coordinator *c);
 

@@ -3,6 +3,7 @@
  * Tensor entry: its lists, and the ranks' announcements.
  */
 #include "fusion/coordinator/tensor_entry.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,14 +91,8 @@ void halay_tensor_entry_list_append(struct halay_tensor_entry_list *list, struct
 
 enum halay_status halay_tensor_entry_push(struct halay_tensor_entry_vector *v, struct halay_tensor_entry *entry)
 {
-    if (v->count == v->capacity) {
-        size_t capacity = v->capacity ? v->capacity * 2 : 64;
-        struct halay_tensor_entry **grown = realloc(v->entries, capacity * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        v->entries = grown;
-        v->capacity = capacity;
-    }
+    if (halay_list_grow(&v->entries, v->count, &v->capacity, sizeof(struct halay_tensor_entry *)) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     v->entries[v->count++] = entry;
     return HALAY_OK;
 }

@@ -11,18 +11,24 @@
 /* A bucket's message must fit (messages.h), whatever the ids are. */
 enum { HALAY_BUCKET_TENSORS_MAX = 4096 };
 
-struct halay_fuse_item {
-    uint64_t kind; /* only items of the same kind share a bucket: halay_signature_kind */
-    size_t bytes;
-    size_t bucket; /* result: 0, 1, ... in order of each bucket's first item */
+/* The buckets that tensors may still share. */
+enum { HALAY_FUSE_OPEN = 32 };
+struct halay_fuse { /* zeros, but: */
+    size_t threshold;
+    size_t buckets; /* their number */
+    struct halay_open_bucket {
+        uint64_t kind;
+        size_t bytes, tensors, number;
+    } open[HALAY_FUSE_OPEN];
+    size_t opened, oldest, last;
 };
 
 /*
- * Distributes items to buckets. An item goes into the open bucket of its kind if the sum stays within threshold;
- * otherwise it opens a new one, and the old one is closed. Items of other kinds in between don't matter. An item that
- * is larger than the threshold is alone, and so is every item if threshold is 0. The order of items within a bucket is
- * kept. Returns the number of buckets.
+ * Adds a tensor. Returns the number of its bucket: 0, 1, ... in order of each bucket's first tensor. It shares the open
+ * bucket of its kind (halay_signature_kind) if the sum stays within the threshold; otherwise it opens a new one, and
+ * the old one is closed. Tensors of other kinds in between don't matter. A tensor that is larger than the threshold is
+ * alone, and so is every one if the threshold is 0.
  */
-size_t halay_fuse(struct halay_fuse_item *items, size_t count, size_t threshold);
+size_t halay_fuse_add(struct halay_fuse *f, uint64_t kind, size_t bytes);
 
 #endif

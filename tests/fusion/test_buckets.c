@@ -15,37 +15,52 @@
 
 enum { ITEMS_MAX = 300 };
 
+struct item {
+    uint64_t kind;
+    size_t bytes, bucket; /* bucket: the result */
+};
+
+/* Returns the number of buckets. */
+static size_t fuse_all(struct item *items, size_t count, size_t threshold)
+{
+    struct halay_fuse fuse = { .threshold = threshold };
+
+    for (size_t i = 0; i < count; i++)
+        items[i].bucket = halay_fuse_add(&fuse, items[i].kind, items[i].bytes);
+    return fuse.buckets;
+}
+
 static void check_known(void)
 {
-    struct halay_fuse_item mixed[] = { { 1, 40, 9 }, { 2, 40, 9 },  { 1, 40, 9 }, { 2, 70, 9 },
-                                       { 1, 40, 9 }, { 1, 500, 9 }, { 1, 0, 9 } };
+    struct item mixed[] = { { 1, 40, 9 }, { 2, 40, 9 },  { 1, 40, 9 }, { 2, 70, 9 },
+                            { 1, 40, 9 }, { 1, 500, 9 }, { 1, 0, 9 } };
     static const size_t want[] = { 0, 1, 0, 2, 3, 4, 5 };
 
-    CHECK(halay_fuse(mixed, 7, 100) == 6);
+    CHECK(fuse_all(mixed, 7, 100) == 6);
     for (size_t i = 0; i < 7; i++)
         CHECK(mixed[i].bucket == want[i], "item %zu is in %zu", i, mixed[i].bucket);
-    CHECK(halay_fuse(mixed, 7, 0) == 7, "no fusion");
-    CHECK(halay_fuse(mixed, 0, 100) == 0);
-    struct halay_fuse_item edge[] = { { 1, 60, 9 }, { 1, 40, 9 }, { 1, 61, 9 }, { 1, 40, 9 }, { 1, (size_t)-1, 9 } };
-    CHECK(halay_fuse(edge, 5, 100) == 4 && edge[1].bucket == 0 && edge[3].bucket == 2 && edge[4].bucket == 3);
-    static struct halay_fuse_item many[HALAY_BUCKET_TENSORS_MAX + 1];
-    CHECK(halay_fuse(many, HALAY_BUCKET_TENSORS_MAX, 1) == 1 && halay_fuse(many, HALAY_BUCKET_TENSORS_MAX + 1, 1) == 2);
+    CHECK(fuse_all(mixed, 7, 0) == 7, "no fusion");
+    CHECK(fuse_all(mixed, 0, 100) == 0);
+    struct item edge[] = { { 1, 60, 9 }, { 1, 40, 9 }, { 1, 61, 9 }, { 1, 40, 9 }, { 1, (size_t)-1, 9 } };
+    CHECK(fuse_all(edge, 5, 100) == 4 && edge[1].bucket == 0 && edge[3].bucket == 2 && edge[4].bucket == 3);
+    static struct item many[HALAY_BUCKET_TENSORS_MAX + 1];
+    CHECK(fuse_all(many, HALAY_BUCKET_TENSORS_MAX, 1) == 1 && fuse_all(many, HALAY_BUCKET_TENSORS_MAX + 1, 1) == 2);
 }
 
 /* Every item is in one bucket of its kind; only buckets of one item exceed the threshold; numbers grow with the first
  * items; two neighbours of a kind that would fit together are not in two buckets that are both less than half full. */
 static void check_properties(struct random *random)
 {
-    struct halay_fuse_item items[ITEMS_MAX] = { { 0 } }, again[ITEMS_MAX];
+    struct item items[ITEMS_MAX] = { { 0 } }, again[ITEMS_MAX];
     size_t bytes[ITEMS_MAX] = { 0 }, members[ITEMS_MAX] = { 0 }, count = random_below(random, ITEMS_MAX);
     uint64_t kinds[ITEMS_MAX];
     size_t threshold = random_below(random, 4) ? random_below(random, 5000) : 0,
            kind_count = 1 + random_below(random, 50);
 
     for (size_t i = 0; i < count; i++)
-        items[i] = (struct halay_fuse_item){ random_below(random, kind_count), random_below(random, 3000), 0 };
+        items[i] = (struct item){ random_below(random, kind_count), random_below(random, 3000), 0 };
     memcpy(again, items, sizeof items);
-    size_t buckets = halay_fuse(items, count, threshold), seen = 0;
+    size_t buckets = fuse_all(items, count, threshold), seen = 0;
     CHECK(buckets <= count && (buckets > 0) == (count > 0));
     for (size_t i = 0; i < count; i++) {
         size_t b = items[i].bucket;
@@ -63,7 +78,7 @@ static void check_properties(struct random *random)
         for (size_t i = 1; i < count; i++)
             if (items[i].bucket != items[i - 1].bucket)
                 CHECK(bytes[items[i - 1].bucket] + items[i].bytes > threshold);
-    CHECK(halay_fuse(again, count, threshold) == buckets);
+    CHECK(fuse_all(again, count, threshold) == buckets);
     for (size_t i = 0; i < count; i++)
         CHECK(again[i].bucket == items[i].bucket, "the result depends on more than the arguments");
 }
