@@ -4,13 +4,28 @@
  * names the tensor, the ranks and both values.
  */
 #include "fusion/coordinator/agree.h"
-#include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/tensor_table.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/protocol/signature_payload.h"
 #include <stdio.h>
 #include <string.h>
+
+enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_tensor_entry *entry,
+                                           enum halay_status why, const char *text)
+{
+    if (!entry->is_change) /* the callers get the error, on every rank */
+        halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
+    enum halay_status status = halay_coordinator_emit(c, -1,
+                                                      &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
+                                                                            .name = entry->node.name,
+                                                                            .name_length = entry->node.length,
+                                                                            .status = why,
+                                                                            .text = text,
+                                                                            .text_length = strlen(text) });
+    halay_coordinator_reset_entry(c, entry);
+    return status;
+}
 
 /* Refuses groups with the same number of members that differ. */
 static enum halay_status disagree_about_members(struct halay_coordinator *c, struct halay_tensor_entry *entry,
@@ -75,26 +90,21 @@ static enum halay_status refuse_payloads(struct halay_coordinator *c, struct hal
 static enum halay_status disagree_about_signatures(struct halay_coordinator *c, struct halay_tensor_entry *entry,
                                                    int other)
 {
-    char text[HALAY_TEXT_MAX], theirs[208], ours[208], ranks[256] = "", subject[HALAY_SUBJECT_MAX];
+    char text[HALAY_TEXT_MAX], theirs[208], ours[208], subject[HALAY_SUBJECT_MAX];
+    struct halay_rank_text ranks = { .count = 0 };
     const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0),
                                  *first = halay_tensor_entry_signature(entry, other);
-    size_t used = 0;
-    int count = 0;
 
     if (entry->is_change)
         return disagree_about_sets(c, entry, other);
     if (!halay_signature_difference(first, zero, theirs, ours, sizeof theirs))
         return disagree_about_members(c, entry, other);
     for (int r = other; r < c->options.size; r++)
-        if (halay_signature_equal(halay_tensor_entry_signature(entry, r), first)) {
-            if (used < sizeof ranks - 24)
-                used += (size_t)snprintf(ranks + used, sizeof ranks - used, "%s%d", count ? ", " : "",
-                                         halay_coordinator_rank(c, r));
-            count++;
-        }
+        if (halay_signature_equal(halay_tensor_entry_signature(entry, r), first))
+            halay_rank_text_add(&ranks, halay_coordinator_rank(c, r));
     halay_coordinator_subject(c, entry, subject, sizeof subject);
-    snprintf(text, sizeof text, "%s: %s %s %s %s, rank %d has %s", subject, count > 1 ? "ranks" : "rank", ranks,
-             count > 1 ? "have" : "has", theirs, halay_coordinator_rank(c, 0), ours);
+    snprintf(text, sizeof text, "%s: %s %s %s, rank %d has %s", subject, ranks.text, ranks.count > 1 ? "have" : "has",
+             theirs, halay_coordinator_rank(c, 0), ours);
     return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 

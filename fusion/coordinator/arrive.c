@@ -4,7 +4,6 @@
  */
 #include "fusion/coordinator/arrive.h"
 #include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/joining.h"
 #include "fusion/coordinator/leave.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/coordinator/tensor_table.h"

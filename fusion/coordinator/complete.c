@@ -11,7 +11,6 @@
 #include "fusion/coordinator/complete.h"
 #include "fusion/coordinator/agree.h"
 #include "fusion/coordinator/dispatch.h"
-#include "fusion/coordinator/refuse.h"
 #include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +20,10 @@ int halay_coordinator_is_complete(const struct halay_coordinator *c, const struc
     int is_all =
         entry->present + entry->outsiders >= c->options.size; /* above it: fill_in has counted outsiders, too */
 
-    if (is_all || !c->joined_count || !entry->present)
+    if (is_all || !halay_coordinator_parent(c)->joined_count || !entry->present)
         return is_all;
     for (int r = 0; r < c->options.size; r++)
-        if (halay_tensor_entry_lacks(entry, r) && !c->joined[r])
+        if (halay_coordinator_awaits(c, entry, r))
             return 0;
     return 1;
 }
@@ -78,15 +77,6 @@ static enum halay_status fill_in(struct halay_coordinator *c, struct halay_tenso
     return HALAY_OK;
 }
 
-/* Clears the set of joined ranks, since all have joined. */
-static void unjoin(struct halay_coordinator *c)
-{
-    for (struct halay_coordinator *child = c->children; child; child = child->next)
-        unjoin(child);
-    memset(c->joined, 0, (size_t)c->options.size);
-    c->joined_count = 0;
-}
-
 /* Returns nonzero if the tensor may share a bucket. HALAY_DETERMINISTIC=run: the bits of a result must not depend on
  * the other tensors in its bucket. An all-reduce adds each element in the same order, wherever it is
  * (collectives/choose/select.c); adasum does not. */
@@ -101,7 +91,8 @@ static enum halay_status make_runnable(struct halay_coordinator *c, struct halay
 {
     halay_coordinator_note(c);
     if (entry->is_join) {
-        unjoin(c);
+        memset(c->joined, 0, (size_t)c->options.size); /* all have */
+        c->joined_count = 0;
         c->join = entry;
         return HALAY_OK;
     }

@@ -5,7 +5,7 @@
  *     a rank sends READY or ANNOUNCE     arrive.c     state[rank] is set; the entry waits for the others
  *     the last rank arrived              complete.c   agree.c compares their announcements
  *                                                     all equal: agreed (has an id, or gets one in decide)
- *                                                     not equal: ERROR to all (refuse.c), the entry is as before
+ *                                                     not equal: ERROR to all (agree.c), the entry is as before
  *     agreed                             complete.c   runnable, or dispatched alone
  *     a rank withdraws it                withdraw.c   ERROR to those that have arrived, later to the others
  *     decide                             decide.c     AGREE for new ids (id_pool.c), then BUCKETs (dispatch.c)
@@ -73,17 +73,15 @@ size_t halay_coordinator_waiting(const struct halay_coordinator *c)
     return waiting;
 }
 
-/* Makes this coordinator a child: from now on the parent passes joins and leaves on to it; takes over earlier ones. */
-static void be_child(struct halay_coordinator *c, struct halay_coordinator *parent)
+/* Adds what only the coordinator of all ranks has. */
+static enum halay_status be_parent(struct halay_coordinator *c)
 {
-    for (int r = 0; r < c->options.size; r++) {
-        c->joined[r] = parent->joined[c->options.ranks[r]];
-        c->joined_count += c->joined[r];
-        c->left[r] = parent->left[c->options.ranks[r]];
-        c->left_count += c->left[r];
-    }
-    c->next = parent->children;
-    parent->children = c;
+    size_t size = (size_t)c->options.size;
+
+    c->left = calloc(size, 1);
+    c->joined = calloc(size, 1);
+    c->arrivals = calloc(size, sizeof *c->arrivals);
+    return c->left && c->joined && c->arrivals ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
 enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options,
@@ -95,15 +93,13 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
         return HALAY_ERR_NO_MEMORY;
     c->options = *options;
     halay_capture_reset(&c->replay.capture);
-    c->left = calloc((size_t)options->size, 1);
-    c->joined = calloc((size_t)options->size, 1);
-    c->arrivals = options->parent ? NULL : calloc((size_t)options->size, sizeof *c->arrivals);
-    if (!c->left || !c->joined || (!c->arrivals && !options->parent)) {
+    if (options->parent) {
+        c->next = options->parent->children;
+        options->parent->children = c;
+    } else if (be_parent(c) != HALAY_OK) {
         halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
     }
-    if (options->parent)
-        be_child(c, options->parent);
     *out = c;
     return HALAY_OK;
 }

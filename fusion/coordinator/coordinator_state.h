@@ -49,18 +49,18 @@ struct halay_coordinator {
     uint32_t *free_ids;                /* owned; as long as by_id */
     size_t ids, id_capacity, free_count, ids_forgetting;
 
-    /* The ranks that have joined, and those that have left (joining.c, leave.c). */
-    unsigned char *joined; /* owned: [rank], has no more data */
+    /* The ranks that have joined, and those that have left; the parent's only (leave.c). */
+    unsigned char *joined; /* owned: [rank of the job], has no more data */
     int joined_count;
     uint64_t last_joined;
     struct halay_tensor_entry *join; /* all have joined: to be dispatched after all else; borrowed, or NULL */
-    unsigned char *left;             /* owned: [rank] */
+    unsigned char *left;             /* owned: [rank of the job] */
     int left_count;
 
     /* Agreed tensors, until they are dispatched (decide.c, dispatch.c). */
     struct halay_tensor_entry_vector fresh;    /* agreed, not yet sent to the ranks */
     struct halay_tensor_entry_vector runnable; /* agreed, to be fused */
-    struct halay_tensor_entry_vector chosen;   /* to be dispatched, bucket by bucket */
+    struct halay_tensor_entry_vector chosen;   /* to be dispatched */
     size_t runnable_bytes;
     uint64_t buckets_chosen;
     int flush;
@@ -77,9 +77,9 @@ struct halay_coordinator {
     int64_t asked_us, reported_us;   /* stalls: when ranks were asked, 0: not asked; the last report */
 };
 
-static inline struct halay_coordinator *halay_coordinator_parent(struct halay_coordinator *c)
+static inline struct halay_coordinator *halay_coordinator_parent(const struct halay_coordinator *c)
 {
-    return c->options.parent ? c->options.parent : c;
+    return c->options.parent ? c->options.parent : (struct halay_coordinator *)c;
 }
 
 /* Notes that the input of decide has changed. */
@@ -99,6 +99,27 @@ static inline void halay_coordinator_note(struct halay_coordinator *c)
 static inline int halay_coordinator_rank(const struct halay_coordinator *c, int rank)
 {
     return c->options.ranks ? c->options.ranks[rank] : rank;
+}
+
+/* Return nonzero if a rank of the set has joined, and if it has left. */
+static inline int halay_coordinator_has_joined(const struct halay_coordinator *c, int rank)
+{
+    const struct halay_coordinator *parent = halay_coordinator_parent(c);
+
+    return parent->joined_count && parent->joined[halay_coordinator_rank(c, rank)];
+}
+static inline int halay_coordinator_has_left(const struct halay_coordinator *c, int rank)
+{
+    const struct halay_coordinator *parent = halay_coordinator_parent(c);
+
+    return parent->left_count && parent->left[halay_coordinator_rank(c, rank)];
+}
+
+/* Returns nonzero if the tensor waits for the rank. */
+static inline int halay_coordinator_awaits(const struct halay_coordinator *c, const struct halay_tensor_entry *entry,
+                                           int rank)
+{
+    return halay_tensor_entry_lacks(entry, rank) && !halay_coordinator_has_joined(c, rank);
 }
 
 /* Emits an item for one rank, or for all (-1). */

@@ -25,11 +25,20 @@ static int has_only_planned(const struct halay_coordinator *c)
     return 1;
 }
 
+/* Returns nonzero if a rank of the set has joined, or has left. */
+static int lacks_ranks(const struct halay_coordinator *c)
+{
+    for (int r = 0; r < c->options.size; r++)
+        if (halay_coordinator_has_joined(c, r) || halay_coordinator_has_left(c, r))
+            return 1;
+    return 0;
+}
+
 static int may_start(const struct halay_coordinator *c)
 {
     return c->replay.state == HALAY_ROOT_NEGOTIATES && halay_capture_is_due(&c->replay.capture) &&
-           c->options.size > 1 && !c->joined_count && !c->left_count && !c->withdrawals && !c->ids_forgetting &&
-           !c->fresh.count && !c->runnable.count && !c->chosen.count && !c->join && has_only_planned(c);
+           c->options.size > 1 && !lacks_ranks(c) && !c->withdrawals && !c->ids_forgetting && !c->fresh.count &&
+           !c->runnable.count && !c->chosen.count && !c->join && has_only_planned(c);
 }
 
 /* Returns nonzero if no tensor of the bucket makes all ranks wait for each other. */

@@ -32,50 +32,20 @@ static struct halay_coordinator *next_coordinator(struct halay_coordinator *pare
 
 /* ---- texts ---- */
 
-static void print_ranks_of(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int present,
-                           char *text, size_t size)
-{
-    size_t used = 0;
-    int count = 0;
-
-    text[0] = 0;
-    for (int r = 0; r < c->options.size; r++) {
-        if (present ? !entry->state[r] : !halay_tensor_entry_lacks(entry, r) || c->joined[r])
-            continue;
-        if (used + 24 > size) {
-            snprintf(text + used, size - used, ", ...");
-            return;
-        }
-        used += (size_t)snprintf(text + used, size - used, "%s%d", count++ ? ", " : "", halay_coordinator_rank(c, r));
-    }
-}
-
-/* Returns "rank" or "ranks" for a list of print_ranks_of. */
-static const char *ranks_word(const char *list)
-{
-    return strchr(list, ',') ? "ranks" : "rank";
-}
-
 static void describe_tensor(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int64_t now_us,
                             char *text, size_t size)
 {
-    char here[256], missing[256], subject[HALAY_SUBJECT_MAX];
+    struct halay_rank_text here = { .count = 0 }, missing = { .count = 0 };
+    char subject[HALAY_SUBJECT_MAX];
 
     halay_coordinator_subject(c, entry, subject, sizeof subject);
-    int used =
-        halay_snprintf(text, size, "stalled for %.3g s: %s: ", (double)(now_us - entry->since_us) / 1e6, subject);
-    size_t at = used > 0 && (size_t)used < size ? (size_t)used : 0;
-
-    if (entry->present + entry->outsiders == c->options.size) {
-        snprintf(text + at, size - at,
-                 "submitted by all ranks, but not all tensors of its bucket were, and not every rank "
-                 "waits for one");
-        return;
-    }
-    print_ranks_of(c, entry, 1, here, sizeof here);
-    print_ranks_of(c, entry, 0, missing, sizeof missing);
-    snprintf(text + at, size - at, "submitted by %s %s, missing: %s %s", ranks_word(here), here, ranks_word(missing),
-             missing);
+    for (int r = 0; r < c->options.size; r++)
+        if (entry->state[r])
+            halay_rank_text_add(&here, halay_coordinator_rank(c, r));
+        else if (halay_coordinator_awaits(c, entry, r))
+            halay_rank_text_add(&missing, halay_coordinator_rank(c, r));
+    halay_snprintf(text, size, "stalled for %.3g s: %s: submitted by %s, missing: %s",
+                   (double)(now_us - entry->since_us) / 1e6, subject, here.text, missing.text);
 }
 
 static void print_doing(const struct halay_arrivals *a, char *text, size_t size)
@@ -149,7 +119,7 @@ static enum halay_status ask_missing(struct halay_coordinator *set, const struct
     for (int r = 0; r < set->options.size && status == HALAY_OK; r++) {
         struct halay_arrivals *a = halay_arrivals_of(set, r);
         int rank = halay_coordinator_rank(set, r);
-        if (!halay_tensor_entry_lacks(entry, r) || set->joined[r] || a->is_asked)
+        if (!halay_coordinator_awaits(set, entry, r) || a->is_asked)
             continue;
         a->is_asked = 1;
         if (rank == 0)
@@ -204,7 +174,7 @@ static enum halay_status end_stalled(struct halay_coordinator *c, const struct h
     char text[HALAY_TEXT_MAX];
     int rank = 0;
 
-    while (rank < set->options.size && !halay_tensor_entry_lacks(entry, rank))
+    while (rank < set->options.size && !halay_coordinator_awaits(set, entry, rank))
         rank++;
     describe_tensor(set, entry, now_us, text, sizeof text);
     c->has_failed = 1;

@@ -72,3 +72,20 @@ void halay_coordinator_subject(const struct halay_coordinator *c, const struct h
     else
         snprintf(text, size, "tensor '%.*s'", (int)entry->node.length, entry->node.name);
 }
+
+void halay_rank_text_add(struct halay_rank_text *list, int rank)
+{
+    if (list->count++ == 0) {
+        snprintf(list->text, sizeof list->text, "rank %d", rank);
+        return;
+    }
+    if (list->count == 2) {
+        memmove(list->text + 5, list->text + 4, strlen(list->text + 4) + 1);
+        list->text[4] = 's';
+    }
+    size_t used = strlen(list->text);
+    if (used + 24 < sizeof list->text)
+        snprintf(list->text + used, sizeof list->text - used, ", %d", rank);
+    else if (list->text[used - 1] != '.')
+        snprintf(list->text + used, sizeof list->text - used, ", ...");
+}

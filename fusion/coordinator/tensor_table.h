@@ -20,4 +20,11 @@ enum { HALAY_SUBJECT_MAX = HALAY_NAME_MAX + 40 };
 void halay_coordinator_subject(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, char *text,
                                size_t size);
 
+/* Ranks as "rank 1", "ranks 1, 3", or "ranks 1, 3, ..." where the text has no room for more. Zero-initialised. */
+struct halay_rank_text {
+    char text[256];
+    int count;
+};
+void halay_rank_text_add(struct halay_rank_text *list, int rank);
+
 #endif

@@ -75,44 +75,23 @@ static enum halay_status emit_verdict(struct halay_coordinator *c, const struct 
                                                         .text_length = strlen(verdict->text) });
 }
 
-/* Returns nonzero if the rank has not arrived yet. */
-static int is_missing(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank)
-{
-    return halay_tensor_entry_lacks(entry, rank) && !c->joined[rank];
-}
-
-/* Prints "ranks 1, 3" that have not arrived, "" if all have. */
-static void print_missing(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, char *text,
-                          size_t size)
-{
-    size_t used = 0;
-    int count = 0;
-
-    text[0] = 0;
-    for (int r = 0; r < c->options.size; r++)
-        count += is_missing(c, entry, r);
-    if (count)
-        used = (size_t)snprintf(text, size, "; not submitted by rank%s", count > 1 ? "s" : "");
-    for (int r = 0, said = 0; r < c->options.size && used + 24 < size; r++)
-        if (is_missing(c, entry, r))
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%d", said++ ? ", " : " ", halay_coordinator_rank(c, r));
-    if (used + 24 >= size)
-        snprintf(text + used, size - used, ", ...");
-}
-
 static void describe_verdict(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
                              const struct halay_item *item, char *text, size_t size)
 {
-    char subject[HALAY_SUBJECT_MAX], missing[256];
+    char subject[HALAY_SUBJECT_MAX];
+    struct halay_rank_text missing = { .count = 0 };
     int by = halay_coordinator_rank(c, rank);
 
     halay_coordinator_subject(c, entry, subject, sizeof subject);
-    print_missing(c, entry, missing, sizeof missing);
+    for (int r = 0; r < c->options.size; r++)
+        if (halay_coordinator_awaits(c, entry, r))
+            halay_rank_text_add(&missing, halay_coordinator_rank(c, r));
     if (item->status == HALAY_ERR_TIMEOUT)
-        halay_snprintf(text, size, "%s: timed out after %g s on rank %d%s", subject, item->after_ms / 1e3, by, missing);
+        halay_snprintf(text, size, "%s: timed out after %g s on rank %d", subject, item->after_ms / 1e3, by);
     else
-        snprintf(text, size, "%s: canceled by rank %d%s", subject, by, missing);
+        snprintf(text, size, "%s: canceled by rank %d", subject, by);
+    if (missing.count)
+        halay_append(text, size, "; not submitted by %s", missing.text);
 }
 
 /* Adds the verdict of a rank that withdraws the entry's submissions by this item. */
@@ -149,7 +128,7 @@ static enum halay_status end_round(struct halay_coordinator *c, struct halay_ten
         if (entry->state[r])
             status = emit_verdict(c, entry, r, &w->verdicts[w->count - 1]);
         else
-            w->owed[r] += is_missing(c, entry, r);
+            w->owed[r] += (unsigned)halay_coordinator_awaits(c, entry, r);
     halay_coordinator_reset_entry(c, entry); /* stays: it has a withdrawal */
     entry_release(c, entry);
     return status;
