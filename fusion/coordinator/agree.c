@@ -3,8 +3,7 @@
  * Agreement: compares what all ranks have sent for a name. If it is equal, it is agreed from now on; if not, a text
  * names the tensor, the ranks and both values.
  */
-#include "fusion/coordinator/agree.h"
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/protocol/signature_payload.h"
@@ -16,13 +15,7 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct h
 {
     if (!entry->is_change) /* the callers get the error, on every rank */
         halay_log_write(c->options.log, halay_log_reported_level(c->options.log), "%s", text);
-    enum halay_status status = halay_coordinator_emit(c, -1,
-                                                      &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
-                                                                            .name = entry->node.name,
-                                                                            .name_length = entry->node.length,
-                                                                            .status = why,
-                                                                            .text = text,
-                                                                            .text_length = strlen(text) });
+    enum halay_status status = halay_coordinator_emit_error(c, -1, entry, why, text);
     halay_coordinator_reset_entry(c, entry);
     return status;
 }

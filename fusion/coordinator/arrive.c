@@ -2,12 +2,8 @@
  *
  * Arrival: a rank's submission of a name is received. The last rank's completes it.
  */
-#include "fusion/coordinator/arrive.h"
-#include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/leave.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/coordinator/tensor_table.h"
-#include "fusion/coordinator/withdraw.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/protocol/signature_payload.h"
 #include <stdlib.h>
@@ -72,7 +68,7 @@ static enum halay_status arrive_at_entry(struct halay_coordinator *c, int rank, 
 
     if (!may_arrive(c, rank, entry, item))
         return HALAY_ERR_FORMAT;
-    if (halay_tensor_entry_is_owed_by(entry, rank))
+    if (halay_coordinator_owes(entry, rank))
         return halay_coordinator_settle(c, entry, rank);
     if (item && item->signature.collective == HALAY_JOIN) {
         entry->is_join = 1;

@@ -8,10 +8,7 @@
  *                              data is refused on every rank
  *     a join itself            afterwards no rank has joined
  */
-#include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/agree.h"
-#include "fusion/coordinator/dispatch.h"
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -13,16 +13,11 @@
  * Cleanup: zero-initialised; destroy accepts any state.
  */
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/arrive.h"
 #include "fusion/coordinator/coordinator_state.h"
-#include "fusion/coordinator/id_pool.h"
-#include "fusion/coordinator/leave.h"
-#include "fusion/coordinator/replay_root.h"
 #include "fusion/coordinator/stalls.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/coordinator/tensor_table.h"
-#include "fusion/coordinator/withdraw.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                             int64_t now_us)
@@ -59,18 +54,39 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
     }
 }
 
-void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max)
-{
-    c->options.ids_max = ids_max;
-}
-
 size_t halay_coordinator_waiting(const struct halay_coordinator *c)
 {
-    size_t waiting = c->waiting.count;
+    size_t waiting = 0;
 
-    for (const struct halay_coordinator *child = c->children; child; child = child->next)
-        waiting += child->waiting.count;
+    for (const struct halay_coordinator *set = c; set; set = set->next)
+        waiting += set->waiting.count;
     return waiting;
+}
+
+enum halay_status halay_coordinator_emit_error(struct halay_coordinator *c, int rank,
+                                               const struct halay_tensor_entry *entry, enum halay_status why,
+                                               const char *text)
+{
+    return halay_coordinator_emit(c, rank,
+                                  &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
+                                                        .name = entry->node.name,
+                                                        .name_length = entry->node.length,
+                                                        .status = why,
+                                                        .text = text,
+                                                        .text_length = strlen(text) });
+}
+
+enum halay_status halay_coordinator_fail(struct halay_coordinator *c, int rank, const char *text)
+{
+    struct halay_coordinator *parent = halay_coordinator_parent(c);
+    struct halay_item item = {
+        .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .rank = rank, .text = text, .text_length = strlen(text)
+    };
+
+    if (parent->has_failed)
+        return HALAY_OK;
+    parent->has_failed = 1;
+    return halay_coordinator_emit(parent, -1, &item);
 }
 
 /* Adds what only the coordinator of all ranks has. */
@@ -94,8 +110,8 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     c->options = *options;
     halay_capture_reset(&c->replay.capture);
     if (options->parent) {
-        c->next = options->parent->children;
-        options->parent->children = c;
+        c->next = options->parent->next;
+        options->parent->next = c;
     } else if (be_parent(c) != HALAY_OK) {
         halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
@@ -132,12 +148,12 @@ static void forget_news(struct halay_coordinator *parent, struct halay_coordinat
 
 static void unlink_child(struct halay_coordinator *c)
 {
-    struct halay_coordinator **at = c->options.parent ? &c->options.parent->children : NULL;
+    struct halay_coordinator *before = c->options.parent;
 
-    while (at && *at && *at != c)
-        at = &(*at)->next;
-    if (at && *at)
-        *at = c->next;
+    while (before && before->next != c)
+        before = before->next;
+    if (before)
+        before->next = c->next;
     if (c->has_news)
         forget_news(c->options.parent, c);
 }

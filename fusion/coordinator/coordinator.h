@@ -27,9 +27,6 @@ void halay_coordinator_destroy(struct halay_coordinator *c); /* NULL is allowed 
 enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int rank, const struct halay_item *item,
                                             int64_t now_us);
 
-/* Sets a lower number of ids, for tests. */
-void halay_coordinator_set_ids_max(struct halay_coordinator *c, size_t ids_max);
-
 /* Returns the number of names that some ranks have submitted and others have not, in all sets. */
 size_t halay_coordinator_waiting(const struct halay_coordinator *c);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coordinator: its state, for the files of this folder.
+ * Coordinator: its state, and what the files of this folder call of each other.
  */
 #ifndef HALAY_COORDINATOR_STATE_H
 #define HALAY_COORDINATOR_STATE_H
@@ -30,7 +30,7 @@ struct halay_replay_root {
 
 struct halay_coordinator {
     struct halay_coordinator_options options;
-    struct halay_coordinator *children, *next; /* borrowed: those of process sets; the parent's next child */
+    struct halay_coordinator *next; /* borrowed: the list of all sets, from the parent on */
     int has_failed, is_done;
 
     /* Parents only: children that have something to decide, oldest first, so that a step does not check each of
@@ -128,5 +128,112 @@ static inline enum halay_status halay_coordinator_emit(struct halay_coordinator 
 {
     return c->options.emit(c->options.arg, rank, item);
 }
+
+/* Emits an ERROR about a tensor for one rank, or for all (-1). */
+enum halay_status halay_coordinator_emit_error(struct halay_coordinator *c, int rank,
+                                               const struct halay_tensor_entry *entry, enum halay_status why,
+                                               const char *text);
+/* Emits FAIL for all ranks of the job, once. rank: of the job, which is to blame, or -1. */
+enum halay_status halay_coordinator_fail(struct halay_coordinator *c, int rank, const char *text);
+
+/* ---- tensor_table.c ---- */
+
+/* Returns the entry of a name, which is created if necessary; NULL: no memory. */
+struct halay_tensor_entry *halay_coordinator_entry(struct halay_coordinator *c, const char *name, size_t length);
+/* Resets an entry that was dispatched or refused: no rank has arrived. It may have been freed. */
+void halay_coordinator_reset_entry(struct halay_coordinator *c, struct halay_tensor_entry *entry);
+/* Frees the entry unless it still has a state. */
+void halay_coordinator_release_entry(struct halay_coordinator *c, struct halay_tensor_entry *entry);
+void halay_coordinator_free_entries(struct halay_coordinator *c);
+
+/* Prints "tensor 'x'", with the process set if it is not that of all ranks; "process sets [0,1]" for a change. */
+enum { HALAY_SUBJECT_MAX = HALAY_NAME_MAX + 40 };
+void halay_coordinator_subject(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, char *text,
+                               size_t size);
+
+/* Ranks as "rank 1", "ranks 1, 3", or "ranks 1, 3, ..." where the text has no room for more. Zero-initialised. */
+struct halay_rank_text {
+    char text[256];
+    int count;
+};
+void halay_rank_text_add(struct halay_rank_text *list, int rank);
+
+/* ---- arrive.c: HALAY_ERR_FORMAT: no correct engine sends this ---- */
+
+/* Takes ANNOUNCE: the rank's signature of the name. */
+enum halay_status halay_coordinator_announce(struct halay_coordinator *c, int rank, const struct halay_item *item,
+                                             int64_t now_us);
+/* Takes READY: the rank submitted what is agreed. */
+enum halay_status halay_coordinator_ready(struct halay_coordinator *c, int rank, const struct halay_id_range *range,
+                                          int64_t now_us);
+
+/* ---- withdraw.c ---- */
+
+/* Takes WITHDRAW from a rank: does nothing if it has not arrived, or all have. */
+enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int rank, const struct halay_item *item);
+
+/* Returns nonzero if the rank's next submission has already been withdrawn. */
+int halay_coordinator_owes(const struct halay_tensor_entry *entry, int rank);
+/* Sends the answer to a rank that has submitted it. The entry may have been freed. */
+enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank);
+/* Clears the debts of a rank that joins: its data are not needed. */
+void halay_coordinator_forgive(struct halay_coordinator *c, int rank);
+/* Frees all withdrawals, at the end of the coordinator. */
+void halay_coordinator_free_withdrawals(struct halay_coordinator *c);
+
+/* ---- leave.c ---- */
+
+/* Takes the join of a rank; tensors that waited for it alone can run, in all sets. */
+enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank);
+/* Takes BYE: the rank leaves all sets. */
+enum halay_status halay_coordinator_leave(struct halay_coordinator *c, int rank);
+/* Ends the job if the name, at which a rank has arrived, lacks a rank that has left. */
+enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_tensor_entry *entry);
+
+/* ---- complete.c ---- */
+
+/* Returns nonzero if all ranks that have not joined have arrived. */
+int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_tensor_entry *entry);
+/* Completes the entry, at which they have: runs the tensor if they agree, otherwise refuses it. The entry may have been
+ * freed. */
+enum halay_status halay_coordinator_complete(struct halay_coordinator *c, struct halay_tensor_entry *entry);
+
+/* ---- agree.c ---- */
+
+/* Compares the announcements; all ranks have sent theirs. *agreed: they are equal; otherwise all ranks have been sent
+ * an error, and the entry may have been freed. */
+enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct halay_tensor_entry *entry, int *agreed);
+
+/* Refuses a tensor at which all ranks have arrived: sends an ERROR to all, and resets the entry, which may have been
+ * freed. */
+enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct halay_tensor_entry *entry,
+                                           enum halay_status why, const char *text);
+
+/* ---- id_pool.c ---- */
+
+/* Assigns an id to the entry's name. May revoke another name's. */
+enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_tensor_entry *entry);
+/* Takes a rank's answer to FORGET. HALAY_ERR_FORMAT: it was not asked. */
+enum halay_status halay_coordinator_id_forgotten(struct halay_coordinator *c, uint32_t id);
+
+/* ---- dispatch.c ---- */
+
+/* Chooses a tensor that runs alone, after all that were chosen before. */
+enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *entry);
+/* Sends the chosen tensors as BUCKETs; averages with other divisors go into a BUCKET of their own. */
+enum halay_status halay_coordinator_dispatch(struct halay_coordinator *c);
+
+/* Adds an id to c->ranges, which has room and this number of them. Returns the new number of them. */
+size_t halay_coordinator_add_range(struct halay_coordinator *c, size_t ranges, uint32_t id);
+
+/* ---- replay_root.c ---- */
+
+/* Starts a plan if the turn that has just been dispatched is due for one. *emitted: it did. */
+enum halay_status halay_replay_root_start(struct halay_coordinator *c, int *emitted);
+/* Returns nonzero if an item of this kind from a rank is to be ignored now, because the rank will send it again. */
+int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item_kind kind);
+/* Takes an answer to PLAN, BREAK, ENTERED or SETTLED from a rank; HALAY_ERR_FORMAT if the rank cannot send that now. */
+enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const struct halay_item *item);
+void halay_replay_root_fini(struct halay_coordinator *c);
 
 #endif

@@ -8,9 +8,7 @@
  *     join       after all earlier tensors
  */
 #include "fusion/coordinator/decide.h"
-#include "fusion/coordinator/dispatch.h"
-#include "fusion/coordinator/id_pool.h"
-#include "fusion/coordinator/replay_root.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/signature_payload.h"
 #include <stdlib.h>
 
@@ -105,11 +103,10 @@ static enum halay_status choose_runnable(struct halay_coordinator *c)
 /* Returns nonzero if no set has anything left to do. */
 static int nothing_is_left(const struct halay_coordinator *c)
 {
-    int over = !c->waiting.count && !c->runnable.count;
-
-    for (const struct halay_coordinator *child = c->children; child; child = child->next)
-        over &= nothing_is_left(child);
-    return over;
+    for (const struct halay_coordinator *set = c; set; set = set->next)
+        if (set->waiting.count || set->runnable.count)
+            return 0;
+    return 1;
 }
 
 /* Returns nonzero if a later call may have something to do, even if nothing arrives until then. */

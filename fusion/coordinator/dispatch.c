@@ -2,9 +2,8 @@
  *
  * Dispatch: sends the chosen tensors as BUCKETs, the higher priority first.
  */
-#include "fusion/coordinator/dispatch.h"
 #include "base/memory.h"
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include <stdlib.h>
 
 enum halay_status halay_coordinator_choose(struct halay_coordinator *c, struct halay_tensor_entry *entry)

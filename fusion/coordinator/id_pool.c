@@ -6,9 +6,8 @@
  * rank sends with the id before it receives FORGET still count: the entry keeps its signature until then. If all ranks
  * agree on the name once more meanwhile, the id is revived: AGREE follows FORGET.
  */
-#include "fusion/coordinator/id_pool.h"
-#include "fusion/coordinator/tensor_table.h"
-#include <stdlib.h>
+#include "base/memory.h"
+#include "fusion/coordinator/coordinator_state.h"
 
 static void id_free(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
@@ -59,19 +58,9 @@ enum halay_status halay_coordinator_id_forgotten(struct halay_coordinator *c, ui
 /* Makes room for one more in by_id and free_ids. */
 static enum halay_status reserve_id(struct halay_coordinator *c)
 {
-    if (c->ids < c->id_capacity)
-        return HALAY_OK;
-    size_t capacity = c->id_capacity ? c->id_capacity * 2 : 256;
-    struct halay_tensor_entry **by_id = realloc(c->by_id, capacity * sizeof *by_id);
-    if (!by_id)
-        return HALAY_ERR_NO_MEMORY;
-    c->by_id = by_id;
-    uint32_t *free_ids = realloc(c->free_ids, capacity * sizeof *free_ids);
-    if (!free_ids)
-        return HALAY_ERR_NO_MEMORY;
-    c->free_ids = free_ids;
-    c->id_capacity = capacity;
-    return HALAY_OK;
+    size_t capacity = c->id_capacity;
+    enum halay_status status = halay_list_grow(&c->free_ids, c->ids, &capacity, sizeof *c->free_ids);
+    return status == HALAY_OK ? halay_list_grow(&c->by_id, c->ids, &c->id_capacity, sizeof *c->by_id) : status;
 }
 
 enum halay_status halay_coordinator_assign_id(struct halay_coordinator *c, struct halay_tensor_entry *entry)

@@ -9,21 +9,19 @@
  *                            data is refused on every rank
  *     the last rank joins    the join itself is complete, after all earlier tensors: then no rank has joined
  */
-#include "fusion/coordinator/leave.h"
-#include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/withdraw.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include <stdio.h>
 
 /* Does something for a rank of the job in all sets that it is in. */
 static enum halay_status do_in_sets(struct halay_coordinator *c, int rank,
                                     enum halay_status (*in_set)(struct halay_coordinator *set, int rank))
 {
-    enum halay_status status = in_set(c, rank);
+    enum halay_status status = HALAY_OK;
 
-    for (struct halay_coordinator *child = c->children; child && status == HALAY_OK; child = child->next)
-        for (int r = 0; r < child->options.size && status == HALAY_OK; r++)
-            if (child->options.ranks[r] == rank)
-                status = in_set(child, r);
+    for (struct halay_coordinator *set = c; set; set = set->next)
+        for (int r = 0; r < set->options.size && status == HALAY_OK; r++)
+            if (halay_coordinator_rank(set, r) == rank)
+                status = in_set(set, r);
     return status;
 }
 
@@ -50,19 +48,11 @@ enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)
 
 static enum halay_status fail_left(struct halay_coordinator *c, int rank)
 {
-    struct halay_coordinator *parent = halay_coordinator_parent(c); /* the failure is all sets' */
     char text[64];
-    int left = halay_coordinator_rank(c, rank), length = snprintf(text, sizeof text, "rank %d has left", left);
+    int left = halay_coordinator_rank(c, rank);
 
-    if (parent->has_failed)
-        return HALAY_OK;
-    parent->has_failed = 1;
-    return halay_coordinator_emit(parent, -1,
-                                  &(struct halay_item){ .kind = HALAY_ITEM_FAIL,
-                                                        .status = HALAY_ERR_PEER,
-                                                        .rank = left,
-                                                        .text = text,
-                                                        .text_length = (size_t)length });
+    snprintf(text, sizeof text, "rank %d has left", left);
+    return halay_coordinator_fail(c, left, text);
 }
 
 enum halay_status halay_coordinator_check_left(struct halay_coordinator *c, const struct halay_tensor_entry *entry)

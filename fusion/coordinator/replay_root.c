@@ -8,9 +8,7 @@
  *
  * ENTERED and SETTLED of several ranks may come as one (fusion/replay/branch.h).
  */
-#include "fusion/coordinator/replay_root.h"
-#include "fusion/coordinator/dispatch.h"
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/replay.h"
 #include "fusion/protocol/signature_payload.h"
 
@@ -134,20 +132,6 @@ static uint64_t count_turns(const struct halay_replay_root *r)
     return (first - numbers[HALAY_ENTERED_BASE]) / r->capture.buckets;
 }
 
-static enum halay_status take_entered(struct halay_coordinator *c, const struct halay_item *item)
-{
-    struct halay_replay_root *r = &c->replay;
-    enum halay_status status =
-        r->state == HALAY_ROOT_FREEZING ? halay_answers_add(&r->answers, item, c->options.size) : HALAY_ERR_FORMAT;
-
-    if (status != HALAY_OK || r->answers.ranks < c->options.size)
-        return status;
-    r->state = HALAY_ROOT_SETTLING;
-    r->answers.ranks = 0;
-    halay_capture_left(&r->capture, count_turns(r));
-    return emit_numbers(c, HALAY_ITEM_COMPLETE, HALAY_ENTERED_NUMBERS);
-}
-
 /* Raises the number, so that two groups that share a rank never have the same one. */
 static void raise_number(struct halay_coordinator *c)
 {
@@ -159,14 +143,23 @@ static void raise_number(struct halay_coordinator *c)
     *last = *number;
 }
 
-static enum halay_status take_settled(struct halay_coordinator *c, const struct halay_item *item)
+/* Takes ENTERED or SETTLED. */
+static enum halay_status take_answer(struct halay_coordinator *c, const struct halay_item *item)
 {
     struct halay_replay_root *r = &c->replay;
-    enum halay_status status =
-        r->state == HALAY_ROOT_SETTLING ? halay_answers_add(&r->answers, item, c->options.size) : HALAY_ERR_FORMAT;
+    int is_entered = item->kind == HALAY_ITEM_ENTERED;
 
+    if (r->state != (is_entered ? HALAY_ROOT_FREEZING : HALAY_ROOT_SETTLING))
+        return HALAY_ERR_FORMAT;
+    enum halay_status status = halay_answers_add(&r->answers, item, c->options.size);
     if (status != HALAY_OK || r->answers.ranks < c->options.size)
         return status;
+    r->answers.ranks = 0;
+    if (is_entered) {
+        r->state = HALAY_ROOT_SETTLING;
+        halay_capture_left(&r->capture, count_turns(r));
+        return emit_numbers(c, HALAY_ITEM_COMPLETE, HALAY_ENTERED_NUMBERS);
+    }
     r->state = HALAY_ROOT_NEGOTIATES;
     raise_number(c);
     return emit_numbers(c, HALAY_ITEM_RESUME, HALAY_EPOCH_VALUES);
@@ -210,10 +203,8 @@ enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const s
         return take_planned(c);
     case HALAY_ITEM_BREAK:
         return take_break(c, item);
-    case HALAY_ITEM_ENTERED:
-        return take_entered(c, item);
     default:
-        return take_settled(c, item);
+        return take_answer(c, item);
     }
 }
 

@@ -14,21 +14,13 @@
  */
 #include "fusion/coordinator/stalls.h"
 #include "base/number_text.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/coordinator/stragglers.h"
-#include "fusion/coordinator/tensor_table.h"
 #include <stdio.h>
 #include <string.h>
 
 #define ANSWER_US 2000000 /* longer than a rank's engine may be away while nothing is in flight there */
 enum { TENSORS_MAX = 6, RANKS_MAX = 8 };
-
-/* Returns the next coordinator of all sets, the parent first (before: NULL); NULL after the last one. */
-static struct halay_coordinator *next_coordinator(struct halay_coordinator *parent, struct halay_coordinator *before)
-{
-    if (!before)
-        return parent;
-    return before == parent ? parent->children : before->next;
-}
 
 /* ---- texts ---- */
 
@@ -93,7 +85,7 @@ static void report_stall(struct halay_coordinator *c, int64_t now_us, int64_t re
     size_t tensors = 0;
     int ranks = 0;
 
-    for (struct halay_coordinator *set = NULL; (set = next_coordinator(c, set));)
+    for (struct halay_coordinator *set = c; set; set = set->next)
         for (const struct halay_tensor_entry *entry = set->waiting.first; is_old(entry, now_us, report_us);
              entry = entry->next)
             if (tensors++ < TENSORS_MAX) {
@@ -139,7 +131,7 @@ static enum halay_status ask_ranks(struct halay_coordinator *c, int64_t now_us, 
 
     for (int r = 0; r < c->options.size; r++)
         c->arrivals[r].is_asked = c->arrivals[r].has_answered = 0;
-    for (struct halay_coordinator *set = NULL; (set = next_coordinator(c, set));)
+    for (struct halay_coordinator *set = c; set; set = set->next)
         for (const struct halay_tensor_entry *entry = set->waiting.first;
              is_old(entry, now_us, report_us) && tensors < TENSORS_MAX; entry = entry->next, tensors++)
             if (status == HALAY_OK)
@@ -177,14 +169,7 @@ static enum halay_status end_stalled(struct halay_coordinator *c, const struct h
     while (rank < set->options.size && !halay_coordinator_awaits(set, entry, rank))
         rank++;
     describe_tensor(set, entry, now_us, text, sizeof text);
-    c->has_failed = 1;
-    return halay_coordinator_emit(
-        c, -1,
-        &(struct halay_item){ .kind = HALAY_ITEM_FAIL,
-                              .status = HALAY_ERR_PEER,
-                              .text = text,
-                              .text_length = strlen(text),
-                              .rank = rank < set->options.size ? halay_coordinator_rank(set, rank) : -1 });
+    return halay_coordinator_fail(c, rank < set->options.size ? halay_coordinator_rank(set, rank) : -1, text);
 }
 
 /* Returns the coordinator whose first entry has waited longest. */
@@ -192,7 +177,7 @@ static struct halay_coordinator *find_slowest(struct halay_coordinator *c)
 {
     struct halay_coordinator *slowest = c;
 
-    for (struct halay_coordinator *set = c->children; set; set = set->next)
+    for (struct halay_coordinator *set = c->next; set; set = set->next)
         if (set->waiting.first &&
             (!slowest->waiting.first || set->waiting.first->since_us < slowest->waiting.first->since_us))
             slowest = set;

@@ -2,7 +2,7 @@
  *
  * Tensor table: finds, creates and frees entries.
  */
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/coordinator/stragglers.h"
 #include <stdio.h>
 #include <stdlib.h>

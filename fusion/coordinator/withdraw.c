@@ -1,14 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Withdrawal; the rules are in withdraw.h.
+ * Withdrawal: a rank withdraws a submission that not all ranks have made yet; it ends on every rank, with the same
+ * status and text.
+ *
+ *     has arrived       ERROR now
+ *     has not arrived   it owes: its next submission of the name is the withdrawn one, and gets the ERROR then
+ *
+ * So the n-th submission of a name on one rank always matches the n-th on the others, and no rank gets out of step, in
+ * whatever order messages are received: each submission has one answer.
  */
-#include "fusion/coordinator/withdraw.h"
 #include "base/number_text.h"
-#include "fusion/coordinator/complete.h"
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The answer to a withdrawn submission. */
+struct halay_verdict {
+    enum halay_status status;
+    char *text; /* owned */
+};
+
+/* The withdrawals of an entry. A rank owes the last owed[rank] verdicts, in their order: until it arrives it misses
+ * each new one. */
+struct halay_withdrawal {
+    struct halay_tensor_entry *entry; /* borrowed */
+    struct halay_withdrawal *next;    /* of the coordinator's list */
+    struct halay_verdict *verdicts;   /* owned: those that a rank owes, the latest last */
+    size_t count;
+    unsigned owed[]; /* [rank]: submissions that were withdrawn before it made them */
+};
 
 static struct halay_withdrawal *get_withdrawal(struct halay_coordinator *c, struct halay_tensor_entry *entry)
 {
@@ -66,13 +87,7 @@ static void entry_release(struct halay_coordinator *c, struct halay_tensor_entry
 static enum halay_status emit_verdict(struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
                                       const struct halay_verdict *verdict)
 {
-    return halay_coordinator_emit(c, rank,
-                                  &(struct halay_item){ .kind = HALAY_ITEM_ERROR,
-                                                        .name = entry->node.name,
-                                                        .name_length = entry->node.length,
-                                                        .status = verdict->status,
-                                                        .text = verdict->text,
-                                                        .text_length = strlen(verdict->text) });
+    return halay_coordinator_emit_error(c, rank, entry, verdict->status, verdict->text);
 }
 
 static void describe_verdict(const struct halay_coordinator *c, const struct halay_tensor_entry *entry, int rank,
@@ -143,6 +158,11 @@ enum halay_status halay_coordinator_withdraw(struct halay_coordinator *c, int ra
     if (!entry || !entry->state[rank] || entry->is_join || halay_coordinator_is_complete(c, entry))
         return HALAY_OK; /* it runs */
     return get_withdrawal(c, entry) ? end_round(c, entry, rank, item) : HALAY_ERR_NO_MEMORY;
+}
+
+int halay_coordinator_owes(const struct halay_tensor_entry *entry, int rank)
+{
+    return entry->withdrawal && entry->withdrawal->owed[rank];
 }
 
 enum halay_status halay_coordinator_settle(struct halay_coordinator *c, struct halay_tensor_entry *entry, int rank)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Withdrawal, a rank's side: requests that their program cancels, or whose time limit has expired. The coordinator
- * decides whether it is too late (fusion/coordinator/withdraw.h). Driver only.
+ * decides whether it is too late (fusion/coordinator/withdraw.c). Driver only.
  */
 #ifndef HALAY_RANK_WITHDRAW_H
 #define HALAY_RANK_WITHDRAW_H

@@ -34,7 +34,7 @@
  * and reduce-scatter are submissions that fuse.
  */
 #include "base/clock.h"
-#include "fusion/coordinator/tensor_table.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "tests/fusion/ranks.h"
 #include "tests/test.h"
 #include <string.h>

@@ -3,7 +3,7 @@
  * The engine over the fake transport: operations, completion, names, mismatches and their texts, leaving, dying,
  * stalls, idleness. Random programs are in test_programs.c.
  */
-#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/engine/driver.h"
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
@@ -443,7 +443,7 @@ static void body_mismatch(struct rank_run *run)
 static void shrink_ids(struct rank_run *run)
 {
     if (run->ctx->all.coordinator)
-        halay_coordinator_set_ids_max(run->ctx->all.coordinator, 10);
+        run->ctx->all.coordinator->options.ids_max = 10;
 }
 
 static void body_names(struct rank_run *run)

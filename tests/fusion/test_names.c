@@ -3,7 +3,7 @@
  * Names that are used once: frameworks count them up (noname.1, noname.2, ...). The ranks keep a bounded number of
  * them, and names that are used again are not sent by name again.
  */
-#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "tests/fusion/ranks.h"
 #include <unistd.h>
 
@@ -73,7 +73,7 @@ static void body_once(struct rank_run *run)
     size_t memory = 0;
 
     if (IS_SLOW && run->ctx->all.coordinator) /* nothing has been submitted, so no thread drives it */
-        halay_coordinator_set_ids_max(run->ctx->all.coordinator, KEPT);
+        run->ctx->all.coordinator->options.ids_max = KEPT;
     sum_hot(run);
     CHECK(halay_counters_read(run->ctx, &before) == HALAY_OK);
     for (int i = 0; i < ONCE; i += AT_ONCE) {
