@@ -6,7 +6,7 @@
 #include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/set_change.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 #include <stdio.h>
 #include <string.h>
 

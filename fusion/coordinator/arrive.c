@@ -5,7 +5,7 @@
 #include "fusion/coordinator/coordinator_state.h"
 #include "fusion/coordinator/stragglers.h"
 #include "fusion/protocol/set_change.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include "fusion/coordinator/capture.h"
 #include "fusion/coordinator/coordinator_options.h"
 #include "fusion/coordinator/tensor_entry.h"
-#include "fusion/protocol/answers.h"
+#include "fusion/protocol/replay.h"
 #include <stdatomic.h>
 
 enum halay_replay_root_state {

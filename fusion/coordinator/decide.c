@@ -9,7 +9,7 @@
  */
 #include "fusion/coordinator/decide.h"
 #include "fusion/coordinator/coordinator_state.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 #include <stdlib.h>
 
 /* Orders by rank 0's registration, so that neighbours there are neighbours in a bucket; names that are not registered

@@ -10,7 +10,7 @@
  */
 #include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/replay.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 
 /* ---- the start ---- */
 

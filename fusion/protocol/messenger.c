@@ -41,7 +41,6 @@ struct messenger_peer {
     unsigned char *out; /* owned, [out_room] */
     size_t out_room;
     struct halay_transfer out_frame, out_rest;
-    int out_posted, out_rest_posted;
     uint32_t out_number;
 
     int has_received;  /* a message has arrived since the last check */
@@ -128,6 +127,12 @@ enum halay_status halay_messenger_reach(struct halay_messenger *m, int rank)
     return !m->link || rank == m->rank || find_peer(m, rank) ? HALAY_OK : add_peer(m, rank);
 }
 
+/* Returns nonzero if the transfer was posted and is not done. */
+static int is_under_way(const struct halay_transfer *x)
+{
+    return atomic_load_explicit(&x->state, memory_order_acquire) == HALAY_TRANSFER_POSTED;
+}
+
 void halay_messenger_destroy(struct halay_messenger *m)
 {
     if (!m)
@@ -136,9 +141,9 @@ void halay_messenger_destroy(struct halay_messenger *m)
         struct messenger_peer *peer = m->peers[i];
         if (peer->in_posted)
             m->link->ops->cancel(m->link, &peer->in_transfer);
-        if (peer->out_posted && !halay_transfer_is_done(&peer->out_frame))
+        if (is_under_way(&peer->out_frame))
             m->link->ops->cancel(m->link, &peer->out_frame);
-        if (peer->out_rest_posted && !halay_transfer_is_done(&peer->out_rest))
+        if (is_under_way(&peer->out_rest))
             m->link->ops->cancel(m->link, &peer->out_rest);
         free(peer->in);
         free(peer->out);
@@ -181,8 +186,7 @@ static int is_lost(const struct halay_messenger *m, const struct messenger_peer 
 /* Returns nonzero if no message to the peer is under way. */
 static int out_is_done(const struct messenger_peer *peer)
 {
-    return (!peer->out_posted || halay_transfer_is_done(&peer->out_frame)) &&
-           (!peer->out_rest_posted || halay_transfer_is_done(&peer->out_rest));
+    return !is_under_way(&peer->out_frame) && !is_under_way(&peer->out_rest);
 }
 
 static void send_next(struct halay_messenger *m, struct messenger_peer *peer)
@@ -198,15 +202,11 @@ static void send_next(struct halay_messenger *m, struct messenger_peer *peer)
     halay_items_drop(&peer->queued, bytes);
     if (whole < HALAY_FRAME_BYTES)
         memset(peer->out + whole, 0, HALAY_FRAME_BYTES - whole);
-    peer->out_posted = 1;
-    peer->out_rest_posted = 0;
     m->link->ops->send(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_FRAME), peer->out, HALAY_FRAME_BYTES,
                        &peer->out_frame);
-    if (whole > HALAY_FRAME_BYTES) {
-        peer->out_rest_posted = 1;
+    if (whole > HALAY_FRAME_BYTES)
         m->link->ops->send(m->link, peer->rank, halay_tag(HALAY_CONTROL_GROUP, 0, TAG_REST),
                            peer->out + HALAY_FRAME_BYTES, whole - HALAY_FRAME_BYTES, &peer->out_rest);
-    }
     atomic_fetch_add_explicit(&m->sent, 1, memory_order_relaxed);
 }
 

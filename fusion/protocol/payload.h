@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Payload: 64-bit words that are sent with a signature. signature_payload.h lists their contents.
+ * Payload: 64-bit words that are sent with a signature. signature.h lists their contents.
  */
 #ifndef HALAY_PAYLOAD_H
 #define HALAY_PAYLOAD_H

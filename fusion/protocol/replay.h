@@ -48,7 +48,9 @@
 #ifndef HALAY_VALUES_REPLAY_H
 #define HALAY_VALUES_REPLAY_H
 
+#include "collectives/group/epoch.h"
 #include "collectives/transport/link.h"
+#include "fusion/protocol/messages.h"
 
 enum halay_break_reason {
     HALAY_BREAK_OTHER,  /* a submission that is not in the plan, or not as agreed */
@@ -61,5 +63,19 @@ enum halay_break_reason {
 
 /* Numbers of ENTERED and COMPLETE: of each channel the first collective that was not entered; then the plan's base. */
 enum { HALAY_ENTERED_BASE = HALAY_CHANNELS, HALAY_ENTERED_NUMBERS };
+
+_Static_assert((int)HALAY_ENTERED_NUMBERS <= (int)HALAY_EPOCH_VALUES, "numbers has room for both");
+
+/* ENTERED or SETTLED of several ranks, merged. Zero-initialised. */
+struct halay_answers {
+    int ranks; /* the number of ranks */
+    uint64_t numbers[HALAY_EPOCH_VALUES];
+};
+
+/* Returns the count of numbers in an item of this kind. */
+size_t halay_answers_count(enum halay_item_kind kind);
+/* Merges one more of the same kind: ENTERED by minimum, SETTLED by maximum. HALAY_ERR_FORMAT: the item is for no rank,
+ * would make the answers those of more than `max` ranks, or has another length. */
+enum halay_status halay_answers_add(struct halay_answers *a, const struct halay_item *item, int max);
 
 #endif

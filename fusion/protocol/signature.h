@@ -7,8 +7,7 @@
  * does not use (the root of an all-reduce, unused dimensions) are zero; unused factors are 1.
  *
  * Some operations work on rows, indices of the first dimension (rows x a shape that is equal everywhere). For most of
- * them the number of rows may differ between ranks: then shape[0] is 0 here, and a rank's rows are in the payload
- * (signature_payload.h).
+ * them the number of rows may differ between ranks: then shape[0] is 0 here, and a rank's rows are in the payload.
  */
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
@@ -125,5 +124,44 @@ uint64_t halay_signature_kind(const struct halay_signature *signature);
  * "[160,8]". Both truncated to size. Returns 0 if they are equal. */
 int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,
                                char *b_text, size_t size);
+
+/* ---- signature_make.c ---- */
+
+/* Makes the signature of a description, and its number of elements. HALAY_ERR_ARGUMENT or HALAY_ERR_UNSUPPORTED: *why
+ * (static storage) has the reason. size: number of ranks of the process set. The root is not checked. */
+enum halay_status halay_signature_make(const struct halay_tensor_info *info, int size,
+                                       struct halay_signature *signature, size_t *count, const char **why);
+
+/*
+ * ---- signature_payload.c: words sent by a rank with a signature, and in the coordinator's answer ----
+ *
+ *                       sent by a rank                  answered by the coordinator
+ *     all-gather        its rows                        the rows of each rank
+ *     gather            its rows                        the rows of each rank
+ *     all-to-all        its rows for each rank          the rows that each rank has for this one
+ *     scatter           the same; all but the root have 0 rows for each rank
+ *     reduce-scatter    with splits, these: equal on all ranks, as is the answer
+ *     join                                              the rank that joined last
+ *     a group           its members: equal on all ranks, as is the answer
+ *     process sets      the change (set_change.h): equal on all ranks that send it, as is the answer
+ *     send, receive     peer, tag, length of the name: not sent, read by this rank's path (paths/p2p/p2p_impl.h)
+ */
+
+enum { HALAY_POINT_PAYLOAD = 3 }; /* of a send or receive */
+
+/* Return the number of words that a rank sends for such a tensor, and the number in the coordinator's answer. */
+size_t halay_signature_sent_count(const struct halay_signature *signature, int size);
+size_t halay_signature_answer_count(const struct halay_signature *signature, int size);
+
+/* Writes the payload that a rank sends: halay_signature_sent_count words. info is one that halay_signature_make
+ * accepts. */
+void halay_signature_write_payload(const struct halay_tensor_info *info, int size, uint64_t *payload);
+
+/* Returns nonzero if data of the answered numbers of rows can fit in memory. payload need not be aligned. */
+int halay_signature_fits(const struct halay_signature *signature, const void *payload, size_t count);
+
+/* Returns nonzero if the result on each rank needs data of every rank, so that it completes on no rank before all have
+ * begun it. payload: of all ranks, one after the other, as agreed. */
+int halay_signature_needs_all(const struct halay_signature *signature, const uint64_t *payload, int size);
 
 #endif

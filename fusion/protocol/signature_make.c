@@ -2,11 +2,10 @@
  *
  * Making a signature: checks the caller's description, in the order in which faults are reported.
  */
-#include "fusion/protocol/signature_make.h"
 #include "base/memory.h"
 #include "collectives/reduce/scale.h"
 #include "fusion/protocol/members.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 #include "halay_tools.h"
 #include <math.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Payload of a signature: see signature_payload.h. Pure.
+ * Payload of a signature: see signature.h. Pure.
  */
-#include "fusion/protocol/signature_payload.h"
 #include "base/memory.h"
 #include "fusion/protocol/members.h"
+#include "fusion/protocol/signature.h"
 #include <string.h>
 
 size_t halay_signature_sent_count(const struct halay_signature *s, int size)

@@ -5,7 +5,7 @@
 #ifndef HALAY_REPLAY_PLAN_H
 #define HALAY_REPLAY_PLAN_H
 
-#include "fusion/protocol/answers.h"
+#include "fusion/protocol/replay.h"
 #include "fusion/replay/plan_bucket.h"
 
 enum plan_state { PLAN_OFF, PLAN_PLANNED, PLAN_BROKEN, PLAN_FROZEN, PLAN_SETTLING };

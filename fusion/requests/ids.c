@@ -8,7 +8,7 @@
  */
 #include "fusion/requests/ids.h"
 #include "fusion/protocol/set_change.h"
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 #include "fusion/requests/context.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/request.h"

@@ -13,7 +13,7 @@
 #ifndef HALAY_PATH_H
 #define HALAY_PATH_H
 
-#include "fusion/protocol/signature_payload.h"
+#include "fusion/protocol/signature.h"
 #include "fusion/requests/context.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/request.h"

@@ -8,6 +8,7 @@
 #include "collectives/transport/route.h"
 #include "fusion/paths/p2p/offers.h"
 #include "fusion/paths/p2p/p2p.h"
+#include "fusion/protocol/signature.h"
 #include "fusion/requests/path.h"
 
 /* The payload of a request. request->other_rank is the peer, once one is known. */

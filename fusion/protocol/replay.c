@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers: minimum and maximum.
+ * Replay: answers of several ranks are merged by minimum and maximum.
  */
-#include "fusion/protocol/answers.h"
+#include "fusion/protocol/replay.h"
 #include <string.h>
 
 size_t halay_answers_count(enum halay_item_kind kind)
