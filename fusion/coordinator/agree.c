@@ -20,39 +20,6 @@ enum halay_status halay_coordinator_refuse(struct halay_coordinator *c, struct h
     return status;
 }
 
-/* Refuses groups with the same number of members that differ. */
-static enum halay_status disagree_about_members(struct halay_coordinator *c, struct halay_tensor_entry *entry,
-                                                int other)
-{
-    char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
-
-    halay_coordinator_subject(c, entry, subject, sizeof subject);
-    halay_members_difference(
-        halay_tensor_entry_payload(entry, other, halay_tensor_entry_signature(entry, other)->payload_count),
-        halay_tensor_entry_payload(entry, 0, halay_tensor_entry_signature(entry, 0)->payload_count),
-        halay_tensor_entry_signature(entry, 0)->members, theirs, ours, sizeof theirs);
-    snprintf(text, sizeof text, "%s: rank %d has %s, rank %d has %s", subject, halay_coordinator_rank(c, other), theirs,
-             halay_coordinator_rank(c, 0), ours);
-    return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
-}
-
-/* Refuses reduce-scatters whose splits differ. */
-static enum halay_status disagree_about_splits(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
-{
-    char text[HALAY_TEXT_MAX], subject[HALAY_SUBJECT_MAX];
-    size_t count = halay_tensor_entry_signature(entry, 0)->payload_count, part = 0;
-    const uint64_t *theirs = halay_tensor_entry_payload(entry, other, count),
-                   *ours = halay_tensor_entry_payload(entry, 0, count);
-
-    while (part + 1 < count && theirs[part] == ours[part])
-        part++;
-    halay_coordinator_subject(c, entry, subject, sizeof subject);
-    snprintf(text, sizeof text, "%s: rank %d has %llu rows for rank %d in its splits, rank %d has %llu", subject,
-             halay_coordinator_rank(c, other), (unsigned long long)theirs[part], halay_coordinator_rank(c, (int)part),
-             halay_coordinator_rank(c, 0), (unsigned long long)ours[part]);
-    return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
-}
-
 static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
     char text[HALAY_TEXT_MAX], theirs[400], ours[400];
@@ -62,7 +29,6 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
 
     while (entry->outside && entry->outside[lowest])
         lowest++;
-
     halay_set_change_print(halay_tensor_entry_payload(entry, other, first->payload_count), first->payload_count, theirs,
                            sizeof theirs);
     halay_set_change_print(halay_tensor_entry_payload(entry, 0, zero->payload_count), zero->payload_count, ours,
@@ -71,19 +37,37 @@ static enum halay_status disagree_about_sets(struct halay_coordinator *c, struct
     return halay_coordinator_refuse(c, entry, HALAY_ERR_MISMATCH, text);
 }
 
-/* Refuses equal signatures whose payloads differ. */
-static enum halay_status refuse_payloads(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
+/* Prints the first difference between two payloads of equal signatures, as halay_signature_difference. */
+static void print_payloads(const struct halay_coordinator *c, const struct halay_signature *s, const uint64_t *a,
+                           const uint64_t *b, char *a_text, char *b_text, size_t size)
 {
-    if (entry->is_change)
-        return disagree_about_sets(c, entry, other);
-    return halay_tensor_entry_signature(entry, 0)->members ? disagree_about_members(c, entry, other)
-                                                           : disagree_about_splits(c, entry, other);
+    size_t part = 0;
+
+    if (halay_members_difference(a, b, s->members, a_text, b_text, size))
+        return;
+    while (part + 1 < s->payload_count && a[part] == b[part])
+        part++;
+    snprintf(a_text, size, "%llu rows for rank %d in its splits", (unsigned long long)a[part],
+             halay_coordinator_rank(c, (int)part));
+    snprintf(b_text, size, "%llu", (unsigned long long)b[part]);
 }
 
-static enum halay_status disagree_about_signatures(struct halay_coordinator *c, struct halay_tensor_entry *entry,
-                                                   int other)
+/* Returns nonzero if two ranks have sent the same for the name. */
+static int are_equal(const struct halay_tensor_entry *entry, int a, int b)
 {
-    char text[HALAY_TEXT_MAX], theirs[208], ours[208], subject[HALAY_SUBJECT_MAX];
+    const struct halay_signature *x = halay_tensor_entry_signature(entry, a),
+                                 *y = halay_tensor_entry_signature(entry, b);
+    size_t count = x->payload_count;
+
+    return halay_signature_equal(x, y) &&
+           (!count || !memcmp(halay_tensor_entry_payload(entry, a, count), halay_tensor_entry_payload(entry, b, count),
+                              count * sizeof *entry->payload.at));
+}
+
+/* Refuses a tensor that `other` is the first rank to have otherwise than rank 0. */
+static enum halay_status refuse_difference(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
+{
+    char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
     struct halay_rank_text ranks = { .count = 0 };
     const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0),
                                  *first = halay_tensor_entry_signature(entry, other);
@@ -91,9 +75,10 @@ static enum halay_status disagree_about_signatures(struct halay_coordinator *c, 
     if (entry->is_change)
         return disagree_about_sets(c, entry, other);
     if (!halay_signature_difference(first, zero, theirs, ours, sizeof theirs))
-        return disagree_about_members(c, entry, other);
+        print_payloads(c, zero, halay_tensor_entry_payload(entry, other, first->payload_count),
+                       halay_tensor_entry_payload(entry, 0, zero->payload_count), theirs, ours, sizeof theirs);
     for (int r = other; r < c->options.size; r++)
-        if (halay_signature_equal(halay_tensor_entry_signature(entry, r), first))
+        if (are_equal(entry, r, other))
             halay_rank_text_add(&ranks, halay_coordinator_rank(c, r));
     halay_coordinator_subject(c, entry, subject, sizeof subject);
     snprintf(text, sizeof text, "%s: %s %s %s, rank %d has %s", subject, ranks.text, ranks.count > 1 ? "have" : "has",
@@ -134,28 +119,12 @@ static enum halay_status take_over(struct halay_coordinator *c, struct halay_ten
     return halay_tensor_entry_push(&c->fresh, entry);
 }
 
-/* Returns the first rank whose payload differs from rank 0's where it must be equal, or 0. */
-static int find_other_payload(const struct halay_coordinator *c, const struct halay_tensor_entry *entry)
-{
-    const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0);
-
-    for (int r = 1; zero->payload_count && r < c->options.size; r++)
-        if (memcmp(halay_tensor_entry_payload(entry, r, zero->payload_count),
-                   halay_tensor_entry_payload(entry, 0, zero->payload_count),
-                   zero->payload_count * sizeof *entry->payload.at))
-            return r;
-    return 0;
-}
-
 enum halay_status halay_coordinator_agree(struct halay_coordinator *c, struct halay_tensor_entry *entry, int *agreed)
 {
     *agreed = 0;
     for (int r = 1; entry->different && r < c->options.size; r++)
-        if (!halay_signature_equal(halay_tensor_entry_signature(entry, r), halay_tensor_entry_signature(entry, 0)))
-            return disagree_about_signatures(c, entry, r);
-    int other = entry->different ? find_other_payload(c, entry) : 0;
-    if (other)
-        return refuse_payloads(c, entry, other);
+        if (!are_equal(entry, r, 0))
+            return refuse_difference(c, entry, r);
     if (entry->different) {
         size_t fresh = c->fresh.count;
         enum halay_status status = take_over(c, entry);

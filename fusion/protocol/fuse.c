@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fusion: the few kinds that have an open bucket are searched linearly, the last one used first. When more kinds than
- * HALAY_FUSE_OPEN are open at a time (broadcasts from many roots), the one opened longest ago is closed.
+ * Fusion: the few kinds that have an open bucket are searched linearly. When more kinds than HALAY_FUSE_OPEN are open
+ * at a time (broadcasts from many roots), the one opened longest ago is closed.
  */
 #include "fusion/protocol/fuse.h"
 
@@ -12,8 +12,6 @@ static int has_room(const struct halay_open_bucket *b, size_t bytes, size_t thre
 
 static struct halay_open_bucket *find_open(struct halay_fuse *f, uint64_t kind)
 {
-    if (f->last < f->opened && f->open[f->last].kind == kind)
-        return &f->open[f->last];
     for (size_t i = 0; i < f->opened; i++)
         if (f->open[i].kind == kind)
             return &f->open[i];
@@ -32,6 +30,5 @@ size_t halay_fuse_add(struct halay_fuse *f, uint64_t kind, size_t bytes)
             b = &f->open[f->opened < HALAY_FUSE_OPEN ? f->opened++ : f->oldest++ % HALAY_FUSE_OPEN];
         *b = (struct halay_open_bucket){ kind, bytes, 1, f->buckets++ };
     }
-    f->last = (size_t)(b - f->open);
     return b->number;
 }

@@ -20,7 +20,7 @@ struct halay_fuse { /* zeros, but: */
         uint64_t kind;
         size_t bytes, tensors, number;
     } open[HALAY_FUSE_OPEN];
-    size_t opened, oldest, last;
+    size_t opened, oldest;
 };
 
 /*

@@ -56,7 +56,7 @@ int halay_signature_scales_are_valid(const struct halay_signature *s)
 {
     if (!isfinite(s->prescale) || !isfinite(s->postscale) || s->prescale == 0 || s->postscale == 0)
         return 0;
-    return (s->prescale == 1 && s->postscale == 1) || halay_scale_takes((enum halay_dtype)s->dtype);
+    return (s->prescale == 1 && s->postscale == 1) || s->members || halay_scale_takes((enum halay_dtype)s->dtype);
 }
 
 /* Returns nonzero if the length of the payload suits the operation. A group's payload is checked by its contents. size:
@@ -104,13 +104,12 @@ int halay_signature_is_valid(const struct halay_signature *s, int size)
         return 0;
     if (!halay_collective_reduces(s->collective))
         return 1;
-    if (s->members) /* the payload has the types */
-        return s->reduction < HALAY_REDUCTION_COUNT && isfinite(s->prescale) && isfinite(s->postscale) &&
-               s->prescale != 0 && s->postscale != 0;
-    return (!s->wire || s->dtype == HALAY_F32) && halay_signature_scales_are_valid(s) &&
-           s->reduction < HALAY_REDUCTION_COUNT &&
-           halay_reduction_takes((enum halay_reduction)s->reduction, (enum halay_dtype)s->dtype) &&
-           (s->reduction != HALAY_ADASUM || s->collective == HALAY_ALLREDUCE);
+    if (s->reduction >= HALAY_REDUCTION_COUNT || !halay_signature_scales_are_valid(s))
+        return 0;
+    return s->members || /* the payload has the types */
+           ((!s->wire || s->dtype == HALAY_F32) &&
+            halay_reduction_takes((enum halay_reduction)s->reduction, (enum halay_dtype)s->dtype) &&
+            (s->reduction != HALAY_ADASUM || s->collective == HALAY_ALLREDUCE));
 }
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b)
@@ -165,61 +164,60 @@ void halay_shape_print(const uint64_t *shape, int dimensions, int has_any_rows, 
         snprintf(text + used, size - used, "]");
 }
 
-static void print_shape(const struct halay_signature *s, char *text, size_t size)
-{
-    halay_shape_print(s->shape, s->dimensions, halay_collective_is_ragged(s->collective), text, size);
-}
+/* The fields that ranks may differ in, in the order in which they are compared. */
+enum field { COLLECTIVE, MEMBERS, TYPE, SHAPE, SPLITS, REDUCTION, SCALES, WIRE, MEMORY, PRIORITY, ROOT, FIELDS };
 
-static void print_members(const struct halay_signature *s, char *text, size_t size)
+/* Prints the value of a field, different for different values. Returns what precedes it. */
+static const char *print_field(const struct halay_signature *s, enum field field, char *text, size_t size)
 {
-    if (s->members)
-        snprintf(text, size, "%u member%s", (unsigned)s->members, s->members > 1 ? "s" : "");
-    else
-        snprintf(text, size, "no members");
+    switch (field) {
+    case COLLECTIVE:
+        snprintf(text, size, "%s", collective_names[s->collective]);
+        return "collective ";
+    case MEMBERS:
+        snprintf(text, size, s->members ? "%d member%s" : "no members", (int)s->members, s->members > 1 ? "s" : "");
+        return "";
+    case TYPE:
+        snprintf(text, size, "%s", halay_dtype_name((enum halay_dtype)s->dtype));
+        return "type ";
+    case SHAPE:
+        halay_shape_print(s->shape, s->dimensions, halay_collective_is_ragged(s->collective), text, size);
+        return "shape ";
+    case SPLITS:
+        snprintf(text, size, s->payload_count ? "splits" : "no splits");
+        return "";
+    case REDUCTION:
+        snprintf(text, size, "%s", halay_reduction_name((enum halay_reduction)s->reduction));
+        return "reduction ";
+    case SCALES:
+        halay_snprintf(text, size, "%.17g, %.17g", s->prescale, s->postscale);
+        return "scale factors ";
+    case WIRE:
+        snprintf(text, size, "%s", wire_names[s->wire]);
+        return "wire type ";
+    case MEMORY:
+        snprintf(text, size, "%s", s->is_on_devices ? "on devices of all ranks" : "of its own kind");
+        return "memory ";
+    case PRIORITY:
+        snprintf(text, size, "%d", (int)s->priority);
+        return "priority ";
+    default:
+        snprintf(text, size, "%d", (int)s->root);
+        return "root ";
+    }
 }
 
 int halay_signature_difference(const struct halay_signature *a, const struct halay_signature *b, char *a_text,
                                char *b_text, size_t size)
 {
-    char shape[8 * 21 + 2];
+    char value[8 * 21 + 2]; /* the longest: a shape */
 
-    if (a->collective != b->collective) {
-        snprintf(a_text, size, "collective %s", collective_names[a->collective]);
-        snprintf(b_text, size, "%s", collective_names[b->collective]);
-    } else if (a->members != b->members) {
-        print_members(a, a_text, size);
-        print_members(b, b_text, size);
-    } else if (a->dtype != b->dtype) {
-        snprintf(a_text, size, "type %s", halay_dtype_name((enum halay_dtype)a->dtype));
-        snprintf(b_text, size, "%s", halay_dtype_name((enum halay_dtype)b->dtype));
-    } else if (a->dimensions != b->dimensions || memcmp(a->shape, b->shape, sizeof a->shape)) {
-        print_shape(a, shape, sizeof shape);
-        snprintf(a_text, size, "shape %s", shape);
-        print_shape(b, shape, sizeof shape);
-        snprintf(b_text, size, "%s", shape);
-    } else if (!a->payload_count != !b->payload_count) {
-        snprintf(a_text, size, a->payload_count ? "splits" : "no splits");
-        snprintf(b_text, size, b->payload_count ? "splits" : "none");
-    } else if (a->reduction != b->reduction) {
-        snprintf(a_text, size, "reduction %s", halay_reduction_name((enum halay_reduction)a->reduction));
-        snprintf(b_text, size, "%s", halay_reduction_name((enum halay_reduction)b->reduction));
-    } else if (a->prescale != b->prescale || a->postscale != b->postscale) {
-        halay_snprintf(a_text, size, "scale factors %.17g, %.17g", a->prescale, a->postscale);
-        halay_snprintf(b_text, size, "%.17g, %.17g", b->prescale, b->postscale);
-    } else if (a->wire != b->wire) {
-        snprintf(a_text, size, "wire type %s", wire_names[a->wire]);
-        snprintf(b_text, size, "%s", wire_names[b->wire]);
-    } else if (a->is_on_devices != b->is_on_devices) {
-        snprintf(a_text, size, "memory %s", a->is_on_devices ? "on devices of all ranks" : "of its own kind");
-        snprintf(b_text, size, "%s", b->is_on_devices ? "on devices of all ranks" : "of its own kind");
-    } else if (a->priority != b->priority) {
-        snprintf(a_text, size, "priority %d", (int)a->priority);
-        snprintf(b_text, size, "%d", (int)b->priority);
-    } else if (a->root != b->root) {
-        snprintf(a_text, size, "root %d", (int)a->root);
-        snprintf(b_text, size, "%d", (int)b->root);
-    } else {
-        return 0;
+    for (int field = 0; field < FIELDS; field++) {
+        const char *label = print_field(a, (enum field)field, value, sizeof value);
+        print_field(b, (enum field)field, b_text, size);
+        snprintf(a_text, size, "%s%s", label, value);
+        if (strcmp(value, b_text))
+            return 1;
     }
-    return 1;
+    return 0;
 }

@@ -7,7 +7,6 @@
 #include "fusion/protocol/members.h"
 #include "fusion/protocol/signature.h"
 #include "halay_tools.h"
-#include <math.h>
 #include <string.h>
 
 static enum halay_status set_fault(enum halay_status status, const char *text, const char **why)
@@ -16,32 +15,41 @@ static enum halay_status set_fault(enum halay_status status, const char *text, c
     return status;
 }
 
+/* Checks the rows that an all-to-all sends, or the blocks of a reduce-scatter, or of a scatter at its root; the caller
+ * checks that blocks add up to the rows. */
 static enum halay_status check_splits(const struct halay_tensor_info *info, int size, const char **why)
 {
     size_t rows = info->shape[0], sum = 0;
+    int is_alltoall = info->collective == HALAY_ALLTOALL;
 
-    if (!info->splits && rows % (size_t)size)
+    if (!info->splits && is_alltoall && rows % (size_t)size)
         return set_fault(HALAY_ERR_ARGUMENT,
                          "without splits the first dimension must be a multiple of the number of ranks", why);
+    if (info->splits && size > HALAY_PAYLOAD_MAX)
+        return set_fault(HALAY_ERR_UNSUPPORTED, "splits are supported with 8000 ranks at most", why);
     for (int r = 0; info->splits && r < size; r++)
         if (halay_add_overflows(sum, info->splits[r], &sum))
             return set_fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
-    if (sum > rows)
+    if (is_alltoall && sum > rows)
         return set_fault(HALAY_ERR_ARGUMENT, "the sum of the splits is greater than the first dimension", why);
     return HALAY_OK;
 }
 
-/* Checks the blocks of a reduce-scatter, or of a scatter at its root. The caller checks that they add up to the
- * rows. */
-static enum halay_status check_parts(const struct halay_tensor_info *info, int size, const char **why)
+/* Sets the reduction and the factors. */
+static enum halay_status make_reduction(const struct halay_tensor_info *info, struct halay_signature *made,
+                                        const char **why)
 {
-    size_t sum = 0;
-
-    if (size > HALAY_PAYLOAD_MAX)
-        return set_fault(HALAY_ERR_UNSUPPORTED, "splits are supported with 8000 ranks at most", why);
-    for (int r = 0; r < size; r++)
-        if (halay_add_overflows(sum, info->splits[r], &sum))
-            return set_fault(HALAY_ERR_ARGUMENT, "the splits have more rows than memory", why);
+    if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
+        return set_fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
+    if (!info->members && !halay_reduction_takes(info->reduction, info->dtype))
+        return set_fault(HALAY_ERR_UNSUPPORTED, halay_type_fault, why);
+    if (info->reduction == HALAY_ADASUM && info->collective != HALAY_ALLREDUCE)
+        return set_fault(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only", why);
+    made->reduction = (uint8_t)info->reduction;
+    made->prescale = halay_scale_factor(info->prescale);
+    made->postscale = halay_scale_factor(info->postscale);
+    if (!halay_signature_scales_are_valid(made))
+        return set_fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool", why);
     return HALAY_OK;
 }
 
@@ -62,17 +70,13 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
 {
     size_t payload_count;
 
-    if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
-        return set_fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
-    made->reduction = (uint8_t)info->reduction;
-    made->prescale = halay_scale_factor(info->prescale);
-    made->postscale = halay_scale_factor(info->postscale);
-    if (!isfinite(made->prescale) || !isfinite(made->postscale))
-        return set_fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number", why);
+    made->members = (uint16_t)info->member_count;
+    enum halay_status status = make_reduction(info, made, why);
+    if (status != HALAY_OK)
+        return status;
     *why = halay_members_fault(info, &payload_count, bytes);
     if (*why)
         return HALAY_ERR_ARGUMENT;
-    made->members = (uint16_t)info->member_count;
     made->payload_count = (uint16_t)payload_count;
     return HALAY_OK;
 }
@@ -82,17 +86,9 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
                                         const char **why)
 {
     if (halay_collective_reduces(info->collective)) {
-        if (info->reduction < 0 || info->reduction >= HALAY_REDUCTION_COUNT)
-            return set_fault(HALAY_ERR_ARGUMENT, "unknown reduction", why);
-        if (!halay_reduction_takes(info->reduction, info->dtype))
-            return set_fault(HALAY_ERR_UNSUPPORTED, halay_type_fault, why);
-        if (info->reduction == HALAY_ADASUM && info->collective != HALAY_ALLREDUCE)
-            return set_fault(HALAY_ERR_UNSUPPORTED, "adasum is for all-reduce only", why);
-        made->reduction = (uint8_t)info->reduction;
-        made->prescale = halay_scale_factor(info->prescale);
-        made->postscale = halay_scale_factor(info->postscale);
-        if (!halay_signature_scales_are_valid(made))
-            return set_fault(HALAY_ERR_ARGUMENT, "a scale factor must be a finite number, and 1 for bool", why);
+        enum halay_status status = make_reduction(info, made, why);
+        if (status != HALAY_OK)
+            return status;
     }
     if (halay_collective_has_root(info->collective))
         made->root = info->root;
@@ -105,9 +101,9 @@ static enum halay_status make_operation(const struct halay_tensor_info *info, in
     }
     if (info->collective == HALAY_REDUCE_SCATTER && info->splits)
         made->payload_count = (uint16_t)size; /* the blocks are in the payload, equal on all ranks */
-    if ((info->collective == HALAY_REDUCE_SCATTER || info->collective == HALAY_SCATTER) && info->splits)
-        return check_parts(info, size, why);
-    return info->collective == HALAY_ALLTOALL ? check_splits(info, size, why) : HALAY_OK;
+    int has_splits = info->collective == HALAY_REDUCE_SCATTER || info->collective == HALAY_SCATTER ||
+                     info->collective == HALAY_ALLTOALL;
+    return has_splits ? check_splits(info, size, why) : HALAY_OK;
 }
 
 /* Checks what all operations require. */

@@ -911,7 +911,7 @@ static void check_differences(struct rank_run *run, struct sayings *x)
         { "tensor 'm': rank %d has member 1 f64 [3,2], rank 0 has f64 [3]", { x->m, x->m } },
         { "tensor 'm': rank %d has member 1 f64 [2], rank 0 has f64 [3]", { x->m, x->m } },
         { "tensor 'm': rank %d has member 0 f16 [4], rank 0 has f32 [4]", { x->m, x->m } },
-        { "tensor 'm': rank %d has splits, rank 0 has none", { x->s, x->u } },
+        { "tensor 'm': rank %d has splits, rank 0 has no splits", { x->s, x->u } },
         { "tensor 'm': rank %d has no splits, rank 0 has splits", { x->u, x->s } },
         { "tensor 'm': rank %d has 4 rows for rank 0 in its splits, rank 0 has 3", { x->v, x->u } }
     };
