@@ -7,7 +7,7 @@
 #include "base/meters.h"
 #include "base/number_text.h"
 #include "base/struct_size.h"
-#include "fusion/coordinator/stragglers.h"
+#include "fusion/coordinator/coordinator.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/requests/context.h"
 #include "halay_tools.h"

@@ -12,7 +12,6 @@
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/driver.h"
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"

@@ -67,7 +67,7 @@ static int are_equal(const struct halay_tensor_entry *entry, int a, int b)
 /* Refuses a tensor that `other` is the first rank to have otherwise than rank 0. */
 static enum halay_status refuse_difference(struct halay_coordinator *c, struct halay_tensor_entry *entry, int other)
 {
-    char text[HALAY_TEXT_MAX], theirs[256], ours[256], subject[HALAY_SUBJECT_MAX];
+    char text[HALAY_TEXT_MAX], theirs[208], ours[208], subject[HALAY_SUBJECT_MAX];
     struct halay_rank_text ranks = { .count = 0 };
     const struct halay_signature *zero = halay_tensor_entry_signature(entry, 0),
                                  *first = halay_tensor_entry_signature(entry, other);

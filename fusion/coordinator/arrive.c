@@ -3,7 +3,6 @@
  * Arrival: a rank's submission of a name is received. The last rank's completes it.
  */
 #include "fusion/coordinator/coordinator_state.h"
-#include "fusion/coordinator/stragglers.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/protocol/signature.h"
 #include <stdlib.h>
@@ -72,7 +71,7 @@ static enum halay_status arrive_at_entry(struct halay_coordinator *c, int rank, 
         return halay_coordinator_settle(c, entry, rank);
     if (item && item->signature.collective == HALAY_JOIN) {
         entry->is_join = 1;
-        status = c->joined[rank] ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
+        status = halay_coordinator_has_joined(c, rank) ? HALAY_ERR_FORMAT : halay_coordinator_join(c, rank);
         if (status != HALAY_OK)
             return status;
     }

@@ -10,7 +10,6 @@
  */
 #include "fusion/coordinator/coordinator_state.h"
 #include <stdio.h>
-#include <string.h>
 
 int halay_coordinator_is_complete(const struct halay_coordinator *c, const struct halay_tensor_entry *entry)
 {
@@ -88,7 +87,8 @@ static enum halay_status make_runnable(struct halay_coordinator *c, struct halay
 {
     halay_coordinator_note(c);
     if (entry->is_join) {
-        memset(c->joined, 0, (size_t)c->options.size); /* all have */
+        for (int r = 0; r < c->options.size; r++)
+            c->arrivals[r].has_joined = 0; /* all have joined */
         c->joined_count = 0;
         c->join = entry;
         return HALAY_OK;

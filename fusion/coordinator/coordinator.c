@@ -14,8 +14,6 @@
  */
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/coordinator_state.h"
-#include "fusion/coordinator/stalls.h"
-#include "fusion/coordinator/stragglers.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,17 +87,6 @@ enum halay_status halay_coordinator_fail(struct halay_coordinator *c, int rank, 
     return halay_coordinator_emit(parent, -1, &item);
 }
 
-/* Adds what only the coordinator of all ranks has. */
-static enum halay_status be_parent(struct halay_coordinator *c)
-{
-    size_t size = (size_t)c->options.size;
-
-    c->left = calloc(size, 1);
-    c->joined = calloc(size, 1);
-    c->arrivals = calloc(size, sizeof *c->arrivals);
-    return c->left && c->joined && c->arrivals ? HALAY_OK : HALAY_ERR_NO_MEMORY;
-}
-
 enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options,
                                            struct halay_coordinator **out)
 {
@@ -112,7 +99,7 @@ enum halay_status halay_coordinator_create(const struct halay_coordinator_option
     if (options->parent) {
         c->next = options->parent->next;
         options->parent->next = c;
-    } else if (be_parent(c) != HALAY_OK) {
+    } else if (!(c->arrivals = calloc((size_t)options->size, sizeof *c->arrivals))) {
         halay_coordinator_destroy(c);
         return HALAY_ERR_NO_MEMORY;
     }
@@ -133,19 +120,6 @@ enum halay_status halay_coordinator_create_child(struct halay_coordinator *paren
     return halay_coordinator_create(&options, out);
 }
 
-static void forget_news(struct halay_coordinator *parent, struct halay_coordinator *gone)
-{
-    struct halay_coordinator *c = parent->news, *next;
-
-    parent->news = NULL;
-    for (; c; c = next) {
-        next = c->next_news;
-        c->has_news = 0;
-        if (c != gone)
-            halay_coordinator_note(c);
-    }
-}
-
 static void unlink_child(struct halay_coordinator *c)
 {
     struct halay_coordinator *before = c->options.parent;
@@ -154,8 +128,11 @@ static void unlink_child(struct halay_coordinator *c)
         before = before->next;
     if (before)
         before->next = c->next;
-    if (c->has_news)
-        forget_news(c->options.parent, c);
+    struct halay_coordinator **news = &halay_coordinator_parent(c)->news;
+    while (*news && *news != c)
+        news = &(*news)->next_news;
+    if (*news)
+        *news = c->next_news;
 }
 
 void halay_coordinator_destroy(struct halay_coordinator *c)
@@ -174,7 +151,5 @@ void halay_coordinator_destroy(struct halay_coordinator *c)
     free(c->free_ids);
     free(c->ranges);
     free(c->arrivals);
-    free(c->joined);
-    free(c->left);
     free(c);
 }

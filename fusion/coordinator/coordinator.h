@@ -13,6 +13,7 @@
 #define HALAY_COORDINATOR_H
 
 #include "fusion/coordinator/coordinator_options.h"
+#include "halay_tools.h"
 
 enum halay_status halay_coordinator_create(const struct halay_coordinator_options *options,
                                            struct halay_coordinator **out);
@@ -29,5 +30,35 @@ enum halay_status halay_coordinator_receive(struct halay_coordinator *c, int ran
 
 /* Returns the number of names that some ranks have submitted and others have not, in all sets. */
 size_t halay_coordinator_waiting(const struct halay_coordinator *c);
+
+/* ---- decide.c ---- */
+
+/* Emits what runs now. is_idle: no collective is in flight on this rank, so everything that is ready runs at once;
+ * otherwise it accumulates up to the threshold. *emitted: whether anything was emitted. Call it for the parent last:
+ * the end of a job, or of a join, follows all sets' tensors. */
+enum halay_status halay_coordinator_decide(struct halay_coordinator *c, int is_idle, int *emitted);
+
+/* Calls halay_coordinator_decide for the children that have something to decide. is_idle(arg): of the child with that
+ * argument of emit; called once for each. */
+enum halay_status halay_coordinator_decide_children(struct halay_coordinator *parent, int (*is_idle)(const void *arg),
+                                                    int *emitted);
+
+/* ---- stalls.c ---- */
+
+/*
+ * Reports tensors that some ranks have submitted and others have not for report_us (0: never), at most once each
+ * report_us, in a few lines: tensors, ranks that have submitted, missing ranks and what they do instead, for which they
+ * are asked first. After limit_us (0: never) sends FAIL with HALAY_ERR_PEER to all. own: what this rank does, a DOING.
+ * Call it from time to time while a tensor is waiting. Errors: HALAY_ERR_NO_MEMORY, and those of emit.
+ */
+enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
+                                                    int64_t limit_us, const struct halay_item *own);
+
+/* ---- stragglers.c ---- */
+
+/* Reads the statistics, as halay_stragglers_read; any thread. */
+void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct halay_straggler *out);
+/* Logs at level info how often each rank arrived last, the worst first; nothing if no rank ever waited. */
+void halay_coordinator_report_stragglers(struct halay_coordinator *c);
 
 #endif

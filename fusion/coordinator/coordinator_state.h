@@ -28,14 +28,27 @@ struct halay_replay_root {
     struct halay_capture capture;
 };
 
+/* A rank of the job: its arrivals, and whether it joins or leaves. */
+struct halay_arrivals {
+    struct halay_tensor_entry *last; /* borrowed: its last submission; NULL: none yet, or the name is forgotten */
+    int64_t last_us;                 /* its time; 0: never */
+    int has_joined, has_left;        /* it has no more data; it submits no more */
+    int is_asked, has_answered;      /* for the stall report in progress */
+    enum halay_doing doing;          /* the answer */
+    char waited[HALAY_NAME_MAX + 1];
+    int waited_set; /* the number of its process set */
+    /* As struct halay_straggler; written by the driver, relaxed, read by any thread. */
+    _Atomic uint64_t times_last, late_ns, latest_ns;
+};
+
 struct halay_coordinator {
     struct halay_coordinator_options options;
     struct halay_coordinator *next; /* borrowed: the list of all sets, from the parent on */
     int has_failed, is_done;
 
-    /* Parents only: children that have something to decide, oldest first, so that a step does not check each of
-     * hundreds of process sets; borrowed. */
-    struct halay_coordinator *news, *news_last;
+    /* The parent's: children that have something to decide, so that a step does not check each of hundreds of process
+     * sets; borrowed. */
+    struct halay_coordinator *news;
     struct halay_coordinator *next_news; /* children: the next in that list */
     int has_news;                        /* it is in the list */
 
@@ -49,13 +62,10 @@ struct halay_coordinator {
     uint32_t *free_ids;                /* owned; as long as by_id */
     size_t ids, id_capacity, free_count, ids_forgetting;
 
-    /* The ranks that have joined, and those that have left; the parent's only (leave.c). */
-    unsigned char *joined; /* owned: [rank of the job], has no more data */
-    int joined_count;
+    /* Ranks that have joined, and that have left; the parent's only (leave.c). */
+    int joined_count, left_count;
     uint64_t last_joined;
     struct halay_tensor_entry *join; /* all have joined: to be dispatched after all else; borrowed, or NULL */
-    unsigned char *left;             /* owned: [rank of the job] */
-    int left_count;
 
     /* Agreed tensors, until they are dispatched (decide.c, dispatch.c). */
     struct halay_tensor_entry_vector fresh;    /* agreed, not yet sent to the ranks */
@@ -71,7 +81,7 @@ struct halay_coordinator {
     struct halay_replay_root replay;
     uint64_t last_number; /* the parent's: the last group number that a set was given when it left a plan */
 
-    /* The ranks' arrivals; the parent's only (stragglers.c, stalls.c). */
+    /* The ranks; the parent's only (stragglers.c, stalls.c, leave.c). */
     struct halay_arrivals *arrivals; /* owned: [rank of the job] */
     _Atomic uint64_t met;            /* tensors that all ranks submitted; as in arrivals */
     int64_t asked_us, reported_us;   /* stalls: when ranks were asked, 0: not asked; the last report */
@@ -90,9 +100,8 @@ static inline void halay_coordinator_note(struct halay_coordinator *c)
     if (!parent || c->has_news)
         return;
     c->has_news = 1;
-    c->next_news = NULL;
-    *(parent->news ? &parent->news_last->next_news : &parent->news) = c;
-    parent->news_last = c;
+    c->next_news = parent->news;
+    parent->news = c;
 }
 
 /* Returns the rank in the job of a rank of the set. */
@@ -106,13 +115,13 @@ static inline int halay_coordinator_has_joined(const struct halay_coordinator *c
 {
     const struct halay_coordinator *parent = halay_coordinator_parent(c);
 
-    return parent->joined_count && parent->joined[halay_coordinator_rank(c, rank)];
+    return parent->joined_count && parent->arrivals[halay_coordinator_rank(c, rank)].has_joined;
 }
 static inline int halay_coordinator_has_left(const struct halay_coordinator *c, int rank)
 {
     const struct halay_coordinator *parent = halay_coordinator_parent(c);
 
-    return parent->left_count && parent->left[halay_coordinator_rank(c, rank)];
+    return parent->left_count && parent->arrivals[halay_coordinator_rank(c, rank)].has_left;
 }
 
 /* Returns nonzero if the tensor waits for the rank. */
@@ -235,5 +244,23 @@ int halay_replay_root_ignores(const struct halay_coordinator *c, enum halay_item
 /* Takes an answer to PLAN, BREAK, ENTERED or SETTLED from a rank; HALAY_ERR_FORMAT if the rank cannot send that now. */
 enum halay_status halay_replay_root_receive(struct halay_coordinator *c, const struct halay_item *item);
 void halay_replay_root_fini(struct halay_coordinator *c);
+
+/* ---- stalls.c ---- */
+
+/* Takes a rank's answer about what its program is doing. */
+void halay_stalls_answer(struct halay_coordinator *c, int rank, const struct halay_item *item);
+
+/* ---- stragglers.c ---- */
+
+/* Returns the arrivals of one of the coordinator's ranks. */
+static inline struct halay_arrivals *halay_arrivals_of(struct halay_coordinator *c, int rank)
+{
+    return &halay_coordinator_parent(c)->arrivals[halay_coordinator_rank(c, rank)];
+}
+
+/* Counts an arrival; the entry counts it already. */
+void halay_arrivals_note(struct halay_coordinator *c, int rank, struct halay_tensor_entry *entry, int64_t now_us);
+/* Forgets an entry that is about to be freed. */
+void halay_arrivals_forget(struct halay_coordinator *c, const struct halay_tensor_entry *entry);
 
 #endif

@@ -7,7 +7,7 @@
  *     chosen     to be dispatched (dispatch.c)
  *     join       after all earlier tensors
  */
-#include "fusion/coordinator/decide.h"
+#include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/signature.h"
 #include <stdlib.h>

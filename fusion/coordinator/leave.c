@@ -41,7 +41,7 @@ static enum halay_status join_set(struct halay_coordinator *c, int rank)
 enum halay_status halay_coordinator_join(struct halay_coordinator *c, int rank)
 {
     c->last_joined = (uint64_t)rank;
-    c->joined[rank] = 1;
+    c->arrivals[rank].has_joined = 1;
     c->joined_count++;
     return do_in_sets(c, rank, join_set);
 }
@@ -76,13 +76,13 @@ static enum halay_status leave_set(struct halay_coordinator *c, int rank)
 
 enum halay_status halay_coordinator_leave(struct halay_coordinator *c, int rank)
 {
-    if (c->options.parent || c->left[rank])
+    if (c->options.parent || c->arrivals[rank].has_left)
         return HALAY_ERR_FORMAT;
-    c->left[rank] = 1;
+    c->arrivals[rank].has_left = 1;
     c->left_count++;
     enum halay_status status =
         halay_coordinator_emit(c, -1, &(struct halay_item){ .kind = HALAY_ITEM_LEFT, .rank = rank });
-    if (status == HALAY_OK && c->joined_count && !c->joined[rank])
+    if (status == HALAY_OK && c->joined_count && !c->arrivals[rank].has_joined)
         return fail_left(c, rank); /* the others wait for it */
     return status == HALAY_OK ? do_in_sets(c, rank, leave_set) : status;
 }

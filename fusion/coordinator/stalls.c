@@ -12,10 +12,9 @@
  * their first arrivals, so the oldest is the first one of its set, and the check is free while none is old. One report
  * covers all process sets.
  */
-#include "fusion/coordinator/stalls.h"
 #include "base/number_text.h"
+#include "fusion/coordinator/coordinator.h"
 #include "fusion/coordinator/coordinator_state.h"
-#include "fusion/coordinator/stragglers.h"
 #include <stdio.h>
 #include <string.h>
 

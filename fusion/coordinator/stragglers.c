@@ -12,8 +12,9 @@
  * Times are those of rank 0's steps, so ranks that are found in one step have arrived together and none of them was
  * late. This takes two additions for each arrival, no message and no clock reading.
  */
-#include "fusion/coordinator/stragglers.h"
 #include "base/meters.h"
+#include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "halay_tools.h"
 #include <stdlib.h>
 

@@ -3,7 +3,6 @@
  * Tensor table: finds, creates and frees entries.
  */
 #include "fusion/coordinator/coordinator_state.h"
-#include "fusion/coordinator/stragglers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,6 @@
  */
 #include "fusion/engine/negotiate.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/stalls.h"
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/withdraw.h"

@@ -17,7 +17,6 @@
 #include "fusion/engine/step.h"
 #include "base/clock.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/decide.h"
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"

@@ -4,9 +4,6 @@
  * of the test's, and by engines over the fake transport; timelines that start and stop.
  */
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/decide.h"
-#include "fusion/coordinator/stalls.h"
-#include "fusion/coordinator/stragglers.h"
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <jansson.h>

@@ -5,8 +5,6 @@
  * steps without negotiation. Random programs are in test_programs.c.
  */
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/decide.h"
-#include "fusion/coordinator/stalls.h"
 #include "halay_tools.h"
 #include "tests/fusion/random.h"
 #include "tests/fusion/ranks.h"

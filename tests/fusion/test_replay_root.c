@@ -5,7 +5,6 @@
  */
 #include "collectives/group/epoch.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/decide.h"
 #include "fusion/protocol/replay.h"
 #include "tests/test.h"
 #include <string.h>

@@ -6,9 +6,6 @@
  */
 #include "fusion/api/sets.h"
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/decide.h"
-#include "fusion/coordinator/stalls.h"
-#include "fusion/coordinator/stragglers.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_change.h"

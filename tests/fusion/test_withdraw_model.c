@@ -5,7 +5,6 @@
  * submission ends once, and the n-th one in the same way on all ranks. usage: test_withdraw_model [SEED]
  */
 #include "fusion/coordinator/coordinator.h"
-#include "fusion/coordinator/decide.h"
 #include "tests/fusion/choices.h"
 #include <string.h>
 
