@@ -55,38 +55,30 @@ void halay_coordinator_straggler(struct halay_coordinator *c, int rank, struct h
                                      .latest_ns = atomic_load_explicit(&a->latest_ns, memory_order_relaxed) };
 }
 
-/* Returns the rank that was late for the longest time below `below` (and, among equals, with a higher number); -1: no
- * more. */
-static int next_worst(struct halay_coordinator *c, const struct halay_straggler *below, int below_rank,
-                      struct halay_straggler *found)
-{
-    struct halay_straggler s;
-    int worst = -1;
-
-    for (int r = 0; r < c->options.size; r++) {
-        halay_coordinator_straggler(c, r, &s);
-        int comes_later =
-            below_rank < 0 || s.late_ns < below->late_ns || (s.late_ns == below->late_ns && r > below_rank);
-        if (s.times_last && comes_later && (worst < 0 || s.late_ns > found->late_ns)) {
-            worst = r;
-            *found = s;
-        }
-    }
-    return worst;
-}
-
 void halay_coordinator_report_stragglers(struct halay_coordinator *c)
 {
     enum { LINES_MAX = 5 };
-    struct halay_straggler s = { 0 }, found = { 0 };
-    int rank = -1;
+    struct line {
+        int rank;
+        struct halay_straggler s;
+    } worst[LINES_MAX + 1], found; /* the latest first; one more, which falls out */
+    int count = 0;
 
-    for (int lines = 0; lines < LINES_MAX && (rank = next_worst(c, &s, rank, &found)) >= 0; lines++) {
-        s = found;
+    for (found.rank = 0; found.rank < c->options.size; found.rank++) {
+        int at = count;
+        halay_coordinator_straggler(c, found.rank, &found.s);
+        if (!found.s.times_last)
+            continue;
+        for (; at > 0 && worst[at - 1].s.late_ns < found.s.late_ns; at--)
+            worst[at] = worst[at - 1];
+        worst[at] = found;
+        count += count < LINES_MAX;
+    }
+    for (int i = 0; i < count; i++)
         halay_info(c->options.log,
                    "stragglers: rank %d was the last one for %llu of %llu tensors, late by %.3g ms on average, "
                    "%.3g ms at most",
-                   rank, (unsigned long long)s.times_last, (unsigned long long)s.tensors,
-                   (double)s.late_ns / (double)s.times_last / 1e6, (double)s.latest_ns / 1e6);
-    }
+                   worst[i].rank, (unsigned long long)worst[i].s.times_last, (unsigned long long)worst[i].s.tensors,
+                   (double)worst[i].s.late_ns / (double)worst[i].s.times_last / 1e6,
+                   (double)worst[i].s.latest_ns / 1e6);
 }
