@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Replay, the coordinator's side, without ranks: when it makes a plan, the answers that it waits for until the plan has
- * ended, the items that it sends (fusion/protocol/replay.h), and how answers are merged.
+ * ended, the items that it sends (fusion/protocol/replay.h), and how answers are merged. And an id that is revived.
  */
 #include "collectives/group/epoch.h"
 #include "fusion/coordinator/coordinator.h"
+#include "fusion/coordinator/coordinator_state.h"
 #include "fusion/protocol/replay.h"
 #include "tests/test.h"
 #include <string.h>
@@ -370,6 +371,35 @@ static void check_answers(void)
     CHECK(halay_answers_add(&a, &item, 3) == HALAY_OK && a.numbers[0] == 9 && a.numbers[1] == 6 && a.ranks == 2);
 }
 
+/* A name loses its id to another one, and the ranks agree on it again before all have forgotten the id; one of them had
+ * not received FORGET when it submitted. The name keeps the id. */
+static void check_revived(void)
+{
+    struct root r;
+
+    open_root(&r, 0);
+    r.c->options.ids_max = 1;
+    submit_on_all(&r, A);
+    decide(&r, 1);
+    uint32_t id = r.ids[A];
+    submit_on_all(&r, B);
+    decide(&r, 1);
+    CHECK(r.counts[HALAY_ITEM_FORGET] == 1 && r.ids[B] != id);
+    submit(&r, 1, A);
+    r.ids[A] = (uint32_t)HALAY_NO_ID;
+    submit(&r, 0, A);
+    submit(&r, 2, A);
+    decide(&r, 1);
+    CHECK(r.ids[A] == id && r.counts[HALAY_ITEM_AGREE] == 3 && r.counts[HALAY_ITEM_BUCKET] == 3);
+    for (int rank = 1; rank < RANKS; rank++)
+        CHECK(give(&r, rank, (struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = id }) == HALAY_OK);
+    CHECK(give(&r, 1, (struct halay_item){ .kind = HALAY_ITEM_FORGET, .id = id }) == HALAY_ERR_FORMAT);
+    submit_on_all(&r, A);
+    decide(&r, 1);
+    CHECK(r.counts[HALAY_ITEM_AGREE] == 3 && r.counts[HALAY_ITEM_BUCKET] == 4);
+    close_root(&r);
+}
+
 int main(void)
 {
     check_plan();
@@ -380,5 +410,6 @@ int main(void)
     check_ahead();
     check_order();
     check_answers();
+    check_revived();
     return test_end();
 }
