@@ -15,7 +15,7 @@
 #include "base/error_text.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/wait.h"
-#include "fusion/paths/device/device_state.h"
+#include "fusion/paths/device/staging.h"
 #include "fusion/requests/context.h"
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -58,7 +58,7 @@ enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size
                              ctx ? "place for the pointer" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    enum halay_status status = halay_device_carrier_load(ctx);
+    enum halay_status status = halay_staging_load(ctx);
     if (status == HALAY_OK)
         status = halay_devices_alloc(halay_devices_of(ctx), device, bytes, ptr);
     return halay_returns(status);

@@ -217,7 +217,7 @@ static enum halay_status prepare_locked(struct call *call, struct halay_tensor *
     if (!is_ordinary && !halay_steady_claim(r, call->out != NULL))
         return refuse_in_flight(call, tensor);
     if (*cargo)
-        (*cargo)->carrier->ops->apply_locked(*cargo, r);
+        r->ctx->carrier->ops->apply_locked(*cargo, r);
     *cargo = NULL;
     tensor->prepared = r;
     return HALAY_OK;

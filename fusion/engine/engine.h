@@ -24,8 +24,8 @@ struct halay_engine {
 /* Starts buckets that can be started, progresses running ones, ends ended ones. Returns nonzero if anything
  * progressed. */
 size_t halay_buckets_progress(struct halay_context *ctx);
-/* Sends an item of this rank to the coordinator, which is in this process on rank 0: about a set's tensors, or as one of
- * all ranks' set about the rank. An error ends the engine. */
+/* Sends an item of this rank to the coordinator, which is in this process on rank 0: about a set's tensors, or about
+ * the rank in the name of all ranks' set. An error ends the engine. */
 void halay_send_item(struct halay_process_set *set, const struct halay_item *item);
 
 #endif

@@ -22,8 +22,7 @@ struct halay_bucket;
 
 /* The carrier's part of a request, from prepare until its last reference ends; first in the carrier's own struct. */
 struct halay_cargo {
-    struct halay_carrier *carrier; /* borrowed */
-    void *program_out;             /* the program's out; the request's out is the carrier's */
+    void *program_out; /* the program's out; the request's out is the carrier's */
     /* The result is on its way, and a stream can wait for it (join); stored (release) by the driver, loaded (acquire)
      * by halay_wait_stream. */
     _Atomic int is_launched;

@@ -8,7 +8,6 @@
 #include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
-#include "fusion/paths/device/place.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
@@ -149,19 +148,10 @@ static void carrier_destroy(struct halay_carrier *carrier)
     free(carrier);
 }
 
-enum halay_status halay_device_carrier_load(struct halay_context *ctx)
-{
-    enum halay_status status = halay_devices_open(halay_devices_of(ctx), ctx->log, &ctx->world->config);
-
-    if (status == HALAY_OK)
-        atomic_store_explicit(&ctx->carrier->is_loaded, 1, memory_order_release);
-    return status;
-}
-
 static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
                                               .lost = "results cannot be copied to a device",
-                                              .load = halay_device_carrier_load,
-                                              .prepare = halay_place,
+                                              .load = halay_staging_load,
+                                              .prepare = halay_staging_prepare,
                                               .join = carrier_join,
                                               .apply_locked = halay_staging_apply_locked,
                                               .put_locked = halay_staging_put_cargo_locked,

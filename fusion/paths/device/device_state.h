@@ -5,10 +5,12 @@
 #ifndef HALAY_DEVICE_STATE_H
 #define HALAY_DEVICE_STATE_H
 
+#include "collectives/transport/device_ops.h"
 #include "collectives/transport/devices.h"
-#include "fusion/paths/device/direct_state.h"
 #include "fusion/requests/carrier.h"
 
+struct halay_bucket;
+struct halay_coll;
 struct halay_staging;
 
 enum { HALAY_STAGING_CLASSES = 256 }; /* of sizes: staging.c */
@@ -16,6 +18,48 @@ enum { HALAY_STAGING_CLASSES = 256 }; /* of sizes: staging.c */
 struct halay_staging_device {
     struct halay_device device;                        /* first */
     struct halay_staging *idle[HALAY_STAGING_CLASSES]; /* unused stagings; guarded by the context's lock */
+};
+
+/* The state of the all-reduce by devices of a host (direct.c): the same on all ranks from one bucket to the next. */
+enum halay_direct_state {
+    HALAY_DIRECT_REFUSED, /* the data are copied to host memory, and reduced there */
+    HALAY_DIRECT_UNKNOWN, /* not determined yet */
+    HALAY_DIRECT_OPEN,
+};
+
+enum halay_direct_step {
+    HALAY_DIRECT_SHARE, /* each rank sends the handle of its segment */
+    HALAY_DIRECT_AGREE, /* each rank sends whether it can access the others' segments */
+    HALAY_DIRECT_CONCLUDE,
+    HALAY_DIRECT_STAGE, /* refused: the data are copied to the host */
+    HALAY_DIRECT_PACK,
+    HALAY_DIRECT_REDUCE,
+    HALAY_DIRECT_UNPACK,
+    HALAY_DIRECT_END,
+};
+
+struct halay_direct {
+    _Atomic int state; /* enum halay_direct_state; stored by the driver, relaxed: a hint for the program's threads */
+    /* The device of all direct data, set by the first submission; guarded by the devices' lock. */
+    struct halay_device *device;
+    void *stream, *done; /* owned: the engine's stream on the device, and an event after the stream's last work */
+    void *segment;       /* owned, [bytes]; kept until the end, so that no rank loses memory that it has opened */
+    size_t bytes;
+    int is_shared; /* other ranks have the handle of the segment */
+    int is_lent;   /* another rank may still have the segment open: not all ranks have reached the last barrier */
+    struct halay_device_share mine, shares[HALAY_DEVICE_RANKS];
+    void *segments[HALAY_DEVICE_RANKS]; /* as mapped on this rank; NULL: not mapped */
+    unsigned char reaches_all;          /* this rank can access all segments; the same for each rank: */
+    unsigned char all_reach[HALAY_DEVICE_RANKS];
+    size_t room;                 /* bytes of the smallest segment */
+    struct halay_bucket *bucket; /* borrowed: under way; without a plan no other one of the set starts until its end */
+    enum halay_direct_step step; /* the next */
+    struct halay_coll *coll;     /* owned: a barrier of the ranks */
+    int is_launched;             /* the stream has work that the other ranks wait for */
+    int is_one_shot;             /* each rank sums all elements, not only its share */
+    size_t base, total;          /* elements of the bucket: before those in the segments, and in all */
+    struct halay_device_piece *pieces; /* owned array, kept */
+    size_t piece_count, piece_capacity;
 };
 
 struct halay_device_carrier {
@@ -48,7 +92,11 @@ static inline const struct halay_device_ops *halay_devices_ops(const struct hala
     return halay_devices_table(halay_devices_of(ctx));
 }
 
-/* halay_carrier_ops.load: device_carrier.c */
-enum halay_status halay_device_carrier_load(struct halay_context *ctx);
+/* Returns nonzero if a submission may be reduced on devices; its bucket may still fall back to the host. Any thread. */
+static inline int halay_direct_may_be(const struct halay_context *ctx)
+{
+    return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.state, memory_order_relaxed) !=
+           HALAY_DIRECT_REFUSED;
+}
 
 #endif

@@ -17,13 +17,6 @@ void halay_direct_close(struct halay_context *ctx);
 /* Frees everything. Called when the group has been closed, before the devices are. */
 void halay_direct_free(struct halay_context *ctx);
 
-/* Returns nonzero if a submission may be reduced on devices; its bucket may still fall back to the host. Any thread. */
-static inline int halay_direct_may_be(const struct halay_context *ctx)
-{
-    return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.state, memory_order_relaxed) !=
-           HALAY_DIRECT_REFUSED;
-}
-
 /* Starts a bucket whose data all ranks have announced on devices. HALAY_IN_PROGRESS, or an error. */
 enum halay_status halay_direct_start(struct halay_bucket *b);
 /* Returns HALAY_OK once the results are being computed on the engine's stream, or b->coll runs instead. */

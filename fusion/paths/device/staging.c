@@ -26,6 +26,7 @@
 #include "fusion/paths/device/staging.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "fusion/requests/path.h"
 #include "fusion/requests/request.h"
 #include <stdlib.h>
 
@@ -57,7 +58,6 @@ static enum halay_status staging_create(struct halay_context *ctx, struct halay_
         staging_free(s);
         return status;
     }
-    s->cargo.carrier = ctx->carrier;
     pthread_mutex_lock(&ctx->lock);
     s->all_next = halay_device_carrier_of(ctx)->stagings;
     halay_device_carrier_of(ctx)->stagings = s;
@@ -77,6 +77,30 @@ static struct halay_staging *take_idle(struct halay_context *ctx, struct halay_s
     return s;
 }
 
+static void staging_put_locked(struct halay_staging *s)
+{
+    size_t capacity;
+    struct halay_staging **idle = &idle_of(s->transit.device)[halay_transit_class(s->transit.capacity, &capacity)];
+
+    atomic_store_explicit(&s->cargo.is_launched, 0, memory_order_relaxed);
+    s->next = *idle;
+    *idle = s;
+}
+
+void halay_staging_put_cargo_locked(struct halay_cargo *cargo)
+{
+    staging_put_locked((struct halay_staging *)cargo);
+}
+
+static void staging_put(struct halay_context *ctx, struct halay_staging *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    staging_put_locked(s);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
 static enum halay_status staging_get(struct halay_context *ctx, struct halay_device *device, size_t bytes,
                                      struct halay_staging **out)
 {
@@ -93,35 +117,22 @@ static enum halay_status staging_get(struct halay_context *ctx, struct halay_dev
     if (status == HALAY_OK)
         *out = s;
     else
-        halay_staging_put(ctx, s);
+        staging_put(ctx, s);
     return status;
 }
 
-static void staging_put_locked(struct halay_staging *s)
-{
-    size_t capacity;
-    struct halay_staging **idle = &idle_of(s->transit.device)[halay_transit_class(s->transit.capacity, &capacity)];
-
-    atomic_store_explicit(&s->cargo.is_launched, 0, memory_order_relaxed);
-    s->next = *idle;
-    *idle = s;
-}
-
-void halay_staging_put_cargo_locked(struct halay_cargo *cargo)
-{
-    staging_put_locked((struct halay_staging *)cargo);
-}
-
-void halay_staging_put(struct halay_context *ctx, struct halay_staging *s)
-{
-    if (!s)
-        return;
-    pthread_mutex_lock(&ctx->lock);
-    staging_put_locked(s);
-    pthread_mutex_unlock(&ctx->lock);
-}
-
 /* ---- locations ---- */
+
+/* The data of a tensor as described by the program: its input, and the room for its output. */
+struct halay_extent {
+    const void *in;
+    size_t in_bytes; /* 0: nothing is read there */
+    void *out;
+    size_t out_bytes;  /* 0: nothing is written there */
+    int is_direct;     /* the data may stay on the device: paths/device/direct.h */
+    int is_in_place;   /* input and output have the same size, and can share one place in host memory */
+    int in_on, out_on; /* filled in: the device, -1: the host */
+};
 
 static int owner_of(const struct halay_context *ctx, const void *ptr, size_t bytes)
 {
@@ -243,7 +254,7 @@ static enum halay_status note_followed(struct halay_staging *s, const struct hal
 
 static enum halay_status make_staging(struct halay_context *ctx, const char *name, int number,
                                       const struct halay_placing *placing, const struct halay_extent *spans,
-                                      size_t count, struct halay_staging **out)
+                                      size_t count, struct halay_cargo **out)
 {
     struct halay_staging *s = NULL;
     struct halay_device *device;
@@ -262,7 +273,7 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
     if (status == HALAY_OK)
         status = note_followed(s, placing);
     if (status != HALAY_OK) {
-        halay_staging_put(ctx, s);
+        staging_put(ctx, s);
         return status;
     }
     s->is_direct = spans->is_direct;
@@ -272,35 +283,95 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
         s->staged[i] = assign_host(&spans[i], at);
         at += room_for(&spans[i]);
     }
-    *out = s;
+    *out = &s->cargo;
     return HALAY_OK;
 }
 
-enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *name,
-                                        const struct halay_placing *placing, struct halay_extent *spans, size_t count,
-                                        struct halay_staging **out)
+enum halay_status halay_staging_load(struct halay_context *ctx)
 {
-    int follows = placing->stream || placing->event, is_required = placing->memory != HALAY_MEMORY_ANY, device;
-    enum halay_status status = HALAY_OK;
+    enum halay_status status = halay_devices_open(halay_devices_of(ctx), ctx->log, &ctx->world->config);
+
+    if (status == HALAY_OK)
+        atomic_store_explicit(&ctx->carrier->is_loaded, 1, memory_order_release);
+    return status;
+}
+
+static enum halay_status prepare_spans(const struct halay_tensor *t, struct halay_extent *spans, size_t count,
+                                       struct halay_cargo **cargo)
+{
+    struct halay_context *ctx = t->ctx;
+    int follows = t->placing.stream || t->placing.event, device;
     size_t bytes = 0;
 
-    *out = NULL;
-    status = halay_device_carrier_load(ctx);
+    *cargo = NULL;
+    enum halay_status status = halay_staging_load(ctx);
     if (status == HALAY_OK)
-        status = find_device(ctx, name, spans, count, &device);
+        status = find_device(ctx, t->name, spans, count, &device);
     if (status != HALAY_OK)
         return status;
     for (size_t i = 0; i < count; i++)
         bytes += spans[i].in_bytes + spans[i].out_bytes;
-    if (is_required && device < 0 && bytes) {
-        halay_error(ctx->log, "tensor '%s': its data are in host memory; HALAY_MEMORY_DEVICE requires a device", name);
+    if (t->placing.memory != HALAY_MEMORY_ANY && device < 0 && bytes) {
+        halay_error(ctx->log, "tensor '%s': its data are in host memory; HALAY_MEMORY_DEVICE requires a device",
+                    t->name);
         return HALAY_ERR_ARGUMENT;
     }
     if (device < 0 && !follows)
         return HALAY_OK;
     if (device < 0)
         device = halay_devices_ops(ctx)->current(&halay_devices_of(ctx)->host);
-    return make_staging(ctx, name, device, placing, spans, count, out);
+    return make_staging(ctx, t->name, device, &t->placing, spans, count, cargo);
+}
+
+/* Returns what the collective reads and writes on this rank. */
+static struct halay_extent span_of(const struct halay_tensor *t)
+{
+    int collective = t->signature.collective, is_root = t->signature.root == t->ctx->rank;
+    struct halay_extent span = { .in = t->in, .in_bytes = t->bytes, .out = t->out, .out_bytes = t->out_bytes };
+
+    span.is_in_place = collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE || collective == HALAY_BROADCAST;
+    if (halay_collective_is_empty(collective))
+        span.in_bytes = span.out_bytes = 0;
+    if (collective == HALAY_BROADCAST)
+        *(is_root ? &span.out_bytes : &span.in_bytes) = 0;
+    if (collective == HALAY_SEND)
+        span.out_bytes = 0;
+    if (collective == HALAY_RECEIVE)
+        span.in_bytes = 0;
+    return span;
+}
+
+static enum halay_status prepare_group(const struct halay_tensor *t, struct halay_cargo **cargo)
+{
+    size_t count = t->signature.members;
+    struct halay_extent *spans = calloc(count, sizeof *spans);
+    struct halay_buffers *own = t->buffers ? NULL : calloc(count, sizeof *own);
+    enum halay_status status = HALAY_ERR_NO_MEMORY;
+
+    if (spans && (t->buffers || own)) {
+        if (own)
+            halay_members_buffers(t->naming->info, own);
+        for (size_t i = 0; i < count; i++) {
+            const struct halay_buffers *b = own ? &own[i] : &t->buffers[i];
+            size_t bytes = b->count * halay_dtype_size(b->dtype);
+            spans[i] = (struct halay_extent){
+                .in = b->in, .in_bytes = bytes, .out = b->out, .out_bytes = bytes, .is_in_place = 1
+            };
+        }
+        status = prepare_spans(t, spans, count, cargo);
+    }
+    free(own);
+    free(spans);
+    return status;
+}
+
+enum halay_status halay_staging_prepare(const struct halay_tensor *t, struct halay_cargo **cargo)
+{
+    if (t->signature.members)
+        return prepare_group(t, cargo);
+    struct halay_extent span = span_of(t);
+    span.is_direct = t->signature.is_on_devices && t->set == &t->ctx->all && halay_direct_may_be(t->ctx);
+    return prepare_spans(t, &span, 1, cargo);
 }
 
 static void point_at(struct halay_request *r, const struct halay_staging *s)

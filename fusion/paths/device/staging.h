@@ -38,27 +38,11 @@ static inline struct halay_staging *halay_staging_of(const struct halay_request 
     return (struct halay_staging *)request->cargo;
 }
 
-/* The data of a tensor as described by the program: its input, and the room for its output. */
-struct halay_extent {
-    const void *in;
-    size_t in_bytes; /* 0: nothing is read there */
-    void *out;
-    size_t out_bytes;  /* 0: nothing is written there */
-    int is_direct;     /* the data may stay on the device: paths/device/direct.h */
-    int is_in_place;   /* input and output have the same size, and can share one place in host memory */
-    int in_on, out_on; /* filled in: the device, -1: the host */
-};
-
 /* ---- on the program's threads, no lock held ---- */
 
-/* Prepares a submission with these data, and notes the present state of its stream and event. *out is NULL if all data
- * are in host memory and follow no work. Errors: HALAY_ERR_ARGUMENT, HALAY_ERR_UNSUPPORTED, HALAY_ERR_NO_MEMORY and
- * those of device_ops.h; each is logged with the tensor's name or the cause. */
-enum halay_status halay_staging_prepare(struct halay_context *ctx, const char *name,
-                                        const struct halay_placing *placing, struct halay_extent *spans, size_t count,
-                                        struct halay_staging **out);
-/* Returns an unused staging to the pool; NULL is allowed. */
-void halay_staging_put(struct halay_context *ctx, struct halay_staging *staging);
+/* halay_carrier_ops.load and prepare. prepare notes the present state of the tensor's stream and event. */
+enum halay_status halay_staging_load(struct halay_context *ctx);
+enum halay_status halay_staging_prepare(const struct halay_tensor *tensor, struct halay_cargo **cargo);
 
 /* ---- the context's lock is held ---- */
 
