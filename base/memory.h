@@ -62,15 +62,15 @@ static inline void halay_copy(void *to, const void *from, size_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* Makes room for one more item in a list that doubles: `list` points to the pointer, *size items have room, `count` are
- * used, each has `item` bytes. HALAY_ERR_NO_MEMORY, not logged: the list stays as it is. Inline: modules, which
- * do not link this library, have lists, too. */
-static inline enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item)
+/* Makes room for `wanted` items in a list: `list` points to the pointer, *size items have room, each has `item` bytes.
+ * HALAY_ERR_NO_MEMORY, not logged: the list stays as it is. Inline: modules, which do not link this library, have
+ * lists, too. */
+static inline enum halay_status halay_list_reserve(void *list, size_t wanted, size_t *size, size_t item)
 {
-    size_t wanted = *size ? 2 * *size : 16, bytes;
+    size_t bytes;
     void *items;
 
-    if (count < *size)
+    if (wanted <= *size)
         return HALAY_OK;
     memcpy(&items, list, sizeof items); /* a pointer to any type */
     if (halay_mul_overflows(wanted, item, &bytes) || !(items = realloc(items, bytes)))
@@ -78,6 +78,12 @@ static inline enum halay_status halay_list_grow(void *list, size_t count, size_t
     memcpy(list, &items, sizeof items);
     *size = wanted;
     return HALAY_OK;
+}
+
+/* Makes room for one more item in a list that doubles, of which `count` are used; the rest as above. */
+static inline enum halay_status halay_list_grow(void *list, size_t count, size_t *size, size_t item)
+{
+    return count < *size ? HALAY_OK : halay_list_reserve(list, *size ? 2 * *size : 16, size, item);
 }
 
 /* Blocks that are freed together: one error and one fini for all memory of an object. Starts as zeros. */

@@ -12,6 +12,7 @@
 #include "fusion/api/submit.h"
 #include "base/clock.h"
 #include "base/error_text.h"
+#include "base/memory.h"
 #include "fusion/api/describe.h"
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
@@ -111,15 +112,9 @@ static enum halay_status fill_contents(struct halay_request *r, const struct hal
 {
     size_t members = tensor->signature.members;
 
-    if (halay_payload_resize(&r->payload, tensor->payload.count) != HALAY_OK)
+    if (halay_payload_resize(&r->payload, tensor->payload.count) != HALAY_OK ||
+        halay_list_reserve(&r->buffers, members, &r->buffer_capacity, sizeof *r->buffers) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    if (members > r->buffer_capacity) {
-        struct halay_buffers *grown = realloc(r->buffers, members * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        r->buffers = grown;
-        r->buffer_capacity = members;
-    }
     if (tensor->naming)
         halay_tensor_write(tensor, r->payload.at, r->buffers);
     else if (tensor->payload.count)

@@ -9,17 +9,8 @@
 
 enum halay_status halay_payload_resize(struct halay_payload *payload, size_t count)
 {
-    size_t bytes;
-
-    if (count > payload->capacity) {
-        if (halay_mul_overflows(count, sizeof *payload->at, &bytes))
-            return HALAY_ERR_NO_MEMORY;
-        uint64_t *grown = realloc(payload->at, bytes);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        payload->at = grown;
-        payload->capacity = count;
-    }
+    if (halay_list_reserve(&payload->at, count, &payload->capacity, sizeof *payload->at) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     payload->count = count;
     return HALAY_OK;
 }

@@ -63,12 +63,10 @@ static void fill_neutral(void *out, size_t count, enum halay_dtype dtype, enum h
 static enum halay_status fill_group(struct halay_request *r, const struct halay_payload *payload)
 {
     size_t members = r->signature.members, bytes = 0;
-    struct halay_buffers *buffers = realloc(r->buffers, members * sizeof *buffers);
 
-    if (!buffers)
+    if (halay_list_reserve(&r->buffers, members, &r->buffer_capacity, sizeof *r->buffers) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    r->buffers = buffers;
-    r->buffer_capacity = members;
+    struct halay_buffers *buffers = r->buffers;
     halay_members_read(payload->at, members, buffers);
     for (size_t i = 0; i < members; i++)
         bytes += halay_round_up(buffers[i].count * halay_dtype_size(buffers[i].dtype), 8);

@@ -3,27 +3,19 @@
  * Queue: events grow at the end; the driver takes them all at once.
  */
 #include "fusion/requests/queue.h"
-#include <stdint.h>
+#include "base/memory.h"
 #include <stdlib.h>
 
 enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count)
 {
     struct halay_events *q = &queue->submitted;
-    size_t capacity = q->capacity ? q->capacity : 256;
+    size_t wanted;
 
-    if (q->capacity - q->count >= count)
-        return HALAY_OK;
-    while (capacity - q->count < count) {
-        if (capacity > SIZE_MAX / 2 / sizeof *q->events)
-            return HALAY_ERR_NO_MEMORY;
-        capacity *= 2;
-    }
-    struct halay_event *grown = realloc(q->events, capacity * sizeof *grown);
-    if (!grown)
+    if (halay_add_overflows(q->count, count, &wanted))
         return HALAY_ERR_NO_MEMORY;
-    q->events = grown;
-    q->capacity = capacity;
-    return HALAY_OK;
+    if (wanted > q->capacity && wanted < 2 * q->capacity)
+        wanted = 2 * q->capacity;
+    return halay_list_reserve(&q->events, wanted, &q->capacity, sizeof *q->events);
 }
 
 enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event)
@@ -40,14 +32,8 @@ enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struc
 
 enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *e)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 64;
-        struct halay_event *grown = realloc(list->events, capacity * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        list->events = grown;
-        list->capacity = capacity;
-    }
+    if (halay_list_grow(&list->events, list->count, &list->capacity, sizeof *list->events) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     list->events[list->count++] = *e;
     return HALAY_OK;
 }

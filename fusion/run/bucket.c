@@ -35,30 +35,17 @@ static void bucket_free(struct halay_context *ctx, struct halay_bucket *b)
 
 static enum halay_status reserve_requests(struct halay_bucket *b, size_t count)
 {
-    if (count <= b->capacity)
-        return HALAY_OK;
-    struct halay_request **requests = realloc(b->requests, count * sizeof *requests);
-    if (!requests)
-        return HALAY_ERR_NO_MEMORY;
-    b->requests = requests;
-    b->capacity = count;
-    return HALAY_OK;
+    return halay_list_reserve(&b->requests, count, &b->capacity, sizeof(struct halay_request *));
 }
 
 enum halay_status halay_bucket_reserve_tensors(struct halay_bucket *b, size_t count)
 {
     if (count <= b->tensor_capacity)
         return HALAY_OK;
-    struct halay_bucket_tensor *tensors = realloc(b->tensors, count * sizeof *tensors);
-    if (tensors)
-        b->tensors = tensors;
-    struct halay_piece *pieces = realloc(b->pieces, count * sizeof *pieces);
-    if (pieces)
-        b->pieces = pieces;
-    struct halay_piece *results = realloc(b->results, count * sizeof *results);
-    if (results)
-        b->results = results;
-    if (!tensors || !pieces || !results)
+    size_t sizes[] = { b->tensor_capacity, b->tensor_capacity, b->tensor_capacity };
+    if (halay_list_reserve(&b->tensors, count, &sizes[0], sizeof *b->tensors) != HALAY_OK ||
+        halay_list_reserve(&b->pieces, count, &sizes[1], sizeof *b->pieces) != HALAY_OK ||
+        halay_list_reserve(&b->results, count, &sizes[2], sizeof *b->results) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     b->tensor_capacity = count;
     return HALAY_OK;

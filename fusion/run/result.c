@@ -7,6 +7,7 @@
  */
 #include "fusion/run/result.h"
 #include "base/error_text.h"
+#include "base/memory.h"
 #include "base/struct_size.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/replay/steady.h"
@@ -55,13 +56,8 @@ enum halay_status halay_result_place_answered(struct halay_context *ctx, struct 
     const struct halay_payload *answer = &r->entry->answer;
     size_t rows = 0;
 
-    if (r->row_capacity < (size_t)ctx->size) {
-        size_t *grown = realloc(r->rows, (size_t)ctx->size * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        r->rows = grown;
-        r->row_capacity = (size_t)ctx->size;
-    }
+    if (halay_list_reserve(&r->rows, (size_t)ctx->size, &r->row_capacity, sizeof *r->rows) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     for (size_t i = 0; i < answer->count; i++) {
         r->rows[i] = (size_t)answer->at[i];
         rows += r->rows[i];

@@ -210,13 +210,8 @@ static enum halay_status begin_bucket(struct halay_bucket *b)
     d->base = d->total = 0;
     for (size_t i = 0; i < b->tensor_count; i++)
         d->total += halay_round_up(b->tensors[i].buffers.count, align_of(b));
-    if (b->tensor_count > d->piece_capacity) {
-        struct halay_device_piece *grown = realloc(d->pieces, b->tensor_count * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        d->pieces = grown;
-        d->piece_capacity = b->tensor_count;
-    }
+    if (halay_list_reserve(&d->pieces, b->tensor_count, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
     for (size_t i = 0; i < b->count; i++)
         halay_staging_set_stream(halay_staging_of(b->requests[i]), d->stream);

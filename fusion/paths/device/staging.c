@@ -230,19 +230,6 @@ static struct halay_staged assign_host(const struct halay_extent *span, char *at
     return d;
 }
 
-static enum halay_status reserve_staged(struct halay_staging *s, size_t count)
-{
-    if (count > s->staged_capacity) {
-        struct halay_staged *grown = realloc(s->staged, count * sizeof *grown);
-        if (!grown)
-            return HALAY_ERR_NO_MEMORY;
-        s->staged = grown;
-        s->staged_capacity = count;
-    }
-    s->count = count;
-    return HALAY_OK;
-}
-
 /* ---- submission ---- */
 
 static enum halay_status note_followed(struct halay_staging *s, const struct halay_placing *placing)
@@ -269,13 +256,14 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
     if (status == HALAY_OK)
         status = staging_get(ctx, device, bytes, &s);
     if (status == HALAY_OK)
-        status = reserve_staged(s, count);
+        status = halay_list_reserve(&s->staged, count, &s->staged_capacity, sizeof *s->staged);
     if (status == HALAY_OK)
         status = note_followed(s, placing);
     if (status != HALAY_OK) {
         staging_put(ctx, s);
         return status;
     }
+    s->count = count;
     s->is_direct = spans->is_direct;
     s->reduce_stream = NULL;
     char *at = s->transit.block;
