@@ -93,9 +93,7 @@ static void close_groups(struct halay_context *ctx, int failed_rank)
 
 void halay_engine_drained(struct halay_context *ctx)
 {
-    ctx->engine->is_draining = 0;
-    halay_process_sets_fail(ctx, -1); /* no rank still needs this one for what it has completed */
-    end_all(ctx);                     /* requests that could not be started */
+    close_groups(ctx, -1); /* no rank still needs this one for what it has completed */
 }
 
 static void fail_once(struct halay_context *ctx, enum halay_status status, int rank, const char *text)
