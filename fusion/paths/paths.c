@@ -3,7 +3,7 @@
  * Paths: a line for each, and the carrier.
  */
 #include "fusion/paths/paths.h"
-#include "fusion/paths/device/device_carrier.h"
+#include "fusion/paths/device/device_state.h"
 #include "fusion/paths/p2p/p2p.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/path.h"

@@ -2,7 +2,6 @@
  *
  * The carrier of data on devices: results that are being copied back, and its table.
  */
-#include "fusion/paths/device/device_carrier.h"
 #include "base/memory.h"
 #include "collectives/transport/bell.h"
 #include "fusion/paths/device/deferred.h"

@@ -76,6 +76,9 @@ struct halay_device_carrier {
     int64_t copied_us;        /* when copies were last started, or found to have completed */
 };
 
+/* Creates the carrier (requests/carrier.h), NULL without memory. */
+struct halay_carrier *halay_device_carrier_create(void);
+
 /* Return the carrier of the context, and its devices. */
 static inline struct halay_device_carrier *halay_device_carrier_of(const struct halay_context *ctx)
 {
