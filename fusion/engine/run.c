@@ -15,11 +15,7 @@
 #include "fusion/requests/join.h"
 #include "fusion/run/bucket.h"
 #include "fusion/run/deliver.h"
-#include "fusion/run/op_allgather.h"
-#include "fusion/run/op_allreduce.h"
-#include "fusion/run/op_alltoall.h"
-#include "fusion/run/op_reduce.h"
-#include "fusion/run/op_reduce_scatter.h"
+#include "fusion/run/operations.h"
 #include "fusion/run/result.h"
 #include "fusion/run/sets.h"
 
@@ -53,13 +49,12 @@ static enum halay_status start_operation(struct halay_context *ctx, struct halay
     case HALAY_REDUCE_SCATTER:
         return halay_reduce_scatter_run(ctx, b);
     case HALAY_ALLTOALL:
+    case HALAY_SCATTER:
         return halay_alltoall_run(ctx, b);
     case HALAY_REDUCE:
         return halay_reduce_run(ctx, b);
     case HALAY_GATHER:
         return halay_gather_run(ctx, b);
-    case HALAY_SCATTER:
-        return halay_scatter_run(ctx, b);
     case HALAY_BARRIER:
         return b->planned ? halay_group_barrier_start(b->set->group, &b->coll)
                           : HALAY_OK; /* the agreement is the barrier */
@@ -139,9 +134,7 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     b->coll = NULL;
     if (b->record.kind)
         halay_record_finished(ctx, &b->record, HALAY_OK);
-    if (s->collective == HALAY_REDUCE_SCATTER)
-        halay_reduce_scatter_finish(b->requests[0]);
-    if (s->collective == HALAY_REDUCE)
+    if (s->collective == HALAY_REDUCE_SCATTER || s->collective == HALAY_REDUCE)
         halay_reduce_finish(b->requests[0]);
     int is_steady = b->planned && halay_replay_ended(b->planned);
     for (size_t i = 0; i < b->count && !(is_steady && b->is_steady); i++)

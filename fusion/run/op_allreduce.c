@@ -8,10 +8,10 @@
  * Empty tensors have no piece; that depends on shapes only, so either all ranks pass lists or none does. Tensors that
  * are adjacent in memory are one piece: the places of tensors may differ between ranks.
  */
-#include "fusion/run/op_allreduce.h"
 #include "collectives/api/calls.h"
 #include "collectives/schedule/vector.h"
 #include "fusion/requests/entry.h"
+#include "fusion/run/operations.h"
 
 static void add_tensor(struct halay_bucket *b, const struct halay_signature *s, const struct halay_buffers *buffers)
 {

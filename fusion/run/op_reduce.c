@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reduce: the root gets every element reduced over all ranks.
+ * Reduce: the root gets every element reduced over all ranks. Reduce-scatter: each rank gets a block of the reduced
+ * rows: by the splits, which were agreed on with the name, otherwise as even as possible, the first ranks one more.
+ *
+ *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
  */
-#include "fusion/run/op_reduce.h"
 #include "collectives/reduce/scale.h"
+#include "fusion/requests/entry.h"
+#include "fusion/run/operations.h"
+#include "fusion/run/result.h"
 
-enum halay_status halay_reduce_input(struct halay_context *ctx, struct halay_bucket *b, const void **in)
+/* Returns the request's input in *in: with a prescale a copy, because the input is only read. */
+static enum halay_status scale_input(struct halay_context *ctx, struct halay_bucket *b, const void **in)
 {
     const struct halay_request *r = b->requests[0];
 
@@ -28,7 +34,7 @@ enum halay_status halay_reduce_run(struct halay_context *ctx, struct halay_bucke
 
     if (!r->bytes)
         return HALAY_OK;
-    enum halay_status status = halay_reduce_input(ctx, b, &in);
+    enum halay_status status = scale_input(ctx, b, &in);
     if (status != HALAY_OK)
         return status;
     return halay_group_reduce_start(b->set->group, in, r->out, r->count, (enum halay_dtype)s->dtype,
@@ -36,10 +42,42 @@ enum halay_status halay_reduce_run(struct halay_context *ctx, struct halay_bucke
                                     &b->coll);
 }
 
+static size_t scattered_rows(const struct halay_bucket *b, int rank)
+{
+    const struct halay_request *r = b->requests[0];
+
+    return r->signature.payload_count ? (size_t)r->entry->answer.at[rank]
+                                      : halay_scatter_rows((size_t)r->signature.shape[0], b->set->size, rank, NULL);
+}
+
+enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    const struct halay_signature *s = &r->signature;
+    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
+    size_t row = halay_signature_row(s);
+    const void *in;
+    void *out;
+
+    enum halay_status status = halay_result_place(r, scattered_rows(b, b->set->rank), &out);
+    if (status != HALAY_OK || !r->bytes)
+        return status;
+    status = scale_input(ctx, b, &in);
+    if (status != HALAY_OK)
+        return status;
+    for (int i = 0; i < b->set->size; i++)
+        ctx->execution->counts[i] = scattered_rows(b, i) * row;
+    return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->execution->counts, dtype,
+                                             (enum halay_reduction)s->reduction, &b->coll);
+}
+
 void halay_reduce_finish(struct halay_request *r)
 {
     const struct halay_signature *s = &r->signature;
+    enum halay_dtype dtype = (enum halay_dtype)s->dtype;
+    size_t count = s->collective == HALAY_REDUCE ? r->count : r->result_bytes / halay_dtype_size(dtype);
+    void *out = r->held ? r->held : r->out;
 
-    if (s->postscale != 1 && r->out)
-        halay_scale(r->out, r->out, r->count, (enum halay_dtype)s->dtype, s->postscale);
+    if (s->postscale != 1 && out)
+        halay_scale(out, out, count, dtype, s->postscale);
 }

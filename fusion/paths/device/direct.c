@@ -26,7 +26,7 @@
 #include "collectives/choose/select.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/staging.h"
-#include "fusion/run/op_allreduce.h"
+#include "fusion/run/operations.h"
 #include <stdlib.h>
 #include <string.h>
 
