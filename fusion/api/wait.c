@@ -144,14 +144,22 @@ static int is_over_or_ending(void *arg)
     return a->done(a) || atomic_load_explicit(&a->ctx->waiting.is_ending, memory_order_relaxed);
 }
 
-/* Waits for one or all of the requests. waited: one of them, for the stall report. */
-static enum halay_status wait_until(struct awaited *a, struct halay_request *waited, int timeout_ms, const char *what)
+/* Waits until a->done, while the thread is in a blocking call. */
+static enum halay_status wait_until(struct awaited *a, int timeout_ms, const char *what)
 {
     struct halay_context *ctx = a->ctx;
     struct halay_record record = { .kind = 0 };
 
+    if (a->done(a))
+        return HALAY_OK;
+    /* Ready tensors must not accumulate any longer. */
+    atomic_store_explicit(&ctx->waiting.flush_wanted, 1, memory_order_relaxed);
     if (halay_may_block(ctx, what) != HALAY_OK)
         return HALAY_ERR_UNSUPPORTED;
+    size_t first = a->at < a->count ? a->at : 0;
+    while (!a->requests[first])
+        first++;
+    struct halay_request *waited = a->requests[first]; /* for the stall report */
     atomic_store_explicit(&ctx->waiting.waited, waited, memory_order_relaxed);
     if (halay_recording(ctx))
         halay_record_waits(ctx, waited, &record);
@@ -196,11 +204,7 @@ enum halay_status halay_wait_stream(struct halay_request *request, int timeout_m
         return status;
     halay_call_begin(a.ctx);
     a.done = is_launched;
-    int is_over = is_launched(&a);
-    if (!is_over) /* ready tensors must not accumulate any longer */
-        atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
-    if (!is_over)
-        status = wait_until(&a, request, timeout_ms, "halay_wait_stream");
+    status = wait_until(&a, timeout_ms, "halay_wait_stream");
     if (status == HALAY_OK)
         status = join_stream(request, stream);
     halay_call_end(a.ctx);
@@ -216,11 +220,7 @@ static enum halay_status wait_all(struct halay_request *const *requests, size_t 
         return status;
     halay_call_begin(a.ctx);
     a.done = have_all_ended;
-    int is_over = have_all_ended(&a);
-    if (!is_over) /* ready tensors must not accumulate any longer */
-        atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
-    if (!is_over)
-        status = wait_until(&a, requests[a.at], timeout_ms, what);
+    status = wait_until(&a, timeout_ms, what);
     status = status == HALAY_OK ? first_error(&a) : status;
     halay_call_end(a.ctx);
     return status;
@@ -249,14 +249,7 @@ enum halay_status halay_wait_any(struct halay_request *const *requests, size_t c
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_wait_any: no %s", a.ctx ? "place for the index" : "request");
     halay_call_begin(a.ctx);
     a.done = has_any_ended;
-    int is_over = has_any_ended(&a);
-    if (!is_over) /* ready tensors must not accumulate any longer */
-        atomic_store_explicit(&a.ctx->waiting.flush_wanted, 1, memory_order_relaxed);
-    for (size_t i = 0; !is_over && i < count; i++)
-        if (requests[i]) {
-            status = wait_until(&a, requests[i], timeout_ms, "halay_wait_any");
-            break;
-        }
+    status = wait_until(&a, timeout_ms, "halay_wait_any");
     *index = status == HALAY_OK ? a.at : count;
     status = status == HALAY_OK ? say_status(requests[a.at]) : status;
     halay_call_end(a.ctx);
