@@ -136,34 +136,9 @@ void halay_elastic_fini(struct halay_context *ctx)
     ctx->elastic = NULL;
 }
 
-enum halay_status halay_elastic_alloc(struct halay_context *ctx, size_t bytes, void **ptr)
+struct halay_shm_memory *halay_elastic_memory(const struct halay_context *ctx)
 {
-    return halay_shm_memory_alloc(ctx->elastic->carried.memory, bytes, ptr);
-}
-
-void halay_elastic_free(struct halay_context *ctx, void *ptr)
-{
-    halay_shm_memory_free(ctx->elastic->carried.memory, ptr);
-}
-
-enum halay_status halay_elastic_register(struct halay_context *ctx, void *ptr, size_t bytes)
-{
-    return halay_shm_memory_register(ctx->elastic->carried.memory, ptr, bytes);
-}
-
-enum halay_status halay_elastic_unregister(struct halay_context *ctx, void *ptr)
-{
-    return halay_shm_memory_unregister(ctx->elastic->carried.memory, ptr);
-}
-
-int halay_elastic_has_allocated(struct halay_context *ctx, const void *ptr)
-{
-    return halay_shm_memory_size(ctx->elastic->carried.memory, ptr) > 0;
-}
-
-void halay_elastic_keep(struct halay_context *ctx, void *ptr, struct halay_kept *kept)
-{
-    halay_shm_memory_keep(ctx->elastic->carried.memory, ptr, kept);
+    return halay_is_elastic(ctx) ? ctx->elastic->carried.memory : NULL;
 }
 
 int halay_is_elastic(const struct halay_context *ctx)

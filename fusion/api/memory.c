@@ -13,6 +13,7 @@
  */
 #include "fusion/api/memory.h"
 #include "base/error_text.h"
+#include "collectives/transport/shm/shm_memory.h"
 #include "fusion/api/elastic.h"
 #include "fusion/api/wait.h"
 #include "fusion/paths/device/staging.h"
@@ -46,9 +47,9 @@ enum halay_status halay_alloc(struct halay_context *ctx, size_t bytes, void **pt
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_alloc: no %s", ctx ? "place for the pointer" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    if (halay_is_elastic(ctx))
-        return halay_returns(halay_elastic_alloc(ctx, bytes, ptr));
-    return halay_group_alloc(ctx->all.group, bytes, ptr);
+    struct halay_shm_memory *elastic = halay_elastic_memory(ctx);
+    return halay_returns(elastic ? halay_shm_memory_alloc(elastic, bytes, ptr)
+                                 : halay_group_alloc(ctx->all.group, bytes, ptr));
 }
 
 enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size_t bytes, void **ptr)
@@ -66,23 +67,29 @@ enum halay_status halay_alloc_device(struct halay_context *ctx, int device, size
 
 static void block_free(struct halay_context *ctx, void *ptr)
 {
-    if (halay_is_elastic(ctx))
-        halay_elastic_free(ctx, ptr);
+    struct halay_shm_memory *elastic = halay_elastic_memory(ctx);
+
+    if (elastic)
+        halay_shm_memory_free(elastic, ptr);
     else
         halay_group_free(ctx->all.group, ptr);
 }
 
 static enum halay_status block_may_stay(struct halay_context *ctx, const void *ptr)
 {
-    if (halay_is_elastic(ctx))
-        return halay_elastic_has_allocated(ctx, ptr) ? HALAY_OK : HALAY_ERR_ARGUMENT;
+    struct halay_shm_memory *elastic = halay_elastic_memory(ctx);
+
+    if (elastic)
+        return halay_shm_memory_size(elastic, ptr) ? HALAY_OK : HALAY_ERR_ARGUMENT;
     return halay_group_may_keep(ctx->all.group, ptr);
 }
 
 static void block_keep(struct halay_context *ctx, struct halay_memory *memory)
 {
-    if (halay_is_elastic(ctx))
-        halay_elastic_keep(ctx, memory->ptr, &memory->kept);
+    struct halay_shm_memory *elastic = halay_elastic_memory(ctx);
+
+    if (elastic)
+        halay_shm_memory_keep(elastic, memory->ptr, &memory->kept);
     else
         halay_group_keep(ctx->all.group, memory->ptr, &memory->kept);
 }
@@ -178,8 +185,9 @@ enum halay_status halay_memory_register(struct halay_context *ctx, void *ptr, si
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_memory_register: no %s", ctx ? "memory" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    return halay_returns(halay_is_elastic(ctx) ? halay_elastic_register(ctx, ptr, bytes)
-                                               : halay_group_register(ctx->all.group, ptr, bytes));
+    struct halay_shm_memory *elastic = halay_elastic_memory(ctx);
+    return halay_returns(elastic ? halay_shm_memory_register(elastic, ptr, bytes)
+                                 : halay_group_register(ctx->all.group, ptr, bytes));
 }
 
 enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr)
@@ -188,8 +196,9 @@ enum halay_status halay_memory_unregister(struct halay_context *ctx, void *ptr)
         return halay_refuses(HALAY_ERR_ARGUMENT, "halay_memory_unregister: no %s", ctx ? "memory" : "context");
     if (halay_is_child(ctx))
         return halay_refuse_child();
-    return halay_returns(halay_is_elastic(ctx) ? halay_elastic_unregister(ctx, ptr)
-                                               : halay_group_unregister(ctx->all.group, ptr));
+    struct halay_shm_memory *elastic = halay_elastic_memory(ctx);
+    return halay_returns(elastic ? halay_shm_memory_unregister(elastic, ptr)
+                                 : halay_group_unregister(ctx->all.group, ptr));
 }
 
 /* ---- public ---- */
