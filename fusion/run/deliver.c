@@ -72,12 +72,23 @@ static void call_program(struct halay_context *ctx, halay_callback callback, voi
     halay_error_mute(is_muted);
 }
 
-/* Signals after the lock was held: a thread that asks for the descriptor later sees final statuses. */
-static void signal_completion(int fd)
+/* Wakes the threads that wait for requests, whose statuses are final, and ends the engine's references to the listed
+ * ones. */
+static void wake_waiters(struct halay_context *ctx, struct halay_request *listed)
 {
     uint64_t one = 1;
 
-    while (write(fd, &one, sizeof one) < 0 && errno == EINTR)
+    atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
+    pthread_mutex_lock(&ctx->lock);
+    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
+        pthread_cond_broadcast(&ctx->waiter_wakes);
+    for (struct halay_request *r = listed, *next; r; r = next) {
+        next = r->next;
+        halay_request_put_locked(r);
+    }
+    int fd = ctx->completion_fd; /* a thread that asks for it later sees final statuses */
+    pthread_mutex_unlock(&ctx->lock);
+    while (fd >= 0 && write(fd, &one, sizeof one) < 0 && errno == EINTR)
         continue; /* EAGAIN: it is readable already */
 }
 
@@ -90,19 +101,12 @@ void halay_requests_deliver_planned(struct halay_context *ctx, struct halay_plan
                                     struct halay_request *const *requests)
 {
     halay_count(&ctx->meters->tally.ended[HALAY_OK], halay_replay_deliver(bucket, requests, call_steady));
-    atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
-    pthread_mutex_lock(&ctx->lock);
-    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-        pthread_cond_broadcast(&ctx->waiter_wakes);
-    int fd = ctx->completion_fd;
-    pthread_mutex_unlock(&ctx->lock);
-    if (fd >= 0)
-        signal_completion(fd);
+    wake_waiters(ctx, NULL);
 }
 
 size_t halay_requests_deliver(struct halay_context *ctx)
 {
-    struct halay_request *first = ctx->execution->ended, *next;
+    struct halay_request *first = ctx->execution->ended;
     size_t count = 0;
 
     if (!first)
@@ -128,18 +132,6 @@ size_t halay_requests_deliver(struct halay_context *ctx)
             call_program(ctx, r->callback, r->arg, r->final, r->text ? r->text : "");
         atomic_store_explicit(&r->status, (int)r->final, memory_order_release); /* see halay_request.status */
     }
-
-    atomic_fetch_add_explicit(&ctx->queue.deliveries, 1, memory_order_release);
-    pthread_mutex_lock(&ctx->lock);
-    if (atomic_load_explicit(&ctx->waiting.waiters, memory_order_relaxed))
-        pthread_cond_broadcast(&ctx->waiter_wakes);
-    for (struct halay_request *r = first; r; r = next) {
-        next = r->next;
-        halay_request_put_locked(r);
-    }
-    int fd = ctx->completion_fd;
-    pthread_mutex_unlock(&ctx->lock);
-    if (fd >= 0)
-        signal_completion(fd);
+    wake_waiters(ctx, first);
     return count;
 }
