@@ -11,6 +11,7 @@
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/path.h"
+#include "fusion/requests/requests.h"
 #include <stdlib.h>
 
 /* Gives a described tensor its own copies of the payload and of a group's buffers. */

@@ -21,6 +21,7 @@
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/entry.h"
+#include "fusion/requests/requests.h"
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

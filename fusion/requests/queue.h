@@ -68,13 +68,4 @@ struct halay_waiting {
                             (relaxed: a new waiter sets has_news) */
 };
 
-/* Reserves room for this number of further events: pushing them cannot fail until the lock is released. */
-enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count);
-/* Appends to a list of the driver's own. */
-enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *event);
-/* Pushes an event for the driver; the lock is held. */
-enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
-/* Frees all events. */
-void halay_queue_clear(struct halay_queue *queue);
-
 #endif

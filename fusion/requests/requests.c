@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests: one for each submission, from a pool, with a reference count: the engine's until it is delivered
+ * Requests, and the events by which the driver gets them.
+ *
+ * There is one for each submission, from a pool, with a reference count: the engine's until it is delivered
  * (run/deliver.c), and the caller's, if it wants a handle. A submission allocates nothing once as many requests exist
  * as were ever in flight, except the text of an error.
  */
 #include "fusion/requests/requests.h"
+#include "base/memory.h"
 #include "fusion/requests/carrier.h"
 #include <stdlib.h>
 
@@ -120,4 +123,46 @@ void halay_requests_free_all(struct halay_context *ctx)
     }
     ctx->queue.slabs = NULL;
     ctx->queue.free_requests = NULL;
+}
+
+/* ---- events ---- */
+
+enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count)
+{
+    struct halay_events *q = &queue->submitted;
+    size_t wanted;
+
+    if (halay_add_overflows(q->count, count, &wanted))
+        return HALAY_ERR_NO_MEMORY;
+    if (wanted > q->capacity && wanted < 2 * q->capacity)
+        wanted = 2 * q->capacity;
+    return halay_list_reserve(&q->events, wanted, &q->capacity, sizeof *q->events);
+}
+
+enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *event)
+{
+    if (halay_list_grow(&list->events, list->count, &list->capacity, sizeof *event) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    list->events[list->count++] = *event;
+    return HALAY_OK;
+}
+
+enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event)
+{
+    enum halay_status status = halay_events_append(&queue->submitted, event);
+
+    if (status == HALAY_OK) /* relaxed: the driver takes the lock to read the events; this flag only wakes it */
+        atomic_store_explicit(&queue->has_events, 1, memory_order_relaxed);
+    return status;
+}
+
+void halay_queue_clear(struct halay_queue *queue)
+{
+    struct halay_events *lists[] = { &queue->submitted, &queue->batch, &queue->changes, &queue->resubmitted };
+
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        free(lists[i]->events);
+        *lists[i] = (struct halay_events){ 0 };
+    }
+    queue->failed = HALAY_OK;
 }

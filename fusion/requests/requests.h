@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests: the pool.
+ * Requests: the pool, and the queue of events.
  */
 #ifndef HALAY_REQUESTS_H
 #define HALAY_REQUESTS_H
@@ -19,5 +19,14 @@ void halay_request_put_locked(struct halay_request *request);
 /* Removes a request from the list of watched ones (withdraw.c), if it is on it. Driver. */
 void halay_request_unwatch(struct halay_request *request);
 void halay_requests_free_all(struct halay_context *ctx);
+
+/* Reserves room for this number of further events: pushing them cannot fail until the lock is released. */
+enum halay_status halay_queue_reserve_locked(struct halay_queue *queue, size_t count);
+/* Appends to a list of the driver's own. */
+enum halay_status halay_events_append(struct halay_events *list, const struct halay_event *event);
+/* Pushes an event for the driver; the lock is held. */
+enum halay_status halay_queue_push_locked(struct halay_queue *queue, const struct halay_event *event);
+/* Frees all events. */
+void halay_queue_clear(struct halay_queue *queue);
 
 #endif
