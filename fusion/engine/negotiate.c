@@ -64,7 +64,7 @@ static void send_submitted(struct halay_context *ctx, struct halay_request *r)
         halay_withdraw_watch(ctx, r);
         return;
     }
-    halay_request_move(r, HALAY_LIFE_SEND);
+    halay_request_move(r, HALAY_LIFE_SENT);
     r->sequence = ++ctx->engine->sent;
     if (halay_request_is_agreed(r))
         send_ready(ctx, r);

@@ -109,7 +109,7 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
         if (!is_in_flight)
             continue;
         b->entries[i]->request = r;
-        halay_request_move(r, HALAY_LIFE_PLAN);
+        halay_request_move(r, HALAY_LIFE_PLANNED);
         r->sequence = ++p->submissions;
         if (b->state == HALAY_PLAN_FILLING) /* otherwise it has been counted */
             count_steady(p, 1);

@@ -54,7 +54,7 @@ static void count_submission(struct halay_replay *p, struct halay_request *r)
 {
     struct halay_plan_bucket *b = r->entry->planned;
 
-    halay_request_move(r, HALAY_LIFE_PLAN);
+    halay_request_move(r, HALAY_LIFE_PLANNED);
     r->sequence = ++p->submissions;
     b->ordinary++;
     if (atomic_fetch_sub_explicit(&b->missing, 1, memory_order_acq_rel) == 1)
@@ -94,7 +94,7 @@ static void take_submission(struct halay_replay *p, const struct halay_event *e)
     }
     halay_replay_break(p->set, HALAY_BREAK_OTHER);
     if (r->life == HALAY_LIFE_SENT)
-        halay_request_move(r, HALAY_LIFE_RETURN);
+        halay_request_move(r, HALAY_LIFE_QUEUED);
     keep_event(p->set->ctx, &p->kept, e);
 }
 
@@ -223,7 +223,7 @@ static enum halay_status list_resubmitted(struct halay_replay *p)
     enum halay_status status = list_requests(p->set, HALAY_LIFE_PLANNED, &unfinished, &count);
 
     for (size_t i = 0; i < count && status == HALAY_OK; i++) {
-        halay_request_move(unfinished[i], HALAY_LIFE_RETURN);
+        halay_request_move(unfinished[i], HALAY_LIFE_QUEUED);
         status = halay_events_append(resubmitted,
                                      &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = unfinished[i] });
     }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Life of a request in the engine: one table of transitions. Pure.
+ * Life of a request in the engine: its states, and one table of what may follow each. Pure.
  *
- *              SEND           START             END
- *      queued -------> sent ---------> running -------> ended
- *        |              |                                 ^
- *        '---- PLAN ----'--> planned ------- END ---------'
+ *      queued ------> sent --------> running ------> ended
+ *        |              |                              ^
+ *        '--------------+---> planned -----------------'
  *
- * RETURN goes back to `queued` from `sent` and `planned`. What no coordinator decides on, a transfer on its path or
- * the part of a rank that has joined, starts from `queued`. Each state can end with an error. A steady request does
- * not live while its plan is in force: its word has its state (replay/steady.h). It is `planned` if the plan is left
- * while it is in flight.
+ * A request is queued again, to be sent again, if its plan has been left, or if a plan without it followed. What no
+ * coordinator decides on, a transfer on its path or the part of a rank that has joined, runs next after `queued`. Each
+ * state can end with an error. A steady request does not live while its plan is in force: its word has its state
+ * (replay/steady.h). It is `planned` if the plan is left while it is in flight.
  */
 #ifndef HALAY_LIFE_H
 #define HALAY_LIFE_H
@@ -24,16 +23,16 @@ enum halay_life {
     HALAY_LIVES
 };
 
-enum halay_life_event {
-    HALAY_LIFE_SEND,   /* its submission is sent to the coordinator */
-    HALAY_LIFE_PLAN,   /* it counts in the plan in force, or is taken over from one that is left */
-    HALAY_LIFE_RETURN, /* it is sent again: its plan has been left, or a plan without it followed */
-    HALAY_LIFE_START,  /* its bucket, or its transfer, begins */
-    HALAY_LIFE_END,    /* it completes or fails */
-    HALAY_LIFE_EVENTS
-};
+/* Returns nonzero if a request can go from one state to the other. */
+static inline int halay_life_may_follow(enum halay_life life, enum halay_life next)
+{
+    enum { QUEUED = 1, SENT = 2, PLANNED = 4, RUNNING = 8, ENDED = 16 };
+    static const int states[HALAY_LIVES] = { [HALAY_LIFE_QUEUED] = SENT | PLANNED | RUNNING | ENDED,
+                                             [HALAY_LIFE_SENT] = QUEUED | PLANNED | RUNNING | ENDED,
+                                             [HALAY_LIFE_PLANNED] = QUEUED | ENDED,
+                                             [HALAY_LIFE_RUNNING] = ENDED };
 
-/* Returns the next state; HALAY_LIVES if the event cannot happen in this one. */
-enum halay_life halay_life_next(enum halay_life life, enum halay_life_event event);
+    return states[life] >> next & 1;
+}
 
 #endif

@@ -70,10 +70,10 @@ struct halay_request {
     uint64_t collective;
 };
 
-static inline void halay_request_move(struct halay_request *r, enum halay_life_event event)
+static inline void halay_request_move(struct halay_request *r, enum halay_life next)
 {
-    r->life = halay_life_next(r->life, event);
-    assert(r->life != HALAY_LIVES);
+    assert(halay_life_may_follow(r->life, next));
+    r->life = next;
 }
 
 #endif

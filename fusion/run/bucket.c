@@ -210,7 +210,7 @@ static enum halay_status collect_requests(struct halay_bucket *b, const struct h
             if (!request || (b->count && !can_join(&request->signature, &b->requests[0]->signature)))
                 return HALAY_ERR_FORMAT;
             b->is_plain &= halay_signature_is_plain(&entry->agreed);
-            halay_request_move(request, HALAY_LIFE_START);
+            halay_request_move(request, HALAY_LIFE_RUNNING);
             request->buckets_left = 1;
             b->requests[b->count++] = request;
             bytes += request->bytes;

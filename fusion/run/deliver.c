@@ -44,7 +44,7 @@ void halay_request_end(struct halay_request *request, enum halay_status status, 
     if (halay_recording(ctx))
         halay_record_ended(ctx, request, status);
     halay_request_unwatch(request);
-    halay_request_move(request, HALAY_LIFE_END);
+    halay_request_move(request, HALAY_LIFE_ENDED);
     request->final = status;
     request->text = text && *text ? strdup(text) : NULL; /* without memory there is only the status */
     if (!request->cargo || !ctx->carrier->ops->land(ctx, request))

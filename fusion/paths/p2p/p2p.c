@@ -122,7 +122,7 @@ static void point_pair(struct p2p *p2p, struct peer *p, struct point *point, con
 
     point->own.next = p->moving;
     p->moving = &point->own;
-    halay_request_move(point->request, HALAY_LIFE_START);
+    halay_request_move(point->request, HALAY_LIFE_RUNNING);
     if (mine->count != theirs->count || mine->dtype != theirs->dtype) {
         point->status = HALAY_ERR_MISMATCH;
         halay_offers_print_mismatch(sends ? mine : theirs, sends ? rank : p->rank, sends ? theirs : mine,
