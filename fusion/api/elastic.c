@@ -25,7 +25,6 @@
 #include "collectives/transport/bootstrap/elastic_client.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include "fusion/api/open.h"
-#include "fusion/api/tensor.h"
 #include "fusion/api/wait.h"
 #include "fusion/requests/context.h"
 #include "halay_elastic.h"

@@ -11,10 +11,10 @@
  * which lives as long as the context or a reference does. References may be released at any time, on any thread, also
  * while halay_fini runs: then halay_fini checks the block once more when the transports are closed.
  */
-#include "fusion/api/memory.h"
 #include "base/error_text.h"
 #include "collectives/transport/shm/shm_memory.h"
 #include "fusion/api/elastic.h"
+#include "fusion/api/open.h"
 #include "fusion/api/wait.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/context.h"

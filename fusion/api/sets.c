@@ -6,17 +6,17 @@
  * different ranks may be created at the same time. For the same ranks one call at a time is in flight on a rank, and
  * other blocking calls wait: the n-th matches the n-th.
  */
-#include "fusion/api/sets.h"
+#include "fusion/run/sets.h"
 #include "base/error_text.h"
 #include "base/memory.h"
 #include "base/struct_size.h"
+#include "fusion/api/open.h"
 #include "fusion/api/submit.h"
 #include "fusion/api/wait.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/protocol/signature.h"
 #include "fusion/requests/entry.h"
 #include "fusion/requests/request.h"
-#include "fusion/run/sets.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

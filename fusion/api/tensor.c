@@ -3,9 +3,9 @@
  * Tensors: registered once, submitted by handle; and their treatment when the ranks change. Runs on the program's
  * threads.
  */
-#include "fusion/api/tensor.h"
 #include "base/error_text.h"
 #include "fusion/api/describe.h"
+#include "fusion/api/open.h"
 #include "fusion/api/wait.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"

@@ -4,7 +4,7 @@
  * and their texts, making and removing them together, sets that rank 0 only coordinates, joins, stalls. The rows of
  * Horovod's parallel tests that concern process sets are among them. Random programs have sets too (program.c).
  */
-#include "fusion/api/sets.h"
+#include "fusion/api/open.h"
 #include "fusion/coordinator/coordinator.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/observe/recorder.h"
