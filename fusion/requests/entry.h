@@ -19,14 +19,14 @@ struct halay_entry {
     struct halay_process_set *set; /* borrowed: outlives it */
     struct halay_tensor *tensor;   /* registered, or NULL; guarded by lock */
     struct halay_request *request; /* in flight, or NULL; set under lock by submit, cleared under lock by the driver */
+    /* Owned: its steady request, or NULL (replay/steady.h). Stored under lock, loaded (acquire) by submit. */
+    struct halay_request *_Atomic steady;
     uint64_t submissions;          /* their number so far; guarded by lock */
     uint32_t id;                   /* agreed, or HALAY_NO_ID; written by the driver under lock */
     struct halay_signature agreed; /* valid with an id; driver only, as are these */
     /* Borrowed: its bucket in the plan in force; NULL: it is in no plan (replay/replay.h). Written by the driver under
      * lock. */
     struct halay_plan_bucket *planned;
-    /* Owned: its steady request, or NULL (replay/steady.h). Stored under lock, loaded (acquire) by submit. */
-    struct halay_request *_Atomic steady;
     struct halay_payload sent;   /* owned: this rank's when the id was agreed */
     struct halay_payload answer; /* owned: the coordinator's */
     /* how often in succession another submission or a wait followed at once, up to a few; guarded by lock */

@@ -31,9 +31,7 @@ struct halay_request {
     struct halay_payload payload;  /* owned, kept: this rank's payload of the signature */
     struct halay_buffers *buffers; /* owned, kept: of a group's members */
     size_t buffer_capacity;
-    size_t buckets_left; /* a group's buckets that have not ended, one a type; driver only */
-    const void *in;      /* borrowed while in flight; in == out: in place */
-    void *out;
+    size_t buckets_left;       /* a group's buckets that have not ended, one a type; driver only */
     struct halay_cargo *cargo; /* held until the last reference ends; NULL: its data are in host memory (carrier.h) */
     size_t out_bytes;          /* size of out; this and the next ones for operations whose result size varies */
     void *held;                /* owned until the request is released: the result, if out is NULL or too small */
@@ -43,6 +41,9 @@ struct halay_request {
     size_t *rows;   /* owned, kept, [row_capacity]: the rows of each rank in the result */
     size_t row_capacity;
     int has_rows;
+    /* What a submission in a plan uses, together. */
+    const void *in; /* borrowed while in flight; in == out: in place */
+    void *out;
     halay_callback callback;
     void *arg;
     uint64_t order;                           /* of the registered tensor's registration, 0: by name */

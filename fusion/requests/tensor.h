@@ -21,25 +21,28 @@ struct halay_placing {
 };
 
 struct halay_tensor {
-    struct halay_context *ctx; /* borrowed: outlives it, as the next two */
-    struct halay_entry *entry; /* NULL: not found yet */
-    struct halay_process_set *set;
-    const char *name;            /* borrowed: the entry's, or the naming's */
+    /* What a submission in a plan uses, together. */
+    struct halay_context *ctx;   /* borrowed: outlives it, as entry and set */
+    struct halay_entry *entry;   /* NULL: not found yet */
     struct halay_naming *naming; /* borrowed: of a submission by name, as long as this; NULL: registered */
+    uint64_t order;              /* of registration, from 1 */
+    const void *in;              /* borrowed while in flight */
+    void *out;
+    size_t bytes;
+    struct halay_request *prepared; /* borrowed, between the two steps of a submission; guarded by lock */
+
+    struct halay_process_set *set;
+    const char *name; /* borrowed: the entry's, or the naming's */
     struct halay_signature signature;
-    size_t count, bytes;
+    size_t count;
     /* Owned: this rank's payload of the signature, and the buffers of a group. Of a submission by name only the
      * payload's length: its description has the rest. */
     struct halay_payload payload;
     struct halay_buffers *buffers;
-    const void *in; /* borrowed while in flight */
-    void *out;
     size_t out_bytes; /* how many bytes at out the result may use */
     int timeout_ms;
     struct halay_placing placing;
-    uint64_t order; /* of registration, from 1 */
-    int is_stale;   /* it depends on the ranks at its registration, which have changed; guarded by lock */
-    struct halay_request *prepared; /* borrowed, between the two steps of a submission; guarded by lock */
+    int is_stale; /* it depends on the ranks at its registration, which have changed; guarded by lock */
 };
 
 #endif
