@@ -23,6 +23,7 @@
 #include "fusion/requests/names.h"
 #include "fusion/requests/path.h"
 #include "fusion/requests/requests.h"
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,47 +187,55 @@ static enum halay_status get_request_locked(struct call *call, const struct hala
     return *out ? HALAY_OK : HALAY_ERR_NO_MEMORY;
 }
 
-static enum halay_status prepare_locked(struct call *call, struct halay_tensor *tensor, struct halay_cargo **cargo)
+/* Takes the request of a tensor that can be submitted, and fills it if it is new; a steady one is claimed. */
+static enum halay_status take_request_locked(struct call *call, const struct halay_tensor *tensor, int may_be_steady,
+                                             struct halay_request **out)
 {
     struct halay_entry *entry = tensor->entry;
-    struct halay_request *r = tensor->naming || call->records ? NULL : claim_steady(tensor, call->out != NULL);
-    int is_new = 0;
 
-    if (r) {
-        tensor->prepared = r;
-        return HALAY_OK;
+    for (;;) {
+        int is_new = 0;
+        enum halay_status status = get_request_locked(call, tensor, may_be_steady, out, &is_new);
+        if (status != HALAY_OK)
+            return status;
+        if (is_new && fill_request(*out, tensor, call) != HALAY_OK) {
+            entry->request = NULL;
+            halay_request_drop_locked(*out);
+            return HALAY_ERR_NO_MEMORY;
+        }
+        if (*out == entry->request)
+            return HALAY_OK;
+        if (is_new)
+            halay_steady_attach_locked(entry, *out);
+        if (halay_steady_claim(*out, call->out != NULL))
+            return HALAY_OK;
+        if (halay_steady_is_in_flight(*out))
+            return refuse_in_flight(call, tensor);
+        sched_yield(); /* its turn is over, but the thread that submitted it has not taken BUSY back yet */
     }
-    enum halay_status status = check_locked(call, tensor);
-    if (status == HALAY_OK)
-        status = get_request_locked(call, tensor, !*cargo && may_be_steady_locked(tensor, call), &r, &is_new);
-    if (status != HALAY_OK)
-        return status;
-    int is_ordinary = r == entry->request;
-    if (is_new && fill_request(r, tensor, call) != HALAY_OK) {
-        entry->request = NULL;
-        halay_request_drop_locked(r);
-        return HALAY_ERR_NO_MEMORY;
+}
+
+static enum halay_status prepare_locked(struct call *call, struct halay_tensor *tensor, struct halay_cargo **cargo)
+{
+    struct halay_request *r = tensor->naming || call->records ? NULL : claim_steady(tensor, call->out != NULL);
+
+    if (!r) {
+        enum halay_status status = check_locked(call, tensor);
+        if (status == HALAY_OK)
+            status = take_request_locked(call, tensor, !*cargo && may_be_steady_locked(tensor, call), &r);
+        if (status != HALAY_OK)
+            return status;
+        if (*cargo)
+            r->ctx->carrier->ops->apply_locked(*cargo, r);
+        *cargo = NULL;
     }
-    if (!is_ordinary && is_new)
-        halay_steady_attach_locked(entry, r);
-    if (!is_ordinary && !halay_steady_claim(r, call->out != NULL))
-        return refuse_in_flight(call, tensor);
-    if (*cargo)
-        r->ctx->carrier->ops->apply_locked(*cargo, r);
-    *cargo = NULL;
     tensor->prepared = r;
     return HALAY_OK;
 }
 
-/* Returns nonzero if a prepared tensor has its steady request, otherwise it has an ordinary one. */
-static int is_steady(const struct halay_tensor *tensor)
-{
-    return tensor->prepared != tensor->entry->request;
-}
-
 static void take_back_locked(struct halay_tensor *tensor)
 {
-    if (is_steady(tensor)) {
+    if (halay_steady_is_in_plan(tensor->prepared)) {
         halay_steady_unclaim(tensor->prepared);
         return;
     }
@@ -283,7 +292,7 @@ static void commit_locked(struct call *call, const struct halay_tensor *tensor, 
     if (call->out)
         call->out[i] = r;
     call->bytes += tensor->bytes;
-    if (!is_steady(tensor))
+    if (!halay_steady_is_in_plan(r))
         commit_ordinary_locked(call, tensor);
     else if ((ready = halay_steady_commit(r, tensor->in, tensor->out, call->callback, call->arg)))
         push_locked(call, tensor->entry, &(struct halay_event){ .kind = HALAY_EVENT_READY, .ready = ready });

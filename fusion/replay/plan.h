@@ -96,7 +96,8 @@ void halay_replay_free_all(struct halay_context *ctx); /* the context ends */
 /* ---- steady submissions ---- */
 
 /* Returns the request by which a tensor of a plan can be submitted steadily; order: of its registration. *is_new: it is
- * to be filled, and attached. NULL: the tensor is in no plan that takes it, or in flight; or no memory. */
+ * to be filled, and attached; otherwise it may be in flight. NULL: the tensor is in no plan that takes it, or the
+ * program keeps its request, which is in flight; or no memory. */
 struct halay_request *halay_steady_get_locked(struct halay_entry *entry, uint64_t order, int *is_new);
 /* Makes a request the tensor's steady request in its plan. */
 void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request *request);

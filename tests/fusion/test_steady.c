@@ -6,10 +6,12 @@
  */
 #include "fusion/replay/steady.h"
 #include "fusion/requests/entry.h"
+#include "fusion/requests/tensor.h"
 #include "tests/fusion/ranks.h"
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <unistd.h>
 
 enum { STEPS = 40, TENSORS = 6, COUNT = 50, WAIT_MS = 60000 };
 
@@ -304,6 +306,50 @@ static void body_sets(struct rank_run *run)
     CHECK(j.steady > STEPS / 2, "%d steady submissions", j.steady);
 }
 
+static void *end_commit(void *arg)
+{
+    struct halay_request *r = arg;
+
+    usleep(20000);
+    atomic_fetch_and(&r->word, ~(uint64_t)HALAY_STEADY_BUSY);
+    return NULL;
+}
+
+/* The turn of a tensor is over, but the thread that submitted it has not taken BUSY back yet: the next submission waits
+ * for that thread. */
+static void body_busy(struct rank_run *run)
+{
+    struct halay_tensor *tensors[TENSORS];
+    struct halay_request *requests[TENSORS];
+    pthread_t thread;
+    struct job j;
+    int busy = 0;
+
+    job_open(&j, run);
+    for (int i = 0; i < TENSORS; i++) {
+        struct halay_tensor_info info = describe(&j, &j.tensors[i], 0);
+        CHECK(halay_register(run->ctx, &info, &tensors[i]) == HALAY_OK);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        struct halay_request *r = tensors[1]->entry->steady;
+        int is_busy = step % 10 == 9 && r && halay_steady_is_in_plan(r);
+        if (is_busy) {
+            busy++;
+            atomic_fetch_or(&r->word, HALAY_STEADY_BUSY);
+            REQUIRE(!pthread_create(&thread, NULL, end_commit, r));
+        }
+        for (int i = 0; i < TENSORS; i++)
+            REQUIRE(halay_submit(tensors[i], NULL, NULL, &requests[i]) == HALAY_OK);
+        if (is_busy)
+            pthread_join(thread, NULL);
+        for (int i = 0; i < TENSORS; i++) {
+            CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK);
+            halay_request_free(requests[i]);
+        }
+    }
+    CHECK(busy);
+}
+
 static void configure(struct halay_config *config, void *arg)
 {
     (void)arg;
@@ -313,7 +359,7 @@ static void configure(struct halay_config *config, void *arg)
 int main(void)
 {
     static void (*const bodies[])(struct rank_run * run) = { body_addresses,  body_twice,   body_kept, body_chain,
-                                                             body_registered, body_threads, body_sets };
+                                                             body_registered, body_threads, body_sets, body_busy };
 
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         printf("body %zu\n", i);
