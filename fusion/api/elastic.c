@@ -256,7 +256,6 @@ static void engine_renew(struct halay_context *ctx)
     ctx->lost = -1;
     ctx->text[0] = '\0';
     ctx->queue.is_aborted = 0;
-    ctx->queue.failed = HALAY_OK;
     ctx->unnamed_first = 0;
     memset(ctx->all.unnamed, 0, sizeof ctx->all.unnamed);
     ctx->queue.is_joined = 0;

@@ -19,7 +19,7 @@ struct halay_coordinator_options {
     size_t threshold;                 /* bytes of a bucket */
     enum halay_deterministic deterministic;
     enum halay_join_average join_average;
-    int replay;            /* make plans (replay_root.h) */
+    int replay;            /* make plans (replay_root.c) */
     size_t ids_max;        /* how many names keep an id; the least recently used lose theirs */
     struct halay_log *log; /* borrowed until destroy */
     /* Emits an item for one rank, or for all (-1), including the coordinator's own. Must not call the coordinator. */

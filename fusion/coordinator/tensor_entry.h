@@ -54,7 +54,7 @@ struct halay_tensor_entry {
     uint64_t bucket_number;               /* the bucket that it was chosen for */
     uint64_t turn;                        /* its last turn (capture.h) */
     size_t position;                      /* scratch: among the chosen */
-    struct halay_withdrawal *withdrawal;  /* borrowed: withdrawn submissions (withdraw.h); or NULL */
+    struct halay_withdrawal *withdrawal;  /* borrowed: withdrawn submissions (withdraw.c); or NULL */
     int is_join;                          /* of a join */
     int is_change;                        /* of a change of process sets */
     struct halay_tensor_entry_list *list; /* the list that it is on, or NULL */

@@ -13,7 +13,7 @@
  *     Items about tensors begin with the number of their process set; 0 is that of all ranks. Ids are the set's.
  *
  *       READY     set, first, count         these ids have been submitted
- *       ANNOUNCE  set, 0, signature (32): shape (u64 each), words (payload.h), name
+ *       ANNOUNCE  set, 0, signature (32): shape (u64 each), words (signature_payload.c), name
  *                                           a name without id, another signature or payload
  *       FLUSH     set                       a thread waits: don't accumulate
  *       AGREE     set, id, as ANNOUNCE      all ranks have announced it; its id from now on

@@ -45,8 +45,8 @@
  *
  * tests/fusion/test_replay_model.c explores all states of a small instance.
  */
-#ifndef HALAY_VALUES_REPLAY_H
-#define HALAY_VALUES_REPLAY_H
+#ifndef HALAY_PROTOCOL_REPLAY_H
+#define HALAY_PROTOCOL_REPLAY_H
 
 #include "collectives/group/epoch.h"
 #include "collectives/transport/link.h"
