@@ -41,7 +41,7 @@ struct halay_request {
     size_t *rows;   /* owned, kept, [row_capacity]: the rows of each rank in the result */
     size_t row_capacity;
     int has_rows;
-    /* What a submission in a plan uses, together. */
+    /* Members for a submission in a plan, in few cache lines. */
     const void *in; /* borrowed while in flight; in == out: in place */
     void *out;
     halay_callback callback;

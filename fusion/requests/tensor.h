@@ -21,7 +21,7 @@ struct halay_placing {
 };
 
 struct halay_tensor {
-    /* What a submission in a plan uses, together. */
+    /* Members for a submission in a plan, in few cache lines. */
     struct halay_context *ctx;   /* borrowed: outlives it, as entry and set */
     struct halay_entry *entry;   /* NULL: not found yet */
     struct halay_naming *naming; /* borrowed: of a submission by name, as long as this; NULL: registered */
