@@ -17,7 +17,6 @@
 #include "fusion/api/wait.h"
 #include "fusion/engine/driver.h"
 #include "fusion/observe/recorder.h"
-#include "fusion/replay/plan.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"

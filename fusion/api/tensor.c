@@ -7,7 +7,7 @@
 #include "fusion/api/describe.h"
 #include "fusion/api/open.h"
 #include "fusion/api/wait.h"
-#include "fusion/replay/plan.h"
+#include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/path.h"

@@ -6,14 +6,8 @@
 #include "base/memory.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/entry.h"
-#include "fusion/requests/requests.h"
 #include <stdlib.h>
 #include <string.h>
-
-static struct halay_request *steady_of(const struct halay_entry *entry)
-{
-    return atomic_load_explicit(&((struct halay_entry *)entry)->steady, memory_order_relaxed);
-}
 
 /* ---- make and clear ---- */
 
@@ -100,7 +94,7 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
 
     b->is_open = 0;
     for (size_t i = 0; i < b->count; i++) {
-        struct halay_request *r = steady_of(b->entries[i]);
+        struct halay_request *r = halay_steady_of(b->entries[i]);
         if (!r || !halay_steady_is_in_plan(r))
             continue;
         const struct halay_request *ordinary = b->entries[i]->request;
@@ -288,7 +282,7 @@ struct halay_request *halay_replay_request(const struct halay_plan_bucket *b, si
 {
     struct halay_request *ordinary = b->entries[i]->request; /* one that has ended is of the turn before */
 
-    return ordinary && ordinary->life != HALAY_LIFE_ENDED ? ordinary : steady_of(b->entries[i]);
+    return ordinary && ordinary->life != HALAY_LIFE_ENDED ? ordinary : halay_steady_of(b->entries[i]);
 }
 
 /* Collects the callbacks of a turn, before its tensors may be submitted again. Returns their number. Without
@@ -327,73 +321,6 @@ size_t halay_replay_deliver(struct halay_plan_bucket *b, struct halay_request *c
         call(ctx, p->callbacks[i].callback, p->callbacks[i].arg);
     atomic_store_explicit(&b->completed, turn, memory_order_release);
     return steady;
-}
-
-/* ---- steady submissions ---- */
-
-void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request *r)
-{
-    struct halay_plan_bucket *b = entry->planned;
-    uint64_t turn = atomic_load_explicit(&b->released, memory_order_relaxed);
-
-    /* Relaxed: the driver reads it after a submission of r, which follows the release below. */
-    atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
-    atomic_store_explicit(&r->steady, b, memory_order_relaxed);
-    atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);
-    atomic_store_explicit(&entry->steady, r, memory_order_release);
-}
-
-/* Returns a request for one reference: the entry's idle one, or one of the pool. NULL: no memory. */
-static struct halay_request *take_idle_locked(struct halay_entry *entry)
-{
-    struct halay_request *r = steady_of(entry);
-
-    if (!r || atomic_load_explicit(&r->references, memory_order_acquire) != 1) {
-        halay_steady_drop_locked(entry);
-        r = halay_request_get_locked(entry->set->ctx);
-        if (r)
-            atomic_store_explicit(&r->references, 1, memory_order_relaxed);
-        return r;
-    }
-    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
-    free(r->text);
-    free(r->held);
-    halay_request_reset(r);
-    return r;
-}
-
-struct halay_request *halay_steady_get_locked(struct halay_entry *entry, uint64_t order, int *is_new)
-{
-    struct halay_request *r = steady_of(entry);
-
-    *is_new = 0;
-    if (!entry->planned || !entry->planned->is_open || halay_collective_goes_by_rows(entry->agreed.collective))
-        return NULL;
-    if (r && halay_steady_is_in_plan(r)) {
-        if (!halay_steady_is_held(r) && r->order == order)
-            return r;
-        /* The program has kept it, and owns it from now on; or the name's registration is another one. */
-        if (!halay_steady_drop_locked(entry))
-            return NULL;
-    }
-    *is_new = 1;
-    return take_idle_locked(entry);
-}
-
-int halay_steady_drop_locked(struct halay_entry *entry)
-{
-    struct halay_request *r = steady_of(entry);
-
-    if (!r)
-        return 1;
-    int was_in_plan = halay_steady_is_in_plan(r);
-    if (was_in_plan && halay_steady_leave_locked(r, 1))
-        return 0;
-    atomic_store_explicit(&entry->steady, NULL, memory_order_relaxed);
-    r->entry = NULL;
-    if (!was_in_plan || !halay_steady_is_held(r)) /* else the reference is the program's */
-        halay_request_put_locked(r);
-    return 1;
 }
 
 /* ---- the end ---- */

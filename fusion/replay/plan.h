@@ -93,15 +93,4 @@ void halay_replay_drop(struct halay_context *ctx);
 void halay_replay_end(struct halay_process_set *set);  /* the set ends */
 void halay_replay_free_all(struct halay_context *ctx); /* the context ends */
 
-/* ---- steady submissions ---- */
-
-/* Returns the request by which a tensor of a plan can be submitted steadily; order: of its registration. *is_new: it is
- * to be filled, and attached; otherwise it may be in flight. NULL: the tensor is in no plan that takes it, or the
- * program keeps its request, which is in flight; or no memory. */
-struct halay_request *halay_steady_get_locked(struct halay_entry *entry, uint64_t order, int *is_new);
-/* Makes a request the tensor's steady request in its plan. */
-void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request *request);
-/* Drops the tensor's steady request, if it has one. Returns 0 if that is in flight in a plan: it stays. */
-int halay_steady_drop_locked(struct halay_entry *entry);
-
 #endif

@@ -23,7 +23,7 @@
 #ifndef HALAY_STEADY_H
 #define HALAY_STEADY_H
 
-#include "fusion/requests/context.h"
+#include "fusion/requests/entry.h"
 #include "fusion/requests/request.h"
 
 struct halay_plan_bucket;
@@ -59,5 +59,21 @@ static inline int halay_steady_is_held(struct halay_request *request)
 {
     return (atomic_load_explicit(&request->word, memory_order_relaxed) & HALAY_STEADY_HELD) != 0;
 }
+
+/* ---- of an entry ---- */
+
+/* Returns the entry's steady request, or NULL. With the lock, or by the driver. */
+static inline struct halay_request *halay_steady_of(const struct halay_entry *entry)
+{
+    return atomic_load_explicit(&((struct halay_entry *)entry)->steady, memory_order_relaxed);
+}
+/* Returns the request by which a tensor of a plan can be submitted steadily; order: of its registration. *is_new: it is
+ * to be filled, and attached; otherwise it may be in flight. NULL: the tensor is in no plan that takes it, or the
+ * program keeps its request, which is in flight; or no memory. */
+struct halay_request *halay_steady_get_locked(struct halay_entry *entry, uint64_t order, int *is_new);
+/* Makes a request the tensor's steady request in its plan. */
+void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request *request);
+/* Drops the tensor's steady request, if it has one. Returns 0 if that is in flight in a plan: it stays. */
+int halay_steady_drop_locked(struct halay_entry *entry);
 
 #endif
