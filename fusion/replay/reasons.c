@@ -27,24 +27,52 @@ static int is_partial(const struct halay_plan_bucket *b)
     return b->state == HALAY_PLAN_FILLING && missing && missing < b->count;
 }
 
-/* Returns nonzero if b, which is ready, cannot be entered before the other bucket, which lacks tensors of this rank. A
- * bucket that waits only for complete ones waits for other ranks. */
-static int must_follow(const struct halay_plan_bucket *b, const struct halay_plan_bucket *other)
+/* The result of a first pass over the buckets, so that one look makes only two. */
+struct look {
+    /* The buckets with the lowest numbers that lack tensors of this rank: one of each channel, and one of those on
+     * devices; NULL: none. */
+    const struct halay_plan_bucket *on_channel[HALAY_CHANNELS], *on_devices;
+    const struct halay_plan_bucket *awaited; /* the program waits for a tensor of it, or NULL */
+};
+
+static void note_incomplete(struct look *look, const struct halay_plan_bucket *b)
 {
-    return other->state == HALAY_PLAN_FILLING && other->number < b->number &&
-           (other->number % HALAY_CHANNELS == b->number % HALAY_CHANNELS || (other->is_on_devices && b->is_on_devices));
+    const struct halay_plan_bucket **at = &look->on_channel[b->number % HALAY_CHANNELS];
+
+    if (b->state != HALAY_PLAN_FILLING)
+        return;
+    if (!*at || b->number < (*at)->number)
+        *at = b;
+    if (b->is_on_devices && (!look->on_devices || b->number < look->on_devices->number))
+        look->on_devices = b;
 }
 
-/* Returns nonzero if the program waits for a tensor of the bucket. */
-static int is_awaited(const struct halay_plan_bucket *b)
+/* Returns the incomplete bucket, b or one before it, by which this rank's program holds b up, or NULL. A bucket that
+ * waits only for complete ones waits for other ranks. */
+static const struct halay_plan_bucket *find_holder(const struct look *look, const struct halay_plan_bucket *b)
 {
-    struct halay_context *ctx = b->plan->set->ctx;
+    const struct halay_plan_bucket *before = look->on_channel[b->number % HALAY_CHANNELS];
+
+    if (b->state != HALAY_PLAN_READY)
+        return is_partial(b) ? b : NULL;
+    if (!b->plan->is_active)
+        return NULL;
+    if (before && before->number < b->number)
+        return before;
+    return b->is_on_devices && look->on_devices && look->on_devices->number < b->number ? look->on_devices : NULL;
+}
+
+/* Returns the bucket of the tensor that the program waits for, or NULL. */
+static const struct halay_plan_bucket *find_awaited(struct halay_context *ctx)
+{
+    const struct halay_plan_bucket *b = NULL;
 
     pthread_mutex_lock(&ctx->lock);
     struct halay_request *r = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
-    int is = r && r->entry && r->entry->planned == b && (r->entry->request == r || halay_steady_is_in_flight(r));
+    if (r && r->entry && (r->entry->request == r || halay_steady_is_in_flight(r)))
+        b = r->entry->planned;
     pthread_mutex_unlock(&ctx->lock);
-    return is;
+    return b;
 }
 
 /* Returns nonzero if the program has not submitted all tensors of the bucket. A tensor that it has submitted may not
@@ -71,8 +99,8 @@ static int64_t slow_us(const struct halay_context *ctx)
     return quarter && quarter < SLOW_US ? quarter : SLOW_US;
 }
 
-/* Returns how long a bucket has not changed. A steady submission records no time, so it is noticed here. */
-static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
+/* Notes changes of a bucket. A steady submission records no time, so it is noticed here. */
+static void note_changes(struct halay_plan_bucket *b, int64_t now_us)
 {
     size_t missing = atomic_load_explicit(&b->missing, memory_order_acquire);
 
@@ -82,23 +110,14 @@ static int64_t look_at_bucket(struct halay_plan_bucket *b, int64_t now_us)
     }
     if (b->state == HALAY_PLAN_FILLING && !missing) /* its event was lost for want of memory */
         halay_plan_set_ready(b);
-    return now_us - b->since_us;
 }
 
-/* Returns nonzero if this rank's program has held b up for too long by the other bucket, or by b itself. */
-static int holds_up(const struct halay_plan_bucket *other, const struct halay_plan_bucket *b, int64_t age_us)
+/* Returns nonzero if this rank's program has held the bucket up for too long. */
+static int is_held_up(const struct look *look, const struct halay_plan_bucket *b, int64_t age_us)
 {
-    return age_us >= HELD_US || (is_awaited(b) && lacks_submissions(other));
-}
+    const struct halay_plan_bucket *holder = age_us >= WAITS_US ? find_holder(look, b) : NULL;
 
-static int is_held_up(const struct halay_plan_bucket *b, int64_t age_us)
-{
-    const struct halay_replay *p = b->plan;
-    int is = is_partial(b) && holds_up(b, b, age_us);
-
-    for (size_t i = 0; i < p->count && b->state == HALAY_PLAN_READY && p->is_active && !is; i++)
-        is = must_follow(b, p->buckets[i]) && holds_up(p->buckets[i], b, age_us);
-    return is;
+    return holder && (age_us >= HELD_US || (b == look->awaited && lacks_submissions(holder)));
 }
 
 static void look_for_reasons(struct halay_replay *p)
@@ -108,12 +127,17 @@ static void look_for_reasons(struct halay_replay *p)
     if (ctx->now_us - p->looked_us < LOOK_US)
         return;
     p->looked_us = ctx->now_us;
+    struct look look = { .awaited = find_awaited(ctx) };
+    for (size_t i = 0; i < p->count; i++) {
+        note_changes(p->buckets[i], ctx->now_us);
+        note_incomplete(&look, p->buckets[i]);
+    }
     for (size_t i = 0; i < p->count && p->state == PLAN_PLANNED; i++) {
-        struct halay_plan_bucket *b = p->buckets[i];
-        int64_t age_us = look_at_bucket(b, ctx->now_us);
+        const struct halay_plan_bucket *b = p->buckets[i];
+        int64_t age_us = ctx->now_us - b->since_us;
         if (b->state != HALAY_PLAN_FILLING && age_us >= slow_us(ctx))
             halay_replay_break(p->set, HALAY_BREAK_SLOW);
-        if (age_us >= WAITS_US && is_held_up(b, age_us))
+        if (is_held_up(&look, b, age_us))
             halay_replay_break(p->set, HALAY_BREAK_WAITS);
     }
 }
