@@ -255,6 +255,15 @@ static int is_of_tree(enum halay_item_kind kind)
     return kind >= HALAY_ITEM_BREAK;
 }
 
+/* Returns nonzero if the item concerns a set that has been removed here, and its sender may not know that yet. A set in
+ * which a tensor is in flight is not removed, so the other items cannot be late. */
+static int is_late(const struct halay_context *ctx, const struct halay_item *item)
+{
+    return item->set <= ctx->execution->sets_made &&
+           (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH || item->kind == HALAY_ITEM_WITHDRAW ||
+            item->kind >= HALAY_ITEM_PLANNED);
+}
+
 static enum halay_status take_early(struct halay_process_set *set);
 
 /* Applies an item about one set's tensors. */
@@ -335,7 +344,7 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         return HALAY_OK;
     default:
         set = halay_process_set_by_number(ctx, item->set);
-        return set ? apply_to(set, item) : HALAY_ERR_FORMAT;
+        return set ? apply_to(set, item) : is_late(ctx, item) ? HALAY_OK : HALAY_ERR_FORMAT;
     }
 }
 
@@ -347,10 +356,8 @@ static enum halay_status receive_as_coordinator(struct halay_context *ctx, int r
     int number = item->kind == HALAY_ITEM_DOING ? 0 : item->set;
     struct halay_process_set *set = halay_process_set_by_number(ctx, number);
 
-    if (!set &&
-        (item->kind == HALAY_ITEM_FORGET || item->kind == HALAY_ITEM_FLUSH || item->kind == HALAY_ITEM_WITHDRAW) &&
-        number <= ctx->execution->sets_made)
-        return HALAY_OK; /* sent before the rank received the removal of the set */
+    if (!set && is_late(ctx, item))
+        return HALAY_OK;
     int member = set ? halay_process_set_rank_of(set, rank) : -1;
     return member < 0 ? HALAY_ERR_FORMAT : halay_coordinator_receive(set->coordinator, member, item, ctx->now_us);
 }
