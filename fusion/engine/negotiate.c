@@ -133,16 +133,29 @@ static size_t take_submitted(struct halay_context *ctx)
     return batch.count + (size_t)is_aborted;
 }
 
-/* Takes the events that were deferred, by a plan that has ended or until their data have arrived. */
-static size_t take_resubmitted(struct halay_context *ctx)
+static size_t take_all(struct halay_context *ctx, struct halay_events *list)
 {
-    struct halay_events *resubmitted = &ctx->queue.resubmitted;
-    size_t did = resubmitted->count;
+    size_t did = list->count;
 
     for (size_t i = 0; i < did; i++)
-        take_event(ctx, &resubmitted->events[i]);
-    resubmitted->count = 0;
+        take_event(ctx, &list->events[i]);
+    list->count = 0;
     return did;
+}
+
+/* Takes the events that were deferred: by a plan that has ended, until their data have arrived, or until no set has a
+ * plan. */
+static size_t take_resubmitted(struct halay_context *ctx)
+{
+    struct halay_queue *queue = &ctx->queue;
+    size_t did = take_all(ctx, &queue->resubmitted);
+
+    if (!queue->changes.count || !halay_replay_all_off(ctx))
+        return did;
+    struct halay_events changes = queue->changes;
+    queue->changes = queue->resubmitted; /* empty: taking a change may defer the next one */
+    queue->resubmitted = changes;
+    return did + take_all(ctx, &queue->resubmitted);
 }
 
 size_t halay_negotiate_submitted(struct halay_context *ctx)
@@ -443,7 +456,7 @@ int halay_negotiate_leave(struct halay_context *ctx)
     /* Once the context is closing no events are added: all earlier submissions have been sent. */
     if (!atomic_load_explicit(&ctx->is_closing, memory_order_acquire) ||
         atomic_load_explicit(&ctx->queue.has_events, memory_order_relaxed) || ctx->queue.resubmitted.count ||
-        ctx->carrier->deferred_count)
+        ctx->queue.changes.count || ctx->carrier->deferred_count)
         return 0;
     if (!halay_replay_all_off(ctx)) {
         halay_replay_break_all(ctx, HALAY_BREAK_CHANGE);

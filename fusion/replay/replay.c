@@ -203,16 +203,6 @@ static enum halay_status plan_begin(struct halay_process_set *set, uint32_t epoc
     return status;
 }
 
-static enum halay_status move_events(struct halay_events *from, struct halay_events *to)
-{
-    enum halay_status status = HALAY_OK;
-
-    for (size_t i = 0; i < from->count && status == HALAY_OK; i++)
-        status = halay_events_append(to, &from->events[i]);
-    from->count = 0;
-    return status;
-}
-
 /* Lists the events to be taken again, in order: requests that counted in the plan and have not ended, then the
  * deferred events. */
 static enum halay_status list_resubmitted(struct halay_replay *p)
@@ -227,14 +217,16 @@ static enum halay_status list_resubmitted(struct halay_replay *p)
         status = halay_events_append(resubmitted,
                                      &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = unfinished[i] });
     }
+    for (size_t i = 0; i < p->kept.count && status == HALAY_OK; i++)
+        status = halay_events_append(resubmitted, &p->kept.events[i]);
+    p->kept.count = 0;
     free(unfinished);
-    return status == HALAY_OK ? move_events(&p->kept, resubmitted) : status;
+    return status;
 }
 
 /* Handles RESUME: the set negotiates again. */
 static enum halay_status plan_end(struct halay_replay *p, const struct halay_item *item)
 {
-    struct halay_context *ctx = p->set->ctx;
     struct halay_group_epoch epoch;
 
     memcpy(epoch.value, item->payload, sizeof epoch.value);
@@ -244,8 +236,6 @@ static enum halay_status plan_end(struct halay_replay *p, const struct halay_ite
     p->set->collectives = p->collectives_base + (epoch.value[HALAY_EPOCH_NEXT] - p->base);
     status = list_resubmitted(p);
     halay_plan_clear(p);
-    if (status == HALAY_OK && halay_replay_all_off(ctx))
-        status = move_events(&ctx->queue.changes, &ctx->queue.resubmitted);
     return status;
 }
 
