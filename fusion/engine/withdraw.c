@@ -24,16 +24,20 @@
 #define RETRY_US 100000
 #define GRACE_US 5000000
 
+static void link_watched(struct halay_request **list, struct halay_request *r)
+{
+    r->watched_at = list;
+    r->watched_next = *list;
+    if (*list)
+        (*list)->watched_at = &r->watched_next;
+    *list = r;
+}
+
 /* Checks the request at that time, at the latest. */
 static void look_at(struct halay_engine *n, struct halay_request *r, int64_t when_us)
 {
-    if (!r->watched_at) {
-        r->watched_at = &n->watched;
-        r->watched_next = n->watched;
-        if (n->watched)
-            n->watched->watched_at = &r->watched_next;
-        n->watched = r;
-    }
+    if (!r->watched_at)
+        link_watched(&n->watched, r);
     if (!n->look_us || when_us < n->look_us)
         n->look_us = when_us;
 }
@@ -100,7 +104,7 @@ static int64_t due_us(const struct halay_request *r)
     return first;
 }
 
-/* Checks a request that is due. It is due later then, unless the engine has failed. */
+/* Checks a request that is due, and on no list. */
 static void check_watched(struct halay_context *ctx, struct halay_request *r)
 {
     int64_t now_us = ctx->now_us, grace_us = (int64_t)r->timeout_ms * 1000;
@@ -114,25 +118,34 @@ static void check_watched(struct halay_context *ctx, struct halay_request *r)
         r->expires_us = 0;
         r->withdrawn = r->withdrawn ? r->withdrawn : HALAY_ERR_TIMEOUT;
     }
+    r->retry_us = 0;
+    look_at(ctx->engine, r, due_us(r)); /* before the withdrawal, which may end it */
     request_withdraw(ctx, r);
 }
 
-/* Goes through all watched requests. A check may end that request and others, so the next one is looked for from the
- * beginning. */
+/* Goes through all watched requests. A check may end that request and others, so those that are due are moved to a list
+ * of their own first. */
 size_t halay_withdraw_overdue(struct halay_context *ctx)
 {
     struct halay_engine *n = ctx->engine;
-    struct halay_request *r;
+    struct halay_request *due = NULL, *r, *next;
 
     if (!n->look_us || ctx->now_us < n->look_us)
         return 0;
-    do {
-        n->look_us = 0;
-        for (r = n->watched; r && due_us(r) > ctx->now_us; r = r->watched_next)
-            if (due_us(r) < INT64_MAX)
-                look_at(n, r, due_us(r));
-        if (r)
+    n->look_us = 0;
+    for (r = n->watched; r; r = next) {
+        next = r->watched_next;
+        if (due_us(r) > ctx->now_us) {
+            look_at(n, r, due_us(r));
+        } else {
+            halay_request_unwatch(r);
+            link_watched(&due, r);
+        }
+    }
+    while ((r = due)) {
+        halay_request_unwatch(r);
+        if (ctx->status == HALAY_OK)
             check_watched(ctx, r);
-    } while (r && ctx->status == HALAY_OK);
+    }
     return 1;
 }

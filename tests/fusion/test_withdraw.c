@@ -311,6 +311,28 @@ static void body_joined(struct rank_run *run)
     reduce_name(run, "x");
 }
 
+/* Time limits that expire together. */
+static void body_many(struct rank_run *run)
+{
+    enum { MANY = 1000, LIMIT_MS = 20 };
+    static struct halay_request *requests[MANY];
+    static float data[MANY];
+    char name[16];
+
+    for (int turn = 0; turn < run->size; turn++) {
+        for (int i = 0; i < MANY && turn == run->rank; i++) {
+            snprintf(name, sizeof name, "x%d", i);
+            submit_tensor(run, name, &data[i], turn ? 0 : LIMIT_MS, NULL, NULL, &requests[i]);
+        }
+        for (int i = 0; i < MANY && turn == run->rank; i++) {
+            CHECK(halay_wait(requests[i], 60000) == HALAY_ERR_TIMEOUT, "x%d", i);
+            halay_request_free(requests[i]);
+        }
+        reduce_name(run, "go");
+    }
+    reduce_name(run, "x0");
+}
+
 static void only_messages(struct halay_fake_hub *hub)
 {
     halay_fake_hub_set_shared(hub, 0);
@@ -420,7 +442,7 @@ int main(int argc, char **argv)
         int least, most;
     } cases[] = { { body_arguments, NULL, 1, 1 }, { body_late, NULL, 2, 3 },   { body_late, only_messages, 2, 3 },
                   { body_twice, NULL, 2, 3 },     { in_callback, NULL, 2, 3 }, { body_die, NULL, 2, 3 },
-                  { body_joined, NULL, 2, 2 } };
+                  { body_joined, NULL, 2, 2 },    { body_many, NULL, 2, 3 } };
     uint64_t seed = random_seed(argc, argv);
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
