@@ -177,6 +177,23 @@ void halay_engine_peer_is_gone(struct halay_context *ctx, int rank)
     }
 }
 
+void halay_engine_fail_group(struct halay_process_set *set, enum halay_status status, const char *what)
+{
+    struct halay_context *ctx = set->ctx;
+    int rank = -1;
+
+    if (status == HALAY_ERR_PEER) {
+        halay_group_fail(set->group, status, -1); /* close it if it is open: nothing moves until the cause is known */
+        halay_group_failure(set->group, &rank);
+        rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
+        if (rank < 0)
+            halay_world_check_peers(ctx->world, &rank);
+        halay_engine_peer_is_gone(ctx, rank);
+        return;
+    }
+    halay_engine_expect_ok(ctx, status, what);
+}
+
 void halay_engine_check_suspect(struct halay_context *ctx)
 {
     if (ctx->status == HALAY_OK &&

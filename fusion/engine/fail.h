@@ -21,5 +21,8 @@ void halay_engine_fail_peer(struct halay_context *ctx, int rank);
  * in each step from then on. */
 void halay_engine_peer_is_gone(struct halay_context *ctx, int rank);
 void halay_engine_check_suspect(struct halay_context *ctx);
+/* Fails because the set's group is closed, or no longer matches the other ranks': as expect_ok, or because a peer is
+ * gone. */
+void halay_engine_fail_group(struct halay_process_set *set, enum halay_status status, const char *what);
 
 #endif

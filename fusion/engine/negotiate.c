@@ -277,7 +277,7 @@ static int is_late(const struct halay_context *ctx, const struct halay_item *ite
             item->kind >= HALAY_ITEM_PLANNED);
 }
 
-static enum halay_status take_early(struct halay_process_set *set);
+static enum halay_status take_resume(struct halay_process_set *set, const struct halay_item *item);
 
 /* Applies an item about one set's tensors. */
 static enum halay_status apply_to(struct halay_process_set *set, const struct halay_item *item)
@@ -307,8 +307,7 @@ static enum halay_status apply_to(struct halay_process_set *set, const struct ha
     case HALAY_ITEM_COMPLETE:
         return halay_replay_receive(set, item);
     case HALAY_ITEM_RESUME:
-        status = halay_replay_receive(set, item);
-        return status == HALAY_OK ? take_early(set) : status;
+        return take_resume(set, item);
     case HALAY_ITEM_FORGET:
         status = halay_ids_forget(set, item->id);
         if (status == HALAY_OK && !ctx->all.coordinator)
@@ -334,6 +333,18 @@ static enum halay_status take_early(struct halay_process_set *set)
     }
     halay_items_fini(&early);
     return status;
+}
+
+static enum halay_status take_resume(struct halay_process_set *set, const struct halay_item *item)
+{
+    enum halay_status status = halay_replay_receive(set, item);
+
+    if (status == HALAY_OK)
+        return take_early(set);
+    if (status != halay_group_failure(set->group, NULL))
+        return status;
+    halay_engine_fail_group(set, status, "a plan cannot be left"); /* the sender is not the cause */
+    return HALAY_OK;
 }
 
 static enum halay_status apply_item(struct halay_context *ctx, const struct halay_item *item)

@@ -149,24 +149,6 @@ static void bucket_end(struct halay_context *ctx, struct halay_bucket *b)
     halay_bucket_put(ctx, b);
 }
 
-/* Fails the engine, because the group is closed, or no longer matches the other ranks'. */
-static void fail_group(struct halay_process_set *set, enum halay_status status)
-{
-    struct halay_context *ctx = set->ctx;
-    int rank = -1;
-
-    if (status == HALAY_ERR_PEER) {
-        halay_group_fail(set->group, status, -1); /* close it if it is open: nothing moves until the cause is known */
-        halay_group_failure(set->group, &rank);
-        rank = rank >= 0 && set->ranks ? set->ranks[rank] : rank;
-        if (rank < 0)
-            halay_world_check_peers(ctx->world, &rank);
-        halay_engine_peer_is_gone(ctx, rank);
-        return;
-    }
-    halay_engine_expect_ok(ctx, status, "a collective failed");
-}
-
 /* Fails a bucket. Other ranks may have started what this one could not: if it continued, its next collectives would
  * match the wrong ones. The bucket is on no list, or on that of running ones. */
 static void fail_bucket(struct halay_context *ctx, struct halay_bucket *b, enum halay_status status, int is_listed)
@@ -178,7 +160,7 @@ static void fail_bucket(struct halay_context *ctx, struct halay_bucket *b, enum 
     if (!is_listed)
         halay_bucket_drop(ctx, b);
     if (!lacks_result)
-        fail_group(set, status);
+        halay_engine_fail_group(set, status, "a collective failed");
     else
         halay_engine_fail(
             ctx, status, ctx->rank,
@@ -233,7 +215,7 @@ static size_t enter_planned(struct halay_process_set *set)
     for (; set->ctx->status == HALAY_OK && (planned = halay_replay_next(set)); did++) {
         struct halay_bucket *b = halay_bucket_make(set, planned);
         if (!b) {
-            fail_group(set, HALAY_ERR_NO_MEMORY);
+            halay_engine_fail_group(set, HALAY_ERR_NO_MEMORY, "a collective failed");
             return did;
         }
         start_now(set, b);

@@ -3,6 +3,7 @@
  * Plans that end in unusual ways, over the fake transport: their set is removed, or its group cannot be renewed. The
  * program is linked so that plans begin and groups are renewed by the functions here.
  */
+#include "collectives/group/epoch.h"
 #include "fusion/coordinator/coordinator_state.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/replay/plan.h"
@@ -95,10 +96,67 @@ static void body_removed(struct rank_run *run)
     CHECK(halay_barrier(run->ctx, "end") == HALAY_OK, "%s", halay_error_text());
 }
 
+/* ---- the group cannot be renewed ----
+ *
+ * On rank 1 the group of all ranks fails before it is renewed. RESUME came from rank 0, which is not the cause. */
+
+enum halay_status __real_halay_group_renew(struct halay_group *group, const struct halay_group_epoch *agreed);
+enum halay_status __wrap_halay_group_renew(struct halay_group *group, const struct halay_group_epoch *agreed);
+
+static const struct halay_group *_Atomic failing; /* NULL: none */
+
+struct failure {
+    enum halay_status status;
+    int rank;
+    const char *text; /* on rank 1 */
+};
+
+static const struct failure *failure;
+
+enum halay_status __wrap_halay_group_renew(struct halay_group *group, const struct halay_group_epoch *agreed)
+{
+    if (group == failing)
+        halay_group_fail(group, failure->status, failure->rank);
+    return __real_halay_group_renew(group, agreed);
+}
+
+static void body_failed(struct rank_run *run)
+{
+    enum halay_status status = HALAY_OK;
+    char text[HALAY_TEXT_MAX];
+    float x = 1;
+
+    if (run->rank == 1)
+        failing = run->ctx->all.group;
+    for (int i = 0; i < ROUNDS && status == HALAY_OK; i++)
+        status = halay_allreduce(run->ctx, "x", NULL, &x, 1, HALAY_F32, HALAY_SUM);
+    if (status == HALAY_OK)
+        status = halay_allreduce(run->ctx, "y", NULL, &x, 1, HALAY_F32, HALAY_SUM); /* leaves the plan */
+    CHECK(status != HALAY_OK);
+    halay_context_status(run->ctx, text, sizeof text);
+    CHECK(run->rank != 1 || !strcmp(text, failure->text), "'%s', not '%s'", text, failure->text);
+}
+
+static void check_failures(void)
+{
+    static const struct failure failures[] = {
+        { HALAY_ERR_UNSUPPORTED, -1, "a plan cannot be left on rank 1: not supported" },
+        { HALAY_ERR_PEER, 2, "rank 2 has closed its connection" },
+    };
+
+    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++) {
+        failure = &failures[i];
+        ranks_run(RANKS, 0, &(struct rank_run){ .body = body_failed, .configure = configure, .expected = "" }, NULL,
+                  NULL);
+        failing = NULL;
+    }
+}
+
 int main(void)
 {
     alarm(TOO_LONG_S);
     ranks_run(RANKS, 0, &(struct rank_run){ .body = body_removed, .configure = configure }, NULL, NULL);
     CHECK(is_planned);
+    check_failures();
     return test_end();
 }
