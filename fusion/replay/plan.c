@@ -158,6 +158,7 @@ void halay_plan_begin(struct halay_replay *p)
     struct halay_context *ctx = p->set->ctx;
     size_t at = 0;
 
+    p->ready_end = &p->ready;
     pthread_mutex_lock(&ctx->lock);
     for (size_t i = 0; i < p->count; at += p->buckets[i++]->count)
         bucket_begin_locked(p, p->buckets[i], at);
@@ -169,15 +170,13 @@ void halay_plan_begin(struct halay_replay *p)
 void halay_plan_set_ready(struct halay_plan_bucket *b)
 {
     struct halay_replay *p = b->plan;
-    struct halay_plan_bucket **at = &p->ready;
 
     b->state = HALAY_PLAN_READY;
     b->since_us = p->set->ctx->now_us;
     count_steady(p, b->count - b->ordinary);
-    while (*at)
-        at = &(*at)->next_ready;
     b->next_ready = NULL;
-    *at = b;
+    *p->ready_end = b;
+    p->ready_end = &b->next_ready;
 }
 
 void halay_replay_activate(struct halay_process_set *set)
@@ -236,6 +235,8 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
         if (must_wait(b) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
             continue;
         *at = b->next_ready;
+        if (!*at)
+            p->ready_end = at;
         b->state = HALAY_PLAN_RUNNING;
         b->since_us = set->ctx->now_us;
         p->next[b->number % HALAY_CHANNELS] += HALAY_CHANNELS;

@@ -24,13 +24,14 @@ struct halay_replay {
     size_t count, made, capacity;       /* buckets of this plan; all buckets; room for buckets */
     struct halay_entry **entries;       /* owned array: the plan's tensors; guarded by lock */
     size_t entry_count, entry_capacity;
-    struct halay_plan_bucket *ready; /* borrowed list, in the order in which they became ready */
-    uint64_t turn;                   /* all turns of earlier plans have lower numbers */
-    int is_active;                   /* the buckets dispatched before the plan have been started: base is known */
-    uint64_t base;                   /* number of the plan's first collective in the group */
-    uint64_t collectives_base;       /* the set's collectives before the plan */
-    int is_answer_due;               /* the answer to PLAN is to be sent */
-    uint32_t broken_epoch;           /* the last plan for which this rank has sent or forwarded BREAK */
+    struct halay_plan_bucket *ready;      /* borrowed list, in the order in which they became ready */
+    struct halay_plan_bucket **ready_end; /* where the next one is added */
+    uint64_t turn;                        /* all turns of earlier plans have lower numbers */
+    int is_active;                        /* the buckets dispatched before the plan have been started: base is known */
+    uint64_t base;                        /* number of the plan's first collective in the group */
+    uint64_t collectives_base;            /* the set's collectives before the plan */
+    int is_answer_due;                    /* the answer to PLAN is to be sent */
+    uint32_t broken_epoch;                /* the last plan for which this rank has sent or forwarded BREAK */
     enum halay_break_reason reason;
     int has_answered;                /* `answers` contains this rank's ENTERED or SETTLED */
     int answered;                    /* `answers` has been sent */
