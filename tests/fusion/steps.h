@@ -268,19 +268,28 @@ static inline int steps_expected(const struct steps *s, int number, int i, size_
     return steps_value(number, i, k, from);
 }
 
+/* Returns element k of this rank's result. */
+static inline int32_t steps_result(struct steps *s, int i, size_t k)
+{
+    const float *at = &steps_out(s, i)[k];
+    int32_t value;
+
+    if (!steps_is_integer(s, i, k))
+        return (int32_t)*at;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
 /* Checks the completed results, also in the step in which a peer is lost. */
 static inline void steps_check(struct steps *s, int number)
 {
-    for (int i = 0; i < STEP_TENSORS; i++)
-        for (size_t k = 0; s->is_complete[i] && k < steps_count(s, i); k++) {
-            const float *at = &steps_out(s, i)[k];
-            int32_t value = (int32_t)*at;
-            if (steps_is_integer(s, i, k))
-                memcpy(&value, at, sizeof value);
-            if (!CHECK(value == steps_expected(s, number, i, k), "step %d tensor %d, kind %d, element %zu: %d", number,
-                       i, (int)steps_kind(s, i), k, (int)value))
-                return;
-        }
+    for (int i = 0; i < STEP_TENSORS; i++) {
+        size_t count = s->is_complete[i] ? steps_count(s, i) : 0, k = 0;
+        while (k < count && steps_result(s, i, k) == steps_expected(s, number, i, k))
+            k++;
+        CHECK(k == count, "step %d tensor %d, kind %d, element %zu: %d", number, i, (int)steps_kind(s, i), k,
+              (int)steps_result(s, i, k));
+    }
 }
 
 /* Returns nonzero if the call succeeded. Notes a lost peer where one may be lost. */
