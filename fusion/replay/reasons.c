@@ -85,7 +85,7 @@ static int lacks_submissions(const struct halay_plan_bucket *b)
     pthread_mutex_lock(&ctx->lock);
     for (size_t i = 0; i < b->count && !lacks; i++) {
         const struct halay_request *ordinary = b->entries[i]->request;
-        struct halay_request *steady = atomic_load_explicit(&b->entries[i]->steady, memory_order_relaxed);
+        struct halay_request *steady = halay_steady_of(b->entries[i]);
         lacks = !(ordinary && ordinary->life != HALAY_LIFE_ENDED) && !(steady && halay_steady_is_in_flight(steady));
     }
     pthread_mutex_unlock(&ctx->lock);
