@@ -2,6 +2,7 @@
  *
  * Programs with one error each: test_planted.c runs them. Each is real CUDA, and most would often pass on a GPU.
  */
+#include "emu.h"
 #include "planted.h"
 #include <cooperative_groups.h>
 #include <cublasLt.h>
@@ -347,6 +348,48 @@ static void blocks_that_are_not_all_there()
     run(64, 1, wait_for_all_blocks, zeros<unsigned>());
 }
 
+/* ---- the shape of a launch ---- */
+
+/* Adds up rows (R, 64), a thread a column. */
+static __global__ void add_rows(const float *x, size_t R, float *sum)
+{
+    float all = 0;
+
+    for (size_t r = 0; r < R; r++)
+        all += x[r * 64 + threadIdx.x];
+    sum[threadIdx.x] = all;
+}
+static void serial_loop()
+{
+    const emu_limits limits = { 16, 0, 0 };
+
+    emu_limit(&limits);
+    run(1, 64, add_rows, zeros(16 * 64), (size_t)16, zeros());
+}
+static void few_threads()
+{
+    const emu_limits limits = { 0, 65, 0 };
+
+    emu_limit(&limits);
+    run(1, 64, add_rows, zeros(64 * 64), (size_t)64, zeros());
+}
+/* A lane a row. */
+static __global__ void walk_rows(const float *x, float *sum)
+{
+    float all = 0;
+
+    for (size_t i = 0; i < 16; i++)
+        all += x[threadIdx.x * 16 + i];
+    sum[threadIdx.x] = all;
+}
+static void lanes_apart()
+{
+    const emu_limits limits = { 0, 0, 31 };
+
+    emu_limit(&limits);
+    run(1, 32, walk_rows, zeros(32 * 16), zeros());
+}
+
 /* ---- between operations, and at the host ---- */
 
 static volatile float seen;
@@ -615,6 +658,9 @@ extern "C" const struct planted planted_errors[] = {
     ROW("uninitialised", shared_not_all_written),
     ROW("freed", after_it_was_freed),
     ROW("freed", freed_twice),
+    ROW("span", serial_loop),
+    ROW("width", few_threads),
+    ROW("sectors", lanes_apart),
     LATE("freed", unregistered_too_early),
     ROW("freed", stream_after_its_end),
     ROW("peer", other_device_without_access),

@@ -4,6 +4,7 @@
  * a warp or a block, one sample, one variable, padding, dropout. Sums are made in another order there: the tolerances
  * say how much that may change. Codes, masks and copies are the same bits.
  */
+#include "tests/cuda/emu.h"
 #include "tests/test.h"
 #include "tft/core/kernels/kernels.h"
 #include <math.h>
@@ -122,6 +123,39 @@ static void clean(void)
     made_count = 0;
 }
 
+/* Limits of a kernel's launches where there is much to do. A serial loop over rows has more accesses than any, and
+ * lanes that each have a row more sectors. */
+static const struct {
+    const char *name;
+    struct emu_limits limits;
+} kernel_limits[] = {
+    { "", { 64, 512, 16 } }, /* all others */
+    { "rows_put(", { 0 } },
+    { "rows_sum(", { 128, 512, 16 } },
+    { "outer_sum(", { 128, 512, 16 } },
+    { "elu_backward(", { 128, 512, 16 } },
+    { "norm_backward(", { 192, 512, 16 } },
+    { "gate_backward(", { 192, 512, 16 } },
+    { "take_reals(", { 64, 512, 32 } }, /* from samples first to times first */
+    { "take_codes(", { 64, 512, 32 } },
+    { "loss(", { 0 } },
+    { "sparse_put(", { 0 } },
+    { "sparse_add(", { 0 } },
+    { "sparse_squares(", { 128, 0, 16 } }, /* one block: few rows are touched */
+};
+static int is_wide;
+
+static void limit(const char *call)
+{
+    size_t k = sizeof kernel_limits / sizeof *kernel_limits - 1;
+
+    if (!is_wide || !emu_limit)
+        return;
+    while (strncmp(call + strlen("k->"), kernel_limits[k].name, strlen(kernel_limits[k].name)))
+        k--;
+    emu_limit(&kernel_limits[k].limits);
+}
+
 #define NEAR(x) ((x) ? (x)->near : NULL)
 #define FAR(x) ((x) ? (x)->far : NULL)
 /* Calls on both; the arguments name arrays by AT(x). */
@@ -134,6 +168,7 @@ static void clean(void)
         k = cuda;                      \
         q = there;                     \
         is_far = 1;                    \
+        limit(#call_of);               \
         call_of;                       \
     } while (0)
 #define AT(x) ((void *)(is_far ? FAR(x) : NEAR(x)))
@@ -670,15 +705,25 @@ static void check_all_sparse(void)
     check_sparse_codes(1024, 4096);
 }
 
-int main(void)
+/* Much to do for each kernel: no thread does much of it. */
+static void check_wide(void)
 {
-    const struct queue_needs needs = { 0 };
+    is_wide = 1;
+    check_rows(640, 12);
+    check_swaps(16, 33, 20);
+    check_columns(32, 32, 1);
+    check_norm(512, 40);
+    check_gates(512, 40);
+    check_dropout(512, 8, 40, 0.3);
+    check_selection(512, 3, 40);
+    check_outputs(8, 128, 3, 1);
+    check_sparse(512, 4096, 8);
+    check_sparse_codes(600, 5);
+}
 
-    cpu = tft_kernels_cpu();
-    cuda = tft_kernels_cuda();
-    if (getenv("EMU_SEED"))
-        state = 2654435761u * (uint32_t)strtoul(getenv("EMU_SEED"), NULL, 10) + 1;
-    REQUIRE(cpu->open(&needs, &here) == HALAY_OK && cuda->open(&needs, &there) == HALAY_OK);
+/* Sizes that are no multiples of anything. */
+static void check_odd(void)
+{
     check_rows(37, 12);
     check_rows(9, 33);
     check_rows(1, 1);
@@ -718,6 +763,21 @@ int main(void)
     check_optimizer(250, 2);
     check_optimizer(5, 0);
     check_all_sparse();
+}
+
+int main(int argc, char **argv)
+{
+    const struct queue_needs needs = { 0 };
+
+    cpu = tft_kernels_cpu();
+    cuda = tft_kernels_cuda();
+    if (getenv("EMU_SEED"))
+        state = 2654435761u * (uint32_t)strtoul(getenv("EMU_SEED"), NULL, 10) + 1;
+    REQUIRE(cpu->open(&needs, &here) == HALAY_OK && cuda->open(&needs, &there) == HALAY_OK);
+    if (argc > 1 && !strcmp(argv[1], "wide"))
+        check_wide();
+    else
+        check_odd();
     cpu->close(here);
     cuda->close(there);
     return test_end();

@@ -216,6 +216,7 @@ void access(const void *p, size_t n, int how, bool aligned, const void *code)
               by->device, describe(p).c_str(), code_at(code).c_str());
     if (cells)
         check_cells(cells, n, how, *by, in, p, code);
+    note_access(p, n, code, in);
 }
 } // namespace emu
 

@@ -5,7 +5,9 @@
 #ifndef EMU_BLOCK_HH
 #define EMU_BLOCK_HH
 
+#include "../emu.h"
 #include "emu.hh"
+#include <tuple>
 
 namespace emu
 {
@@ -36,6 +38,9 @@ struct fiber : accessor {
     past fenced; // what a relaxed store tells
     emu_scope fence_scope;
     publications seen; // by relaxed loads: known after a fence
+    size_t accesses;   // width.cc
+    bool is_active;
+    std::map<const void *, size_t> times; // of the code there
 
     bool reads_again(const void *p, uint64_t value)
     {
@@ -73,6 +78,7 @@ struct block {
     shared_memory variables, dynamic;
     past ended; // what the last thread to end knew
     std::map<const void *, publications> told; // by atomics in shared memory
+    std::map<std::tuple<unsigned, const void *, size_t>, std::set<size_t>> sectors; // of a warp, code and time
 };
 
 struct grid {
@@ -86,6 +92,8 @@ struct grid {
     std::vector<uint3> to_start;
     std::vector<std::unique_ptr<block>> resident;
     past end; // what its threads knew
+    emu_limits limit;
+    size_t accesses, active; // active: threads
     emu::random random;
 };
 
@@ -93,6 +101,8 @@ std::unique_ptr<block> new_block_of(grid &g, uint3 at);
 outcome run_block(block &b);
 void end_block(block &b);
 void let_all_on(grid &g); // over the grid's barrier
+void limit_grid(grid &g); // width.cc
+void check_width(const grid &g);
 void find_variables(const void *function, char **place, size_t *bytes);
 extern thread_local fiber *self;
 } // namespace emu

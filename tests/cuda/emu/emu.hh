@@ -117,6 +117,7 @@ struct shared_place {
     size_t left; // bytes from there to the end
     const char *name;
 };
+void note_access(const void *p, size_t n, const void *code, bool in_device);
 bool find_shared(const void *p, shared_place &place);
 bool on_stack(const void *p);
 std::string running_name();

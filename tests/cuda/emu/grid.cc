@@ -97,6 +97,7 @@ static outcome step_grid(grid &g)
     if (able.empty()) {
         if (!g.resident.empty())
             broken("a grid cannot go on: not all of its blocks reach its barrier");
+        check_width(g);
         g.work->end = join(g.work->end, without(g.end, g.work->number));
         return DONE;
     }
@@ -115,7 +116,7 @@ static std::unique_ptr<grid> start_grid(const grid &what, operation &work)
 
     g->work = &work;
     g->blocks = what.blocks, g->threads = what.threads, g->kernel = what.kernel, g->arguments = what.arguments;
-    g->dynamic = what.dynamic, g->cooperative = what.cooperative;
+    g->dynamic = what.dynamic, g->cooperative = what.cooperative, g->limit = what.limit;
     g->random.seed((unsigned)draw()());
     for (unsigned i = 0; i < all; i++)
         g->to_start.push_back(
@@ -151,6 +152,7 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, const emu_kernel &kerne
     auto what = std::make_shared<grid>();
     what->blocks = config->gridDim, what->threads = config->blockDim, what->dynamic = config->dynamicSmemBytes;
     what->kernel = kernel;
+    limit_grid(*what);
     for (unsigned i = 0; i < config->numAttrs; i++) {
         if (config->attrs[i].id != cudaLaunchAttributeCooperative)
             broken("a launch has attribute %d, which is not emulated", config->attrs[i].id);
