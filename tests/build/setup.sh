@@ -121,7 +121,7 @@ JOBS=7 expect 0 "$jobs" "$root"
 says '^7$'
 
 # An option that a tool lacks: its usage, before anything is done.
-for tool in abi completions demo gpu-check jobs release setup test-report trixie wheel; do
+for tool in abi completions demo gpu-bundle gpu-check jobs release setup test-report trixie wheel; do
     expect 2 "$top_srcdir/tools/$tool" --everything
     says "^usage: tools/$tool"
 done

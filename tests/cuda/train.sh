@@ -7,7 +7,7 @@
 # is missing is said.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
-modules=${CUDA_MODULES-$top_builddir/tests/cuda/module/.libs} # those of device.sh: a GPU's
+modules=${CUDA_MODULES-$top_builddir/tests/cuda/module/.libs} # gpu-check's: a GPU
 export HALAY_MODULE_PATH="$modules"
 # 12 series, of which a step sees less than a quarter: their embedding's gradient is sparse.
 awk 'BEGIN { print "t,id,y,hour"; for (e = 0; e < 12; e++) for (t = 0; t < 40; t++)

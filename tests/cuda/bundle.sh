@@ -1,0 +1,93 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# tools/gpu-bundle and tools/gpu-check: a bundle with the emulation in CUDA's place passes in a root folder that has
+# nothing but a shell, coreutils and the C library; what fails, and what is not begun, is said.
+set -u
+: "${top_srcdir:?}" "${top_builddir:?}"
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+checks=0 failed=0
+# expect STATUS COMMAND...: what it says is in $scratch/said.
+expect() {
+    checks=$((checks + 1)) status=0 want=$1
+    shift
+    "$@" >"$scratch/said" 2>&1 || status=$?
+    [ $status -eq "$want" ] || wrong "$* ends with $status, not $want"
+}
+says() {
+    checks=$((checks + 1))
+    grep -q -e "$1" "$scratch/said" || wrong "it does not say '$1'"
+}
+wrong() {
+    echo "failed: $1"
+    cat "$scratch/said"
+    failed=1
+}
+
+check=$top_srcdir/tools/gpu-check
+if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/dxg ]; then
+    expect 77 "$check" -o "$scratch/none"
+    says 'skipped: there is no GPU'
+fi
+expect 2 "$check" -o "$scratch/none" no-such-group
+expect 1 "$check" -B "$scratch" -o "$scratch/none"
+says 'is not a bundle of tools/gpu-bundle'
+[ ! -e "$scratch/none" ] || wrong "it leaves a folder"
+
+# ---- a root folder without anything ----------------------------------------------------------------------------------
+
+root=$scratch/root
+expect 0 env BUNDLE_EMULATED=1 "$top_srcdir/tools/gpu-bundle" -b "$top_builddir" -o "$root/bundle"
+mkdir -p "$root/bin" "$root/dev" "$root/tmp" "$root/etc"
+: >"$root/dev/null"
+for program in basename cat cp cut date df dirname env ls mkdir mktemp nproc rm sleep tail tee timeout tr uname; do
+    cp "$(command -v $program)" "$root/bin/"
+done
+cp "$(command -v bash)" "$root/bin/sh"
+for program in "$root"/bin/*; do ldd "$program"; done | sed -n 's/.*[ \t]\(\/[^ ]*\) (.*/\1/p' | sort -u |
+    while read -r library; do
+        mkdir -p "$root${library%/*}"
+        cp -L "$library" "$root$library"
+    done
+for library in libdl libresolv librt libpthread libm; do # the C library's others
+    file=$(ldd "$root"/bundle/halay-tft "$root"/bundle/lib/*.so* |
+        sed -n "s/.*=> \(.*\/$library\.so[^ ]*\) .*/\1/p" | head -n 1)
+    [ -z "$file" ] || { mkdir -p "$root${file%/*}" && cp -L "$file" "$root$file"; }
+done
+# bare COMMAND...: in there, as root or as a user with a namespace of its own.
+mkdir "$root/proc"
+namespace='unshare --mount --propagation private'
+[ "$(id -u)" -eq 0 ] || namespace="$namespace --map-root-user"
+$namespace true 2>/dev/null || {
+    echo "skipped: namespaces are forbidden here"
+    exit 77
+}
+bare() {
+    # shellcheck disable=SC2086,SC2016 # a command and its words; the other shell's
+    $namespace sh -c 'mount --rbind /proc "$0/proc" && exec chroot "$0" /bin/env -i PATH=/bin EMU_ORDER=0 "$@"' \
+        "$root" "$@"
+}
+expect 0 bare /bin/sh /bundle/gpu-check -o /results
+for want in '^passed .*libraries$' '^passed .*the same losses, 3' '^    [0-9.]* samples/s, loss 3' \
+    '^passed .*kernels one by one' '^passed .*two processes' '^skipped .*compute-sanitizer: not installed' \
+    '^ended .* 14 passed, 0 failed, 1 skipped, 0 not begun$'; do
+    says "$want"
+done
+"$top_builddir/tests/perf/check_json" "$root/results/sums.json" ranks=2 >"$scratch/said" 2>&1 ||
+    wrong "the JSON of the sums"
+grep -q '[0-9] checks passed, 0 failed' "$root/results/03.log" || wrong "the log of the kernels"
+
+# A failure is shown, and the parts after it run; what there is no time for is no success.
+printf '#!/bin/sh\necho "kernel 7 is wrong"\nexit 3\n' >"$root/bundle/tests/cuda/test_kernels"
+expect 1 bare /bin/sh /bundle/gpu-check -o /results kernels profile
+for want in "^failed .*kernels beside the processor's: exit status 3, /results/01.log" '^kernel 7 is wrong' \
+    '^passed .*kernels one by one' '^ended .* 1 passed, 1 failed, 0 skipped, 0 not begun$'; do
+    says "$want"
+done
+expect 1 bare /bin/sh /bundle/gpu-check -o /results -s 0 kernels
+says "^not begun .*kernels beside the processor's: 0 s are over"
+says '^ended .* 0 passed, 0 failed, 0 skipped, 1 not begun$'
+echo "$checks checks"
+exit $failed
