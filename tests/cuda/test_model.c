@@ -166,17 +166,22 @@ static void check_selections(void)
 
 /* ---- passes that are repeated as one ---- */
 
+enum { CALLS = 3 }; /* a parameter with a call of the host behind it: each third one */
+
 struct passes {
     struct tft_model *model;
     struct tft_workspace *workspace;
     real *params, *gradients, *out;
-    size_t n;
+    int calls;         /* the host is called */
+    size_t n, called;  /* called: parameters, in this pass */
+    double called_sum; /* of their gradients, as they were then */
 };
 
-static void passes_open(const struct tft_model_config *config, struct passes *p)
+static void passes_open(const struct tft_model_config *config, int calls, struct passes *p)
 {
     struct tft_model_config there = *config;
 
+    *p = (struct passes){ .calls = calls };
     there.device.kernels = tft_kernels_cuda();
     REQUIRE(tft_model_create(NULL, &there, &p->model) == HALAY_OK);
     REQUIRE(tft_workspace_create(NULL, p->model, &p->workspace) == HALAY_OK);
@@ -197,17 +202,40 @@ static void passes_close(struct passes *p)
     free(p->out);
 }
 
-/* The i-th pass; of each third one the batch is smaller. final: somebody asks for each gradient, so that nothing is
- * repeated. */
-static double pass_run(struct passes *p, int i, int is_asked)
+/* A call of the host: the parameter's gradient is complete. */
+static void take_gradient(void *arg, size_t param)
+{
+    struct passes *p = arg;
+    const struct tft_param *at = &tft_model_params(p->model)->params[param];
+
+    kernel_to_host(tft_workspace_queue(p->workspace), p->gradients + at->offset, at->count * sizeof *p->out, p->out);
+    for (size_t i = 0; i < at->count; i++)
+        p->called_sum += (double)p->out[i] * (double)(param + i % 7 + 1);
+    p->called++;
+}
+
+static void call_host(void *arg, size_t param)
+{
+    struct passes *p = arg;
+
+    if (param % CALLS == 0 && !tft_model_params(p->model)->params[param].sparse.most)
+        kernel_pass_call(tft_workspace_queue(p->workspace), take_gradient, p, param);
+}
+
+/* The i-th pass; of each third one the batch is smaller. */
+static double pass_run(struct passes *p, int i, int repeats)
 {
     const struct tft_pass pass = { .params = p->params,
                                    .seed = 11,
                                    .step = (uint32_t)i,
                                    .loss_scale = 0.5 / (i + 1),
-                                   .final = is_asked ? ignore : NULL };
+                                   .final = p->calls ? call_host : NULL,
+                                   .arg = p,
+                                   .repeats = repeats };
     double loss;
 
+    p->called = 0;
+    p->called_sum = 0;
     load(p->workspace, i % 3 == 2 ? 2 : 3);
     tft_model_gradient(p->workspace, &pass, p->gradients, &loss);
     kernel_to_host(tft_workspace_queue(p->workspace), p->gradients, p->n * sizeof *p->out, p->out);
@@ -215,7 +243,7 @@ static double pass_run(struct passes *p, int i, int is_asked)
 }
 
 /* Whatever differs between passes, a graph gives the bits that calls give, with fewer launches. */
-static void check_repeated(enum tft_loss loss, int passes)
+static void check_repeated(enum tft_loss loss, int passes, int calls)
 {
     enum { REPEATED = 3 }; /* the first one that is */
     struct tft_model_config config;
@@ -223,19 +251,22 @@ static void check_repeated(enum tft_loss loss, int passes)
     size_t before = 0;
 
     device_config(TFT_PUBLISHED, 1, 0, 0.25, loss, &config);
-    passes_open(&config, &one);
+    passes_open(&config, calls, &one);
     for (int i = 0; i < passes; i++) {
         if (i == REPEATED)
             before = launched();
-        double got = pass_run(&one, i, 0);
+        double got = pass_run(&one, i, 1);
         size_t there = launched() - before;
-        passes_open(&config, &other);
-        double want = pass_run(&other, i, 1);
+        passes_open(&config, calls, &other);
+        double want = pass_run(&other, i, 0);
         CHECK(got == want, "pass %d: %.17g, by calls %.17g", i, got, want);
+        CHECK(one.called == other.called && one.called_sum == other.called_sum && !calls == !one.called,
+              "pass %d: %zu calls of %zu, %.17g of %.17g", i, one.called, other.called, one.called_sum,
+              other.called_sum);
         CHECK(!memcmp(one.out, other.out, one.n * sizeof *one.out), "pass %d", i);
         passes_close(&other);
         if (i == REPEATED && emu_calls)
-            CHECK(there < 30, "%zu launches and copies", there);
+            CHECK(there < 30 + 4 * one.called, "%zu launches and copies", there);
     }
     passes_close(&one);
 }
@@ -249,13 +280,14 @@ static void check_uncaptured(void)
     if (!emu_calls)
         return;
     device_config(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_QUANTILES, &config);
-    passes_open(&config, &one);
-    pass_run(&one, 0, 0);
-    emu_fail("cudaGraphInstantiate", 1, cudaErrorNotSupported);
+    passes_open(&config, 1, &one);
+    pass_run(&one, 0, 1);
+    emu_fail("cudaGraphInstantiate", 2, cudaErrorNotSupported);
     for (int i = 1; i < 5; i += 3) { /* both of the larger batch */
-        double got = pass_run(&one, i, 0);
-        passes_open(&config, &other);
-        CHECK(got == pass_run(&other, i, 1));
+        double got = pass_run(&one, i, 1);
+        passes_open(&config, 1, &other);
+        CHECK(got == pass_run(&other, i, 0));
+        CHECK(one.called == other.called && one.called_sum == other.called_sum, "pass %d: calls", i);
         CHECK(!memcmp(one.out, other.out, one.n * sizeof *one.out), "pass %d", i);
         passes_close(&other);
     }
@@ -291,8 +323,8 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "products"))
         return test_end();
     check_selections();
-    check_repeated(TFT_LOSS_QUANTILES, 6);
-    check_repeated(TFT_LOSS_STUDENT_T, 4);
+    check_repeated(TFT_LOSS_QUANTILES, 6, 1);
+    check_repeated(TFT_LOSS_STUDENT_T, 4, 0);
     check_uncaptured();
     check_processor();
     compare(TFT_PUBLISHED, 3, 0, 0.25, TFT_LOSS_QUANTILES);

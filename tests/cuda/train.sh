@@ -125,6 +125,11 @@ fi
 counted() { awk -v what="$1" '$1 == what { n = $2 } END { print n + 0 }' "$scratch/counts"; }
 [ "$(counted cudaGraphLaunch)" -eq 4 ] || wrong "5 steps launch $(counted cudaGraphLaunch) graphs, not 4"
 [ "$(counted bytes_to_devices)" -lt 44000 ] || wrong "5 steps bring $(counted bytes_to_devices) bytes to the device"
+# Those of two ranks are one graph for each sum of gradients.
+EMU_COUNTS=$scratch/counts check "bench, two ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" --hidden 4 \
+    --batch 2 --steps 3 --threads 1 --device cuda
+graphs=$(counted cudaGraphLaunch)
+[ "$graphs" -ge 8 ] && [ "$graphs" -le 20 ] || wrong "5 steps of two ranks launch $graphs graphs"
 bench forecasts --device cuda --evaluate
 [ "$(counted bytes_to_devices)" -lt 40000 ] || wrong "5 forecasts bring $(counted bytes_to_devices) bytes to the device"
 check "what fails" "$top_builddir/tests/cuda/test_trainer"

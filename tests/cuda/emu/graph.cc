@@ -172,6 +172,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     return call.fail(error);
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    EMU_CALL(cudaGraphGetNodes);
+    if (nodes)
+        return call.fail(cudaErrorInvalidValue);
+    *count = graph->nodes.size();
+    return cudaSuccess;
+}
+
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
     EMU_CALL(cudaGraphInstantiate);

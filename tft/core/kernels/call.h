@@ -84,6 +84,14 @@ static inline int kernel_pass_end(struct queue *queue)
     return kernels_of(queue)->pass_end && kernels_of(queue)->pass_end(queue);
 }
 
+static inline void kernel_pass_call(struct queue *queue, void (*call)(void *arg, size_t what), void *arg, size_t what)
+{
+    if (queue && kernels_of(queue)->pass_call)
+        kernels_of(queue)->pass_call(queue, call, arg, what);
+    else
+        call(arg, what);
+}
+
 static inline void kernel_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
 {
     kernels_of(queue)->to_device(queue, host, bytes, memory);

@@ -278,6 +278,7 @@ struct pass_key {
     const real *params, *gradients;
     size_t B;
     int padded; /* some samples have less history than others */
+    int calls;  /* the host is called between launches (pass_call) */
 };
 
 /* A list without its brackets. */
@@ -312,6 +313,9 @@ struct kernels {
      * returns nonzero if the calls must be made again, from pass_begin on; never twice in a row. */
     int (*pass_begin)(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
     int (*pass_end)(struct queue *queue);
+    /* Calls call(arg, what) on this thread after what the pass has submitted so far, again each time that the pass is
+     * repeated; a recorded pass makes its calls in pass_end. NULL with pass_begin. */
+    void (*pass_call)(struct queue *queue, void (*call)(void *arg, size_t what), void *arg, size_t what);
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
     /* Waits; bytes may be 0, host then NULL. */
     void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);

@@ -200,6 +200,7 @@ static enum halay_status step_granule(struct tft_workers *workers, int thread, s
                                    .seed = step->seed,
                                    .step = step->step,
                                    .loss_scale = step->loss_scale,
+                                   .repeats = step->count == 1,
                                    .final = step->count > 1 || step->final ? gradient_arrive : NULL,
                                    .arg = &arrival };
 

@@ -212,10 +212,12 @@ static void pass_train(struct tft_workspace *workspace, struct pass *pass, const
     model_backward(workspace, pass);
 }
 
-/* No caller waits for single gradients: a device that can repeats the pass as a whole. */
-static void pass_repeat(struct tft_workspace *workspace, struct pass *pass, const struct outputs_run *run)
+/* A device that can repeats the pass as a whole. */
+static void pass_repeat(struct tft_workspace *workspace, struct pass *pass, const struct outputs_run *run, int calls)
 {
-    const struct pass_key key = { .params = pass->p, .gradients = pass->g, .B = pass->B, .padded = workspace->padded };
+    const struct pass_key key = {
+        .params = pass->p, .gradients = pass->g, .B = pass->B, .padded = workspace->padded, .calls = calls
+    };
     const struct pass_values values = {
         .seed = pass->dropout.seed, .step = pass->dropout.step, .position = pass->dropout.position, .scale = run->scale
     };
@@ -236,10 +238,10 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
     own.dropout = dropout_of(workspace->model->config.dropout, pass->seed, pass->step, workspace->batch.position);
     own.final = final_timed;
     own.final_arg = &timed;
-    if (pass->final)
-        pass_train(workspace, &own, &run);
+    if (pass->repeats)
+        pass_repeat(workspace, &own, &run, pass->final != NULL);
     else
-        pass_repeat(workspace, &own, &run);
+        pass_train(workspace, &own, &run);
     kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
 }
 

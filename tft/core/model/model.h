@@ -99,6 +99,8 @@ struct tft_pass {
      * not wanted. */
     void (*final)(void *arg, size_t param);
     void *arg;
+    int repeats; /* a device may record the pass and repeat it: `final` is then called while it is recorded only, and
+                    what it does in every pass it gives to kernel_pass_call */
 };
 
 enum halay_status tft_workspace_create(struct halay_log *log, const struct tft_model *model,

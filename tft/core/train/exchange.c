@@ -3,7 +3,8 @@
  * A failed submission is recorded, and nothing waits for its parameter: the step's owner checks the status before the
  * optimizer runs.
  *
- * Each tensor's gradient is an all-reduce of its own, submitted when it is final. Sparse gradients are gathered from
+ * On the processor each tensor's gradient is an all-reduce of its own, submitted when it is final. On a device several
+ * are one: a pass is then repeated as a few graphs, with a submission after each. Sparse gradients are gathered from
  * all ranks, and the optimizer adds them up. Cleanup: zeroed first, fini accepts half-built.
  */
 #include "tft/core/train/exchange.h"
@@ -32,14 +33,15 @@ static void place_info(const struct tft_exchange *x, struct halay_tensor_info *i
     info->after_stream = kernels_of(x->queue)->stream(x->queue);
 }
 
-static enum halay_status register_param(struct tft_exchange *x, const struct tft_param *p, struct halay_tensor **tensor)
+static enum halay_status register_bucket(struct tft_exchange *x, struct tft_exchange_bucket *bucket)
 {
+    const struct tft_param *p = &x->table->params[bucket->first], *end = p + bucket->count - 1;
     struct halay_tensor_info info = {
         .struct_size = sizeof info,
         .name = p->name,
         .collective = HALAY_ALLREDUCE,
         .dtype = HALAY_F32,
-        .dimensions = p->dimensions,
+        .dimensions = bucket->count > 1 ? 1 : p->dimensions,
         .out = x->d_gradients + p->offset,
         .reduction = HALAY_SUM,
     };
@@ -47,7 +49,34 @@ static enum halay_status register_param(struct tft_exchange *x, const struct tft
 
     for (int k = 0; k < p->dimensions; k++)
         info.shape[k] = p->shape[k];
-    return halay_register(x->ctx, &info, tensor);
+    if (bucket->count > 1)
+        info.shape[0] = end->offset + end->count - p->offset;
+    return halay_register(x->ctx, &info, &bucket->tensor);
+}
+
+/* Divides the living parameters into buckets, last layers first. On a device some neighbours are reduced as one, with
+ * the gaps and dead parameters between them, which are zero. */
+static void make_buckets(struct tft_exchange *x)
+{
+    enum { ON_DEVICE = 4 };
+    const size_t room = is_apart(x) ? x->table->reals / ON_DEVICE : 0;
+    struct tft_exchange_bucket *bucket = NULL;
+
+    for (size_t i = x->table->count; i-- > 0;) {
+        const struct tft_param *p = &x->table->params[i];
+        const size_t end = bucket ? x->table->params[bucket->first + bucket->count - 1].offset : 0;
+
+        if (p->dead)
+            continue;
+        if (!bucket || p->sparse.most || x->table->params[bucket->first].sparse.most || end - p->offset >= room) {
+            bucket = &x->buckets[x->bucket_count++];
+            *bucket = (struct tft_exchange_bucket){ .first = i, .count = 1 };
+        }
+        bucket->count += bucket->first - i;
+        bucket->first = i;
+        bucket->living++;
+        x->bucket_of[i] = bucket;
+    }
 }
 
 /* All zero on a device: no step writes dead parameters' gradients. */
@@ -89,13 +118,15 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     struct tft_exchange *x = exchange;
 
     *x = (struct tft_exchange){ .log = log, .ctx = ctx, .table = table, .queue = queue };
-    x->tensors = halay_region_alloc(&x->lists, table->count, sizeof *x->tensors);
-    x->requests = halay_region_alloc(&x->lists, table->count, sizeof *x->requests);
+    x->buckets = halay_region_alloc(&x->lists, table->count, sizeof *x->buckets);
+    x->bucket_of = halay_region_alloc(&x->lists, table->count, sizeof *x->bucket_of);
     x->rows = halay_region_alloc(&x->lists, table->count, sizeof *x->rows);
     enum halay_status status = x->lists.failed ? halay_no_memory(x->log, "for the gradients' handles") : alloc_block(x);
-    for (size_t i = table->count; i-- > 0 && !status && registers_params(x);)
-        if (!table->params[i].dead && !table->params[i].sparse.most)
-            status = register_param(x, &table->params[i], &x->tensors[i]);
+    if (!status)
+        make_buckets(x);
+    for (size_t i = 0; i < x->bucket_count && !status && registers_params(x); i++)
+        if (!table->params[x->buckets[i].first].sparse.most)
+            status = register_bucket(x, &x->buckets[i]);
     if (status)
         tft_exchange_fini(x);
     return status;
@@ -133,8 +164,8 @@ void tft_exchange_fini(struct tft_exchange *x)
 {
     int quiet = 1;
 
-    for (size_t i = 0; x->rows && !x->lists.failed && i < x->table->count; i++)
-        quiet &= end_tensor(x->tensors[i], x->requests[i]);
+    for (size_t i = 0; i < x->bucket_count; i++)
+        quiet &= end_tensor(x->buckets[i].tensor, x->buckets[i].request);
     for (size_t i = 0; x->rows && quiet && i < x->table->count; i++)
         free_slots(x, x->rows[i].slots);
     halay_region_fini(&x->lists);
@@ -157,10 +188,10 @@ static void note_failure(struct tft_exchange *x, enum halay_status status)
 }
 
 /* Nothing of the parameter is in flight, and only its own thread is here. A single rank has all rows. */
-static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
+static enum halay_status submit_rows(struct tft_exchange *x, struct tft_exchange_bucket *bucket)
 {
-    const struct tft_param *p = &x->table->params[param];
-    struct tft_exchange_rows *rows = &x->rows[param];
+    const struct tft_param *p = &x->table->params[bucket->first];
+    struct tft_exchange_rows *rows = &x->rows[bucket->first];
     size_t bytes = sparse_reals(p->sparse.most, p->sparse.W) * sizeof *rows->slots;
     int ranks = halay_size(x->ctx);
 
@@ -187,7 +218,7 @@ static enum halay_status submit_rows(struct tft_exchange *x, size_t param)
                                       .out = rows->slots,
                                       .out_bytes = (size_t)ranks * bytes };
     place_info(x, &info);
-    return halay_submit_named(x->ctx, &info, NULL, NULL, &x->requests[param]);
+    return halay_submit_named(x->ctx, &info, NULL, NULL, &bucket->request);
 }
 
 int tft_exchange_is_alone(const struct tft_exchange *x)
@@ -195,24 +226,38 @@ int tft_exchange_is_alone(const struct tft_exchange *x)
     return is_apart(x) && halay_size(x->ctx) == 1;
 }
 
+static void submit_bucket(void *arg, size_t i)
+{
+    struct tft_exchange *x = arg;
+    struct tft_exchange_bucket *bucket = &x->buckets[i];
+
+    note_failure(x,
+                 bucket->tensor ? halay_submit(bucket->tensor, NULL, NULL, &bucket->request) : submit_rows(x, bucket));
+}
+
 void tft_exchange_submit(void *arg, size_t param)
 {
     struct tft_exchange *x = arg;
+    struct tft_exchange_bucket *bucket = x->bucket_of[param];
 
     if (tft_exchange_is_alone(x))
         return;
-    note_failure(x, x->table->params[param].sparse.most
-                        ? submit_rows(x, param)
-                        : halay_submit(x->tensors[param], NULL, NULL, &x->requests[param]));
+    if (atomic_fetch_add(&bucket->final, 1) + 1 < bucket->living)
+        return;
+    atomic_store(&bucket->final, 0);
+    kernel_pass_call(is_apart(x) ? x->queue : NULL, submit_bucket, x, (size_t)(bucket - x->buckets));
 }
 
 void tft_exchange_forget(struct tft_exchange *x)
 {
-    for (size_t i = 0; i < x->table->count; i++) {
-        if (x->requests[i])
-            halay_wait(x->requests[i], -1); /* it ends with the context's failure */
-        halay_request_free(x->requests[i]);
-        x->requests[i] = NULL;
+    for (size_t i = 0; i < x->bucket_count; i++) {
+        struct tft_exchange_bucket *bucket = &x->buckets[i];
+
+        if (bucket->request)
+            halay_wait(bucket->request, -1); /* it ends with the context's failure */
+        halay_request_free(bucket->request);
+        bucket->request = NULL;
+        atomic_store(&bucket->final, 0);
     }
     atomic_store_explicit(&x->failed, HALAY_OK, memory_order_relaxed);
 }
@@ -226,9 +271,10 @@ static const char sum_of_gradient[] = "the sum over the ranks of gradient";
 
 /* Wait if nothing has, and free. queue: of a device, where the request need not have ended: the queue gets the sum
  * before anything else; NULL: the processor. threads: how many are idle meanwhile. */
-static enum halay_status end_request(struct tft_exchange *x, struct queue *queue, size_t param, int threads)
+static enum halay_status end_request(struct tft_exchange *x, struct queue *queue, struct tft_exchange_bucket *bucket,
+                                     int threads)
 {
-    struct halay_request **request = &x->requests[param];
+    struct halay_request **request = &bucket->request;
     int64_t began = halay_now_us();
 
     if (!*request)
@@ -237,7 +283,7 @@ static enum halay_status end_request(struct tft_exchange *x, struct queue *queue
         queue ? halay_wait_stream(*request, -1, kernels_of(queue)->stream(queue)) : halay_wait(*request, -1);
     atomic_fetch_add_explicit(&x->waited_us, threads * (halay_now_us() - began), memory_order_relaxed);
     if (status)
-        halay_error(x->log, "%s '%s' failed: %s", sum_of_gradient, x->table->params[param].name,
+        halay_error(x->log, "%s '%s' failed: %s", sum_of_gradient, x->table->params[bucket->first].name,
                     halay_request_text(*request));
     halay_request_free(*request);
     *request = NULL;
@@ -248,8 +294,8 @@ static enum halay_status wait_for_gradient(void *arg, struct queue *queue, size_
 {
     struct tft_exchange *x = arg;
 
-    if (x->requests[param])
-        return end_request(x, is_apart(x) ? queue : NULL, param, 1);
+    if (x->bucket_of[param]->request)
+        return end_request(x, is_apart(x) ? queue : NULL, x->bucket_of[param], 1);
     return tft_exchange_status(x);
 }
 
@@ -270,7 +316,7 @@ enum halay_status tft_exchange_finish(struct tft_exchange *x, int threads)
 {
     enum halay_status status = tft_exchange_status(x);
 
-    for (size_t i = x->table->count; i-- > 0 && !status;)
-        status = end_request(x, NULL, i, threads);
+    for (size_t i = 0; i < x->bucket_count && !status; i++)
+        status = end_request(x, NULL, &x->buckets[i], threads);
     return status;
 }

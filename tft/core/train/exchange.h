@@ -21,6 +21,15 @@ struct tft_exchange_rows {
     int ranks;    /* that there is room for; the last step's */
 };
 
+/* Parameters that are reduced together: one, or on a device neighbours in the table. */
+struct tft_exchange_bucket {
+    size_t first, count, living; /* parameters, and those of them that get a gradient */
+    atomic_size_t final;         /* living ones whose gradient this step has completed */
+    struct halay_tensor *tensor; /* NULL of a sparse gradient */
+    /* Written by the thread that submits, read by the one that waits; the pool's calls are between. */
+    struct halay_request *request;
+};
+
 struct tft_exchange {
     struct halay_log *log; /* borrowed, as the next two */
     struct halay_context *ctx;
@@ -29,12 +38,11 @@ struct tft_exchange {
     float *d_gradients;  /* where steps make them and the optimizer finds their sums: `gradients`, or owned memory of a
                             device, of which `gradients` is a copy for the host */
     struct queue *queue; /* borrowed: what makes them */
-    struct halay_region lists;      /* owned: the three that follow */
-    struct halay_tensor **tensors;  /* (table->count), NULL for dead parameters and sparse gradients */
-    struct tft_exchange_rows *rows; /* (table->count): of sparse gradients */
-    /* (table->count): each is written by the thread that submits, read by the one that waits; the pool's calls
-     * are between. */
-    struct halay_request **requests;
+    struct halay_region lists;              /* owned: the three that follow */
+    struct tft_exchange_bucket *buckets;    /* (bucket_count), last layers first */
+    struct tft_exchange_bucket **bucket_of; /* (table->count): of a parameter; NULL: dead */
+    struct tft_exchange_rows *rows;         /* (table->count): of sparse gradients */
+    size_t bucket_count;
     /* The first status of a submission that failed; stored by any thread of the step (relaxed), loaded after the pool's
      * call has ended. */
     atomic_int failed;

@@ -159,6 +159,7 @@ static const struct kernels table = {
     .begin = cuda_begin,
     .pass_begin = cuda_pass_begin,
     .pass_end = cuda_pass_end,
+    .pass_call = cuda_pass_call,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
     .lstm_scratch = cuda_lstm_scratch,

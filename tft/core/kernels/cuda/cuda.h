@@ -20,11 +20,20 @@ extern "C" {
 
 struct cuda_plans; /* of products: product.cu */
 
-/* A pass that can be launched as one. */
+/* A pass up to a call of the host, or to its end. */
+struct cuda_launch {
+    cudaGraphExec_t exec; /* owned; NULL: nothing is launched */
+    void (*call)(void *arg, size_t what);
+    void *arg;
+    size_t what;
+};
+
+/* A pass that can be launched as a few graphs. */
 struct cuda_graph {
     struct pass_key key;
-    int passes;           /* made by calls; fewer than 0: it cannot be captured */
-    cudaGraphExec_t exec; /* owned; NULL: none yet */
+    int passes;                   /* made by calls; fewer than 0: it cannot be captured */
+    struct cuda_launch *launches; /* owned, in order */
+    size_t count, capacity;       /* count 0: none yet */
 };
 
 enum { CUDA_GRAPHS = 4 };
@@ -41,6 +50,7 @@ struct queue {
     struct pass_values *values;                       /* the device's: of the pass under way */
     const struct pass_values *current;                /* the same during a pass; NULL: calls have their own values */
     struct cuda_graph graphs[CUDA_GRAPHS], *captured; /* captured: borrowed, being made; or NULL */
+    int capture_failed;                               /* its calls are made again */
     size_t next_graph;                                /* whose place is taken next */
     const char *failure;                              /* the text of the first, or NULL */
 };
@@ -57,6 +67,7 @@ static inline void cuda_note(struct queue *queue, cudaError_t error)
 /* ---- graph.c ---- */
 int cuda_pass_begin(struct queue *queue, const struct pass_key *key, const struct pass_values *values);
 int cuda_pass_end(struct queue *queue);
+void cuda_pass_call(struct queue *queue, void (*call)(void *arg, size_t what), void *arg, size_t what);
 void cuda_graphs_destroy(struct queue *queue);
 
 /* ---- product.cu ---- */

@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes as CUDA graphs: hundreds of launches of a few microseconds each become one.
+ * Passes as CUDA graphs: hundreds of launches of a few microseconds each become one, or a few, with calls of the host
+ * between them, which submit gradients to the other ranks.
  *
  *     first pass of a key    calls, one by one: plans of products are made
- *     second                 the calls are captured, and the graph is launched
- *     later                  the graph is launched
+ *     second                 the calls are captured, then the graphs are launched
+ *     later                  the graphs are launched
  *
  * Kernels read what differs between passes from the device's memory (queue->values), where it is copied first. What a
- * graph does is what the calls did, so it gives the same bits. A batch of another size, as the last of an epoch, has a
- * graph of its own; of more than CUDA_GRAPHS the oldest one goes. Where a capture fails the calls are made again, and
- * no more captured.
+ * graph does is what the calls did, so it gives the same bits. A batch of another size, as the last of an epoch, has
+ * graphs of its own; of more than CUDA_GRAPHS keys the oldest goes. Where a capture fails the calls are made again, and
+ * no more captured: so the host is not called before the whole pass is captured.
  */
+#include "base/memory.h"
 #include "tft/core/kernels/cuda/cuda.h"
+#include <stdlib.h>
 #include <string.h>
 
 static int is_same(const struct pass_key *a, const struct pass_key *b)
 {
-    return a->params == b->params && a->gradients == b->gradients && a->B == b->B && a->padded == b->padded;
+    return a->params == b->params && a->gradients == b->gradients && a->B == b->B && a->padded == b->padded &&
+           a->calls == b->calls;
 }
 
-static void drop(struct cuda_graph *graph)
+static void drop_launches(struct cuda_graph *graph)
 {
-    if (graph->exec)
-        cudaGraphExecDestroy(graph->exec); /* a launched graph keeps running */
-    *graph = (struct cuda_graph){ .exec = NULL };
+    for (size_t i = 0; i < graph->count; i++)
+        if (graph->launches[i].exec)
+            cudaGraphExecDestroy(graph->launches[i].exec); /* a launched graph keeps running */
+    free(graph->launches);
+    graph->launches = NULL;
+    graph->count = graph->capacity = 0;
 }
 
 static struct cuda_graph *find(struct queue *queue, const struct pass_key *key)
@@ -32,9 +39,26 @@ static struct cuda_graph *find(struct queue *queue, const struct pass_key *key)
         if (is_same(&queue->graphs[i].key, key))
             return &queue->graphs[i];
     struct cuda_graph *graph = &queue->graphs[queue->next_graph++ % CUDA_GRAPHS];
-    drop(graph);
-    graph->key = *key;
+    drop_launches(graph);
+    *graph = (struct cuda_graph){ .key = *key };
     return graph;
+}
+
+static void launch(struct queue *queue, const struct cuda_graph *graph)
+{
+    for (size_t i = 0; i < graph->count; i++) {
+        const struct cuda_launch *l = &graph->launches[i];
+
+        if (l->exec)
+            cuda_note(queue, cudaGraphLaunch(l->exec, queue->stream));
+        if (l->call)
+            l->call(l->arg, l->what);
+    }
+}
+
+static cudaError_t capture_begin(struct queue *queue)
+{
+    return cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal);
 }
 
 int cuda_pass_begin(struct queue *queue, const struct pass_key *key, const struct pass_values *values)
@@ -42,35 +66,54 @@ int cuda_pass_begin(struct queue *queue, const struct pass_key *key, const struc
     struct cuda_graph *graph = find(queue, key);
 
     queue->head.kernels->to_device(queue, values, sizeof *values, queue->values);
-    if (graph->exec) {
-        cuda_note(queue, cudaGraphLaunch(graph->exec, queue->stream));
+    if (graph->count) {
+        launch(queue, graph);
         return 1;
     }
     queue->current = queue->values;
-    if (graph->passes == 1 && !queue->failure &&
-        cudaStreamBeginCapture(queue->stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess)
+    if (graph->passes == 1 && !queue->failure && capture_begin(queue) == cudaSuccess)
         queue->captured = graph;
     else if (graph->passes >= 0)
         graph->passes++;
     return 0;
 }
 
-/* Nonzero: it has been made and launched. */
-static int finish(struct queue *queue, struct cuda_graph *made)
+/* Appends what has been captured; it may be empty. */
+static cudaError_t append_launch(struct cuda_graph *made, cudaGraph_t graph, struct cuda_launch launch)
+{
+    size_t nodes = 0;
+    cudaError_t error = cudaGraphGetNodes(graph, NULL, &nodes);
+
+    if (error == cudaSuccess && halay_list_grow(&made->launches, made->count, &made->capacity, sizeof launch))
+        error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess && nodes)
+        error = cudaGraphInstantiate(&launch.exec, graph, 0);
+    if (error == cudaSuccess)
+        made->launches[made->count++] = launch;
+    return error;
+}
+
+static void capture_end(struct queue *queue, struct cuda_launch launch)
 {
     cudaGraph_t graph = NULL;
     cudaError_t error = cudaStreamEndCapture(queue->stream, &graph);
 
-    if (error == cudaSuccess && !queue->failure)
-        error = cudaGraphInstantiate(&made->exec, graph, 0);
+    if (error == cudaSuccess)
+        error = append_launch(queue->captured, graph, launch);
     if (graph)
         cudaGraphDestroy(graph);
-    if (error == cudaSuccess && !queue->failure) {
-        cuda_note(queue, cudaGraphLaunch(made->exec, queue->stream));
-        return 1;
+    queue->capture_failed |= error != cudaSuccess;
+}
+
+void cuda_pass_call(struct queue *queue, void (*call)(void *arg, size_t what), void *arg, size_t what)
+{
+    if (!queue->captured) {
+        call(arg, what);
+    } else if (!queue->capture_failed) {
+        capture_end(queue, (struct cuda_launch){ .call = call, .arg = arg, .what = what });
+        if (!queue->capture_failed)
+            queue->capture_failed = capture_begin(queue) != cudaSuccess;
     }
-    cudaGetLastError();
-    return 0;
 }
 
 int cuda_pass_end(struct queue *queue)
@@ -78,9 +121,19 @@ int cuda_pass_end(struct queue *queue)
     struct cuda_graph *made = queue->captured;
 
     queue->current = NULL;
-    queue->captured = NULL;
-    if (!made || finish(queue, made))
+    if (!made)
         return 0;
+    if (!queue->capture_failed)
+        capture_end(queue, (struct cuda_launch){ .call = NULL });
+    int failed = queue->capture_failed || queue->failure != NULL;
+    queue->captured = NULL;
+    queue->capture_failed = 0;
+    if (!failed) {
+        launch(queue, made);
+        return 0;
+    }
+    cudaGetLastError();
+    drop_launches(made);
     made->passes = -1;
     queue->failure = NULL; /* set by the capture only, and the calls are made again */
     return 1;
@@ -89,5 +142,5 @@ int cuda_pass_end(struct queue *queue)
 void cuda_graphs_destroy(struct queue *queue)
 {
     for (size_t i = 0; i < CUDA_GRAPHS; i++)
-        drop(&queue->graphs[i]);
+        drop_launches(&queue->graphs[i]);
 }
