@@ -17,7 +17,8 @@ extern "C" {
  * NULL on a GPU, as the next ones. */
 __attribute__((weak)) void emu_fail(const char *call, int nth, int code);
 
-/* How many calls of this name there have been; "bytes_to_devices": what asynchronous copies brought there. */
+/* How many calls of this name there have been; "bytes_to_devices", "bytes_from_devices": what asynchronous copies with
+ * memory of the host have moved. */
 __attribute__((weak)) size_t emu_calls(const char *call);
 
 /* Nonzero if this process has a context on the device, which costs hundreds of megabytes on a GPU. */

@@ -95,6 +95,8 @@ static cudaError_t copy_async(held &l, void *to, const void *from, size_t bytes,
               describe(e.from_host ? from : to).c_str());
     if (e.from_host)
         count("bytes_to_devices", bytes);
+    if (e.to_host)
+        count("bytes_from_devices", bytes);
     operation work = copy(to, from, bytes, e);
     bool captured = stream_of(stream)->capture;
     if (e.from_host && !captured) {
