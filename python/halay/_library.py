@@ -233,6 +233,7 @@ _PROTOTYPES: List[_Prototype] = [
     ("halay_process_set_numbers", c_size_t, [c_void_p, POINTER(c_int), c_size_t]),
     ("halay_process_set_read", c_int, [c_void_p, POINTER(ProcessSetInfo)]),
     ("halay_alloc", c_int, [c_void_p, c_size_t, POINTER(c_void_p)]),
+    ("halay_alloc_device", c_int, [c_void_p, c_int, c_size_t, POINTER(c_void_p)]),
     ("halay_free", None, [c_void_p, c_void_p]),
     ("halay_memory_retain", c_int, [c_void_p, c_void_p, POINTER(c_void_p)]),
     ("halay_memory_release", None, [c_void_p]),

@@ -315,7 +315,7 @@ class Context:
                 self._open()
                 users = 1
                 self._users += 1
-            return int(function(*arguments))
+            return int(function(*arguments) or 0)
         finally:
             with self._lock:
                 self._users -= users
@@ -786,6 +786,20 @@ class Context:
         memory = _Memory(self, max(1, count * ITEM_SIZES[number]))
         flat = buffers.over(memory.address, count, number, memory, kind if kind != "bytes" else None)
         return flat.reshape(shape) if kind != "bytes" else flat
+
+    def device_fault(self, device: int = -1) -> str:
+        """
+        Why data on a CUDA device cannot be reached, as there is no module for devices or no driver. "": they can.
+        device: as cudaGetDevice numbers it; -1: this thread's current one.
+        """
+        place = ctypes.c_void_p()
+        status = self._call(lib.halay_alloc_device, self._p, _int32("device", device), 1, ctypes.byref(place))
+        if status in (Status.UNSUPPORTED, Status.VERSION):
+            return str(last_error(status, "device"))
+        if status:
+            raise last_error(status, "device")
+        self._call(lib.halay_free, self._p, place)
+        return ""
 
     # ---- what the engine does ----
 

@@ -102,6 +102,11 @@ class Request:
                 break
         self.wait()
 
+    @property
+    def out(self) -> Any:
+        """The array for the result, which is there once the request has ended; for a stream that follows it before."""
+        return self._out
+
     def error(self) -> Optional[HalayError]:
         """What it has ended with; None if that is success, or if it has not ended."""
         if self._status in (_OK, _IN_PROGRESS):
