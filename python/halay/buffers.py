@@ -129,6 +129,11 @@ def is_expanded(tensor: Any) -> bool:
     return any(length > 1 and stride == 0 for length, stride in zip(tensor.shape, tensor.stride()))
 
 
+def current_stream(device: Any) -> int:
+    """PyTorch's current stream of a CUDA device: a cudaStream_t."""
+    return sys.modules["torch"].cuda.current_stream(device).cuda_stream or _LEGACY_STREAM
+
+
 def _describe_torch(tensor: Any) -> Buffer:
     if tensor.device.type not in ("cpu", "cuda"):
         raise TypeError(f"the tensor is on '{tensor.device}', neither in main memory nor on CUDA: pass .cpu() of it")
@@ -137,9 +142,7 @@ def _describe_torch(tensor: Any) -> Buffer:
         raise TypeError(fault)
     if not tensor.is_contiguous():
         raise ValueError("the tensor is not contiguous: pass .contiguous() of it")
-    stream = None
-    if tensor.device.type == "cuda":
-        stream = sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream or _LEGACY_STREAM
+    stream = current_stream(tensor.device) if tensor.device.type == "cuda" else None
     # Another tensor over the memory is kept: the program's may get other memory meanwhile (tensor.set_(), tensor.data).
     return Buffer(tensor.data_ptr(), _torch_type(tensor.dtype), tensor.shape, tensor.detach(), stream)
 
@@ -274,9 +277,9 @@ def filled(like: Any, shape: Shape, address: int, size: int) -> Any:
     """The same with the bytes that lie there, in main memory; None if that kind cannot be had."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor) and like.device.type != "cpu":
-        made = torch.empty(shape, dtype=like.dtype)
+        made = torch.empty(shape, dtype=like.dtype, pin_memory=like.device.type == "cuda")
         ctypes.memmove(made.data_ptr(), address, size)
-        return made.to(like.device)
+        return made.to(like.device, non_blocking=True)
     if hasattr(like, "__cuda_array_interface__") and describe(like).stream is not None:
         return None
     made = empty(like, shape)

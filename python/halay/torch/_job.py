@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -37,6 +38,8 @@ class _State:
 
     def __init__(self) -> None:
         self.ctx: Optional[Context] = None
+        self.device: Optional[torch.device] = None  # of the first data on a GPU
+        self.device_fault: Optional[str] = None  # why those cannot be reached, "" if they can; None: not known yet
         self.generation = 0  # which context of this process it is: memory is one's
         self.formation = 0  # how often the ranks have become others, too
         self.optimizers: Counter = Counter()  # by the names of their parameters
@@ -62,6 +65,7 @@ def open_context() -> bool:
         return False
     _state.ctx = Context()
     _state.generation += 1
+    _state.device = _state.device_fault = None
     _state.has_begun = False
     _forget()
     return True
@@ -145,6 +149,29 @@ def is_homogeneous() -> bool:
     return context().is_homogeneous
 
 
+# ---- devices --------------------------------------------------------------------------------------------------------
+
+def reaches(device: torch.device) -> bool:
+    """Whether the engine takes data where they are on that device; otherwise they are copied to main memory first."""
+    if device.type != "cuda" or _state.ctx is None:
+        return device.type in ("cpu", "cuda")
+    if _state.device_fault is None:
+        fault = "PyTorch is built for ROCm" if torch.version.hip else _state.ctx.device_fault(device.index)
+        _state.device_fault = fault
+        if fault:
+            warnings.warn(f"tensors on GPUs are copied to main memory at each call, which is slow: {fault}",
+                          RuntimeWarning, 3)
+    return not _state.device_fault
+
+
+def _is_own_device(device: torch.device) -> bool:
+    """Whether the data there are said to be on devices on all ranks. This is so for one device of each rank, that of
+    the first data; programs whose ranks use several do so alike."""
+    if _state.device is None:
+        _state.device = device
+    return _state.device == device
+
+
 # ---- process sets ---------------------------------------------------------------------------------------------------
 
 def _make_set(ctx: Context, ranks: Sequence[int]) -> Optional[EngineSet]:
@@ -224,6 +251,9 @@ def submit(collective: str, name: Optional[str], process_set: Any, data: Optiona
     engine_set = _engine_set(process_set, kind)
     options.update(name=_full_name(kind, name if name is not None else next_name(kind, process_set)),
                    process_set=engine_set)
+    given = [source for source, _ in members] if members is not None else [] if data is None else [data]
+    if given and all(tensor.device.type == "cuda" and _is_own_device(tensor.device) for tensor in given):
+        options.update(on_devices=True)
     try:
         if members is not None:
             return ctx.allreduce_group_async([source for source, _ in members], [target for _, target in members],
@@ -241,21 +271,27 @@ def submit(collective: str, name: Optional[str], process_set: Any, data: Optiona
         raise HorovodInternalError(str(e)) from e
 
 
-def wait(request: Any) -> Any:
-    """The result of a request."""
+def wait(request: Any, device: Optional[torch.device] = None) -> Any:
+    """The result of a request. device: the current stream of that one follows it, not the host."""
     try:
-        return request.wait()
+        if device is None:
+            return request.wait()
+        request.wait_stream(buffers.current_stream(device))
+        return request.out
     except HalayError as e:
         raise HorovodInternalError(str(e)) from e
 
 
 def result(request: Any) -> Tuple[torch.Tensor, List[int]]:
-    """What an all-gather, all-to-all or reduce-scatter has given, and the rows that came from each rank."""
+    """What an all-gather or all-to-all has given, and the rows that came from each rank."""
     return wait(request), request.rows or []
 
 
-def alloc(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor of one dimension in memory that the ranks of this host reduce in place."""
+def alloc(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A tensor of one dimension on that device, if it is reached, or in memory that the ranks of this host reduce in
+    place."""
+    if device.type == "cuda" and reaches(device):
+        return torch.empty(count, dtype=dtype, device=device)
     return context().alloc(count, DType(TYPES[dtype]), kind="torch")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Optional, Sequence, Union
 
+import torch
+
 from halay.torch import _job
 from halay.torch.process_sets import ProcessSet, _begin
 from halay.torch.timeline import Recording
@@ -87,7 +89,7 @@ def gloo_built() -> bool:
 
 
 def nccl_built() -> int:
-    """0: halay moves data in main memory. Tensors on a GPU are copied."""
+    """0: halay moves data itself, on GPUs, too."""
     return 0
 
 
@@ -102,8 +104,9 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """False."""
-    return False
+    """Whether tensors on GPUs are reduced there, or moved by the engine: False before init()."""
+    return _job.is_initialized() and torch.cuda.is_available() and \
+        _job.reaches(torch.device("cuda", torch.cuda.current_device()))
 
 
 def rocm_built() -> bool:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients that travel together: parts of one flat piece of memory that the ranks of a host reduce in place.
+"""Gradients that travel together: parts of one flat piece of memory that the ranks of a host reduce in place, on a GPU
+for gradients that are there.
 
 A thousand gradients of 4 KB, each with a name, cost a rank 40 ms in Python; as one flat piece they cost half of one. So
 the parameters of an optimizer are dealt into buckets, and each gradient is a view of its bucket's memory.
@@ -77,6 +78,7 @@ class Bucket:
             member.bucket = self
         self.exchange = exchange
         self.dtype = self.members[0].param.dtype
+        self.device = self.members[0].param.device
         self.formation = -1  # of the job whose ranks have agreed on this bucket
         self.suffix = ""  # sets its names apart from those of another optimizer
         self.missing = len(self.members)
@@ -84,6 +86,7 @@ class Bucket:
         self._dense: List[Member] = []
         self._flat: Optional[torch.Tensor] = None
         self._generation = -1
+        self._streams: Dict[int, Any] = {}  # that gradients which are ready come from, on a GPU
 
     @property
     def has_started(self) -> bool:
@@ -109,8 +112,22 @@ class Bucket:
         return {m.place: m.param.grad.sparse_dim() for m in self.members
                 if not m.sparse and m.param.grad is not None and m.param.grad.is_sparse}
 
+    def note_stream(self) -> None:
+        """The current stream of the GPU makes a gradient that is ready."""
+        stream = torch.cuda.current_stream(self.device)
+        self._streams[stream.cuda_stream] = stream
+
+    def _follow_streams(self) -> None:
+        """The exchange follows the current stream, so this one follows all that make gradients."""
+        now, streams, self._streams = torch.cuda.current_stream(self.device), self._streams, {}
+        for address, stream in streams.items():
+            if address != now.cuda_stream:
+                now.wait_stream(stream)
+
     def start(self) -> None:
         """Exchange the gradients that there are; a missing one counts as 0."""
+        if self._streams:
+            self._follow_streams()
         if self.is_in_place():
             self._start_flat(self._dense)
             return
@@ -184,13 +201,13 @@ class Bucket:
 
     def _lay_out(self, dense: List[Member]) -> None:
         """Memory for these, and for each its view."""
-        dtype = dense[0].param.dtype
+        dtype, self.device = dense[0].param.dtype, dense[0].param.device
         step = max(_ALIGNMENT // dense[0].param.element_size(), 1)
         starts, end = [], 0
         for member in dense:
             starts.append(end)
             end += -(-member.param.numel() // step) * step
-        flat = _job.alloc(max(end, 1), dtype)
+        flat = _job.alloc(max(end, 1), dtype, self.device)
         flat.zero_()
         for member, at in zip(dense, starts):
             member.at = at
@@ -212,12 +229,12 @@ class Bucket:
             view.zero_()
         elif grad.is_sparse or grad.data_ptr() != view.data_ptr():
             view.copy_(grad.to_dense() if grad.is_sparse else grad)
-        if param.device.type == "cpu" and not (grad is not None and grad.is_sparse):
+        if param.device == view.device and not (grad is not None and grad.is_sparse):
             param.grad = view
 
     def _start_flat(self, dense: List[Member]) -> None:
         exchange = self.exchange
-        if self._generation != _job.generation() or self._dense != dense:
+        if self._generation != _job.generation() or self._dense != dense or self.device != dense[0].param.device:
             self._lay_out(dense)
         elsewhere = []
         for member in dense:
@@ -237,7 +254,7 @@ class Bucket:
 
     @staticmethod
     def _give_back(member: Member, grad: Optional[torch.Tensor]) -> None:
-        """The reduced gradient of a parameter whose gradient is no view: it lies on a device, or is sparse."""
+        """The reduced gradient of a parameter whose gradient is no view: it is on another device, or sparse."""
         if grad is not None and grad.is_sparse:
             member.param.grad = member.view.to_sparse()
         elif grad is None:
@@ -251,7 +268,7 @@ def deal(members: Sequence[Member], exchange: Exchange) -> List[Bucket]:
     buckets: List[Bucket] = []
     by_type: dict = {}
     for member in reversed(members):
-        by_type.setdefault((member.param.dtype, member.param.device.type), []).append(member)
+        by_type.setdefault((member.param.dtype, member.param.device), []).append(member)
     for same in by_type.values():
         part: List[Member] = []
         size = 0

@@ -156,6 +156,7 @@ class _Shape(NamedTuple):
 
     shape: Tuple[int, ...]
     dtype: torch.dtype
+    device: str  # its kind
 
 
 def _is_dense(value: Any) -> bool:
@@ -164,7 +165,7 @@ def _is_dense(value: Any) -> bool:
 
 def _describe(state: Dict[Any, Dict[str, Any]]) -> Dict[Any, Dict[str, Any]]:
     """The same with a _Shape for each dense tensor."""
-    return {number: {key: _Shape(tuple(value.shape), value.dtype) if _is_dense(value) else value
+    return {number: {key: _Shape(tuple(value.shape), value.dtype, value.device.type) if _is_dense(value) else value
                      for key, value in values.items()} for number, values in state.items()}
 
 
@@ -174,9 +175,9 @@ def _adopt(state: Dict[Any, Dict[str, Any]], wanted: Dict[Any, Dict[str, Any]]) 
         if not isinstance(value, _Shape):
             return value
         own = state.get(number, {}).get(key)
-        if _is_dense(own) and tuple(own.shape) == value.shape and own.dtype == value.dtype:
+        if _is_dense(own) and _Shape(tuple(own.shape), own.dtype, own.device.type) == value:
             return own
-        return torch.empty(value.shape, dtype=value.dtype)
+        return torch.empty(value.shape, dtype=value.dtype, device=value.device)
     return {number: {key: fill(number, key, value) for key, value in values.items()}
             for number, values in wanted.items()}
 

@@ -20,17 +20,21 @@ from halay.torch.process_sets import ProcessSet, global_process_set
 Average, Sum, Adasum, Min, Max, Product = range(6)
 REDUCTIONS = {Average: "average", Sum: "sum", Adasum: "adasum", Min: "min", Max: "max", Product: "product"}
 
+_WIRE_TYPES = {"f16": torch.float16, "bf16": torch.bfloat16}
+
 Splits = Union[None, torch.Tensor, Sequence[int]]
 
 
 class Handle:
     """What an asynchronous call returns: for poll() and synchronize()."""
 
-    __slots__ = ("_requests", "_finish", "_is_done")
+    __slots__ = ("_requests", "_finish", "_device")
 
-    def __init__(self, requests: Sequence[Any], finish: Callable[[], Any]) -> None:
+    def __init__(self, requests: Sequence[Any], finish: Callable[[], Any], device: Optional[torch.device] = None
+                 ) -> None:
         self._requests = requests
         self._finish: Optional[Callable[[], Any]] = finish
+        self._device = device  # whose current stream follows the result, not the host
 
     def poll(self) -> bool:
         return all(request.poll() for request in self._requests)
@@ -42,7 +46,7 @@ class Handle:
         error = None
         for request in self._requests:
             try:
-                _job.wait(request)
+                _job.wait(request, self._device)
             except HorovodInternalError as e:
                 error = error or e
         if error:
@@ -63,7 +67,9 @@ def poll(handle: Handle) -> bool:
 
 def synchronize(handle: Handle) -> Any:
     """Wait for an asynchronous call and return its result: a tensor, a list of them, or a tuple. None: it was waited
-    for before. HorovodInternalError: it failed; the text names the tensor and the ranks."""
+    for before. HorovodInternalError: it failed; the text names the tensor and the ranks.
+
+    A result on a GPU may still be under way there when this returns: the current stream follows it."""
     return _check_handle(handle).wait()
 
 
@@ -98,18 +104,19 @@ def check(*tensors: torch.Tensor) -> None:
         raise ValueError('Tensor is required to be contiguous.')
 
 
-def _on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """The data where the engine can reach them: the tensor itself, or a copy of one that lies on a device."""
-    return tensor.detach() if tensor.device.type == "cpu" else tensor.detach().cpu()
-
-
-def _empty(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    return torch.empty(tuple(shape), dtype=tensor.dtype)
+def reachable(tensor: torch.Tensor) -> torch.Tensor:
+    """The data where the engine reaches them: the tensor itself, or a copy in main memory."""
+    return tensor.detach() if _job.reaches(tensor.device) else tensor.detach().cpu()
 
 
 def _on_device(like: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
     device = like.device
-    return (lambda t: t) if device.type == "cpu" else (lambda t: t.to(device))
+    return (lambda t: t) if _job.reaches(device) else (lambda t: t.to(device))
+
+
+def _device(*tensors: torch.Tensor) -> Optional[torch.device]:
+    """The GPU that the engine works on, if there is one."""
+    return next((tensor.device for tensor in tensors if tensor.device.type == "cuda"), None)
 
 
 def _whole(op: int, prescale: float, postscale: float, tensors: Sequence[torch.Tensor]) -> bool:
@@ -165,26 +172,31 @@ def _start_allreduce(tensor: torch.Tensor, output: torch.Tensor, name: Optional[
                      postscale: float, process_set: ProcessSet) -> Handle:
     check(tensor)
     how = _reduction(op, prescale, postscale, [tensor], process_set, "allreduce")
-    source = _on_host(tensor)
+    source = reachable(tensor)
     if _whole(op, prescale, postscale, [tensor]):
         size = process_set.size() or 1
         sums = _addends(source, size)
         request = _job.submit("allreduce", name, process_set, sums, sums, **_reduction(Sum, 1, 1, [], process_set, ""))
-        return Handle([request], lambda: _put(output, _average(sums, tensor.dtype, size)))
-    target = source if output is tensor else output if output.device.type == "cpu" else torch.empty_like(source)
+        return Handle([request], lambda: _put(output, _average(sums, tensor.dtype, size)), _device(sums))
+    target = source if output is tensor else output if _job.reaches(output.device) else torch.empty_like(source)
     request = _job.submit("allreduce", name, process_set, source, target, **how)
     if target.data_ptr() == output.data_ptr():
-        return Handle([request], lambda: output)
+        return Handle([request], lambda: output, _device(source))
     return Handle([request], lambda: _put(output, target))
 
 
 def start_flat(flat: torch.Tensor, name: str, op: int, prescale: float, postscale: float, wire: str,
                process_set: ProcessSet) -> Handle:
-    """A bucket of gradients, in place. wire: what float32 travels as."""
+    """A bucket of gradients, in place. wire: what float32 travels as. On a GPU it is converted there: the engine does
+    so in main memory."""
     how = _reduction(op, prescale, postscale, [flat], process_set, "allreduce")
-    request = _job.submit("allreduce", name, process_set, flat, flat,
-                          wire=wire if flat.dtype == torch.float32 else "as-is", **how)
-    return Handle([request], lambda: flat)
+    wire = wire if flat.dtype == torch.float32 else "as-is"
+    if flat.device.type == "cuda" and wire != "as-is":
+        small = flat.to(_WIRE_TYPES[wire])
+        request = _job.submit("allreduce", name, process_set, small, small, **how)
+        return Handle([request], lambda: flat.copy_(small), flat.device)
+    request = _job.submit("allreduce", name, process_set, flat, flat, wire=wire, **how)
+    return Handle([request], lambda: flat, _device(flat))
 
 
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
@@ -243,7 +255,7 @@ def _start_group(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor
                  prescale: float, postscale: float, process_set: ProcessSet) -> Handle:
     check(*tensors)
     how = _reduction(op, prescale, postscale, tensors, process_set, "grouped_allreduce")
-    sources = [_on_host(t) for t in tensors]
+    sources = [reachable(t) for t in tensors]
     if _whole(op, prescale, postscale, tensors):
         size = process_set.size() or 1
         sums = [_addends(source, size) for source in sources]
@@ -251,15 +263,15 @@ def _start_group(tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor
         request = _job.submit("allreduce", name, process_set, members=list(zip(sums, sums)), kind="grouped_allreduce",
                               **how)
         return Handle([request], lambda: [_put(o, _average(part, t.dtype, size))
-                                          for o, part, t in zip(outputs, sums, tensors)])
-    targets = [s if o is t else o if o.device.type == "cpu" else torch.empty_like(s)
+                                          for o, part, t in zip(outputs, sums, tensors)], _device(*sums))
+    targets = [s if o is t else o if _job.reaches(o.device) else torch.empty_like(s)
                for s, o, t in zip(sources, outputs, tensors)]
     request = _job.submit("allreduce", name, process_set, members=list(zip(sources, targets)), kind="grouped_allreduce",
                           **how)
 
     def finish() -> List[torch.Tensor]:
         return [o if o.data_ptr() == t.data_ptr() else _put(o, t) for o, t in zip(outputs, targets)]
-    return Handle([request], finish)
+    return Handle([request], finish, _device(*sources))
 
 
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
@@ -339,7 +351,7 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
 
 def _start_allgather(tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet,
                      kind: str = "allgather") -> Tuple[Any, Callable[[], torch.Tensor]]:
-    source, to_device = _on_host(tensor), _on_device(tensor)
+    source, to_device = reachable(tensor), _on_device(tensor)
     request = _job.submit("allgather", name, process_set, source, kind=kind)
     return request, lambda: to_device(_job.result(request)[0])
 
@@ -417,10 +429,10 @@ def _start_broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int,
     check(tensor)
     if process_set.ranks is not None and root_rank not in process_set.ranks:
         raise ValueError("broadcast received invalid root rank %s for provided process set" % root_rank)
-    data = _on_host(output)
+    data = reachable(output)
     request = _job.submit("broadcast", name, process_set, data, data, root=root_rank)
     if data.data_ptr() == output.data_ptr():
-        return Handle([request], lambda: output)
+        return Handle([request], lambda: output, _device(data))
     return Handle([request], lambda: _put(output, data))
 
 
@@ -488,7 +500,8 @@ def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: Optional[s
     """Begin to send rows to every rank: splits says how many to each (32-bit integers), by default as many to each.
     synchronize() gives the rows that came, in order of rank, and how many came from each."""
     check(tensor)
-    request = _job.submit("alltoall", name, process_set, _on_host(tensor), splits=_splits(tensor, splits, process_set))
+    request = _job.submit("alltoall", name, process_set, reachable(tensor),
+                          splits=_splits(tensor, splits, process_set))
     to_device = _on_device(tensor)
     like = splits if isinstance(splits, torch.Tensor) else torch.empty(0, dtype=torch.int32)
 
@@ -527,17 +540,18 @@ def alltoall(tensor: torch.Tensor, splits: Splits = None, name: Optional[str] = 
 
 def _start_reducescatter(tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, prescale: float,
                          postscale: float) -> Tuple[Any, Callable[[], torch.Tensor]]:
+    """The request, and what makes the result of its out, which is there."""
     if op not in (Average, Sum):
         raise HorovodInternalError("Reducescatter currently only supports AVERAGE and SUM.")
     how = _reduction(op, prescale, postscale, [tensor], process_set, "reducescatter")
-    source, to_device = _on_host(tensor), _on_device(tensor)
+    source, to_device = reachable(tensor), _on_device(tensor)
     if _whole(op, prescale, postscale, [tensor]) and tensor.dim():
         size = process_set.size() or 1
         how.update(_reduction(Sum, 1, 1, [], process_set, "reducescatter"))
         request = _job.submit("reducescatter", name, process_set, _addends(source, size), **how)
-        return request, lambda: to_device(_average(_job.result(request)[0], tensor.dtype, size))
+        return request, lambda: to_device(_average(request.out, tensor.dtype, size))
     request = _job.submit("reducescatter", name, process_set, source, **how)
-    return request, lambda: to_device(_job.result(request)[0])
+    return request, lambda: to_device(request.out)
 
 
 def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
@@ -547,7 +561,7 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
     does not come out even."""
     check(tensor)
     request, finish = _start_reducescatter(tensor, name, op, process_set, prescale_factor, postscale_factor)
-    return Handle([request], finish)
+    return Handle([request], finish, _device(request.out))
 
 
 def _scatter_factor(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> float:
@@ -584,7 +598,8 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
     names = _many(name, "grouped_reducescatter", len(tensors), process_set)
     started = [_start_reducescatter(t, n, op, process_set, prescale_factor, postscale_factor)
                for t, n in zip(tensors, names)]
-    return Handle([request for request, _ in started], lambda: [finish() for _, finish in started])
+    requests = [request for request, _ in started]
+    return Handle(requests, lambda: [finish() for _, finish in started], _device(*(r.out for r in requests)))
 
 
 class _GroupedReducescatter(torch.autograd.Function):

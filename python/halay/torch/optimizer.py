@@ -82,7 +82,7 @@ def _deal_groups(members: Sequence[Member], groups: Groups, exchange: Exchange) 
         keys = [i * groups // len(members) for i in range(len(members))]
     parts: Dict[Any, List[Member]] = {}
     for key, member in zip(keys, members):
-        parts.setdefault((key, member.param.dtype, member.param.device.type), []).append(member)
+        parts.setdefault((key, member.param.dtype, member.param.device), []).append(member)
     return [Bucket(part, exchange) for part in parts.values()]
 
 
@@ -149,6 +149,8 @@ class _Hooked:
             left = member.left = member.left - 1
             bucket = member.bucket
             if left == 0 and bucket is not None:
+                if bucket.device.type == "cuda":
+                    bucket.note_stream()
                 missing = bucket.missing = bucket.missing - 1
                 if missing == 0:
                     assert not member.param.grad.requires_grad, _HAS_GRAPH
@@ -303,7 +305,7 @@ class _DistributedOptimizer(_Hooked):
             self._synchronized = False
             if not isinstance(loss, (numbers.Real, torch.Tensor)):
                 return loss
-            total = torch.as_tensor(loss).detach().to(device="cpu", dtype=torch.float64, copy=True).contiguous()
+            total = ops.reachable(torch.as_tensor(loss)).to(dtype=torch.float64, copy=True).contiguous()
             ops.allreduce_(total, op=ops.Sum if self.op == ops.Sum else Average, name="optimizer.%s.loss" % self._key,
                            process_set=self.process_set)
             return total.to(loss) if isinstance(loss, torch.Tensor) else float(total)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""halay.torch with tensors on a GPU, which the emulation is: what comes out, and that nothing goes through the host."""
+
+import cuda_torch
+import torch
+
+import halay.torch as hvd
+from halay.request import Request
+
+DEVICE = torch.device("cuda", 0)
+mode = cuda_torch.start()
+hvd.init()
+RANK, SIZE = hvd.rank(), hvd.size()
+torch.set_num_threads(1)
+waits = []  # names of requests for which the host has waited
+
+
+def watch(request, timeout=None, wait=Request.wait):
+    waits.append(request.name)
+    return wait(request, timeout)
+
+
+Request.wait = watch
+
+
+def network(device):
+    torch.manual_seed(3)
+    sizes = [(8, 6), (8,), (2, 8), (2,)]
+    return [torch.nn.Parameter((torch.randn(size) / 3).to(device)) for size in sizes]
+
+
+def loss_of(params, x):
+    hidden = torch.tanh(torch.nn.functional.linear(x, params[0], params[1]))
+    return torch.nn.functional.linear(hidden, params[2], params[3]).pow(2).mean()
+
+
+def batches(steps, passes):
+    return torch.randn(steps * passes, SIZE, 4, 6, generator=torch.Generator().manual_seed(5))
+
+
+def train_alone(steps, passes=1):
+    params = network("cpu")
+    optimizer = torch.optim.SGD(params, lr=0.1, momentum=0.9)
+    for i, data in enumerate(batches(steps, passes)):
+        if i % passes == 0:
+            optimizer.zero_grad()
+        torch.autograd.backward(loss_of(params, data.reshape(-1, 6)))
+        if i % passes == passes - 1:
+            optimizer.step()
+    return torch.nn.utils.parameters_to_vector(params).detach()
+
+
+def train(steps=4, passes=1, set_to_none=None, before=lambda params, optimizer: None, **options):
+    """The weights after these steps, and what went to the host in all but the first: that opens the way."""
+    params = network(DEVICE)
+    assert all(p.device == DEVICE for p in params)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(params, lr=0.1, momentum=0.9),
+                                         named_parameters=[(f"p{i}", p) for i, p in enumerate(params)],
+                                         backward_passes_per_step=passes, **options)
+    before(params, optimizer)
+    data = batches(steps, passes)
+    on_device = [[part.to(DEVICE) for part in ranks] for ranks in data]
+    for i in range(len(data)):
+        if i == passes:
+            since = cuda_torch.counts()
+            waits.clear()
+        if i % passes == 0:
+            optimizer.zero_grad(**({} if set_to_none is None else {"set_to_none": set_to_none}))
+        torch.autograd.backward(loss_of(params, on_device[i][RANK]))
+        if i % passes == passes - 1:
+            optimizer.step()
+    copied = {kind: count - since[kind] for kind, count in cuda_torch.counts().items()}
+    weights = torch.nn.utils.parameters_to_vector([p.detach() for p in params])
+    return weights.cpu(), copied, [name for name in waits if ".news" not in name], params
+
+
+def same(got, wanted, limit=1e-5):
+    assert got.device.type == "cpu" and got.shape == wanted.shape
+    error = (got.double() - wanted.double()).abs().max().item()
+    assert error <= limit, (error, got, wanted)
+
+
+def optimizer():
+    """Gradients stay on the device: no copy to the host, and the host waits for no bucket."""
+    wanted = train_alone(4)
+    for options, limit in (({}, 1e-5), ({"groups": 2}, 1e-5), ({"set_to_none": True}, 1e-5),
+                           ({"compression": hvd.Compression.fp16}, 1e-2),
+                           ({"compression": hvd.Compression.bf16}, 5e-2)):
+        got, copied, waited, params = train(**options)
+        same(got, wanted, limit)
+        assert copied == {"bytes": 0, "blocking": 0, "torch": 0}, (options, copied)
+        assert waited == [], (options, waited)
+        if not options and SIZE > 1:
+            assert all(p.grad.device == DEVICE for p in params)
+            assert len({cuda_torch.address(p.grad) for p in params}) == 1  # one bucket
+    got, copied, waited, _ = train(passes=2)
+    same(got, train_alone(4, 2))
+    assert copied["bytes"] == 0 and copied["torch"] == 0 and waited == []
+
+
+def streams():
+    """Gradients that several streams make: the exchange follows all of them."""
+    if SIZE == 1:  # nothing is exchanged
+        return
+    params = network(DEVICE)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(params, lr=0.1), [(f"s{i}", p) for i, p in enumerate(params)])
+    side = torch.cuda.Stream()
+    for p in params:
+        p.grad = torch.full_like(p.detach(), RANK + 1)
+    (bucket,) = optimizer._buckets
+    for member in bucket.members:
+        with torch.cuda.stream(side if member.place[1] % 2 else torch.cuda.current_stream()):
+            if member.place[1] % 2:
+                cuda_torch.clear(member.param.grad)  # late
+            bucket.note_stream()
+    bucket.start()
+    bucket.finish()
+    bucket.reset(1)
+    for number, p in enumerate(params):
+        same(p.grad.cpu(), torch.full(p.shape, 0 if number % 2 else (SIZE + 1) / 2))
+
+
+def operations():
+    """Every operation, beside that of main memory."""
+    on_host = torch.arange(6, dtype=torch.float32).reshape(3, 2) + RANK
+    everyone = torch.stack([on_host - RANK + rank for rank in range(SIZE)])
+    x = on_host.to(DEVICE)
+    since = cuda_torch.counts()
+    got = hvd.allreduce(x, op=hvd.Sum)
+    assert got.device == DEVICE and got is not x
+    assert hvd.allreduce_(x.clone(), op=hvd.Average).device == DEVICE
+    half = hvd.allreduce(x.to(torch.bfloat16), op=hvd.Sum)
+    assert cuda_torch.counts() == since, (cuda_torch.counts(), since)
+    same(got.cpu(), everyone.sum(0))
+    same(half.cpu(), everyone.sum(0))
+    for op, wanted in ((hvd.Min, everyone.amin(0)), (hvd.Max, everyone.amax(0)), (hvd.Product, everyone.prod(0))):
+        same(hvd.allreduce(x, op=op).cpu(), wanted)  # through the engine's pinned memory
+    whole = hvd.allreduce(x.to(torch.int64))
+    assert whole.device == DEVICE
+    same(whole.cpu(), everyone.sum(0).div(SIZE, rounding_mode="trunc"))
+    first, second = hvd.grouped_allreduce([x, x * 2], op=hvd.Sum)
+    same(second.cpu(), everyone.sum(0) * 2)
+    same(first.cpu(), everyone.sum(0))
+    same(hvd.broadcast(x, SIZE - 1).cpu(), everyone[-1])
+    y = x.clone()
+    assert hvd.broadcast_(y, 0) is y
+    same(y.cpu(), everyone[0])
+    same(hvd.allgather(x).cpu(), everyone.reshape(-1, 2))
+    rows = hvd.allgather(x[:1 + RANK % 2])
+    assert rows.device == DEVICE
+    same(rows.cpu(), torch.cat([everyone[rank][:1 + rank % 2] for rank in range(SIZE)]))
+    part = hvd.reducescatter(torch.cat([x] * SIZE), op=hvd.Sum)
+    same(part.cpu(), everyone.sum(0))
+    moved, received = hvd.alltoall(torch.cat([x] * SIZE), torch.full((SIZE,), 3, dtype=torch.int32))
+    same(moved.cpu(), everyone.reshape(-1, 2))
+    assert received.tolist() == [3] * SIZE
+    assert [name for name in cuda_torch.host_copies if name != "cpu"] == [], cuda_torch.host_copies
+
+
+def parameters():
+    params = dict(enumerate(network(DEVICE)))
+    named = {f"w{i}": p.detach().add_(RANK) for i, p in params.items()}
+    hvd.broadcast_parameters(named, 0)
+    for i, p in enumerate(network("cpu")):
+        same(named[f"w{i}"].cpu(), p.detach())
+    some = network(DEVICE)
+    adam = torch.optim.SGD(some, lr=0.1 + RANK, momentum=0.9)
+    if RANK == 0:  # the others have no state yet
+        for p in some:
+            p.grad = torch.ones_like(p)
+        adam.step()
+    hvd.broadcast_optimizer_state(adam, 0)
+    assert adam.param_groups[0]["lr"] == 0.1
+    moment = adam.state_dict()["state"][0]["momentum_buffer"]
+    assert moment.device == DEVICE
+    same(moment.cpu(), torch.ones(8, 6))
+
+
+operations()
+optimizer()
+streams()
+parameters()
+assert hvd.cuda_built() and not hvd.nccl_built()
+hvd.barrier()
+mode.__exit__(None, None, None)
+hvd.shutdown()
