@@ -52,6 +52,12 @@ static void *run_rank(void *arg)
     return NULL;
 }
 
+#if defined(__SANITIZE_THREAD__)
+enum { SLOW_BUILD = 1 };
+#else
+enum { SLOW_BUILD = 0 };
+#endif
+
 enum { ONLY_SUBSETS = 1, CHECKS = 2 };
 
 /* node: of each rank; NULL: one. */
@@ -60,7 +66,7 @@ static void run(int size, const int *node, int is_shared, uint64_t delay, int qu
     struct rank ranks[RANKS_MAX];
     pthread_t threads[RANKS_MAX];
     struct halay_fake_hub *hub;
-    int failed = 0, is_repeated = test_is_brief() && (node || what || !is_shared);
+    int failed = 0, is_repeated = test_is_brief() && (SLOW_BUILD || node || what || !is_shared);
 
     REQUIRE(halay_fake_hub_create(size, &hub) == HALAY_OK);
     halay_fake_hub_set_shared(hub, is_shared);
@@ -84,12 +90,6 @@ static void run(int size, const int *node, int is_shared, uint64_t delay, int qu
           node ? "several nodes" : "one node", is_shared, (unsigned long long)delay, what);
     halay_fake_hub_destroy(hub);
 }
-
-#if defined(__SANITIZE_THREAD__)
-enum { SLOW_BUILD = 1 };
-#else
-enum { SLOW_BUILD = 0 };
-#endif
 
 /* Paths differ for one rank, two, powers of two and others, below and above four. All types, small counts and large
  * data at one of each kind; the other sizes have the quick matrix. The gate (TEST_SEEDS) takes fewer of them, and with

@@ -445,7 +445,7 @@ int main(int argc, char **argv)
     struct random random = { random_seed(argc, argv) };
 
     alarm(TOO_LONG_S);
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8; i += test_is_brief() ? 3 : 1) {
         int size = 2 + i / 2;
         struct setting s = { .seed = random_next(&random), .is_mixed = i % 2, .degree = 2 + size % 2 };
         ranks_run(size, 0, &(struct rank_run){ .body = body_steady, .arg = &s, .configure = configure }, NULL, NULL);
@@ -476,7 +476,7 @@ int main(int argc, char **argv)
         struct setting s = { .seed = random_next(&random),
                              .is_mixed = i / 6,
                              .is_late = i % 4 == 3,
-                             .steps = 300,
+                             .steps = test_is_brief() ? 120 : 300,
                              .rarely = 5,
                              .mode = (enum halay_deterministic)(i % 3),
                              .degree = 2 };
