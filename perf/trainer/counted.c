@@ -45,13 +45,15 @@ static void moves(struct queue *queue, const char *kernel, size_t times, double 
         note(queue, (struct counted_launch){ .kernel = kernel, .times = times, .bytes = REAL * reals });
 }
 
-/* A sum over rows: slabs, then their sums. */
-static void sums(struct queue *queue, const char *kernel, double reals, size_t W)
+/* A sum over rows: one slab, or slabs and then their sums. As in device.cuh. */
+static void sums(struct queue *queue, const char *kernel, size_t R, double reals, size_t W)
 {
-    enum { SLABS = 64 };
+    enum { SLABS = 256, ALONE = 512, PARTIAL = 1 << 18 };
+    const size_t slabs = PARTIAL / W < SLABS ? PARTIAL / W : SLABS;
 
     moves(queue, kernel, 1, reals);
-    moves(queue, kernel, 1, (double)(SLABS * W));
+    if (R > ALONE && slabs > 1)
+        moves(queue, kernel, 1, (double)(slabs * W));
 }
 
 const struct counted_launch *tft_counted_take(struct queue *queue, size_t *count)
@@ -141,6 +143,11 @@ static void counted_to_host(struct queue *queue, const void *memory, size_t byte
         note(queue, (struct counted_launch){ .kernel = "to_host", .times = 1, .bytes = (double)bytes });
 }
 
+static size_t counted_rows_scratch(size_t R, size_t W)
+{
+    return 0;
+}
+
 static size_t counted_lstm_scratch(size_t S, size_t B, size_t H)
 {
     return B * H;
@@ -191,6 +198,44 @@ static void count_windows_take(struct queue *queue, const struct windows_run *ru
     moves(
         queue, "windows_take", run->scales ? 2 : 1,
         2 * (double)(run->B * ((d->E + d->D) * (d->reals + d->cats) + d->statics + d->static_cats + 3 * d->D * d->O)));
+}
+
+/* As in sparse.cu: keys are sorted in tiles, then pairs of runs are merged. */
+static void count_sort(struct queue *queue, const char *kernel, size_t R)
+{
+    enum { TILE = 1024, KEY = 2 };
+
+    moves(queue, kernel, 1, (double)(R * (1 + KEY)));
+    for (size_t run = TILE; run < R; run *= 2)
+        moves(queue, kernel, 1, 2 * (double)(R * KEY));
+}
+
+/* Rows are added up in chunks; each one's first and last sum are rows again. */
+static void count_sums(struct queue *queue, const char *kernel, size_t R, size_t W)
+{
+    enum { CHUNK = 32 };
+    size_t chunks;
+
+    do {
+        chunks = (R + CHUNK - 1) / CHUNK;
+        moves(queue, kernel, 1, (double)(R * W + 2 * chunks * W));
+        R = 2 * chunks;
+    } while (chunks > 1);
+}
+
+static void count_rows_put(struct queue *queue, size_t R, size_t W)
+{
+    count_sort(queue, "rows_put", R);
+    count_sums(queue, "rows_put", R, W);
+}
+
+static void count_sparse_put(struct queue *queue, size_t R, size_t W)
+{
+    if (!R)
+        return;
+    count_sort(queue, "sparse_put", R);
+    moves(queue, "sparse_put", 2, 2 * (double)R);
+    count_sums(queue, "sparse_put", R, W);
 }
 
 /* One launch for all steps, where a block's part of U fits and the blocks do on the least device: as in lstm.cu. */
@@ -278,8 +323,8 @@ static void count_attention_backward(struct queue *queue, const struct attention
 
 #define MOVES(reals) moves(queue, kernel, 1, (double)(reals))
 #define LAUNCHES(times, reals) moves(queue, kernel, times, (double)(reals))
-#define SUMS(reals, W) sums(queue, kernel, (double)(reals), W)
-#define COUNT(name, run) count_##name(queue, run)
+#define SUMS(R, reals, W) sums(queue, kernel, R, (double)(reals), W)
+#define COUNT(name, ...) count_##name(queue, __VA_ARGS__)
 #define CPU_KERNEL(name, parameters, arguments, condition)
 #define KERNEL(name, parameters, arguments, condition, traffic)             \
     static void counted_##name(struct queue *queue, KERNEL_LIST parameters) \
@@ -304,6 +349,7 @@ static const struct kernels table = {
     .begin = counted_begin,
     .to_device = counted_to_device,
     .to_host = counted_to_host,
+    .rows_scratch = counted_rows_scratch,
     .lstm_scratch = counted_lstm_scratch,
     .attention_scratch = counted_attention_scratch,
 #define CPU_KERNEL(name, parameters, arguments, condition)

@@ -27,7 +27,7 @@ __attribute__((weak)) int emu_has_context(int device);
 /* Limits of each launch from now on, as a kernel's author expects them; 0: none. */
 struct emu_limits {
     size_t accesses; /* the most of one thread, of any memory but its own: a serial loop has more */
-    size_t threads;  /* the fewest that access device memory, in a launch of more than 16 accesses for each of them */
+    size_t threads;  /* the fewest that access device memory, in a launch of more than 32 accesses for each of them */
     size_t sectors;  /* the most of 32 bytes of device memory that an instruction of a warp accesses */
 };
 __attribute__((weak)) void emu_limit(const struct emu_limits *limits); /* NULL: none */

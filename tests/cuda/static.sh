@@ -17,7 +17,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 checks=0 failed=0
 
-# A kernel that is always one block shares its multiprocessor with nobody.
+# A kernel of few blocks, one a multiprocessor.
 is_alone() { case $1 in *target_loss*) return 0 ;; *) return 1 ;; esac; }
 
 # check TEXT COMMAND...

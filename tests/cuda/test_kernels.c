@@ -129,17 +129,11 @@ static const struct {
     const char *name;
     struct emu_limits limits;
 } kernel_limits[] = {
-    { "", { 64, 512, 16 } }, /* all others */
-    { "rows_put(", { 0 } },
-    { "rows_sum(", { 128, 512, 16 } },
-    { "outer_sum(", { 128, 512, 16 } },
-    { "elu_backward(", { 128, 512, 16 } },
-    { "norm_backward(", { 192, 512, 16 } },
-    { "gate_backward(", { 192, 512, 16 } },
-    { "take_reals(", { 64, 512, 32 } }, /* from samples first to times first */
-    { "take_codes(", { 64, 512, 32 } },
-    { "loss(", { 0 } },
-    { "sparse_put(", { 0 } },
+    { "", { 128, 257, 20 } },            /* all others: four numbers a lane, in four rows */
+    { "take_reals(", { 128, 257, 32 } }, /* from samples first to times first */
+    { "take_codes(", { 128, 257, 32 } },
+    { "rows_put(", { 384, 99, 32 } }, /* a tile of 1,024 keys is sorted, and rows lie where their codes are */
+    { "sparse_put(", { 384, 99, 32 } },
     { "sparse_add(", { 0 } },
     { "sparse_squares(", { 128, 0, 16 } }, /* one block: few rows are touched */
 };
@@ -178,7 +172,8 @@ static void limit(const char *call)
 static void check_rows(size_t R, size_t W)
 {
     struct both *x = reals(R * W), *y = reals(R * W), *row = reals(W), *sum = reals(W), *column = reals(R),
-                *wb = reals(2 * W), *wide = reals(R * W), *table = reals(7 * W), *code = codes(R, 7);
+                *wb = reals(2 * W), *wide = reals(R * W), *table = reals(7 * W), *code = codes(R, 7),
+                *scratch = reals(cuda->rows_scratch(R, W));
 
     BOTH(k->add(q, AT(x), R * W, AT(y)));
     same("add", y, 1e-7);
@@ -188,7 +183,7 @@ static void check_rows(size_t R, size_t W)
     same("rows_sum, added", sum, 1e-5);
     BOTH(k->rows_sum(q, AT(y), R, W, 0, AT(sum)));
     same("rows_sum", sum, 1e-5);
-    BOTH(k->rows_put(q, AT(x), AT(code), R, W, AT(table)));
+    BOTH(k->rows_put(q, AT(x), AT(code), R, W, AT(table), FAR(scratch)));
     same("rows_put", table, 1e-5);
     BOTH(k->rows_take(q, AT(table), AT(code), R, W, AT(wide)));
     same("rows_take", wide, 1e-5);
@@ -652,14 +647,14 @@ static void check_sparse(size_t R, int32_t rows, size_t W)
     struct both *x = reals(R * W), *y = reals(R * W), *code = codes(R, rows), *other = codes(R, rows),
                 *left = reals(sparse_reals(shape.most, W)), *right = reals(sparse_reals(shape.most, W)),
                 *m = reals((size_t)rows * W), *v = reals((size_t)rows * W), *p = reals((size_t)rows * W),
-                *sum = both(&zero, sizeof zero);
+                *sum = both(&zero, sizeof zero), *scratch = reals(cuda->rows_scratch(R, W));
     double got;
 
     for (size_t i = 0; i < (size_t)rows * W; i++)
         ((float *)v->near)[i] = fabsf(((float *)v->near)[i]);
     cuda->to_device(there, v->near, v->bytes, v->far);
-    BOTH(k->sparse_put(q, AT(x), AT(code), R, shape, AT(left)));
-    BOTH(k->sparse_put(q, AT(y), AT(other), R, shape, AT(right)));
+    BOTH(k->sparse_put(q, AT(x), AT(code), R, shape, AT(left), FAR(scratch)));
+    BOTH(k->sparse_put(q, AT(y), AT(other), R, shape, AT(right), FAR(scratch)));
     BOTH(k->sparse_add(q, AT(right), shape, AT(left)));
     BOTH(k->sparse_squares(q, AT(left), shape, AT(sum)));
     cuda->to_host(there, sum->far, sizeof got, &got);
@@ -673,23 +668,27 @@ static void check_sparse(size_t R, int32_t rows, size_t W)
     clean();
 }
 
-/* Numbers of rows around those of a block and of powers of two, and codes that repeat much, little, or not at all: the
- * same bits, in a time that grows little faster than the rows. */
+/* Numbers of rows around those of a block and of powers of two, and codes that repeat much, little, or not at all. */
 static void check_sparse_codes(size_t R, int32_t rows)
 {
     const struct sparse shape = { R, 2 };
     const size_t n = sparse_reals(R, 2);
-    struct both *x = reals(R * 2), *code = codes(R, rows), *to = reals(n);
+    struct both *x = reals(R * 2), *code = codes(R, rows), *to = reals(n),
+                *scratch = reals(cuda->rows_scratch(R, shape.W));
     float *got = malloc(n * sizeof *got);
 
     REQUIRE(got);
-    BOTH(k->sparse_put(q, AT(x), AT(code), R, shape, AT(to)));
+    BOTH(k->sparse_put(q, AT(x), AT(code), R, shape, AT(to), FAR(scratch)));
     cuda->to_host(there, to->far, n * sizeof *got, got);
     const struct sparse_parts want = sparse_parts_of(to->near, shape), have = sparse_parts_of(got, shape);
     const size_t count = (size_t)*want.count;
     CHECK(*have.count == *want.count, "%zu rows of %d codes: %d, not %d", R, rows, *have.count, *want.count);
     CHECK(!memcmp(have.codes, want.codes, count * sizeof *want.codes), "%zu rows of %d codes: codes", R, rows);
-    CHECK(!memcmp(have.rows, want.rows, count * 2 * sizeof *want.rows), "%zu rows of %d codes: sums", R, rows);
+    for (size_t i = 0; i < 2 * count; i++)
+        if (!CHECK(fabsf(have.rows[i] - want.rows[i]) <= 1e-5f * (1 + fabsf(want.rows[i])),
+                   "%zu rows of %d codes: sum %zu is %g, not %g", R, rows, i, (double)have.rows[i],
+                   (double)want.rows[i]))
+            break;
     free(got);
     clean();
 }
@@ -702,14 +701,14 @@ static void check_all_sparse(void)
     check_sparse_codes(257, 1 << 30);
     check_sparse_codes(511, 1);
     check_sparse_codes(1000, 40);
-    check_sparse_codes(1024, 4096);
+    check_sparse_codes(1025, 4096);
 }
 
 /* Much to do for each kernel: no thread does much of it. */
 static void check_wide(void)
 {
     is_wide = 1;
-    check_rows(640, 12);
+    check_rows(2100, 20);
     check_swaps(16, 33, 20);
     check_columns(32, 32, 1);
     check_norm(512, 40);
@@ -718,7 +717,7 @@ static void check_wide(void)
     check_selection(512, 3, 40);
     check_outputs(8, 128, 3, 1);
     check_sparse(512, 4096, 8);
-    check_sparse_codes(600, 5);
+    check_sparse_codes(2100, 5);
 }
 
 /* Sizes that are no multiples of anything. */

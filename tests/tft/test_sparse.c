@@ -52,9 +52,9 @@ static void check_sums(struct queue *queue, size_t W)
             x[i] = (real)-0.; /* of a sum that begins at +0 nothing is left */
         memset(part, 0, table * sizeof *part);
         if (parts[k])
-            kernel_rows_put(queue, x, codes, parts[k], W, part);
+            kernel_rows_put(queue, x, codes, parts[k], W, part, NULL);
         kernel_add(queue, part, table, whole);
-        kernel_sparse_put(queue, x, codes, parts[k], shape, slots + k * slot);
+        kernel_sparse_put(queue, x, codes, parts[k], shape, slots + k * slot, NULL);
         if (k)
             kernel_sparse_add(queue, slots + k * slot, shape, slots);
     }

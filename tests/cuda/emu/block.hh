@@ -39,6 +39,7 @@ struct fiber : accessor {
     emu_scope fence_scope;
     publications seen; // by relaxed loads: known after a fence
     size_t accesses;   // width.cc
+    const void *end;   // of the last one
     bool is_active;
     std::map<const void *, size_t> times; // of the code there
 

@@ -9,7 +9,7 @@
 
 namespace emu
 {
-enum : size_t { SECTOR = 32, WORTH_A_THREAD = 16 };
+enum : size_t { SECTOR = 32, VECTOR = 16, WORTH_A_THREAD = 32 };
 
 static emu_limits given;
 
@@ -26,10 +26,12 @@ void note_access(const void *p, size_t n, const void *code, bool in_device)
 
     if (!most.accesses && !most.threads && !most.sectors)
         return;
-    g.accesses++;
+    bool is_part = p == f.end && (size_t)p % VECTOR; // the compiler takes vectors apart
+    f.end = (const char *)p + n;
+    g.accesses += !is_part;
     g.active += in_device && !f.is_active;
     f.is_active = f.is_active || in_device;
-    if (++f.accesses == most.accesses + 1 && most.accesses)
+    if (!is_part && ++f.accesses == most.accesses + 1 && most.accesses)
         found("span", "%s accesses memory more than %zu times, lately at %s", running_name().c_str(), most.accesses,
               code_at(code).c_str());
     if (!in_device || !most.sectors)

@@ -126,6 +126,7 @@ static const struct kernels table = {
     .begin = cpu_begin,
     .to_device = cpu_to_device,
     .to_host = cpu_to_host,
+    .rows_scratch = cpu_rows_scratch,
     .lstm_scratch = cpu_lstm_scratch,
     .attention_scratch = cpu_attention_scratch,
 #define CUDA_KERNEL(name, parameters, arguments, condition, traffic)

@@ -44,6 +44,7 @@ void cpu_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t 
                   struct target to);
 
 void cpu_begin(struct queue *queue, const real *params, const real *folded);
+size_t cpu_rows_scratch(size_t R, size_t W);
 size_t cpu_lstm_scratch(size_t S, size_t B, size_t H);
 size_t cpu_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d);
 

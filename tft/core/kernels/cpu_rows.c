@@ -88,7 +88,13 @@ void cpu_rows_take(struct queue *queue, const real *table, const int32_t *codes,
         memcpy(y + r * W, table + (size_t)codes[r] * W, W * sizeof *y);
 }
 
-void cpu_rows_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table)
+size_t cpu_rows_scratch(size_t R, size_t W)
+{
+    return 0;
+}
+
+void cpu_rows_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table,
+                  real *scratch)
 {
     for (size_t r = 0; r < R; r++)
         add(table + (size_t)codes[r] * W, x + r * W, W);

@@ -8,7 +8,8 @@
 #include "tft/core/kernels/cpu.h"
 #include <string.h>
 
-void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to)
+void cpu_sparse_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, struct sparse shape, real *to,
+                    real *scratch)
 {
     struct sparse_parts p = sparse_parts_of(to, shape);
     size_t n = 0, W = shape.W;

@@ -319,7 +319,8 @@ struct kernels {
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
     /* Waits; bytes may be 0, host then NULL. */
     void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);
-    /* Reals of lstm_gradient.scratch and of attention_run.scratch. */
+    /* Reals of the scratch of rows_put and sparse_put, of lstm_gradient.scratch, of attention_run.scratch. */
+    size_t (*rows_scratch)(size_t R, size_t W);
     size_t (*lstm_scratch)(size_t S, size_t B, size_t H);
     size_t (*attention_scratch)(size_t B, size_t T, size_t N, size_t heads, size_t d);
 

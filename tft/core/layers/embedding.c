@@ -14,7 +14,7 @@ void embedding_forward(const struct pass *pass, const struct embedding *layer, c
 }
 
 void embedding_backward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
-                        const real *d_xi, size_t R)
+                        const real *d_xi, size_t R, real *scratch)
 {
     real *d_w = pass->g + layer->w;
 
@@ -24,9 +24,9 @@ void embedding_backward(const struct pass *pass, const struct embedding *layer, 
         return;
     }
     if (layer->sparse.most)
-        kernel_sparse_put(pass->queue, d_xi, codes, R, layer->sparse, d_w);
+        kernel_sparse_put(pass->queue, d_xi, codes, R, layer->sparse, d_w, scratch);
     else
-        kernel_rows_put(pass->queue, d_xi, codes, R, layer->W, d_w);
+        kernel_rows_put(pass->queue, d_xi, codes, R, layer->W, d_w, scratch);
 }
 
 void embedding_zero(const struct pass *pass, const struct embedding *layer)

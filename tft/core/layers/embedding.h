@@ -22,9 +22,10 @@ struct embedding {
 /* Exactly one of x and codes is used, by kind. */
 void embedding_forward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
                        size_t R, real *xi);
-/* Adds: the gradient's place is zeroed once a granule (embedding_zero). A sparse one is written: one call a granule. */
+/* Adds: the gradient's place is zeroed once a granule (embedding_zero). A sparse one is written: one call a granule.
+ * scratch: the kernels' rows_scratch(R, W) reals. */
 void embedding_backward(const struct pass *pass, const struct embedding *layer, const real *x, const int32_t *codes,
-                        const real *d_xi, size_t R);
+                        const real *d_xi, size_t R, real *scratch);
 void embedding_zero(const struct pass *pass, const struct embedding *layer);
 
 #endif

@@ -153,7 +153,8 @@ static void inputs_backward(struct tft_workspace *w, const struct pass *pass)
         size_t steps = steps_seen(model, variable->role);
 
         if (!variable->rank1)
-            embedding_backward(pass, &variable->embedding, w->x[i], w->codes[i], w->d_xi[i], steps * pass->B);
+            embedding_backward(pass, &variable->embedding, w->x[i], w->codes[i], w->d_xi[i], steps * pass->B,
+                               w->scratch);
         pass_final(pass, variable->params);
     }
 }

@@ -270,7 +270,7 @@ static void step_of_none(const struct tft_workers *workers, const struct tft_ste
         if (param->dead)
             continue;
         if (param->sparse.most)
-            kernel_sparse_put(queue, NULL, NULL, 0, param->sparse, step->gradients + param->offset);
+            kernel_sparse_put(queue, NULL, NULL, 0, param->sparse, step->gradients + param->offset, NULL);
         else
             kernel_fill(queue, -0.0, param->count, step->gradients + param->offset);
         if (step->final)

@@ -41,6 +41,13 @@ static size_t scratch_reals(const struct tft_model *model, size_t B)
 
     reals = max_size(reals, vsn_scratch(kernels, &model->history_selection, E * B, B));
     reals = max_size(reals, vsn_scratch(kernels, &model->future_selection, D * B, B));
+    for (size_t i = 0; i < model->config.variable_count; i++) {
+        const struct variable *variable = &model->variables[i];
+
+        if (variable->embedding.categories)
+            reals =
+                max_size(reals, kernels->rows_scratch(steps_seen(model, variable->role) * B, variable->embedding.W));
+    }
     if (model->static_selection.V)
         reals = max_size(reals, vsn_scratch(kernels, &model->static_selection, B, B));
 #define X(kind, name, rows) reals = max_size(reals, scratch_##kind(kernels, &model->name, rows, B));

@@ -162,6 +162,7 @@ static const struct kernels table = {
     .pass_call = cuda_pass_call,
     .to_device = cuda_to_device,
     .to_host = cuda_to_host,
+    .rows_scratch = cuda_rows_scratch,
     .lstm_scratch = cuda_lstm_scratch,
     .attention_scratch = cuda_attention_scratch,
 #define CPU_KERNEL(name, parameters, arguments, condition)

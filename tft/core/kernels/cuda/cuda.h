@@ -55,7 +55,14 @@ struct queue {
     const char *failure;                              /* the text of the first, or NULL */
 };
 
-enum { CUDA_PARTIAL = 1 << 18, CUDA_SLABS = 64, CUDA_STAGE = 1 << 20 };
+enum {
+    CUDA_PARTIAL = 1 << 18,
+    CUDA_SLABS = 256,
+    CUDA_SLAB_ALONE = 512, /* rows that are one slab */
+    CUDA_STAGE = 1 << 20,
+    CUDA_SORT_TILE = 1024, /* keys that a block sorts, and those that a thread adds up (sparse.cu) */
+    CUDA_SUM_CHUNK = 32,
+};
 
 /* Keep the first failure; what follows runs and means nothing. */
 static inline void cuda_note(struct queue *queue, cudaError_t error)
@@ -79,6 +86,7 @@ void cuda_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t
 
 void cuda_draw_heads(struct queue *queue, const struct attention_run *run); /* gates.cu: attention's mask */
 size_t cuda_lstm_scratch(size_t S, size_t B, size_t H);
+size_t cuda_rows_scratch(size_t R, size_t W);
 size_t cuda_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d);
 
 #define CPU_KERNEL(name, parameters, arguments, condition)

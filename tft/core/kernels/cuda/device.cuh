@@ -3,10 +3,10 @@
  * What the kernels share: elements four at a time, sums of a warp, of a block, of columns.
  *
  * An *operation* is a struct of pointers and sizes with a device function. `each` runs one for every element or pack of
- * elements, `columns` sums what it returns over the rows of each column:
+ * elements, `cells` for every row and column of a matrix, `columns` adds up over the rows of each column:
  *
- *     rows      slab 0 | slab 1 | ...        a block: 32 columns of a slab, 8 rows at a time, then the 8 in order
- *     partial   one row a slab               columns_end: the slabs in order
+ *     rows      slab 0 | slab 1 | ...        a block a slab: lanes of rows, two rows a turn, then pairs of lanes
+ *     partial   one row a slab               the same again, all of them one slab
  */
 #ifndef HALAY_TFT_CUDA_DEVICE_CUH
 #define HALAY_TFT_CUDA_DEVICE_CUH
@@ -16,7 +16,7 @@
 #include <cfloat>
 
 constexpr size_t EXACT_ROWS = 2; /* products of no more rows, or terms, do not round to bf16 */
-constexpr int WARP = 32, EACH_THREADS = 256, SUM_THREADS = 256, COLUMN_LANES = 8, ROW_WARPS = 4;
+constexpr int WARP = 32, EACH_THREADS = 256, SUM_THREADS = 256, ROW_WARPS = 4;
 
 /* Neighbours that are loaded and stored as one. */
 template <int V> struct alignas(V * sizeof(float)) pack {
@@ -42,6 +42,13 @@ template <class... P> static bool takes_four(size_t W, P... places)
         if (reinterpret_cast<uintptr_t>(at) % (4 * sizeof(float)))
             return false;
     return W % 4 == 0;
+}
+
+template <int V> static __device__ __forceinline__ pack<V> operator+(pack<V> a, pack<V> b)
+{
+    for (int k = 0; k < V; k++)
+        a.v[k] += b.v[k];
+    return a;
 }
 
 static __device__ __forceinline__ float warp_sum(float x)
@@ -133,64 +140,156 @@ template <class Operation> static void run_rows(struct queue *queue, const Opera
                                      operation, R));
 }
 
+/* ---- every row and column ---- */
+
+/* The threads of a block: neighbours in columns, at most `most`, then in rows, so that the cells of a warp are
+ * neighbours whatever the width. */
+static inline dim3 cell_threads(size_t columns, unsigned most)
+{
+    const unsigned x = columns < most ? static_cast<unsigned>(columns) : most;
+
+    return dim3(x, EACH_THREADS / x);
+}
+
+template <class Operation>
+static __global__ void __launch_bounds__(EACH_THREADS) cells(Operation operation, size_t R, size_t columns)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+
+    for (size_t r = static_cast<size_t>(blockIdx.y) * blockDim.y + threadIdx.y; i < columns && r < R;
+         r += static_cast<size_t>(gridDim.y) * blockDim.y)
+        operation(r, i);
+}
+
+/* Columns may be packs. */
+template <class Operation>
+static void run_cells(struct queue *queue, const Operation &operation, size_t R, size_t columns)
+{
+    const dim3 threads = cell_threads(columns, EACH_THREADS);
+
+    cuda_note(queue,
+              cuda_launch(cells<Operation>, dim3((columns + threads.x - 1) / threads.x, blocks_for(R, threads.y)),
+                          threads, 0, queue->stream, operation, R, columns));
+}
+
 /* ---- sums over rows ---- */
 
-/* An operation has `static constexpr int SUMS` and void operator()(r, i, sums): adds what row r has in column i. */
-template <class Operation>
-static __global__ void __launch_bounds__(WARP *COLUMN_LANES)
-    columns(Operation operation, size_t R, size_t W, size_t slab, float *partial)
+/* Destinations of sums; those of a slab are `step` after those of the one before. */
+template <int SUMS> struct sums_to {
+    float *to[SUMS];
+    size_t step;
+    int add;
+};
+
+/*
+ * An operation has `static constexpr int SUMS`, and for V columns of a row, of which i is the first:
+ *     read<V>(r, i)                 returns what is there: of two rows before either is used
+ *     operator()(r, i, in, sums)    adds to the sums; may write what it has read
+ */
+template <int V, class Operation>
+static __global__ void __launch_bounds__(EACH_THREADS)
+    columns(Operation operation, size_t R, size_t W, size_t slab, sums_to<Operation::SUMS> place)
 {
-    __shared__ float lanes[Operation::SUMS][COLUMN_LANES][WARP];
-    const size_t i = static_cast<size_t>(blockIdx.x) * WARP + threadIdx.x;
-    const size_t from = blockIdx.y * slab, to = from + slab < R ? from + slab : R;
-    float sums[Operation::SUMS] = {};
+    __shared__ pack<V> lanes[Operation::SUMS][EACH_THREADS];
+    const size_t i = V * (static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x);
+    const size_t from = blockIdx.y * slab, end = from + slab < R ? from + slab : R;
+    pack<V> sums[Operation::SUMS] = {};
 
-    for (size_t r = from + threadIdx.y; i < W && r < to; r += COLUMN_LANES)
-        operation(r, i, sums);
+    for (size_t r = from + threadIdx.y; i < W && r < end; r += 2 * blockDim.y) {
+        const size_t other = r + blockDim.y;
+        const auto in = operation.template read<V>(r, i);
+        const auto next = operation.template read<V>(other < end ? other : r, i);
+
+        operation(r, i, in, sums);
+        if (other < end)
+            operation(other, i, next, sums);
+    }
+    const unsigned mine = threadIdx.y * blockDim.x + threadIdx.x;
     for (int s = 0; s < Operation::SUMS; s++)
-        lanes[s][threadIdx.y][threadIdx.x] = sums[s];
-    __syncthreads();
-    if (threadIdx.y < Operation::SUMS && i < W) {
-        float sum = 0;
+        lanes[s][mine] = sums[s];
+    for (unsigned left = blockDim.y; left > 1; left = (left + 1) / 2) {
+        const unsigned half = (left + 1) / 2;
 
-        for (int lane = 0; lane < COLUMN_LANES; lane++)
-            sum += lanes[threadIdx.y][lane][threadIdx.x];
-        partial[(static_cast<size_t>(blockIdx.y) * Operation::SUMS + threadIdx.y) * W + i] = sum;
+        __syncthreads();
+        for (int s = 0; s < Operation::SUMS && threadIdx.y + half < left; s++)
+            lanes[s][mine] = lanes[s][mine] + lanes[s][mine + half * blockDim.x];
+    }
+    for (int s = 0; s < Operation::SUMS && threadIdx.y == 0 && i < W; s++) {
+        float *const to = place.to[s] + blockIdx.y * place.step + i;
+
+        store<V>(place.add ? load<V>(to) + lanes[s][mine] : lanes[s][mine], to);
     }
 }
 
-/* Destinations of an operation's sums. */
-template <int SUMS> struct columns_to {
-    const float *partial;
-    size_t W, slabs;
-    int add;
-    float *to[SUMS];
+/* Sums of slabs. */
+template <int COUNT> struct sum_slabs {
+    static constexpr int SUMS = COUNT;
+    const float *partial; /* (slabs, SUMS, W) */
+    size_t W;
 
-    __device__ void operator()(size_t i) const
+    template <int V> struct input {
+        pack<V> sums[SUMS];
+    };
+    template <int V> __device__ input<V> read(size_t slab, size_t i) const
     {
-        for (int s = 0; s < SUMS; s++) {
-            float sum = add ? to[s][i] : 0;
+        input<V> in;
 
-            for (size_t slab = 0; slab < slabs; slab++)
-                sum += partial[(slab * SUMS + s) * W + i];
-            to[s][i] = sum;
-        }
+        for (int s = 0; s < SUMS; s++)
+            in.sums[s] = load<V>(partial + (slab * SUMS + s) * W + i);
+        return in;
+    }
+    template <int V> __device__ void operator()(size_t, size_t, const input<V> &in, pack<V> *sums) const
+    {
+        for (int s = 0; s < SUMS; s++)
+            sums[s] = sums[s] + in.sums[s];
     }
 };
 
-template <class Operation, class... P>
-static void run_columns(struct queue *queue, const Operation &operation, size_t R, size_t W, int add, P... to)
+template <int V, class Operation>
+static void launch_columns(struct queue *queue, const Operation &operation, size_t R, size_t W, size_t slabs,
+                           const sums_to<Operation::SUMS> &to)
 {
-    static_assert(sizeof...(to) == Operation::SUMS && Operation::SUMS <= COLUMN_LANES, "a place for each sum");
-    size_t slabs = CUDA_PARTIAL / (Operation::SUMS * W), slab;
+    constexpr unsigned FEW = 8; /* columns where rows are few: more lanes */
+    const dim3 threads = cell_threads(W / V, slabs > 1 ? EACH_THREADS : FEW);
+    const size_t slab = (R + slabs - 1) / slabs;
+
+    cuda_note(queue, cuda_launch(columns<V, Operation>, dim3((W / V + threads.x - 1) / threads.x, slabs), threads, 0,
+                                 queue->stream, operation, R, W, slab, to));
+}
+
+template <int V, class Operation>
+static void run_packs(struct queue *queue, const Operation &operation, size_t R, size_t W,
+                      const sums_to<Operation::SUMS> &to)
+{
+    constexpr int SUMS = Operation::SUMS;
+    sums_to<SUMS> partial = { {}, SUMS * W, 0 };
+    size_t slabs = CUDA_PARTIAL / (SUMS * W), slab;
 
     slabs = slabs < CUDA_SLABS ? slabs : static_cast<size_t>(CUDA_SLABS);
+    if (R <= CUDA_SLAB_ALONE || slabs < 2) {
+        launch_columns<V>(queue, operation, R, W, 1, to);
+        return;
+    }
     slab = (R + slabs - 1) / slabs;
-    slab = (slab + COLUMN_LANES - 1) / COLUMN_LANES * COLUMN_LANES;
     slabs = (R + slab - 1) / slab;
-    cuda_note(queue, cuda_launch(columns<Operation>, dim3((W + WARP - 1) / WARP, slabs), dim3(WARP, COLUMN_LANES), 0,
-                                 queue->stream, operation, R, W, slab, queue->partial));
-    run_each(queue, columns_to<Operation::SUMS>{ queue->partial, W, slabs, add, { to... } }, W);
+    for (int s = 0; s < SUMS; s++)
+        partial.to[s] = queue->partial + s * W;
+    launch_columns<V>(queue, operation, R, W, slabs, partial);
+    launch_columns<V>(queue, sum_slabs<SUMS>{ queue->partial, W }, slabs, W, 1, to);
+}
+
+/* four: whether all that the operation reads and writes can be taken so. */
+template <class Operation, class... P>
+static void run_columns(struct queue *queue, const Operation &operation, bool four, size_t R, size_t W, int add,
+                        P... to)
+{
+    const sums_to<Operation::SUMS> places = { { to... }, 0, add };
+
+    static_assert(sizeof...(to) == Operation::SUMS, "a place for each sum");
+    if (four && takes_four(W, to...))
+        run_packs<4>(queue, operation, R, W, places);
+    else
+        run_packs<1>(queue, operation, R, W, places);
 }
 
 #endif

@@ -30,64 +30,129 @@ struct elu_backward {
     size_t W;
     float *d_e;
 
-    __device__ void operator()(size_t r, size_t i, float *sums) const
+    template <int V> struct input {
+        pack<V> y, d;
+    };
+    template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
-        const float y = e[r * W + i], d = d_e[r * W + i] * elu_slope(y);
+        return { load<V>(e + r * W + i), load<V>(d_e + r * W + i) };
+    }
+    template <int V> __device__ void operator()(size_t r, size_t i, const input<V> &in, pack<V> *sums) const
+    {
+        pack<V> d;
 
-        d_e[r * W + i] = d;
-        sums[0] += d;
+        for (int k = 0; k < V; k++) {
+            d.v[k] = in.d.v[k] * elu_slope(in.y.v[k]);
+            sums[0].v[k] += d.v[k];
+        }
+        store<V>(d, d_e + r * W + i);
     }
 };
 
 /* ---- dropout ---- */
 
-/* Returns one of the four draws of a Philox counter, as tft/core/kernels/philox.c. */
-static __device__ uint32_t draw_lane(uint32_t k0, uint32_t k1, uint64_t block, uint32_t step, uint32_t sample,
-                                     unsigned lane)
-{
-    uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32), c2 = step, c3 = sample;
+/* The draws of a Philox counter (tft/core/kernels/philox.c), for four elements. */
+struct draws {
+    uint32_t of[4];
+};
 
-    for (int round = 0; round < PHILOX_ROUNDS; round++) {
-        const uint64_t p0 = static_cast<uint64_t>(PHILOX_M0) * c0, p1 = static_cast<uint64_t>(PHILOX_M1) * c2;
+/* The counters of a row. */
+struct row_draws {
+    uint64_t element; /* the row's first */
+    uint32_t seed, site, step, sample;
 
-        c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
-        c1 = static_cast<uint32_t>(p1);
-        c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
-        c3 = static_cast<uint32_t>(p0);
-        k0 += PHILOX_W0;
-        k1 += PHILOX_W1;
+    __device__ draws at(size_t counter) const
+    {
+        const uint64_t block = element / 4 + counter;
+        uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32), c2 = step, c3 = sample;
+        uint32_t k0 = seed, k1 = site;
+
+        for (int round = 0; round < PHILOX_ROUNDS; round++) {
+            const uint64_t p0 = static_cast<uint64_t>(PHILOX_M0) * c0, p1 = static_cast<uint64_t>(PHILOX_M1) * c2;
+
+            c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0;
+            c1 = static_cast<uint32_t>(p1);
+            c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
+            c3 = static_cast<uint32_t>(p0);
+            k0 += PHILOX_W0;
+            k1 += PHILOX_W1;
+        }
+        return { { c0, c1, c2, c3 } };
     }
-    const uint32_t low = lane % 2 ? c1 : c0, high = lane % 2 ? c3 : c2;
-    return lane / 2 ? high : low;
-}
+};
 
 /* pass: whose values are the device's, NULL: those of the call. */
-static __device__ bool is_kept(const struct dropout &dropout, const struct pass_values *pass, uint32_t site,
-                               uint64_t element, size_t sample)
+static __device__ row_draws draws_of(const struct dropout &dropout, const struct pass_values *pass, uint32_t site,
+                                     uint64_t element, size_t sample)
 {
-    const uint32_t seed = pass ? pass->seed : dropout.seed, step = pass ? pass->step : dropout.step;
     const uint64_t position = pass ? pass->position : dropout.position;
 
-    return draw_lane(seed, site, element / 4, step, static_cast<uint32_t>(position + sample),
-                     static_cast<unsigned>(element % 4)) >= dropout.threshold;
+    return { element, pass ? pass->seed : dropout.seed, site, pass ? pass->step : dropout.step,
+             static_cast<uint32_t>(position + sample) };
 }
 
-/* An element draws its own lane: four times the generator's work, and no thread writes another one's bytes. */
-struct drop {
+/* Counters of a row of W elements that begins anywhere, at most. */
+static size_t counters_of(size_t W)
+{
+    return (W + 6) / 4;
+}
+
+/* The elements of a counter among a row's W: calls visit(column, draw). */
+template <class Visit>
+static __device__ __forceinline__ void each_draw(const row_draws &row, size_t counter, size_t W, Visit visit)
+{
+    const draws drawn = row.at(counter);
+    const size_t skip = row.element % 4;
+
+    for (size_t k = 0; k < 4; k++)
+        if (4 * counter + k >= skip && 4 * counter + k - skip < W)
+            visit(4 * counter + k - skip, drawn.of[k]);
+}
+
+/* Four elements, and the flags of their bytes. */
+static __device__ __forceinline__ pack<4> drop_four(uint32_t keep, pack<4> x, float scale)
+{
+    for (int k = 0; k < 4; k++)
+        x.v[k] = dropout_value(keep >> 8 * k & 1, x.v[k], scale);
+    return x;
+}
+
+/* A thread a counter. WHOLE: rows begin and end with one, and four elements can be taken at a time. */
+template <bool WHOLE> struct drop {
     struct masked_rows rows;
     const struct pass_values *pass;
     const float *x, *bias; /* bias may be NULL */
     uint8_t *keep;
     float *u;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t counter) const
     {
-        const size_t r = i / rows.W, column = i % rows.W, row = rows.row + r;
-        const uint64_t element = row / rows.B * rows.site.stride + rows.site.first + column;
-        const bool is_in = is_kept(rows.dropout, pass, rows.site.name, element, row % rows.B);
+        const unsigned row = static_cast<unsigned>(rows.row + r), B = static_cast<unsigned>(rows.B);
+        const size_t first = r * rows.W;
+        const row_draws of_row =
+            draws_of(rows.dropout, pass, rows.site.name, row / B * rows.site.stride + rows.site.first, row % B);
 
-        keep[i] = is_in;
-        u[i] = dropout_value(is_in, x[i] + (bias ? bias[column] : 0), rows.dropout.scale);
+        if (WHOLE) {
+            const size_t at = first + 4 * counter;
+            const draws drawn = of_row.at(counter);
+            pack<4> value = load<4>(x + at);
+            uint32_t kept = 0;
+
+            for (int k = 0; k < 4; k++)
+                kept |= static_cast<uint32_t>(drawn.of[k] >= rows.dropout.threshold) << 8 * k;
+            if (bias)
+                value = value + load<4>(bias + 4 * counter);
+            *reinterpret_cast<uint32_t *>(keep + at) = kept;
+            store<4>(drop_four(kept, value, rows.dropout.scale), u + at);
+        } else {
+            each_draw(of_row, counter, rows.W, [&](size_t column, uint32_t draw) {
+                const bool is_in = draw >= rows.dropout.threshold;
+
+                keep[first + column] = is_in;
+                u[first + column] =
+                    dropout_value(is_in, x[first + column] + (bias ? bias[column] : 0), rows.dropout.scale);
+            });
+        }
     }
 };
 
@@ -96,34 +161,38 @@ struct draw_heads {
     struct attention_run run;
     const struct pass_values *pass;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t counter) const
     {
-        const size_t column = i % run.d, n = i / run.d % run.N, h = i / run.d / run.N % run.heads,
-                     b = i / run.d / run.N / run.heads;
-        const uint64_t element = (run.T - run.N + n) * run.site.stride + h * run.d + column;
+        const size_t n = r % run.N, h = r / run.N % run.heads, b = r / run.N / run.heads;
+        const row_draws of_row =
+            draws_of(run.dropout, pass, run.site.name, (run.T - run.N + n) * run.site.stride + h * run.d, b);
 
-        run.keep[i] = is_kept(run.dropout, pass, run.site.name, element, b);
+        each_draw(of_row, counter, run.d,
+                  [&](size_t column, uint32_t draw) { run.keep[r * run.d + column] = draw >= run.dropout.threshold; });
     }
 };
 
-struct add_bias {
+template <int V> struct add_bias {
     const float *x, *bias;
     size_t W;
     float *u;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        u[i] = x[i] + bias[i % W];
+        store<V>(load<V>(x + r * W + V * i) + load<V>(bias + V * i), u + r * W + V * i);
     }
 };
 
-struct drop_backward {
+template <bool WHOLE> struct drop_backward {
     const uint8_t *keep;
     float scale, *d;
 
     __device__ void operator()(size_t i) const
     {
-        d[i] = dropout_value(keep[i], d[i], scale);
+        if (WHOLE)
+            store<4>(drop_four(reinterpret_cast<const uint32_t *>(keep)[i], load<4>(d + 4 * i), scale), d + 4 * i);
+        else
+            d[i] = dropout_value(keep[i], d[i], scale);
     }
 };
 
@@ -132,9 +201,9 @@ struct drop_backward {
 template <int V> struct open_gate {
     struct gate g;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        const size_t at = V * i, column = at % g.W;
+        const size_t column = V * i, at = r * g.W + column;
         pack<V> v = load<V>(g.v + at), s = load<V>(g.s + at), y = load<V>(g.skip + at);
         const pack<V> bias_v = load<V>(g.bias_v + column), bias_g = load<V>(g.bias_g + column);
 
@@ -153,15 +222,27 @@ struct gate_slopes {
     static constexpr int SUMS = 2;
     struct gate_backward g;
 
-    __device__ void operator()(size_t r, size_t i, float *sums) const
+    template <int V> struct input {
+        pack<V> d_y, v, s;
+    };
+    template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
         const size_t at = r * g.W + i;
-        const float dv = g.d_y[at] * g.s[at], dg = gate_d_g(dv, g.v[at], g.s[at]);
 
-        g.d_v[at] = dv;
-        g.d_g[at] = dg;
-        sums[0] += dv;
-        sums[1] += dg;
+        return { load<V>(g.d_y + at), load<V>(g.v + at), load<V>(g.s + at) };
+    }
+    template <int V> __device__ void operator()(size_t r, size_t i, const input<V> &in, pack<V> *sums) const
+    {
+        pack<V> d_v, d_g;
+
+        for (int k = 0; k < V; k++) {
+            d_v.v[k] = in.d_y.v[k] * in.s.v[k];
+            d_g.v[k] = gate_d_g(d_v.v[k], in.v.v[k], in.s.v[k]);
+            sums[0].v[k] += d_v.v[k];
+            sums[1].v[k] += d_g.v[k];
+        }
+        store<V>(d_v, g.d_v + r * g.W + i);
+        store<V>(d_g, g.d_g + r * g.W + i);
     }
 };
 
@@ -179,42 +260,56 @@ void cuda_elu(struct queue *queue, size_t n, real *x)
 
 void cuda_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum)
 {
-    run_columns(queue, elu_backward{ e, W, d_e }, R, W, add, sum);
+    run_columns(queue, elu_backward{ e, W, d_e }, takes_four(W, e, d_e), R, W, add, sum);
+}
+
+/* Returns true if flags can be taken four at a time, too. */
+static bool takes_flags(const uint8_t *keep)
+{
+    return reinterpret_cast<uintptr_t>(keep) % sizeof(uint32_t) == 0;
 }
 
 void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
                   real *u)
 {
-    const size_t n = rows->R * rows->W;
+    const size_t R = rows->R, W = rows->W;
+    const bool four = takes_four(W, x, bias, u);
 
-    if (rows->dropout.threshold)
-        run_each(queue, drop{ *rows, queue->current, x, bias, keep, u }, n);
+    if (rows->dropout.threshold && four && takes_flags(keep) && rows->site.stride % 4 == 0 && rows->site.first % 4 == 0)
+        run_cells(queue, drop<true>{ *rows, queue->current, x, bias, keep, u }, R, W / 4);
+    else if (rows->dropout.threshold)
+        run_cells(queue, drop<false>{ *rows, queue->current, x, bias, keep, u }, R, counters_of(W));
+    else if (bias && four)
+        run_cells(queue, add_bias<4>{ x, bias, W, u }, R, W / 4);
     else if (bias)
-        run_each(queue, add_bias{ x, bias, rows->W, u }, n);
+        run_cells(queue, add_bias<1>{ x, bias, W, u }, R, W);
     else if (u != x)
-        cuda_note(queue, cudaMemcpyAsync(u, x, n * sizeof *u, cudaMemcpyDeviceToDevice, queue->stream));
+        cuda_copy(queue, x, R * W, u);
 }
 
 void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d)
 {
-    if (dropout->threshold)
-        run_each(queue, drop_backward{ keep, dropout->scale, d }, n);
+    if (dropout->threshold && takes_four(n, d) && takes_flags(keep))
+        run_each(queue, drop_backward<true>{ keep, dropout->scale, d }, n / 4);
+    else if (dropout->threshold)
+        run_each(queue, drop_backward<false>{ keep, dropout->scale, d }, n);
 }
 
 void cuda_draw_heads(struct queue *queue, const struct attention_run *run)
 {
-    run_each(queue, draw_heads{ *run, queue->current }, run->B * run->heads * run->N * run->d);
+    run_cells(queue, draw_heads{ *run, queue->current }, run->B * run->heads * run->N, counters_of(run->d));
 }
 
 void cuda_gate(struct queue *queue, const struct gate *g)
 {
     if (takes_four(g->W, g->v, g->s, g->skip, g->y, g->bias_v, g->bias_g))
-        run_each(queue, open_gate<4>{ *g }, g->R * g->W / 4);
+        run_cells(queue, open_gate<4>{ *g }, g->R, g->W / 4);
     else
-        run_each(queue, open_gate<1>{ *g }, g->R * g->W);
+        run_cells(queue, open_gate<1>{ *g }, g->R, g->W);
 }
 
 void cuda_gate_backward(struct queue *queue, const struct gate_backward *b)
 {
-    run_columns(queue, gate_slopes{ *b }, b->R, b->W, b->add, b->sum_v, b->sum_g);
+    run_columns(queue, gate_slopes{ *b }, takes_four(b->W, b->d_y, b->v, b->s, b->d_v, b->d_g), b->R, b->W, b->add,
+                b->sum_v, b->sum_g);
 }

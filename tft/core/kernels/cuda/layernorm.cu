@@ -37,14 +37,19 @@ struct normalise {
     }
 };
 
-struct norm_output {
+template <int V> struct norm_output {
     size_t W;
     const float *gamma, *beta, *xhat;
     float *z;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        z[i] = norm_z(gamma[i % W], xhat[i], beta[i % W]);
+        const pack<V> scale = load<V>(gamma + V * i), shift = load<V>(beta + V * i);
+        pack<V> x = load<V>(xhat + r * W + V * i);
+
+        for (int k = 0; k < V; k++)
+            x.v[k] = norm_z(scale.v[k], x.v[k], shift.v[k]);
+        store<V>(x, z + r * W + V * i);
     }
 };
 
@@ -53,12 +58,19 @@ struct norm_sums {
     const float *d_z, *xhat;
     size_t W;
 
-    __device__ void operator()(size_t r, size_t i, float *sums) const
+    template <int V> struct input {
+        pack<V> d, x;
+    };
+    template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
-        const float d = d_z[r * W + i];
-
-        sums[0] += d * xhat[r * W + i];
-        sums[1] += d;
+        return { load<V>(d_z + r * W + i), load<V>(xhat + r * W + i) };
+    }
+    template <int V> __device__ void operator()(size_t, size_t, const input<V> &in, pack<V> *sums) const
+    {
+        for (int k = 0; k < V; k++) {
+            sums[0].v[k] += in.d.v[k] * in.x.v[k];
+            sums[1].v[k] += in.d.v[k];
+        }
     }
 };
 
@@ -96,11 +108,17 @@ void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inve
 
 void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
 {
-    run_each(queue, norm_output{ norm->W, norm->gamma, norm->beta, xhat, z }, norm->R * norm->W);
+    const size_t W = norm->W;
+
+    if (takes_four(W, norm->gamma, norm->beta, xhat, z))
+        run_cells(queue, norm_output<4>{ W, norm->gamma, norm->beta, xhat, z }, norm->R, W / 4);
+    else
+        run_cells(queue, norm_output<1>{ W, norm->gamma, norm->beta, xhat, z }, norm->R, W);
 }
 
 void cuda_norm_backward(struct queue *queue, const struct norm_backward *b)
 {
-    run_columns(queue, norm_sums{ b->d_z, b->xhat, b->W }, b->R, b->W, b->add, b->d_gamma, b->d_beta);
+    run_columns(queue, norm_sums{ b->d_z, b->xhat, b->W }, takes_four(b->W, b->d_z, b->xhat), b->R, b->W, b->add,
+                b->d_gamma, b->d_beta);
     run_rows(queue, norm_rows{ b->W, b->xhat, b->inverse, b->gamma, b->d_z }, b->R);
 }

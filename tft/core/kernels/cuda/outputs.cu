@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outputs (the formulas: tft/core/kernels/cpu_outputs.c). A loss is computed by one block, since a granule has some
- * thousand targets; its sum is made in double, in the same shape each time. Likelihoods are the processor's, compiled
- * for the device.
+ * Outputs (the formulas: tft/core/kernels/cpu_outputs.c). The sum of a loss is made in double, in the same shape each
+ * time: blocks, then theirs by one block. Likelihoods are the processor's, compiled for the device.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include "tft/core/kernels/likelihood.c"
@@ -74,13 +73,14 @@ struct loss_run {
 };
 
 static __global__ void __launch_bounds__(SUM_THREADS)
-    quantile_loss(loss_run run, const struct pass_values *pass, double *loss, float *d_p)
+    quantile_loss(loss_run run, size_t each, const struct pass_values *pass, double *loss, float *d_p)
 {
     const double scale = pass ? pass->scale : run.of.scale;
-    const size_t Q = run.of.P, O = run.of.O, B = run.of.B, D = run.of.D, n = D * B * Q * O;
+    const size_t Q = run.of.P, O = run.of.O, B = run.of.B, D = run.of.D, n = D * B * Q * O,
+                 end = (blockIdx.x + 1) * each < n ? (blockIdx.x + 1) * each : n;
     double sum = 0;
 
-    for (size_t i = threadIdx.x; i < n; i += SUM_THREADS) {
+    for (size_t i = blockIdx.x * each + threadIdx.x; i < end; i += SUM_THREADS) {
         const size_t o = i % O, q = i / O % Q, b = i / O / Q % B, t = i / O / Q / B, target = (b * D + t) * O + o;
         const double weight = run.of.w[target];
         /* A masked target may hold anything, a NaN too. */
@@ -93,7 +93,7 @@ static __global__ void __launch_bounds__(SUM_THREADS)
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0)
-        *loss = sum * scale;
+        loss[blockIdx.x] = sum * scale;
 }
 
 static __device__ __attribute__((noinline)) double loss_of_target(const struct outputs_run &run, size_t target,
@@ -102,20 +102,30 @@ static __device__ __attribute__((noinline)) double loss_of_target(const struct o
     return tft_target_loss(&run, target, unit, o, slopes);
 }
 
+/* One block. */
+static __global__ void __launch_bounds__(SUM_THREADS) sum_losses(const double *losses, size_t n, double *loss)
+{
+    const double sum = block_sum(threadIdx.x < n ? losses[threadIdx.x] : 0);
+
+    if (threadIdx.x == 0)
+        *loss = sum;
+}
+
 /* Weight and scale are read where they are used: in registers meanwhile, they would make a likelihood spill. */
 static __global__ void __launch_bounds__(SUM_THREADS)
-    target_loss(struct outputs_run run, const struct pass_values *pass, double *loss, float *d_p)
+    target_loss(struct outputs_run run, unsigned each, const struct pass_values *pass, double *loss, float *d_p)
 {
     __shared__ volatile double scale;
-    const size_t n = run.D * run.B * run.O;
+    const unsigned n = run.D * run.B * run.O, end = (blockIdx.x + 1) * each < n ? (blockIdx.x + 1) * each : n;
     double sum = 0;
 
     if (threadIdx.x == 0)
         scale = pass ? pass->scale : run.scale;
     __syncthreads();
-    for (size_t i = threadIdx.x; i < n; i += SUM_THREADS) {
-        const size_t o = i % run.O, b = i / run.O % run.B, t = i / run.O / run.B, target = (b * run.D + t) * run.O + o;
-        const size_t at = (t * run.B + b) * run.P * run.O + o;
+    for (unsigned i = blockIdx.x * each + threadIdx.x; i < end; i += SUM_THREADS) {
+        const unsigned o = i % run.O, b = i / run.O % run.B, t = i / run.O / run.B,
+                       target = (b * run.D + t) * run.O + o;
+        const unsigned at = (t * run.B + b) * run.P * run.O + o;
         double numbers[TFT_LOSS_PARAMETERS_MAX], slopes[TFT_LOSS_PARAMETERS_MAX] = {};
 
         for (size_t k = 0; k < run.P; k++)
@@ -127,7 +137,7 @@ static __global__ void __launch_bounds__(SUM_THREADS)
     }
     sum = block_sum(sum);
     if (threadIdx.x == 0)
-        *loss = sum * scale;
+        loss[blockIdx.x] = sum * scale;
 }
 
 } // namespace outputs_kernels
@@ -151,14 +161,22 @@ void cuda_samples_first(struct queue *queue, const struct outputs_run *run, real
 
 void cuda_loss(struct queue *queue, const struct outputs_run *run, double *loss, real *d_p)
 {
+    const int is_quantiles = run->loss == TFT_LOSS_QUANTILES;
+    const size_t n = run->D * run->B * run->O * (is_quantiles ? run->P : 1);
+    const size_t each = (n + SUM_THREADS * SUM_THREADS - 1) / (SUM_THREADS * SUM_THREADS) * SUM_THREADS;
+    const size_t blocks = (n + each - 1) / each; /* at most SUM_THREADS */
+    double *const to = blocks > 1 ? reinterpret_cast<double *>(queue->partial) : loss;
     loss_run given = { *run, {} };
 
-    if (run->loss != TFT_LOSS_QUANTILES) {
-        cuda_note(queue, cuda_launch(target_loss, 1, SUM_THREADS, 0, queue->stream, *run, queue->current, loss, d_p));
-        return;
-    }
-    for (size_t q = 0; q < run->P && q < QUANTILES_MOST; q++)
+    for (size_t q = 0; is_quantiles && q < run->P && q < QUANTILES_MOST; q++)
         given.quantiles[q] = run->quantiles[q];
     given.of.quantiles = NULL;
-    cuda_note(queue, cuda_launch(quantile_loss, 1, SUM_THREADS, 0, queue->stream, given, queue->current, loss, d_p));
+    if (is_quantiles)
+        cuda_note(queue, cuda_launch(quantile_loss, blocks, SUM_THREADS, 0, queue->stream, given, each, queue->current,
+                                     to, d_p));
+    else
+        cuda_note(queue, cuda_launch(target_loss, blocks, SUM_THREADS, 0, queue->stream, given.of, each, queue->current,
+                                     to, d_p));
+    if (blocks > 1)
+        cuda_note(queue, cuda_launch(sum_losses, 1, SUM_THREADS, 0, queue->stream, to, blocks, loss));
 }

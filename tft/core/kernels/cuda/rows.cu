@@ -22,11 +22,7 @@ template <int V> struct add_to {
 
     __device__ void operator()(size_t i) const
     {
-        pack<V> sum = load<V>(y + V * i), more = load<V>(x + V * i);
-
-        for (int k = 0; k < V; k++)
-            sum.v[k] += more.v[k];
-        store<V>(sum, y + V * i);
+        store<V>(load<V>(y + V * i) + load<V>(x + V * i), y + V * i);
     }
 };
 
@@ -36,17 +32,12 @@ template <int V, bool ADD> struct row_to_all {
     size_t W;
     float *y;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        pack<V> value = load<V>(row + V * i % W);
+        float *const to = y + r * W + V * i;
+        const pack<V> value = load<V>(row + V * i);
 
-        if (ADD) {
-            pack<V> before = load<V>(y + V * i);
-
-            for (int k = 0; k < V; k++)
-                value.v[k] += before.v[k];
-        }
-        store<V>(value, y + V * i);
+        store<V>(ADD ? load<V>(to) + value : value, to);
     }
 };
 
@@ -55,9 +46,13 @@ struct sum_rows {
     const float *x;
     size_t W;
 
-    __device__ void operator()(size_t r, size_t i, float *sums) const
+    template <int V> __device__ pack<V> read(size_t r, size_t i) const
     {
-        sums[0] += x[r * W + i];
+        return load<V>(x + r * W + i);
+    }
+    template <int V> __device__ void operator()(size_t, size_t, const pack<V> &in, pack<V> *sums) const
+    {
+        sums[0] = sums[0] + in;
     }
 };
 
@@ -66,24 +61,18 @@ struct sum_outer {
     const float *d_y, *x;
     size_t W;
 
-    __device__ void operator()(size_t r, size_t i, float *sums) const
+    template <int V> struct input {
+        pack<V> d;
+        float x;
+    };
+    template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
-        sums[0] += x[r] * d_y[r * W + i];
+        return { load<V>(d_y + r * W + i), x[r] };
     }
-};
-
-struct sum_samples {
-    const float *x;
-    size_t R, BW, B;
-    float *sum;
-
-    __device__ void operator()(size_t i) const
+    template <int V> __device__ void operator()(size_t, size_t, const input<V> &in, pack<V> *sums) const
     {
-        float all = sum[i];
-
-        for (size_t r = 0; r < R / B; r++)
-            all += x[r * BW + i];
-        sum[i] = all;
+        for (int k = 0; k < V; k++)
+            sums[0].v[k] += in.x * in.d.v[k];
     }
 };
 
@@ -120,50 +109,28 @@ template <int V> struct take_rows {
     size_t W;
     float *y;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        size_t r = V * i / W, k = V * i % W;
-
-        store<V>(load<V>(table + static_cast<size_t>(codes[r]) * W + k), y + V * i);
+        store<V>(load<V>(table + static_cast<size_t>(codes[r]) * W + V * i), y + r * W + V * i);
     }
 };
 
-struct outer_rows {
+template <int V> struct outer_rows {
     const float *x, *w, *b; /* b NULL: added to y */
     size_t W;
     float *y;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        y[i] = x[i / W] * w[i % W] + (b ? b[i % W] : y[i]);
+        float *const to = y + r * W + V * i;
+        const pack<V> factor = load<V>(w + V * i);
+        pack<V> value = load<V>(b ? b + V * i : to);
+
+        for (int k = 0; k < V; k++)
+            value.v[k] = x[r] * factor.v[k] + value.v[k];
+        store<V>(value, to);
     }
 };
-
-constexpr int PUT_THREADS = 128;
-
-/* A block a row. The first row of a code adds all rows of that code to the table, in their order; the others have
- * nothing to do. */
-static __global__ void __launch_bounds__(PUT_THREADS)
-    put_rows(const float *x, const int32_t *codes, size_t R, size_t W, float *table)
-{
-    for (size_t first = blockIdx.x; first < R; first += gridDim.x) {
-        const int32_t code = codes[first];
-        int is_later = 0;
-
-        for (size_t r = threadIdx.x; r < first && !is_later; r += PUT_THREADS)
-            is_later = codes[r] == code;
-        if (__syncthreads_or(is_later))
-            continue;
-        for (size_t i = threadIdx.x; i < W; i += PUT_THREADS) {
-            float sum = table[static_cast<size_t>(code) * W + i];
-
-            for (size_t r = first; r < R; r++)
-                if (codes[r] == code)
-                    sum += x[r * W + i];
-            table[static_cast<size_t>(code) * W + i] = sum;
-        }
-    }
-}
 
 } // namespace rows_kernels
 
@@ -185,27 +152,27 @@ void cuda_add(struct queue *queue, const real *x, size_t n, real *y)
 void cuda_rows_add(struct queue *queue, const real *b, size_t R, size_t W, real *y)
 {
     if (takes_four(W, b, y))
-        run_each(queue, row_to_all<4, true>{ b, W, y }, R * W / 4);
+        run_cells(queue, row_to_all<4, true>{ b, W, y }, R, W / 4);
     else
-        run_each(queue, row_to_all<1, true>{ b, W, y }, R * W);
+        run_cells(queue, row_to_all<1, true>{ b, W, y }, R, W);
 }
 
 void cuda_rows_fill(struct queue *queue, const real *row, size_t R, size_t W, real *y)
 {
     if (takes_four(W, row, y))
-        run_each(queue, row_to_all<4, false>{ row, W, y }, R * W / 4);
+        run_cells(queue, row_to_all<4, false>{ row, W, y }, R, W / 4);
     else
-        run_each(queue, row_to_all<1, false>{ row, W, y }, R * W);
+        run_cells(queue, row_to_all<1, false>{ row, W, y }, R, W);
 }
 
 void cuda_rows_sum(struct queue *queue, const real *x, size_t R, size_t W, int add, real *sum)
 {
-    run_columns(queue, sum_rows{ x, W }, R, W, add, sum);
+    run_columns(queue, sum_rows{ x, W }, takes_four(W, x), R, W, add, sum);
 }
 
 void cuda_samples_sum(struct queue *queue, const real *x, size_t R, size_t B, size_t W, real *sum)
 {
-    run_each(queue, sum_samples{ x, R, B * W, B, sum }, B * W);
+    run_columns(queue, sum_rows{ x, B * W }, takes_four(B * W, x), R / B, B * W, 1, sum);
 }
 
 void cuda_swap(struct queue *queue, const real *x, size_t A, size_t B, size_t C, real *y)
@@ -226,27 +193,31 @@ void cuda_take_codes(struct queue *queue, const struct column *column, const int
 void cuda_rows_take(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y)
 {
     if (takes_four(W, table, y))
-        run_each(queue, take_rows<4>{ table, codes, W, y }, R * W / 4);
+        run_cells(queue, take_rows<4>{ table, codes, W, y }, R, W / 4);
     else
-        run_each(queue, take_rows<1>{ table, codes, W, y }, R * W);
+        run_cells(queue, take_rows<1>{ table, codes, W, y }, R, W);
 }
 
-void cuda_rows_put(struct queue *queue, const real *x, const int32_t *codes, size_t R, size_t W, real *table)
+/* b NULL: added. */
+static void run_outer(struct queue *queue, const real *x, const real *w, const real *b, size_t R, size_t W, real *y)
 {
-    cuda_note(queue, cuda_launch(put_rows, blocks_for(R, 1), PUT_THREADS, 0, queue->stream, x, codes, R, W, table));
+    if (takes_four(W, w, b, y))
+        run_cells(queue, outer_rows<4>{ x, w, b, W, y }, R, W / 4);
+    else
+        run_cells(queue, outer_rows<1>{ x, w, b, W, y }, R, W);
 }
 
 void cuda_outer(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y)
 {
-    run_each(queue, outer_rows{ x, wb, wb + W, W, y }, R * W);
+    run_outer(queue, x, wb, wb + W, R, W, y);
 }
 
 void cuda_outer_add(struct queue *queue, const real *x, const real *w, size_t R, size_t W, real *y)
 {
-    run_each(queue, outer_rows{ x, w, nullptr, W, y }, R * W);
+    run_outer(queue, x, w, nullptr, R, W, y);
 }
 
 void cuda_outer_sum(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w)
 {
-    run_columns(queue, sum_outer{ d_y, x, W }, R, W, 1, d_w);
+    run_columns(queue, sum_outer{ d_y, x, W }, takes_four(W, d_y), R, W, 1, d_w);
 }

@@ -45,17 +45,23 @@ struct softmax_row_backward {
     }
 };
 
-struct add_weighted {
+template <int V> struct add_weighted {
     struct weighted z;
     int add;
     float *out;
 
-    __device__ void operator()(size_t i) const
+    __device__ void operator()(size_t r, size_t i) const
     {
-        const size_t r = i / z.W, k = i % z.W;
-        const float part = z.weights[r * z.V] * norm_z(z.gamma[k], z.xhat[i], z.beta[k]);
+        const size_t at = r * z.W + V * i;
+        const pack<V> xhat = load<V>(z.xhat + at), gamma = load<V>(z.gamma + V * i), beta = load<V>(z.beta + V * i);
+        const float weight = z.weights[r * z.V];
+        pack<V> sum = {};
 
-        out[i] = add ? out[i] + part : part;
+        if (add)
+            sum = load<V>(out + at);
+        for (int k = 0; k < V; k++)
+            sum.v[k] += weight * norm_z(gamma.v[k], xhat.v[k], beta.v[k]);
+        store<V>(sum, out + at);
     }
 };
 
@@ -120,7 +126,10 @@ void cuda_softmax_backward(struct queue *queue, const real *w, size_t R, size_t 
 
 void cuda_weighted_sum(struct queue *queue, const struct weighted *z, int add, real *out)
 {
-    run_each(queue, add_weighted{ *z, add, out }, z->R * z->W);
+    if (takes_four(z->W, z->xhat, z->gamma, z->beta, out))
+        run_cells(queue, add_weighted<4>{ *z, add, out }, z->R, z->W / 4);
+    else
+        run_cells(queue, add_weighted<1>{ *z, add, out }, z->R, z->W);
 }
 
 void cuda_weighted_sum_backward(struct queue *queue, const struct weighted *z, const real *d_out, real *d_z,
