@@ -216,6 +216,11 @@ static void check_sagemaker(void)
     write_file(HYPERPARAMETERS, "{");
     check_wrong("", HYPERPARAMETERS ", line 1, column 1: not JSON");
     write_file(HYPERPARAMETERS, "{}");
+    write_file("/dev/nvidia0", "");
+    write_file("/dev/nvidia1", "");
+    write_file("/dev/nvidiactl", "");
+    write_file("/dev/nvidia-uvm", "");
+    CHECK(gpus_count(root) == 2, "%d", gpus_count(root)); /* a container whose driver lists none */
     write_file("/proc/driver/nvidia/gpus/0000:00:1b.0/information", "");
     CHECK(gpus_count(root) == 1, "%d", gpus_count(root));
     write_file("/proc/driver/nvidia/gpus/0000:00:1c.0/information", "");
