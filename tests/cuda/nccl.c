@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A stand-in for NCCL, for the emulation: what perf/src/versus/perf_nccl.c calls. Ranks are processes that meet in a
- * file; sums are made on the host, and a call returns when they are there.
+ * file; sums are made on the host, and a call returns when they are there. NCCL_DUPLICATE=1: it finds two ranks on one
+ * GPU, which it cannot see here.
  */
 #include <cuda_runtime_api.h>
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 
 #define STAND_IN __attribute__((visibility("default")))
 
-enum { FLOATS_MOST = 1 << 18, RANKS_MOST = 8, SYSTEM_ERROR = 2, INVALID = 4, FLOAT32 = 7 };
+enum { FLOATS_MOST = 1 << 18, RANKS_MOST = 8, SYSTEM_ERROR = 2, INVALID = 4, INVALID_USAGE = 5, FLOAT32 = 7 };
 
 typedef struct {
     char internal[128];
@@ -32,6 +33,7 @@ struct ncclComm {
 
 STAND_IN int ncclGetVersion(int *version);
 STAND_IN const char *ncclGetErrorString(int result);
+STAND_IN const char *ncclGetLastError(struct ncclComm *comm);
 STAND_IN int ncclGetUniqueId(ncclUniqueId *id);
 STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id, int rank);
 STAND_IN int ncclCommDestroy(struct ncclComm *comm);
@@ -47,6 +49,12 @@ STAND_IN int ncclGetVersion(int *version)
 STAND_IN const char *ncclGetErrorString(int result)
 {
     return result == INVALID ? "invalid argument" : "unhandled system error";
+}
+
+STAND_IN const char *ncclGetLastError(struct ncclComm *comm)
+{
+    (void)comm;
+    return "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000";
 }
 
 STAND_IN int ncclGetUniqueId(ncclUniqueId *id)
@@ -86,7 +94,7 @@ STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id,
     if (rank == 0)
         unlink(id.internal);
     *out = comm;
-    return 0;
+    return getenv("NCCL_DUPLICATE") ? INVALID_USAGE : 0;
 }
 
 STAND_IN int ncclCommDestroy(struct ncclComm *comm)

@@ -49,6 +49,9 @@ if [ -f "$emulated/libhalay-cuda.so" ]; then
         --versus nccl --json "$json"
     holds "$json" buffers=device model=many-small step_ms=positive latency_us.p50=positive \
         versus.0.step_ms=positive versus.1.ratio=positive
+    NCCL_DUPLICATE=1 HALAY_DEVICE_SLAB=0 HALAY_MODULE_PATH=$emulated LD_LIBRARY_PATH=$scratch:${LD_LIBRARY_PATH-} \
+        expect 2 "$halayrun" -np 2 "$perf" engine -n 1 --idle 0 --model many-small --buffers device --versus nccl
+    says err 'Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000; NCCL takes one rank a GPU'
     HALAY_MODULE_PATH=$emulated EMU_DEVICES=0 expect 1 "$perf" engine -n 3 --buffers device
     says err 'no CUDA device can be used'
 fi

@@ -15,7 +15,7 @@ typedef struct {
     char internal[PERF_PEER_ID];
 } ncclUniqueId;
 typedef struct ncclComm *ncclComm_t;
-enum { NCCL_SUM = 0, NCCL_FLOAT32 = 7 };
+enum { NCCL_SUM = 0, NCCL_FLOAT32 = 7, NCCL_INVALID_USAGE = 5 };
 
 /* One a process, as MPI's world is. */
 static struct {
@@ -25,6 +25,7 @@ static struct {
     int (*CommDestroy)(ncclComm_t comm);
     int (*AllReduce)(const void *in, void *out, size_t count, int dtype, int op, ncclComm_t comm, cudaStream_t stream);
     const char *(*GetErrorString)(int result);
+    const char *(*GetLastError)(ncclComm_t comm); /* NULL: before 2.13 */
     void *library;
     ncclComm_t comm;
     cudaStream_t stream;
@@ -66,6 +67,7 @@ static int perf_nccl_start(char *text, size_t text_size)
             snprintf(text, text_size, "%s", dlerror());
             return 1;
         }
+    *(void **)&nccl.GetLastError = dlsym(nccl.library, "ncclGetLastError");
     return 0;
 }
 
@@ -99,7 +101,13 @@ static int perf_nccl_join(const unsigned char *id, int rank, int ranks, char *te
     if (check_cuda(cudaStreamCreateWithFlags(&nccl.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", text,
                    text_size))
         return 1;
-    return check(nccl.CommInitRank(&nccl.comm, ranks, made, rank), "CommInitRank", text, text_size);
+    int result = nccl.CommInitRank(&nccl.comm, ranks, made, rank);
+    if (result == NCCL_INVALID_USAGE) { /* above all: "Duplicate GPU detected" */
+        nccl.comm = NULL;
+        snprintf(text, text_size, "ncclCommInitRank failed: %s; NCCL takes one rank a GPU ('halayrun --gpus auto')",
+                 nccl.GetLastError ? nccl.GetLastError(NULL) : nccl.GetErrorString(result));
+    }
+    return result == NCCL_INVALID_USAGE || check(result, "CommInitRank", text, text_size);
 }
 
 static int perf_nccl_place(int *rank, int *ranks, const char **name, char *library, size_t library_size, char *text,
