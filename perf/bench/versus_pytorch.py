@@ -10,9 +10,11 @@ others as this file again, in a process of their own:
                           folder that --nvidia names; f32, and bf16 by autocast
     pytorch-forecasting   its TFT of hidden size 64, hidden continuous size 32, f32
 
-All compute on the CPU, or all on a GPU (--device cuda: tools/gpu-check). The systems take turns; a turn's figure is
-that of its median step, and each one's best round counts. A system that is not installed is left out and reported (pip
-install torch pytorch-forecasting); so is the row of bf16 on a processor without it.
+All compute on the CPU, or all on a GPU (--device cuda: tools/gpu-check), where the rows are f32 without TF32, tf32, and
+bf16; NVIDIA's TFT then runs as its script does, and with each step as one CUDA graph, which is what halay does; batches
+lie on the GPU, Adam is fused, and only every tenth step is waited for. The systems take turns; a turn's figure is that
+of its median step, and each one's best round counts. A system that is not installed is left out and reported (pip
+install torch pytorch-forecasting); so is the row of bf16 on a processor without it, and a step that cannot be a graph.
 """
 
 import argparse
@@ -35,12 +37,16 @@ from bench import can_import  # noqa: E402
 
 NVIDIA_FILES = ("modeling.py", "configuration.py")
 NO_BF16 = "no matrix products in bf16 here"  # halay-tft's error (tft/core/model/model.c)
-ENCODER, HORIZON, WARMUP, LIMIT_S = 168, 24, 2, 600
+ENCODER, HORIZON, LIMIT_S = 168, 24, 600
+WARMUP = 8  # steps: TorchScript compiles in the first ones, and cuDNN chooses
 
 # What is compared: a name, hidden size, type of the products' factors, who has it.
 ROWS = [("hidden size 160, f32", 160, "f32", ["nvidia"]), ("hidden size 160, bf16", 160, "bf16", ["nvidia"]),
         ("hidden size 64, f32", 64, "f32", ["nvidia", "pytorch-forecasting"])]
-PEERS = {"nvidia": "NVIDIA's TFT", "pytorch-forecasting": "pytorch-forecasting"}
+GPU_ROWS = [("hidden size %d, %s" % (hidden, dtype), hidden, dtype, ["nvidia", "nvidia-graph"])
+            for hidden in (160, 64) for dtype in ("bf16", "tf32", "f32")]
+PEERS = {"nvidia": "NVIDIA's TFT", "nvidia-graph": "NVIDIA's TFT, a CUDA graph",
+         "pytorch-forecasting": "pytorch-forecasting"}
 
 
 # ---- a peer's process ------------------------------------------------------------------------------------------------
@@ -49,6 +55,7 @@ PEERS = {"nvidia": "NVIDIA's TFT", "pytorch-forecasting": "pytorch-forecasting"}
 def nvidia_step(options, hidden, dtype):
     """A training step of NVIDIA's model as a function, and its version."""
     import torch
+    os.environ.setdefault("TFT_SCRIPTING", "1")  # older files take apex's layer norm without it
     inputs = types.ModuleType("data_utils")  # what configuration.py takes from the file that reads data
     inputs.InputTypes = enum.IntEnum("InputTypes", "TARGET OBSERVED KNOWN STATIC ID TIME", start=0)
     inputs.DataTypes = enum.IntEnum("DataTypes", "CONTINUOUS CATEGORICAL DATE STR", start=0)
@@ -68,24 +75,42 @@ def nvidia_step(options, hidden, dtype):
     config = ElectricityConfig()
     config.hidden_size = hidden
     device, size, length = options.device, options.batch, ENCODER + HORIZON
+    on_gpu = device == "cuda"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype != "f32"
     model = TemporalFusionTransformer(config).to(device).train()
     batch = {"s_cat": torch.randint(0, 369, (size, length, 1), device=device), "s_cont": None, "k_cat": None,
              "k_cont": torch.randn(size, length, 3, device=device), "o_cat": None, "o_cont": None,
              "target": torch.randn(size, length, 1, device=device), "id": None}
     model(batch)  # its lazy parameters take their shapes
     levels = torch.tensor([0.1, 0.5, 0.9], device=device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, **(dict(fused=True, capturable=True) if on_gpu else {}))
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device, torch.bfloat16, enabled=dtype == "bf16"):
+        with torch.autocast(device, torch.bfloat16, enabled=dtype == "bf16", cache_enabled=not on_gpu):
             forecast = model(batch)
         over = forecast.float() - batch["target"][:, ENCODER:, :]
         ((1 - levels) * over.relu() + levels * (-over).relu()).mean(dim=(0, 1)).sum().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
         optimizer.step()
 
-    return step, "NVIDIA's TFT, torch " + torch.__version__
+    return step, "NVIDIA's TFT, torch " + torch.__version__ + (
+        " on an " + torch.cuda.get_device_name() if on_gpu else "")
+
+
+def graph_of(step):
+    """The step as one CUDA graph."""
+    import torch
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(WARMUP):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
 
 
 def pytorch_forecasting_step(options, hidden):
@@ -124,16 +149,21 @@ def be_peer(options):
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
     hidden, dtype = int(options.hidden), options.dtype
-    step, version = nvidia_step(options, hidden, dtype) if options.peer == "nvidia" else \
-        pytorch_forecasting_step(options, hidden)
-    wait = torch.cuda.synchronize if options.device == "cuda" else int
-    times = []
-    for i in range(-WARMUP, options.steps):
-        start = time.perf_counter()
+    step, version = pytorch_forecasting_step(options, hidden) if options.peer == "pytorch-forecasting" else \
+        nvidia_step(options, hidden, dtype)
+    if options.peer == "nvidia-graph":
+        step = graph_of(step)
+    wait, together = (torch.cuda.synchronize, min(10, options.steps)) if options.device == "cuda" else (int, 1)
+    for _ in range(WARMUP):
         step()
+    wait()
+    times = []
+    for _ in range(options.steps // together):
+        start = time.perf_counter()
+        for _ in range(together):
+            step()
         wait()
-        if i >= 0:
-            times.append(time.perf_counter() - start)
+        times.append((time.perf_counter() - start) / together)
     print(json.dumps({"samples_per_second": options.batch / statistics.median(times), "version": version}), flush=True)
 
 
@@ -158,6 +188,18 @@ def run_peer(options, which, hidden, dtype):
     return bench.last_object(bench.run(command, limit_s=LIMIT_S))
 
 
+def run_if_possible(options, which, hidden, dtype):
+    """None, after a line about it, for steps that cannot be a graph."""
+    try:
+        return run_peer(options, which, hidden, dtype)
+    except RuntimeError as error:
+        if which != "nvidia-graph":
+            raise
+        print("versus_pytorch.py: no graph, hidden size %d, %s: %s"
+              % (hidden, dtype, str(error).strip().splitlines()[-1]), file=sys.stderr)
+        return None
+
+
 def peers_of(options):
     peers = []
     if not options.nvidia:
@@ -167,7 +209,9 @@ def peers_of(options):
     elif not can_import(options.torch, "torch", LIMIT_S):
         print("versus_pytorch.py: nvidia is left out: '%s' has no torch" % options.torch, file=sys.stderr)
     else:
-        peers.append("nvidia")
+        peers += ["nvidia", "nvidia-graph"]
+    if options.device == "cuda":
+        return peers
     if can_import(options.torch, "pytorch_forecasting", LIMIT_S):
         peers.append("pytorch-forecasting")
     else:
@@ -184,7 +228,9 @@ def measure(options, row, peers):
             if system == "halay":
                 result = run_halay(options, hidden, dtype)
             else:
-                result = run_peer(options, system, hidden, dtype)
+                result = run_if_possible(options, system, hidden, dtype)
+            if not result:
+                continue
             if system not in best or result["samples_per_second"] > best[system]["samples_per_second"]:
                 best[system] = result
     return best
@@ -222,8 +268,8 @@ def parse():
     parser.add_argument("--hidden", metavar="SIZES", default="160,64", help="hidden sizes, with commas (160,64)")
     parser.add_argument("--batch", type=int, default=64, help="samples of a step (64)")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where all compute (cpu)")
-    parser.add_argument("--peer", choices=["nvidia", "pytorch-forecasting"], help=argparse.SUPPRESS)
-    parser.add_argument("--dtype", choices=["f32", "bf16"], help=argparse.SUPPRESS)
+    parser.add_argument("--peer", choices=list(PEERS), help=argparse.SUPPRESS)
+    parser.add_argument("--dtype", choices=["f32", "tf32", "bf16"], help=argparse.SUPPRESS)
     options = bench.read(parser)
     if min(options.threads, options.steps, options.rounds, options.batch) < 1:
         parser.error("threads, steps, rounds and batch must be at least 1")
@@ -241,7 +287,9 @@ def main():
         print("skipped: nothing of PyTorch to compare with", file=sys.stderr)
         return 77
     rows, versions = [], set()
-    for row in ROWS:
+    if options.device == "cpu":
+        peers = [peer for peer in peers if peer != "nvidia-graph"]
+    for row in GPU_ROWS if options.device == "cuda" else ROWS:
         best = measure_if_possible(options, row, peers) if str(row[1]) in options.hidden.split(",") else None
         if best:
             rows.append(row_of(row[0], best, peers))

@@ -30,7 +30,11 @@ esac
 END
 cat >"$scratch/python" <<'END'
 #!/bin/sh
-[ "$1" = -c ] || echo '{"samples_per_second": 1000, "version": "a peer"}'
+case "$*" in
+-c*) ;;
+*"nvidia-graph --hidden 160 --dtype f32 "*) echo "operation not permitted when stream is capturing" >&2; exit 1 ;;
+*) echo '{"samples_per_second": 1000, "version": "a peer"}' ;;
+esac
 END
 chmod +x "$scratch/build/perf/halay-tft-bench" "$scratch/python"
 played() { BROKEN=$1 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" \
@@ -43,6 +47,14 @@ says out '; a peer, halay, by hand.$'
 holds "$scratch/versus-pytorch.json" rows.0.1=6400 'rows.1.0=hidden size 64, f32' rows.2=absent
 expect 1 played 64
 says err 'out of memory'
+# On a GPU: TF32 apart, and each step also as a graph, where it can be one.
+sed -i 's/^\*" --dtype bf16 ".*//' "$scratch/build/perf/halay-tft-bench"
+expect 0 "$versus" --build "$scratch/build" --torch "$scratch/python" --nvidia "$scratch/nvidia" --device cuda \
+    --hidden 160
+says out '^\|  \| halay \| NVIDIA.s TFT \| NVIDIA.s TFT, a CUDA graph \|$'
+says out '^\| hidden size 160, tf32 \| 6,400 \| 1000 \(6.4\) \| 1000 \(6.4\) \|$'
+says out '^\| hidden size 160, f32 \| 6,400 \| 1000 \(6.4\) \|  \|$'
+says err 'no graph, hidden size 160, f32: operation not permitted'
 checks=$((checks + 1))
 grep -q '"no matrix products in bf16 here: ' "$top_srcdir/tft/core/model/model.c" ||
     wrong "halay-tft says it in other words"
