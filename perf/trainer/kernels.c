@@ -129,7 +129,7 @@ static void end_pass(struct bench *bench, int calls)
 /* Returns nonzero if the calls of the pass are to be made; otherwise a graph has made them. */
 static int begin_pass(struct bench *bench)
 {
-    const struct pass_key key = { (const real *)bench->timing.kernel, NULL, bench->B, 0 };
+    const struct pass_key key = { .params = (const real *)bench->timing.kernel, .B = bench->B };
     const struct pass_values values = { 1, 2, 3, 1 };
 
     bench->timing.begun_ns = halay_now_ns();
