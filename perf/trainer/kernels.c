@@ -290,10 +290,11 @@ static void time_selection(struct bench *bench)
     TIMED("weighted_sum_backward", 12 * n) kernel_weighted_sum_backward(queue, &weighted, y, z, d_weights);
     TIMED("outer_add", 8 * n) kernel_outer_add(queue, weights, row, R, H, y);
     TIMED("outer_sum", 4 * n) kernel_outer_sum(queue, x, weights, R, H, sum);
+    real *scratch = take(bench, bench->kernels->rows_scratch(R, H));
     for (uint32_t most = 2; most; most = most == 2 ? 24 : most == 24 ? CODES_MOST : 0) {
         const int32_t *codes = take_codes(bench, R, most);
         snprintf(name, sizeof name, "rows_put, %u codes", most);
-        TIMED(name, 4 * n) kernel_rows_put(queue, x, codes, R, H, table);
+        TIMED(name, 4 * n) kernel_rows_put(queue, x, codes, R, H, table, scratch);
     }
 }
 
@@ -317,8 +318,9 @@ static void time_outputs(struct bench *bench)
                                      .y = take(bench, n),
                                      .w = take(bench, n) };
     TIMED("loss", 4 * 8 * n) kernel_loss(bench->queue, &run, loss, d_p);
+    real *scratch = take(bench, bench->kernels->rows_scratch(B, H));
     const int32_t *codes = take_codes(bench, B, INT32_MAX);
-    TIMED("sparse_put, a row a sample", 8 * B * H) kernel_sparse_put(bench->queue, x, codes, B, shape, to);
+    TIMED("sparse_put, a row a sample", 8 * B * H) kernel_sparse_put(bench->queue, x, codes, B, shape, to, scratch);
 }
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
