@@ -41,7 +41,9 @@ class Request:
     It keeps the data alive. A request that the program forgets runs to its end all the same.
     """
 
-    __slots__ = ("_ctx", "_p", "_keep", "_out", "_finish", "_status", "_text", "name", "rows", "peer", "__weakref__")
+    __slots__ = (
+        "_ctx", "_p", "_keep", "_out", "_finish", "_status", "_text", "name", "rows", "peer", "stream", "__weakref__",
+    )  # fmt: skip
 
     def __init__(
         self, ctx: "Context", pointer: int, name: Optional[str], keep: Any, out: Any, finish: Optional[Finish]
@@ -58,6 +60,8 @@ class Request:
         self.rows: Optional[List[int]] = None
         # Receive: the rank that sent, once it has ended well.
         self.peer: Optional[int] = None
+        # What a framework's binding notes: the stream that it follows.
+        self.stream: Any = None
 
     def poll(self) -> bool:
         """Whether it has ended. Never blocks, never raises what the request ended with."""
@@ -85,21 +89,25 @@ class Request:
             raise self.error() or ClosedError("unknown", _CLOSED)
         return self._out
 
-    def wait_stream(self, stream: int) -> None:
+    def wait_stream(self, stream: int, timeout: Optional[float] = None) -> None:
         """
         Let a CUDA stream follow it: what the stream, a cudaStream_t, is given from now on sees the result. Blocks until
         the copy to the device has begun, not until it has been made; of arrays in main memory until it has ended. Its
         name may be used again then, by what follows the stream. Raises as wait() does.
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         while self._status == _IN_PROGRESS:
             ctx = self._ctx
-            status = ctx._call(lib.halay_wait_stream, self._p, SLICE_MS, stream)
+            left = SLICE_MS if deadline is None else _slice(deadline)
+            status = ctx._call(lib.halay_wait_stream, self._p, left, stream)
             with ctx._lock:
                 if status == _OK:
                     return
                 self._look()
             if status != _TIMEOUT:
                 break
+            if deadline is not None and time.monotonic() >= deadline:
+                self._raise_late()
         self.wait()
 
     @property
@@ -167,8 +175,11 @@ class Request:
             if self._wait_ms(_slice(deadline)) != _IN_PROGRESS:
                 return
             if time.monotonic() >= deadline:
-                about = f" '{self.name}'" if self.name else ""
-                raise TimeoutError(f"request{about} is still in flight")
+                self._raise_late()
+
+    def _raise_late(self) -> None:
+        about = f" '{self.name}'" if self.name else ""
+        raise TimeoutError(f"request{about} is still in flight")
 
     def _wait_ms(self, milliseconds: int) -> int:
         ctx = self._ctx

@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 cuda.emu_calls.restype = ctypes.c_size_t
 host_copies = collections.Counter()  # by the name of PyTorch's function
 
-_NON_BLOCKING, _DEVICE_TO_DEVICE = 1, 3
+_NON_BLOCKING, _NO_TIMING, _DEVICE_TO_DEVICE = 1, 2, 3
 _spans = []  # addresses of the device's memory, which the emulation gives out in ascending order
 _cpu_device = torch._C._TensorBase.device
 
@@ -50,11 +50,17 @@ class Stream:
     def synchronize(self):
         call("cudaStreamSynchronize", self._stream)
 
-    def wait_stream(self, other):
+    def record_event(self):
         event = ctypes.c_void_p()
-        call("cudaEventCreateWithFlags", ctypes.byref(event), 2)
-        call("cudaEventRecord", event, other._stream)
+        call("cudaEventCreateWithFlags", ctypes.byref(event), _NO_TIMING)
+        call("cudaEventRecord", event, self._stream)
+        return event
+
+    def wait_event(self, event):
         call("cudaStreamWaitEvent", self._stream, event, 0)
+
+    def wait_stream(self, other):
+        self.wait_event(other.record_event())
 
 
 class _Chosen:
@@ -181,7 +187,8 @@ class _Device(TorchFunctionMode):
         if name == "to":
             target, args = _device_of_to(args, kwargs)
         elif kwargs.get("device") is not None:
-            target, kwargs["device"] = torch.device(kwargs["device"]).type, "cpu"
+            target = torch.device(kwargs["device"]).type
+            kwargs["device"] = "cpu" if target == "cuda" else kwargs["device"]
         elif name in _TO_HOST or name == "copy_" and not is_on_device(args[0]):
             target = "cpu"
         if used and target == "cpu":
@@ -222,6 +229,7 @@ def start():
     torch.cuda.is_available = lambda: True
     torch.cuda.device_count = lambda: 1
     torch.cuda.current_device = lambda: 0
+    torch.cuda.get_device_capability = lambda device=None: (8, 0)
     torch.cuda.set_device = lambda device: None
     torch.cuda.current_stream = lambda device=None: _current
     torch.cuda.stream = _Chosen

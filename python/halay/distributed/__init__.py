@@ -5,7 +5,7 @@ torch.distributed's backend "halay".
     import torch.distributed as dist
     import halay.distributed  # torch 2.15 and later find it without
 
-    dist.init_process_group("halay")
+    dist.init_process_group("halay")  # tensors in main memory, and on CUDA's GPUs
 
 docs/guides/pytorch.md says what there is and what differs from gloo.
 """
@@ -31,7 +31,7 @@ def register() -> None:
     if int(torch.__version__.split(".")[0]) < 2:
         dist.Backend.register_backend("halay", create, extended_api=True)
     else:
-        dist.Backend.register_backend("halay", create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("halay", create, extended_api=True, devices=["cpu", "cuda"])
 
 
 register()

@@ -19,9 +19,9 @@ from typing import Any, Dict, Hashable, List, Optional, Sequence, Tuple
 import torch
 
 from .._library import Member, Result, TensorInfo, held, last_error
-from ..buffers import has_memory, torch_fault, torch_types
+from ..buffers import current_stream, has_memory, torch_fault, torch_types
 from ..constants import ANY_RANK, Collective, Status
-from ..context import ProcessSet
+from ..context import _DEVICE, _DEVICES, ProcessSet
 from ..errors import CanceledError, HalayError, MismatchError, TimeoutError, UnsupportedError
 from ..request import Finish, Request, note_sender
 from ._numbers import Numbers
@@ -71,6 +71,7 @@ class Engine:
         self.context = start(store, rank, size, timeout_ms)
         self._sets: Dict[Tuple[int, ...], Optional[ProcessSet]] = {tuple(range(size)): None}
         self._groups: Dict[Tuple[int, ...], int] = {}
+        self._device: Optional[torch.device] = None  # of the first tensor on a GPU
         self._users = 0
 
     def process_set(self, ranks: Sequence[int], timeout_ms: int) -> Optional[ProcessSet]:
@@ -86,6 +87,24 @@ class Engine:
         number = self._groups.get(key, 0)
         self._groups[key] = number + 1
         return number
+
+    def place(self, info: TensorInfo, tensors: Sequence[Optional[torch.Tensor]]) -> Any:
+        """
+        Describe where these are. On a GPU they follow its current stream, which is returned. They are said to be on
+        devices on all ranks if they are on the GPU of this rank's first tensors: programs whose ranks use several GPUs
+        do so alike.
+        """
+        devices = {tensor.device for tensor in tensors if tensor is not None}
+        if all(device.type != "cuda" for device in devices):
+            return None
+        if len(devices) > 1:
+            raise ValueError(f"halay: the tensors are on {' and '.join(sorted(map(str, devices)))}: pass those of one")
+        (device,) = devices
+        if self._device is None:
+            self._device = device
+        info.memory = _DEVICES if device == self._device else _DEVICE
+        info.after_stream = current_stream(device)
+        return torch.cuda.current_stream(device)
 
     def use(self) -> None:
         self._users += 1
@@ -191,7 +210,10 @@ class Channel:
         info.timeout_ms = timeout_ms or self.timeout_ms
         for name, value in values.items():
             setattr(info, name, value)
-        return self._submit_in_turn(info, (_kept(source), _kept(target), info), _note_rows(len(self.ranks)))
+        stream = self.engine.place(info, (source, target))
+        request = self._submit_in_turn(info, (_kept(source), _kept(target), info), _note_rows(len(self.ranks)))
+        request.stream = stream
+        return request
 
     def point_to_point(self, collective: Collective, data: torch.Tensor, peer: Optional[int], tag: int) -> Request:
         """
@@ -209,7 +231,11 @@ class Channel:
         info.peer = ANY_RANK if peer is None else self.ranks[peer]
         info.tag = self._number * TAGS + tag
         info.timeout_ms = self.timeout_ms
-        return self._submit(info, _kept(data), note_sender if collective == Collective.RECEIVE else None)
+        stream = self.engine.place(info, (data,))
+        request = self._submit(info, _kept(data), note_sender if collective == Collective.RECEIVE else None)
+        if info.peer != ANY_RANK:  # the sender is known when it has ended
+            request.stream = stream
+        return request
 
     @property
     def sequence(self) -> int:
@@ -276,7 +302,10 @@ class Channel:
         info.collective, info.set, info.reduction = Collective.ALLREDUCE, self._set, reduction
         info.members, info.member_count, info.member_bytes = members, len(tensors), ctypes.sizeof(Member)
         info.timeout_ms = timeout_ms or self.timeout_ms
-        return self._submit_in_turn(info, ([_kept(tensor) for tensor in tensors], members))
+        stream = self.engine.place(info, tensors)
+        request = self._submit_in_turn(info, ([_kept(tensor) for tensor in tensors], members))
+        request.stream = stream
+        return request
 
     def sizes(self, values: Sequence[int]) -> Any:
         """An array of counts, one a rank."""

@@ -59,10 +59,10 @@ def _timeout(opts: Any) -> int:
 
 def _check(tensors: Sequence[_Tensor]) -> None:
     for tensor in tensors:
-        if tensor.device.type != "cpu":
+        if tensor.device.type not in ("cpu", "cuda") or tensor.device.type == "cuda" and torch.version.hip:
             raise ValueError(
-                f"halay: the tensor is on '{tensor.device}', and halay takes tensors in main memory; "
-                'init_process_group("cpu:halay,cuda:nccl") gives each device its backend'
+                f"halay: the tensor is on '{tensor.device}'; halay takes tensors in main memory and on CUDA devices: "
+                'init_process_group("cpu:halay,xpu:xccl") gives each device its backend'
             )
         if tensor.layout != torch.strided:
             raise ValueError(f"halay: the tensor is {tensor.layout}, and only an all-reduce by SUM takes sparse ones")
@@ -121,7 +121,9 @@ def _rows(tensor: _Tensor) -> Sequence[int]:
 
 
 def _check_rows(what: str, request: Request, sizes: Sequence[int]) -> None:
-    """An error if a rank gives more or less than this one has room for: halay takes any size."""
+    """An error if a rank gives more or less than this one has room for: halay takes any size. On a GPU, too, the ranks'
+    sizes are known when the request has ended."""
+    request.wait()
     if request.rows != list(sizes):
         raise DistBackendError(f"halay: {what}: the ranks give {request.rows} elements, the outputs have {list(sizes)}")
 
@@ -149,6 +151,7 @@ class Collectives:
     _channel: Channel
     _rank: int
     _size: int
+    _batch: Optional[List[Any]] = None  # the works of a batch that torch has begun
 
     def _open(self, channel: Channel, opts: Any) -> None:
         self._rank, self._size = opts.group_rank, opts.group_size
@@ -168,7 +171,12 @@ class Collectives:
         value: Optional[Callable[[], Any]] = None,
     ) -> Any:
         """The Work for a request. Called by the collectives directly: the frame above them is their caller."""
-        work = Work(request, outputs, what, finish, value=value)
+        return self._hand_over(Work(request, outputs, what, finish, value=value))
+
+    def _hand_over(self, work: Any) -> Any:
+        """What the caller gets."""
+        if self._batch is not None:
+            self._batch.append(work)
         return work if _called_from_python() else work.as_work_of_torch()
 
     # ---- reductions ----
@@ -190,7 +198,7 @@ class Collectives:
         """For a reduction that halay lacks: all ranks' data, reduced here."""
         tensor = tensors[0]
         data = _plain(tensor).view(-1)
-        rows = torch.empty((self._size, data.numel()), dtype=data.dtype)
+        rows = data.new_empty((self._size, data.numel()))
         request = self._channel.submit(Collective.ALLGATHER, data, rows, (data.numel(),), _timeout(opts))
 
         def finish() -> None:
@@ -288,7 +296,7 @@ class Collectives:
         if outputs[0].numel() != sizes[self._rank]:
             raise ValueError("halay: reduce_scatter: the output differs in size from this rank's part of the input")
         data = torch.cat([_plain(part).view(-1) for part in inputs[0]])
-        part = torch.empty(sizes[self._rank], dtype=data.dtype)
+        part = data.new_empty(sizes[self._rank])
         request = self._channel.submit(
             Collective.REDUCE_SCATTER,
             data,
@@ -357,7 +365,7 @@ class Collectives:
             raise ValueError(f"halay: all_gather: {len(parts)} outputs for {self._size} ranks")
         data = _bytes_of(inputs[0])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in parts]
-        whole = torch.empty(sum(sizes), dtype=data.dtype)
+        whole = data.new_empty(sum(sizes))
         request = self._channel.submit(Collective.ALLGATHER, data, whole, (data.numel(),), _timeout(opts))
         return request, outputs, "all_gather", lambda: _deal_out(request, "all_gather", whole, sizes, parts)
 
@@ -420,7 +428,7 @@ class Collectives:
         _check_count("all_to_all", outputs, self._size)
         data = torch.cat([_bytes_of(part) for part in inputs])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in outputs]
-        received = torch.empty(sum(sizes), dtype=data.dtype)
+        received = data.new_empty(sum(sizes))
         splits = [part.numel() * part.element_size() // data.element_size() for part in inputs]
         request = self._channel.submit(
             Collective.ALLTOALL, data, received, (data.numel(),), _timeout(opts), splits=self._channel.sizes(splits)
@@ -440,7 +448,7 @@ class Collectives:
             _check_count("gather", parts, self._size)
         data = _bytes_of(inputs[0])
         sizes = [part.numel() * part.element_size() // data.element_size() for part in parts]
-        whole = torch.empty(sum(sizes), dtype=data.dtype)
+        whole = data.new_empty(sum(sizes))
         root = self._channel.ranks[opts.rootRank]
         request = self._channel.submit(Collective.GATHER, data, whole, (data.numel(),), _timeout(opts), root=root)
         finish = (lambda: _deal_out(request, "gather", whole, sizes, parts)) if here else None
@@ -457,7 +465,7 @@ class Collectives:
             _check_count("scatter", parts, self._size)
         part = torch.empty_like(_bytes_of(outputs[0]))
         data = [_bytes_of(each) for each in parts]
-        rows = torch.cat(data) if here else torch.empty(0, dtype=part.dtype)
+        rows = torch.cat(data) if here else part.new_empty(0)
         request = self._channel.submit(
             Collective.SCATTER,
             rows,
@@ -469,6 +477,7 @@ class Collectives:
         )
 
         def finish() -> None:
+            request.wait()
             request.rows = [sum(request.rows or ())]  # all of them from the root
             _check_rows("scatter", request, [part.numel()])
             _store(outputs[0], part)
@@ -498,8 +507,7 @@ class Collectives:
         return request, tensors, f"receive from {'any' if peer is None else peer}, tag {tag}", finish
 
     def _message(self, request: Request, tensors: _Tensors, what: str, finish: Any = None) -> Any:
-        work = Work(request, tensors, what, finish, self._channel.ranks)
-        return work if _called_from_python() else work.as_work_of_torch()
+        return self._hand_over(Work(request, tensors, what, finish, self._channel.ranks))
 
     def barrier(self, opts: Any = None) -> Any:
         return self._work(self._channel.submit(Collective.BARRIER, None, None, (), _timeout(opts)), [], "barrier")
@@ -512,8 +520,7 @@ class Collectives:
     # ---- the group ----
 
     def _together(self, works: List[Any], outputs: Any, finish: Optional[Callable[[], Any]] = None) -> Any:
-        work = Together(works, outputs, finish)
-        return work if _called_from_python() else work.as_work_of_torch()
+        return self._hand_over(Together(works, outputs, finish))
 
     def getBackendName(self) -> str:
         return "halay"
@@ -591,7 +598,8 @@ class Group(Collectives, dist.ProcessGroup):
         if PYTHON_BACKENDS:  # for C++ that asks a group for its backend
             kind = dist.ProcessGroup.BackendType.CUSTOM
             self._set_default_backend(kind)
-            self._register_backend(torch.device("cpu"), kind, DeviceGroup(channel, opts))
+            for device in ["cpu", "cuda"][:1 + torch.cuda.is_available()]:
+                self._register_backend(torch.device(device), kind, DeviceGroup(channel, opts))
 
     def getGroupName(self) -> str:
         return self._group_name
@@ -611,10 +619,13 @@ class Group(Collectives, dist.ProcessGroup):
         self._description = description
 
     def _start_coalescing(self, *device: Any) -> None:
-        pass
+        """Torch begins a batch of tensors on a device. Before torch 2.1 it names none, and keeps the works itself."""
+        self._batch = [] if device else None
 
-    def _end_coalescing(self, *device: Any) -> None:
-        pass
+    def _end_coalescing(self, *device: Any) -> Any:
+        """The work of all that were started since."""
+        works, self._batch = self._batch, None
+        return None if works is None else self._hand_over(Together(works, [work.result() for work in works]))
 
     # Names of C++ that torch's trampolines look for.
     start_coalescing = _start_coalescing

@@ -14,6 +14,7 @@ from typing import Any, Callable, List, Optional, Sequence
 import torch
 import torch.distributed as dist
 
+from ..buffers import current_stream
 from ..errors import CanceledError, HalayError
 from ..errors import TimeoutError as HalayTimeoutError
 from ..request import Request
@@ -93,12 +94,17 @@ class _Failure:
         raise self._exception
 
 
+def future_devices(stream: Any) -> Optional[List[torch.device]]:
+    """What a future of tensors is told: who waits for one of tensors on a GPU follows the GPU's streams."""
+    return None if stream is None else [stream.device]
+
+
 class Outcome(_FutureOfTorch):
     """A future for Python, whose callbacks submit under names of their own."""
 
-    def __init__(self, lineage: Optional[Lineage]) -> None:
-        super().__init__()
-        self._lineage = lineage
+    def __init__(self, lineage: Optional[Lineage], devices: Optional[List[torch.device]] = None) -> None:
+        super().__init__(devices=devices)
+        self._lineage, self._devices = lineage, devices
 
     def settle(self, make: Callable[[], Any], lineage: Optional[Lineage] = None) -> None:
         """It has the value that make() returns, or the exception that it raises."""
@@ -126,7 +132,7 @@ class Outcome(_FutureOfTorch):
 
     def then(self, callback: Callable[[Any], Any]) -> "Outcome":
         lineage = self._lineage and self._lineage.next_callback()
-        made = Outcome(lineage)
+        made = Outcome(lineage, self._devices)
         super().add_done_callback(lambda _: made.settle(lambda: callback(self), lineage))
         return made
 
@@ -149,6 +155,9 @@ class Work(_WorkOfTorch):
 
     finish: what is left to do with the data when they are there, on the thread that sees it first. ranks: of a receive,
     the group's members, as ranks of the context. value: what a future of Python's has instead of outputs.
+
+    Of tensors on a GPU wait() lets the current stream follow the result, as NCCL's does; is_completed() and futures are
+    about the result itself.
     """
 
     def __init__(
@@ -166,13 +175,15 @@ class Work(_WorkOfTorch):
         self._outputs, self._what, self._finish, self._ranks = outputs, what, finish, ranks
         self._source = -1
         self._error: Optional[Exception] = None
+        self._stream = request.stream  # that the request follows
+        self._event: Any = None  # on a GPU: all that is to be done with the data is given to a stream
         self._name = request.name
         self._future: Any = None
         self._promise: Any = None
         self._lock = threading.Lock()
 
     def _end(self) -> None:
-        """The request has ended: take note of it, once."""
+        """The request has ended, or the current stream follows it: take note of it, once."""
         with self._lock:
             request = self._request
             if request is None:
@@ -198,6 +209,11 @@ class Work(_WorkOfTorch):
                 self._finish()
             except Exception as failure:
                 self._error = failure
+        if self._stream is not None:
+            now = torch.cuda.current_stream(self._stream.device)
+            self._event = now.record_event()
+            if now.cuda_stream != self._stream.cuda_stream:  # whose memory may be given out again now
+                self._stream.wait_event(self._event)
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """Block until it has ended. DistBackendError: what went wrong, which ranks. What is late is withdrawn."""
@@ -205,7 +221,10 @@ class Work(_WorkOfTorch):
         if request is not None:
             seconds = milliseconds(timeout) / 1000
             try:
-                request.wait(seconds or None)
+                if self._stream is None:
+                    request.wait(seconds or None)
+                else:
+                    request.wait_stream(current_stream(self._stream.device), seconds or None)
             except HalayError:
                 pass  # _end takes note of it
             except TimeoutError:
@@ -213,6 +232,8 @@ class Work(_WorkOfTorch):
                     text = f"halay: {self._what}: timed out, it was given {seconds} s to end"
                     raise DistBackendError(text) from None
             self._end()
+        if self._event is not None:
+            torch.cuda.current_stream(self._stream.device).wait_event(self._event)
         if self._error is not None:
             raise self._error
         return True
@@ -242,7 +263,7 @@ class Work(_WorkOfTorch):
 
     def _ended(self) -> Any:
         """A future of this work itself."""
-        promise = torch.futures.Future()
+        promise = torch.futures.Future(devices=future_devices(self._stream))
         with self._lock:
             request = self._request
             if request is not None:
@@ -265,7 +286,8 @@ class Work(_WorkOfTorch):
     def get_future(self) -> Any:
         """A future of the output tensors."""
         if self._future is None:
-            self._future = made = Outcome(Lineage(self._name) if self._name else None)
+            lineage = Lineage(self._name) if self._name else None
+            self._future = made = Outcome(lineage, future_devices(self._stream))
             self._ended().add_done_callback(lambda _: made.settle(self._results_for_python))
         return self._future
 
@@ -321,8 +343,9 @@ class Together(_WorkOfTorch):
 
     def get_future(self) -> Any:
         """A future of the output tensors."""
-        name = self._works[0]._name if self._works else None
-        made = Outcome(Lineage(name) if name else None)
+        first = self._works[0] if self._works else None
+        lineage = Lineage(first._name) if first and first._name else None
+        made = Outcome(lineage, future_devices(first._stream) if first else None)
         self._ended().add_done_callback(lambda _: made.settle(self._results))
         return made
 

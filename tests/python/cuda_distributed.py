@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed over halay with tensors on a GPU, which the emulation is: cuda_distributed.py STORE"""
+
+import os
+import sys
+import types
+
+import cuda_torch
+import torch
+import torch.distributed as dist
+from checks import raises
+
+import halay.distributed
+from halay.distributed import _work
+from halay.request import Request
+
+DEVICE = torch.device("cuda", 0)
+RANK, SIZE = int(os.environ["HALAY_RANK"]), int(os.environ["HALAY_SIZE"])
+waits = []  # names of requests for which the host has waited
+
+
+def watch(request, timeout=None, wait=Request.wait):
+    waits.append(request.name)
+    return wait(request, timeout)
+
+
+def given(rank, rows=3):
+    return torch.arange(2.0 * rows).reshape(rows, 2) + 10 * rank
+
+
+def mine(rows=3):
+    return given(RANK, rows).to(DEVICE)
+
+
+def same(got, wanted):
+    assert got.device == DEVICE, got.device
+    assert torch.equal(got.cpu(), wanted), (got.cpu(), wanted)
+
+
+EVERYONE = torch.stack([given(rank) for rank in range(SIZE)])
+
+
+def reductions():
+    """Sums of floats go nowhere near the host, and the host waits for none."""
+    dist.all_reduce(mine())  # opens the way
+    since = cuda_torch.counts()
+    waits.clear()
+    sums = [mine().to(dtype) for dtype in (torch.float32, torch.bfloat16, torch.float16)]
+    for work in [dist.all_reduce(x, async_op=True) for x in sums]:
+        work.wait()
+    strided = mine(4).t()
+    dist.all_reduce(strided)
+    average = mine()
+    dist.all_reduce(average, op=getattr(dist.ReduceOp, "AVG", dist.ReduceOp.SUM))
+    assert cuda_torch.counts() == since, (cuda_torch.counts(), since)
+    assert waits == [], waits
+    for x in sums:
+        same(x, EVERYONE.sum(0).to(x.dtype))
+    same(strided.contiguous(), sum(given(rank, 4) for rank in range(SIZE)).t().contiguous())
+    same(average, EVERYONE.sum(0) / SIZE)
+    for op, wanted in ((dist.ReduceOp.MIN, EVERYONE.amin(0)), (dist.ReduceOp.MAX, EVERYONE.amax(0))):
+        x = mine()
+        dist.all_reduce(x, op=op)
+        same(x, wanted)
+    whole = mine().to(torch.int64)
+    dist.all_reduce(whole, op=dist.ReduceOp.BXOR)
+    bits = torch.zeros(3, 2, dtype=torch.int64)
+    for rank in range(SIZE):
+        bits ^= given(rank).to(torch.int64)
+    same(whole, bits)
+    x = mine()
+    dist.reduce(x, 0)
+    if RANK == 0:
+        same(x, EVERYONE.sum(0))
+
+
+def streams():
+    """Another stream waits for the same work, which was waited for already."""
+    x = mine()
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        work.wait()
+        same(x, EVERYONE.sum(0))
+    strided = mine().t()
+    works = [dist.all_reduce(strided, async_op=True)]
+    with torch.cuda.stream(torch.cuda.Stream()):  # what is left to do is done in this one
+        works[0].wait()
+        same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
+    works[0].wait()
+    assert works[0].is_completed() and works[0].is_success()
+    same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
+
+
+def moves():
+    x = mine()
+    dist.broadcast(x, SIZE - 1)
+    same(x, given(SIZE - 1))
+    parts = [mine() for _ in range(SIZE)]
+    dist.all_gather(parts, mine())
+    for rank, part in enumerate(parts):
+        same(part, given(rank))
+    gather = getattr(dist, "all_gather_into_tensor", None) or dist._all_gather_base
+    scatter = getattr(dist, "reduce_scatter_tensor", None) or dist._reduce_scatter_base
+    whole = torch.empty(3 * SIZE, 2, device=DEVICE)
+    gather(whole, mine())
+    same(whole, EVERYONE.reshape(-1, 2))
+    part = torch.empty(3, 2, device=DEVICE)
+    scatter(part, torch.cat([mine()] * SIZE))
+    same(part, EVERYONE.sum(0))
+    out = torch.empty(3 * SIZE, 2, device=DEVICE)
+    dist.all_to_all_single(out, torch.cat([mine()] * SIZE))
+    same(out, EVERYONE.reshape(-1, 2))
+    received = [torch.empty(3, 2, device=DEVICE) for _ in range(SIZE)]
+    dist.all_to_all(received, [mine() for _ in range(SIZE)])
+    same(received[-1], given(SIZE - 1))
+    parts = [torch.empty(3, 2, device=DEVICE) for _ in range(SIZE)]
+    dist.gather(mine(), parts if RANK == 0 else None, 0)
+    if RANK == 0:
+        same(parts[-1], given(SIZE - 1))
+    part = torch.empty(3, 2, device=DEVICE)
+    dist.scatter(part, [mine() + rank for rank in range(SIZE)] if RANK == 0 else None, 0)
+    same(part, given(0) + RANK)
+    if SIZE > 1:
+        got = torch.empty(3, 2, device=DEVICE)
+        works = dist.batch_isend_irecv([dist.P2POp(dist.isend, mine(), (RANK + 1) % SIZE),
+                                        dist.P2POp(dist.irecv, got, (RANK - 1) % SIZE)])
+        for work in works:
+            work.wait()
+        same(got, given((RANK - 1) % SIZE))
+    everyone = [None] * SIZE
+    dist.all_gather_object(everyone, RANK)  # beside them, in main memory
+    assert everyone == list(range(SIZE))
+
+
+def futures():
+    x = mine()
+    doubled = dist.all_reduce(x, async_op=True).get_future().then(lambda future: future.value()[0])
+    assert doubled.wait() is x
+    same(x, EVERYONE.sum(0))
+
+
+def hook():
+    """DDP's hook, of a bucket on the GPU."""
+    for wire in ("bf16", "f16"):
+        data = mine().reshape(-1)
+        since = cuda_torch.counts()
+        bucket = types.SimpleNamespace(buffer=lambda data=data: data)
+        result = halay.distributed.compress_hook(wire)(None, bucket).wait()
+        assert cuda_torch.counts() == since
+        same(result, (EVERYONE.sum(0) / SIZE).reshape(-1))
+
+
+def refusals():
+    raises(ValueError, lambda: dist.all_reduce(torch.empty(3, device="meta")), "CUDA devices")
+    if SIZE > 1:
+        lone = mine()[:2 + RANK]
+        raises(RuntimeError, lambda: dist.all_reduce(lone), "rank")
+        same(lone, given(RANK)[:2 + RANK])
+
+
+mode = cuda_torch.start()
+_work.future_devices = lambda stream: None  # this PyTorch has no such futures
+dist.distributed_c10d.has_torch_function = lambda _: False  # torch 2.15: what it calls is seen, not the collective
+Request.wait = watch
+torch.set_num_threads(1)
+config = "cuda:halay,cpu:halay" if int(torch.__version__.split(".")[0]) >= 2 else "halay"
+dist.init_process_group(config, init_method="file://" + sys.argv[1], rank=RANK, world_size=SIZE)
+reductions()
+streams()
+moves()
+futures()
+hook()
+refusals()
+mode.__exit__(None, None, None)
+dist.destroy_process_group()
