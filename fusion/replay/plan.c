@@ -205,18 +205,25 @@ int halay_replay_has_ready(const struct halay_process_set *set)
     return p && p->ready && (p->state == PLAN_PLANNED || p->state == PLAN_BROKEN);
 }
 
-/* Returns nonzero if this rank has to enter another bucket first: an earlier one of its channel or, if it is on
- * devices, an earlier one on devices, because all ranks enter those in the same order. */
-static int must_wait(const struct halay_plan_bucket *b)
+/* Returns the number of the first bucket on devices that this rank has not entered. */
+static uint64_t first_on_devices(const struct halay_replay *p)
 {
-    const struct halay_replay *p = b->plan;
+    uint64_t first = UINT64_MAX;
 
-    for (size_t i = 0; i < p->count && b->is_on_devices; i++) {
-        const struct halay_plan_bucket *other = p->buckets[i];
-        if (other->is_on_devices && other->number < b->number && other->state != HALAY_PLAN_RUNNING)
-            return 1;
-    }
-    return b->number != p->next[b->number % HALAY_CHANNELS];
+    for (size_t i = 0; i < p->count; i++)
+        if (p->buckets[i]->is_on_devices && p->buckets[i]->state != HALAY_PLAN_RUNNING && p->buckets[i]->number < first)
+            first = p->buckets[i]->number;
+    return first;
+}
+
+/* Returns nonzero if this rank has to enter another bucket first: an earlier one of its channel or, if it is on
+ * devices, an earlier one on devices, because all ranks enter those in the same order. *first: first_on_devices, 0: not
+ * looked for yet. */
+static int must_wait(const struct halay_plan_bucket *b, uint64_t *first)
+{
+    if (b->is_on_devices && !*first)
+        *first = first_on_devices(b->plan);
+    return (b->is_on_devices && b->number > *first) || b->number != b->plan->next[b->number % HALAY_CHANNELS];
 }
 
 static unsigned channel_bit(const struct halay_plan_bucket *b)
@@ -230,9 +237,10 @@ struct halay_plan_bucket *halay_replay_next(struct halay_process_set *set)
 
     if (!halay_replay_has_ready(set) || !p->is_active)
         return NULL;
+    uint64_t first = 0;
     for (struct halay_plan_bucket **at = &p->ready; *at; at = &(*at)->next_ready) {
         struct halay_plan_bucket *b = *at;
-        if (must_wait(b) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
+        if (must_wait(b, &first) || (p->busy & channel_bit(b)) || !halay_group_can_start_at(set->group, b->number))
             continue;
         *at = b->next_ready;
         if (!*at)
