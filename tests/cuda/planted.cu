@@ -579,6 +579,21 @@ static void freed_while_another_process_has_it()
     b->stage = 3;
 }
 
+static void context_after_its_release()
+{
+    CUcontext context;
+    void *p;
+
+    for (int i = 0; i < 2; i++) {
+        if (cuDevicePrimaryCtxRetain(&context, 0) || cuCtxPushCurrent(context))
+            exit(3);
+        GOOD(cudaMalloc(&p, 4));
+        GOOD(cudaFree(p));
+        if (cuCtxPopCurrent(&context) || cuDevicePrimaryCtxRelease(0))
+            exit(3);
+    }
+}
+
 /* A product of 8x8 matrices; by_hand: without asking for an algorithm. */
 static void multiply(float *x, size_t at, void *workspace, bool by_hand, cudaStream_t s)
 {
@@ -676,6 +691,7 @@ extern "C" const struct planted planted_errors[] = {
     ROW("fork", call_after_a_fork),
     ROW("cublas", product_without_an_algorithm),
     ROW("cublas", product_of_unaligned_memory),
+    ROW("context", context_after_its_release),
     ROW("ipc", opened_by_its_maker),
     ROW("ipc", freed_while_another_process_has_it),
     { nullptr, nullptr, nullptr, 0 },

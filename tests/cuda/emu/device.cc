@@ -4,6 +4,7 @@
  */
 #include "../emu.h"
 #include "emu.hh"
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,11 +15,14 @@ namespace emu
 struct plan {
     std::string call;
     int nth, code;
+    bool turns; // not all
 };
 static std::vector<plan> &plans = *new std::vector<plan>;
 static std::map<std::string, size_t> &calls = *new std::map<std::string, size_t>;
 static cudaError_t context_error;
 static pid_t process;
+static std::atomic<bool> has_ended;
+static std::set<int> &destroyed = *new std::set<int>; // devices whose primary context has ended once
 static thread_local cudaError_t last_error;
 static thread_local int chosen_device;
 static thread_local std::vector<int> pushed;                   // by the driver interface; the last one is current
@@ -52,14 +56,24 @@ static bool makes_context(const std::string &call)
     return call.compare(0, 4, "cuda") == 0 && !without.count(call);
 }
 
+/* The runtime keeps the context that it has made, but none that was pushed: what it has there ends with it. */
+static void use_context()
+{
+    int device = current_device();
+
+    if (pushed.empty())
+        initialised.insert(device);
+    if (destroyed.count(device))
+        found("context", "the runtime is used on device %d, whose context it knew was destroyed", device);
+}
+
 cudaError_t planned(const char *name)
 {
     if (context_error)
         return context_error;
     for (plan &p : plans)
-        if (p.call == name && (p.nth == 0 || --p.nth == 0)) {
-            if (p.nth == 0 && p.call != "init")
-                p.nth = -1;
+        if (p.call == name && p.nth >= 0 && (p.nth == 0 || --p.nth == 0)) {
+            p.nth -= p.turns; // it was that one alone
             return (cudaError_t)p.code;
         }
     return cudaSuccess;
@@ -93,15 +107,17 @@ call::call(const char *name)
     l = held(gate);
     if (!process && getenv("EMU_COUNTS"))
         atexit(write_counts);
+    if (!process)
+        atexit([] { has_ended = true; });
     process = getpid();
     calls[name]++;
-    refused = planned("init");
+    refused = has_ended ? cudaErrorCudartUnloading : planned("init");
     if (!refused && !setting().devices)
         refused = cudaErrorNoDevice;
     if (!refused)
         refused = planned(name);
     if (!refused && makes_context(name))
-        initialised.insert(current_device());
+        use_context();
 }
 
 cudaError_t call::fail(cudaError_t code)
@@ -123,6 +139,7 @@ static const struct {
     NAME(cudaErrorInvalidValue),
     NAME(cudaErrorMemoryAllocation),
     NAME(cudaErrorInitializationError),
+    NAME(cudaErrorCudartUnloading),
     NAME(cudaErrorInvalidConfiguration),
     NAME(cudaErrorInsufficientDriver),
     NAME(cudaErrorDevicesUnavailable),
@@ -156,7 +173,7 @@ void emu_fail(const char *call, int nth, int code)
 {
     held l(gate);
 
-    plans.push_back({ call, nth, code });
+    plans.push_back({ call, nth, code, nth > 0 });
 }
 
 size_t emu_calls(const char *call)
@@ -298,13 +315,16 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
     emu::call call("cuDevicePrimaryCtxRelease");
     if (!retained[device])
         return CUDA_ERROR_INVALID_CONTEXT;
-    retained[device]--;
+    if (!--retained[device] && !initialised.count(device))
+        destroyed.insert(device);
     return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPushCurrent(CUcontext context)
 {
     emu::call call("cuCtxPushCurrent");
+    if (call.refused == cudaErrorCudartUnloading)
+        return (CUresult)call.refused;
     int device = (int)(uintptr_t)context - 1;
     if (!retained[device] && !initialised.count(device))
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -315,6 +335,8 @@ CUresult cuCtxPushCurrent(CUcontext context)
 CUresult cuCtxPopCurrent(CUcontext *context)
 {
     emu::call call("cuCtxPopCurrent");
+    if (call.refused == cudaErrorCudartUnloading)
+        return (CUresult)call.refused;
     if (pushed.empty())
         return CUDA_ERROR_INVALID_CONTEXT;
     if (context)

@@ -205,6 +205,7 @@ struct CUstream_st {
     std::deque<emu::operation> waiting;
     std::unique_ptr<emu::operation> under_way;
     uint64_t issued = 0, done = 0;
+    unsigned words = 0; // that it will write to memory of the host, where no call tells who waits
     emu::past knows;
     CUgraph_st *capture = nullptr;
     std::set<emu::node *> tail; // of the capture

@@ -255,7 +255,7 @@ CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr address, cuuint32_t va
     emu::call call("cuStreamWaitValue32");
     const uint32_t *p = (const uint32_t *)address;
     if (call.refused)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return (CUresult)call.refused;
     if (!is_word(address) || flags > CU_STREAM_WAIT_VALUE_EQ)
         return CUDA_ERROR_INVALID_VALUE;
     operation work;
@@ -277,17 +277,26 @@ CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr address, cuuint32_t v
     emu::call call("cuStreamWriteValue32");
     uint32_t *p = (uint32_t *)address;
     if (call.refused)
-        return CUDA_ERROR_NOT_SUPPORTED;
+        return (CUresult)call.refused;
     if (!is_word(address) || flags)
         return CUDA_ERROR_INVALID_VALUE;
+    CUstream_st *s = stream_of(stream);
+    bool is_hosts = find_region(p)->kind == region::PINNED && !s->capture;
+    s->words += is_hosts;
     operation work;
     work.name = "a write of a value";
     work.step = [=](operation &o) {
+        if (setting().when == RANDOM && draw()() % 2) // what was before it is done, and cannot be seen yet
+            return ADVANCED;
         accessor by;
         by.operation = o.number, by.agent = new_agent(o.number, 0, 0), by.device = o.device, by.knows = o.start;
         check_range(by, p, 4, WRITE | ATOMIC, "cuStreamWriteValue32");
         tell_by_stream(p, o.after());
         __atomic_store_n(p, value, __ATOMIC_RELEASE);
+        if (is_hosts) { // it may have looked as soon as it could
+            s->words--;
+            host_knows() = join(host_knows(), o.after());
+        }
         return DONE;
     };
     enqueue(call.l, stream, std::move(work));

@@ -18,7 +18,7 @@
 namespace emu
 {
 using clock = std::chrono::steady_clock;
-enum { IDLE_MS = 100, STUCK_US = 50 };
+enum { IDLE_US = 100000, WATCHED_US = 200, STUCK_US = 50 };
 
 struct demand {
     std::function<bool()> over; // NULL: after so many steps, or when nothing goes on
@@ -221,6 +221,15 @@ static void serve(demand *d)
         demands.splice(demands.end(), demands, demands.begin());
 }
 
+/* A stream whose words a host may look at. */
+static CUstream_st *watched()
+{
+    for (CUstream_st *s : streams)
+        if (s->words)
+            return s;
+    return nullptr;
+}
+
 static void device_main()
 {
     held l(gate);
@@ -228,11 +237,12 @@ static void device_main()
     is_device = true;
     device_lock = &l;
     for (;;) {
-        bool called = changed.wait_for(l, std::chrono::milliseconds(IDLE_MS), [] { return !demands.empty(); });
+        int us = watched() ? WATCHED_US : IDLE_US;
+        bool called = changed.wait_for(l, std::chrono::microseconds(us), [] { return !demands.empty(); });
         memory_open();
         while (!demands.empty())
             serve(demands.front());
-        for (int left = called ? 0 : 100; left && step(nullptr) == ADVANCED; left--) {
+        for (int left = called ? 0 : 100; left && step(watched()) == ADVANCED; left--) {
         }
         memory_shut();
     }
@@ -376,6 +386,14 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     EMU_CALL(cudaStreamCreateWithFlags);
     return flags == cudaStreamNonBlocking ? create(stream) : call.fail(cudaErrorInvalidValue);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    EMU_CALL(cudaDeviceGetStreamPriorityRange);
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
