@@ -214,7 +214,7 @@ static enum halay_status look_for_copies(struct halay_detour *d)
     enum halay_status status = HALAY_OK;
 
     if (d->transit.state == HALAY_TRANSIT_MOVES)
-        status = halay_transit_look(&d->transit, d->transit.moved);
+        status = halay_transit_look(&d->transit, &d->transit.moved);
     set_moving(d, status == HALAY_IN_PROGRESS);
     return status;
 }
@@ -222,7 +222,7 @@ static enum halay_status look_for_copies(struct halay_detour *d)
 enum halay_status halay_detour_go_in(struct halay_detour *d)
 {
     if (d->transit.state == HALAY_TRANSIT_FOLLOWS) {
-        enum halay_status status = halay_transit_look(&d->transit, d->transit.follows);
+        enum halay_status status = halay_transit_look(&d->transit, &d->transit.follows);
         if (status == HALAY_OK)
             status = start_copies(d, &d->in, 1, d->transit.device->in);
         if (status != HALAY_OK) {

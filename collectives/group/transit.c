@@ -22,18 +22,18 @@ enum halay_status halay_transit_init(struct halay_transit *t, struct halay_devic
     t->devices = devices;
     t->device = device;
     const struct halay_device_ops *ops = halay_transit_ops(t);
-    enum halay_status status = ops->event_create(&devices->host, device->number, &t->follows);
-    return status == HALAY_OK ? ops->event_create(&devices->host, device->number, &t->moved) : status;
+    enum halay_status status = ops->event_create(&devices->host, device->number, 0, &t->follows.event);
+    return status == HALAY_OK ? ops->event_create(&devices->host, device->number, 0, &t->marks) : status;
 }
 
 void halay_transit_fini(struct halay_transit *t)
 {
     const struct halay_device_ops *ops = halay_transit_ops(t);
 
-    if (t->moved)
-        ops->event_destroy(&t->devices->host, t->device->number, t->moved);
-    if (t->follows)
-        ops->event_destroy(&t->devices->host, t->device->number, t->follows);
+    if (t->marks)
+        ops->event_destroy(&t->devices->host, t->device->number, t->marks);
+    if (t->follows.event)
+        ops->event_destroy(&t->devices->host, t->device->number, t->follows.event);
     if (t->aside)
         ops->stream_destroy(&t->devices->host, t->device->number, t->aside);
 }
@@ -58,7 +58,7 @@ enum halay_status halay_transit_block_get(struct halay_transit *t, struct halay_
 void halay_transit_block_put(struct halay_transit *t, struct halay_group *group, int64_t deadline_us)
 {
     if (t->state == HALAY_TRANSIT_MOVES &&
-        halay_devices_await(t->devices, t->device->number, t->moved, deadline_us) != HALAY_IN_PROGRESS)
+        halay_devices_await(t->devices, t->device->number, &t->moved, deadline_us) != HALAY_IN_PROGRESS)
         t->state = HALAY_TRANSIT_STILL;
     if (t->block && (t->is_lost || t->state == HALAY_TRANSIT_MOVES)) {
         halay_warning(t->devices->host.log,
@@ -74,21 +74,6 @@ void halay_transit_block_put(struct halay_transit *t, struct halay_group *group,
     t->state = HALAY_TRANSIT_STILL;
 }
 
-/* The program's event as it is now: it may be recorded again, or destroyed, once this has returned. */
-static enum halay_status follow_event(struct halay_transit *t, void *event)
-{
-    const struct halay_device_ops *ops = halay_transit_ops(t);
-    const struct halay_device_host *host = &t->devices->host;
-    int device = t->device->number;
-    enum halay_status status = HALAY_OK;
-
-    if (!t->aside)
-        status = ops->stream_create(host, device, &t->aside);
-    if (status == HALAY_OK)
-        status = ops->stream_wait(host, device, t->aside, event);
-    return status == HALAY_OK ? ops->event_record(host, device, t->follows, t->aside) : status;
-}
-
 enum halay_status halay_transit_follow(struct halay_transit *t, int has_stream, void *stream, void *event)
 {
     const struct halay_device_ops *ops = halay_transit_ops(t);
@@ -96,15 +81,15 @@ enum halay_status halay_transit_follow(struct halay_transit *t, int has_stream, 
     int device = t->device->number;
     enum halay_status status = HALAY_OK;
 
-    if (has_stream)
-        status = ops->event_record(host, device, t->follows, stream);
-    if (status != HALAY_OK || !event)
-        return status;
-    if (has_stream && !t->aside)
+    if (!event)
+        return has_stream ? ops->event_record(host, device, stream, &t->follows) : HALAY_OK;
+    if (!t->aside)
         status = ops->stream_create(host, device, &t->aside);
     if (has_stream && status == HALAY_OK)
-        status = ops->stream_wait(host, device, t->aside, t->follows);
-    return status == HALAY_OK ? follow_event(t, event) : status;
+        status = ops->stream_join(host, device, t->aside, stream);
+    if (status == HALAY_OK)
+        status = ops->stream_wait(host, device, t->aside, event);
+    return status == HALAY_OK ? ops->event_record(host, device, t->aside, &t->follows) : status;
 }
 
 enum halay_status halay_transit_copy(struct halay_transit *t, void *to, const void *from, size_t bytes, void *stream)
@@ -115,10 +100,16 @@ enum halay_status halay_transit_copy(struct halay_transit *t, void *to, const vo
 
 enum halay_status halay_transit_record(struct halay_transit *t, void *stream, enum halay_status status)
 {
+    return halay_transit_record_by(t, stream, t->marks, status);
+}
+
+enum halay_status halay_transit_record_by(struct halay_transit *t, void *stream, void *event, enum halay_status status)
+{
     if (t->state != HALAY_TRANSIT_MOVES)
         return status;
+    t->moved.event = event;
     enum halay_status recorded =
-        halay_transit_ops(t)->event_record(&t->devices->host, t->device->number, t->moved, stream);
+        halay_transit_ops(t)->event_record(&t->devices->host, t->device->number, stream, &t->moved);
     if (recorded != HALAY_OK) {
         t->is_lost = 1;
         t->state = HALAY_TRANSIT_STILL;
@@ -126,9 +117,9 @@ enum halay_status halay_transit_record(struct halay_transit *t, void *stream, en
     return status == HALAY_OK ? recorded : status;
 }
 
-enum halay_status halay_transit_look(struct halay_transit *t, void *event)
+enum halay_status halay_transit_look(struct halay_transit *t, const struct halay_device_point *point)
 {
-    enum halay_status status = halay_transit_ops(t)->event_done(&t->devices->host, t->device->number, event);
+    enum halay_status status = halay_transit_ops(t)->event_done(&t->devices->host, t->device->number, point);
 
     if (status != HALAY_IN_PROGRESS)
         t->state = HALAY_TRANSIT_STILL;

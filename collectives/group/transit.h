@@ -26,10 +26,11 @@ struct halay_transit {
     struct halay_device *device;
     void *block; /* owned: `capacity` bytes, pinned; NULL: none */
     size_t capacity;
-    void *aside;   /* owned: a stream that waits for the program's event; NULL: none was ever given */
-    void *follows; /* owned: an event, what the program had given to its stream then */
-    void *moved;   /* owned: an event, the end of the copies that were started last */
-    int is_lost;   /* no event marks the end of its copies: the memory cannot be given back */
+    void *aside; /* owned: a stream that waits for the program's event; NULL: none was ever given */
+    struct halay_device_point follows; /* what the program had given to its stream then; its event is owned */
+    struct halay_device_point moved;   /* the end of the copies that were started last, by `marks` or another event */
+    void *marks;                       /* owned: an event */
+    int is_lost;                       /* no event marks the end of its copies: the memory cannot be given back */
     enum halay_transit_state state;
 };
 
@@ -62,8 +63,10 @@ enum halay_status halay_transit_copy(struct halay_transit *t, void *to, const vo
 /* Notes the end of what was started in this stream; called also when something could not be started: status, which is
  * returned unless it was HALAY_OK and this fails. */
 enum halay_status halay_transit_record(struct halay_transit *t, void *stream, enum halay_status status);
+/* The same with an event of that stream alone, borrowed until the next record: streams can wait for it. */
+enum halay_status halay_transit_record_by(struct halay_transit *t, void *stream, void *event, enum halay_status status);
 /* Looks at `follows` or `moved`: HALAY_IN_PROGRESS, HALAY_OK once it has been reached (nothing is under way then), or
  * an error of the device's. */
-enum halay_status halay_transit_look(struct halay_transit *t, void *event);
+enum halay_status halay_transit_look(struct halay_transit *t, const struct halay_device_point *point);
 
 #endif

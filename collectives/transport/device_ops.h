@@ -2,11 +2,14 @@
  *
  * Device memory: what the engine asks of the module that knows a kind of devices (libhalay-cuda.so).
  *
- * Streams and events are the devices' own (cudaStream_t, cudaEvent_t), so that the program's work as those made here. A
- * device is a number, as the devices' library counts them in this process. No call waits for work of a device, and none
- * touches a device but the one that it names: a rank has a context, and its memory, on none that it does not use. The
- * thread's current device and its last error stay as they were, but that an error of ours is taken off the thread. Any
- * thread; every error has been logged when a call returns it.
+ * Streams are the devices' own (cudaStream_t), so that the program's work as those made here. A device is a number, as
+ * the devices' library counts them in this process. No call waits for work of a device, and none touches a device but
+ * the one that it names: a rank has a context, and its memory, on none that it does not use. The thread's current
+ * device and its last error stay as they were, but that an error of ours is taken off the thread. Any thread; every
+ * error has been logged when a call returns it.
+ *
+ * When the process ends, the devices' library may end before our threads. Then calls that start work return HALAY_OK
+ * and start none, no event comes, and all else returns HALAY_ERR_CLOSED, without a line in the log.
  */
 #ifndef HALAY_DEVICE_OPS_H
 #define HALAY_DEVICE_OPS_H
@@ -20,6 +23,12 @@ struct halay_device_host {
     void (*log_write)(struct halay_log *log, enum halay_log_level level, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
     void *state; /* the module's, from open to close */
+};
+
+/* A place in the work of a stream. */
+struct halay_device_point {
+    void *event; /* of event_create */
+    uint32_t at; /* which of its records */
 };
 
 struct halay_device_ops {
@@ -44,19 +53,29 @@ struct halay_device_ops {
     enum halay_status (*pin)(const struct halay_device_host *host, int device, void *ptr, size_t bytes);
     void (*unpin)(const struct halay_device_host *host, int device, void *ptr);
 
-    /* A stream that waits for no other but by events. */
+    /* A stream that waits for no other but by events; its work goes before the program's. */
     enum halay_status (*stream_create)(const struct halay_device_host *host, int device, void **stream);
     /* Work that it has is still done. */
     void (*stream_destroy)(const struct halay_device_host *host, int device, void *stream);
 
-    enum halay_status (*event_create)(const struct halay_device_host *host, int device, void **event);
+    /* An event: what a stream had been given when it was recorded. is_one_streams: all its records are in one stream,
+     * and streams may wait for it. Otherwise a record makes the points of those before it void. */
+    enum halay_status (*event_create)(const struct halay_device_host *host, int device, int is_one_streams,
+                                      void **event);
     void (*event_destroy)(const struct halay_device_host *host, int device, void *event);
-    /* The event is all that the stream, of its device, has been given up to now. */
-    enum halay_status (*event_record)(const struct halay_device_host *host, int device, void *event, void *stream);
-    /* HALAY_IN_PROGRESS while it has not come; HALAY_OK: what was done before it can be seen by this thread. */
-    enum halay_status (*event_done)(const struct halay_device_host *host, int device, void *event);
-
-    /* Later work of the stream, of any device, waits for the event, of this one, as it was recorded last. */
+    /* Record point->event, and set point->at. The stream is of the event's device; it may be destroyed afterwards. */
+    enum halay_status (*event_record)(const struct halay_device_host *host, int device, void *stream,
+                                      struct halay_device_point *point);
+    /* HALAY_IN_PROGRESS while it has not come; HALAY_OK: what was done before it can be seen by this thread. Cheap: a
+     * load, and now and then a call to see errors. */
+    enum halay_status (*event_done)(const struct halay_device_host *host, int device,
+                                    const struct halay_device_point *point);
+    /* Later work of the stream, of any device, waits for the event, one stream's of this one, as it was recorded
+     * last. */
+    enum halay_status (*event_wait)(const struct halay_device_host *host, int device, void *stream, void *event);
+    /* The same with all that another stream of this device has been given. */
+    enum halay_status (*stream_join)(const struct halay_device_host *host, int device, void *stream, void *other);
+    /* The same with an event of the program's (cudaEvent_t), of any device. */
     enum halay_status (*stream_wait)(const struct halay_device_host *host, int device, void *stream, void *event);
     /* Copy between a device and pinned memory, either way, in a stream of that device. */
     enum halay_status (*copy_start)(const struct halay_device_host *host, int device, void *to, const void *from,

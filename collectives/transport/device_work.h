@@ -14,6 +14,7 @@ enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a segment: ran
  * travel between ranks. */
 struct halay_device_share {
     int64_t process; /* whose it is */
+    uint64_t nonce;  /* a random number of that process: in containers two may have one number */
     int32_t device;  /* as that process counts them */
     int32_t is_there;
     uint64_t bytes;

@@ -33,6 +33,7 @@ void halay_devices_close(struct halay_devices *devices)
         next = device->next;
         ops->stream_destroy(&devices->host, device->number, device->in);
         ops->stream_destroy(&devices->host, device->number, device->out);
+        ops->event_destroy(&devices->host, device->number, device->landed);
         free(device);
     }
     if (ops)
@@ -92,9 +93,14 @@ static enum halay_status device_create(struct halay_devices *devices, int number
     status = ops->stream_create(host, number, &device->out);
     if (status != HALAY_OK)
         goto err_destroy_in;
+    status = ops->event_create(host, number, 1, &device->landed);
+    if (status != HALAY_OK)
+        goto err_destroy_out;
     *out = device;
     return HALAY_OK;
 
+err_destroy_out:
+    ops->stream_destroy(host, number, device->out);
 err_destroy_in:
     ops->stream_destroy(host, number, device->in);
 err_free:
@@ -123,12 +129,13 @@ enum halay_status halay_devices_get(struct halay_devices *devices, int number, s
     return status;
 }
 
-enum halay_status halay_devices_await(const struct halay_devices *devices, int number, void *event, int64_t deadline_us)
+enum halay_status halay_devices_await(const struct halay_devices *devices, int number,
+                                      const struct halay_device_point *point, int64_t deadline_us)
 {
     const struct halay_device_ops *ops = halay_devices_table(devices);
     enum halay_status status;
 
-    while ((status = ops->event_done(&devices->host, number, event)) == HALAY_IN_PROGRESS &&
+    while ((status = ops->event_done(&devices->host, number, point)) == HALAY_IN_PROGRESS &&
            !halay_deadline_passed(deadline_us))
         usleep(HALAY_UNRUNG_MIN_US);
     return status;

@@ -15,6 +15,7 @@
 struct halay_device {
     int number;     /* set once, as are the next */
     void *in, *out; /* owned: towards the host, and back */
+    void *landed;   /* owned: an event of `out` */
     struct halay_device *next;
 };
 
@@ -54,9 +55,9 @@ enum halay_status halay_devices_open(struct halay_devices *devices, struct halay
 /* That device, with streams of ours. The module is there. Errors as of device_ops.h. */
 enum halay_status halay_devices_get(struct halay_devices *devices, int number, struct halay_device **out);
 
-/* Wait for an event of that device. HALAY_IN_PROGRESS: not until the deadline; else as event_done. */
-enum halay_status halay_devices_await(const struct halay_devices *devices, int number, void *event,
-                                      int64_t deadline_us);
+/* Wait for a point of that device. HALAY_IN_PROGRESS: not until the deadline; else as event_done. */
+enum halay_status halay_devices_await(const struct halay_devices *devices, int number,
+                                      const struct halay_device_point *point, int64_t deadline_us);
 
 /* Memory of a device; number -1: the calling thread's current one
  * (HALAY_DEVICE_CURRENT). The module is there. */

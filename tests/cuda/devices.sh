@@ -26,6 +26,7 @@ done
 HALAY_TRANSPORT=tcp EMU_DEVICES=2 orders 1 "$tests/test_devices_groups" --spawn 3 mixed
 EMU_DEVICES=2 orders 2 "$tests/test_devices_ends"
 EMU_DEVICES=2 orders 2 "$tests/test_devices_leaves"
+orders 2 "$tests/test_devices_events"
 EMU_DEVICES=2 orders 5 "$tests/test_devices_direct"
 EMU_DEVICES=3 EMU_PEERS=0 orders 2 "$tests/test_devices_direct"
 EMU_DEVICES=2 orders 3 "$tests/test_devices_replay"

@@ -13,6 +13,8 @@
 #include "fusion/run/deliver.h"
 #include <stdlib.h>
 
+enum { LOOK_US = 250 }; /* the longest sleep while a device is at work */
+
 /* ---- results ---- */
 
 /* Takes an ended request. The program's memory must not be accessed after the end, so a request that fails waits for
@@ -40,7 +42,11 @@ static int carrier_land(struct halay_context *ctx, struct halay_request *request
 static size_t take_landed(struct halay_context *ctx, int is_over)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
+    enum halay_status marked = devices->launched ? halay_staging_mark(devices->launched) : HALAY_OK;
     size_t did = 0;
+
+    if (devices->status == HALAY_OK)
+        devices->status = marked;
 
     for (struct halay_request *r = devices->landing; r; r = devices->landing, did++) {
         enum halay_status status = halay_staging_look(halay_staging_of(r));
@@ -91,13 +97,16 @@ static size_t carrier_progress(struct halay_context *ctx, enum halay_status *sta
     return did;
 }
 
+/* Returns the sleep that fits the time since a device moved last. It is bounded for a submission alone after a long
+ * step of the program: of 10 ms an eighth would be a tenth of the step. */
 static long sleep_us(const struct halay_context *ctx)
 {
     const struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
     if (!devices->landing && !devices->carrier.deferred_count && !halay_direct_is_at_work(ctx))
         return HALAY_RINGS;
-    return halay_unrung_sleep_us(ctx->now_us - devices->copied_us);
+    long us = halay_unrung_sleep_us(ctx->now_us - devices->copied_us);
+    return us < LOOK_US ? us : LOOK_US;
 }
 
 /* ---- streams ---- */
@@ -106,8 +115,8 @@ static enum halay_status carrier_join(struct halay_context *ctx, struct halay_ca
 {
     const struct halay_staging *s = (const struct halay_staging *)cargo;
 
-    return halay_devices_ops(ctx)->stream_wait(&halay_devices_of(ctx)->host, s->transit.device->number, stream,
-                                               s->transit.moved);
+    return halay_devices_ops(ctx)->event_wait(&halay_devices_of(ctx)->host, s->transit.device->number, stream,
+                                              s->transit.moved.event);
 }
 
 /* ---- life ---- */

@@ -42,8 +42,9 @@ struct halay_direct {
     _Atomic int state; /* enum halay_direct_state; stored by the driver, relaxed: a hint for the program's threads */
     /* The device of all direct data, set by the first submission; guarded by the devices' lock. */
     struct halay_device *device;
-    void *stream, *done; /* owned: the engine's stream on the device, and an event after the stream's last work */
-    void *segment;       /* owned, [bytes]; kept until the end, so that no rank loses memory that it has opened */
+    void *stream;                   /* owned: the engine's stream on the device */
+    struct halay_device_point done; /* after the stream's last work; its event is owned */
+    void *segment; /* owned, [bytes]; kept until the end, so that no rank loses memory that it has opened */
     size_t bytes;
     int is_shared; /* other ranks have the handle of the segment */
     int is_lent;   /* another rank may still have the segment open: not all ranks have reached the last barrier */

@@ -70,8 +70,8 @@ static enum halay_status segment_create(struct halay_context *ctx)
 
     if (!d->stream)
         status = ops->stream_create(host, number, &d->stream);
-    if (status == HALAY_OK && !d->done)
-        status = ops->event_create(host, number, &d->done);
+    if (status == HALAY_OK && !d->done.event)
+        status = ops->event_create(host, number, 1, &d->done.event);
     if (status == HALAY_OK && !d->segment)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
     return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
@@ -214,7 +214,7 @@ static enum halay_status begin_bucket(struct halay_bucket *b)
         return HALAY_ERR_NO_MEMORY;
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
     for (size_t i = 0; i < b->count; i++)
-        halay_staging_set_stream(halay_staging_of(b->requests[i]), d->stream);
+        halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
     d->step = HALAY_DIRECT_PACK;
     return HALAY_OK;
 }
@@ -278,7 +278,7 @@ static enum halay_status launch_step(struct halay_bucket *b)
                                : d->step == HALAY_DIRECT_REDUCE ? ops->reduce(host, number, &work, d->stream)
                                                                 : ops->unpack(host, number, &work, d->stream);
     if (status == HALAY_OK)
-        status = ops->event_record(host, number, d->done, d->stream);
+        status = ops->event_record(host, number, d->stream, &d->done);
     d->is_launched = status == HALAY_OK;
     halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     if (d->step == HALAY_DIRECT_PACK) {
@@ -302,7 +302,7 @@ static enum halay_status await_ranks(struct halay_bucket *b)
     enum halay_status status = HALAY_OK;
 
     if (d->is_launched) {
-        status = halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, d->device->number, d->done);
+        status = halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, d->device->number, &d->done);
         if (status == HALAY_OK) {
             d->is_launched = 0;
             halay_bucket_number_next(b);
@@ -419,7 +419,7 @@ void halay_direct_close(struct halay_context *ctx)
     d->is_shared = 0;
     set_state(d, HALAY_DIRECT_REFUSED);
     if (d->is_launched)
-        halay_devices_await(halay_devices_of(ctx), d->device->number, d->done, halay_deadline_us(CLOSE_MS));
+        halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done, halay_deadline_us(CLOSE_MS));
     d->is_launched = 0;
     if (!was_shared)
         return;
@@ -435,11 +435,11 @@ void halay_direct_free(struct halay_context *ctx)
 
     if (d->stream)
         ops->stream_destroy(host, d->device->number, d->stream);
-    if (d->done)
-        ops->event_destroy(host, d->device->number, d->done);
+    if (d->done.event)
+        ops->event_destroy(host, d->device->number, d->done.event);
     if (d->segment && !d->is_lent)
         ops->free(host, d->device->number, d->segment);
     free(d->pieces);
-    d->stream = d->done = d->segment = NULL;
+    d->stream = d->done.event = d->segment = NULL;
     d->pieces = NULL;
 }

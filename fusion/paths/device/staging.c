@@ -265,7 +265,7 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
     }
     s->count = count;
     s->is_direct = spans->is_direct;
-    s->reduce_stream = NULL;
+    s->end = NULL;
     char *at = s->transit.block;
     for (size_t i = 0; i < count; i++) {
         s->staged[i] = assign_host(&spans[i], at);
@@ -400,7 +400,7 @@ static enum halay_status copy_in(struct halay_staging *s)
 enum halay_status halay_staging_start(struct halay_staging *s)
 {
     s->transit.state = s->must_wait ? HALAY_TRANSIT_FOLLOWS : HALAY_TRANSIT_STILL;
-    enum halay_status status = s->must_wait ? halay_transit_look(&s->transit, s->transit.follows) : HALAY_OK;
+    enum halay_status status = s->must_wait ? halay_transit_look(&s->transit, &s->transit.follows) : HALAY_OK;
     if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
     return status == HALAY_OK && !s->is_direct ? copy_in(s) : status;
@@ -411,32 +411,33 @@ enum halay_status halay_staging_look(struct halay_staging *s)
     if (s->transit.state == HALAY_TRANSIT_STILL)
         return HALAY_OK;
     int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
-    enum halay_status status = halay_transit_look(&s->transit, follows ? s->transit.follows : s->transit.moved);
+    enum halay_status status = halay_transit_look(&s->transit, follows ? &s->transit.follows : &s->transit.moved);
     if (follows && status == HALAY_OK && !s->is_direct)
         status = copy_in(s);
     return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
 }
 
-/* Records the end of the work given to the stream of a direct submission. */
-static enum halay_status follow_own(struct halay_staging *s)
+/* A direct submission moves until the end of what its stream has been given. */
+static void follow_end(struct halay_staging *s)
 {
     s->transit.state = HALAY_TRANSIT_MOVES;
-    return halay_transit_record(&s->transit, s->reduce_stream, HALAY_OK);
+    s->transit.moved = *s->end;
+    s->end = NULL;
 }
 
 int halay_staging_leave(struct halay_staging *s)
 {
     if (s->transit.state == HALAY_TRANSIT_FOLLOWS)
         s->transit.state = HALAY_TRANSIT_STILL;
-    if (s->reduce_stream && s->transit.state == HALAY_TRANSIT_STILL)
-        follow_own(s);
-    s->reduce_stream = NULL;
+    if (s->end && s->transit.state == HALAY_TRANSIT_STILL)
+        follow_end(s);
+    s->end = NULL;
     return s->transit.state == HALAY_TRANSIT_MOVES;
 }
 
-void halay_staging_set_stream(struct halay_staging *s, void *stream)
+void halay_staging_set_end(struct halay_staging *s, const struct halay_device_point *end)
 {
-    s->reduce_stream = stream;
+    s->end = end;
 }
 
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *r)
@@ -471,19 +472,39 @@ enum halay_status halay_staging_finish(struct halay_request *r)
     struct halay_transit *t = &s->transit;
     enum halay_status status = HALAY_OK;
 
-    if (s->reduce_stream) {
-        status = follow_own(s);
-        s->reduce_stream = NULL;
-    }
+    if (s->end)
+        follow_end(s);
     for (size_t i = 0; i < s->count && status == HALAY_OK && !s->is_direct; i++) {
         const struct halay_staged *d = &s->staged[i];
         size_t bytes = d->device_out ? result_bytes(r, d) : 0;
         if (bytes)
             status = halay_transit_copy(t, d->device_out, d->host_out, bytes, t->device->out);
     }
-    if (!s->is_direct)
-        status = halay_transit_record(t, t->device->out, status);
+    s->has_no_mark = !s->is_direct && t->state == HALAY_TRANSIT_MOVES;
     return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
+}
+
+enum halay_status halay_staging_mark(struct halay_request *first)
+{
+    struct halay_device_point last = { 0 }; /* nothing has been copied since */
+    enum halay_status status = HALAY_OK;
+
+    for (struct halay_request *r = first; r; r = r->next) {
+        struct halay_staging *s = halay_staging_of(r);
+        struct halay_transit *t = &s->transit;
+        if (!s->has_no_mark)
+            continue;
+        if (t->device->landed != last.event)
+            status = halay_transit_record_by(t, t->device->out, t->device->landed, status);
+        else
+            t->moved = last;
+        if (!t->is_lost)
+            last = t->moved;
+        else if (r->final == HALAY_OK)
+            r->final = status;
+        s->has_no_mark = 0;
+    }
+    return status;
 }
 
 /* ---- the end ---- */

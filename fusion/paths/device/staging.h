@@ -24,10 +24,12 @@ struct halay_staging {
     struct halay_staging *next;     /* in a list of idle stagings */
     struct halay_staging *all_next; /* in the list of all stagings; guarded by the context's lock */
     struct halay_transit transit;
-    const void *after_stream;    /* the program's stream, if the data follow no event: only compared */
-    void *reduce_stream;         /* the engine's stream on which devices reduce the data; NULL: they are copied */
+    const void *after_stream; /* the program's stream, if the data follow no event: only compared */
+    /* Borrowed: the end of what the engine's stream has that reduces the data; NULL: they are copied, or not begun. */
+    const struct halay_device_point *end;
     int is_direct;               /* the data stay on the device, unless the bucket falls back to the host */
     int must_wait;               /* the data follow work of the program */
+    int has_no_mark;             /* results are being copied back, and no event marks their end yet */
     struct halay_staged *staged; /* owned, kept, [staged_capacity] */
     size_t count, staged_capacity;
 };
@@ -61,13 +63,16 @@ enum halay_status halay_staging_look(struct halay_staging *staging);
 /* Ends a staging whose request ends early: starts no further copies. Returns nonzero if copies are in progress: look
  * until they have ended. */
 int halay_staging_leave(struct halay_staging *staging);
-/* Sets the engine's stream that computes the result of a direct submission: the result follows the stream's work. */
-void halay_staging_set_stream(struct halay_staging *staging, void *stream);
+/* Sets the end of the engine's work that computes the result of a direct submission, as it will be then. */
+void halay_staging_set_end(struct halay_staging *staging, const struct halay_device_point *end);
 /* Copies the request's direct data to the host after all: look until they have arrived. */
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *request);
 /* Starts to copy the results of a request that has succeeded to the device. HALAY_OK: nothing to copy;
- * HALAY_IN_PROGRESS: look until they have arrived. */
+ * HALAY_IN_PROGRESS: mark it, then look until they have arrived. */
 enum halay_status halay_staging_finish(struct halay_request *request);
+/* Marks the end of the copies of the requests of a list from halay_staging_finish, by one event a device: streams can
+ * wait for the results. */
+enum halay_status halay_staging_mark(struct halay_request *first);
 
 /* Frees the memory, but not the events, for which streams of the program may still wait. Called when the engine has
  * stopped. */

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Events of devices and contexts: how often the driver is called for them, devices that write no words, a process that
+ * ends while its engine works, one that opens the module twice, and two with one process number.
+ */
+#include "base/clock.h"
+#include "collectives/transport/devices.h"
+#include "tests/cuda/cases.h"
+
+enum { TENSORS = 16, STEPS = 3, DEVICES = 2 };
+
+/* ---- calls of the driver ---- */
+
+struct calls {
+    size_t records, queries, launches;
+};
+
+static struct calls count_calls(void)
+{
+    return (struct calls){ emu_calls("cudaEventRecord"), emu_calls("cuEventQuery"), emu_calls("cudaLaunchKernelEx") };
+}
+
+static void step(struct user *u, struct area *areas)
+{
+    struct halay_request *requests[TENSORS];
+    char name[16];
+
+    for (int i = 0; i < TENSORS; i++) {
+        area_fill(u, &areas[i], HALAY_F32, N, one_more, u->rank);
+        snprintf(name, sizeof name, "t%d", i);
+        struct halay_tensor_info info = describe(name, areas[i].data, 1);
+        info.memory = HALAY_MEMORY_DEVICES;
+        info.after_stream = u->stream;
+        requests[i] = submit(u, &info);
+    }
+    for (int i = 0; i < TENSORS; i++) {
+        CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(requests[i]);
+        compare_sum(u, &areas[i]);
+    }
+}
+
+static void areas_open(struct user *u, struct area *areas)
+{
+    for (int i = 0; i < TENSORS; i++)
+        areas[i] = area_get(u, DEVICE, N * 4);
+}
+
+/* An event for each launch, none for a tensor; a query a millisecond and device. */
+static void body_calls(struct user *u)
+{
+    struct area areas[TENSORS];
+
+    areas_open(u, areas);
+    step(u, areas);
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    struct calls before = count_calls();
+    int64_t since_us = halay_now_us();
+    for (int i = 0; i < STEPS; i++)
+        step(u, areas);
+    struct calls after = count_calls();
+    size_t ms = (size_t)(halay_now_us() - since_us) / 1000, records = after.records - before.records;
+    size_t queries = after.queries - before.queries, launches = after.launches - before.launches;
+    CHECK(queries <= DEVICES * (ms + 2), "%zu queries in %zu ms", queries, ms);
+    CHECK(records <= launches + 2 + queries + DEVICES, "%zu records for %zu launches", records, launches);
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+}
+
+static void calls(void)
+{
+    users_quiet(2, body_calls, NULL, NULL, NULL);
+}
+
+static void body_without_words(struct user *u)
+{
+    struct area areas[TENSORS];
+
+    areas_open(u, areas);
+    step(u, areas);
+    CHECK(emu_calls("cuStreamWriteValue32") <= DEVICES * 2);
+}
+
+static void without_words(void)
+{
+    emu_fail("cuStreamWriteValue32", 0, cudaErrorNotSupported);
+    users_quiet(2, body_without_words, NULL, NULL, NULL);
+}
+
+/* ---- the end of the process ---- */
+
+static _Atomic int lines;
+
+static void count_line(struct rank_run *run, const char *line)
+{
+    (void)run;
+    fprintf(stderr, "%s\n", line);
+    lines++;
+}
+
+static void watch_end(void)
+{
+    usleep(30000); /* CUDA has ended, and the engine's thread still looks */
+    _exit(lines != 0);
+}
+
+/* The program returns while its data are late. */
+static void body_exits(struct rank_run *run)
+{
+    struct user u = { .ctx = run->ctx };
+    _Atomic uint32_t *word = word_get();
+
+    user_open(&u);
+    struct area a = area_get(&u, DEVICE, N * 4);
+    block(u.stream, word);
+    struct halay_tensor_info info = describe("x", a.data, 1);
+    info.after_stream = u.stream;
+    submit(&u, &info);
+    usleep(5000);
+    exit(0);
+}
+
+static void exits(void)
+{
+    REQUIRE(!atexit(watch_end)); /* runs after what CUDA's first call has left */
+    ranks_run(1, 0, &(struct rank_run){ .body = body_exits, .sink = count_line }, NULL, NULL);
+}
+
+/* ---- contexts ---- */
+
+/* Nothing but the module uses CUDA. */
+static void body_twice(struct rank_run *run)
+{
+    void *ptr = NULL;
+
+    CHECK(halay_alloc_device(run->ctx, 0, 100, &ptr) == HALAY_OK);
+    halay_free(run->ctx, ptr);
+}
+
+static void twice(void)
+{
+    for (int i = 0; i < 2; i++)
+        ranks_run(1, 0, &(struct rank_run){ .body = body_twice }, NULL, NULL);
+}
+
+/* Another process of the same number: what it shares is mapped, not taken for memory of this one. */
+static void body_same_number(struct rank_run *run)
+{
+    struct halay_devices devices = { 0 };
+    struct halay_device_share share;
+    int ends[2], back[2], status;
+    void *ptr = NULL;
+
+    halay_devices_init(&devices, sizeof(struct halay_device));
+    REQUIRE(!pipe(ends) && !pipe(back));
+    pid_t child = fork();
+    REQUIRE(child >= 0 && halay_devices_open(&devices, run->ctx->log, &run->ctx->world->config) == HALAY_OK);
+    const struct halay_device_ops *ops = halay_devices_table(&devices);
+    if (!child) {
+        REQUIRE(ops->alloc(&devices.host, 0, 1000, &ptr) == HALAY_OK);
+        REQUIRE(ops->share(&devices.host, 0, ptr, 1000, &share) == HALAY_OK);
+        REQUIRE(write(ends[1], &share, sizeof share) == sizeof share && read(back[0], &status, 1) == 1);
+        _exit(0);
+    }
+    REQUIRE(read(ends[0], &share, sizeof share) == sizeof share);
+    share.process = getpid();
+    enum halay_status reached = ops->reach(&devices.host, 0, &share, &ptr);
+    CHECK(reached == HALAY_OK && ptr != (void *)(uintptr_t)share.address);
+    if (reached == HALAY_OK)
+        ops->unreach(&devices.host, 0, &share, ptr);
+    REQUIRE(write(back[1], "", 1) == 1 && waitpid(child, &status, 0) == child);
+    halay_devices_close(&devices);
+    halay_devices_fini(&devices);
+}
+
+static void same_number(void)
+{
+    ranks_run(1, 0, &(struct rank_run){ .body = body_same_number }, NULL, NULL);
+}
+
+int main(void)
+{
+    setenv("EMU_DEVICES", "2", 1);
+    apart("calls", calls);
+    apart("without words", without_words);
+    apart("exits", exits);
+    apart("twice", twice);
+    apart("same number", same_number);
+    return test_end();
+}
