@@ -92,7 +92,7 @@ struct halay_device_ops {
                     void *ptr);
 
     /* The pieces' in to this rank's segment; sums in f32, in the order of the ranks and rounded once, to the pieces'
-     * out or, where each rank has a share, to its segment in place; each rank's share from its segment to out. */
+     * out or, if each rank sums a share, to all ranks' segments in place; this rank's segment to the pieces' out. */
     enum halay_status (*pack)(const struct halay_device_host *host, int device, const struct halay_device_work *work,
                               void *stream);
     enum halay_status (*reduce)(const struct halay_device_host *host, int device, const struct halay_device_work *work,

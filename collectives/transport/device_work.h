@@ -37,8 +37,7 @@ struct halay_device_work {
     size_t piece_count;
     void *const *segments; /* [ranks], as this rank reaches them */
     int ranks, rank;
-    size_t first, last; /* elements of the segments that reduce sums */
-    size_t share;       /* elements of the segments that each rank sums, a multiple of 16 bytes; 0: each sums all */
+    int is_shared; /* reduce: the pieces are this rank's share, and the sums go to all segments */
 };
 
 #endif

@@ -3,9 +3,12 @@
  * Kernels of the all-reduce through segments: pieces of the program's memory into this rank's segment, sums over all
  * ranks' segments, and back.
  *
- * A row of blocks works on each piece; pieces begin at multiples of 16 bytes in the segment, so that 16 bytes are taken
- * at a time where the program's memory is aligned, too. Sums are made in f32 in the order of the ranks and rounded
- * once: an element has the same bits, whichever rank computes it. No kernel waits for another one.
+ * Pieces are cut into chunks, dealt out to the blocks: small pieces beside a large one cost no empty blocks. Pieces
+ * begin at multiples of 16 bytes in the segment, so that 16 bytes are taken at a time where the program's memory is
+ * aligned, too. A thread has four to eight such words under way, of several places or several ranks: in 256 blocks 4 to
+ * 8 MiB, more than memory and links need to be busy (formula, H100: bandwidth times latency, 2.3 and .7 MB). Sums are
+ * made in f32 in the order of the ranks and rounded once: an element has the same bits, whichever rank computes it. No
+ * kernel waits for another one.
  */
 #include "collectives/transport/cuda/cuda_reduce.h"
 #include <cuda_fp16.h>
@@ -13,166 +16,252 @@
 
 namespace through_segments
 {
-constexpr int THREADS = 256, BLOCKS_MAX = 256, PIECES = 32, RANKS = HALAY_DEVICE_RANKS;
-constexpr size_t WORD = 16; /* bytes that are loaded at once */
+constexpr int THREADS = 256, BLOCKS_MAX = 256, PIECES = 32, RANKS = HALAY_DEVICE_RANKS, ANY = 0;
+constexpr int WORDS = 8;                                    /* that a thread loads before it stores */
+constexpr size_t WORD = 16, CHUNK = THREADS * WORDS * WORD; /* bytes */
 
 struct pieces {
     halay_device_piece at[PIECES];
+    unsigned first[PIECES + 1]; /* the number of a piece's first chunk; of the one after the last */
+    int count;
 };
 struct segments {
     void *at[RANKS];
-    int ranks, rank;
-    size_t first, last, share; /* elements */
+    int ranks;
+    bool is_shared; /* each rank sums a share, and gives it to all */
 };
 
-template <class T> struct alignas(WORD) word {
-    T v[WORD / sizeof(T)];
-};
-
-/* Types of their own, as two of them are 16 bits. */
+/* Types of their own, as two of them are 16 bits: from and to the bits of an element. */
 struct f32 {
-    using type = float;
-    static __device__ float load(float x)
+    using type = unsigned;
+    static __device__ float load(unsigned x)
     {
-        return x;
+        return __uint_as_float(x);
     }
-    static __device__ float store(float x)
+    static __device__ unsigned store(float x)
     {
-        return x == x ? x : __uint_as_float(0x7fc00000u);
+        return x == x ? __float_as_uint(x) : 0x7fc00000u;
     }
 };
 struct f16 {
     using type = unsigned short;
-    static __device__ float load(unsigned short x)
+    static __device__ float load(unsigned x)
     {
-        return __half2float(__ushort_as_half(x));
+        return __half2float(__ushort_as_half((unsigned short)x));
     }
-    static __device__ unsigned short store(float x)
+    static __device__ unsigned store(float x)
     {
-        return x == x ? __half_as_ushort(__float2half_rn(x)) : (unsigned short)0x7e00;
+        return x == x ? __half_as_ushort(__float2half_rn(x)) : 0x7e00u;
     }
 };
 struct bf16 {
     using type = unsigned short;
-    static __device__ float load(unsigned short x)
+    static __device__ float load(unsigned x)
     {
-        return __uint_as_float((unsigned)x << 16);
+        return __uint_as_float(x << 16);
     }
-    static __device__ unsigned short store(float x)
+    static __device__ unsigned store(float x)
     {
         unsigned u = __float_as_uint(x);
 
-        return (unsigned short)(x == x ? (u + 0x7fffu + (u >> 16 & 1)) >> 16 : 0x7fc0u);
+        return x == x ? (u + 0x7fffu + (u >> 16 & 1)) >> 16 : 0x7fc0u;
     }
 };
+
+/* A word is a uint4 throughout: of a union nvcc makes stores of 4 bytes. Element k of it, in its low bits: */
+template <class T> __device__ unsigned element_of(const uint4 &w, int k)
+{
+    constexpr int PER = 4 / sizeof(T);
+    unsigned part = k / PER == 0 ? w.x : k / PER == 1 ? w.y : k / PER == 2 ? w.z : w.w;
+
+    return PER == 1 ? part : part >> 16 * (k % PER) & 0xffffu;
+}
+
+/* The word of the elements whose bits part(k) returns. */
+template <class T, class F> __device__ uint4 word_of(F bits)
+{
+    if constexpr (sizeof(T) == 4)
+        return make_uint4(bits(0), bits(1), bits(2), bits(3));
+    else
+        return make_uint4(bits(0) | bits(1) << 16, bits(2) | bits(3) << 16, bits(4) | bits(5) << 16,
+                          bits(6) | bits(7) << 16);
+}
 
 template <class T> __device__ bool is_aligned(const T *p)
 {
     return reinterpret_cast<size_t>(p) % WORD == 0;
 }
 
-/* One thread's elements of a piece: whole words where both sides allow, the rest one by one. */
-template <class T, class W, class E> __device__ void each(size_t count, bool by_words, W whole, E one)
+template <class T> __device__ uint4 load(const T *p)
 {
-    constexpr size_t V = WORD / sizeof(T);
-    size_t thread = (size_t)blockIdx.x * THREADS + threadIdx.x, threads = (size_t)gridDim.x * THREADS;
-    size_t words = by_words ? count / V : 0;
-
-    for (size_t i = thread; i < words; i += threads)
-        whole(i * V);
-    for (size_t i = words * V + thread; i < count; i += threads)
-        one(i);
+    return *reinterpret_cast<const uint4 *>(p);
 }
 
-template <class T> __global__ void __launch_bounds__(THREADS) pack_segment(pieces list, T *segment)
+template <class T> __device__ void store(T *p, const uint4 &w)
 {
-    const halay_device_piece &p = list.at[blockIdx.y];
-    const T *from = static_cast<const T *>(p.in);
-    T *to = segment + p.at;
-
-    each<T>(
-        p.count, is_aligned(from),
-        [&](size_t i) { *reinterpret_cast<word<T> *>(to + i) = *reinterpret_cast<const word<T> *>(from + i); },
-        [&](size_t i) { to[i] = from[i]; });
+    __stwb(reinterpret_cast<uint4 *>(p), w);
 }
 
-/* The sum of the elements from `at` on, V of them. */
-template <class K, int V> __device__ void sum_at(const segments &s, size_t at, float pre, float (&sum)[V])
+/* Elements begin to end of a piece, of a chunk: whole words where both sides allow, U at a time, all of them loaded
+ * before the first is stored; the rest one by one. get(i), put(i, got), one(i). */
+template <int U, class T, class G, class P, class O>
+__device__ void each(size_t begin, size_t end, bool by_words, G get, P put, O one)
 {
-    using T = typename K::type;
+    constexpr unsigned V = WORD / sizeof(T);
+    unsigned count = (unsigned)(end - begin), words = by_words ? count / V : 0;
 
-    for (int r = 0; r < s.ranks; r++) {
-        const T *from = static_cast<const T *>(s.at[r]) + at;
-        if constexpr (V == 1) {
-            sum[0] = r ? sum[0] + pre * K::load(*from) : pre * K::load(*from);
-        } else {
-            const word<T> w = *reinterpret_cast<const word<T> *>(from);
-            for (int k = 0; k < V; k++)
-                sum[k] = r ? sum[k] + pre * K::load(w.v[k]) : pre * K::load(w.v[k]);
-        }
+    for (unsigned i = threadIdx.x; i < words; i += U * THREADS) {
+        decltype(get(begin)) got[U];
+        for (unsigned u = 0; u < U; u++)
+            if (i + u * THREADS < words)
+                got[u] = get(begin + (i + u * THREADS) * V);
+        for (unsigned u = 0; u < U; u++)
+            if (i + u * THREADS < words)
+                put(begin + (i + u * THREADS) * V, got[u]);
+    }
+    for (unsigned i = words * V + threadIdx.x; i < count; i += THREADS)
+        one(begin + i);
+}
+
+/* Calls work(piece, begin, end) for each chunk that is this block's. */
+template <class T, class W> __device__ void each_chunk(const pieces &list, W work)
+{
+    constexpr size_t ELEMENTS = CHUNK / sizeof(T);
+    int k = 0;
+
+    for (unsigned chunk = blockIdx.x; chunk < list.first[list.count]; chunk += gridDim.x) {
+        while (chunk >= list.first[k + 1])
+            k++;
+        const halay_device_piece &p = list.at[k];
+        size_t begin = (chunk - list.first[k]) * ELEMENTS;
+        work(p, begin, begin + ELEMENTS < p.count ? begin + ELEMENTS : p.count);
     }
 }
 
-/* Sums the elements first to last of the segments that belong to the pieces: into the program's memory or, if each rank
- * sums a share, in place in this rank's segment. */
-template <class K> __global__ void __launch_bounds__(THREADS) reduce_segments(pieces list, segments s)
+template <class T> __global__ void __launch_bounds__(THREADS) pack_segment(const pieces list, T *segment)
+{
+    each_chunk<T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
+        const T *from = static_cast<const T *>(p.in);
+        T *to = segment + p.at;
+
+        each<WORDS, T>(
+            begin, end, is_aligned(from), [&](size_t i) { return load(from + i); },
+            [&](size_t i, const uint4 &w) { store(to + i, w); }, [&](size_t i) { to[i] = from[i]; });
+    });
+}
+
+/* The ranks' elements at one place: R words, or their sums for another number of ranks. */
+template <class K, int R> struct column {
+    using T = typename K::type;
+    uint4 of[R];
+
+    __device__ void load_at(const segments &s, size_t at, const halay_device_piece &)
+    {
+        for (int r = 0; r < R; r++)
+            of[r] = load(static_cast<const T *>(s.at[r]) + at);
+    }
+    __device__ float sum(int k, const halay_device_piece &p) const
+    {
+        float all = p.prescale * K::load(element_of<T>(of[0], k));
+
+        for (int r = 1; r < R; r++)
+            all += p.prescale * K::load(element_of<T>(of[r], k));
+        return all;
+    }
+};
+template <class K> struct column<K, ANY> {
+    using T = typename K::type;
+    static constexpr int V = WORD / sizeof(T);
+    float of[V];
+
+    __device__ void load_at(const segments &s, size_t at, const halay_device_piece &p)
+    {
+        for (int r = 0; r < s.ranks; r++) {
+            const uint4 w = load(static_cast<const T *>(s.at[r]) + at);
+            for (int k = 0; k < V; k++)
+                of[k] = (r ? of[k] : 0) + p.prescale * K::load(element_of<T>(w, k));
+        }
+    }
+    __device__ float sum(int k, const halay_device_piece &) const
+    {
+        return of[k];
+    }
+};
+
+template <class K> __device__ typename K::type sum_of(const segments &s, size_t at, const halay_device_piece &p)
 {
     using T = typename K::type;
-    constexpr int V = WORD / sizeof(T);
-    const halay_device_piece &p = list.at[blockIdx.y];
-    size_t begin = p.at > s.first ? p.at : s.first, end = p.at + p.count < s.last ? p.at + p.count : s.last;
-    T *to = s.share ? static_cast<T *>(s.at[s.rank]) + begin : static_cast<T *>(p.out) + (begin - p.at);
+    float all = p.prescale * K::load(static_cast<const T *>(s.at[0])[at]);
 
-    if (begin >= end)
-        return;
-    each<T>(
-        end - begin, is_aligned(to),
-        [&](size_t i) {
-            float sum[V];
-            word<T> result;
-
-            sum_at<K, V>(s, begin + i, p.prescale, sum);
-            for (int k = 0; k < V; k++)
-                result.v[k] = K::store(sum[k] * p.postscale);
-            *reinterpret_cast<word<T> *>(to + i) = result;
-        },
-        [&](size_t i) {
-            float sum[1];
-
-            sum_at<K, 1>(s, begin + i, p.prescale, sum);
-            to[i] = K::store(sum[0] * p.postscale);
-        });
+    for (int r = 1; r < s.ranks; r++)
+        all += p.prescale * K::load(static_cast<const T *>(s.at[r])[at]);
+    return (T)K::store(all * p.postscale);
 }
 
-/* Each element from the segment of the rank that has summed it. */
-template <class T> __global__ void __launch_bounds__(THREADS) unpack_segments(pieces list, segments s)
+/* Sums the pieces of all ranks' segments: into the program's memory or, where each rank has a share, into all ranks'
+ * segments, in place of what was summed. */
+template <class K, int R>
+__global__ void __launch_bounds__(THREADS) reduce_segments(const pieces list, const segments s)
 {
-    const halay_device_piece &p = list.at[blockIdx.y];
-    T *to = static_cast<T *>(p.out);
+    using T = typename K::type;
+    constexpr int U = R ? (R < WORDS ? WORDS / R : 1) : 2;
 
-    each<T>(
-        p.count, is_aligned(to),
-        [&](size_t i) {
-            const T *from = static_cast<const T *>(s.at[(p.at + i) / s.share]) + p.at + i;
-            *reinterpret_cast<word<T> *>(to + i) = *reinterpret_cast<const word<T> *>(from);
-        },
-        [&](size_t i) { to[i] = static_cast<const T *>(s.at[(p.at + i) / s.share])[p.at + i]; });
+    each_chunk<T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
+        T *out = static_cast<T *>(p.out);
+
+        each<U, T>(
+            begin, end, s.is_shared || is_aligned(out),
+            [&](size_t i) {
+                column<K, R> got;
+                got.load_at(s, p.at + i, p);
+                return got;
+            },
+            [&](size_t i, const column<K, R> &got) {
+                const uint4 result = word_of<T>([&](int k) { return K::store(got.sum(k, p) * p.postscale); });
+
+                if (!s.is_shared)
+                    store(out + i, result);
+                for (int r = 0; s.is_shared && r < s.ranks; r++)
+                    store(static_cast<T *>(s.at[r]) + p.at + i, result);
+            },
+            [&](size_t i) {
+                T result = sum_of<K>(s, p.at + i, p);
+
+                if (!s.is_shared)
+                    out[i] = result;
+                for (int r = 0; s.is_shared && r < s.ranks; r++)
+                    static_cast<T *>(s.at[r])[p.at + i] = result;
+            });
+    });
 }
 
-/* Launches the kernel for as many pieces at a time as one launch takes, with blocks for the largest of them. */
-template <class L> static cudaError_t launch(const halay_device_work *work, size_t per_block, L with)
+template <class T> __global__ void __launch_bounds__(THREADS) unpack_segment(const pieces list, const T *segment)
+{
+    each_chunk<T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
+        const T *from = segment + p.at;
+        T *to = static_cast<T *>(p.out);
+
+        each<WORDS, T>(
+            begin, end, is_aligned(to), [&](size_t i) { return load(from + i); },
+            [&](size_t i, const uint4 &w) { store(to + i, w); }, [&](size_t i) { to[i] = from[i]; });
+    });
+}
+
+/* Launches the kernel for as many pieces at a time as one launch takes. element: bytes of one. */
+template <class L> static cudaError_t launch(const halay_device_work *work, size_t element, L with)
 {
     for (size_t done = 0; done < work->piece_count; done += PIECES) {
-        size_t count = work->piece_count - done < PIECES ? work->piece_count - done : PIECES, most = 1;
+        size_t elements = CHUNK / element;
         pieces list = {};
 
-        for (size_t i = 0; i < count; i++) {
-            list.at[i] = work->pieces[done + i];
-            most = list.at[i].count > most ? list.at[i].count : most;
+        for (; list.count < PIECES && done + (size_t)list.count < work->piece_count; list.count++) {
+            list.at[list.count] = work->pieces[done + (size_t)list.count];
+            list.first[list.count + 1] =
+                list.first[list.count] + (unsigned)((list.at[list.count].count + elements - 1) / elements);
         }
-        size_t blocks = (most + per_block - 1) / per_block;
+        unsigned chunks = list.first[list.count];
         cudaLaunchConfig_t config = {};
-        config.gridDim = dim3((unsigned)(blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX), (unsigned)count);
+        config.gridDim = dim3(chunks < BLOCKS_MAX ? (chunks ? chunks : 1) : BLOCKS_MAX);
         config.blockDim = dim3(THREADS);
         cudaError_t error = with(&config, list);
         if (error != cudaSuccess)
@@ -181,49 +270,50 @@ template <class L> static cudaError_t launch(const halay_device_work *work, size
     return cudaSuccess;
 }
 
-static segments segments_of(const halay_device_work *work)
-{
-    segments s = {};
-
-    for (int r = 0; r < work->ranks; r++)
-        s.at[r] = work->segments[r];
-    s.ranks = work->ranks, s.rank = work->rank;
-    s.first = work->first, s.last = work->last, s.share = work->share;
-    return s;
-}
-
-static size_t per_block(size_t element)
-{
-    return THREADS * (WORD / element);
-}
-
 template <class T> static cudaError_t pack(const halay_device_work *work, cudaStream_t stream)
 {
     T *segment = static_cast<T *>(work->segments[work->rank]);
 
-    return launch(work, per_block(sizeof(T)), [&](cudaLaunchConfig_t *config, const pieces &list) {
+    return launch(work, sizeof(T), [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
         return cudaLaunchKernelEx(config, pack_segment<T>, list, segment);
     });
 }
 
+template <class K, int R> static cudaError_t reduce_of(const halay_device_work *work, cudaStream_t stream)
+{
+    segments s = {};
+
+    for (int r = 0; r < work->ranks; r++)
+        s.at[r] = work->segments[r];
+    s.ranks = work->ranks, s.is_shared = work->is_shared;
+    return launch(work, sizeof(typename K::type), [&](cudaLaunchConfig_t *config, const pieces &list) {
+        config->stream = stream;
+        return cudaLaunchKernelEx(config, reduce_segments<K, R>, list, s);
+    });
+}
+
 template <class K> static cudaError_t reduce(const halay_device_work *work, cudaStream_t stream)
 {
-    segments s = segments_of(work);
-
-    return launch(work, per_block(sizeof(typename K::type)), [&](cudaLaunchConfig_t *config, const pieces &list) {
-        config->stream = stream;
-        return cudaLaunchKernelEx(config, reduce_segments<K>, list, s);
-    });
+    switch (work->ranks) {
+    case 2:
+        return reduce_of<K, 2>(work, stream);
+    case 4:
+        return reduce_of<K, 4>(work, stream);
+    case 8:
+        return reduce_of<K, 8>(work, stream);
+    default:
+        return reduce_of<K, ANY>(work, stream);
+    }
 }
 
 template <class T> static cudaError_t unpack(const halay_device_work *work, cudaStream_t stream)
 {
-    segments s = segments_of(work);
+    const T *segment = static_cast<const T *>(work->segments[work->rank]);
 
-    return launch(work, per_block(sizeof(T)), [&](cudaLaunchConfig_t *config, const pieces &list) {
+    return launch(work, sizeof(T), [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
-        return cudaLaunchKernelEx(config, unpack_segments<T>, list, s);
+        return cudaLaunchKernelEx(config, unpack_segment<T>, list, segment);
     });
 }
 } // namespace through_segments

@@ -32,9 +32,7 @@ enum halay_direct_step {
     HALAY_DIRECT_AGREE, /* each rank sends whether it can access the others' segments */
     HALAY_DIRECT_CONCLUDE,
     HALAY_DIRECT_STAGE, /* refused: the data are copied to the host */
-    HALAY_DIRECT_PACK,
-    HALAY_DIRECT_REDUCE,
-    HALAY_DIRECT_UNPACK,
+    HALAY_DIRECT_TURN,
     HALAY_DIRECT_END,
 };
 
@@ -42,8 +40,9 @@ struct halay_direct {
     _Atomic int state; /* enum halay_direct_state; stored by the driver, relaxed: a hint for the program's threads */
     /* The device of all direct data, set by the first submission; guarded by the devices' lock. */
     struct halay_device *device;
-    void *stream;                   /* owned: the engine's stream on the device */
-    struct halay_device_point done; /* after the stream's last work; its event is owned */
+    void *stream, *copies; /* owned: the engine's streams on the device: for sums, and for copies beside them */
+    struct halay_device_point done;   /* after the last work of both; its event, of `stream`, is owned */
+    struct halay_device_point copied; /* after the last work of `copies`; its event is owned */
     void *segment; /* owned, [bytes]; kept until the end, so that no rank loses memory that it has opened */
     size_t bytes;
     int is_shared; /* other ranks have the handle of the segment */
@@ -52,13 +51,15 @@ struct halay_direct {
     void *segments[HALAY_DEVICE_RANKS]; /* as mapped on this rank; NULL: not mapped */
     unsigned char reaches_all;          /* this rank can access all segments; the same for each rank: */
     unsigned char all_reach[HALAY_DEVICE_RANKS];
-    size_t room;                 /* bytes of the smallest segment */
+    size_t room;                 /* bytes of half of the smallest segment */
     struct halay_bucket *bucket; /* borrowed: under way; without a plan no other one of the set starts until its end */
     enum halay_direct_step step; /* the next */
     struct halay_coll *coll;     /* owned: a barrier of the ranks */
     int is_launched;             /* the stream has work that the other ranks wait for */
     int is_one_shot;             /* each rank sums all elements, not only its share */
-    size_t base, total;          /* elements of the bucket: before those in the segments, and in all */
+    size_t total;                /* elements of the bucket */
+    size_t windows, turn;        /* of the bucket: that many halves, and the next turn */
+    size_t passed;               /* windows of the buckets before: whether this one begins in the first half */
     struct halay_device_piece *pieces; /* owned array, kept */
     size_t piece_count, piece_capacity;
 };

@@ -1,17 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Direct: all-reduce through segments on devices. Each rank has a segment in its device's memory that the other ranks'
- * devices can access (CUDA IPC; in one process, peer access). A bucket passes through the segments in parts that fit:
+ * devices can access (CUDA IPC; in one process, peer access). A bucket passes through the halves of the segments in
+ * windows:
  *
- *     pack      the inputs to the own segment                                                 | all ranks wait
+ *     pack      the inputs to the own segment
  *     reduce    one-shot: each rank sums all segments to its outputs
- *               two-shot: each rank sums its share of all segments, in place in its own       | all ranks wait
- *     unpack    two-shot: each share from its rank's segment to the outputs
+ *               two-shot: each rank sums its share of all segments, and stores the sums into all segments
+ *     unpack    two-shot: the own segment to the outputs
  *
- * Ranks wait for each other on the host: for the event after a launch, then for a barrier of the group. So no kernel
+ *     turn    sums         copies beside them                all ranks wait after each turn but the last
+ *     0                    pack 0
+ *     1       reduce 0     pack 1
+ *     2       reduce 1     unpack 0, pack 2
+ *     3       reduce 2     unpack 1
+ *     4                    unpack 2
+ *
+ * Turn w + 2 packs into the half in which turn w packed. By then all ranks have ended turn w + 1, and with it all that
+ * they read from and store into this rank's half; what this rank unpacks from it is in the same stream. The next bucket
+ * begins in the other half, without waiting for the last turn of this one.
+ *
+ * Ranks wait for each other on the host: for the event after a turn, then for a barrier of the group. So no kernel
  * ever waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and
- * the barrier's error names it. No rank waits after the last launch: the next bucket begins with this event and a
- * barrier.
+ * the barrier's error names it.
  *
  * While a bucket is under way no other one of the set starts, unless a plan is in force: the barriers have numbers
  * among the group's collectives, which must be the same on all ranks. In a plan (fusion/protocol/replay.h) they all
@@ -50,10 +61,11 @@ static int is_open(const struct halay_direct *d)
 void halay_direct_init(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
-    int may_be = world->config.device_segment >= ALIGN_BYTES &&
+    int may_be = world->config.device_segment >= 2 * ALIGN_BYTES &&
                  world->config.deterministic == HALAY_DETERMINISTIC_OFF && ctx->size <= HALAY_DEVICE_RANKS &&
                  world->local_size == ctx->size;
 
+    halay_device_carrier_of(ctx)->direct.passed = 0;
     set_state(&halay_device_carrier_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
 }
 
@@ -65,13 +77,17 @@ static enum halay_status segment_create(struct halay_context *ctx)
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int number = d->device->number;
-    size_t bytes = ctx->world->config.device_segment / ALIGN_BYTES * ALIGN_BYTES;
+    size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES);
     enum halay_status status = HALAY_OK;
 
     if (!d->stream)
         status = ops->stream_create(host, number, &d->stream);
+    if (status == HALAY_OK && !d->copies)
+        status = ops->stream_create(host, number, &d->copies);
     if (status == HALAY_OK && !d->done.event)
         status = ops->event_create(host, number, 1, &d->done.event);
+    if (status == HALAY_OK && !d->copied.event)
+        status = ops->event_create(host, number, 1, &d->copied.event);
     if (status == HALAY_OK && !d->segment)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
     return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
@@ -113,8 +129,8 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     for (int r = 0; r < ctx->size && d->reaches_all; r++) {
         const struct halay_device_share *share = &d->shares[r];
         d->reaches_all = share->is_there != 0;
-        if (share->bytes < d->room)
-            d->room = (size_t)share->bytes;
+        if (share->bytes / 2 < d->room)
+            d->room = (size_t)share->bytes / 2;
         if (d->reaches_all && r == ctx->rank)
             d->segments[r] = d->segment;
         else if (d->reaches_all)
@@ -136,7 +152,7 @@ static void conclude_agreement(struct halay_context *ctx)
         refuses = d->all_reach[r] || refuses >= 0 ? refuses : r;
     set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
     if (refuses < 0) {
-        halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", d->room);
+        halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", 2 * d->room);
         return;
     }
     unreach_all(ctx);
@@ -207,94 +223,121 @@ static enum halay_status begin_bucket(struct halay_bucket *b)
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    d->base = d->total = 0;
+    d->total = d->turn = 0;
     for (size_t i = 0; i < b->tensor_count; i++)
         d->total += halay_round_up(b->tensors[i].buffers.count, align_of(b));
+    d->windows = (d->total + window_of(b) - 1) / window_of(b);
     if (halay_list_reserve(&d->pieces, b->tensor_count, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
     for (size_t i = 0; i < b->count; i++)
         halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
-    d->step = HALAY_DIRECT_PACK;
+    d->is_launched = 0; /* no rank waits for the bucket before */
+    d->step = HALAY_DIRECT_TURN;
     return HALAY_OK;
 }
 
-/* Lists the parts of tensors that are in the segments at d->base. */
-static void cut_pieces(const struct halay_bucket *b)
+/* Lists the parts of tensors that are in the elements first to last of the bucket; they are in the segments from
+ * base on. */
+static void cut_pieces(const struct halay_bucket *b, size_t base, size_t first, size_t last)
 {
     struct halay_direct *d = direct_of(b);
-    size_t at = 0, end = d->base + window_of(b), element = halay_dtype_size(b->dtype);
+    size_t at = 0, element = halay_dtype_size(b->dtype);
     double divisor = b->requests[0]->signature.reduction == HALAY_AVERAGE ? b->set->size : 1;
 
     d->piece_count = 0;
-    for (size_t i = 0; i < b->tensor_count; i++) {
+    for (size_t i = 0; i < b->tensor_count && at < last; i++) {
         const struct halay_bucket_tensor *t = &b->tensors[i];
-        size_t first = at > d->base ? at : d->base, last = at + t->buffers.count < end ? at + t->buffers.count : end;
-        if (first < last)
+        size_t from = at > first ? at : first, to = at + t->buffers.count < last ? at + t->buffers.count : last;
+        if (from < to)
             d->pieces[d->piece_count++] =
-                (struct halay_device_piece){ .in = (const char *)t->buffers.in + (first - at) * element,
-                                             .out = (char *)t->buffers.out + (first - at) * element,
-                                             .at = first - d->base,
-                                             .count = last - first,
+                (struct halay_device_piece){ .in = (const char *)t->buffers.in + (from - at) * element,
+                                             .out = (char *)t->buffers.out + (from - at) * element,
+                                             .at = from - base,
+                                             .count = to - from,
                                              .prescale = (float)t->prescale,
                                              .postscale = (float)(t->postscale / divisor) };
         at += halay_round_up(t->buffers.count, align_of(b));
     }
 }
 
-static struct halay_device_work work_of(const struct halay_bucket *b)
+enum work { PACK, REDUCE, UNPACK };
+
+/* Gives the device a window's work. */
+static enum halay_status launch_work(struct halay_bucket *b, enum work kind, size_t window, void *stream)
 {
-    const struct halay_direct *d = direct_of(b);
-    size_t window = window_of(b), left = d->total - d->base, filled = left < window ? left : window;
-    size_t size = (size_t)b->set->size, rank = (size_t)b->set->rank;
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    size_t size = (size_t)b->set->size, base = window * window_of(b), last = base + window_of(b), first = base;
+    void *halves[HALAY_DEVICE_RANKS];
+
+    last = last < d->total ? last : d->total;
+    if (kind == REDUCE && !d->is_one_shot) {
+        size_t share = halay_round_up((last - base + size - 1) / size, align_of(b));
+        first = base + (size_t)b->set->rank * share;
+        last = first + share < last ? first + share : last;
+    }
+    for (size_t r = 0; r < size; r++)
+        halves[r] = (char *)d->segments[r] + (d->passed + window) % 2 * d->room;
+    cut_pieces(b, base, first, last);
     struct halay_device_work work = { .dtype = b->dtype,
                                       .pieces = d->pieces,
                                       .piece_count = d->piece_count,
-                                      .segments = d->segments,
+                                      .segments = halves,
                                       .ranks = b->set->size,
                                       .rank = b->set->rank,
-                                      .last = filled };
-
-    if (!d->is_one_shot) {
-        work.share = halay_round_up((filled + size - 1) / size, align_of(b));
-        work.first = rank * work.share;
-        work.last = work.first + work.share < filled ? work.first + work.share : filled;
-    }
-    return work;
+                                      .is_shared = !d->is_one_shot };
+    return (kind == PACK     ? ops->pack
+            : kind == REDUCE ? ops->reduce
+                             : ops->unpack)(host, d->device->number, &work, stream);
 }
 
-static enum halay_status launch_step(struct halay_bucket *b)
+/* Lets the sums' stream, and so its event, follow the copies that were launched beside them. */
+static enum halay_status join_copies(struct halay_context *ctx)
 {
-    struct halay_context *ctx = b->set->ctx;
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
-    int number = d->device->number;
 
-    if (d->step == HALAY_DIRECT_PACK)
-        cut_pieces(b);
-    struct halay_device_work work = work_of(b);
-    enum halay_status status = d->step == HALAY_DIRECT_PACK     ? ops->pack(host, number, &work, d->stream)
-                               : d->step == HALAY_DIRECT_REDUCE ? ops->reduce(host, number, &work, d->stream)
-                                                                : ops->unpack(host, number, &work, d->stream);
+    enum halay_status status = ops->event_record(host, d->device->number, d->copies, &d->copied);
+    return status == HALAY_OK ? ops->event_wait(host, d->device->number, d->stream, d->copied.event) : status;
+}
+
+static enum halay_status launch_turn(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    size_t turn = d->turn++, last = d->windows + (d->is_one_shot ? 0 : 1);
+    int packs = turn < d->windows, sums = turn && turn <= d->windows, unpacks = !d->is_one_shot && turn > 1;
+    int is_beside = sums && (packs || unpacks);
+    void *copies = is_beside ? d->copies : d->stream;
+    enum halay_status status = HALAY_OK;
+
+    if (sums)
+        status = launch_work(b, REDUCE, turn - 1, d->stream);
+    if (unpacks && status == HALAY_OK)
+        status = launch_work(b, UNPACK, turn - 2, copies);
+    if (packs && status == HALAY_OK)
+        status = launch_work(b, PACK, turn, copies);
+    if (is_beside && status == HALAY_OK)
+        status = join_copies(ctx);
     if (status == HALAY_OK)
-        status = ops->event_record(host, number, d->stream, &d->done);
+        status =
+            halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, d->device->number, d->stream, &d->done);
     d->is_launched = status == HALAY_OK;
     halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
-    if (d->step == HALAY_DIRECT_PACK) {
-        d->step = HALAY_DIRECT_REDUCE;
-    } else if (d->step == HALAY_DIRECT_REDUCE && !d->is_one_shot) {
-        d->step = HALAY_DIRECT_UNPACK;
-    } else {
-        d->base += window_of(b);
-        d->step = d->base < d->total ? HALAY_DIRECT_PACK : HALAY_DIRECT_END;
+    if (turn == last) {
+        d->passed += d->windows;
+        d->step = HALAY_DIRECT_END;
     }
     return status;
 }
 
 /* ---- a bucket ---- */
 
-/* Waits until the last launch has completed on all ranks, without blocking. HALAY_OK: the next step may begin. */
+/* Waits until the last turn has ended on all ranks, without blocking. HALAY_OK: the next step may begin. */
 static enum halay_status await_ranks(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
@@ -332,7 +375,7 @@ static enum halay_status start_step(struct halay_bucket *b)
         conclude_agreement(b->set->ctx);
         return is_open(d) ? begin_bucket(b) : stage_all(b);
     default:
-        return launch_step(b);
+        return launch_turn(b);
     }
 }
 
@@ -435,11 +478,15 @@ void halay_direct_free(struct halay_context *ctx)
 
     if (d->stream)
         ops->stream_destroy(host, d->device->number, d->stream);
+    if (d->copies)
+        ops->stream_destroy(host, d->device->number, d->copies);
     if (d->done.event)
         ops->event_destroy(host, d->device->number, d->done.event);
+    if (d->copied.event)
+        ops->event_destroy(host, d->device->number, d->copied.event);
     if (d->segment && !d->is_lent)
         ops->free(host, d->device->number, d->segment);
     free(d->pieces);
-    d->stream = d->done.event = d->segment = NULL;
+    d->stream = d->copies = d->done.event = d->copied.event = d->segment = NULL;
     d->pieces = NULL;
 }

@@ -62,6 +62,10 @@ inline float4 make_float4(float x, float y, float z, float w)
 {
     return { x, y, z, w };
 }
+inline void __stwb(uint4 *p, uint4 w)
+{
+    *p = w;
+}
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 {
     return { x, y, z, w };
