@@ -4,6 +4,7 @@
  */
 #include "emu.h"
 #include "planted.h"
+#include "tft/core/kernels/cuda/mma.cuh"
 #include <cooperative_groups.h>
 #include <cublasLt.h>
 #include <cuda.h>
@@ -243,6 +244,18 @@ static __global__ void from_outside(float *x)
 static void shuffle_from_outside_the_mask()
 {
     run(1, 32, from_outside, zeros());
+}
+static __global__ void multiply_without_lane(float *x)
+{
+    float d[4] = {};
+
+    if (threadIdx.x != 31)
+        mma_bf16(d, uint4{ 1, 2, 3, 4 }, uint2{ 5, 6 });
+    x[threadIdx.x] = d[0];
+}
+static void product_without_a_lane()
+{
+    run(1, 32, multiply_without_lane, zeros());
 }
 static __global__ void half_warp(float *x)
 {
@@ -661,6 +674,7 @@ extern "C" const struct planted planted_errors[] = {
     ROW("warp", lane_outside_the_mask),
     ROW("warp", shuffle_from_outside_the_mask),
     ROW("warp", warp_that_is_not_whole),
+    ROW("warp", product_without_a_lane),
     ROW("bounds", one_too_many),
     ROW("bounds", far_outside),
     ROW("host-memory", null_pointer),

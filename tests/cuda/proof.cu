@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Real CUDA, for nvcc and the emulation: vector accesses, shuffles, static and dynamic shared memory, a fence and a
- * count, a barrier of the grid, atomics of the whole system that ranks meet by, and bfloat16.
+ * count, a barrier of the grid, atomics of the whole system that ranks meet by, bfloat16, and a warp's product.
  */
 #include "proof.h"
+#include "tft/core/kernels/cuda/mma.cuh"
 #include <cooperative_groups.h>
 #include <cuda/atomic>
 #include <cuda_bf16.h>
@@ -127,6 +128,26 @@ static __global__ void transpose(const __nv_bfloat16 *from, unsigned R, unsigned
         to[(size_t)w * R + r] = tile[threadIdx.x][threadIdx.y];
 }
 
+/* Two numbers that bf16 has, as a word. */
+static __device__ unsigned word_of(float x, float y)
+{
+    return __float_as_uint(x) >> 16 | (__float_as_uint(y) & 0xffff0000u);
+}
+
+/* d (16, 8) += a (16, 16) b (16, 8), by the lanes' fragments. */
+static __global__ void multiply(const float *a, const float *b, float *d)
+{
+    const unsigned g = threadIdx.x / 4, p = threadIdx.x % 4 * 2;
+    const float *up = a + g * 16 + p, *low = up + 8 * 16, *right = b + p * 8 + g;
+    const uint4 left = make_uint4(word_of(up[0], up[1]), word_of(low[0], low[1]), word_of(up[8], up[9]),
+                                  word_of(low[8], low[9]));
+    float sums[4] = { d[g * 8 + p], d[g * 8 + p + 1], d[(g + 8) * 8 + p], d[(g + 8) * 8 + p + 1] };
+
+    mma_bf16(sums, left, uint2{ word_of(right[0], right[8]), word_of(right[8 * 8], right[9 * 8]) });
+    for (unsigned i = 0; i < 4; i++)
+        d[(g + i / 2 * 8) * 8 + p + i % 2] = sums[i];
+}
+
 static __global__ void one(float *x)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0)
@@ -190,6 +211,13 @@ cudaError_t proof_transpose(const void *from, size_t R, size_t W, void *to, cuda
 
     return cudaLaunchKernelEx(&s, transpose, (const __nv_bfloat16 *)from, (unsigned)R, (unsigned)W,
                               (__nv_bfloat16 *)to);
+}
+
+cudaError_t proof_multiply(const float *a, const float *b, float *d, cudaStream_t stream)
+{
+    cudaLaunchConfig_t s = shape(1, 32, 0, stream);
+
+    return cudaLaunchKernelEx(&s, multiply, a, b, d);
 }
 
 cudaError_t proof_launch(unsigned blocks, unsigned threads, size_t dynamic, int cooperative, float *x,

@@ -31,6 +31,8 @@ cudaError_t proof_scale(float *x, size_t n, float *parts, cudaStream_t stream);
 cudaError_t proof_all_reduce(const struct proof_ranks *ranks, float *out, size_t n, uint32_t turn, cudaStream_t stream);
 /* bf16 rows transposed through shared memory: to (W, R) of from (R, W). */
 cudaError_t proof_transpose(const void *from, size_t R, size_t W, void *to, cudaStream_t stream);
+/* d (16, 8) += a (16, 16) b (16, 8), whose numbers bf16 has, by one warp's tensor cores. */
+cudaError_t proof_multiply(const float *a, const float *b, float *d, cudaStream_t stream);
 
 /* A kernel that writes its first thread's number to *x: any shape, cooperative or not. */
 cudaError_t proof_launch(unsigned blocks, unsigned threads, size_t dynamic, int cooperative, float *x,

@@ -142,6 +142,26 @@ static void test_transpose(void)
             break;
 }
 
+/* What each lane of a product on the tensor cores holds. */
+static void test_multiply(void)
+{
+    enum { M = 16, N = 8, K = 16, ALL = M * K + K * N + M * N };
+    float *h = pinned(2 * ALL * sizeof *h), *a = h, *b = a + M * K, *d = b + K * N, *there = device(ALL * sizeof *h);
+    cudaStream_t s = stream();
+
+    for (int i = 0; i < ALL; i++)
+        h[i] = (float)(i * i % 17 - 8);
+    up(there, h, ALL * sizeof *h, s);
+    GOOD(proof_multiply(there, there + M * K, there + M * K + K * N, s));
+    down(h + ALL, there + M * K + K * N, M * N * sizeof *h, s);
+    GOOD(cudaDeviceSynchronize());
+    for (int i = 0; i < M * N; i++) {
+        for (int k = 0; k < K; k++)
+            d[i] += a[i / N * K + k] * b[k * N + i % N];
+        CHECK(h[ALL + i] == d[i], "element %d: %g, not %g", i, (double)h[ALL + i], (double)d[i]);
+    }
+}
+
 /* Ranks as devices of one process: kernels of all are under way together. */
 static void test_devices(void)
 {
@@ -308,6 +328,7 @@ int main(int argc, char **argv)
     test_add(1);
     test_sums();
     test_transpose();
+    test_multiply();
     test_devices();
     test_abort();
     return test_end();

@@ -369,6 +369,31 @@ void emu_grid_barrier()
     leave(f);
 }
 
+static float bf16_of(unsigned word, unsigned half)
+{
+    return __uint_as_float(half ? word & 0xffff0000u : word << 16);
+}
+
+/* Products of a warp's fragments, added to the sums (PTX ISA, mma.m16n8k16): row and column of lane 4 g + p. */
+static void multiply_fragments(const fiber *warp)
+{
+    float a[16][16], b[16][8];
+    auto of = [warp](unsigned lane) { return *(const emu_fragments *)warp[lane].value; };
+
+    for (unsigned lane = 0; lane < 32; lane++)
+        for (unsigned half = 0; half < 2; half++) {
+            unsigned g = lane / 4, k = lane % 4 * 2 + half;
+            for (unsigned i = 0; i < 4; i++)
+                a[g + i % 2 * 8][k + i / 2 * 8] = bf16_of(of(lane).a[i], half);
+            for (unsigned i = 0; i < 2; i++)
+                b[k + i * 8][g] = bf16_of(of(lane).b[i], half);
+        }
+    for (unsigned lane = 0; lane < 32; lane++)
+        for (unsigned i = 0; i < 4; i++)
+            for (unsigned k = 0; k < 16; k++)
+                of(lane).d[i] += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
+}
+
 /* All lanes of the mask have come: what each gets. */
 static void end_warp_op(fiber *warp, unsigned mask, emu_warp_op op)
 {
@@ -376,6 +401,8 @@ static void end_warp_op(fiber *warp, unsigned mask, emu_warp_op op)
     std::vector<known> clocks;
     unsigned bits = 0;
 
+    if (op == EMU_MMA)
+        multiply_fragments(warp);
     for (unsigned l = 0; l < 32; l++)
         if (mask >> l & 1) {
             bits |= (unsigned)(warp[l].value & 1) << l;
@@ -408,6 +435,8 @@ uint64_t emu_warp(emu_warp_op op, unsigned mask, uint64_t value, unsigned source
     fiber *warp = &b.fibers[first];
     bool all = true;
 
+    if (lanes < 32 && op == EMU_MMA)
+        found("warp", "%s multiplies by a warp of %u threads", running_name().c_str(), lanes);
     if (lanes < 32)
         mask &= (1u << lanes) - 1;
     if (!(mask >> lane & 1)) {

@@ -23,6 +23,10 @@ inline __nv_bfloat16 __float2bfloat16(float f)
     unsigned u = __float_as_uint(f);
     return { (uint16_t)(f != f ? 0x7fff : (u + 0x7fff + (u >> 16 & 1)) >> 16) };
 }
+inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 h)
+{
+    return h.bits;
+}
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y)
 {
     return { __float2bfloat16(x), __float2bfloat16(y) };

@@ -79,7 +79,12 @@ extern const uint3 emu_block_dim, emu_grid_dim;
 enum { warpSize = 32 };
 
 /* ---- synchronisation of a block and its warps: emu/block.cc ---- */
-enum emu_warp_op { EMU_SYNC, EMU_SHUFFLE, EMU_BALLOT };
+enum emu_warp_op { EMU_SYNC, EMU_SHUFFLE, EMU_BALLOT, EMU_MMA };
+/* What a lane brings to EMU_MMA, by its address: two bf16 a word; d gets its part of the sums. */
+struct emu_fragments {
+    unsigned a[4], b[2];
+    float *d;
+};
 uint64_t emu_warp(emu_warp_op op, unsigned mask, uint64_t value, unsigned source);
 int emu_barrier(int value = 0); /* how many threads brought a value that is not 0 */
 void emu_grid_barrier();
@@ -204,6 +209,10 @@ inline void __threadfence_system()
 template <class T> T __ldg(const T *p)
 {
     return *p;
+}
+template <class T> void __stwb(T *p, T v)
+{
+    *p = v;
 }
 inline void __nanosleep(unsigned)
 {
