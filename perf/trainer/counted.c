@@ -238,19 +238,41 @@ static void count_sparse_put(struct queue *queue, size_t R, size_t W)
     count_sums(queue, "sparse_put", R, W);
 }
 
-/* One launch for all steps, where a block's part of U fits and the blocks do on the least device: as in lstm.cu. */
-static int steps_together(struct queue *queue, const char *kernel, const struct lstm_run *run, double moved)
+/* As lstm_alone.cu on this device: every block has all of U in bf16. */
+static int steps_alone(const struct queue *queue, const struct lstm_run *run)
 {
-    enum { UNITS = 4, PART_MOST = 48 << 10, SAMPLES_MOST = 256, MULTIPROCESSORS = 108 };
-    double state = (double)(run->B * run->H), H = (double)run->H;
+    enum { UNITS = 16, TILES_MOST = 10 };
 
-    if (run->B > SAMPLES_MOST || run->H * UNITS * 4 * REAL > PART_MOST ||
-        (run->H + UNITS - 1) / UNITS > MULTIPROCESSORS)
+    return queue->needs.bf16 && run->B > EXACT_ROWS && run->H > EXACT_ROWS && run->H <= UNITS * TILES_MOST;
+}
+
+/* As lstm_split.cu on this device: with the widest part of U that fits in a block there is one for every 16 samples. */
+static int steps_split(const struct lstm_run *run)
+{
+    enum { SAMPLES_MOST = 16, UNITS_MOST = 64, SUMS = 4096, MULTIPROCESSORS = 132, REALS_MOST = (227 << 10) / REAL };
+    size_t H = run->H, left = SAMPLES_MOST * 4 * H + SUMS; /* of the product's left factor, and of its sums */
+    size_t units = left < REALS_MOST ? (REALS_MOST - left) / (4 * H) / 4 * 4 : 0;
+
+    if (!units)
+        return 0;
+    units = units < UNITS_MOST ? units : UNITS_MOST;
+    size_t across = (H + units - 1) / units;
+    return run->B <= MULTIPROCESSORS / across * SAMPLES_MOST;
+}
+
+/* One launch for all steps; each waits for the one before. */
+static int steps_together(struct queue *queue, const char *kernel, const struct lstm_run *run)
+{
+    double state = (double)(run->B * run->H), H = (double)run->H;
+    int alone = steps_alone(queue, run);
+
+    if (!alone && !steps_split(run))
         return 0;
     note(queue, (struct counted_launch){ .kernel = kernel,
                                          .times = 1,
-                                         .bytes = REAL * ((double)run->S * moved * state + 4 * H * H),
+                                         .bytes = REAL * ((double)run->S * 10 * state + 4 * H * H),
                                          .flops = 8 * (double)run->S * state * H,
+                                         .dtype = alone ? TFT_BF16 : TFT_F32,
                                          .barriers = run->S });
     return 1;
 }
@@ -260,7 +282,7 @@ static void count_lstm(struct queue *queue, const struct lstm_run *run)
     double state = (double)(run->B * run->H);
     const struct product step = { .M = run->B, .N = 4 * run->H, .K = run->H, .to = { .add = 1 } };
 
-    if (steps_together(queue, "lstm", run, 11))
+    if (steps_together(queue, "lstm", run))
         return;
     multiply(queue, "lstm", run->S, &step);
     moves(queue, "lstm", run->S, 11 * state);
@@ -271,11 +293,11 @@ static void count_lstm_backward(struct queue *queue, const struct lstm_run *run)
     double state = (double)(run->B * run->H);
     const struct product step = { .M = run->B, .N = run->H, .K = 4 * run->H, .to = { .add = 1 } };
 
-    if (steps_together(queue, "lstm_backward", run, 20))
+    if (steps_together(queue, "lstm_backward", run))
         return;
     moves(queue, "lstm_backward", run->S, 15 * state);
     multiply(queue, "lstm_backward", run->S, &step);
-    moves(queue, "lstm_backward", run->S, 2 * state);
+    moves(queue, "lstm_backward", run->S % 2, 2 * state);
 }
 
 /* Reals of the queries, keys and values, of the weights, and of what each head makes. */

@@ -434,7 +434,7 @@ static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int ad
 }
 
 /* In two blocks of steps. */
-static void check_lstm(size_t S, size_t B, size_t H, int pads)
+static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
 {
     const size_t some = S / 2;
     struct both *u = reals(H * 4 * H), *gates = reals(S * B * 4 * H), *h = reals((S + 1) * B * H),
@@ -459,9 +459,9 @@ static void check_lstm(size_t S, size_t B, size_t H, int pads)
     }
 
     BOTH(k->lstm(q, STEPS(0, some)); k->lstm(q, STEPS(some, S - some)));
-    same("lstm: gates", gates, 1e-4);
-    same("lstm: h", h, 1e-4);
-    same("lstm: c", c, 1e-4);
+    same("lstm: gates", gates, tolerance);
+    same("lstm: h", h, tolerance);
+    same("lstm: c", c, tolerance);
     for (size_t t = 0; t < S && padding; t++) /* what is said of steps that do not exist */
         for (size_t b = 0; b < B; b++)
             if (t < ((const size_t *)padding->near)[b])
@@ -470,10 +470,32 @@ static void check_lstm(size_t S, size_t B, size_t H, int pads)
     BOTH(k->lstm_backward(q, STEPS(some, S - some), BACK(some, 0)); k->lstm_backward(q, STEPS(0, some), BACK(0, 1)));
 #undef STEPS
 #undef BACK
-    same("lstm_backward: gates", gates, 1e-3);
-    same("lstm_backward: d_h", d_h, 1e-3);
-    same("lstm_backward: d_c", d_c, 1e-3);
+    same("lstm_backward: gates", gates, 10 * tolerance);
+    same("lstm_backward: d_h", d_h, 10 * tolerance);
+    same("lstm_backward: d_c", d_c, 10 * tolerance);
     clean();
+}
+
+/* U in f32 split over blocks, then in bf16 in each of them: as many blocks as there are multiprocessors, and more. */
+static void check_all_lstm(void)
+{
+    const struct queue_needs bf16 = { .bf16 = 1 };
+    struct queue *near_f32 = here, *far_f32 = there;
+
+    check_lstm(4, 3, 5, 0, 1e-4);
+    check_lstm(3, 2, 6, 1, 1e-4);
+    check_lstm(2, 70, 3, 1, 1e-4); /* a launch for each step */
+    check_lstm(3, 9, 12, 1, 1e-4); /* by four */
+    check_lstm(3, 33, 8, 0, 1e-4);
+    check_lstm(3, 257, 1, 1, 1e-4);
+    REQUIRE(cpu->open(&bf16, &here) == HALAY_OK && cuda->open(&bf16, &there) == HALAY_OK);
+    check_lstm(3, 3, 5, 1, 1e-2);
+    check_lstm(3, 9, 18, 0, 1e-2);
+    check_lstm(2, 35, 6, 1, 1e-2); /* two groups a block */
+    cpu->close(here);
+    cuda->close(there);
+    here = near_f32;
+    there = far_f32;
 }
 
 struct attention_sizes {
@@ -747,10 +769,7 @@ static void check_odd(void)
     check_product(3, 4, 6, 1, 0, 1, 2);
     check_product(4, 3, 5, 0, 1, 0, 3);
     check_product(1, 2, 3, 1, 1, 1, 1);
-    check_lstm(4, 3, 5, 0);
-    check_lstm(3, 2, 6, 1);
-    check_lstm(2, 70, 3, 1);  /* more than one group of samples */
-    check_lstm(2, 257, 1, 1); /* a launch for each step */
+    check_all_lstm();
     check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
     check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });
     check_attention(&(struct attention_sizes){ 1, 40, 12, 3, 6, 0, 0, 0.1 });

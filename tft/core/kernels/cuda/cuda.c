@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRANULE_MOST = 4096 };
+enum { GRANULE_MOST = 4096, MEETINGS = CUDA_MEETINGS * CUDA_MEETING_STEP * sizeof(unsigned) };
 
 static void *cuda_alloc(size_t bytes)
 {
@@ -58,6 +58,7 @@ static void cuda_close(struct queue *queue)
     cuda_graphs_destroy(queue);
     cuda_plans_destroy(queue);
     cudaFree(queue->values);
+    cudaFree(queue->meetings);
     cudaFree(queue->partial); /* cannot fail: nothing is under way */
     cudaFreeHost(queue->stage);
     if (queue->stream)
@@ -65,11 +66,13 @@ static void cuda_close(struct queue *queue)
     free(queue);
 }
 
-static void find_multiprocessors(struct queue *queue)
+static void find_properties(struct queue *queue)
 {
-    int device = 0, together = 0;
+    int device = 0, together = 0, shared = 0;
 
     cuda_note(queue, cudaGetDevice(&device));
+    cuda_note(queue, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    queue->shared_most = (size_t)shared;
     cuda_note(queue, cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, device));
     if (together)
         cuda_note(queue, cudaDeviceGetAttribute(&queue->multiprocessors, cudaDevAttrMultiProcessorCount, device));
@@ -87,8 +90,11 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
     cuda_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
     cuda_note(queue, cudaMalloc((void **)&queue->partial, CUDA_PARTIAL * sizeof *queue->partial));
     cuda_note(queue, cudaMalloc((void **)&queue->values, sizeof *queue->values));
+    cuda_note(queue, cudaMalloc((void **)&queue->meetings, MEETINGS));
+    if (queue->meetings)
+        cuda_note(queue, cudaMemsetAsync(queue->meetings, 0, MEETINGS, queue->stream));
     cuda_note(queue, cudaHostAlloc((void **)&queue->stage, CUDA_STAGE, cudaHostAllocDefault));
-    find_multiprocessors(queue);
+    find_properties(queue);
     enum halay_status status = queue->failure ? HALAY_OK : cuda_plans_create(queue);
     if (status == HALAY_ERR_NO_MEMORY) {
         cuda_close(queue);

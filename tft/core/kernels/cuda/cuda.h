@@ -42,13 +42,15 @@ struct queue {
     struct queue_head head;
     struct queue_needs needs;
     int multiprocessors; /* for kernels whose blocks wait for each other; 0: they are not used */
+    size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
-    float *partial;                                   /* sums of slabs: CUDA_PARTIAL */
-    char *stage;                                      /* pinned: CUDA_STAGE */
-    size_t staged;                                    /* bytes of it whose copy may be under way */
-    struct pass_values *values;                       /* the device's: of the pass under way */
-    const struct pass_values *current;                /* the same during a pass; NULL: calls have their own values */
+    float *partial;                    /* sums of slabs: CUDA_PARTIAL */
+    unsigned *meetings;                /* words that blocks of a kernel meet by, CUDA_MEETING_STEP apart */
+    char *stage;                       /* pinned: CUDA_STAGE */
+    size_t staged;                     /* bytes of it whose copy may be under way */
+    struct pass_values *values;        /* the device's: of the pass under way */
+    const struct pass_values *current; /* the same during a pass; NULL: calls have their own values */
     struct cuda_graph graphs[CUDA_GRAPHS], *captured; /* captured: borrowed, being made; or NULL */
     int capture_failed;                               /* its calls are made again */
     size_t next_graph;                                /* whose place is taken next */
@@ -62,6 +64,8 @@ enum {
     CUDA_STAGE = 1 << 20,
     CUDA_SORT_TILE = 1024, /* keys that a block sorts, and those that a thread adds up (sparse.cu) */
     CUDA_SUM_CHUNK = 32,
+    CUDA_MEETINGS = 256,
+    CUDA_MEETING_STEP = 32,
 };
 
 /* Keep the first failure; what follows runs and means nothing. */

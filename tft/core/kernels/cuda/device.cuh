@@ -33,6 +33,15 @@ template <int V> static __device__ __forceinline__ void store(const pack<V> &p, 
     *reinterpret_cast<pack<V> *>(x) = p;
 }
 
+/* To global memory. The compiler takes packs apart, and does not always find that what it stores then is one. */
+template <int V> static __device__ __forceinline__ void store_global(const pack<V> &p, float *x)
+{
+    if constexpr (V == 4)
+        __stwb(reinterpret_cast<float4 *>(x), make_float4(p.v[0], p.v[1], p.v[2], p.v[3]));
+    else
+        store<V>(p, x);
+}
+
 /* Returns true if rows of W floats can be read four at a time, at all these places. */
 template <class... P> static bool takes_four(size_t W, P... places)
 {

@@ -5,7 +5,7 @@
  */
 #include "tft/core/kernels/cuda/device.cuh"
 
-extern __shared__ unsigned char dynamic_shared[];
+__align__(16) extern __shared__ unsigned char dynamic_shared[];
 
 namespace windows_kernels
 {
@@ -97,8 +97,8 @@ static __device__ void find_level(const windows_run &run, const windows_data &d,
         squares += away * away;
     }
     level[0] = static_cast<float>(middle);
-    level[1] = static_cast<float>(fmax(sqrt(squares / static_cast<double>(s.length)),
-                                       static_cast<double>(run.spread_least)));
+    level[1] =
+        static_cast<float>(fmax(sqrt(squares / static_cast<double>(s.length)), static_cast<double>(run.spread_least)));
 }
 
 static __device__ void scale_targets(const windows_run &run, const windows_data &d, const sample &s,
