@@ -78,7 +78,7 @@ template <int V> static __device__ __forceinline__ void store_pair(const pair &x
 }
 
 /* A pair of every sample of a lane, as mma_bf16 orders its sums: [2 i + second] of unit i. */
-template <int GROUPS> struct cells {
+template <int GROUPS> struct lane_cells {
     float v[GROUPS][4];
 
     template <int V> __device__ __forceinline__ void take(const lane_place<GROUPS> &at, const float *rows, unsigned W)
@@ -171,8 +171,8 @@ static __device__ __forceinline__ float quick_tanh(float x)
 
 /* The step's element-wise part: sums become activations. */
 template <int GROUPS>
-static __device__ __forceinline__ void cells_step(cells<GROUPS> (&gates)[GATES], unsigned passes, cells<GROUPS> &c,
-                                                  cells<GROUPS> &h)
+static __device__ __forceinline__ void cells_step(lane_cells<GROUPS> (&gates)[GATES], unsigned passes,
+                                                  lane_cells<GROUPS> &c, lane_cells<GROUPS> &h)
 {
     for (int n = 0; n < GROUPS; n++)
         for (int i = 0; i < 4; i++) {
@@ -198,7 +198,7 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
     uint4 *const u = reinterpret_cast<uint4 *>(dynamic_shared);
     uint2 *const right = reinterpret_cast<uint2 *>(u + tiles * tiles * GATES * WARP); /* (2, tiles, GROUPS, WARP) */
     const uint4 *const left = u + at.warp * tiles * GATES * WARP + at.lane();
-    cells<GROUPS> h, c, next[GATES];
+    lane_cells<GROUPS> h, c, next[GATES];
     unsigned padding[GROUPS][2];
 
     take_weights<V>(run.u, run.H, false, u);
@@ -212,7 +212,7 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
     for (size_t t = 0; t < run.S; t++) {
         const uint2 *const now = right + t % 2 * tiles * GROUPS * WARP + at.lane();
         float *const rows = run.gates + GATES * t * state;
-        cells<GROUPS> gates[GATES];
+        lane_cells<GROUPS> gates[GATES];
 
         for (size_t gate = 0; gate < GATES; gate++)
             gates[gate] = next[gate];
@@ -236,7 +236,7 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
 
 /* The inputs of a step. */
 template <int GROUPS> struct step_inputs {
-    cells<GROUPS> gates[GATES], c_before, d_out;
+    lane_cells<GROUPS> gates[GATES], c_before, d_out;
 
     template <int V> __device__ __forceinline__ void take(const lane_place<GROUPS> &at, const lstm_steps &s, size_t t)
     {
@@ -252,8 +252,8 @@ template <int GROUPS> struct step_inputs {
 /* Activations become the gradients of their sums. d_h, out: what of it passes to the step before. */
 template <int GROUPS>
 static __device__ __forceinline__ void cells_step_backward(step_inputs<GROUPS> &x, unsigned passes,
-                                                           const cells<GROUPS> &c, cells<GROUPS> &d_h,
-                                                           cells<GROUPS> &d_c)
+                                                           const lane_cells<GROUPS> &c, lane_cells<GROUPS> &d_h,
+                                                           lane_cells<GROUPS> &d_c)
 {
     for (int n = 0; n < GROUPS; n++)
         for (int i = 0; i < 4; i++) {
@@ -279,7 +279,7 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
     uint4 *const u = reinterpret_cast<uint4 *>(dynamic_shared);
     uint2 *const right = reinterpret_cast<uint2 *>(u + tiles * tiles * GATES * WARP); /* (tiles, GATES, GROUPS, WARP) */
     const uint4 *const left = u + at.warp * tiles * GATES * WARP + at.lane();
-    cells<GROUPS> d_h, d_c, c;
+    lane_cells<GROUPS> d_h, d_c, c;
     step_inputs<GROUPS> x;
     unsigned padding[GROUPS][2];
 
@@ -290,7 +290,7 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
     c.template take<V>(at, run.c + run.S * state, run.H);
     x.template take<V>(at, s, run.S - 1);
     for (size_t t = run.S; t-- > 0;) {
-        cells<GROUPS> sums[GATES / GROUPS] = {}; /* four independent chains of products */
+        lane_cells<GROUPS> sums[GATES / GROUPS] = {}; /* four independent chains of products */
 
         cells_step_backward(x, padded(padding, run.first + t), c, d_h, d_c);
         c = x.c_before;
