@@ -286,6 +286,8 @@ void drive_some(held &l, CUstream_st *stream)
 
 CUstream_st *stream_of(cudaStream_t stream)
 {
+    if (stream == (cudaStream_t)1) /* cudaStreamLegacy */
+        stream = nullptr;
     if (stream && !streams.count(stream))
         found("freed", "a stream that was destroyed is used");
     if (stream)
