@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
 What data halay takes, without copies: NumPy arrays, PyTorch tensors, all else with the buffer protocol, and arrays on
-CUDA devices, which say where they lie by `__cuda_array_interface__`, as those of CuPy, Numba and PyTorch do.
+CUDA devices, which say where they lie by `__cuda_array_interface__`, as those of CuPy, Numba and PyTorch do, or by
+DLPack, as those of JAX do.
 
 Neither NumPy nor PyTorch is imported here: an array of theirs can only come from a program that has done so.
 """
@@ -157,8 +158,7 @@ def _is_dense(shape: Sequence[int], strides: Optional[Sequence[int]], item_size:
     return True
 
 
-def _describe_cuda(array: Any, writable: bool) -> Buffer:
-    said = array.__cuda_array_interface__
+def _describe_cuda(array: Any, said: Dict[str, Any], writable: bool) -> Buffer:
     shape, (address, read_only), typestr = said["shape"], said["data"], said["typestr"]
     kind = _TYPESTRS.get(typestr[1:])
     if kind is None or (typestr[0] not in "|=" and typestr[0] != ("<" if sys.byteorder == "little" else ">")):
@@ -168,6 +168,78 @@ def _describe_cuda(array: Any, writable: bool) -> Buffer:
     if writable and read_only:
         raise ValueError("the array is read-only, and is to be written")
     return Buffer(address or 0, int(kind), tuple(shape), array, said.get("stream") or 0)
+
+
+class _DLTensor(ctypes.Structure):
+    """DLTensor of dlpack.h"""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class _DLManaged(ctypes.Structure):
+    """The beginning of DLManagedTensorVersioned."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _DLTensor),
+    ]
+
+
+_DL_CUDA, _DL_CUDA_MANAGED = 2, 13  # kinds of device
+_DL_READ_ONLY = 1
+# By code and bits.
+_DL_TYPES = {
+    (0, 8): DType.I8, (0, 16): DType.I16, (0, 32): DType.I32, (0, 64): DType.I64, (1, 8): DType.U8, (1, 16): DType.U16,
+    (2, 16): DType.F16, (2, 32): DType.F32, (2, 64): DType.F64, (4, 16): DType.BF16, (6, 8): DType.BOOL,
+}  # fmt: skip
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+_capsule_is = ctypes.pythonapi.PyCapsule_IsValid
+_capsule_is.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _has_dlpack(array: Any) -> bool:
+    """Whether DLPack has an array on a CUDA device."""
+    return hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] in (_DL_CUDA, _DL_CUDA_MANAGED)
+
+
+def _describe_dlpack(array: Any, writable: bool) -> Buffer:
+    """The legacy stream follows what makes the data: the array's library sees to it."""
+    try:
+        capsule = array.__dlpack__(stream=_LEGACY_STREAM, max_version=(1, 0))
+    except TypeError:  # of before DLPack 1.0
+        capsule = array.__dlpack__(stream=_LEGACY_STREAM)
+    flags = 0
+    if _capsule_is(capsule, b"dltensor_versioned"):
+        managed = _DLManaged.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
+        flags, said = managed.flags, managed.tensor
+    else:
+        said = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    kind, shape = _DL_TYPES.get((said.code, said.bits)), tuple(said.shape[: said.ndim])
+    if kind is None or said.lanes != 1:
+        raise TypeError(f"halay has no element type of {said.bits} bits and DLPack's code {said.code}: it has {KNOWN}")
+    strides = said.strides[: said.ndim] if said.strides else None
+    if not _is_dense(shape, strides, 1):
+        raise ValueError("the array is not contiguous: pass a contiguous copy of it")
+    if writable and flags & _DL_READ_ONLY:
+        raise ValueError("the array is read-only, and is to be written")
+    # The capsule keeps the data, and lets go of them when it is collected.
+    return Buffer((said.data or 0) + said.byte_offset, int(kind), shape, (array, capsule), _LEGACY_STREAM)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -202,7 +274,7 @@ def _describe_view(data: Any, writable: bool) -> Buffer:
         view = memoryview(data)
     except TypeError:
         raise TypeError(
-            "halay takes NumPy arrays, PyTorch tensors, CUDA arrays and objects with the buffer protocol, not "
+            "halay takes NumPy arrays, PyTorch tensors, CUDA arrays (also by DLPack) and the buffer protocol, not "
             f"{type(data).__module__}.{type(data).__qualname__}"
         ) from None
     if not view.c_contiguous:
@@ -216,10 +288,11 @@ def _describe_view(data: Any, writable: bool) -> Buffer:
     return Buffer(_address_of(view), int(kind), view.shape or (), view)
 
 
-def describe(data: Any, writable: bool = False) -> Buffer:
+def describe(data: Any, writable: bool = False, is_new: bool = False) -> Buffer:
     """
     Where the data of an array lie, and what they are; nothing is copied.
 
+    is_new: empty() has made it, so that nothing else knows its memory, and it may be written whatever it says.
     TypeError: no array, an element type that halay does not have, on a device of another kind. ValueError: not
     contiguous, or read-only where it is to be written.
     """
@@ -233,8 +306,14 @@ def describe(data: Any, writable: bool = False) -> Buffer:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(data, torch.Tensor):
         return _describe_torch(data)
-    if hasattr(data, "__cuda_array_interface__"):
-        return _describe_cuda(data, writable)
+    if writable and not is_new and type(data).__module__.split(".")[0] in ("jax", "jaxlib"):
+        raise ValueError("JAX's arrays are never written: pass no out, and use the result")
+    interface = getattr(data, "__cuda_array_interface__", None)
+    # Without a stream it says nothing of when the data are there; DLPack does.
+    if _has_dlpack(data) and "stream" not in (interface or {}):
+        return _describe_dlpack(data, writable and not is_new)
+    if interface is not None:
+        return _describe_cuda(data, interface, writable)
     return _describe_view(data, writable)
 
 
@@ -266,11 +345,27 @@ def empty(like: Any, shape: Shape) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
         return torch.empty(shape, dtype=like.dtype, device=like.device)
-    if hasattr(like, "__cuda_array_interface__"):
-        raise TypeError("halay makes no arrays on a device but PyTorch's: pass out")
+    if _is_on_device(like):
+        return _empty_on_device(like, shape)
     view = memoryview(like)
     made: Any = memoryview(bytearray(elements(shape) * view.itemsize))
     return made.cast(view.format[-1:], shape) if made.nbytes else made
+
+
+def _is_on_device(array: Any) -> bool:
+    return hasattr(array, "__cuda_array_interface__") or _has_dlpack(array)
+
+
+def _empty_on_device(like: Any, shape: Shape) -> Any:
+    """By the library that the array is of: its array API's namespace (CuPy, JAX), or what Numba has."""
+    if hasattr(like, "__array_namespace__"):
+        return like.__array_namespace__().empty(shape, dtype=like.dtype, device=like.device)
+    package = type(like).__module__.split(".")[0]
+    if package == "cupy":  # before 13
+        return sys.modules["cupy"].empty(shape, like.dtype)
+    if package == "numba":
+        return sys.modules["numba.cuda"].device_array(shape, like.dtype)
+    raise TypeError(f"halay cannot make arrays of {package} on a device: pass out")
 
 
 def filled(like: Any, shape: Shape, address: int, size: int) -> Any:
@@ -280,7 +375,7 @@ def filled(like: Any, shape: Shape, address: int, size: int) -> Any:
         made = torch.empty(shape, dtype=like.dtype, pin_memory=like.device.type == "cuda")
         ctypes.memmove(made.data_ptr(), address, size)
         return made.to(like.device, non_blocking=True)
-    if hasattr(like, "__cuda_array_interface__") and describe(like).stream is not None:
+    if _is_on_device(like):
         return None
     made = empty(like, shape)
     ctypes.memmove(describe(made).address, address, size)

@@ -213,9 +213,9 @@ class Context:
 
     Operations may be called from any thread. Each has a name, by which the ranks match what they submit; without one
     they are numbered, and all ranks must call them in the same order. The data may be NumPy arrays, PyTorch tensors, or
-    anything with the buffer protocol; they are not copied. They may lie on a CUDA device (`__cuda_array_interface__`),
-    if halay has its module for those: an operation comes after what the stream of the arrays has been given, of PyTorch
-    the current one. Results for devices other than PyTorch's need an out.
+    anything with the buffer protocol; they are not copied. They may lie on a CUDA device (`__cuda_array_interface__`,
+    DLPack), if halay has its module for those: an operation comes after what the stream of the arrays has been given,
+    of PyTorch the current one. Results for devices are PyTorch's, CuPy's, JAX's or Numba's; others need an out.
     """
 
     def __init__(
@@ -459,7 +459,7 @@ class Context:
         size, rank = (process_set.size, process_set.rank) if process_set else (self.size, self.rank)
         if splits is not None:
             keep.append(_set_splits(info, splits, size))
-        finish: Optional[Finish] = None
+        finish, is_new = None, out is None and collective != Collective.BROADCAST
         if collective == Collective.BROADCAST:
             out = data
         elif out is None:
@@ -467,7 +467,7 @@ class Context:
         if collective in (Collective.ALLGATHER, Collective.ALLTOALL):
             finish = _finisher(data, given, out, size)
         info.in_ = given.address
-        placed = given if out is data else buffers.describe(out, writable=True)
+        placed = given if out is data else buffers.describe(out, True, is_new)
         _set_device(info, (given, placed))
         _set_out(info, given, placed, _room_needed(collective, given, splits, size, rank))
         keep.append(placed.owner)
@@ -499,12 +499,13 @@ class Context:
             _set_device(info, (given,))
         if splits is not None:
             keep.append(_set_splits(info, splits, size))
+        is_new = out is None
         if not is_root and collective != Collective.SCATTER:
             out = None
         elif out is None and is_root:
             out = buffers.empty(like, _result_shape(collective, given, splits, size, rank))
         if out is not None:
-            placed = given if out is like else buffers.describe(out, writable=True)
+            placed = given if out is like else buffers.describe(out, True, is_new)
             _set_device(info, (placed,))
             _set_out(info, given, placed, _room_needed(collective, given, splits, size, rank))
             keep.append(placed.owner)
@@ -520,7 +521,7 @@ class Context:
         made = [buffers.empty(array, buffer.shape) for array, buffer in zip(data, given)] if out is None else out
         if len(made) != len(given):
             raise ValueError(f"{len(made)} arrays for the results of {len(given)}")
-        placed = given if out is data else [buffers.describe(array, writable=True) for array in made]
+        placed = given if out is data else [buffers.describe(array, True, out is None) for array in made]
         _set_device(info, [*given, *placed])
         members = (Member * len(given))()
         for member, source, target in zip(members, given, placed):

@@ -55,6 +55,96 @@ class Array:
         return self
 
 
+class Pointer(ctypes.Structure):
+    """DLManagedTensor of dlpack.h, or behind a header of 32 bytes DLManagedTensorVersioned, without its end."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2),
+        ("manager", ctypes.c_void_p * 2),
+        ("flags", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("type", ctypes.c_uint8 * 4),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+class Exporter(Array):
+    """As JAX's or CuPy's: it has DLPack alone, and a namespace that makes others."""
+
+    CODES = {"f": 2, "i": 0, "u": 1}
+    versioned = True
+    device = "cuda:0"
+
+    def __init__(self, values, read_only=False, strides=None):
+        super().__init__(values)
+        self.place = self.__cuda_array_interface__["data"][0]
+        del self.__cuda_array_interface__
+        self.read_only, self.strides, self.dtype, self.shape = read_only, strides, values.dtype, values.shape
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream=None, **options):
+        if not self.versioned and options:
+            raise TypeError("max_version is not known here")
+        assert stream == 1
+        call("cudaStreamSynchronize", STREAM)  # instead of an event for the stream to wait for
+        shape = (ctypes.c_int64 * len(self.shape))(*self.shape)
+        self.exported = Pointer((1, 0), (None, None), int(self.read_only), self.place - 8, (2, 0), len(self.shape))
+        self.exported.type[:] = [self.CODES[self.dtype.kind], self.dtype.itemsize * 8, 1, 0]
+        self.exported.shape, self.exported.offset = ctypes.addressof(shape), 8
+        if self.strides:
+            strides = (ctypes.c_int64 * len(self.strides))(*self.strides)
+            self.exported.strides = ctypes.addressof(strides)
+            self.exported.kept = strides
+        self.exported.shape_kept = shape
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        if self.versioned:
+            return make(ctypes.addressof(self.exported), b"dltensor_versioned", None)
+        return make(ctypes.addressof(self.exported) + Pointer.data.offset, b"dltensor", None)
+
+    def __array_namespace__(self):
+        return Exporters
+
+    def values(self, synchronises=False):
+        self.__cuda_array_interface__ = {"data": (self.place, False)}
+        got = super().values(synchronises)
+        del self.__cuda_array_interface__
+        return got
+
+
+class Exporters:
+    """The functions of its library."""
+
+    @staticmethod
+    def empty(shape, dtype, device):
+        assert device == Exporter.device
+        return Exporter(numpy.full(shape, 7, dtype), read_only=True)
+
+
+def by_dlpack(ctx):
+    """Results are made by the arrays' own library, into memory that nothing else may write."""
+    mine = numpy.arange(6, dtype="f4").reshape(2, 3) + ctx.rank
+    everyone = numpy.stack([mine - ctx.rank + r for r in range(ctx.size)])
+    for Exporter.versioned in (True, False):
+        result = ctx.allreduce(Exporter(mine), on_devices=True)
+        assert type(result) is Exporter
+        check(result, everyone.sum(0))
+        check(ctx.allgather(Exporter(mine)), everyone.reshape(-1, 3))
+        whole = Exporter(numpy.full(5, ctx.rank, "i8"))
+        ctx.broadcast(whole, ctx.size - 1)
+        check(whole, numpy.full(5, ctx.size - 1))
+    Exporter.versioned = True
+    raises(ValueError, lambda: ctx.broadcast(Exporter(mine, read_only=True)), "read-only")
+    raises(ValueError, lambda: ctx.allreduce(Exporter(mine, strides=(6, 2))), "contiguous")
+    raises(TypeError, lambda: ctx.allreduce(Exporter(mine.astype("u4"))), "32 bits")
+
+
 def check(array, want, synchronises=False):
     numpy.testing.assert_array_equal(array.values(synchronises), want)
 
@@ -131,5 +221,6 @@ with halay.Context() as ctx:
     operations(ctx)
     training(ctx)
     among_devices(ctx)
+    by_dlpack(ctx)
     refusals(ctx)
     ctx.barrier()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Arrays on a CUDA device, emulated.
+# Arrays on a CUDA device, emulated, with __cuda_array_interface__ and with DLPack.
 . "$top_srcdir/tests/python/lib.sh"
 need numpy
 emulation=$top_builddir/tests/cuda/.libs/libemu.so
