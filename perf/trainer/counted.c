@@ -370,6 +370,7 @@ static const struct kernels table = {
     .failure = counted_failure,
     .begin = counted_begin,
     .to_device = counted_to_device,
+    .to_host_later = counted_to_host,
     .to_host = counted_to_host,
     .rows_scratch = counted_rows_scratch,
     .lstm_scratch = counted_lstm_scratch,

@@ -174,6 +174,8 @@ static enum halay_status prepare_blocks(struct bench *bench)
     tft_adam_defaults(&bench->adam);
     bench->adam.log = &bench->log;
     bench->adam.kernels = kernels;
+    if (!kernels->host_memory)
+        bench->adam.queue = tft_workers_queue(bench->workers);
     bench->adam.m = bench->memory;
     bench->adam.v = bench->memory + reals;
     bench->params = bench->memory + 2 * reals;
@@ -337,7 +339,7 @@ static enum halay_status one_training_step(struct bench *bench, uint32_t number,
         tft_granules_of_rank(granules_of(bench), bench->rank, bench->ranks, 0, &step.first, &step.count);
 
     if (!status)
-        status = tft_step_run(bench->workers, &step, loss);
+        status = tft_step_run(bench->workers, &step, step.final ? loss : NULL);
     if (!status && together)
         status = tft_exchange_status(&bench->exchange);
     double begin = now();
@@ -351,6 +353,8 @@ static enum halay_status one_training_step(struct bench *bench, uint32_t number,
     if (!status && together)
         status = tft_exchange_finish(&bench->exchange, (int)bench->options.threads);
     bench->adam_seconds += now() - begin;
+    if (!status && !step.final)
+        *loss = tft_step_loss(bench->workers);
     return status;
 }
 

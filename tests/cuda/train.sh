@@ -120,6 +120,8 @@ fi
 counted() { awk -v what="$1" '$1 == what { n = $2 } END { print n + 0 }' "$scratch/counts"; }
 [ "$(counted cudaGraphLaunch)" -eq 2 ] || wrong "3 steps launch $(counted cudaGraphLaunch) graphs, not 2"
 [ "$(counted bytes_to_devices)" -lt 38000 ] || wrong "3 steps bring $(counted bytes_to_devices) bytes to the device"
+# The host waits for a step once, and twice before the first one.
+[ "$(counted cudaStreamSynchronize)" -le 5 ] || wrong "3 steps wait $(counted cudaStreamSynchronize) times"
 # Those of two ranks are one graph for each sum of gradients.
 EMU_ORDER=0 EMU_COUNTS=$scratch/counts check "bench, two ranks" "$halayrun" -np 2 "$top_builddir/perf/halay-tft-bench" \
     --hidden 4 --batch 2 --steps 1 --threads 1 --device cuda

@@ -74,6 +74,7 @@ static void make_table(void)
     table.open = far_open;
     table.begin = far_begin;
     table.to_device = far_to_device;
+    table.to_host_later = far_to_host;
     table.to_host = far_to_host;
 #define CUDA_KERNEL(name, parameters, arguments, condition, traffic)
 #define KERNEL(name, parameters, arguments, condition, traffic) table.name = far_##name;

@@ -97,6 +97,11 @@ static inline void kernel_to_device(struct queue *queue, const void *host, size_
     kernels_of(queue)->to_device(queue, host, bytes, memory);
 }
 
+static inline void kernel_to_host_later(struct queue *queue, const void *memory, size_t bytes, void *host)
+{
+    kernels_of(queue)->to_host_later(queue, memory, bytes, host);
+}
+
 static inline void kernel_to_host(struct queue *queue, const void *memory, size_t bytes, void *host)
 {
     kernels_of(queue)->to_host(queue, memory, bytes, host);

@@ -125,6 +125,7 @@ static const struct kernels table = {
     .stream = cpu_stream,
     .begin = cpu_begin,
     .to_device = cpu_to_device,
+    .to_host_later = cpu_to_host,
     .to_host = cpu_to_host,
     .rows_scratch = cpu_rows_scratch,
     .lstm_scratch = cpu_lstm_scratch,

@@ -317,6 +317,8 @@ struct kernels {
      * repeated; a recorded pass makes its calls in pass_end. NULL with pass_begin. */
     void (*pass_call)(struct queue *queue, void (*call)(void *arg, size_t what), void *arg, size_t what);
     void (*to_device)(struct queue *queue, const void *host, size_t bytes, void *memory); /* host is free at return */
+    /* The host has it once the queue's next to_host has returned; few bytes. */
+    void (*to_host_later)(struct queue *queue, const void *memory, size_t bytes, void *host);
     /* Waits; bytes may be 0, host then NULL. */
     void (*to_host)(struct queue *queue, const void *memory, size_t bytes, void *host);
     /* Reals of the scratch of rows_put and sparse_put, of lstm_gradient.scratch, of attention_run.scratch. */

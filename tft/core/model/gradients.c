@@ -314,7 +314,8 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
                           step->first + step->count, step->samples, workers->granules);
     if (step->count == 0) {
         step_of_none(workers, step);
-        *loss = 0;
+        if (loss)
+            *loss = 0;
         return HALAY_OK;
     }
     memset(workers->arrived, 0, step->count * table->count * sizeof *workers->arrived);
@@ -322,9 +323,16 @@ enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_ste
         atomic_store(&workers->added[g], 0);
     gather_blocks(workers);
     enum halay_status status = run_call(workers);
-    if (!status)
-        *loss = add_losses(workers, 0, step->count);
+    for (int i = 0; loss && i < tft_pool_threads(workers->pool); i++)
+        kernel_to_host(tft_workspace_queue(workers->workspaces[i]), NULL, 0, NULL); /* waits */
+    if (!status && loss)
+        *loss = tft_step_loss(workers);
     return status;
+}
+
+double tft_step_loss(const struct tft_workers *workers)
+{
+    return workers->count ? add_losses(workers, 0, workers->count) : 0;
 }
 
 /* Brings the parameters to the device, before any thread reads them there. */

@@ -56,8 +56,10 @@ struct tft_step {
 };
 
 /* Run a step; blocks until all local sums are done. *loss: this rank's part of the global batch's mean loss (the parts
- * of the ranks add up to it). The calling thread is thread 0. */
+ * of the ranks add up to it); NULL: a device is not waited for, and tft_step_loss returns it once a kernel_to_host of
+ * the workers' queue has returned, as that of an update there. The calling thread is thread 0. */
 enum halay_status tft_step_run(struct tft_workers *workers, const struct tft_step *step, double *loss);
+double tft_step_loss(const struct tft_workers *workers);
 
 struct tft_forward {
     const real *params; /* the host's; they are brought to the device */

@@ -242,7 +242,7 @@ void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *
         pass_repeat(workspace, &own, &run, pass->final != NULL);
     else
         pass_train(workspace, &own, &run);
-    kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
+    kernel_to_host_later(workspace->queue, workspace->loss, sizeof *loss, loss);
 }
 
 void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *pass, const real **predictions,
@@ -255,7 +255,7 @@ void tft_model_predict(struct tft_workspace *workspace, const struct tft_pass *p
     model_forward(workspace, &own);
     if (loss) {
         kernel_loss(workspace->queue, &run, workspace->loss, NULL);
-        kernel_to_host(workspace->queue, workspace->loss, sizeof *loss, loss);
+        kernel_to_host_later(workspace->queue, workspace->loss, sizeof *loss, loss);
     }
     kernel_samples_first(workspace->queue, &run, workspace->predictions);
     if (workspace->forecast != workspace->predictions)

@@ -114,7 +114,8 @@ const double *tft_workspace_seconds(const struct tft_workspace *workspace);
 /* Checks the filled batch: HALAY_ERR_ARGUMENT (logged) for a code outside its embedding or a length outside 1 to E. */
 enum halay_status tft_workspace_check(struct tft_workspace *workspace);
 
-/* Forward and backward of the filled batch with dropout; *loss is the granule's part of the scaled loss. Every living
+/* Forward and backward of the filled batch with dropout; *loss is the granule's part of the scaled loss, once the next
+ * kernel_to_host of the workspace's queue has returned (on the processor at once). Every living
  * parameter's gradient is *written* to its place in `gradients`. */
 void tft_model_gradient(struct tft_workspace *workspace, const struct tft_pass *pass, real *gradients, double *loss);
 

@@ -34,7 +34,7 @@ void tft_adam_defaults(struct tft_adam *adam)
 
 void tft_adam_fini(struct tft_adam *adam)
 {
-    for (int i = 0; i < adam->queue_count; i++)
+    for (int i = 0; i < adam->queue_count && !adam->queue; i++)
         adam->kernels->close(adam->queues[i]);
     if (adam->kernels) {
         adam->kernels->release(adam->d_squares);
@@ -97,7 +97,9 @@ static enum halay_status prepare_steps(struct tft_adam *adam, int threads, const
 
     if (adam->squares)
         return HALAY_OK;
-    if (!adam->kernels)
+    if (adam->queue)
+        adam->kernels = kernels_of(adam->queue);
+    else if (!adam->kernels)
         adam->kernels = tft_kernels_cpu();
     adam->squares = halay_region_alloc(&adam->lists, table->count, sizeof *adam->squares);
     adam->queues = halay_region_alloc(&adam->lists, (size_t)threads, sizeof *adam->queues);
@@ -106,6 +108,8 @@ static enum halay_status prepare_steps(struct tft_adam *adam, int threads, const
         status = halay_no_memory(adam->log, "for the norms of %zu gradients", table->count);
         goto err_fini;
     }
+    if (adam->queue)
+        adam->queues[adam->queue_count++] = adam->queue;
     for (; adam->queue_count < threads; adam->queue_count++)
         if ((status = tft_queue_open(adam->log, adam->kernels, &needs, &adam->queues[adam->queue_count])))
             goto err_fini;
@@ -178,7 +182,7 @@ static void update_param(const struct work *work, struct queue *queue, size_t i)
     if (param->sparse.most)
         kernel_sparse_adam(queue, &run, sparse_gradient(work, queue, i, 0), param->sparse, adam->m + at, adam->v + at,
                            work->params + at);
-    else if (!adam->chunks.count)
+    else
         kernel_adam(queue, &run, work->gradients + at, param->count, adam->m + at, adam->v + at, work->params + at);
 }
 
@@ -189,20 +193,40 @@ static void measure_param(const struct work *work, struct queue *queue, size_t i
 
     if (param->sparse.most)
         kernel_sparse_squares(queue, sparse_gradient(work, queue, i, 1), param->sparse, squares);
-    else if (!work->adam->chunks.count)
+    else
         kernel_squares(queue, work->gradients + param->offset, param->count, squares);
 }
 
-/* Measures or updates all tensors at once, when each has its gradient. */
-static void run_chunks(const struct work *work, struct queue *queue)
+/* Waits until the queue gets the gradient, and measures it. */
+static enum halay_status take_gradient(const struct work *work, struct queue *queue, size_t i, int measures)
+{
+    enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, queue, i) : HALAY_OK;
+
+    if (!status && measures)
+        measure_param(work, queue, i);
+    return status;
+}
+
+/* Everything on a device that takes all tensors at once, but sparse ones: the host waits for nothing. */
+static enum halay_status run_on_device(const struct work *work)
 {
     const struct tft_adam *adam = work->adam;
+    const struct tft_param *params = work->table->params;
     const struct adam_run run = run_of(work, 0);
+    struct queue *queue = adam->queues[0];
+    enum halay_status status = HALAY_OK;
 
-    if (work->measure)
-        kernel_squares_all(queue, &adam->chunks, work->gradients, adam->d_squares);
-    if (work->update)
-        kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
+    for (size_t i = work->table->count; i-- > 0 && !status;)
+        if (!params[i].dead)
+            status = take_gradient(work, queue, i, params[i].sparse.most != 0);
+    if (status)
+        return status;
+    kernel_squares_all(queue, &adam->chunks, work->gradients, adam->d_squares);
+    for (size_t i = work->table->count; i-- > 0;)
+        if (!params[i].dead && params[i].sparse.most)
+            update_param(work, queue, i);
+    kernel_adam_all(queue, &run, &adam->chunks, work->gradients, adam->m, adam->v, work->params);
+    return HALAY_OK;
 }
 
 static void run_round(void *arg, int thread)
@@ -217,21 +241,17 @@ static void run_round(void *arg, int thread)
         if (work->table->params[i].dead)
             continue;
         if (work->measure) {
-            enum halay_status status = work->peers->wait ? work->peers->wait(work->peers->arg, queue, i) : HALAY_OK;
+            enum halay_status status = take_gradient(work, queue, i, 1);
             int none = HALAY_OK;
 
             if (status) {
                 atomic_compare_exchange_strong(&work->failure, &none, (int)status);
                 return;
             }
-            measure_param(work, queue, i);
         }
         if (work->update)
             update_param(work, queue, i);
     }
-    if (work->adam->chunks.count && !atomic_load(&work->failure))
-        run_chunks(work, queue);
-    kernel_to_host(queue, work->adam->d_squares, 0, work->adam->squares); /* waits */
 }
 
 static double all_squares(const struct work *work)
@@ -244,7 +264,7 @@ static double all_squares(const struct work *work)
     return sum;
 }
 
-/* Runs a round on all threads, and brings the squares to the host. */
+/* Runs a round on all threads, or all of it on a device, and brings the squares to the host. */
 static enum halay_status run_on_all(struct work *work, struct tft_pool *pool)
 {
     struct tft_adam *adam = work->adam;
@@ -253,8 +273,11 @@ static enum halay_status run_on_all(struct work *work, struct tft_pool *pool)
 
     atomic_store(&work->next, 0);
     kernel_to_device(adam->queues[0], adam->squares, bytes, adam->d_squares);
-    tft_pool_run(pool, run_round, work);
-    kernel_to_host(adam->queues[0], adam->d_squares, bytes, adam->squares);
+    if (adam->chunks.count)
+        atomic_store(&work->failure, (int)run_on_device(work));
+    else
+        tft_pool_run(pool, run_round, work);
+    kernel_to_host(adam->queues[0], adam->d_squares, bytes, adam->squares); /* waits */
     status = (enum halay_status)atomic_load(&work->failure);
     for (int i = 0; i < adam->queue_count && !status; i++)
         status = tft_queue_check(adam->log, adam->queues[i]);
@@ -282,7 +305,7 @@ enum halay_status tft_adam_step(struct tft_adam *adam, struct tft_pool *pool, co
     memset(adam->squares, 0, table->count * sizeof *adam->squares); /* of dead tensors */
     work.rate = adam->learning_rate * sqrt(1 - pow(adam->beta2, t)) / (1 - pow(adam->beta1, t));
     status = run_on_all(&work, pool);
-    if (!status && global) {
+    if (!status && global && !adam->chunks.count) {
         work.measure = 0;
         work.update = 1;
         status = run_on_all(&work, pool);

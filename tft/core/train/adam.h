@@ -31,6 +31,7 @@ struct tft_adam {
     uint64_t step;                 /* updates done; part of the optimizer's state, with m and v */
     real *m, *v;                   /* blocks like the parameters'; borrowed, zero at the start */
     const struct kernels *kernels; /* of the device where all blocks lie; NULL: the processor */
+    struct queue *queue;           /* borrowed: the device's, whose work an update follows; NULL: its own */
     /* Owned, empty until the first step: */
     struct halay_region lists; /* squares and queues */
     double *squares;           /* each tensor's sum of squares in the current step; 0 of dead ones */

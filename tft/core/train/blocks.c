@@ -64,6 +64,5 @@ enum halay_status tft_blocks_upload(struct tft_blocks *b)
         return HALAY_OK;
     b->is_ahead = 0;
     kernel_to_device(b->queue, b->host.memory, b->reals * sizeof(float), b->device.memory);
-    kernel_to_host(b->queue, b->device.memory, 0, NULL); /* waits: the optimizer works on other queues */
     return tft_queue_check(b->log, b->queue);
 }

@@ -90,6 +90,8 @@ static void set_up_adam(struct tft_trainer *t)
     tft_adam_defaults(&t->adam);
     t->adam.log = t->log;
     t->adam.kernels = tft_model_kernels(t->model);
+    if (tft_blocks_are_apart(&t->blocks))
+        t->adam.queue = tft_workers_queue(t->workers);
     t->adam.weight_decay = t->config->weight_decay;
     t->adam.clip = t->config->clip;
     t->adam.clip_mode = modes[t->config->clip_mode];

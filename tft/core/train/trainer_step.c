@@ -58,6 +58,7 @@ enum halay_status tft_step_sums_init(struct tft_trainer *t)
 static enum halay_status local_step(struct tft_trainer *t, const struct tft_gather *gather, size_t samples)
 {
     size_t granule = tft_model_config(t->model)->granule, granules = (samples + granule - 1) / granule;
+    const int is_alone = tft_exchange_is_alone(&t->exchange);
     size_t targets;
     enum halay_status status = tft_gather_targets(gather, 0, samples, &targets);
 
@@ -73,32 +74,39 @@ static enum halay_status local_step(struct tft_trainer *t, const struct tft_gath
         .loss_scale = targets ? 1.0 / (double)targets : 0,
         .fill = timed_fill,
         .fill_arg = &timed,
-        .final = tft_exchange_is_alone(&t->exchange) ? NULL : tft_exchange_submit,
+        .final = is_alone ? NULL : tft_exchange_submit,
         .final_arg = &t->exchange,
     };
     int exact = t->config->deterministic == 2, ranks = ranks_that_compute(t);
 
     if ((t->rank < ranks &&
          (status = tft_granules_of_rank(granules, t->rank, ranks, exact, &step.first, &step.count))) ||
-        (status = tft_step_run(t->workers, &step, &t->sums.numbers[TFT_STEP_LOSS])))
+        (status = tft_step_run(t->workers, &step, is_alone ? NULL : &t->sums.numbers[TFT_STEP_LOSS])))
         return status;
     return tft_exchange_status(&t->exchange);
 }
 
-/* Averages this thread's share of the tensors: average = decay average + (1 - decay) params; decay is at most
- * (1 + step) / (10 + step), as in TensorFlow, so that the first steps soon replace the initial values. */
+/* average = decay average + (1 - decay) params, of n reals at `at`; decay is at most (1 + step) / (10 + step), as in
+ * TensorFlow, so that the first steps soon replace the initial values. */
+static void average_reals(struct tft_trainer *t, int thread, size_t at, size_t n)
+{
+    double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
+
+    kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->blocks.device.params + at, n,
+                   t->blocks.device.average + at);
+}
+
+/* Averages this thread's share of the tensors; a device's one thread the whole block. */
 static void average_share(void *arg, int thread)
 {
     struct tft_trainer *t = arg;
-    double step = (double)t->state.step, decay = fmin(t->config->ema, (1 + step) / (10 + step));
 
-    for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool)) {
-        const struct tft_param *p = &t->table->params[i];
-        kernel_average(t->adam.queues[thread], 1 - (double)(float)decay, t->blocks.device.params + p->offset, p->count,
-                       t->blocks.device.average + p->offset);
+    if (tft_blocks_are_apart(&t->blocks)) {
+        average_reals(t, thread, 0, t->table->reals);
+        return;
     }
-    kernel_to_host(t->adam.queues[thread], t->blocks.device.average, 0,
-                   NULL); /* waits: copies are made on another queue */
+    for (size_t i = (size_t)thread; i < t->table->count; i += (size_t)tft_pool_threads(t->pool))
+        average_reals(t, thread, t->table->params[i].offset, t->table->params[i].count);
 }
 
 static enum halay_status update_params(struct tft_trainer *t, double learning_rate)
@@ -192,6 +200,48 @@ static void set_gauges(struct tft_trainer *t)
     halay_gauge_set(t->ctx, "waited_seconds", tft_trainer_waited(t));
 }
 
+/* Sends this rank's numbers to the others. */
+static enum halay_status submit_sums(struct tft_trainer *t, struct halay_request **request)
+{
+    t->sums.numbers[TFT_STEP_INTERRUPT] = tft_stop_asked(t->options->stop) != 0;
+    t->sums.numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_report_seconds(&t->report) : 0;
+    return halay_submit(t->sums.tensor, NULL, NULL, request);
+}
+
+static enum halay_status wait_for_sums(struct halay_request *request)
+{
+    enum halay_status status = halay_wait(request, -1);
+
+    halay_request_free(request);
+    return status;
+}
+
+/* The numbers are summed while the parameters are updated. */
+static enum halay_status finish_step(struct tft_trainer *t, double learning_rate)
+{
+    struct halay_request *request;
+    enum halay_status status = submit_sums(t, &request), summed;
+
+    if (status)
+        return status;
+    status = update_params(t, learning_rate);
+    summed = wait_for_sums(request);
+    return status ? status : summed;
+}
+
+/* The only rank waits for its device once: its loss is read with the update's norms. */
+static enum halay_status finish_alone(struct tft_trainer *t, double learning_rate)
+{
+    struct halay_request *request;
+    enum halay_status status = update_params(t, learning_rate);
+
+    if (status)
+        return status;
+    t->sums.numbers[TFT_STEP_LOSS] = tft_step_loss(t->workers);
+    status = submit_sums(t, &request);
+    return status ? status : wait_for_sums(request);
+}
+
 enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
 {
     size_t left = t->epoch.samples - t->state.position, samples = left < t->batch ? left : t->batch;
@@ -199,21 +249,12 @@ enum halay_status tft_trainer_step(struct tft_trainer *t, double learning_rate)
     const struct tft_gather gather = {
         .windows = &t->epoch.train, .numbers = t->epoch.order, .base = t->state.position, .dropout = &dropout
     };
-    struct halay_request *request;
     enum halay_status status = local_step(t, &gather, samples);
 
+    if (!status)
+        status = tft_exchange_is_alone(&t->exchange) ? finish_alone(t, learning_rate) : finish_step(t, learning_rate);
     if (status)
         return status;
-    t->sums.numbers[TFT_STEP_INTERRUPT] = tft_stop_asked(t->options->stop) != 0;
-    t->sums.numbers[TFT_STEP_SECONDS] = t->rank == 0 ? tft_report_seconds(&t->report) : 0;
-    status = halay_submit(t->sums.tensor, NULL, NULL, &request);
-    if (status)
-        return status;
-    status = update_params(t, learning_rate);
-    enum halay_status summed = halay_wait(request, -1);
-    halay_request_free(request);
-    if (status || summed)
-        return status ? status : summed;
     t->blocks.is_ahead = tft_blocks_are_apart(&t->blocks);
     t->state.step++;
     t->state.samples += samples;

@@ -111,15 +111,28 @@ static void cuda_begin(struct queue *queue, const real *params, const real *fold
     (void)folded;
 }
 
+/* Waits for what is under way, and hands out what has been read meanwhile. */
+static void cuda_settle(struct queue *queue)
+{
+    cuda_note(queue, cudaStreamSynchronize(queue->stream));
+    for (size_t i = 0; i < queue->read_count; i++) {
+        const struct cuda_read *read = &queue->reads[i];
+
+        if (queue->failure)
+            memset(read->host, 0xff, read->bytes); /* no numbers */
+        else
+            memcpy(read->host, queue->stage + read->at, read->bytes);
+    }
+    queue->read_count = queue->staged = 0;
+}
+
 /* Copies the host's bytes through pinned memory: the caller may reuse its memory at once, and the stream need not
  * wait. */
 static void cuda_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
 {
     for (size_t done = 0, part; done < bytes; done += part) {
-        if (queue->staged == CUDA_STAGE) {
-            cuda_note(queue, cudaStreamSynchronize(queue->stream));
-            queue->staged = 0;
-        }
+        if (queue->staged == CUDA_STAGE)
+            cuda_settle(queue);
         part = bytes - done < CUDA_STAGE - queue->staged ? bytes - done : CUDA_STAGE - queue->staged;
         memcpy(queue->stage + queue->staged, (const char *)host + done, part);
         cuda_note(queue, cudaMemcpyAsync((char *)memory + done, queue->stage + queue->staged, part,
@@ -128,19 +141,29 @@ static void cuda_to_device(struct queue *queue, const void *host, size_t bytes, 
     }
 }
 
+/* At most CUDA_STAGE bytes. */
+static void cuda_to_host_later(struct queue *queue, const void *memory, size_t bytes, void *host)
+{
+    if (bytes > CUDA_STAGE - queue->staged || queue->read_count == CUDA_READS)
+        cuda_settle(queue);
+    cuda_note(queue,
+              cudaMemcpyAsync(queue->stage + queue->staged, memory, bytes, cudaMemcpyDeviceToHost, queue->stream));
+    queue->reads[queue->read_count++] = (struct cuda_read){ host, queue->staged, bytes };
+    queue->staged += bytes;
+}
+
 static void cuda_to_host(struct queue *queue, const void *memory, size_t bytes, void *host)
 {
-    cuda_note(queue, cudaStreamSynchronize(queue->stream));
-    queue->staged = 0;
-    for (size_t done = 0, part; done < bytes; done += part) {
-        part = bytes - done < CUDA_STAGE ? bytes - done : CUDA_STAGE;
-        cuda_note(queue, cudaMemcpyAsync(queue->stage, (const char *)memory + done, part, cudaMemcpyDeviceToHost,
-                                         queue->stream));
-        cuda_note(queue, cudaStreamSynchronize(queue->stream));
-        memcpy((char *)host + done, queue->stage, part);
-    }
-    if (queue->failure)
-        memset(host, 0xff, bytes); /* no numbers */
+    size_t done = 0;
+
+    do {
+        const size_t part = bytes - done < CUDA_STAGE ? bytes - done : CUDA_STAGE;
+
+        if (part)
+            cuda_to_host_later(queue, (const char *)memory + done, part, (char *)host + done);
+        cuda_settle(queue);
+        done += part;
+    } while (done < bytes);
 }
 
 void cuda_copy(struct queue *queue, const real *from, size_t n, real *to)
@@ -167,6 +190,7 @@ static const struct kernels table = {
     .pass_end = cuda_pass_end,
     .pass_call = cuda_pass_call,
     .to_device = cuda_to_device,
+    .to_host_later = cuda_to_host_later,
     .to_host = cuda_to_host,
     .rows_scratch = cuda_rows_scratch,
     .lstm_scratch = cuda_lstm_scratch,

@@ -38,6 +38,24 @@ struct cuda_graph {
 
 enum { CUDA_GRAPHS = 4 };
 
+enum {
+    CUDA_PARTIAL = 1 << 18,
+    CUDA_SLABS = 256,
+    CUDA_SLAB_ALONE = 512, /* rows that are one slab */
+    CUDA_STAGE = 1 << 20,
+    CUDA_READS = 16,
+    CUDA_SORT_TILE = 1024, /* keys that a block sorts, and those that a thread adds up (sparse.cu) */
+    CUDA_SUM_CHUNK = 32,
+    CUDA_MEETINGS = 256,
+    CUDA_MEETING_STEP = 32,
+};
+
+/* Bytes that are on their way through `stage`. */
+struct cuda_read {
+    void *host;
+    size_t at, bytes;
+};
+
 struct queue {
     struct queue_head head;
     struct queue_needs needs;
@@ -45,27 +63,18 @@ struct queue {
     size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
-    float *partial;                    /* sums of slabs: CUDA_PARTIAL */
-    unsigned *meetings;                /* words that blocks of a kernel meet by, CUDA_MEETING_STEP apart */
-    char *stage;                       /* pinned: CUDA_STAGE */
-    size_t staged;                     /* bytes of it whose copy may be under way */
-    struct pass_values *values;        /* the device's: of the pass under way */
-    const struct pass_values *current; /* the same during a pass; NULL: calls have their own values */
+    float *partial;                     /* sums of slabs: CUDA_PARTIAL */
+    unsigned *meetings;                 /* words that blocks of a kernel meet by, CUDA_MEETING_STEP apart */
+    char *stage;                        /* pinned: CUDA_STAGE */
+    size_t staged;                      /* bytes of it whose copy may be under way */
+    struct cuda_read reads[CUDA_READS]; /* what the host waits for, in stage */
+    size_t read_count;
+    struct pass_values *values;                       /* the device's: of the pass under way */
+    const struct pass_values *current;                /* the same during a pass; NULL: calls have their own values */
     struct cuda_graph graphs[CUDA_GRAPHS], *captured; /* captured: borrowed, being made; or NULL */
     int capture_failed;                               /* its calls are made again */
     size_t next_graph;                                /* whose place is taken next */
     const char *failure;                              /* the text of the first, or NULL */
-};
-
-enum {
-    CUDA_PARTIAL = 1 << 18,
-    CUDA_SLABS = 256,
-    CUDA_SLAB_ALONE = 512, /* rows that are one slab */
-    CUDA_STAGE = 1 << 20,
-    CUDA_SORT_TILE = 1024, /* keys that a block sorts, and those that a thread adds up (sparse.cu) */
-    CUDA_SUM_CHUNK = 32,
-    CUDA_MEETINGS = 256,
-    CUDA_MEETING_STEP = 32,
 };
 
 /* Keep the first failure; what follows runs and means nothing. */
