@@ -527,6 +527,20 @@ static void graph_lacks_an_edge()
     GOOD(cudaGraphLaunch(exec, one));
     GOOD(cudaStreamSynchronize(one));
 }
+static void graph_destroyed_too_early()
+{
+    float *x = zeros();
+    cudaStream_t s = stream();
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+
+    GOOD(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    GOOD(cudaMemsetAsync(x, 0, 64 * sizeof *x, s));
+    GOOD(cudaStreamEndCapture(s, &graph));
+    GOOD(cudaGraphInstantiate(&exec, graph, 0));
+    GOOD(cudaGraphLaunch(exec, s));
+    GOOD(cudaGraphExecDestroy(exec));
+}
 /* The wait is enqueued first: where both streams share a hardware queue, the write stays behind it. */
 static void wait_before_the_write()
 {
@@ -692,6 +706,7 @@ extern "C" const struct planted planted_errors[] = {
     ROW("sectors", lanes_apart),
     LATE("freed", unregistered_too_early),
     ROW("freed", stream_after_its_end),
+    LATE("freed", graph_destroyed_too_early),
     ROW("peer", other_device_without_access),
     ROW("host-touch", host_reads_device_memory),
     ROW("host-touch", host_writes_freed_memory),

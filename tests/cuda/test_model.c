@@ -294,6 +294,47 @@ static void check_uncaptured(void)
     passes_close(&one);
 }
 
+/* Passes of a key: a fill each. */
+static void fill_passes(struct queue *queue, size_t B, int passes, real *x)
+{
+    const struct pass_key key = { .params = x, .gradients = x, .B = B };
+    const struct pass_values values = { .scale = 1 };
+
+    for (int i = 0; i < passes; i++)
+        do {
+            if (kernel_pass_begin(queue, &key, &values))
+                break;
+            kernel_fill(queue, (double)B, 4, x);
+        } while (kernel_pass_end(queue));
+}
+
+/* More keys than graphs are kept, without a wait between them; and a device that fails during a capture, which is not
+ * forgotten. */
+static void check_graphs(void)
+{
+    enum { KEYS = 6, PASSES = 3 };
+    const struct kernels *kernels = tft_kernels_cuda();
+    const struct queue_needs needs = { 0 };
+    struct queue *queue;
+    real got = 0;
+
+    REQUIRE(kernels->open(&needs, &queue) == HALAY_OK);
+    real *x = kernels->alloc(4 * sizeof *x);
+    for (size_t B = 1; B <= KEYS; B++)
+        fill_passes(queue, B, PASSES, x);
+    kernels->to_host(queue, x, sizeof got, &got);
+    CHECK(got == KEYS && !kernels->failure(queue), "%g", (double)got);
+    if (emu_fail) {
+        fill_passes(queue, KEYS + 1, 1, x);
+        emu_fail("cudaGraphInstantiate", 1, cudaErrorNotSupported);
+        emu_fail("cudaStreamQuery", 1, cudaErrorUnknown);
+        fill_passes(queue, KEYS + 1, 1, x);
+        CHECK(kernels->failure(queue) != NULL, "a failed device is not forgotten");
+    }
+    kernels->close(queue);
+    kernels->release(x);
+}
+
 /* A width whose rows can be aligned to 16 bytes, beside numbers of samples and of variables that are odd. With
  * EMU_ALIGNMENT=16 the emulation finds each matrix of such rows that begins elsewhere. */
 static void check_aligned(enum tft_conformance conformance, size_t statics)
@@ -325,6 +366,7 @@ int main(int argc, char **argv)
     check_selections();
     check_repeated(TFT_LOSS_QUANTILES, 6, 1);
     check_repeated(TFT_LOSS_STUDENT_T, 4, 0);
+    check_graphs();
     check_uncaptured();
     check_processor();
     compare(TFT_PUBLISHED, 3, 0, 0.25, TFT_LOSS_QUANTILES);

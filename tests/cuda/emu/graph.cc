@@ -228,6 +228,8 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
     EMU_CALL(cudaGraphExecDestroy);
+    if (exec->last && !exec->last->done)
+        found("freed", "an executable graph is destroyed while a launch of it may be under way");
     delete exec; // what is under way holds its nodes
     return cudaSuccess;
 }

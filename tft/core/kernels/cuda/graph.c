@@ -27,24 +27,26 @@ static void drop_launches(struct cuda_graph *graph)
 {
     for (size_t i = 0; i < graph->count; i++)
         if (graph->launches[i].exec)
-            cudaGraphExecDestroy(graph->launches[i].exec); /* a launched graph keeps running */
+            cudaGraphExecDestroy(graph->launches[i].exec);
     free(graph->launches);
     graph->launches = NULL;
     graph->count = graph->capacity = 0;
 }
 
-static struct cuda_graph *find(struct queue *queue, const struct pass_key *key)
+static struct cuda_graph *graph_find(struct queue *queue, const struct pass_key *key)
 {
     for (size_t i = 0; i < CUDA_GRAPHS; i++)
         if (is_same(&queue->graphs[i].key, key))
             return &queue->graphs[i];
     struct cuda_graph *graph = &queue->graphs[queue->next_graph++ % CUDA_GRAPHS];
+    if (graph->count) /* nothing allows destroying a graph that runs */
+        cuda_note(queue, cudaStreamSynchronize(queue->stream));
     drop_launches(graph);
     *graph = (struct cuda_graph){ .key = *key };
     return graph;
 }
 
-static void launch(struct queue *queue, const struct cuda_graph *graph)
+static void graph_launch(struct queue *queue, const struct cuda_graph *graph)
 {
     for (size_t i = 0; i < graph->count; i++) {
         const struct cuda_launch *l = &graph->launches[i];
@@ -63,11 +65,11 @@ static cudaError_t capture_begin(struct queue *queue)
 
 int cuda_pass_begin(struct queue *queue, const struct pass_key *key, const struct pass_values *values)
 {
-    struct cuda_graph *graph = find(queue, key);
+    struct cuda_graph *graph = graph_find(queue, key);
 
     queue->head.kernels->to_device(queue, values, sizeof *values, queue->values);
     if (graph->count) {
-        launch(queue, graph);
+        graph_launch(queue, graph);
         return 1;
     }
     queue->current = queue->values;
@@ -129,13 +131,17 @@ int cuda_pass_end(struct queue *queue)
     queue->captured = NULL;
     queue->capture_failed = 0;
     if (!failed) {
-        launch(queue, made);
+        graph_launch(queue, made);
         return 0;
     }
     cudaGetLastError();
     drop_launches(made);
     made->passes = -1;
-    queue->failure = NULL; /* set by the capture only, and the calls are made again */
+    /* Set by the capture, and the calls are made again, unless the device itself has failed meanwhile. */
+    const cudaError_t state = cudaStreamQuery(queue->stream);
+    queue->failure = NULL;
+    if (state != cudaErrorNotReady)
+        cuda_note(queue, state);
     return 1;
 }
 
