@@ -191,6 +191,18 @@ static void count_product(struct queue *queue, const struct product *p)
         moves(queue, "product", p->batch ? p->batch : 1, (double)(p->M * p->N));
 }
 
+/* Instructions: what nvcc makes of a counter of four draws for sm_90. */
+static void count_dropout(struct queue *queue, const struct masked_rows *rows, int copies)
+{
+    const double each = 88, n = (double)(rows->R * rows->W);
+
+    if (!rows->dropout.threshold)
+        moves(queue, "dropout", copies, 2 * n);
+    else
+        note(queue, (struct counted_launch){
+                        .kernel = "dropout", .times = 1, .bytes = REAL * 2.25 * n, .instructions = each * n });
+}
+
 static void count_windows_take(struct queue *queue, const struct windows_run *run)
 {
     const struct windows_data *d = run->data;
@@ -273,7 +285,7 @@ static int steps_together(struct queue *queue, const char *kernel, const struct 
                                          .bytes = REAL * ((double)run->S * 10 * state + 4 * H * H),
                                          .flops = 8 * (double)run->S * state * H,
                                          .dtype = alone ? TFT_BF16 : TFT_F32,
-                                         .barriers = run->S });
+                                         .steps = run->S });
     return 1;
 }
 

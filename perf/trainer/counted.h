@@ -16,8 +16,9 @@ struct counted_launch {
     const char *kernel;   /* the member of the table */
     size_t times;         /* launches like this one, in succession */
     double bytes, flops;  /* of one launch */
+    double instructions;  /* of all its threads; 0: they count for less than its bytes */
     enum tft_dtype dtype; /* of its product's factors */
-    size_t barriers;      /* of all its blocks, one after the other */
+    size_t steps;         /* of a recurrence: each waits for the one before */
 };
 
 const struct kernels *tft_kernels_counted(void);

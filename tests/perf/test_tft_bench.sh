@@ -33,9 +33,9 @@ refused --nonsense
 refused word
 "$bench" --batch 8 --hidden 8 --steps 1 --json /nonexistent/file 2>/dev/null && { echo "wrote nowhere"; failed=1; }
 
-# What may be expected of GPUs says in each part that it is modelled.
+# What may be expected of GPUs says in each part that it is a formula.
 "$top_builddir/perf/halay-tft-modelled" --hidden 8 --batch 3 --by-kernel >"$file" &&
-    [ "$(grep -c '^modelled' "$file")" = 2 ] && grep -q '^H200  *3  *[0-9]* .* - [0-9]*$' "$file" &&
+    [ "$(grep -c '^a formula' "$file")" = 2 ] && grep -q '^H200  *3  *[0-9]* .* - [0-9]*$' "$file" &&
     awk '/ batch / { part = 1 } part && / - / { a = $(NF - 2); b = $NF; n += a > 0 && a < b } END { exit n != 2 }' \
         "$file" || { echo "modelled: $(cat "$file")"; failed=1; }
 rm -f "$file"
