@@ -157,6 +157,32 @@ def operations():
     assert [name for name in cuda_torch.host_copies if name != "cpu"] == [], cuda_torch.host_copies
 
 
+def others():
+    """Steps that are replayed, a set of some ranks, a rank that has joined, sparse gradients."""
+    x = torch.full((5,), float(RANK)).to(DEVICE)
+    for _ in range(8):
+        since = cuda_torch.counts()
+        got = hvd.allreduce(x, op=hvd.Sum, name="again")
+        assert cuda_torch.counts() == since
+        same(got.cpu(), torch.full((5,), float(sum(range(SIZE)))))
+    if SIZE > 1:
+        alone = hvd.add_process_set([1])
+        if RANK == 1:
+            same(hvd.allreduce(x, op=hvd.Sum, process_set=alone).cpu(), torch.full((5,), 1.0))
+        hvd.remove_process_set(alone)
+    if RANK > 0:
+        same(hvd.allreduce(x, op=hvd.Sum, name="without rank 0").cpu(), torch.full((5,), float(sum(range(SIZE)))))
+    hvd.join()
+    weight = torch.nn.Parameter(torch.zeros(4, 3).to(DEVICE))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("sparse", weight)])
+    wanted = torch.zeros(4, 3)
+    for _ in range(2):
+        weight.grad = torch.sparse_coo_tensor(torch.tensor([[RANK]]), torch.ones(1, 3), (4, 3))
+        optimizer.step()
+        wanted[:SIZE] -= 1 / SIZE
+    same(weight.detach().cpu(), wanted)
+
+
 def parameters():
     params = dict(enumerate(network(DEVICE)))
     named = {f"w{i}": p.detach().add_(RANK) for i, p in params.items()}
@@ -179,6 +205,7 @@ def parameters():
 operations()
 optimizer()
 streams()
+others()
 parameters()
 assert hvd.cuda_built() and not hvd.nccl_built()
 hvd.barrier()

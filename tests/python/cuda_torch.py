@@ -226,6 +226,7 @@ def start():
         importlib.import_module("torch._dynamo")
     torch.Tensor.device = property(_device_of)
     torch.Tensor.is_cuda = property(lambda tensor: _device_of(tensor).type == "cuda")
+    torch.Tensor.record_stream = lambda tensor, stream: None  # memory is never given out again
     torch.cuda.is_available = lambda: True
     torch.cuda.device_count = lambda: 1
     torch.cuda.current_device = lambda: 0

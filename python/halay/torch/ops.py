@@ -194,7 +194,11 @@ def start_flat(flat: torch.Tensor, name: str, op: int, prescale: float, postscal
     if flat.device.type == "cuda" and wire != "as-is":
         small = flat.to(_WIRE_TYPES[wire])
         request = _job.submit("allreduce", name, process_set, small, small, **how)
-        return Handle([request], lambda: flat.copy_(small), flat.device)
+
+        def finish() -> torch.Tensor:
+            small.record_stream(torch.cuda.current_stream(flat.device))  # the hook's may be another
+            return flat.copy_(small)
+        return Handle([request], finish, flat.device)
     request = _job.submit("allreduce", name, process_set, flat, flat, wire=wire, **how)
     return Handle([request], lambda: flat, _device(flat))
 
