@@ -41,7 +41,7 @@ class SyncBatchNorm(_BatchNorm):
         x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
         others = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1] + [1] * (x.dim() - 2)
-        sums = torch.cat([x.sum(others), x.new_tensor([x.numel() // x.shape[1]])])
+        sums = torch.cat([x.sum(others), x.new_full((1,), x.numel() // x.shape[1])])
         sums = allreduce(sums, op=Sum, name="sync_batch_norm.sums")
         count = sums[-1].detach()
         mean = sums[:-1] / count
@@ -49,15 +49,15 @@ class SyncBatchNorm(_BatchNorm):
         squares = allreduce((centred * centred).sum(others), op=Sum, name="sync_batch_norm.squares")
         variance = squares / count
         if self.training and self.track_running_stats:
-            self._remember(mean.detach(), variance.detach(), float(count))
+            self._remember(mean.detach(), variance.detach(), count)
         result = centred * torch.rsqrt(variance + self.eps).view(shape)
         if self.affine:
             result = result * self.weight.view(shape) + self.bias.view(shape)
         return result.to(input.dtype)
 
     @torch.no_grad()
-    def _remember(self, mean: torch.Tensor, variance: torch.Tensor, count: float) -> None:
+    def _remember(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
         self.num_batches_tracked.add_(1)
         factor = self._factor()
         self.running_mean.lerp_(mean.to(self.running_mean.dtype), factor)
-        self.running_var.lerp_((variance * (count / max(count - 1, 1))).to(self.running_var.dtype), factor)
+        self.running_var.lerp_((variance * (count / (count - 1).clamp(min=1))).to(self.running_var.dtype), factor)
