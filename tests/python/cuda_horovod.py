@@ -6,6 +6,7 @@ import torch
 
 import halay.torch as hvd
 from halay.request import Request
+from halay.torch import _job
 
 DEVICE = torch.device("cuda", 0)
 mode = cuda_torch.start()
@@ -50,14 +51,15 @@ def train_alone(steps, passes=1):
     return torch.nn.utils.parameters_to_vector(params).detach()
 
 
-def train(steps=4, passes=1, set_to_none=None, before=lambda params, optimizer: None, **options):
+def train(steps=4, passes=1, set_to_none=None, zeroed=False, **options):
     """The weights after these steps, and what went to the host in all but the first: that opens the way."""
     params = network(DEVICE)
     assert all(p.device == DEVICE for p in params)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(params, lr=0.1, momentum=0.9),
                                          named_parameters=[(f"p{i}", p) for i, p in enumerate(params)],
                                          backward_passes_per_step=passes, **options)
-    before(params, optimizer)
+    for p in params if zeroed else ():
+        p.grad = torch.zeros_like(p.detach())
     data = batches(steps, passes)
     on_device = [[part.to(DEVICE) for part in ranks] for ranks in data]
     for i in range(len(data)):
@@ -86,7 +88,7 @@ def optimizer():
     for options, limit in (({}, 1e-5), ({"groups": 2}, 1e-5), ({"set_to_none": True}, 1e-5),
                            ({"compression": hvd.Compression.fp16}, 1e-2),
                            ({"compression": hvd.Compression.bf16}, 5e-2)):
-        got, copied, waited, params = train(**options)
+        got, copied, waited, params = train(zeroed=True, **options)
         same(got, wanted, limit)
         assert copied == {"bytes": 0, "blocking": 0, "torch": 0}, (options, copied)
         assert waited == [], (options, waited)
@@ -154,7 +156,7 @@ def operations():
     moved, received = hvd.alltoall(torch.cat([x] * SIZE), torch.full((SIZE,), 3, dtype=torch.int32))
     same(moved.cpu(), everyone.reshape(-1, 2))
     assert received.tolist() == [3] * SIZE
-    assert [name for name in cuda_torch.host_copies if name != "cpu"] == [], cuda_torch.host_copies
+    assert set(+cuda_torch.host_copies) == {"cpu"}, cuda_torch.host_copies  # those that are here
 
 
 def others():
@@ -183,6 +185,39 @@ def others():
     same(weight.detach().cpu(), wanted)
 
 
+def normalisation():
+    """SyncBatchNorm neither copies to the host nor waits."""
+    data = torch.randn(SIZE, 8, 3, generator=torch.Generator().manual_seed(1))
+    norm, alone = hvd.SyncBatchNorm(3), torch.nn.BatchNorm1d(3)
+    for name in ("weight", "bias"):
+        setattr(norm, name, torch.nn.Parameter(getattr(norm, name).detach().to(DEVICE)))
+    for name in ("running_mean", "running_var"):
+        setattr(norm, name, getattr(norm, name).to(DEVICE))
+    x = data[RANK].to(DEVICE)
+    norm(x)
+    alone(data.reshape(-1, 3))
+    since = cuda_torch.counts()
+    waits.clear()
+    got = norm(x)
+    assert cuda_torch.counts() == since and waits == []
+    same(got.detach().cpu(), alone(data.reshape(-1, 3)).detach().reshape(SIZE, 8, 3)[RANK])
+    same(norm.running_var.cpu(), alone.running_var)
+
+
+def without_module():
+    """What cannot be reached is copied, as of a build without CUDA."""
+    _job._state.device_fault = "there is no module"
+    x = torch.ones(3).to(DEVICE)
+    got = hvd.allreduce(x, op=hvd.Sum)
+    assert got.device == DEVICE
+    same(got.cpu(), torch.full((3,), float(SIZE)))
+    weights, copied, _, params = train(zeroed=True)
+    same(weights, train_alone(4))
+    assert copied["bytes"] == 0 and (SIZE == 1 or copied["torch"] > 0)
+    assert all(p.grad.device == DEVICE for p in params) or SIZE == 1
+    _job._state.device_fault = ""
+
+
 def parameters():
     params = dict(enumerate(network(DEVICE)))
     named = {f"w{i}": p.detach().add_(RANK) for i, p in params.items()}
@@ -206,6 +241,8 @@ operations()
 optimizer()
 streams()
 others()
+normalisation()
+without_module()
 parameters()
 assert hvd.cuda_built() and not hvd.nccl_built()
 hvd.barrier()

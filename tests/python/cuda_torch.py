@@ -15,6 +15,7 @@ are seen, not loss.backward().
 import collections
 import contextlib
 import ctypes
+import functools
 import importlib
 import os
 
@@ -158,6 +159,7 @@ _LOOKS = {
     "is_same_size", "__len__", "resolve_neg", "resolve_conj", "nelement", "ndimension", "dim_order",
 }  # fmt: skip
 _TO_HOST = {"cpu", "numpy", "tolist", "item", "__float__", "__int__", "__bool__", "__index__", "__array__", "equal"}
+_COUNTED = ("copy_", "cpu", "to", "numpy", "tolist", "item")
 _EMPTY = {"empty_like", "new_empty"}
 
 
@@ -172,9 +174,22 @@ def _device_of_to(args, kwargs):
             kept.append(each.dtype)
         elif each is not None:
             kept.append(each)
-    if not kept and "dtype" not in kwargs:
-        kept.append(args[0].dtype)
     return target, [args[0], *kept]
+
+
+def _counting(name, method):
+    """A method of tensors that counts copies to main memory: in hooks, too, which torch 1.13 calls without a mode."""
+
+    @functools.wraps(method)
+    def counting(tensor, *args, **kwargs):
+        if name == "copy_":
+            goes_to_host = not is_on_device(tensor) and is_on_device(args[0])
+        else:
+            goes_to_host = is_on_device(tensor) and (name != "to" or _device_of_to((0, *args), {**kwargs})[0] == "cpu")
+        host_copies[name] += goes_to_host
+        return method(tensor, *args, **kwargs)
+
+    return counting
 
 
 class _Device(TorchFunctionMode):
@@ -183,16 +198,18 @@ class _Device(TorchFunctionMode):
         kwargs.pop("pin_memory", None)
         if name in _LOOKS:
             return function(*args, **kwargs)
+        if name in _COUNTED:
+            function = function.__wrapped__
         used = [tensor for tensor in _tensors([*args, *kwargs.values()]) if is_on_device(tensor)]
         if name == "to":
             target, args = _device_of_to(args, kwargs)
+            if len(args) == 1 and "dtype" not in kwargs:
+                args.append(args[0].dtype)
         elif kwargs.get("device") is not None:
             target = torch.device(kwargs["device"]).type
             kwargs["device"] = "cpu" if target == "cuda" else kwargs["device"]
         elif name in _TO_HOST or name == "copy_" and not is_on_device(args[0]):
             target = "cpu"
-        if used and target == "cpu":
-            host_copies[name] += 1
         for tensor in used if name not in _EMPTY else ():
             _use(tensor)
         if used or target == "cuda":
@@ -216,7 +233,7 @@ def counts():
     return {
         "bytes": cuda.emu_calls(b"bytes_from_devices"),
         "blocking": cuda.emu_calls(b"cudaMemcpy"),
-        "torch": sum(host_copies.values()),
+        "torch": sum(host_copies.values()),  # by PyTorch
     }
 
 
@@ -224,6 +241,8 @@ def start():
     """From now on this PyTorch has a GPU, on this thread."""
     with contextlib.suppress(ImportError):  # which looks at torch.cuda as it is
         importlib.import_module("torch._dynamo")
+    for name in _COUNTED:
+        setattr(torch.Tensor, name, _counting(name, getattr(torch.Tensor, name)))
     torch.Tensor.device = property(_device_of)
     torch.Tensor.is_cuda = property(lambda tensor: _device_of(tensor).type == "cuda")
     torch.Tensor.record_stream = lambda tensor, stream: None  # memory is never given out again
