@@ -135,8 +135,10 @@ def moves():
 
 def futures():
     x = mine()
-    doubled = dist.all_reduce(x, async_op=True).get_future().then(lambda future: future.value()[0])
-    assert doubled.wait() is x
+    work = dist.all_reduce(x, async_op=True)
+    assert work.get_future().then(lambda future: future.value()[0]).wait() is x
+    # On a GPU torch looks into the value of each future.
+    assert torch._jit_internal._extract_tensors(work._ended().wait())[0] is x
     same(x, EVERYONE.sum(0))
 
 

@@ -199,7 +199,12 @@ class Work(_WorkOfTorch):
             self._request = self._finish = request._keep = None  # the request itself may live on in its slot
             promise, self._promise = self._promise, None
         if promise is not None:
-            promise.set_result(self)
+            promise.set_result(self._value_of_end())
+
+    def _value_of_end(self) -> Any:
+        """On a GPU torch looks for the tensors in a future's value, by pickling it, and records the streams that make
+        them."""
+        return self._outputs if self._error is None else None
 
     def _take_result(self, request: Request) -> None:
         if self._ranks and request.peer is not None:
@@ -269,7 +274,7 @@ class Work(_WorkOfTorch):
             if request is not None:
                 self._promise = promise
         if request is None:
-            promise.set_result(self)
+            promise.set_result(self._value_of_end())
         else:
             request.add_done_callback(lambda _: self._end())
         return promise
