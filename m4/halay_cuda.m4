@@ -1,14 +1,23 @@
 dnl SPDX-License-Identifier: Apache-2.0
 dnl
-dnl HALAY_FIND_CUDA: what HALAY_WITH calls: NVCC, NVCC_CODES.
+dnl HALAY_FIND_CUDA: what HALAY_WITH calls: NVCC, NVCC_CODES. Of these architectures nvcc compiles those that it knows;
+dnl code for one of them runs on its kin (sm_80 on 86 and 89), and newer ones compile the last one's PTX when they load
+dnl it.
 AC_DEFUN([HALAY_FIND_CUDA], [
-    AC_ARG_VAR([NVCC_CODES], [architectures of the CUDA kernels, as options of nvcc (sm_80, sm_90, sm_100)])
-    AS_IF([test -z "$NVCC_CODES"], [
-        NVCC_CODES="-gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90"
-        NVCC_CODES="$NVCC_CODES -gencode arch=compute_100,code=@<:@sm_100,compute_100@:>@"])
+    AC_ARG_VAR([NVCC_CODES],
+        [architectures of the CUDA kernels, as options of nvcc (of sm_75, sm_80, sm_90, sm_100 those that it knows)])
     AC_PATH_PROGS([NVCC], [nvcc], [],
         [${halay_dir:+$halay_dir/bin$PATH_SEPARATOR}$PATH$PATH_SEPARATOR/usr/local/cuda/bin])
     AS_IF([test -n "$NVCC"], [halay_found=yes])
+    AS_IF([test -n "$NVCC" && test -z "$NVCC_CODES"], [
+        halay_known=`"$NVCC" --list-gpu-code 2>/dev/null`
+        halay_known=`echo $halay_known` halay_newest=''
+        for halay_sm in 75 80 90 100; do
+            AS_CASE([" $halay_known "], [*" sm_$halay_sm "*], [
+                NVCC_CODES="$NVCC_CODES -gencode arch=compute_$halay_sm,code=sm_$halay_sm" halay_newest=$halay_sm])
+        done
+        AS_IF([test -n "$halay_newest"],
+            [NVCC_CODES="$NVCC_CODES -gencode arch=compute_$halay_newest,code=compute_$halay_newest"])])
 ])
 
 dnl HALAY_CUDA_LINKS(VARIABLE, LIBRARIES, PROGRAM): VARIABLE is yes if a program links them.

@@ -4,11 +4,12 @@ Builds the wheel and the source distribution: what pip calls (PEP 517), and tool
 
 The wheel holds the package, the libraries and the programs as the build made them. Nothing in it depends on another
 library than the C library's: sodium, jansson, yaml and zlib are linked statically, and oneDNN, BLAS and MPI are
-left out. The module for UCX is there if UCX's headers are; it takes the system's UCX or pip's when it is opened. A
-module for MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a fixed place, as
-Debian's jansson, goes into programs only; the wheel carries the shared one beside the libraries that are linked with
-it. Where one of the four has no static library the programs are linked with the shared one, and the wheel's tag says
-that it is for this machine only.
+left out. The module for UCX is there if UCX's headers are; it takes the system's UCX or pip's when it is opened. The
+modules for GPUs are there if nvcc and CUDA's libraries are: the engine's needs the driver alone, the trainer's takes
+the system's cuBLASLt or pip's. A module for MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a
+fixed place, as Debian's jansson, goes into programs only; the wheel carries the shared one beside the libraries that
+are linked with it. Where one of the four has no static library the programs are linked with the shared one, and the
+wheel's tag says that it is for this machine only.
 """
 
 import base64
@@ -26,7 +27,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LIBRARIES = ["libhalay", "libhalay-tft"]
-MODULE = "libhalay-ucx.so"
+MODULES = ["libhalay-ucx.so", "libhalay-cuda.so", "libhalay-tft-cuda.so"]
 PROGRAMS = ["launcher/halayrun", "halay-tft", "perf/halay-perf"]
 STATIC = {"SODIUM": "sodium", "JANSSON": "jansson", "YAML": "yaml", "ZLIB": "z"}
 NOTICES = ["libsodium-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev"]  # packages, for their licences
@@ -37,7 +38,10 @@ To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansso
 A wheel of halay needs none of them."""
 CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic"]
 CONFIGURE += ["--without-onednn", "--without-blas", "--without-mpi", "--without-mpich", "--without-simgrid"]
-CONFIGURE += ["--without-cuda", "--without-microhttpd"]
+CONFIGURE += ["--without-microhttpd"]
+# What the wheel's libraries are found by: each other, and pip's cuBLASLt of CUDA 13 and 12.
+FOLDERS = ["", "/../../nvidia/cu13/lib", "/../../nvidia/cublas/lib"]
+CUBLAS = {"libcublasLt.so.13": "nvidia-cublas>=13,<14", "libcublasLt.so.12": "nvidia-cublas-cu12"}
 METADATA = """\
 Metadata-Version: 2.1
 Name: halay
@@ -51,7 +55,7 @@ Provides-Extra: numpy
 Requires-Dist: numpy; extra == "numpy"
 Provides-Extra: ucx
 Requires-Dist: libucx-cu12; extra == "ucx"
-Provides-Extra: tft
+{cublas}Provides-Extra: tft
 Requires-Dist: pandas>=1.5; extra == "tft"
 Description-Content-Type: text/markdown
 
@@ -68,9 +72,12 @@ def version() -> str:
     return found.group(1)
 
 
-def metadata() -> str:
+def metadata(modules: List[str]) -> str:
+    cublas = ""
+    for package in sorted({CUBLAS[name] for module in modules for name in needs(module) if name in CUBLAS}):
+        cublas = f'Provides-Extra: cuda\nRequires-Dist: {package}; extra == "cuda"\n'
     with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as file:
-        return METADATA.format(version=version(), readme=file.read())
+        return METADATA.format(version=version(), cublas=cublas, readme=file.read())
 
 
 def run(*words: str, cwd: str) -> None:
@@ -118,10 +125,13 @@ def configure(build: str, fits: Callable[[str], bool], *options: str) -> None:
 
 def make_libraries(build: str, folder: str) -> Tuple[List[str], List[str]]:
     """Make the libraries and modules, as installed in a folder: they find those beside them, and not the build's."""
+    path = ":".join(r"\$$ORIGIN" + name for name in FOLDERS)
     for targets in ("install-libLTLIBRARIES", "install-pkglibLTLIBRARIES"):
-        make(build, targets, f"DESTDIR={folder}", r"LDFLAGS=-Wl,-rpath,\$$ORIGIN")
-    module = os.path.join(folder, "usr/lib/halay", MODULE)
-    modules = [module] if os.path.exists(module) else []
+        make(build, targets, f"DESTDIR={folder}", f"LDFLAGS=-Wl,-rpath,{path}")
+    modules = [os.path.join(folder, "usr/lib/halay", name) for name in MODULES]
+    for missing in [module for module in modules if not os.path.exists(module)]:
+        print(f"halay: a wheel without {os.path.basename(missing)}, as configure said above", file=sys.stderr)
+        modules.remove(missing)
     return [os.path.join(folder, f"usr/lib/{name}.so.1") for name in LIBRARIES], modules
 
 
@@ -208,8 +218,8 @@ def add_package(wheel: Wheel) -> None:
                 wheel.add_file(os.path.relpath(path, package), path)
 
 
-def add_info(wheel: Wheel, info: str, tag: str) -> None:
-    wheel.add(f"{info}/METADATA", metadata().encode())
+def add_info(wheel: Wheel, info: str, tag: str, modules: List[str]) -> None:
+    wheel.add(f"{info}/METADATA", metadata(modules).encode())
     wheel.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: halay\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
     wheel.add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
     wheel.add_file(f"{info}/licenses/LICENSE", os.path.join(SOURCE, "LICENSE"))
@@ -233,7 +243,7 @@ def write_wheel(folder: str, libraries: List[str], modules: List[str], programs:
             wheel.add_file(f"halay/lib/{os.path.basename(library)}", library, 0o755)
         for program in programs:
             wheel.add_file(f"halay-{version()}.data/scripts/{os.path.basename(program)}", program, 0o755)
-        add_info(wheel, info, tag)
+        add_info(wheel, info, tag, modules)
         wheel.close(info)
     return name
 
@@ -265,7 +275,7 @@ def build_sdist(sdist_directory: str, config_settings: Optional[Dict[str, Any]] 
         run("make", "-s", "distdir", cwd=scratch)
         folder = os.path.join(scratch, root)
         with open(os.path.join(folder, "PKG-INFO"), "w", encoding="utf-8") as file:
-            file.write(metadata())
+            file.write(metadata([]))
         with tarfile.open(os.path.join(sdist_directory, f"{root}.tar.gz"), "w:gz") as tar:
             tar.add(folder, root)
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,18 +22,21 @@ for program in launcher/halayrun .libs/halay-tft perf/.libs/halay-perf; do
     [ -f "$built" ] || built=$top_builddir/$(echo "$program" | sed 's|\.libs/||')
     programs="$programs $built"
 done
-module=$top_builddir/.libs/libhalay-ucx.so
-[ -f "$module" ] || module=
+modules=
+for module in ucx cuda tft-cuda; do
+    module=$top_builddir/.libs/libhalay-$module.so
+    [ ! -f "$module" ] || modules="$modules $module"
+done
 # shellcheck disable=SC2086 # several words
 PYTHONPATH=$top_srcdir/packaging/python "$python" -c '
 import sys, halay_build
 print(halay_build.write_wheel(sys.argv[1], sys.argv[2:4], sys.argv[7:], sys.argv[4:7]))
-' "$scratch" "$top_builddir/.libs/libhalay.so.1" "$top_builddir/.libs/libhalay-tft.so.1" $programs $module \
+' "$scratch" "$top_builddir/.libs/libhalay.so.1" "$top_builddir/.libs/libhalay-tft.so.1" $programs $modules \
     >"$scratch/name" 2>"$scratch/said"
-"$python" - "$scratch/$(cat "$scratch/name")" "$top_srcdir" "$scratch" "$module" <<'END'
+"$python" - "$scratch/$(cat "$scratch/name")" "$top_srcdir" "$scratch" "$modules" <<'END'
 import base64, configparser, email, hashlib, os, re, sys, zipfile
 
-path, tree, scratch, module = sys.argv[1:]
+path, tree, scratch, modules = sys.argv[1:]
 version = re.search(r"AC_INIT\(\[halay\], \[([^]]*)\]", open(f"{tree}/configure.ac").read())[1]
 info, scripts = f"halay-{version}.dist-info", f"halay-{version}.data/scripts"
 wheel = zipfile.ZipFile(path)
@@ -46,7 +49,7 @@ for folder, _, files in os.walk(f"{tree}/python/halay"):
 programs = {f"{scripts}/{name}" for name in ("halayrun", "halay-tft", "halay-perf")}
 about = {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
 libraries = {"halay/lib/libhalay.so.1", "halay/lib/libhalay-tft.so.1"}
-libraries |= {"halay/lib/libhalay-ucx.so"} if module else set()
+libraries |= {f"halay/lib/{os.path.basename(module)}" for module in modules.split()}
 expected = package | programs | about | libraries
 assert "halay/py.typed" in expected
 others = {name for name in names - expected if not name.startswith(f"{info}/licenses/")}
@@ -72,7 +75,7 @@ assert ("manylinux" in tag) == ("for this machine only" not in said), (tag, said
 assert email.message_from_bytes(wheel.read(f"{info}/WHEEL"))["Tag"] == tag
 metadata = email.message_from_bytes(wheel.read(f"{info}/METADATA"))
 assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("halay", version, ">=3.9"), metadata
-assert metadata.get_all("Provides-Extra") == ["numpy", "ucx", "tft"], metadata
+assert metadata.get_all("Provides-Extra") == ["numpy", "ucx"] + ["cuda"] * ("tft-cuda" in modules) + ["tft"], metadata
 points = configparser.ConfigParser()
 points.read_string(wheel.read(f"{info}/entry_points.txt").decode())
 assert points["torch.distributed.backends"]["halay"] == "halay.distributed:register"

@@ -87,6 +87,7 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
         return HALAY_ERR_NO_MEMORY;
     queue->head.kernels = tft_kernels_cuda();
     queue->needs = *needs;
+    queue->needs.tf32 = needs->tf32 && cuda_has_bf16(); /* the same devices have both */
     cuda_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
     cuda_note(queue, cudaMalloc((void **)&queue->partial, CUDA_PARTIAL * sizeof *queue->partial));
     cuda_note(queue, cudaMalloc((void **)&queue->values, sizeof *queue->values));

@@ -7,7 +7,7 @@
 #include "tft/core/kernels/device.h"
 #include <stdio.h>
 
-enum { MAJOR_LEAST = 8 }; /* compute capability: the kernels are compiled from 8.0 on */
+enum { LEAST = 75 }; /* ten times the compute capability: the kernels are compiled from 7.5 on */
 
 /* Returns what would help, as the end of a sentence. */
 static const char *advice(cudaError_t error, int driver)
@@ -53,8 +53,8 @@ static enum halay_status module_open(int local_rank, struct tft_device *device, 
     error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
     if (!error)
         error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, number);
-    if (!error && major < MAJOR_LEAST) {
-        snprintf(why, size, "GPU %d has compute capability %d.%d, and 8.0 (A100) is the least", number, major, minor);
+    if (!error && 10 * major + minor < LEAST) {
+        snprintf(why, size, "GPU %d has compute capability %d.%d, and 7.5 (T4) is the least", number, major, minor);
         return HALAY_ERR_UNSUPPORTED;
     }
     if (!error)
