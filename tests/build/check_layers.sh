@@ -6,7 +6,8 @@
 #     launcher, tft, perf -> fusion -> collectives -> collectives/transport -> base -> halay_types.h
 #
 # with five more rules: the programs above the library see its public headers and base/ only (but for perf/simulated,
-# which is the library itself in another world, and perf/trainer, which measures the trainer), so do the trainer's
+# which is the library itself in another world, and perf/trainer and perf/devices, which measure the trainer and the
+# kernels of the engine's module for CUDA), so do the trainer's
 # tools, tft/tools, above its core, tft/core, sagemaker/ stands on the programs and only their main functions
 # know it, a library of others is included in the one place that wraps it, and nothing includes in a circle: no folders,
 # and no files, where x.h, x.c, x_impl.h, the inside of x, and x_inline.h, its bodies, count as one. A header declares
@@ -38,8 +39,10 @@ launcher                halay_types.h base/ launcher/
 launcher/halayrun.c     halay_types.h base/ launcher/ sagemaker/
 sagemaker               halay_types.h halay.h halay_tft.h base/ launcher/ tft/tools/ sagemaker/
 perf                    halay_types.h halay_coll.h halay.h halay_elastic.h halay_tools.h base/ perf/
+perf                    perf/devices/devices.h
 perf/simulated          halay_types.h halay_coll.h halay_tools.h base/
 perf/simulated          collectives/transport/ collectives/ perf/simulated/
+perf/devices            halay_types.h base/ collectives/transport/ perf/src/stats.h perf/devices/
 perf/trainer            halay_types.h halay.h base/ tft/core/ perf/trainer/
 tft/core                halay_types.h halay_coll.h halay.h halay_elastic.h halay_tft.h halay_tools.h base/ tft/core/
 tft/tools               halay_types.h halay.h halay_elastic.h halay_tft.h base/ tft/tools/
@@ -62,7 +65,7 @@ dnnl*       tft/core/kernels/gemm*
 oneapi/*    tft/core/kernels/gemm*
 cblas.h     tft/core/kernels/gemm*
 openblas*   tft/core/kernels/gemm*
-cuda*       tft/core/kernels/cuda/* collectives/transport/cuda/* perf/src/versus/perf_nccl*
+cuda*       tft/core/kernels/cuda/* collectives/transport/cuda/* perf/devices/* perf/src/versus/perf_nccl*
 cublas*     tft/core/kernels/cuda/*
 '
 
@@ -132,7 +135,7 @@ check_includes() {
             return path
         }
         BEGIN {
-            parts = "^(collectives/transport|perf/(simulated|trainer)|tft/(core|tools))/"
+            parts = "^(collectives/transport|perf/(devices|simulated|trainer)|tft/(core|tools))/"
             while ((getline file < files) > 0)
                 exists[file] = 1
             count = split(layers, lines, "\n")

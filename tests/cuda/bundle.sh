@@ -71,8 +71,8 @@ bare() {
 }
 expect 0 bare /bin/sh /bundle/gpu-check -o /results
 for want in '^passed .*libraries$' '^passed .*the same losses, 3' '^    [0-9.]* samples/s, loss 3' \
-    '^passed .*kernels one by one' '^passed .*two processes' '^skipped .*compute-sanitizer: not installed' \
-    '^ended .* 14 passed, 0 failed, 1 skipped, 0 not begun$'; do
+    '^passed .*kernels one by one' '^passed .*two processes' '^  segments on GPU 0' \
+    '^skipped .*compute-sanitizer: not installed' '^ended .* 15 passed, 0 failed, 1 skipped, 0 not begun$'; do
     says "$want"
 done
 "$top_builddir/tests/perf/check_json" "$root/results/sums.json" ranks=2 >"$scratch/said" 2>&1 ||

@@ -33,6 +33,22 @@ for name in mpi ucx; do
     fi
 done
 
+# Devices are measured where one is, here the tests' emulation; a failure is printed and counts.
+emulated=$top_builddir/tests/cuda/module/.libs
+if [ -f "$emulated/libhalay-perf-cuda.so" ]; then
+    EMU_DEVICES=2 EMU_ORDER=0 HALAY_MODULE_PATH=$emulated expect 0 "$perf" doctor --devices 16K
+    for line in '^devices, measured$' 'copies from GPU 1: [0-9.]+ GB/s [0-9.]+ GB/s$' \
+        'segments on GPU 0 and 1, summed by 0: [0-9.]+ GB/s' 'segments on GPU 1: packed at [0-9.]+ GB/s' \
+        'by an event, [0-9.]+ us by a written word' 'beside a thread that looks' \
+        'shared memory: pinned in [0-9.]+ ms'; do
+        says out "$line"
+    done
+    EMU_DEVICES=0 HALAY_MODULE_PATH=$emulated expect 1 "$perf" doctor --devices 16K
+    says out '^  failed: cudaGetDeviceCount'
+fi
+expect 1 env HALAY_MODULE_PATH="$scratch" "$perf" doctor --devices 16K
+says out '^  failed: '
+
 # A job that cannot start: all else is printed.
 expect 1 "$perf" doctor --transport no-such
 says out 'cannot start'

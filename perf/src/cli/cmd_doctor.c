@@ -11,6 +11,7 @@
 #include "base/transports.h"
 #include "halay_coll.h"
 #include "halay_tools.h"
+#include "perf/devices/devices.h"
 #include "perf/src/cli/perf.h"
 #include "perf/src/versus/module.h"
 #include <dlfcn.h>
@@ -21,6 +22,11 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+struct options {
+    const char *transport;
+    size_t device_bytes; /* 0: devices are not measured */
+};
 
 static void heading(const char *text)
 {
@@ -129,6 +135,28 @@ static void print_transports(const struct perf_environment *environment)
     heading("memory of devices");
     print_module(environment, "cuda", HALAY_HAVE_CUDART,
                  "among devices that reach each other, or by the host's memory");
+}
+
+/* Buffers of this size; 0: nothing is measured. */
+static enum halay_status measure_devices(const struct perf_environment *environment, size_t bytes)
+{
+    char text[8192] = "";
+
+    if (!bytes)
+        return HALAY_OK;
+    heading("devices, measured");
+    void *handle = perf_module_open(&environment->config, "perf-cuda", text, sizeof text);
+    const struct perf_devices *devices = handle ? dlsym(handle, "halay_perf_devices") : NULL;
+    int failed = !devices;
+    if (devices && strcmp(devices->version, HALAY_VERSION)) {
+        snprintf(text, sizeof text, "libhalay-perf-cuda.so is of halay %s", devices->version);
+        failed = 1;
+    }
+    failed = failed || devices->measure(bytes, stdout, text, sizeof text);
+    if (failed)
+        printf("  failed: %s\n", text);
+    /* The module stays loaded: CUDA's runtime in it has work to do at the end of the process. */
+    return failed ? HALAY_ERR_UNSUPPORTED : HALAY_OK;
 }
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
@@ -281,10 +309,11 @@ static enum halay_status examine_job(struct perf_environment *environment, struc
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* The group comes first: under mpirun only it knows which rank this is. */
-static int examine(struct perf_environment *environment, const char *transport)
+static int examine(struct perf_environment *environment, const struct options *o)
 {
-    const struct halay_options options = { .struct_size = sizeof options, .transport = transport };
+    const struct halay_options options = { .struct_size = sizeof options, .transport = o->transport };
     struct halay_topology topology = { .cores = 0 };
+    enum halay_status measured = HALAY_OK;
     struct halay_group *group = NULL;
 
     enum halay_status status = halay_group_open(&options, &group);
@@ -299,33 +328,32 @@ static int examine(struct perf_environment *environment, const char *transport)
     if (speaks) {
         heading("configuration");
         halay_config_print(&environment->config, stdout);
+        measured = measure_devices(environment, o->device_bytes);
     }
     /* No rank leaves while another still looks. */
     if (group && status == HALAY_OK)
         status = halay_group_barrier(group);
     halay_group_close(group);
-    return status == HALAY_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status == HALAY_OK && measured == HALAY_OK ? EXIT_SUCCESS : EXIT_FAILURE;
 }
-
-struct options {
-    const char *transport;
-};
 
 static const struct halay_option table[] = {
     { "--transport", NULL, "NAME", halay_transport_help, HALAY_OPTION_TEXT, HALAY_OPTION_SETS(options, transport) },
+    { "--devices", NULL, "BYTES", "also measure the CUDA devices, with buffers of this size (32M is a segment)",
+      HALAY_OPTION_SIZE, HALAY_OPTION_SETS(options, device_bytes), .min = 4096, .max = 1 << 30 },
     { .name = NULL },
 };
 
 static int run_doctor(char **argv)
 {
     struct perf_environment environment;
-    struct options o = { .transport = NULL };
+    struct options o = { .transport = NULL, .device_bytes = 0 };
     int exit_status;
 
     if (perf_environment_init(&environment) != HALAY_OK)
         return EXIT_USAGE;
     if (!perf_parse(&environment, &perf_doctor_command, argv, &o, &exit_status))
-        exit_status = examine(&environment, o.transport);
+        exit_status = examine(&environment, &o);
     perf_environment_fini(&environment);
     return exit_status;
 }
