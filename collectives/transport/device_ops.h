@@ -99,6 +99,14 @@ struct halay_device_ops {
                                 void *stream);
     enum halay_status (*unpack)(const struct halay_device_host *host, int device, const struct halay_device_work *work,
                                 void *stream);
+    /* pack, and once all ranks have done that, reduce: in one launch, whose blocks wait for the other ranks' by flags.
+     * Each rank has a device of its own. At most HALAY_DEVICE_PIECES. */
+    enum halay_status (*exchange)(const struct halay_device_host *host, int device,
+                                  const struct halay_device_work *work, void *stream);
+    /* The stream sets the bytes to 0. */
+    enum halay_status (*zero)(const struct halay_device_host *host, int device, void *ptr, size_t bytes, void *stream);
+    /* A word, 0, that the host writes and the device's kernels read; for the life of the process. */
+    enum halay_status (*word_get)(const struct halay_device_host *host, int device, void **word);
 };
 
 #endif

@@ -8,7 +8,13 @@
 #include "halay_types.h"
 #include <stdint.h>
 
-enum { HALAY_DEVICE_RANKS = 16, HALAY_DEVICE_HANDLE = 64 }; /* of a segment: ranks at most; bytes */
+enum {
+    HALAY_DEVICE_RANKS = 16,  /* at most */
+    HALAY_DEVICE_HANDLE = 64, /* bytes of a segment's handle */
+    HALAY_DEVICE_PIECES = 32, /* that one launch takes at most */
+    HALAY_DEVICE_BLOCKS = 36, /* that wait for other ranks at most; each has a flag for each rank */
+    HALAY_DEVICE_FLAGS = HALAY_DEVICE_BLOCKS * HALAY_DEVICE_RANKS * 4, /* bytes of a rank's flags */
+};
 
 /* How the ranks of a host reach a segment: device memory of one of them through which they reduce. Plain bytes that
  * travel between ranks. */
@@ -18,7 +24,8 @@ struct halay_device_share {
     int32_t device;  /* as that process counts them */
     int32_t is_there;
     uint64_t bytes;
-    uint64_t address; /* in that process */
+    uint64_t address;       /* in that process */
+    unsigned char uuid[16]; /* of the device; 0: kernels of it cannot wait for other ranks */
     unsigned char handle[HALAY_DEVICE_HANDLE];
 };
 
@@ -37,6 +44,11 @@ struct halay_device_work {
     size_t piece_count;
     void *const *segments; /* [ranks], as this rank reaches them */
     int ranks, rank;
+    /* exchange: each rank's flags, as this rank reaches them; what its flags become; a word that is not 0 once the job
+     * has failed. */
+    void *const *flags;
+    uint32_t turn;
+    const uint32_t *failed;
     int is_shared; /* reduce: the pieces are this rank's share, and the sums go to all segments */
 };
 

@@ -28,10 +28,11 @@ EMU_DEVICES=2 orders 2 "$tests/test_devices_ends"
 EMU_DEVICES=2 orders 2 "$tests/test_devices_leaves"
 orders 2 "$tests/test_devices_events"
 EMU_DEVICES=2 orders 5 "$tests/test_devices_direct"
+EMU_DEVICES=5 orders 5 "$tests/test_devices_direct" # each rank has a device of its own
 EMU_DEVICES=3 EMU_PEERS=0 orders 2 "$tests/test_devices_direct"
 EMU_DEVICES=2 orders 3 "$tests/test_devices_replay"
 EMU_DEVICES=3 EMU_PEERS=0 orders 1 "$tests/test_devices_replay"
-for EMU_DEVICES in 1 2; do
+for EMU_DEVICES in 1 2 3; do
     export EMU_DEVICES
     HALAY_DEVICE_SLAB=2K orders 2 "$tests/test_devices_direct" --spawn 3 sums
     orders 3 "$tests/test_devices_direct" --spawn 3 die

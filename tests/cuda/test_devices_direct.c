@@ -419,6 +419,7 @@ static void set_no_spin(struct halay_config *config, void *arg)
 {
     (void)arg;
     config->spin_us = 0;
+    config->device_exchange = 0; /* its kernel would wait for the rank */
 }
 
 static void late_rank(void)
@@ -426,6 +427,51 @@ static void late_rank(void)
     struct gate gate = { 0 };
 
     users_run(2, body_late_rank, set_no_spin, &gate);
+}
+
+/* Rank 0's kernel waits for that of rank 1, which dies before it launches one: the wait ends, and so does the request,
+ * with an error. */
+static void body_lost(struct rank_run *run)
+{
+    struct user user = { .ctx = run->ctx }, *u = &user;
+    struct gate *gate = run->arg;
+    struct halay_request *request = NULL, *host = NULL;
+    float data[N] = { 0 };
+
+    user_open(u);
+    struct area a = area_get(u, DEVICE, N * 4);
+    check_sum(u, "x", 0, u->size);
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    struct halay_tensor_info info = describe("late", a.data, 1), other = describe("host", data, 0);
+    info.memory = HALAY_MEMORY_DEVICES;
+    if (u->rank)
+        request = submit(u, &info);
+    REQUIRE(halay_submit_named(u->ctx, &other, u->rank ? stay : NULL, gate, &host) == HALAY_OK);
+    if (!u->rank) {
+        CHECK(halay_wait(host, WAIT_MS) == HALAY_OK);
+        while (!atomic_load(&gate->is_closed))
+            sched_yield();
+        size_t before = launches();
+        request = submit(u, &info);
+        while (launches() == before)
+            usleep(100);
+        CHECK(halay_wait(request, 20) == HALAY_ERR_TIMEOUT);
+        halay_fake_hub_kill(run->hub, 1);
+    }
+    enum halay_status status = halay_wait(request, u->rank ? 0 : WAIT_MS);
+    CHECK(u->rank || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    atomic_store(&gate->is_open, !u->rank || atomic_load(&gate->is_open));
+    halay_request_free(request);
+    halay_request_free(host);
+    user_close(u);
+}
+
+static void lost(void)
+{
+    struct gate gate = { 0 };
+
+    ranks_run(2, 0, &(struct rank_run){ .body = body_lost, .arg = &gate, .expected = "" }, NULL, NULL);
 }
 
 /* ---- ranks that are processes ---- */
@@ -530,6 +576,8 @@ int main(int argc, char **argv)
     apart("given up", given_up);
     if (!getenv("EMU_PEERS"))
         apart("late rank", late_rank);
+    if (emu_calls && !getenv("EMU_PEERS"))
+        apart("lost", lost);
     if (getenv("EMU_DEVICES") && atoi(getenv("EMU_DEVICES")) == 2)
         apart("differs", differs);
     return test_end();

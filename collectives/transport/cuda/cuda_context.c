@@ -72,6 +72,7 @@ static enum halay_status find_driver(const struct halay_device_host *host, struc
         { "cuCtxPopCurrent", (void **)&driver->pop },
         { "cuEventQuery", (void **)&driver->event_query },
         { "cuPointerGetAttributes", (void **)&driver->attributes },
+        { "cuDeviceGetUuid", (void **)&driver->uuid },
         { "cuStreamWriteValue32", (void **)&driver->write_value },
     };
 

@@ -20,6 +20,7 @@ struct halay_cuda_driver {
     CUresult (*pop)(CUcontext *context);
     CUresult (*event_query)(CUevent event);
     CUresult (*attributes)(unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr pointer);
+    CUresult (*uuid)(CUuuid *uuid, CUdevice device);
     CUresult (*write_value)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
 };
 

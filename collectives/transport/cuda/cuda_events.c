@@ -115,6 +115,20 @@ static enum halay_status word_give(struct halay_cuda_context *c, struct event *e
     return status;
 }
 
+enum halay_status halay_cuda_word_get(const struct halay_device_host *host, int device, void **word)
+{
+    struct event e = { 0 };
+    struct halay_cuda_context c = halay_cuda_enter(host, device);
+
+    if (c.status == HALAY_OK)
+        c.status = word_give(&c, &e);
+    if (c.status == HALAY_OK) {
+        *word = (void *)(uintptr_t)e.word->at;
+        *(_Atomic uint32_t *)*word = 0;
+    }
+    return halay_cuda_leave(&c, cudaSuccess, "cudaHostAlloc");
+}
+
 /* ---- events ---- */
 
 enum halay_status halay_cuda_event_create(const struct halay_device_host *host, int device, int is_one_streams,

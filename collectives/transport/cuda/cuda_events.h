@@ -14,6 +14,7 @@ enum halay_status halay_cuda_event_record(const struct halay_device_host *host, 
                                           struct halay_device_point *point);
 enum halay_status halay_cuda_event_done(const struct halay_device_host *host, int device,
                                         const struct halay_device_point *point);
+enum halay_status halay_cuda_word_get(const struct halay_device_host *host, int device, void **word);
 enum halay_status halay_cuda_event_wait(const struct halay_device_host *host, int device, void *stream, void *event);
 
 #endif

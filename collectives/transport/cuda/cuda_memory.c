@@ -77,6 +77,8 @@ DEFINE_START(copy_start, cudaMemcpyAsync, (to, from, bytes, cudaMemcpyDefault, s
 DEFINE_START(pack_start, halay_cuda_pack, (work, stream), const struct halay_device_work *work, void *stream)
 DEFINE_START(reduce_start, halay_cuda_reduce, (work, stream), const struct halay_device_work *work, void *stream)
 DEFINE_START(unpack_start, halay_cuda_unpack, (work, stream), const struct halay_device_work *work, void *stream)
+DEFINE_START(exchange_start, halay_cuda_exchange, (work, stream), const struct halay_device_work *work, void *stream)
+DEFINE_START(zero_start, cudaMemsetAsync, (ptr, 0, bytes, stream), void *ptr, size_t bytes, void *stream)
 
 /* Creates it with the highest priority: else our small kernels would wait for all blocks of the program's kernels. */
 static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
@@ -158,6 +160,9 @@ static enum halay_status memory_share(const struct halay_device_host *host, int 
                                           .bytes = bytes,
                                           .address = (uintptr_t)ptr };
     _Static_assert(sizeof handle == sizeof share->handle, "a handle's size");
+    CUuuid uuid = { { 0 } };
+    halay_cuda_state_of(host)->driver.uuid(&uuid, device); /* 0 if it fails */
+    memcpy(share->uuid, &uuid, sizeof uuid);
     memcpy(share->handle, &handle, sizeof handle);
     return HALAY_OK;
 }
@@ -236,4 +241,7 @@ const struct halay_device_ops halay_cuda_ops = {
     .pack = pack_start,
     .reduce = reduce_start,
     .unpack = unpack_start,
+    .exchange = exchange_start,
+    .zero = zero_start,
+    .word_get = halay_cuda_word_get,
 };

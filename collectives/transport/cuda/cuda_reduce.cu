@@ -7,18 +7,21 @@
  * begin at multiples of 16 bytes in the segment, so that 16 bytes are taken at a time where the program's memory is
  * aligned, too. A thread has four to eight such words under way, of several places or several ranks: in 256 blocks 4 to
  * 8 MiB, more than memory and links need to be busy (formula, H100: bandwidth times latency, 2.3 and .7 MB). Sums are
- * made in f32 in the order of the ranks and rounded once: an element has the same bits, whichever rank computes it. No
- * kernel waits for another one.
+ * made in f32 in the order of the ranks and rounded once: an element has the same bits, whichever rank computes it.
+ *
+ * Only exchange_segments waits for other ranks, each block for theirs of its number, which have the same chunks.
  */
 #include "collectives/transport/cuda/cuda_reduce.h"
+#include <cuda/atomic>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 namespace through_segments
 {
-constexpr int THREADS = 256, BLOCKS_MAX = 256, PIECES = 32, RANKS = HALAY_DEVICE_RANKS, ANY = 0;
+constexpr int THREADS = 256, BLOCKS_MAX = 256, PIECES = HALAY_DEVICE_PIECES, RANKS = HALAY_DEVICE_RANKS, ANY = 0;
 constexpr int WORDS = 8;                                    /* that a thread loads before it stores */
 constexpr size_t WORD = 16, CHUNK = THREADS * WORDS * WORD; /* bytes */
+constexpr size_t SMALL_CHUNK = THREADS * WORD;
 
 struct pieces {
     halay_device_piece at[PIECES];
@@ -124,9 +127,9 @@ __device__ void each(size_t begin, size_t end, bool by_words, G get, P put, O on
 }
 
 /* Calls work(piece, begin, end) for each chunk that is this block's. */
-template <class T, class W> __device__ void each_chunk(const pieces &list, W work)
+template <class T, size_t BYTES = CHUNK, class W> __device__ void each_chunk(const pieces &list, W work)
 {
-    constexpr size_t ELEMENTS = CHUNK / sizeof(T);
+    constexpr size_t ELEMENTS = BYTES / sizeof(T);
     int k = 0;
 
     for (unsigned chunk = blockIdx.x; chunk < list.first[list.count]; chunk += gridDim.x) {
@@ -138,15 +141,21 @@ template <class T, class W> __device__ void each_chunk(const pieces &list, W wor
     }
 }
 
+/* Copies a chunk of a piece to the segment. */
+template <class T, int U> __device__ void pack_chunk(const halay_device_piece &p, size_t begin, size_t end, T *segment)
+{
+    const T *from = static_cast<const T *>(p.in);
+    T *to = segment + p.at;
+
+    each<U, T>(
+        begin, end, is_aligned(from), [&](size_t i) { return load(from + i); },
+        [&](size_t i, const uint4 &w) { store(to + i, w); }, [&](size_t i) { to[i] = from[i]; });
+}
+
 template <class T> __global__ void __launch_bounds__(THREADS) pack_segment(const pieces list, T *segment)
 {
     each_chunk<T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
-        const T *from = static_cast<const T *>(p.in);
-        T *to = segment + p.at;
-
-        each<WORDS, T>(
-            begin, end, is_aligned(from), [&](size_t i) { return load(from + i); },
-            [&](size_t i, const uint4 &w) { store(to + i, w); }, [&](size_t i) { to[i] = from[i]; });
+        pack_chunk<T, WORDS>(p, begin, end, segment);
     });
 }
 
@@ -198,41 +207,84 @@ template <class K> __device__ typename K::type sum_of(const segments &s, size_t 
     return (T)K::store(all * p.postscale);
 }
 
+/* Sums a chunk of a piece. */
+template <class K, int R, int U>
+__device__ void reduce_chunk(const halay_device_piece &p, size_t begin, size_t end, const segments &s)
+{
+    using T = typename K::type;
+    T *out = static_cast<T *>(p.out);
+
+    each<U, T>(
+        begin, end, s.is_shared || is_aligned(out),
+        [&](size_t i) {
+            column<K, R> got;
+            got.load_at(s, p.at + i, p);
+            return got;
+        },
+        [&](size_t i, const column<K, R> &got) {
+            const uint4 result = word_of<T>([&](int k) { return K::store(got.sum(k, p) * p.postscale); });
+
+            if (!s.is_shared)
+                store(out + i, result);
+            for (int r = 0; s.is_shared && r < s.ranks; r++)
+                store(static_cast<T *>(s.at[r]) + p.at + i, result);
+        },
+        [&](size_t i) {
+            T result = sum_of<K>(s, p.at + i, p);
+
+            if (!s.is_shared)
+                out[i] = result;
+            for (int r = 0; s.is_shared && r < s.ranks; r++)
+                static_cast<T *>(s.at[r])[p.at + i] = result;
+        });
+}
+
 /* Sums the pieces of all ranks' segments: into the program's memory or, where each rank has a share, into all ranks'
  * segments, in place of what was summed. */
 template <class K, int R>
 __global__ void __launch_bounds__(THREADS) reduce_segments(const pieces list, const segments s)
 {
-    using T = typename K::type;
     constexpr int U = R ? (R < WORDS ? WORDS / R : 1) : 2;
 
-    each_chunk<T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
-        T *out = static_cast<T *>(p.out);
+    each_chunk<typename K::type>(
+        list, [&](const halay_device_piece &p, size_t begin, size_t end) { reduce_chunk<K, R, U>(p, begin, end, s); });
+}
 
-        each<U, T>(
-            begin, end, s.is_shared || is_aligned(out),
-            [&](size_t i) {
-                column<K, R> got;
-                got.load_at(s, p.at + i, p);
-                return got;
-            },
-            [&](size_t i, const column<K, R> &got) {
-                const uint4 result = word_of<T>([&](int k) { return K::store(got.sum(k, p) * p.postscale); });
+struct flags {
+    unsigned *at[RANKS]; /* of each rank: [block][rank] */
+    unsigned turn;
+    unsigned *failed;
+    int rank;
+};
+using flag = cuda::atomic_ref<unsigned, cuda::thread_scope_system>;
 
-                if (!s.is_shared)
-                    store(out + i, result);
-                for (int r = 0; s.is_shared && r < s.ranks; r++)
-                    store(static_cast<T *>(s.at[r]) + p.at + i, result);
-            },
-            [&](size_t i) {
-                T result = sum_of<K>(s, p.at + i, p);
+/* Waits until the other ranks' blocks of this number have reached this place, too. What they wrote before is seen after
+ * it: the release covers what the block's threads wrote before the barrier. Ends when the job has failed. */
+static __device__ void meet_ranks(const flags &f, int ranks)
+{
+    __syncthreads();
+    if ((int)threadIdx.x < ranks) {
+        unsigned *own = f.at[f.rank] + blockIdx.x * RANKS + threadIdx.x;
 
-                if (!s.is_shared)
-                    out[i] = result;
-                for (int r = 0; s.is_shared && r < s.ranks; r++)
-                    static_cast<T *>(s.at[r])[p.at + i] = result;
-            });
+        flag(f.at[threadIdx.x][blockIdx.x * RANKS + f.rank]).store(f.turn, cuda::memory_order_release);
+        for (unsigned looks = 1; (int)(flag(*own).load(cuda::memory_order_acquire) - f.turn) < 0; looks++)
+            if (looks % 64 == 0 && flag(*f.failed).load(cuda::memory_order_relaxed))
+                break;
+    }
+    __syncthreads();
+}
+
+template <class K, int R>
+__global__ void __launch_bounds__(THREADS) exchange_segments(const pieces list, const segments s, const flags f)
+{
+    using T = typename K::type;
+
+    each_chunk<T, SMALL_CHUNK>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
+        pack_chunk<T, 1>(p, begin, end, static_cast<T *>(s.at[f.rank]));
     });
+    meet_ranks(f, s.ranks);
+    each_chunk<T, SMALL_CHUNK>(
+        list, [&](const halay_device_piece &p, size_t begin, size_t end) { reduce_chunk<K, R, 1>(p, begin, end, s); });
 }
 
 template <class T> __global__ void __launch_bounds__(THREADS) unpack_segment(const pieces list, const T *segment)
@@ -247,11 +299,11 @@ template <class T> __global__ void __launch_bounds__(THREADS) unpack_segment(con
     });
 }
 
-/* Launches the kernel for as many pieces at a time as one launch takes. element: bytes of one. */
-template <class L> static cudaError_t launch(const halay_device_work *work, size_t element, L with)
+/* Launches the kernel for as many pieces at a time as one launch takes, in chunks of that many elements. */
+template <class L>
+static cudaError_t launch_list(const halay_device_work *work, size_t elements, unsigned blocks_max, L with)
 {
     for (size_t done = 0; done < work->piece_count; done += PIECES) {
-        size_t elements = CHUNK / element;
         pieces list = {};
 
         for (; list.count < PIECES && done + (size_t)list.count < work->piece_count; list.count++) {
@@ -261,7 +313,7 @@ template <class L> static cudaError_t launch(const halay_device_work *work, size
         }
         unsigned chunks = list.first[list.count];
         cudaLaunchConfig_t config = {};
-        config.gridDim = dim3(chunks < BLOCKS_MAX ? (chunks ? chunks : 1) : BLOCKS_MAX);
+        config.gridDim = dim3(chunks < blocks_max ? chunks : blocks_max);
         config.blockDim = dim3(THREADS);
         cudaError_t error = with(&config, list);
         if (error != cudaSuccess)
@@ -274,44 +326,83 @@ template <class T> static cudaError_t pack(const halay_device_work *work, cudaSt
 {
     T *segment = static_cast<T *>(work->segments[work->rank]);
 
-    return launch(work, sizeof(T), [&](cudaLaunchConfig_t *config, const pieces &list) {
+    return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
         return cudaLaunchKernelEx(config, pack_segment<T>, list, segment);
     });
 }
 
-template <class K, int R> static cudaError_t reduce_of(const halay_device_work *work, cudaStream_t stream)
+static segments segments_of(const halay_device_work *work)
 {
     segments s = {};
 
     for (int r = 0; r < work->ranks; r++)
         s.at[r] = work->segments[r];
     s.ranks = work->ranks, s.is_shared = work->is_shared;
-    return launch(work, sizeof(typename K::type), [&](cudaLaunchConfig_t *config, const pieces &list) {
-        config->stream = stream;
-        return cudaLaunchKernelEx(config, reduce_segments<K, R>, list, s);
-    });
+    return s;
 }
 
-template <class K> static cudaError_t reduce(const halay_device_work *work, cudaStream_t stream)
+template <class K> struct reduces {
+    template <int R> static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
+    {
+        const segments s = segments_of(work);
+
+        return launch_list(work, CHUNK / sizeof(typename K::type), BLOCKS_MAX,
+                           [&](cudaLaunchConfig_t *config, const pieces &list) {
+                               config->stream = stream;
+                               return cudaLaunchKernelEx(config, reduce_segments<K, R>, list, s);
+                           });
+    }
+};
+
+template <class K> struct exchanges {
+    template <int R> static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
+    {
+        const segments s = segments_of(work);
+        flags f = {};
+        cudaLaunchAttribute together = {};
+
+        for (int r = 0; r < work->ranks; r++)
+            f.at[r] = static_cast<unsigned *>(work->flags[r]);
+        f.turn = work->turn, f.rank = work->rank, f.failed = const_cast<unsigned *>(work->failed);
+        together.id = cudaLaunchAttributeCooperative;
+        together.val.cooperative = 1;
+        return launch_list(work, SMALL_CHUNK / sizeof(typename K::type), HALAY_DEVICE_BLOCKS,
+                           [&](cudaLaunchConfig_t *config, const pieces &list) {
+                               config->stream = stream;
+                               config->attrs = &together;
+                               config->numAttrs = 1;
+                               return cudaLaunchKernelEx(config, exchange_segments<K, R>, list, s, f);
+                           });
+    }
+};
+
+template <class F> static cudaError_t by_ranks(const halay_device_work *work, cudaStream_t stream)
 {
     switch (work->ranks) {
     case 2:
-        return reduce_of<K, 2>(work, stream);
+        return F::template of<2>(work, stream);
     case 4:
-        return reduce_of<K, 4>(work, stream);
+        return F::template of<4>(work, stream);
     case 8:
-        return reduce_of<K, 8>(work, stream);
+        return F::template of<8>(work, stream);
     default:
-        return reduce_of<K, ANY>(work, stream);
+        return F::template of<ANY>(work, stream);
     }
+}
+
+template <template <class> class F> static cudaError_t by_type(const halay_device_work *work, cudaStream_t stream)
+{
+    if (work->dtype == HALAY_F32)
+        return by_ranks<F<f32>>(work, stream);
+    return work->dtype == HALAY_F16 ? by_ranks<F<f16>>(work, stream) : by_ranks<F<bf16>>(work, stream);
 }
 
 template <class T> static cudaError_t unpack(const halay_device_work *work, cudaStream_t stream)
 {
     const T *segment = static_cast<const T *>(work->segments[work->rank]);
 
-    return launch(work, sizeof(T), [&](cudaLaunchConfig_t *config, const pieces &list) {
+    return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
         config->stream = stream;
         return cudaLaunchKernelEx(config, unpack_segment<T>, list, segment);
     });
@@ -326,10 +417,12 @@ cudaError_t halay_cuda_pack(const struct halay_device_work *work, cudaStream_t s
 
 cudaError_t halay_cuda_reduce(const struct halay_device_work *work, cudaStream_t stream)
 {
-    if (work->dtype == HALAY_F32)
-        return through_segments::reduce<through_segments::f32>(work, stream);
-    return work->dtype == HALAY_F16 ? through_segments::reduce<through_segments::f16>(work, stream)
-                                    : through_segments::reduce<through_segments::bf16>(work, stream);
+    return through_segments::by_type<through_segments::reduces>(work, stream);
+}
+
+cudaError_t halay_cuda_exchange(const struct halay_device_work *work, cudaStream_t stream)
+{
+    return through_segments::by_type<through_segments::exchanges>(work, stream);
 }
 
 cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream)

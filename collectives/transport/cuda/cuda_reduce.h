@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the all-reduce through segments (device_ops.h). Each returns what the launch did; nothing waits.
+ * Kernels of the all-reduce through segments (device_ops.h). Each returns what the launch did.
  */
 #ifndef HALAY_CUDA_REDUCE_H
 #define HALAY_CUDA_REDUCE_H
@@ -15,6 +15,7 @@ extern "C" {
 cudaError_t halay_cuda_pack(const struct halay_device_work *work, cudaStream_t stream);
 cudaError_t halay_cuda_reduce(const struct halay_device_work *work, cudaStream_t stream);
 cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream);
+cudaError_t halay_cuda_exchange(const struct halay_device_work *work, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

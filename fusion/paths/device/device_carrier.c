@@ -13,9 +13,22 @@
 #include "fusion/run/deliver.h"
 #include <stdlib.h>
 
-enum { LOOK_US = 250 }; /* the longest sleep while a device is at work */
+enum {
+    LOOK_US = 250,     /* the longest sleep while a device is at work */
+    GRACE_US = 500000, /* after a failure other ranks may still do what this one's kernels wait for */
+};
 
 /* ---- results ---- */
+
+/* Gives up results that wait for other ranks. */
+static void give_up(struct halay_context *ctx)
+{
+    for (struct halay_request *r = halay_device_carrier_of(ctx)->landing; r; r = r->next)
+        if (r->final == HALAY_OK && halay_staging_of(r)->is_direct &&
+            halay_staging_look(halay_staging_of(r)) == HALAY_IN_PROGRESS)
+            r->final = ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
+    halay_direct_fail(ctx);
+}
 
 /* Takes an ended request. The program's memory must not be accessed after the end, so a request that fails waits for
  * the copies in progress. */
@@ -23,6 +36,8 @@ static int carrier_land(struct halay_context *ctx, struct halay_request *request
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
+    if (request->final == HALAY_OK && halay_staging_of(request)->is_direct && halay_direct_has_failed(ctx))
+        request->final = ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
     enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(request) : request->final;
     if (status != HALAY_IN_PROGRESS) {
         if (request->final == HALAY_OK && status != HALAY_OK)
@@ -91,6 +106,8 @@ static size_t carrier_progress(struct halay_context *ctx, enum halay_status *sta
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     size_t did = take_landed(ctx, 0);
 
+    if (devices->failed_us && devices->landing && ctx->now_us - devices->failed_us > GRACE_US)
+        give_up(ctx);
     *status = devices->status;
     if (devices->launched)
         publish_launched(ctx);
@@ -107,6 +124,14 @@ static long sleep_us(const struct halay_context *ctx)
         return HALAY_RINGS;
     long us = halay_unrung_sleep_us(ctx->now_us - devices->copied_us);
     return us < LOOK_US ? us : LOOK_US;
+}
+
+static void carrier_drop(struct halay_context *ctx)
+{
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
+
+    halay_deferred_drop(ctx);
+    devices->failed_us = devices->failed_us ? devices->failed_us : ctx->now_us;
 }
 
 /* ---- streams ---- */
@@ -127,11 +152,13 @@ static void carrier_open(struct halay_context *ctx)
 
     devices->landing_last = &devices->landing;
     devices->status = HALAY_OK;
+    devices->failed_us = 0;
     halay_direct_init(ctx);
 }
 
 static void carrier_end(struct halay_context *ctx)
 {
+    give_up(ctx);
     take_landed(ctx, 1);
 }
 
@@ -165,7 +192,7 @@ static const struct halay_carrier_ops ops = { .unreachable = "data on a device c
                                               .put_locked = halay_staging_put_cargo_locked,
                                               .defer = halay_deferred_add,
                                               .release = halay_deferred_release,
-                                              .drop = halay_deferred_drop,
+                                              .drop = carrier_drop,
                                               .start = halay_direct_start,
                                               .progress_bucket = halay_direct_progress,
                                               .drop_bucket = halay_direct_drop,

@@ -59,6 +59,10 @@ struct halay_direct {
     int is_one_shot;             /* each rank sums all elements, not only its share */
     size_t total;                /* elements of the bucket */
     size_t windows, turn;        /* of the bucket: that many halves, and the next turn */
+    int has_exchange;            /* each rank has a device of its own, and its kernels can wait for the others' */
+    _Atomic uint32_t *failed;    /* borrowed: ends such waits */
+    int is_exchange;             /* the bucket is summed in one launch */
+    uint32_t exchanges;          /* launches of that kind up to now */
     size_t passed;               /* windows of the buckets before: whether this one begins in the first half */
     struct halay_device_piece *pieces; /* owned array, kept */
     size_t piece_count, piece_capacity;
@@ -75,6 +79,7 @@ struct halay_device_carrier {
     /* Requests that have succeeded, whose results are being copied back; those from launched on are not published. */
     struct halay_request *landing, **landing_last, *launched;
     enum halay_status status; /* an error: results cannot be copied back */
+    int64_t failed_us;        /* when the engine failed; 0: it has not */
     int64_t copied_us;        /* when copies were last started, or found to have completed */
 };
 

@@ -21,8 +21,14 @@
  * begins in the other half, without waiting for the last turn of this one.
  *
  * Ranks wait for each other on the host: for the event after a turn, then for a barrier of the group. So no kernel
- * ever waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and
+ * waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and
  * the barrier's error names it.
+ *
+ * A small bucket is one launch where each rank has a device of its own: its blocks pack, wait for the other ranks' by
+ * flags at the ends of the segments, and sum. They do end: all ranks have agreed on the bucket, so all launch it, and
+ * none of their streams waits for a program's; a while after the job has failed a word ends the wait. A flag is the
+ * number of such launches, so it is never reset. It takes the place of a window: a rank whose exchange has ended knows
+ * that all others have begun theirs, and so ended what was before it.
  *
  * While a bucket is under way no other one of the set starts, unless a plan is in force: the barriers have numbers
  * among the group's collectives, which must be the same on all ranks. In a plan (fusion/protocol/replay.h) they all
@@ -41,7 +47,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN_BYTES = 16, CLOSE_MS = 2000 };
+enum { ALIGN_BYTES = 16, CLOSE_MS = 2000, FLAGS_BYTES = (HALAY_DEVICE_FLAGS + 255) / 256 * 256 };
 
 static struct halay_direct *direct_of(const struct halay_bucket *b)
 {
@@ -71,13 +77,36 @@ void halay_direct_init(struct halay_context *ctx)
 
 /* ---- opening ---- */
 
+/* Clears the flags of the own segment, before any rank has its handle. */
+static enum halay_status clear_flags(struct halay_context *ctx)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    char *flags = (char *)d->segment + d->bytes - FLAGS_BYTES;
+    enum halay_status status = HALAY_OK;
+
+    if (!d->failed)
+        status = ops->word_get(host, d->device->number, (void **)&d->failed);
+    if (status != HALAY_OK)
+        return status;
+    atomic_store_explicit(d->failed, 0, memory_order_relaxed);
+    d->exchanges = 0;
+    status = ops->zero(host, d->device->number, flags, FLAGS_BYTES, d->stream);
+    if (status == HALAY_OK)
+        status = ops->event_record(host, d->device->number, d->stream, &d->done);
+    if (status == HALAY_OK)
+        status = halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done, halay_deadline_us(CLOSE_MS));
+    return status == HALAY_IN_PROGRESS ? HALAY_ERR_TIMEOUT : status;
+}
+
 static enum halay_status segment_create(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int number = d->device->number;
-    size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES);
+    size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES) + FLAGS_BYTES;
     enum halay_status status = HALAY_OK;
 
     if (!d->stream)
@@ -90,6 +119,8 @@ static enum halay_status segment_create(struct halay_context *ctx)
         status = ops->event_create(host, number, 1, &d->copied.event);
     if (status == HALAY_OK && !d->segment)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
+    if (status == HALAY_OK)
+        status = clear_flags(ctx);
     return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
 }
 
@@ -129,8 +160,8 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     for (int r = 0; r < ctx->size && d->reaches_all; r++) {
         const struct halay_device_share *share = &d->shares[r];
         d->reaches_all = share->is_there != 0;
-        if (share->bytes / 2 < d->room)
-            d->room = (size_t)share->bytes / 2;
+        if (d->reaches_all && (share->bytes - FLAGS_BYTES) / 2 < d->room)
+            d->room = (size_t)(share->bytes - FLAGS_BYTES) / 2;
         if (d->reaches_all && r == ctx->rank)
             d->segments[r] = d->segment;
         else if (d->reaches_all)
@@ -142,6 +173,21 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     return halay_group_allgather_start(b->set->group, &d->reaches_all, d->all_reach, 1, HALAY_U8, &d->coll);
 }
 
+/* Returns nonzero if each rank has a device of its own; the same on all ranks. */
+static int has_own_devices(const struct halay_direct *d, int ranks)
+{
+    static const unsigned char none[sizeof d->shares->uuid];
+
+    for (int r = 0; r < ranks; r++) {
+        if (!memcmp(d->shares[r].uuid, none, sizeof none))
+            return 0;
+        for (int other = 0; other < r; other++)
+            if (!memcmp(d->shares[r].uuid, d->shares[other].uuid, sizeof none))
+                return 0;
+    }
+    return ranks > 1;
+}
+
 /* Opens the direct way if all ranks can access all segments; otherwise refuses it. */
 static void conclude_agreement(struct halay_context *ctx)
 {
@@ -150,6 +196,7 @@ static void conclude_agreement(struct halay_context *ctx)
 
     for (int r = 0; r < ctx->size; r++)
         refuses = d->all_reach[r] || refuses >= 0 ? refuses : r;
+    d->has_exchange = has_own_devices(d, ctx->size);
     set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
     if (refuses < 0) {
         halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", 2 * d->room);
@@ -230,6 +277,8 @@ static enum halay_status begin_bucket(struct halay_bucket *b)
     if (halay_list_reserve(&d->pieces, b->tensor_count, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
+    d->is_exchange = d->has_exchange && d->windows == 1 && b->tensor_count <= HALAY_DEVICE_PIECES &&
+                     d->total * halay_dtype_size(b->dtype) <= ctx->world->config.device_exchange;
     for (size_t i = 0; i < b->count; i++)
         halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
     d->is_launched = 0; /* no rank waits for the bucket before */
@@ -261,7 +310,7 @@ static void cut_pieces(const struct halay_bucket *b, size_t base, size_t first, 
     }
 }
 
-enum work { PACK, REDUCE, UNPACK };
+enum work { PACK, REDUCE, UNPACK, EXCHANGE };
 
 /* Gives the device a window's work. */
 static enum halay_status launch_work(struct halay_bucket *b, enum work kind, size_t window, void *stream)
@@ -271,7 +320,9 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     size_t size = (size_t)b->set->size, base = window * window_of(b), last = base + window_of(b), first = base;
-    void *halves[HALAY_DEVICE_RANKS];
+    void *halves[HALAY_DEVICE_RANKS], *flags[HALAY_DEVICE_RANKS];
+    enum halay_status (*const calls[])(const struct halay_device_host *, int, const struct halay_device_work *,
+                                       void *) = { ops->pack, ops->reduce, ops->unpack, ops->exchange };
 
     last = last < d->total ? last : d->total;
     if (kind == REDUCE && !d->is_one_shot) {
@@ -279,8 +330,10 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
         first = base + (size_t)b->set->rank * share;
         last = first + share < last ? first + share : last;
     }
-    for (size_t r = 0; r < size; r++)
+    for (size_t r = 0; r < size; r++) {
         halves[r] = (char *)d->segments[r] + (d->passed + window) % 2 * d->room;
+        flags[r] = (char *)d->segments[r] + d->shares[r].bytes - FLAGS_BYTES;
+    }
     cut_pieces(b, base, first, last);
     struct halay_device_work work = { .dtype = b->dtype,
                                       .pieces = d->pieces,
@@ -288,10 +341,11 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
                                       .segments = halves,
                                       .ranks = b->set->size,
                                       .rank = b->set->rank,
-                                      .is_shared = !d->is_one_shot };
-    return (kind == PACK     ? ops->pack
-            : kind == REDUCE ? ops->reduce
-                             : ops->unpack)(host, d->device->number, &work, stream);
+                                      .flags = flags,
+                                      .turn = d->exchanges,
+                                      .failed = (const uint32_t *)d->failed,
+                                      .is_shared = !d->is_one_shot && kind != EXCHANGE };
+    return calls[kind](host, d->device->number, &work, stream);
 }
 
 /* Lets the sums' stream, and so its event, follow the copies that were launched beside them. */
@@ -305,6 +359,29 @@ static enum halay_status join_copies(struct halay_context *ctx)
     return status == HALAY_OK ? ops->event_wait(host, d->device->number, d->stream, d->copied.event) : status;
 }
 
+/* Notes the end of what was launched; is_last: of the bucket. */
+static enum halay_status end_turn(struct halay_context *ctx, int is_last, enum halay_status status)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    if (status == HALAY_OK)
+        status =
+            halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, d->device->number, d->stream, &d->done);
+    d->is_launched = status == HALAY_OK;
+    halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
+    if (is_last) {
+        d->passed += d->windows;
+        d->step = HALAY_DIRECT_END;
+    }
+    return status;
+}
+
+static enum halay_status launch_exchange(struct halay_bucket *b)
+{
+    direct_of(b)->exchanges++;
+    return end_turn(b->set->ctx, 1, launch_work(b, EXCHANGE, 0, direct_of(b)->stream));
+}
+
 static enum halay_status launch_turn(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
@@ -315,6 +392,8 @@ static enum halay_status launch_turn(struct halay_bucket *b)
     void *copies = is_beside ? d->copies : d->stream;
     enum halay_status status = HALAY_OK;
 
+    if (d->is_exchange)
+        return launch_exchange(b);
     if (sums)
         status = launch_work(b, REDUCE, turn - 1, d->stream);
     if (unpacks && status == HALAY_OK)
@@ -323,16 +402,7 @@ static enum halay_status launch_turn(struct halay_bucket *b)
         status = launch_work(b, PACK, turn, copies);
     if (is_beside && status == HALAY_OK)
         status = join_copies(ctx);
-    if (status == HALAY_OK)
-        status =
-            halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, d->device->number, d->stream, &d->done);
-    d->is_launched = status == HALAY_OK;
-    halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
-    if (turn == last) {
-        d->passed += d->windows;
-        d->step = HALAY_DIRECT_END;
-    }
-    return status;
+    return end_turn(ctx, turn == last, status);
 }
 
 /* ---- a bucket ---- */
@@ -436,6 +506,21 @@ void halay_direct_drop(struct halay_bucket *b)
 }
 
 /* ---- the end ---- */
+
+void halay_direct_fail(struct halay_context *ctx)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    if (d->failed)
+        atomic_store_explicit(d->failed, 1, memory_order_relaxed);
+}
+
+int halay_direct_has_failed(const struct halay_context *ctx)
+{
+    const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    return d->failed && atomic_load_explicit(d->failed, memory_order_relaxed);
+}
 
 /* Waits until all ranks have closed the others' segments. */
 static enum halay_status await_closing(struct halay_context *ctx)

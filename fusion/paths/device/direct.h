@@ -32,6 +32,9 @@ static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 }
 /* Returns nonzero if the next bucket of this set must wait. */
 int halay_direct_is_busy(const struct halay_process_set *set);
+/* Ends the waits of kernels for other ranks: what they compute then is worth nothing. */
+void halay_direct_fail(struct halay_context *ctx);
+int halay_direct_has_failed(const struct halay_context *ctx);
 /* Drops the bucket. Work that has been queued on devices continues. */
 void halay_direct_drop(struct halay_bucket *b);
 

@@ -277,6 +277,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
     static const std::map<std::string, void *> functions = {
         { "cuCtxPopCurrent", (void *)cuCtxPopCurrent },
         { "cuCtxPushCurrent", (void *)cuCtxPushCurrent },
+        { "cuDeviceGetUuid", (void *)cuDeviceGetUuid },
         { "cuDevicePrimaryCtxRelease", (void *)cuDevicePrimaryCtxRelease },
         { "cuDevicePrimaryCtxRetain", (void *)cuDevicePrimaryCtxRetain },
         { "cuEventQuery", (void *)cuEventQuery },
@@ -296,6 +297,13 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
 static CUcontext context_of(int device)
 {
     return (CUcontext)(uintptr_t)(device + 1);
+}
+
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    *uuid = { "GPU" };
+    uuid->bytes[15] = (char)device;
+    return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)

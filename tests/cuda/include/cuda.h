@@ -22,6 +22,9 @@ typedef enum cudaError_enum {
     CUDA_ERROR_CAPTURED_EVENT = 907
 } CUresult;
 typedef int CUdevice;
+typedef struct {
+    char bytes[16];
+} CUuuid;
 typedef struct CUctx_st *CUcontext; /* a device's primary one */
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
@@ -36,6 +39,7 @@ enum { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
 enum { CU_STREAM_WAIT_VALUE_GEQ = 0, CU_STREAM_WAIT_VALUE_EQ = 1 };
 enum { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease(CUdevice device);
 CUresult cuCtxPushCurrent(CUcontext context);
