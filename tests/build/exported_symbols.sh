@@ -37,6 +37,7 @@ for module in "$top_builddir"/.libs/libhalay-*.so; do
     case $module in
     *-tft.so) continue ;;
     *-perf-mpi*.so) echo halay_perf_mpi_ops >"$scratch/expected" ;;
+    *-perf-cuda.so) echo halay_perf_devices >"$scratch/expected" ;;
     *-perf-nccl.so) echo halay_perf_nccl_ops >"$scratch/expected" ;;
     *-tft-*.so) echo halay_tft_device >"$scratch/expected" ;;
     *) echo halay_module >"$scratch/expected" ;;
