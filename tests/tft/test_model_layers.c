@@ -347,7 +347,7 @@ static void vsn_back(struct bench *b)
     vsn_backward(&b->pass, &s->vsn, &s->state, vsn_rows(b, inputs), b->y, b->d_context, b->scratch);
     for (size_t j = 0; j < s->vsn.V; j++)
         if (!inputs[j].x)
-            embedding_backward(&b->pass, &s->embeddings[j], b->x + j * b->R, s->codes, s->d_xi[j], b->R);
+            embedding_backward(&b->pass, &s->embeddings[j], b->x + j * b->R, s->codes, s->d_xi[j], b->R, b->scratch);
 }
 
 /* Leaves outputs and gradients in out (outputs, then parameters), to compare the rank-1 path with the plain one. */
