@@ -42,6 +42,7 @@ close() {
             if (d * d > 1e-8 * (1 + $i * $i)) bad++ } }
         END { exit !(n > 0 && !bad) }' && pass || wrong "$1: $(head -n 3 "$2") and $(head -n 3 "$3")"
 }
+counted() { awk -v what="$1" '$1 == what { n = $2 } END { print n + 0 }' "$scratch/counts"; }
 losses() {
     sed 's/.*"train_loss":\([0-9.e-]*\),.*"valid_loss":\([0-9.e-]*\),.*/\1 \2/' "$scratch/$1/metrics.jsonl" \
         >"$scratch/$1.losses"
@@ -87,9 +88,11 @@ options='--device cuda --resume'
 check "the other half there" train back "$tft"
 same back cpu
 
+: >"$scratch/counts" # no device, no counts
 for device in cpu cuda; do
-    check "evaluate, $device" "$tft" evaluate --checkpoint "$scratch/cpu" --data "$data" --device $device --csv \
-        "$scratch/scores.$device"
+    EMU_COUNTS=$scratch/counts check "evaluate, $device" "$tft" evaluate --checkpoint "$scratch/cpu" \
+        --data "$data" --device $device --csv "$scratch/scores.$device"
+    evaluated=$(counted bytes_to_devices)
     check "predict, $device" "$tft" predict --checkpoint "$scratch/cpu" --split test "$scratch/series.csv" \
         --device $device -o "$scratch/forecasts.$device.csv"
     check "explain, $device" env HALAY_TFT_DEVICE=$device "$tft" explain --checkpoint "$scratch/cpu" --data "$data" \
@@ -115,9 +118,10 @@ if [ -n "${CUDA_MODULES-}" ]; then # no GPU fails when asked to
     finish
     exit
 fi
+# An evaluation brings the rows once, 2 kB here, not each window, and the parameters once, 15 kB.
+[ "$evaluated" -gt 0 ] && [ "$evaluated" -lt 19000 ] || wrong "an evaluation brings $evaluated bytes to the device"
 # The benchmark's steps are graphs, as the trainer's, on a batch that the device has; forecasts bring no parameters.
 # Parameters are 15 kB here, a batch is 3 kB; three steps bring both once, and 2 kB of values each.
-counted() { awk -v what="$1" '$1 == what { n = $2 } END { print n + 0 }' "$scratch/counts"; }
 [ "$(counted cudaGraphLaunch)" -eq 2 ] || wrong "3 steps launch $(counted cudaGraphLaunch) graphs, not 2"
 [ "$(counted bytes_to_devices)" -lt 38000 ] || wrong "3 steps bring $(counted bytes_to_devices) bytes to the device"
 # The host waits for a step once, and twice before the first one.

@@ -5,13 +5,14 @@
  */
 #include "tft/core/score/forecast.h"
 #include "base/memory.h"
+#include "tft/core/kernels/call.h"
 #include "tft/core/model/tft.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* A share of a chunk, while it is computed. */
 struct share {
-    const struct tft_forecaster *forecaster;
+    struct tft_forecaster *forecaster;
     struct tft_gather gather;
     float *out;                     /* borrowed: (windows of the share, all) */
     tft_forecast_look look;         /* NULL: none */
@@ -82,6 +83,15 @@ static void forecast_sample(const struct share *s, const struct tft_batch *batch
                              batch->units[b * s->O + i % s->O], forecast + i * s->Q);
 }
 
+/* Brings what forecasts are scaled with to the host, of a batch that was cut on the device. */
+static void download_scales(const struct share *s, const struct tft_batch *batch)
+{
+    const size_t units = batch->B * s->O;
+
+    kernel_to_host(batch->queue, batch->there->offsets, units * s->D * sizeof(real), batch->offsets);
+    kernel_to_host(batch->queue, batch->there->units, units * sizeof(real), batch->units);
+}
+
 static enum halay_status keep_granule(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
                                       double loss)
 {
@@ -89,6 +99,8 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
     const struct tft_forecaster *f = s->forecaster;
     float *out = s->out + batch->position * s->all;
 
+    if (batch->is_there)
+        download_scales(s, batch);
     for (size_t b = 0; b < batch->B; b++)
         forecast_sample(s, batch, b, predictions + b * s->D * s->O * s->P, out + b * s->all);
     if (has_loss(f->model))
@@ -106,15 +118,22 @@ static enum halay_status keep_granule(void *arg, int thread, const struct tft_ba
 static enum halay_status fill_share(void *arg, int thread, struct tft_batch *batch)
 {
     struct share *s = arg;
-    return tft_stop_asked(s->forecaster->stop) ? HALAY_ERR_CANCELED : tft_gather_fill(&s->gather, thread, batch);
+    const struct tft_resident *resident = s->look || s->gather.occlusion ? NULL : s->forecaster->resident;
+
+    if (tft_stop_asked(s->forecaster->stop))
+        return HALAY_ERR_CANCELED;
+    return resident ? tft_resident_fill(resident, &s->gather, thread, batch)
+                    : tft_gather_fill(&s->gather, thread, batch);
 }
 
 /* Computes into s->out, by these parameters. */
 static enum halay_status compute_by(struct share *s, const float *params, size_t windows)
 {
-    const int with_loss = has_loss(s->forecaster->model);
+    struct tft_forecaster *f = s->forecaster;
+    const int with_loss = has_loss(f->model);
     const struct tft_forward forward = {
         .params = params,
+        .is_known = f->uploaded == params,
         .samples = windows,
         .fill = fill_share,
         .fill_arg = s,
@@ -123,7 +142,9 @@ static enum halay_status compute_by(struct share *s, const float *params, size_t
         .with_loss = with_loss,
     };
 
-    return tft_forward_run(s->forecaster->workers, &forward);
+    enum halay_status status = tft_forward_run(f->workers, &forward);
+    f->uploaded = status ? NULL : params;
+    return status;
 }
 
 /* Makes the mean of `out` and of the members' forecasts, which are computed at `other`. */
@@ -252,8 +273,10 @@ static enum halay_status compute_next_chunk(struct tft_forecaster *f, enum halay
 {
     const size_t left = f->count - f->end, n = left < f->chunk_windows ? left : f->chunk_windows;
 
-    if (f->between && f->end && !failed)
+    if (f->between && f->end && !failed) {
         f->between(f->between_arg);
+        f->uploaded = NULL;
+    }
     f->first = f->next = f->end;
     f->end += n;
     return compute_chunk(f, f->first, n, failed);
@@ -263,6 +286,7 @@ void tft_forecast_begin(struct tft_forecaster *f, size_t count)
 {
     f->count = count;
     f->first = f->next = f->end = 0;
+    f->uploaded = NULL;
 }
 
 enum halay_status tft_forecast_next(struct tft_forecaster *f, enum halay_status failed, size_t *position,

@@ -12,6 +12,7 @@
 #include "tft/core/run/batches.h"
 #include "tft/core/run/blend.h"
 #include "tft/core/run/ranks.h"
+#include "tft/core/run/resident.h"
 #include "tft/core/score/calibration.h"
 
 /* A granule that was forecast, while its workspace still holds it. */
@@ -32,7 +33,8 @@ struct tft_forecaster {
     struct tft_stop *stop;     /* NULL: it is not asked to stop */
     const struct tft_model *model;
     struct tft_workers *workers;
-    struct tft_gather gather; /* which windows */
+    struct tft_gather gather;            /* which windows */
+    const struct tft_resident *resident; /* the data's rows on the workers' device; NULL: the host fills batches */
     const float *params;
     const struct tft_members *members; /* whose quantiles are averaged with those of params; NULL: none */
     const struct tft_blend *blend;     /* NULL: not blended */
@@ -46,6 +48,7 @@ struct tft_forecaster {
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
     float *chunk; /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and
                              a number that is summed with them. With members as much again, for one's */
+    const float *uploaded;          /* what the workers' device has of params and the members'; NULL: not known */
     size_t count, first, next, end; /* of tft_forecast_next: positions in all; where the chunk begins, which is the next
                                        one, where the chunk ends */
 };

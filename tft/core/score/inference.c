@@ -92,21 +92,36 @@ static json_t *describe_evaluation(struct tft_inference *s, const struct tft_win
     return whole;
 }
 
+/* Brings the data's rows to the device, if there is one, for all windows of an evaluation. */
+static enum halay_status upload_rows(struct tft_inference *s, struct tft_resident **resident)
+{
+    const struct tft_model *model = s->run.model;
+
+    if (tft_model_kernels(model)->host_memory)
+        return HALAY_OK;
+    return tft_resident_create(s->log, &s->data, tft_workers_queue(s->workers), tft_model_config(model)->granule,
+                               tft_pool_threads(s->pool), resident);
+}
+
 enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct tft_window_choice *choice,
                                          tft_forecast_take also, void *arg, json_t **result)
 {
     struct tft_windows windows = { 0 };
     struct tft_forecaster forecaster = { 0 };
     struct tft_evaluation a = { 0 };
+    struct tft_resident *resident = NULL;
     enum halay_status status = tft_windows_init(s->log, &s->data, choice->split, choice->stride, &windows);
 
     if (!status && !windows.count)
         status = halay_fail(s->log, HALAY_ERR_FORMAT, "the data hold no window of split '%s'",
                             tft_split_names[choice->split]);
     if (status || (status = tft_inference_forecaster(s, &windows, 0, &forecaster)) ||
-        (status = tft_targets_check(s->log, &s->data)) ||
-        (status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a)) ||
-        (status = tft_evaluation_add(&a, &forecaster, also, arg)))
+        (status = tft_targets_check(s->log, &s->data)) || (status = upload_rows(s, &resident)) ||
+        (status = tft_evaluation_init(s->log, &s->data, &s->run.config.quantiles, &a)))
+        goto release;
+    forecaster.resident = resident;
+    status = tft_evaluation_add(&a, &forecaster, also, arg);
+    if (status)
         goto release;
     *result = describe_evaluation(s, choice, &a);
     if (!*result)
@@ -114,6 +129,7 @@ enum halay_status tft_inference_evaluate(struct tft_inference *s, const struct t
 release:
     tft_evaluation_fini(&a);
     tft_forecaster_fini(&forecaster);
+    tft_resident_destroy(resident);
     tft_windows_fini(&windows);
     return status;
 }

@@ -21,6 +21,7 @@ struct tft_forecaster tft_trainer_forecaster(const struct tft_trainer *t, const 
                                     .model = t->model,
                                     .workers = t->workers,
                                     .gather = { .windows = &t->epoch.valid, .numbers = t->epoch.valid_order },
+                                    .resident = t->resident,
                                     .params = params,
                                     .members = &t->made_of.members };
 }
