@@ -155,7 +155,7 @@ static size_t counted_lstm_scratch(size_t S, size_t B, size_t H)
 
 static size_t counted_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d)
 {
-    return B * heads * N * (d + T);
+    return B * heads * N * d;
 }
 
 /* ---- kernels.def: COUNT ------------------------------------------------------------------------------------------ */
@@ -345,12 +345,11 @@ static void count_attention_backward(struct queue *queue, const struct attention
     moves(queue, "attention_backward", 1, 1.25 * of.o + of.o / (double)run->heads);
     note(queue, (struct counted_launch){ .kernel = "attention_backward",
                                          .times = 1,
-                                         .bytes = REAL * (of.o + of.v + of.k + 2 * of.a + of.q),
-                                         .flops = flops });
-    note(queue, (struct counted_launch){
-                    .kernel = "attention_backward", .times = 1, .bytes = REAL * (of.a + of.q + of.k), .flops = flops });
-    note(queue, (struct counted_launch){
-                    .kernel = "attention_backward", .times = 1, .bytes = REAL * (of.a + of.o + of.v), .flops = flops });
+                                         .bytes = REAL * (of.o + of.v + 2 * of.k + of.a + 2 * of.q),
+                                         .flops = 1.5 * flops });
+    note(queue,
+         (struct counted_launch){
+             .kernel = "attention_backward", .times = 1, .bytes = REAL * (of.a + of.o + of.v), .flops = flops / 2 });
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
