@@ -414,16 +414,17 @@ static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int ad
     const size_t lda = (a_t ? M : K) + 3, ldb = (b_t ? K : N) + 1, ldc = N;
     const size_t step_a = (a_t ? K : M) * lda, step_b = (b_t ? N : K) * ldb, step_to = M * ldc;
     struct both *a = reals(batch * step_a + 1), *b = reals(batch * step_b + 1), *c = reals(batch * step_to),
-                *bias = reals(N);
+                *bias = reals(N + 2);
 
-    for (int has_bias = 0; has_bias < 2; has_bias++) {
+    /* The second bias is aligned less than the first. */
+    for (int has_bias = 0; has_bias < 3; has_bias++) {
         BOTH(k->product(q, &(struct product){ .a = { AT(a), lda, a_t },
                                               .b = { AT(b), ldb, b_t },
                                               .M = M,
                                               .N = N,
                                               .K = K,
                                               .to = { AT(c), ldc, add },
-                                              .bias = has_bias ? AT(bias) : NULL,
+                                              .bias = has_bias ? (float *)AT(bias) + has_bias - 1 : NULL,
                                               .batch = batch,
                                               .step_a = step_a,
                                               .step_b = step_b,

@@ -283,8 +283,10 @@ static void check_uncaptured(void)
     passes_open(&config, 1, &one);
     pass_run(&one, 0, 1);
     emu_fail("cudaGraphInstantiate", 2, cudaErrorNotSupported);
-    for (int i = 1; i < 5; i += 3) { /* both of the larger batch */
+    for (int i = 1; i < 5; i += 3) { /* both of the larger batch, as the one before */
+        size_t plans = emu_calls("cublasLtMatmulAlgoGetHeuristic");
         double got = pass_run(&one, i, 1);
+        CHECK(emu_calls("cublasLtMatmulAlgoGetHeuristic") == plans, "pass %d makes plans of products again", i);
         passes_open(&config, 1, &other);
         CHECK(got == pass_run(&other, i, 0));
         CHECK(one.called == other.called && one.called_sum == other.called_sum, "pass %d: calls", i);

@@ -39,7 +39,7 @@ namespace emu
 {
 struct chosen { // what an algorithm is good for
     uint64_t shapes, workspace;
-    uint32_t alignment[4];
+    uint32_t alignment[4], bias_alignment;
 };
 static_assert(sizeof(chosen) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -277,11 +277,20 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
     return CUBLAS_STATUS_SUCCESS;
 }
 
+/* The heuristic sees the bias, if there is one, and may choose by where it is. */
+static uint32_t bias_alignment(const emu_matmul &m)
+{
+    size_t alignment = (size_t)m.bias & -(size_t)m.bias;
+
+    return (uint32_t)std::min<size_t>(alignment, 256);
+}
+
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                                               cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t results[], int *count)
 {
+    call call("cublasLtMatmulAlgoGetHeuristic");
     const emu_layout *l[4] = { a, b, c, d };
     const char *fault = fault_of(*desc, l);
 
@@ -296,7 +305,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
             found("cublas", "matrix %c of a product is aligned to %u bytes, not to %u", "ABCD"[i],
                   preference->alignment[i], setting().alignment);
     const uint64_t wanted = 4096; /* or what there may be */
-    chosen what = { shapes_of(*desc, l), std::min(preference->workspace, wanted), {} };
+    chosen what = { shapes_of(*desc, l), std::min(preference->workspace, wanted), {}, bias_alignment(*desc) };
     memcpy(what.alignment, preference->alignment, sizeof what.alignment);
     results[0] = {};
     memcpy(&results[0].algo, &what, sizeof what);
@@ -321,6 +330,8 @@ static const char *fault_of_call(const product &p, const emu_layout *const l[4],
     for (int i = 0; i < 4; i++)
         if (!memory[i] || (size_t)memory[i] % what.alignment[i])
             return "a matrix that is aligned less than the preference said";
+    if (what.bias_alignment && (size_t)p.m.bias % what.bias_alignment)
+        return "a bias that is aligned less than the one that the heuristic saw";
     return nullptr;
 }
 

@@ -6,6 +6,10 @@
  * With bf16 and tf32 the library rounds the factors on their way into the tensor cores (FAST_16BF, FAST_TF32), so that
  * parameters, activations and sums stay f32. The layouts of a shape and the algorithm that the library suggests for it
  * are looked up once and kept.
+ *
+ * The algorithm is the first suggestion, not the fastest of several that are timed: suggestions cut K into parts of
+ * their own, so the sums' last bits differ, and of two that are equally fast now one wins, now the other. The same
+ * training gives the same bits when it is run again, or resumed.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include <cstdlib>
@@ -13,14 +17,15 @@
 
 enum { PLANS = 512, PLAN_PROBES = 8 };
 
-static const size_t workspace_bytes = 4 << 20; /* the products are small */
+/* The library's advice for sm_90; before it, products as small as these need less. */
+static const size_t workspace_hopper = 32 << 20, workspace_before = 4 << 20;
 
 /* The arguments that a plan depends on. It is compared as bytes, so it is zeroed first. */
 struct plan_key {
     size_t M, N, K, lda, ldb, ldc, batch, step_a, step_b, step_to;
     int a_transposed, b_transposed, has_bias;
     cublasComputeType_t computes;
-    uint32_t a_alignment, b_alignment, c_alignment; /* bytes */
+    uint32_t a_alignment, b_alignment, c_alignment, bias_alignment; /* bytes; the bias's: 0 without one */
 };
 
 struct plan {
@@ -34,6 +39,7 @@ struct plan {
 struct cuda_plans {
     cublasLtHandle_t handle;
     void *workspace;
+    size_t workspace_bytes;
     struct plan plans[PLANS];
 };
 
@@ -119,7 +125,7 @@ static cublasStatus_t describe_product(struct plan *plan, const real *bias)
 }
 
 /* Sets the alignments and the workspace that the library may rely on; its default alignment is 256 bytes. */
-static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, const struct plan_key *k)
+static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, const struct plan_key *k, size_t workspace)
 {
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
@@ -129,7 +135,7 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cons
                        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->c_alignment },
                        { CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->c_alignment } };
     cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                                 &workspace_bytes, sizeof workspace_bytes);
+                                                                 &workspace, sizeof workspace);
 
     for (const auto &a : alignments)
         if (status == CUBLAS_STATUS_SUCCESS)
@@ -146,7 +152,7 @@ static cublasStatus_t choose_algorithm(struct cuda_plans *plans, struct plan *pl
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
 
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = set_preference(preference, &plan->key);
+        status = set_preference(preference, &plan->key, plans->workspace_bytes);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulAlgoGetHeuristic(plans->handle, plan->product, plan->b, plan->a, plan->c, plan->c,
                                                 preference, 1, &found, &count);
@@ -188,7 +194,7 @@ static const struct plan *plan_of(struct queue *queue, const struct plan_key *ke
         }
     }
     plan_clear(plan);
-    plan->key = *key;
+    memcpy(&plan->key, key, sizeof *key); /* an assignment need not copy its padding */
     if (note_status(queue, make_layouts(plan)) && note_status(queue, describe_product(plan, bias)) &&
         note_status(queue, choose_algorithm(queue->plans, plan)))
         return plan;
@@ -198,10 +204,15 @@ static const struct plan *plan_of(struct queue *queue, const struct plan_key *ke
 
 enum halay_status cuda_plans_create(struct queue *queue)
 {
+    int device = 0, major = 0;
+
     queue->plans = static_cast<struct cuda_plans *>(calloc(1, sizeof *queue->plans));
     if (!queue->plans)
         return HALAY_ERR_NO_MEMORY;
-    cuda_note(queue, cudaMalloc(&queue->plans->workspace, workspace_bytes));
+    cuda_note(queue, cudaGetDevice(&device));
+    cuda_note(queue, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    queue->plans->workspace_bytes = major >= 9 ? workspace_hopper : workspace_before;
+    cuda_note(queue, cudaMalloc(&queue->plans->workspace, queue->plans->workspace_bytes));
     note_status(queue, cublasLtCreate(&queue->plans->handle));
     return queue->failure ? HALAY_ERR_SYSTEM : HALAY_OK;
 }
@@ -275,6 +286,7 @@ static struct plan_key key_of(const struct queue *queue, const struct product *p
     key.a_alignment = alignment_of(p->a.data, key.step_a);
     key.b_alignment = alignment_of(p->b.data, key.step_b);
     key.c_alignment = alignment_of(p->to.data, key.step_to);
+    key.bias_alignment = p->bias ? alignment_of(p->bias, 0) : 0;
     key.computes = CUBLAS_COMPUTE_32F;
     if (!p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS)
         key.computes = queue->needs.bf16   ? CUBLAS_COMPUTE_32F_FAST_16BF
