@@ -3,7 +3,8 @@
 #
 # CUDA kernels as nvcc makes them for sm_80, sm_90 and sm_100: nothing is spilled, registers and shared
 # memory stay below limits, a multiprocessor has at least half of its warps (CUDA's calculator, occupancy.cc), and what
-# is made to take four numbers at a time does (in PTX; in the machine code too where nvdisasm is there).
+# is made to take four numbers at a time does (in PTX). Where nvdisasm is there, the machine code of the LSTM and of
+# attention loads no single numbers in a loop, and has the tensor cores' products.
 set -u
 top=${top_srcdir:?}
 nvcc=$(sed -n 's/^NVCC *= *//p' "${top_builddir:?}/Makefile" | head -n 1)
@@ -99,16 +100,59 @@ else
 fi
 
 # The packs of four: four-number loads and stores in the kernels that are named by them.
-for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4 reduce_segments unpack_segments pack_segment; do
+for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4 reduce_segments unpack_segment pack_segment; do
     awk -v kernel="$kernel" '/\.entry/ { inside = index($0, kernel) } inside' "$kept.ptx" >"$scratch/body"
     check "$kernel loads four numbers at a time" grep -q 'ld\.global.*\.v4\.' "$scratch/body"
     check "$kernel stores four numbers at a time" grep -q 'st\.global.*\.v4\.' "$scratch/body"
 done
+
+# loads FILE KERNEL: the global loads of the kernels with this name, each with the number of loops that it is in: of
+# labels in front of it that are branched to from behind it.
+loads() {
+    awk -v kernel="$2" '
+        /^\.text\./ { inside = $0 ~ kernel; base = NR }
+        !inside { next }
+        /^\.L[^:]*:/ { label = $1; sub(/:.*/, "", label); at[label] = NR }
+        / LDG[. ]/ { match($0, /LDG[.A-Z0-9]*/); load[NR] = substr($0, RSTART, RLENGTH) }
+        / BRA[. ]/ && match($0, /\.L[^)]*/) {
+            label = substr($0, RSTART, RLENGTH)
+            if (label in at)
+                for (n = at[label]; n <= NR; n++) loops[n]++
+        }
+        END { for (n in load) print load[n], loops[n] + 0 }' "$1"
+}
+
+# code_of FILE KERNEL: the machine code of the kernels with this name.
+code_of() { awk -v kernel="$2" '/^\.text\./ { inside = index($0, kernel) } inside' "$1"; }
+
+# What takes four numbers at a time, or two, takes no single ones in a loop. The products of the LSTM in bf16 are on the
+# tensor cores.
+check_code() {
+    local sass=$1 arch=$2 kernel
+    for kernel in open_gateILi4 elu_ofILi4 split_forwardILi4 split_backwardILi4 attend_forwardILi4 \
+        attend_backwardILi4ELi4 values_backwardILi4ELi4; do
+        loads "$sass" "$kernel" >"$scratch/loads"
+        check "$kernel, sm_$arch: 128 bits are loaded at a time" grep -q '^LDG\.E\.128' "$scratch/loads"
+        check "$kernel, sm_$arch: no single number is loaded in a loop" \
+            eval '! grep -qE "^LDG\.E(\.CONSTANT)? [1-9]" "$scratch/loads"'
+        code_of "$sass" "$kernel" >"$scratch/body"
+        check "$kernel, sm_$arch: 128 bits are stored at a time" grep -q 'STG\.E\.128' "$scratch/body"
+    done
+    for kernel in alone_forwardILi1ELi2 alone_forwardILi2ELi2 alone_backwardILi1ELi2 alone_backwardILi2ELi2; do
+        loads "$sass" "$kernel" >"$scratch/loads"
+        check "$kernel, sm_$arch: no single number is loaded in a loop" \
+            eval '! grep -qE "^LDG\.E(\.CONSTANT)? [1-9]" "$scratch/loads" && [ -s "$scratch/loads" ]'
+        code_of "$sass" "$kernel" >"$scratch/body"
+        check "$kernel, sm_$arch: products are on the tensor cores" grep -q 'HMMA\.16816\.F32\.BF16' "$scratch/body"
+        check "$kernel, sm_$arch: shared memory is read by 128 bits" grep -q 'LDS\.128' "$scratch/body"
+    done
+}
 if command -v nvdisasm >/dev/null 2>&1; then
-    nvdisasm -c "$kept.cubin" >"$scratch/sass" || exit 99
-    awk '/^\.text\./ { inside = /open_gateILi4|elu_ofILi4/ } inside' "$scratch/sass" >"$scratch/gates.sass"
-    check "128 bits are loaded at a time" grep -q 'LDG\.E\.128' "$scratch/gates.sass"
-    check "128 bits are stored at a time" grep -q 'STG\.E\.128' "$scratch/gates.sass"
+    for a in $architectures; do
+        [ "$count" = 1 ] && cubin=$scratch/all.cubin || cubin=$scratch/all.compute_$a.cubin
+        nvdisasm -c "$cubin" >"$scratch/sass.$a" || exit 99
+        check_code "$scratch/sass.$a" "$a"
+    done
 else
     echo "no nvdisasm: the machine code was not looked at"
 fi
