@@ -275,7 +275,7 @@ static __device__ void meet_ranks(const flags &f, int ranks)
 }
 
 template <class K, int R>
-__global__ void __launch_bounds__(THREADS) exchange_segments(const pieces list, const segments s, const flags f)
+__global__ void __launch_bounds__(THREADS, 4) exchange_segments(const pieces list, const segments s, const flags f)
 {
     using T = typename K::type;
 
