@@ -212,6 +212,43 @@ static void count_windows_take(struct queue *queue, const struct windows_run *ru
         2 * (double)(run->B * ((d->E + d->D) * (d->reals + d->cats) + d->statics + d->static_cats + 3 * d->D * d->O)));
 }
 
+enum { ROW_MOST = 256 }; /* as in gate_norm.cu: one kernel for rows that a warp has in registers */
+
+static void count_gate_norm(struct queue *queue, const struct gate_norm *g)
+{
+    const double n = (double)(g->norm.R * g->norm.W), z = g->z != NULL, sum = g->weights ? g->add ? 2 : 1 : 0;
+
+    if (g->norm.W <= ROW_MOST) {
+        moves(queue, "gate_norm", 1, n * (4 + z + sum));
+        return;
+    }
+    moves(queue, "gate_norm", 1, 4 * n);
+    moves(queue, "gate_norm", 1, n * (2 + z));
+    if (g->weights)
+        moves(queue, "gate_norm", 1, n * (1 + sum));
+}
+
+static void count_gate_norm_backward(struct queue *queue, const struct gate_norm_backward *b)
+{
+    enum { SUMS = 4, WARPS = 4, SLABS = 256, PARTIAL = 1 << 18 };
+    const size_t R = b->norm.R, W = b->norm.W;
+    const double n = (double)(R * W);
+
+    if (W <= ROW_MOST) {
+        size_t slabs = (R + WARPS - 1) / WARPS, most = PARTIAL / (SUMS * W);
+
+        slabs = slabs < SLABS ? slabs : SLABS;
+        moves(queue, "gate_norm_backward", 1, 7 * n);
+        moves(queue, "gate_norm_backward", 1, (double)((slabs < most ? slabs : most) * SUMS * W));
+        return;
+    }
+    if (b->weights)
+        moves(queue, "gate_norm_backward", 1, 3 * n);
+    sums(queue, "gate_norm_backward", R, 2 * n, 2 * W);
+    moves(queue, "gate_norm_backward", 1, 3 * n);
+    sums(queue, "gate_norm_backward", R, 5 * n, 2 * W);
+}
+
 /* As in sparse.cu: keys are sorted in tiles, then pairs of runs are merged. */
 static void count_sort(struct queue *queue, const char *kernel, size_t R)
 {

@@ -253,7 +253,8 @@ static void time_rows(struct bench *bench)
 
     bench->pool_used = 0;
     real *x = take(bench, n), *y = take(bench, n), *z = take(bench, n), *v = take(bench, n), *s = take(bench, n);
-    real *inverse = take(bench, R), *row = take(bench, 4 * H), *sum = take(bench, 4 * H), *sums = take(bench, B * H);
+    real *d_g = take(bench, n), *inverse = take(bench, R), *row = take(bench, 4 * H), *sum = take(bench, 4 * H),
+         *sums = take(bench, B * H);
     uint8_t *keep = (uint8_t *)take(bench, n / 4 + 1);
     TIMED("copy", 8 * n) kernel_copy(queue, x, n, y);
     TIMED("add", 12 * n) kernel_add(queue, x, n, y);
@@ -261,14 +262,31 @@ static void time_rows(struct bench *bench)
     TIMED("elu_backward", 12 * n) kernel_elu_backward(queue, x, R, H, 0, y, sum);
     TIMED("dropout", 9 * n) kernel_dropout(queue, &masked, x, row, keep, y);
     TIMED("dropout_backward", 9 * n) kernel_dropout_backward(queue, &masked.dropout, keep, n, y);
-    TIMED("gate", 24 * n) kernel_gate(queue, &(struct gate){ R, H, row, row + 2 * H, x, v, s, y });
-    TIMED("gate, at 4 bytes", 24 * n)
-    kernel_gate(queue, &(struct gate){ R, H, row + 1, row + 2 * H + 1, x, v, s, y });
-    TIMED("gate_backward", 20 * n)
-    kernel_gate_backward(queue, &(struct gate_backward){ R, H, 0, x, v, s, y, z, sum, sum + H });
-    TIMED("norm", 12 * n) kernel_norm(queue, &(struct norm){ R, H, 1e-3f, row, row + H }, y, inverse, z);
+    const struct norm norm = { R, H, 1e-3f, row, row + H };
+    const struct norm_backward back = { R, H, 0, y, inverse, row, sum, sum + H, z };
+    TIMED("gate_norm", 20 * n)
+    kernel_gate_norm(queue, &(struct gate_norm){ .norm = norm,
+                                                 .bias_v = row + 2 * H,
+                                                 .bias_g = row + 3 * H,
+                                                 .skip = x,
+                                                 .v = v,
+                                                 .s = s,
+                                                 .xhat = y,
+                                                 .inverse = inverse,
+                                                 .z = z });
+    TIMED("gate_norm_backward", 28 * n)
+    kernel_gate_norm_backward(queue, &(struct gate_norm_backward){ .norm = back,
+                                                                   .bias_v = row + 2 * H,
+                                                                   .bias_g = row + 3 * H,
+                                                                   .v = v,
+                                                                   .s = s,
+                                                                   .d_v = x,
+                                                                   .d_g = d_g,
+                                                                   .sum_v = sum + 2 * H,
+                                                                   .sum_g = sum + 3 * H });
+    TIMED("norm", 12 * n) kernel_norm(queue, &norm, y, inverse, z);
     TIMED("norm_backward", 20 * n)
-    kernel_norm_backward(queue, &(struct norm_backward){ R, H, 0, y, inverse, row, sum, sum + H, z });
+    kernel_norm_backward(queue, &back);
     TIMED("rows_sum", 4 * n) kernel_rows_sum(queue, x, R, H, 0, sum);
     TIMED("samples_sum", 4 * n) kernel_samples_sum(queue, x, R, B, H, sums);
 }

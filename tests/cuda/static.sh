@@ -22,7 +22,7 @@ checks=0 failed=0
 # takes most of the shared memory. Of others, which are to be there twice, nothing.
 alone_registers() {
     case $1 in
-    *target_loss*) echo 80 ;;
+    *target_loss* | *gate_norm_slabsILi8*) echo 80 ;;
     *alone_forward* | *alone_backward*) echo 200 ;; # 65536 / 320 threads
     *split_forward* | *split_backward*) echo 128 ;;
     esac
@@ -100,7 +100,7 @@ else
 fi
 
 # The packs of four: four-number loads and stores in the kernels that are named by them.
-for kernel in add_toILi4 open_gateILi4 elu_ofILi4 take_rowsILi4 reduce_segments unpack_segment pack_segment; do
+for kernel in add_toILi4 row_to_allILi4 elu_ofILi4 take_rowsILi4 reduce_segments unpack_segment pack_segment; do
     awk -v kernel="$kernel" '/\.entry/ { inside = index($0, kernel) } inside' "$kept.ptx" >"$scratch/body"
     check "$kernel loads four numbers at a time" grep -q 'ld\.global.*\.v4\.' "$scratch/body"
     check "$kernel stores four numbers at a time" grep -q 'st\.global.*\.v4\.' "$scratch/body"
@@ -129,7 +129,7 @@ code_of() { awk -v kernel="$2" '/^\.text\./ { inside = index($0, kernel) } insid
 # tensor cores.
 check_code() {
     local sass=$1 arch=$2 kernel
-    for kernel in open_gateILi4 elu_ofILi4 split_forwardILi4 split_backwardILi4 attend_forwardILi4 \
+    for kernel in row_to_allILi4 elu_ofILi4 split_forwardILi4 split_backwardILi4 attend_forwardILi4 \
         attend_backwardILi4ELi4 values_backwardILi4ELi4; do
         loads "$sass" "$kernel" >"$scratch/loads"
         check "$kernel, sm_$arch: 128 bits are loaded at a time" grep -q '^LDG\.E\.128' "$scratch/loads"

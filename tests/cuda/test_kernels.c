@@ -313,8 +313,6 @@ static void check_norm(size_t R, size_t W)
         same("norm: xhat", y, 1e-4);
         same("norm: inverse", inverse, 1e-4);
         same("norm: z", z, 1e-4);
-        BOTH(k->norm_output(q, &(struct norm){ R, W, 1e-3f, AT(gamma), AT(beta) }, AT(y), AT(z)));
-        same("norm_output", z, 1e-4);
         BOTH(k->norm_backward(
             q, &(struct norm_backward){ R, W, add, AT(y), AT(inverse), AT(gamma), AT(d_gamma), AT(d_beta), AT(d_z) }));
         same("norm_backward: d_gamma", d_gamma, 1e-4);
@@ -324,24 +322,63 @@ static void check_norm(size_t R, size_t W)
     clean();
 }
 
-static void check_gates(size_t R, size_t W)
+/* has_sum: with a selection's sum, of variable 1 of V. */
+static void check_gate_norm(size_t R, size_t W, int has_sum)
 {
-    struct both *v = reals(R * W), *s = reals(R * W), *y = reals(R * W), *skip = reals(R * W), *bias_v = reals(W),
-                *bias_g = reals(W), *d_y = reals(R * W), *d_v = reals(R * W), *d_g = reals(R * W), *sum_v = reals(W),
-                *sum_g = reals(W), *e = reals(R * W), *d_e = reals(R * W), *sum = reals(W);
+    const size_t V = 3;
+    struct both *v = reals(R * W), *s = reals(R * W), *xhat = reals(R * W), *skip = reals(R * W), *bias_v = reals(W),
+                *bias_g = reals(W), *inverse = reals(R), *z = reals(R * W), *gamma = reals(W), *beta = reals(W),
+                *weights = reals(R * V), *sum = reals(R * W), *d_z = reals(R * W), *d_v = reals(R * W),
+                *d_g = reals(R * W), *sum_v = reals(W), *sum_g = reals(W), *d_gamma = reals(W), *d_beta = reals(W),
+                *d_sum = reals(R * W), *d_weights = reals(R * V),
+                *const results[] = { d_z, d_v, d_g, sum_v, sum_g, d_gamma, d_beta, d_weights };
 
-    BOTH(k->gate(q, &(struct gate){ R, W, AT(bias_v), AT(bias_g), AT(skip), AT(v), AT(s), AT(y) }));
-    same("gate: v", v, 1e-6);
-    same("gate: s", s, 1e-6);
-    same("gate: y", y, 1e-6);
+#define WEIGHTS has_sum ? (float *)AT(weights) + 1 : NULL
+    BOTH(k->gate_norm(q, &(struct gate_norm){ .norm = { R, W, 1e-3f, AT(gamma), AT(beta) },
+                                              .bias_v = AT(bias_v),
+                                              .bias_g = AT(bias_g),
+                                              .skip = AT(skip),
+                                              .v = AT(v),
+                                              .s = AT(s),
+                                              .xhat = AT(xhat),
+                                              .inverse = AT(inverse),
+                                              .z = has_sum ? NULL : AT(z),
+                                              .weights = WEIGHTS,
+                                              .V = V,
+                                              .add = R % 2,
+                                              .sum = AT(sum) }));
+    same("gate_norm: xhat", xhat, 1e-4);
+    same("gate_norm: inverse", inverse, 1e-4);
+    same("gate_norm: z", z, 1e-4);
+    same("gate_norm: sum", sum, 1e-4);
     for (int add = 0; add < 2; add++) {
-        BOTH(k->gate_backward(
-            q, &(struct gate_backward){ R, W, add, AT(d_y), AT(v), AT(s), AT(d_v), AT(d_g), AT(sum_v), AT(sum_g) }));
-        same("gate_backward: d_v", d_v, 1e-6);
-        same("gate_backward: d_g", d_g, 1e-6);
-        same("gate_backward: sum_v", sum_v, 1e-5);
-        same("gate_backward: sum_g", sum_g, 1e-5);
+        BOTH(k->gate_norm_backward(q,
+                                   &(struct gate_norm_backward){ .norm = { R, W, add, AT(xhat), AT(inverse), AT(gamma),
+                                                                           AT(d_gamma), AT(d_beta), AT(d_z) },
+                                                                 .bias_v = AT(bias_v),
+                                                                 .bias_g = AT(bias_g),
+                                                                 .v = AT(v),
+                                                                 .s = AT(s),
+                                                                 .d_v = AT(d_v),
+                                                                 .d_g = AT(d_g),
+                                                                 .sum_v = AT(sum_v),
+                                                                 .sum_g = AT(sum_g),
+                                                                 .weights = WEIGHTS,
+                                                                 .V = V,
+                                                                 .beta = AT(beta),
+                                                                 .d_sum = AT(d_sum),
+                                                                 .d_weights = (float *)AT(d_weights) + 1 }));
+        for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+            same("gate_norm_backward", results[i], 2e-3);
     }
+#undef WEIGHTS
+    clean();
+}
+
+static void check_elu(size_t R, size_t W)
+{
+    struct both *e = reals(R * W), *d_e = reals(R * W), *sum = reals(W);
+
     BOTH(k->elu(q, R * W, AT(e)));
     same("elu", e, 1e-6);
     for (int add = 0; add < 2; add++) {
@@ -735,7 +772,8 @@ static void check_wide(void)
     check_swaps(16, 33, 20);
     check_columns(32, 32, 1);
     check_norm(512, 40);
-    check_gates(512, 40);
+    check_elu(512, 40);
+    check_gate_norm(520, 40, 1);
     check_dropout(512, 8, 40, 0.3);
     check_selection(512, 3, 40);
     check_outputs(8, 128, 3, 1);
@@ -756,8 +794,13 @@ static void check_odd(void)
     check_columns(3, 5, 1);
     check_norm(19, 40);
     check_norm(3, 7);
-    check_gates(21, 12);
-    check_gates(5, 35);
+    check_elu(21, 12);
+    check_elu(5, 35);
+    check_gate_norm(21, 12, 0);
+    check_gate_norm(6, 70, 1);
+    check_gate_norm(3, 201, 1);
+    check_gate_norm(9, 260, 1); /* one kernel after the other */
+    check_gate_norm(2, 260, 0);
     check_dropout(12, 3, 10, 0.3);
     check_dropout(4, 1, 7, 0);
     check_selection(11, 4, 12);

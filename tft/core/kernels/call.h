@@ -45,6 +45,27 @@ static inline int is_weighted(const struct weighted *z)
     return z->R && z->W && z->V && z->weights && z->xhat && z->gamma && z->beta;
 }
 
+static inline int is_gate_norm(const struct gate_norm *g)
+{
+    size_t n = g->norm.R * g->norm.W;
+
+    return n && g->norm.epsilon > 0 && g->norm.gamma && g->norm.beta && g->bias_v && g->bias_g && g->inverse &&
+           apart(g->v, n, g->s, n) && apart(g->skip, n, g->xhat, n) && apart(g->v, n, g->xhat, n) &&
+           apart(g->s, n, g->xhat, n) && (!g->z || apart(g->xhat, n, g->z, n)) &&
+           (!g->weights || (g->V && apart(g->xhat, n, g->sum, n)));
+}
+
+static inline int is_gate_norm_backward(const struct gate_norm_backward *b)
+{
+    const struct norm_backward *norm = &b->norm;
+    size_t n = norm->R * norm->W;
+
+    return n && norm->inverse && norm->gamma && norm->d_gamma && norm->d_beta && b->bias_v && b->bias_g && b->v &&
+           b->s && b->sum_v && b->sum_g && apart(norm->xhat, n, norm->d_z, n) && apart(b->d_v, n, b->d_g, n) &&
+           apart(norm->d_z, n, b->d_v, n) && apart(norm->d_z, n, b->d_g, n) &&
+           (!b->weights || (b->V && b->beta && b->d_weights && apart(b->d_sum, n, norm->d_z, n)));
+}
+
 static inline int is_lstm(const struct lstm_run *run)
 {
     size_t state = (run->S + 1) * run->B * run->H;

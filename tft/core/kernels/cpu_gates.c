@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element-wise parts between the products of a layer: ELU, dropout, the gate.
+ * Between the products of a layer: ELU, dropout, the gate with the norm and the sum that follow it.
  */
 #include "tft/core/kernels/cpu.h"
 #include "tft/core/kernels/formulas.h"
@@ -89,16 +89,22 @@ TFT_VECTOR static void gate(real *restrict v, real *restrict s, const real *rest
         }
 }
 
-void cpu_gate(struct queue *queue, const struct gate *g)
+void cpu_gate_norm(struct queue *queue, const struct gate_norm *g)
 {
-    gate(g->v, g->s, g->bias_v, g->bias_g, g->skip, g->R, g->W, g->y);
+    const struct norm *norm = &g->norm;
+    const struct weighted z = { norm->R, norm->W, g->V, g->weights, g->xhat, norm->gamma, norm->beta };
+
+    gate(g->v, g->s, g->bias_v, g->bias_g, g->skip, norm->R, norm->W, g->xhat);
+    cpu_norm(queue, norm, g->xhat, g->inverse, g->z);
+    if (g->weights)
+        cpu_weighted_sum(queue, &z, g->add, g->sum);
 }
 
-TFT_VECTOR static void gate_backward(const struct gate_backward *in, real *restrict d_v, real *restrict d_g,
+TFT_VECTOR static void gate_backward(const struct gate_norm_backward *in, real *restrict d_v, real *restrict d_g,
                                      real *restrict sum_v, real *restrict sum_g)
 {
-    const real *d_y = in->d_y, *v = in->v, *s = in->s;
-    size_t R = in->R, W = in->W;
+    const real *d_y = in->norm.d_z, *v = in->v, *s = in->s;
+    size_t R = in->norm.R, W = in->norm.W;
 
     for (size_t r = 0; r < R; r++)
         for (size_t i = 0; i < W; i++) {
@@ -112,11 +118,17 @@ TFT_VECTOR static void gate_backward(const struct gate_backward *in, real *restr
         }
 }
 
-void cpu_gate_backward(struct queue *queue, const struct gate_backward *b)
+void cpu_gate_norm_backward(struct queue *queue, const struct gate_norm_backward *b)
 {
-    if (!b->add) {
-        memset(b->sum_v, 0, b->W * sizeof *b->sum_v);
-        memset(b->sum_g, 0, b->W * sizeof *b->sum_g);
+    const struct norm_backward *norm = &b->norm;
+    const struct weighted z = { norm->R, norm->W, b->V, b->weights, norm->xhat, norm->gamma, b->beta };
+
+    if (b->weights)
+        cpu_weighted_sum_backward(queue, &z, b->d_sum, norm->d_z, b->d_weights);
+    cpu_norm_backward(queue, norm);
+    if (!norm->add) {
+        memset(b->sum_v, 0, norm->W * sizeof *b->sum_v);
+        memset(b->sum_g, 0, norm->W * sizeof *b->sum_g);
     }
     gate_backward(b, b->d_v, b->d_g, b->sum_v, b->sum_g);
 }

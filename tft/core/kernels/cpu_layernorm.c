@@ -68,11 +68,6 @@ void cpu_norm(struct queue *queue, const struct norm *norm, real *y, real *inver
         norm_rows_output(y, norm->gamma, norm->beta, norm->R, norm->W, z);
 }
 
-void cpu_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
-{
-    norm_rows_output(xhat, norm->gamma, norm->beta, norm->R, norm->W, z);
-}
-
 void cpu_norm_backward(struct queue *queue, const struct norm_backward *b)
 {
     if (!b->add) {

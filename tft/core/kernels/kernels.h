@@ -91,22 +91,33 @@ struct norm_backward {
     real *d_z;                  /* (R, W): in place, becomes d_y */
 };
 
-/* The gate of a GLU, from the products without bias: v += bias_v; s = sigmoid(s + bias_g); y = skip + v s. */
-struct gate {
-    size_t R, W;
+/* The end of a GLU, from its two products without bias: y = skip + (v + bias_v) sigmoid(s + bias_g), y's layer norm,
+ * and a selection's sum of it. */
+struct gate_norm {
+    struct norm norm;            /* of R rows, W wide, as all that follows */
     const real *bias_v, *bias_g; /* (W) */
     const real *skip;            /* (R, W) */
-    real *v, *s;                 /* (R, W), in place */
-    real *y;                     /* (R, W) */
+    real *v, *s;                 /* (R, W), in place: become what the same device's backward reads */
+    real *xhat, *inverse;        /* (R, W), (R) */
+    real *z;                     /* (R, W); NULL: not wanted */
+    const real *weights;         /* as in struct weighted, with V; NULL: no sum */
+    size_t V;
+    int add;
+    real *sum; /* (R, W) = or += weights z */
 };
 
-/* d_v = d_y s;  d_g = d_y v s (1 - s);  and the rows' sums of both. */
-struct gate_backward {
-    size_t R, W;
-    int add;
-    const real *d_y, *v, *s; /* (R, W); v and s as gate left them */
-    real *d_v, *d_g;         /* (R, W) */
-    real *sum_v, *sum_g;     /* (W) */
+/* d_v = d_y s;  d_g = d_y v s (1 - s);  and the rows' sums of both. d_y is also the gradient of skip. */
+struct gate_norm_backward {
+    struct norm_backward norm;   /* d_z is written first where there is a sum */
+    const real *bias_v, *bias_g; /* (W), as forward had them */
+    const real *v, *s;           /* (R, W), as forward left them */
+    real *d_v, *d_g;             /* (R, W) */
+    real *sum_v, *sum_g;         /* (W) */
+    const real *weights;         /* as forward had them, with V; NULL: no sum, and not what follows */
+    size_t V;
+    const real *beta;  /* (W) */
+    const real *d_sum; /* (R, W) */
+    real *d_weights;   /* d_weights[r V] = the sum of d_sum z */
 };
 
 /* A variable's rows z = gamma xhat + beta in a selection, and their column of the weights. */

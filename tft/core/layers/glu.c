@@ -61,7 +61,7 @@ static struct dropout dropout_at(const struct pass *pass, const struct glu *laye
 }
 
 void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
-                 const real *x, const real *bias, const real *skip, real *z)
+                 const real *x, const real *bias, const real *skip, struct glu_output to)
 {
     size_t in = layer->value.in, at = rows.kept, R = rows.R;
     real *u = state->u + at * in;
@@ -72,48 +72,56 @@ void glu_forward(const struct pass *pass, const struct glu *layer, struct glu_st
 
     kernel_dropout(pass->queue, &masked, x, bias, keep, u);
     multiply_both(pass, layer, u, R, state, at);
-    glu_close(pass, layer, state, rows, pass->p + layer->value.b, pass->p + layer->gate.b, skip, z);
+    glu_close(pass, layer, state, rows, pass->p + layer->value.b, pass->p + layer->gate.b, skip, to);
 }
 
 void glu_close(const struct pass *pass, const struct glu *layer, struct glu_state *state, struct rows rows,
-               const real *bias_v, const real *bias_g, const real *skip, real *z)
+               const real *bias_v, const real *bias_g, const real *skip, struct glu_output to)
 {
-    size_t out = layer->value.out, at = rows.kept, R = rows.R;
-    real *y = state->xhat + at * out;
-    const struct gate gate = { .R = R,
-                               .W = out,
-                               .bias_v = bias_v,
-                               .bias_g = bias_g,
-                               .skip = skip,
-                               .v = state->v + at * out,
-                               .s = state->s + at * out,
-                               .y = y };
+    size_t out = layer->value.out, at = rows.kept;
+    const struct gate_norm gate = { .norm = norm_of(pass, &layer->norm, rows.R),
+                                    .bias_v = bias_v,
+                                    .bias_g = bias_g,
+                                    .skip = skip,
+                                    .v = state->v + at * out,
+                                    .s = state->s + at * out,
+                                    .xhat = state->xhat + at * out,
+                                    .inverse = state->inverse + at,
+                                    .z = to.z,
+                                    .weights = to.weights,
+                                    .V = to.V,
+                                    .add = to.add,
+                                    .sum = to.sum };
 
-    kernel_gate(pass->queue, &gate);
-    layernorm_forward(pass, &layer->norm, y, R, state->inverse + at, z);
+    kernel_gate_norm(pass->queue, &gate);
 }
 
 void glu_backward(const struct pass *pass, const struct glu *layer, const struct glu_state *state, struct rows rows,
-                  real *d_z, real *d_x, real *scratch)
+                  struct glu_gradient from, real *d_z, real *d_x, real *scratch)
 {
     size_t in = layer->value.in, out = layer->value.out, at = rows.kept, R = rows.R;
     int add = rows.at > 0;
     const real *u = state->u + at * in;
     real *d_v = scratch, *d_g = scratch + R * out;
     const struct dropout dropout = dropout_at(pass, layer);
-    const struct gate_backward gate = { .R = R,
-                                        .W = out,
-                                        .add = add,
-                                        .d_y = d_z,
-                                        .v = state->v + at * out,
-                                        .s = state->s + at * out,
-                                        .d_v = d_v,
-                                        .d_g = d_g,
-                                        .sum_v = pass->g + layer->value.b,
-                                        .sum_g = pass->g + layer->gate.b };
+    const struct gate_norm_backward gate = {
+        .norm = norm_backward_of(pass, &layer->norm, state->xhat + at * out, state->inverse + at, R, add, d_z),
+        .bias_v = pass->p + layer->value.b,
+        .bias_g = pass->p + layer->gate.b,
+        .v = state->v + at * out,
+        .s = state->s + at * out,
+        .d_v = d_v,
+        .d_g = d_g,
+        .sum_v = pass->g + layer->value.b,
+        .sum_g = pass->g + layer->gate.b,
+        .weights = from.weights,
+        .V = from.V,
+        .beta = pass->p + layer->norm.beta,
+        .d_sum = from.d_sum,
+        .d_weights = from.d_weights,
+    };
 
-    layernorm_backward(pass, &layer->norm, state->xhat + at * out, state->inverse + at, R, add, d_z);
-    kernel_gate_backward(pass->queue, &gate);
+    kernel_gate_norm_backward(pass->queue, &gate);
     both_kernels_backward(pass, layer, u, d_v, R, add);
     linear_backward_input(pass, &layer->value, d_v, R, d_x, 0);
     linear_backward_input(pass, &layer->gate, d_g, R, d_x, 1);

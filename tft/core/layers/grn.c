@@ -58,7 +58,7 @@ void grn_fold(const struct pass *pass, const struct grn *grn, real *folded)
 
 /* Computes the forward pass from e on. */
 static void folded_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
-                           const real *skip, real *z)
+                           const real *skip, struct glu_output to)
 {
     size_t H = grn->H, out = grn->out, at = rows.kept, R = rows.R;
     const real *e = state->e + at * H, *folded = pass->folded + grn->folded, *bias = folded + 2 * H * out;
@@ -74,30 +74,30 @@ static void folded_forward(const struct pass *pass, const struct grn *grn, struc
                                   .step_to = (size_t)(state->glu.s - state->glu.v) };
 
     kernel_product(pass->queue, &both);
-    glu_close(pass, &grn->glu, &state->glu, rows, bias, bias + out, skip, z);
+    glu_close(pass, &grn->glu, &state->glu, rows, bias, bias + out, skip, to);
 }
 
 void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
-                      const real *skip, real *z)
+                      const real *skip, struct glu_output to)
 {
     real *e = state->e + rows.kept * grn->H, *u = state->glu.u + rows.kept * grn->H;
 
     kernel_elu(pass->queue, rows.R * grn->H, e);
     if (pass->folded) {
-        folded_forward(pass, grn, state, rows, skip, z);
+        folded_forward(pass, grn, state, rows, skip, to);
         return;
     }
     linear_product(pass, &grn->dense2, e, rows.R, 0, u, grn->H);
-    glu_forward(pass, &grn->glu, &state->glu, rows, u, pass->p + grn->dense2.b, skip, z);
+    glu_forward(pass, &grn->glu, &state->glu, rows, u, pass->p + grn->dense2.b, skip, to);
 }
 
 void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
-                       real *d_z, real *d_h1, real *scratch)
+                       struct glu_gradient from, real *d_z, real *d_h1, real *scratch)
 {
     const real *e = state->e + rows.kept * grn->H;
     real *d_h2 = scratch;
 
-    glu_backward(pass, &grn->glu, &state->glu, rows, d_z, d_h2, scratch + aligned_reals(rows.R * grn->H));
+    glu_backward(pass, &grn->glu, &state->glu, rows, from, d_z, d_h2, scratch + aligned_reals(rows.R * grn->H));
     linear_backward(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0, d_h1, 0);
     kernel_elu_backward(pass->queue, e, rows.R, grn->H, rows.at > 0, d_h1, pass->g + grn->dense1.b);
 }
@@ -138,7 +138,7 @@ void grn_forward(const struct pass *pass, const struct grn *grn, struct grn_stat
             linear_forward(pass, &grn->skip, in, rows.R, state->skip + rows.kept * grn->out);
             skip = state->skip + rows.kept * grn->out;
         }
-        grn_tail_forward(pass, grn, state, rows, skip, z + at * grn->out);
+        grn_tail_forward(pass, grn, state, rows, skip, (struct glu_output){ .z = z + at * grn->out });
     }
 }
 
@@ -155,7 +155,7 @@ void grn_backward(const struct pass *pass, const struct grn *grn, const struct g
         const real *in = b->x + at * grn->in;
         real *d_y = b->d_z + at * grn->out, *d_in = b->d_x ? b->d_x + at * grn->in : NULL;
 
-        grn_tail_backward(pass, grn, state, rows, d_y, d_h1, rest);
+        grn_tail_backward(pass, grn, state, rows, (struct glu_gradient){ .V = 0 }, d_y, d_h1, rest);
         linear_backward_kernel(pass, &grn->dense1, in, d_h1, rows.R, at > 0);
         if (d_in)
             linear_backward_input(pass, &grn->dense1, d_h1, rows.R, d_in, b->add_x);

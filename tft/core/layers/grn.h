@@ -70,13 +70,13 @@ void grn_backward(const struct pass *pass, const struct grn *grn, const struct g
 
 /* ---- the tail, one block of rows -------------------------------------------------------------------------------- */
 
-/* state->e + at * H holds h1. z may be NULL. */
+/* state->e + at * H holds h1. */
 void grn_tail_forward(const struct pass *pass, const struct grn *grn, struct grn_state *state, struct rows rows,
-                      const real *skip, real *z);
+                      const real *skip, struct glu_output to);
 /* d_z becomes the gradient of skip; d_h1 (R, H) is written, and so is the gradient of b1, its rows' sum (added to by
  * all blocks but the first). scratch: aligned_reals(R H) + 2 R out reals. */
 void grn_tail_backward(const struct pass *pass, const struct grn *grn, const struct grn_state *state, struct rows rows,
-                       real *d_z, real *d_h1, real *scratch);
+                       struct glu_gradient from, real *d_z, real *d_h1, real *scratch);
 
 /* Returns the skip connection of rows whose product with its weights is in state->skip + at * out: that product, or its
  * layer norm, written to `normalised` (R, out). */

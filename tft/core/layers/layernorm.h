@@ -15,11 +15,14 @@ struct layernorm {
     real epsilon;
 };
 
+/* Calls of its kernels, for what is computed with it. */
+struct norm norm_of(const struct pass *pass, const struct layernorm *layer, size_t R);
+struct norm_backward norm_backward_of(const struct pass *pass, const struct layernorm *layer, const real *xhat,
+                                      const real *inverse, size_t R, int add, real *d_z);
+
 /* y becomes xhat, in place. z may be NULL: some callers need only xhat. */
 void layernorm_forward(const struct pass *pass, const struct layernorm *layer, real *y, size_t R, real *inverse,
                        real *z);
-/* z again, from xhat. */
-void layernorm_output(const struct pass *pass, const struct layernorm *layer, const real *xhat, size_t R, real *z);
 
 /* d_z becomes d_y, in place; gradients of gamma and beta are written, or added to with `add`. */
 void layernorm_backward(const struct pass *pass, const struct layernorm *layer, const real *xhat, const real *inverse,

@@ -150,7 +150,8 @@ static void joint_forward(const struct pass *pass, const struct vsn *vsn, struct
         for (size_t j = 0; j < V; j++)
             joint_add(pass, vsn, state, j, &from.inputs[j], rows);
         skipped = grn_skip_forward(pass, &vsn->joint, &state->joint, rows, scratch);
-        grn_tail_forward(pass, &vsn->joint, &state->joint, rows, skipped, state->weights + at * V);
+        grn_tail_forward(pass, &vsn->joint, &state->joint, rows, skipped,
+                         (struct glu_output){ .z = state->weights + at * V });
         kernel_softmax(pass->queue, rows.R, V, state->weights + at * V);
     }
 }
@@ -192,8 +193,9 @@ static const real *variable_skip(const struct pass *pass, const struct chosen *v
     return grn_skip_forward(pass, v->grn, v->own, rows, normalised);
 }
 
-/* One block of a variable's network up to the normalised sum. */
-static void variable_rows(const struct pass *pass, const struct chosen *v, struct rows rows, real *scratch)
+/* One block of a variable's network. */
+static void variable_rows(const struct pass *pass, const struct chosen *v, struct rows rows, struct glu_output to,
+                          real *scratch)
 {
     const struct grn *grn = v->grn;
     const struct vsn_input *input = v->input;
@@ -204,14 +206,19 @@ static void variable_rows(const struct pass *pass, const struct chosen *v, struc
         real *sum = v->own->glu.xhat + rows.kept * grn->out;
 
         linear_product(pass, &grn->skip, input->xi + at * grn->in, rows.R, 0, sum, grn->out);
-        layernorm_forward(pass, &grn->glu.norm, sum, rows.R, v->own->glu.inverse + rows.kept, NULL);
+        layernorm_forward(pass, &grn->glu.norm, sum, rows.R, v->own->glu.inverse + rows.kept, to.z);
+        if (to.weights)
+            kernel_weighted_sum(pass->queue,
+                                &(struct weighted){ rows.R, grn->out, to.V, to.weights, sum,
+                                                    pass->p + grn->glu.norm.gamma, pass->p + grn->glu.norm.beta },
+                                to.add, to.sum);
         return;
     }
     if (input->x)
         kernel_outer(pass->queue, input->x + at, v->through, rows.R, H, h1);
     else
         linear_forward(pass, &grn->dense1, input->xi + at * grn->in, rows.R, h1);
-    grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, scratch), NULL);
+    grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, scratch), to);
 }
 
 /* The block that begins at `at`. */
@@ -242,14 +249,13 @@ static void variable_forward(const struct pass *pass, const struct vsn *vsn, str
     for (size_t at = 0; at < from.R; at += block) {
         struct rows rows = variable_block(pass, vsn, from, at);
 
-        variable_rows(pass, &v, rows, scratch);
-        if (vsn->single) {
-            layernorm_output(pass, &grn->glu.norm, v.own->glu.xhat + rows.kept * H, rows.R, out + at * H);
-        } else {
-            const struct weighted z = weighted_at(pass, vsn, state, j, rows);
-
-            kernel_weighted_sum(pass->queue, &z, j > 0, out + at * H);
-        }
+        variable_rows(pass, &v, rows,
+                      vsn->single ? (struct glu_output){ .z = out + at * H }
+                                  : (struct glu_output){ .weights = state->weights + at * vsn->V + j,
+                                                         .V = vsn->V,
+                                                         .add = j > 0,
+                                                         .sum = out + at * H },
+                      scratch);
     }
 }
 
@@ -268,15 +274,15 @@ struct rank1_sums {
 };
 
 /* One block; d_z, the gradient of the network's normalised sum, becomes that of its skip connection. */
-static void variable_rows_backward(const struct pass *pass, const struct chosen *v, struct rows rows, real *d_z,
-                                   struct rank1_sums sums, real *scratch)
+static void variable_rows_backward(const struct pass *pass, const struct chosen *v, struct rows rows,
+                                   struct glu_gradient from, real *d_z, struct rank1_sums sums, real *scratch)
 {
     const struct grn *grn = v->grn;
     const struct vsn_input *input = v->input;
     size_t H = grn->out, in = grn->in, at = rows.at, R = rows.R;
     real *d_h1 = scratch, *rest = d_h1 + aligned_reals(R * grn->H);
 
-    grn_tail_backward(pass, grn, v->own, rows, d_z, d_h1, rest);
+    grn_tail_backward(pass, grn, v->own, rows, from, d_z, d_h1, rest);
     grn_skip_backward(pass, grn, v->own, rows, d_z);
     if (input->x) {
         kernel_outer_sum(pass->queue, d_h1, input->x + at, R, grn->H, sums.first);
@@ -320,10 +326,10 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
         size_t n = rows.R, in = at * grn->in;
 
         if (vsn->recompute)
-            variable_rows(pass, &v, rows, rest);
+            variable_rows(pass, &v, rows, (struct glu_output){ .z = NULL }, rest);
         if (vsn->single) {
             kernel_copy(pass->queue, d_out + at * H, n * H, d_z);
-        } else {
+        } else if (grn->bare) {
             const struct weighted z = weighted_at(pass, vsn, state, j, rows);
 
             kernel_weighted_sum_backward(pass->queue, &z, d_out + at * H, d_z, d_weights + at * V + j);
@@ -333,7 +339,11 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
                                at > 0, d_z);
             linear_backward(pass, &grn->skip, v.input->xi + in, d_z, n, at > 0, v.input->d_xi + in, 1);
         } else {
-            variable_rows_backward(pass, &v, rows, d_z, sums, rest);
+            const struct glu_gradient of_sum = { state->weights + at * V + j, d_out + at * H, V,
+                                                 d_weights + at * V + j };
+
+            variable_rows_backward(pass, &v, rows, vsn->single ? (struct glu_gradient){ .V = 0 } : of_sum, d_z, sums,
+                                   rest);
         }
     }
     if (v.input->x)
@@ -407,7 +417,7 @@ static void joint_backward(const struct pass *pass, const struct vsn *vsn, const
         struct rows rows = block_at(pass, at, from.row, from.R);
         real *d_skip = d_weights + at * V;
 
-        grn_tail_backward(pass, joint, &state->joint, rows, d_skip, d_h1, rest);
+        grn_tail_backward(pass, joint, &state->joint, rows, (struct glu_gradient){ .V = 0 }, d_skip, d_h1, rest);
         grn_skip_backward(pass, joint, &state->joint, rows, d_skip);
         kernel_rows_sum(pass->queue, d_skip, rows.R, V, 1, sums.d_skip_sum);
         kernel_samples_sum(pass->queue, d_h1, rows.R, B, J, sums.d_c);

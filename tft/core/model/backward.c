@@ -12,7 +12,8 @@ void gate_rows_backward(const struct pass *pass, const struct glu *glu, const st
     size_t in = glu->value.in, out = glu->value.out;
 
     for (size_t at = 0; at < R; at += block_rows(pass, R))
-        glu_backward(pass, glu, state, block_at(pass, at, 0, R), d_z + at * out, d_x + at * in, scratch);
+        glu_backward(pass, glu, state, block_at(pass, at, 0, R), (struct glu_gradient){ .V = 0 }, d_z + at * out,
+                     d_x + at * in, scratch);
 }
 
 /* Leaves the gradient of enriched's tail in d_enriched, of phi's in d_phi, of attention's output in d_tail_in. */

@@ -69,7 +69,8 @@ void gate_rows_forward(const struct pass *pass, const struct glu *glu, struct gl
     size_t in = glu->value.in, out = glu->value.out;
 
     for (size_t at = 0; at < R; at += block_rows(pass, R))
-        glu_forward(pass, glu, state, block_at(pass, at, row, R), x + at * in, NULL, skip + at * out, z + at * out);
+        glu_forward(pass, glu, state, block_at(pass, at, row, R), x + at * in, NULL, skip + at * out,
+                    (struct glu_output){ .z = z + at * out });
 }
 
 static void static_forward(struct tft_workspace *w, const struct pass *pass)

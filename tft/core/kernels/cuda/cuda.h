@@ -42,6 +42,7 @@ enum {
     CUDA_PARTIAL = 1 << 18,
     CUDA_SLABS = 256,
     CUDA_SLAB_ALONE = 512, /* rows that are one slab */
+    CUDA_ROW_MOST = 256,   /* numbers of a row that a warp has in registers */
     CUDA_STAGE = 1 << 20,
     CUDA_READS = 16,
     CUDA_SORT_TILE = 1024, /* keys that a block sorts, and those that a thread adds up (sparse.cu) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The element-wise parts between the products of a layer: ELU, dropout, the gate.
+ * The element-wise parts between the products of a layer: ELU, dropout.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include "tft/core/kernels/formulas.h"
@@ -196,56 +196,6 @@ template <bool WHOLE> struct drop_backward {
     }
 };
 
-/* ---- the gate ---- */
-
-template <int V> struct open_gate {
-    struct gate g;
-
-    __device__ void operator()(size_t r, size_t i) const
-    {
-        const size_t column = V * i, at = r * g.W + column;
-        pack<V> v = load<V>(g.v + at), s = load<V>(g.s + at), y = load<V>(g.skip + at);
-        const pack<V> bias_v = load<V>(g.bias_v + column), bias_g = load<V>(g.bias_g + column);
-
-        for (int k = 0; k < V; k++) {
-            v.v[k] += bias_v.v[k];
-            s.v[k] = real_sigmoid(s.v[k] + bias_g.v[k]);
-            y.v[k] += v.v[k] * s.v[k];
-        }
-        store<V>(v, g.v + at);
-        store<V>(s, g.s + at);
-        store<V>(y, g.y + at);
-    }
-};
-
-struct gate_slopes {
-    static constexpr int SUMS = 2;
-    struct gate_backward g;
-
-    template <int V> struct input {
-        pack<V> d_y, v, s;
-    };
-    template <int V> __device__ input<V> read(size_t r, size_t i) const
-    {
-        const size_t at = r * g.W + i;
-
-        return { load<V>(g.d_y + at), load<V>(g.v + at), load<V>(g.s + at) };
-    }
-    template <int V> __device__ void operator()(size_t r, size_t i, const input<V> &in, pack<V> *sums) const
-    {
-        pack<V> d_v, d_g;
-
-        for (int k = 0; k < V; k++) {
-            d_v.v[k] = in.d_y.v[k] * in.s.v[k];
-            d_g.v[k] = gate_d_g(d_v.v[k], in.v.v[k], in.s.v[k]);
-            sums[0].v[k] += d_v.v[k];
-            sums[1].v[k] += d_g.v[k];
-        }
-        store<V>(d_v, g.d_v + r * g.W + i);
-        store<V>(d_g, g.d_g + r * g.W + i);
-    }
-};
-
 } // namespace gates_kernels
 
 using namespace gates_kernels;
@@ -298,18 +248,4 @@ void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, c
 void cuda_draw_heads(struct queue *queue, const struct attention_run *run)
 {
     run_cells(queue, draw_heads{ *run, queue->current }, run->B * run->heads * run->N, counters_of(run->d));
-}
-
-void cuda_gate(struct queue *queue, const struct gate *g)
-{
-    if (takes_four(g->W, g->v, g->s, g->skip, g->y, g->bias_v, g->bias_g))
-        run_cells(queue, open_gate<4>{ *g }, g->R, g->W / 4);
-    else
-        run_cells(queue, open_gate<1>{ *g }, g->R, g->W);
-}
-
-void cuda_gate_backward(struct queue *queue, const struct gate_backward *b)
-{
-    run_columns(queue, gate_slopes{ *b }, takes_four(b->W, b->d_y, b->v, b->s, b->d_v, b->d_g), b->R, b->W, b->add,
-                b->sum_v, b->sum_g);
 }

@@ -37,22 +37,6 @@ struct normalise {
     }
 };
 
-template <int V> struct norm_output {
-    size_t W;
-    const float *gamma, *beta, *xhat;
-    float *z;
-
-    __device__ void operator()(size_t r, size_t i) const
-    {
-        const pack<V> scale = load<V>(gamma + V * i), shift = load<V>(beta + V * i);
-        pack<V> x = load<V>(xhat + r * W + V * i);
-
-        for (int k = 0; k < V; k++)
-            x.v[k] = norm_z(scale.v[k], x.v[k], shift.v[k]);
-        store<V>(x, z + r * W + V * i);
-    }
-};
-
 struct norm_sums {
     static constexpr int SUMS = 2;
     const float *d_z, *xhat;
@@ -104,16 +88,6 @@ using namespace layernorm_kernels;
 void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z)
 {
     run_rows(queue, normalise{ norm->W, norm->epsilon, norm->gamma, norm->beta, y, inverse, z }, norm->R);
-}
-
-void cuda_norm_output(struct queue *queue, const struct norm *norm, const real *xhat, real *z)
-{
-    const size_t W = norm->W;
-
-    if (takes_four(W, norm->gamma, norm->beta, xhat, z))
-        run_cells(queue, norm_output<4>{ W, norm->gamma, norm->beta, xhat, z }, norm->R, W / 4);
-    else
-        run_cells(queue, norm_output<1>{ W, norm->gamma, norm->beta, xhat, z }, norm->R, W);
 }
 
 void cuda_norm_backward(struct queue *queue, const struct norm_backward *b)
