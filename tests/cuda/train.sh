@@ -138,10 +138,10 @@ options='--device cuda'
 EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"
 EMU_MEMORY=4000000 refused 1 "'cuda' has failed: cudaErrorMemoryAllocation (" train none "$tft"
 options='--device cuda --hidden-size 32 --batch-size 1000'
-EMU_MEMORY=16000000 refused 1 "samples would fit ('batch_size', or more ranks)" train none "$tft"
+EMU_MEMORY=45360128 refused 1 "samples would fit ('batch_size', or more ranks)" train none "$tft"
 # Rows stay on the host where they would take what later allocations need, with the same losses.
 options='--device cuda'
-EMU_MEMORY=15000000 check "on a device that is nearly full" train full "$tft"
+EMU_MEMORY=44360128 check "on a device that is nearly full" train full "$tft"
 grep -q "halay warning: the data's rows .* the host fills each batch$" "$scratch/said" ||
     wrong "where the rows are is not said: $(cat "$scratch/said")"
 same full cpu
