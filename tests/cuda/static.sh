@@ -22,7 +22,8 @@ checks=0 failed=0
 # takes most of the shared memory. Of others, which are to be there twice, nothing.
 alone_registers() {
     case $1 in
-    *target_loss* | *gate_norm_slabsILi8*) echo 80 ;;
+    *target_loss*) echo 80 ;;
+    *gate_norm_slabs*) echo 96 ;; # 256 blocks at most
     *alone_forward* | *alone_backward*) echo 200 ;; # 65536 / 320 threads
     *split_forward* | *split_backward*) echo 128 ;;
     esac

@@ -16,7 +16,7 @@ namespace sparse_kernels
 {
 
 constexpr unsigned SPARSE_THREADS = 256;
-constexpr size_t TILE = CUDA_SORT_TILE, CHUNK = CUDA_SUM_CHUNK, TURN = 4;
+constexpr size_t TILE = CUDA_SORT_TILE, CHUNK = CUDA_SUM_CHUNK, TURN = 3;
 
 /* ---- sort ---- */
 
