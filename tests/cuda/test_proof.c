@@ -84,9 +84,10 @@ static void test_add(int as_graph)
         GOOD(cudaGraphDestroy(graph));
         GOOD(cudaGraphLaunch(exec, first));
         GOOD(cudaGraphLaunch(exec, first));
-        GOOD(cudaGraphExecDestroy(exec));
     }
     GOOD(cudaStreamSynchronize(first));
+    if (as_graph)
+        GOOD(cudaGraphExecDestroy(exec));
     for (int i = 0; i < N; i++)
         if (!CHECK(c[i] == (float)(2 * i + N), "[%d] %g", i, c[i]))
             break;

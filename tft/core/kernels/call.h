@@ -49,10 +49,9 @@ static inline int is_gate_norm(const struct gate_norm *g)
 {
     size_t n = g->norm.R * g->norm.W;
 
-    return n && g->norm.epsilon > 0 && g->norm.gamma && g->norm.beta && g->bias_v && g->bias_g && g->inverse &&
-           apart(g->v, n, g->s, n) && apart(g->skip, n, g->xhat, n) && apart(g->v, n, g->xhat, n) &&
-           apart(g->s, n, g->xhat, n) && (!g->z || apart(g->xhat, n, g->z, n)) &&
-           (!g->weights || (g->V && apart(g->xhat, n, g->sum, n)));
+    return n && g->norm.gamma && g->norm.beta && g->bias_v && g->bias_g && g->inverse && apart(g->v, n, g->s, n) &&
+           apart(g->skip, n, g->xhat, n) && apart(g->v, n, g->xhat, n) && apart(g->s, n, g->xhat, n) &&
+           (!g->z || apart(g->xhat, n, g->z, n)) && (!g->weights || (g->V && apart(g->xhat, n, g->sum, n)));
 }
 
 static inline int is_gate_norm_backward(const struct gate_norm_backward *b)
