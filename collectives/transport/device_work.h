@@ -24,6 +24,7 @@ struct halay_device_share {
     int32_t device;  /* as that process counts them */
     int32_t is_there;
     uint64_t bytes;
+    uint64_t exchange_max;  /* bytes of a sum in one launch, as the rank is configured; the engine sets it */
     uint64_t address;       /* in that process */
     unsigned char uuid[16]; /* of the device; 0: kernels of it cannot wait for other ranks */
     unsigned char handle[HALAY_DEVICE_HANDLE];

@@ -223,6 +223,26 @@ static void no_segment(void)
         NULL, NULL);
 }
 
+/* Ranks whose limits for sums in one launch differ take the least. */
+static void body_limits(struct user *u)
+{
+    check_sum(u, "x", 0, u->size);
+    check_sum(u, "x", 0, u->size);
+}
+
+static void set_no_exchange(struct rank_run *run, struct halay_config *config)
+{
+    config->device_exchange = run->rank == 1 ? 0 : config->device_exchange;
+}
+
+static void limits_differ(void)
+{
+    struct users users = { .body = body_limits };
+
+    ranks_run(2, 0, &(struct rank_run){ .body = users_body, .arg = &users, .configure_rank = set_no_exchange }, NULL,
+              NULL);
+}
+
 static void set_no_segment(struct halay_config *config, void *arg)
 {
     (void)arg;
@@ -571,6 +591,7 @@ int main(int argc, char **argv)
     apart("sums", sums);
     apart("no segment", no_segment);
     apart("switched off", switched_off);
+    apart("limits differ", limits_differ);
     apart("joined", joined);
     apart("beside", beside);
     apart("given up", given_up);

@@ -62,17 +62,19 @@ static void word_put(struct word *w)
     pthread_mutex_unlock(&lock);
 }
 
-/* Returns the free word that has waited longest, unless a stream may still write to it. */
+/* Returns the first free word that no stream will write to. */
 static struct word *word_take(void)
 {
+    struct word **at = &free_first;
+
     pthread_mutex_lock(&lock);
-    struct word *w = free_first;
-    if (w && has_come(w, w->last)) {
-        free_first = w->next;
-        free_last = free_first ? free_last : &free_first;
-    } else {
-        w = NULL;
-    }
+    while (*at && !has_come(*at, (*at)->last))
+        at = &(*at)->next;
+    struct word *w = *at;
+    if (w)
+        *at = w->next;
+    if (w && !w->next)
+        free_last = at;
     pthread_mutex_unlock(&lock);
     return w;
 }

@@ -59,7 +59,7 @@ struct halay_direct {
     int is_one_shot;             /* each rank sums all elements, not only its share */
     size_t total;                /* elements of the bucket */
     size_t windows, turn;        /* of the bucket: that many halves, and the next turn */
-    int has_exchange;            /* each rank has a device of its own, and its kernels can wait for the others' */
+    size_t exchange_max;         /* bytes of a sum in one launch whose kernels wait for the other ranks' */
     _Atomic uint32_t *failed;    /* borrowed: ends such waits */
     int is_exchange;             /* the bucket is summed in one launch */
     uint32_t exchanges;          /* launches of that kind up to now */

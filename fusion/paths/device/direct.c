@@ -121,7 +121,10 @@ static enum halay_status segment_create(struct halay_context *ctx)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
     if (status == HALAY_OK)
         status = clear_flags(ctx);
-    return status == HALAY_OK ? ops->share(host, number, d->segment, d->bytes, &d->mine) : status;
+    if (status == HALAY_OK)
+        status = ops->share(host, number, d->segment, d->bytes, &d->mine);
+    d->mine.exchange_max = ctx->world->config.device_exchange;
+    return status;
 }
 
 /* Sends the handle of this rank's segment. A rank without a segment takes part, too, so that no rank waits for it. */
@@ -156,12 +159,14 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     d->reaches_all = 1;
-    d->room = SIZE_MAX;
+    d->room = d->exchange_max = SIZE_MAX;
     for (int r = 0; r < ctx->size && d->reaches_all; r++) {
         const struct halay_device_share *share = &d->shares[r];
         d->reaches_all = share->is_there != 0;
         if (d->reaches_all && (share->bytes - FLAGS_BYTES) / 2 < d->room)
             d->room = (size_t)(share->bytes - FLAGS_BYTES) / 2;
+        if (share->exchange_max < d->exchange_max)
+            d->exchange_max = (size_t)share->exchange_max;
         if (d->reaches_all && r == ctx->rank)
             d->segments[r] = d->segment;
         else if (d->reaches_all)
@@ -196,7 +201,8 @@ static void conclude_agreement(struct halay_context *ctx)
 
     for (int r = 0; r < ctx->size; r++)
         refuses = d->all_reach[r] || refuses >= 0 ? refuses : r;
-    d->has_exchange = has_own_devices(d, ctx->size);
+    if (!has_own_devices(d, ctx->size))
+        d->exchange_max = 0;
     set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
     if (refuses < 0) {
         halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", 2 * d->room);
@@ -277,8 +283,8 @@ static enum halay_status begin_bucket(struct halay_bucket *b)
     if (halay_list_reserve(&d->pieces, b->tensor_count, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
     d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
-    d->is_exchange = d->has_exchange && d->windows == 1 && b->tensor_count <= HALAY_DEVICE_PIECES &&
-                     d->total * halay_dtype_size(b->dtype) <= ctx->world->config.device_exchange;
+    d->is_exchange = d->exchange_max && d->windows == 1 && b->tensor_count <= HALAY_DEVICE_PIECES &&
+                     d->total * halay_dtype_size(b->dtype) <= d->exchange_max;
     for (size_t i = 0; i < b->count; i++)
         halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
     d->is_launched = 0; /* no rank waits for the bucket before */

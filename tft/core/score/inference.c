@@ -99,6 +99,7 @@ static enum halay_status upload_rows(struct tft_inference *s, struct tft_residen
 
     if (tft_model_kernels(model)->host_memory)
         return HALAY_OK;
+    tft_model_kernels(model)->use(tft_model_config(model)->device.number);
     return tft_resident_create(s->log, &s->data, tft_workers_queue(s->workers), tft_model_config(model)->granule,
                                tft_pool_threads(s->pool), resident);
 }

@@ -303,6 +303,8 @@ static size_t take_slots(void *arg, size_t param, float **slots)
 {
     const struct tft_exchange *x = arg;
 
+    if (tft_exchange_is_alone(x)) /* nothing was gathered: the slots may be those of more ranks */
+        return 1;
     *slots = x->rows[param].slots;
     return (size_t)x->rows[param].ranks;
 }
