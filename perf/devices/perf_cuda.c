@@ -118,7 +118,7 @@ static int time_work(const struct work *work, double *us)
     return 0;
 }
 
-/* Of so many times the buffer's bytes. */
+/* The buffer's bytes, this number of times. */
 static double gigabytes(const struct bench *bench, size_t times, double us)
 {
     return perf_bandwidth_gbs(times * bench->bytes, 1e-6 * us);

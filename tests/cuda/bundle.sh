@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # tools/gpu-bundle and tools/gpu-check: a bundle with the emulation in CUDA's place passes in a root folder that has
-# nothing but a shell, coreutils and the C library; what fails, and what is not begun, is said.
+# nothing but a shell, coreutils and the C library; it reports what failed and what was not begun.
 set -u
 : "${top_srcdir:?}" "${top_builddir:?}"
 scratch=$(mktemp -d) || exit 99

@@ -18,8 +18,8 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
 checks=0 failed=0
 
-# Registers that a kernel may have which shares its multiprocessor with nobody: as it has few blocks, or as a block
-# takes most of the shared memory. Of others, which are to be there twice, nothing.
+# Prints the registers that a kernel may have if it shares its multiprocessor with no other block, because it has few
+# blocks or because a block takes most of the shared memory. Prints nothing for other kernels.
 alone_registers() {
     case $1 in
     *target_loss*) echo 80 ;;

@@ -199,7 +199,7 @@ enum halay_status halay_cuda_event_record(const struct halay_device_host *host, 
     return halay_cuda_leave_started(&c, error, "cudaEventRecord");
 }
 
-/* Asks about the probe, which is recorded again whenever it has come. In a context. */
+/* Asks about the probe, which is recorded again each time it has completed. In a context. */
 static CUresult probe_ask(struct halay_cuda_context *c, struct probe *p)
 {
     cudaError_t error = cudaSuccess;

@@ -114,7 +114,7 @@ static enum halay_status stream_join(const struct halay_device_host *host, int d
     if (event && error == cudaSuccess)
         error = cudaStreamWaitEvent(stream, event, 0);
     if (event)
-        cudaEventDestroy(event); /* once it has come */
+        cudaEventDestroy(event); /* once it has completed */
     return halay_cuda_leave_started(&c, error, "cudaStreamWaitEvent");
 }
 
