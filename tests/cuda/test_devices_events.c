@@ -177,6 +177,38 @@ static void same_number(void)
     ranks_run(1, 0, &(struct rank_run){ .body = body_same_number }, NULL, NULL);
 }
 
+/* An event is recorded again and again before what a stream has to do: each record has a word of its own. */
+static void body_late_words(struct rank_run *run)
+{
+    enum { RECORDS = 1100 };
+    struct halay_devices devices = { 0 };
+    struct user u = { .ctx = run->ctx };
+    _Atomic uint32_t *word = word_get();
+    struct halay_device_point point;
+
+    halay_devices_init(&devices, sizeof(struct halay_device));
+    REQUIRE(halay_devices_open(&devices, run->ctx->log, &run->ctx->world->config) == HALAY_OK);
+    const struct halay_device_ops *ops = halay_devices_table(&devices);
+    user_open(&u);
+    REQUIRE(ops->event_create(&devices.host, u.device, 0, &point.event) == HALAY_OK);
+    block(u.stream, word);
+    for (int i = 0; i < RECORDS; i++)
+        REQUIRE(ops->event_record(&devices.host, u.device, u.stream, &point) == HALAY_OK);
+    CHECK(ops->event_done(&devices.host, u.device, &point) == HALAY_IN_PROGRESS);
+    *word = 1;
+    GOOD(cudaStreamSynchronize(u.stream));
+    CHECK(halay_devices_await(&devices, u.device, &point, halay_deadline_us(WAIT_MS)) == HALAY_OK);
+    ops->event_destroy(&devices.host, u.device, point.event);
+    user_close(&u);
+    halay_devices_close(&devices);
+    halay_devices_fini(&devices);
+}
+
+static void late_words(void)
+{
+    ranks_run(1, 0, &(struct rank_run){ .body = body_late_words }, NULL, NULL);
+}
+
 int main(void)
 {
     setenv("EMU_DEVICES", "2", 1);
@@ -185,5 +217,6 @@ int main(void)
     apart("exits", exits);
     apart("twice", twice);
     apart("same number", same_number);
+    apart("late words", late_words);
     return test_end();
 }
