@@ -5,6 +5,7 @@ import cuda_torch
 import torch
 
 import halay.torch as hvd
+from halay import HalayError
 from halay.request import Request
 from halay.torch import _job
 
@@ -237,6 +238,32 @@ def parameters():
     same(moment.cpu(), torch.ones(8, 6))
 
 
+def keeps_state():
+    """Nothing is kept of a job that has failed, whose results may be wrong."""
+    state = hvd.elastic.TorchState(step=1)
+    flat = torch.ones(1000).to(DEVICE)
+    hvd.allreduce_(flat, op=hvd.Sum)
+    state.step = 2
+    state.save()
+    hvd.barrier()
+    if RANK == 0:
+        _job.context().abort("enough")
+    while not fails(_job.context().check):
+        pass
+    state.step = 3
+    assert fails(state.save)
+    state.restore()
+    assert state.step == 2
+
+
+def fails(function):
+    try:
+        function()
+    except (HalayError, hvd.HorovodInternalError):
+        return True
+    return False
+
+
 operations()
 optimizer()
 streams()
@@ -246,5 +273,6 @@ without_module()
 parameters()
 assert hvd.cuda_built() and not hvd.nccl_built()
 hvd.barrier()
+keeps_state()
 mode.__exit__(None, None, None)
 hvd.shutdown()

@@ -352,6 +352,19 @@ def can_restore() -> bool:
     return False
 
 
+def settle() -> None:
+    """Wait until the GPU has computed all results, which streams get before that. HorovodInternalError: the job has
+    failed, and some of them may be wrong."""
+    if _state.ctx is None:
+        return
+    if _state.device is not None:
+        torch.cuda.synchronize(_state.device)
+    try:
+        _state.ctx.check()
+    except HalayError as e:
+        raise HorovodInternalError(str(e)) from e
+
+
 def elastic_restore() -> None:
     """Find the other ranks again."""
     _elastic(elastic.restore)

@@ -73,6 +73,10 @@ class ObjectState(State):
             setattr(self, name, copy.deepcopy(value))
 
     def save(self) -> None:
+        _job.settle()
+        self._keep()
+
+    def _keep(self) -> None:
         self._saved_state = {name: copy.deepcopy(getattr(self, name)) for name in self._saved_state}
 
     def restore(self) -> None:
@@ -111,12 +115,14 @@ class StateHandler:
 class ModelStateHandler(StateHandler):
     def sync(self) -> None:
         broadcast_parameters(self.value.state_dict(), root_rank=0)
+        _job.settle()
         self.save()
 
 
 class OptimizerStateHandler(StateHandler):
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, root_rank=0)
+        _job.settle()
         self.save()
 
 
@@ -166,10 +172,10 @@ class TorchState(ObjectState):
             self._handlers[name].set_value(value)
         super().__setattr__(name, value)
 
-    def save(self) -> None:
+    def _keep(self) -> None:
         for handler in self._handlers.values():
             handler.save()
-        super().save()
+        super()._keep()
 
     def restore(self) -> None:
         for handler in self._handlers.values():
